@@ -1,0 +1,55 @@
+#include "base/cursor.h"
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+constexpr uint64_t kBufferSize = 64 * 1024;
+
+}  // namespace
+
+Cursor::Cursor(const Source& source, uint64_t begin, uint64_t end, std::endian order)
+    : source_(source), end_(std::min(end, source.size())), order_(order), buffer_begin_(std::min(begin, end_)) {}
+
+// Makes at least `wanted` (at most kBufferSize) bytes available at at_.
+Result<void> Cursor::fill(size_t wanted) {
+  if (left() < wanted) return failure(Code::corrupt, str("ends at byte ", end_, ", ", wanted, " bytes needed at ", position()));
+  buffer_begin_ = position();
+  at_ = 0;
+  buffer_.resize(static_cast<size_t>(std::min(kBufferSize, end_ - buffer_begin_)));
+  return read_exact(source_, buffer_begin_, buffer_);
+}
+
+Result<std::string> Cursor::text(uint64_t size) {
+  if (size > left()) return failure(Code::corrupt, str("a string of ", size, " bytes at ", position(), ", ", left(), " left"));
+  if (size > buffer_.size() - at_ && size <= kBufferSize) TRY_VOID(fill(static_cast<size_t>(size)));
+  if (size <= buffer_.size() - at_) {
+    const auto* begin = reinterpret_cast<const char*>(buffer_.data() + at_);
+    at_ += static_cast<size_t>(size);
+    return std::string(begin, static_cast<size_t>(size));
+  }
+  std::string out = TRY(read_text(source_, position(), size));
+  TRY_VOID(skip(size));
+  return out;
+}
+
+Result<void> Cursor::skip(uint64_t size) {
+  if (size > left()) return failure(Code::corrupt, str(size, " bytes to skip at ", position(), ", ", left(), " left"));
+  if (size <= buffer_.size() - at_) {
+    at_ += static_cast<size_t>(size);
+  } else {
+    buffer_begin_ = position() + size;
+    at_ = 0;
+    buffer_.clear();
+  }
+  return {};
+}
+
+Result<uint64_t> Cursor::bounded(uint64_t count, uint64_t smallest) const {
+  if (count > left() / smallest)
+    return failure(Code::corrupt, str("a count of ", count, " at ", position(), " where ", left(), " bytes are left"));
+  return count;
+}
+
+}  // namespace weightfs

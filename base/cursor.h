@@ -1,0 +1,58 @@
+// Reads numbers and strings one after the other from a range of a Source, and never outside it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/source.h"
+
+namespace weightfs {
+
+/// Buffered and bounds-checked. Not thread-safe: one reader, one thread. The source outlives the cursor.
+class Cursor {
+ public:
+  /// Reads [begin, end) of `source`; `end` beyond the source's end is moved to it. Numbers have the byte order `order`.
+  Cursor(const Source& source, uint64_t begin, uint64_t end, std::endian order = std::endian::little);
+
+  uint64_t position() const { return buffer_begin_ + at_; }  ///< offset in the source of the next byte
+  uint64_t left() const { return end_ - position(); }        ///< bytes up to the end of the range
+
+  /// The next number. Fails with corrupt at the end of the range.
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
+  Result<T> number() {
+    if (buffer_.size() - at_ < sizeof(T)) TRY_VOID(fill(sizeof(T)));
+    std::array<std::byte, sizeof(T)> bytes;
+    std::memcpy(bytes.data(), buffer_.data() + at_, sizeof(T));
+    at_ += sizeof(T);
+    if (order_ != std::endian::native) std::reverse(bytes.begin(), bytes.end());
+    return std::bit_cast<T>(bytes);
+  }
+
+  /// The next `size` bytes. Checked against left() before anything is allocated.
+  Result<std::string> text(uint64_t size);
+
+  /// Moves on by `size` bytes, which must be there.
+  Result<void> skip(uint64_t size);
+
+  /// Checks a count read from the container: that many records of at least `smallest` bytes each must still fit.
+  /// Call it before reserving anything.
+  Result<uint64_t> bounded(uint64_t count, uint64_t smallest) const;
+
+ private:
+  Result<void> fill(size_t wanted);
+
+  const Source& source_;
+  uint64_t end_;
+  std::endian order_;
+  uint64_t buffer_begin_;  // where in the source buffer_[0] lies
+  size_t at_ = 0;          // the next byte in buffer_
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace weightfs

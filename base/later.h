@@ -1,0 +1,84 @@
+// A value that is made when it is first asked for. The only laziness in weightfs: a shard opened, a directory parsed when
+// it is entered, metadata rendered, a blob fetched.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/result.h"
+
+namespace weightfs {
+
+/// Copies share one value. Callable from any thread; `make` runs in the thread that asks first while the others wait.
+template <class T>
+class Later {
+ public:
+  using Make = std::function<Result<T>()>;
+
+  /// `make` is called on the first get(), and again by the next get() after one that failed; it is let go once it succeeds.
+  explicit Later(Make make) : state_(std::make_shared<State>()) { state_->make = std::move(make); }
+
+  /// A value that is there already.
+  static Later of(T value) {
+    Later later{Make{}};
+    later.state_->value = std::move(value);
+    return later;
+  }
+
+  /// The value, made if need be. A failure goes to everybody who waited for that try, and is not kept.
+  Result<T> get() const {
+    State& s = *state_;
+    std::unique_lock lock(s.mutex);
+    if (s.value) return *s.value;
+    if (s.trying) return wait_for_the_other(lock);
+    const auto trying = s.trying = std::make_shared<Try>();
+    const Make make = s.make;
+    lock.unlock();
+    Result<T> made = make();
+    lock.lock();
+    if (made) {
+      s.value = *made;
+      s.make = nullptr;
+    } else {
+      trying->error = made.error();
+    }
+    trying->ended = true;
+    s.trying = nullptr;
+    s.ended.notify_all();
+    return made;
+  }
+
+  /// The value if it has been made; never makes it, never waits for it.
+  std::optional<T> peek() const {
+    const std::scoped_lock lock(state_->mutex);
+    return state_->value;
+  }
+
+ private:
+  struct Try {
+    bool ended = false;
+    std::optional<Error> error;
+  };
+  struct State {
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::shared_ptr<Try> trying;
+    std::optional<T> value;
+    Make make;
+  };
+
+  Result<T> wait_for_the_other(std::unique_lock<std::mutex>& lock) const {
+    const auto trying = state_->trying;
+    state_->ended.wait(lock, [&] { return trying->ended; });
+    if (trying->error) return tl::unexpected<Error>(*trying->error);
+    return *state_->value;
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace weightfs

@@ -1,0 +1,198 @@
+#include "base/source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// How much of `out` lies before the end; 0 from the end on.
+size_t clamp(uint64_t size, uint64_t offset, std::span<std::byte> out) {
+  return offset >= size ? 0 : static_cast<size_t>(std::min<uint64_t>(out.size(), size - offset));
+}
+
+// pread until `out` is full or the file ends.
+Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got = ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure(Code::io, reason(errno));
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+// A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does not.
+class File final : public Source {
+ public:
+  File(int fd, const struct stat& opened, std::string path, std::function<void(const std::string&)> on_change)
+      : fd_(fd), opened_(opened), path_(std::move(path)), on_change_(std::move(on_change)) {}
+  ~File() override { ::close(fd_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
+  std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
+
+  // The check comes after the copy: a writer moves the modification time before it moves bytes, so bytes that were copied
+  // while the time was still the old one are old bytes, all of them.
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (changed_.load(std::memory_order_relaxed)) return has_changed();
+    const size_t wanted = clamp(size(), offset, out);
+    auto got = pread_fully(fd_, offset, out.first(wanted));
+    if (got && *got == wanted && is_as_opened()) return got;
+    if (!got && is_as_opened()) return failure(Code::io, str(path_, ": ", got.error().message));
+    if (!changed_.exchange(true) && on_change_) on_change_(has_changed().error().message);
+    return has_changed();
+  }
+
+ private:
+  Result<size_t> has_changed() const {
+    return failure(Code::io, str(path_, ": the file was changed or replaced after it was opened"));
+  }
+
+  bool same(const struct stat& now) const {
+    return now.st_ino == opened_.st_ino && now.st_dev == opened_.st_dev && now.st_size == opened_.st_size &&
+           now.st_mtim.tv_sec == opened_.st_mtim.tv_sec && now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
+  }
+
+  // A path that is gone is no change: the open file still holds the bytes that were opened.
+  bool is_as_opened() const {
+    struct stat now {};
+    if (::fstat(fd_, &now) != 0 || !same(now)) return false;
+    return ::stat(path_.c_str(), &now) != 0 || same(now);
+  }
+
+  int fd_;
+  struct stat opened_;
+  std::string path_;
+  std::function<void(const std::string&)> on_change_;
+  mutable std::atomic<bool> changed_ = false;
+};
+
+class Memory final : public Source {
+ public:
+  explicit Memory(std::string bytes) : bytes_(std::move(bytes)) {}
+  uint64_t size() const override { return bytes_.size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    const size_t count = clamp(size(), offset, out);
+    if (count > 0) std::memcpy(out.data(), bytes_.data() + offset, count);
+    return count;
+  }
+
+ private:
+  std::string bytes_;
+};
+
+class Concat final : public Source {
+ public:
+  explicit Concat(std::vector<SourcePtr> parts) : parts_(std::move(parts)) {
+    for (const auto& part : parts_) ends_.push_back(size() + part->size());
+  }
+  uint64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    size_t done = 0;
+    auto end = std::upper_bound(ends_.begin(), ends_.end(), offset);
+    for (; done < out.size() && end != ends_.end(); ++end) {
+      const auto& part = parts_[static_cast<size_t>(end - ends_.begin())];
+      const uint64_t begin = *end - part->size();
+      const uint64_t within = offset + done - begin;
+      const auto wanted = out.subspan(done, clamp(part->size(), within, out.subspan(done)));
+      TRY_VOID(read_exact(*part, within, wanted));
+      done += wanted.size();
+    }
+    return done;
+  }
+
+ private:
+  std::vector<SourcePtr> parts_;
+  std::vector<uint64_t> ends_;
+};
+
+class Lazy final : public Source {
+ public:
+  Lazy(uint64_t size, Later<SourcePtr> made) : size_(size), made_(std::move(made)) {}
+  uint64_t size() const override { return size_; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    const SourcePtr source = TRY(made_.get());
+    if (source->size() != size_)
+      return failure(Code::io, str("made ", source->size(), " bytes where ", size_, " were promised"));
+    return source->read(offset, out);
+  }
+  std::optional<Extent> extent() const override {
+    const auto source = made_.peek();
+    return source && (*source)->size() == size_ ? (*source)->extent() : std::nullopt;
+  }
+
+ private:
+  uint64_t size_;
+  Later<SourcePtr> made_;
+};
+
+}  // namespace
+
+Result<SourcePtr> open_file(const std::string& path, std::function<void(const std::string&)> on_change) {
+  // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return failure(errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
+  struct stat opened {};
+  const bool known = ::fstat(fd, &opened) == 0;
+  if (!known || !S_ISREG(opened.st_mode)) {
+    ::close(fd);
+    return failure(Code::io, str(path, known ? ": not a regular file" : ": cannot be examined"));
+  }
+  return std::make_shared<File>(fd, opened, path, std::move(on_change));
+}
+
+SourcePtr in_memory(std::string bytes) { return std::make_shared<Memory>(std::move(bytes)); }
+
+Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size) {
+  const uint64_t there = whole->size();
+  if (offset > there || size > there - offset)
+    return failure(Code::corrupt, str(size, " bytes at offset ", offset, " are not inside the ", there, " that there are"));
+  return Slice(std::move(whole), offset, size);
+}
+
+Result<size_t> Slice::read(uint64_t offset, std::span<std::byte> out) const {
+  if (refused()) return failure(Code::corrupt, "refused when the container was read");
+  return whole_->read(offset_ + std::min(offset, size_), out.first(clamp(size_, offset, out)));
+}
+
+std::optional<Extent> Slice::extent() const {
+  const auto outer = refused() ? std::nullopt : whole_->extent();
+  if (!outer) return std::nullopt;
+  return Extent{outer->fd, outer->offset + offset_, size_};
+}
+
+SourcePtr concat(std::vector<SourcePtr> parts) { return std::make_shared<Concat>(std::move(parts)); }
+
+SourcePtr lazy(uint64_t size, Later<SourcePtr> made) { return std::make_shared<Lazy>(size, std::move(made)); }
+
+Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out) {
+  const size_t got = TRY(source.read(offset, out));
+  if (got != out.size()) return failure(Code::corrupt, str("ends at byte ", source.size(), ", ", out.size(), " bytes needed at ", offset));
+  return {};
+}
+
+Result<std::string> read_text(const Source& source, uint64_t offset, uint64_t size) {
+  if (offset > source.size() || size > source.size() - offset)
+    return failure(Code::corrupt, str("ends at byte ", source.size(), ", ", size, " bytes needed at ", offset));
+  std::string text(size, '\0');
+  TRY_VOID(read_exact(source, offset, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+}  // namespace weightfs

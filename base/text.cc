@@ -1,0 +1,91 @@
+#include "base/text.h"
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+
+namespace weightfs {
+
+size_t utf8_sequence(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0}; };
+  const auto tail = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
+  if (text.empty()) return 0;
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    if (!tail(1) || !tail(2)) return 0;
+    if (first == 0xE0 && byte(1) < 0xA0) return 0;   // overlong
+    if (first == 0xED && byte(1) >= 0xA0) return 0;  // surrogate
+    return 3;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    if (!tail(1) || !tail(2) || !tail(3)) return 0;
+    if (first == 0xF0 && byte(1) < 0x90) return 0;   // overlong
+    if (first == 0xF4 && byte(1) >= 0x90) return 0;  // beyond U+10FFFF
+    return 4;
+  }
+  return 0;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = utf8_sequence(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string to_utf8(std::string_view text) {
+  if (is_utf8(text)) return std::string(text);
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = utf8_sequence(text);
+    if (length == 0) {
+      out += "\uFFFD";
+      text.remove_prefix(1);
+    } else {
+      out += text.substr(0, length);
+      text.remove_prefix(length);
+    }
+  }
+  return out;
+}
+
+std::string quoted(std::string_view name) {
+  constexpr size_t kLongest = 80;
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out = "\"";
+  while (!name.empty()) {
+    if (out.size() > kLongest) return out + "...\"";
+    const size_t length = utf8_sequence(name);
+    const auto first = static_cast<uint8_t>(name[0]);
+    // C1 controls (U+0080..U+009F) steer terminals as ESC does.
+    const bool c1 = length == 2 && first == 0xC2 && static_cast<uint8_t>(name[1]) < 0xA0;
+    if (length == 0 || first < 0x20 || first == 0x7F || first == '"' || first == '\\' || c1) {
+      out += {'\\', 'x', kHex[first >> 4], kHex[first & 15]};
+      name.remove_prefix(1);
+    } else {
+      out += name.substr(0, length);
+      name.remove_prefix(length);
+    }
+  }
+  return out + "\"";
+}
+
+std::string human_size(uint64_t count) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (count < 1024) return str(count, " B");
+  auto size = static_cast<double>(count);
+  size_t unit = 0;
+  while (size >= 1024 && unit + 1 < kUnits.size()) {
+    size /= 1024;
+    ++unit;
+  }
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.1f %s", size, kUnits.at(unit));
+  return out.data();
+}
+
+}  // namespace weightfs

@@ -1,0 +1,34 @@
+// Text from containers is data: it may hold anything. These make sentences of it that are safe to print.
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace weightfs {
+
+/// The arguments one after the other, as operator<< writes them.
+template <class... Parts>
+std::string str(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+/// `name` in double quotes, fit for a message: control bytes, quotes, backslashes and bytes that are no UTF-8 are written
+/// \xNN, and a long one is cut after 80 bytes.
+std::string quoted(std::string_view name);
+
+/// Whether `text` is UTF-8 by RFC 3629: no surrogates, no overlong forms, nothing beyond U+10FFFF.
+bool is_utf8(std::string_view text);
+
+/// The length (1 to 4) of the well-formed UTF-8 sequence that `text` starts with; 0 when it starts with none.
+size_t utf8_sequence(std::string_view text);
+
+/// `text` with every byte that belongs to no UTF-8 sequence replaced by U+FFFD.
+std::string to_utf8(std::string_view text);
+
+/// `count` bytes for a person: "1.2 GiB", "512 B".
+std::string human_size(uint64_t count);
+
+}  // namespace weightfs

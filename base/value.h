@@ -1,0 +1,69 @@
+// Metadata of any container as one kind of value, and its two renderings, JSON and TOML.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weightfs {
+
+class Value;
+using List = std::vector<Value>;
+
+/// Keys in the order in which they were set; a key stands once.
+class Map {
+ public:
+  using Entry = std::pair<std::string, Value>;
+
+  /// Adds `key`, or replaces its value in place. Linear in the number of keys: for maps that a person would read.
+  void set(std::string key, Value value);
+
+  /// Adds a key that the caller knows to be new.
+  void append(std::string key, Value value);
+
+  /// The value of `key`, or null.
+  const Value* find(std::string_view key) const;
+
+  bool empty() const { return entries_.empty(); }
+  size_t size() const { return entries_.size(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// null, bool, a signed or unsigned 64-bit integer, a double, a string of any bytes, a list or a map.
+class Value : public std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, List, Map> {
+ public:
+  Value() : variant(nullptr) {}
+  Value(std::nullptr_t) : variant(nullptr) {}
+  Value(bool b) : variant(b) {}
+  Value(double n) : variant(n) {}
+  Value(std::string text) : variant(std::move(text)) {}
+  Value(const char* text) : variant(std::string(text)) {}
+  Value(std::string_view text) : variant(std::string(text)) {}
+  Value(List list) : variant(std::move(list)) {}
+  Value(Map map) : variant(std::move(map)) {}
+  template <class T>
+    requires std::is_integral_v<T> && (!std::is_same_v<T, bool>)
+  Value(T number) : variant(std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>(number)) {}
+};
+
+/// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and the
+/// infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD. Integers are exact to 64 bits.
+std::string to_json(const Value& value);
+
+/// TOML 1.0 of a map, keys sorted. TOML has no null: a key whose value is null is left out, a null in a list is the empty
+/// table {}. An integer beyond 2^63 - 1 is a string of its digits. NaN and the infinities are TOML's own nan and inf.
+std::string to_toml(const Map& map);
+
+/// Appends `text` as a JSON string, with its quotes, by the rule of to_json.
+void append_json_string(std::string& out, std::string_view text);
+
+}  // namespace weightfs

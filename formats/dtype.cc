@@ -1,0 +1,89 @@
+#include "formats/dtype.h"
+
+#include <algorithm>
+#include <array>
+
+#include "formats/model.h"
+
+namespace weightfs {
+namespace {
+
+// NumPy types as NumPy writes them. bfloat16 and float8 as ml_dtypes saves them: void of the same width, to be viewed as the
+// ml_dtypes type of that name. Sub-byte types stay packed: bytes of uint8. ggml's block types have no .npy.
+// ggml block sizes: ggml-common.h of ggml 0.21.0.
+constexpr std::array kTable = {
+    DType{"bool", 1, 1, "|b1", false},
+    DType{"int8", 1, 1, "|i1", false},
+    DType{"uint8", 1, 1, "|u1", false},
+    DType{"int16", 1, 2, "<i2", false},
+    DType{"uint16", 1, 2, "<u2", false},
+    DType{"int32", 1, 4, "<i4", false},
+    DType{"uint32", 1, 4, "<u4", false},
+    DType{"int64", 1, 8, "<i8", false},
+    DType{"uint64", 1, 8, "<u8", false},
+    DType{"float16", 1, 2, "<f2", false},
+    DType{"float32", 1, 4, "<f4", false},
+    DType{"float64", 1, 8, "<f8", false},
+    DType{"complex64", 1, 8, "<c8", false},
+    DType{"bfloat16", 1, 2, "<V2", false},
+    DType{"float8_e4m3fn", 1, 1, "|V1", false},
+    DType{"float8_e4m3fnuz", 1, 1, "|V1", false},
+    DType{"float8_e5m2", 1, 1, "|V1", false},
+    DType{"float8_e5m2fnuz", 1, 1, "|V1", false},
+    DType{"float8_e8m0fnu", 1, 1, "|V1", false},
+    DType{"float4_e2m1fn", 2, 1, "|u1", true},
+    DType{"float6_e2m3fn", 4, 3, "|u1", true},
+    DType{"float6_e3m2fn", 4, 3, "|u1", true},
+    DType{"q4_0", 32, 18, "", false},
+    DType{"q4_1", 32, 20, "", false},
+    DType{"q5_0", 32, 22, "", false},
+    DType{"q5_1", 32, 24, "", false},
+    DType{"q8_0", 32, 34, "", false},
+    DType{"q8_1", 32, 36, "", false},
+    DType{"q2_k", 256, 84, "", false},
+    DType{"q3_k", 256, 110, "", false},
+    DType{"q4_k", 256, 144, "", false},
+    DType{"q5_k", 256, 176, "", false},
+    DType{"q6_k", 256, 210, "", false},
+    DType{"q8_k", 256, 292, "", false},
+    DType{"iq2_xxs", 256, 66, "", false},
+    DType{"iq2_xs", 256, 74, "", false},
+    DType{"iq3_xxs", 256, 98, "", false},
+    DType{"iq1_s", 256, 50, "", false},
+    DType{"iq4_nl", 32, 18, "", false},
+    DType{"iq3_s", 256, 110, "", false},
+    DType{"iq2_s", 256, 82, "", false},
+    DType{"iq4_xs", 256, 136, "", false},
+    DType{"iq1_m", 256, 56, "", false},
+    DType{"tq1_0", 256, 54, "", false},
+    DType{"tq2_0", 256, 66, "", false},
+    DType{"mxfp4", 32, 17, "", false},
+    DType{"nvfp4", 64, 36, "", false},
+    DType{"q1_0", 128, 18, "", false},
+    DType{"q2_0", 64, 18, "", false},
+};
+
+bool multiply(uint64_t& product, uint64_t factor) { return !__builtin_mul_overflow(product, factor, &product); }
+
+}  // namespace
+
+const DType kUnknownDType{"unknown", 1, 0, "", false};
+
+const DType* dtype_named(std::string_view name) {
+  const auto row = std::find_if(kTable.begin(), kTable.end(), [&](const DType& d) { return d.name == name; });
+  return row == kTable.end() ? nullptr : row;
+}
+
+std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape) {
+  if (dtype.block_bytes == 0) return std::nullopt;
+  uint64_t elements = 1;
+  for (const uint64_t dimension : shape)
+    if (!multiply(elements, dimension)) return std::nullopt;
+  const uint64_t row = dtype.npy_packed || shape.empty() ? elements : shape.back();
+  if (row % dtype.block != 0) return std::nullopt;
+  uint64_t size = elements / dtype.block;
+  if (!multiply(size, dtype.block_bytes)) return std::nullopt;
+  return size;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,71 @@
+// What every container becomes: plain values. The narrow waist of weightfs: formats make a Model, the tree and the views
+// are made of one, and neither knows the other.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/later.h"
+#include "base/source.h"
+#include "base/value.h"
+#include "formats/dtype.h"
+
+namespace weightfs {
+
+/// Sizes of the dimensions, outermost first (C order); empty for a scalar.
+using Shape = std::vector<uint64_t>;
+
+/// A tensor: little-endian bytes in C order exactly as stored (big-endian GGUF excepted: as stored there too).
+struct Tensor {
+  std::string name;               ///< as the container spells it: any bytes
+  const DType* dtype = nullptr;   ///< never null in a Model; &kUnknownDType when the type is not known
+  std::string_view stored_dtype;  ///< as the container spells it ("F32", "Q4_0"); lives as long as the Model or for ever
+  std::string_view scope;         ///< the graph or module it belongs to, in front of its path; "" for the container itself
+  Shape shape;
+  Slice source;                   ///< its bytes; refused() when the container lies about them (then a warning says how)
+
+  uint64_t nbytes() const { return source.size(); }
+};
+
+/// A file that the container is or holds, shown under files/.
+struct Part {
+  std::string path;                     ///< as the container spells it, '/' between components
+  Later<SourcePtr> source;              ///< its bytes
+  std::optional<Digest> digest = {};    ///< when the container names it
+  std::string link_target = {};         ///< not empty: a symbolic link with this text
+};
+
+/// A text about the model that is rendered when it is asked for: graph.json, a long list of metadata.
+struct Document {
+  std::string path;         ///< from the top of the tree: "graph.json", "metadata/tokenizer.ggml.tokens.json"
+  Later<SourcePtr> source;  ///< the rendered text
+};
+
+/// Lists of metadata with more elements than this become Documents, so that metadata.json stays a page that a person reads.
+inline constexpr size_t kLongestInlineList = 1024;
+
+/// A container, read.
+struct Model {
+  std::string format;                 ///< the format's name: "gguf"
+  std::string version;                ///< of the format, as its users say it: "3", "V2", "release layout"
+  Map common;                         ///< what models have in common, where the container says it: name, description, license, …
+  Map metadata;                       ///< every container-specific field
+  std::vector<Tensor> tensors;        ///< in container order
+  std::vector<Part> parts;            ///< the container's own files
+  std::vector<Document> documents;    ///< rendered when asked for
+  std::vector<std::string> warnings;  ///< what was refused or repaired, one line each
+  std::deque<std::string> spellings;  ///< owns texts that stored_dtype and scope point into
+};
+
+using ModelPtr = std::shared_ptr<const Model>;
+
+/// The bytes that a tensor of this type and shape takes. Nothing on overflow, for an unknown type, and when the elements
+/// (for a block type: those of the innermost dimension; for a sub-byte type: all) do not fill whole blocks.
+std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape);
+
+}  // namespace weightfs
