@@ -62,6 +62,7 @@ class Stream {
     return true;
   }
   const char& current() const { return buffer_[at_]; }
+  char last() const { return buffer_[count_ - 1]; }
   uint64_t unread() const { return left_ + (count_ - std::min(at_, count_)); }
   const std::optional<Error>& error() const { return error_; }
 
@@ -134,62 +135,54 @@ class Sax {
   std::string problem_;
 };
 
-// Builds the Value that the events tell.
-class Builder final : public JsonEvents {
- public:
-  bool scalar(Value value) override { return add(std::move(value)); }
-  bool unsigned_integer(uint64_t n) override {
-    return add(n <= INT64_MAX ? Value(static_cast<int64_t>(n)) : Value(n));
-  }
-  bool string(std::string& text) override { return add(std::move(text)); }
-  bool key(std::string& text) override {
-    keys_.back() = std::move(text);
-    return true;
-  }
-  bool begin_object() override { return open(Map{}); }
-  bool end_object() override { return close(); }
-  bool begin_array() override { return open(List{}); }
-  bool end_array() override { return close(); }
-
-  Value take() { return std::move(root_); }
-
- private:
-  bool open(Value container) {
-    open_.push_back(std::move(container));
-    keys_.emplace_back();
-    return true;
-  }
-  bool close() {
-    Value done = std::move(open_.back());
-    open_.pop_back();
-    keys_.pop_back();
-    return add(std::move(done));
-  }
-  bool add(Value value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-    } else if (auto* list = std::get_if<List>(&open_.back())) {
-      list->push_back(std::move(value));
-    } else {
-      std::get<Map>(open_.back()).set(std::move(keys_.back()), std::move(value));
-    }
-    return true;
-  }
-
-  Value root_;
-  std::vector<Value> open_;
-  std::vector<std::string> keys_;
-};
-
 }  // namespace
 
 std::string to_json(const Value& value) { return as_json(value).dump(2) + "\n"; }
 
 void append_json_string(std::string& out, std::string_view text) { out += Json(to_utf8(text)).dump(); }
 
+bool ValueBuilder::unsigned_integer(uint64_t n) {
+  return add(n <= INT64_MAX ? Value(static_cast<int64_t>(n)) : Value(n));
+}
+
+bool ValueBuilder::key(std::string& text) {
+  open_.back().key = text;
+  return true;
+}
+
+bool ValueBuilder::open(Value container) {
+  open_.push_back({std::move(container), {}});
+  return true;
+}
+
+bool ValueBuilder::end_object() {
+  std::get<Map>(open_.back().container).keep_last_of_each_key();
+  return close();
+}
+
+bool ValueBuilder::close() {
+  Value done = std::move(open_.back().container);
+  open_.pop_back();
+  return add(std::move(done));
+}
+
+bool ValueBuilder::add(Value value) {
+  if (left_ == 0) return false;
+  --left_;
+  if (open_.empty()) {
+    root_ = std::move(value);
+  } else if (auto* list = std::get_if<List>(&open_.back().container)) {
+    list->push_back(std::move(value));
+  } else {
+    std::get<Map>(open_.back().container).append(std::move(open_.back().key), std::move(value));
+  }
+  return true;
+}
+
 Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, JsonEvents& events) {
   Stream stream(source, offset, size);
-  if (!stream.fill()) return tl::unexpected(stream.error().value_or(Error{Code::corrupt, "empty where JSON is needed"}));
+  if (!stream.fill())
+    return tl::unexpected(stream.error().value_or(Error{Code::corrupt, "empty where JSON is needed"}));
   // nlohmann::json would skip a byte order mark.
   if (stream.current() == '\xEF') return failure(Code::corrupt, "JSON with a byte order mark");
   Sax sax(events);
@@ -198,13 +191,15 @@ Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, Jso
   if (!sax.problem().empty()) return failure(Code::corrupt, sax.problem());
   if (!whole) return failure(Code::corrupt, "JSON that was stopped by its reader");
   // nlohmann::json takes a NUL for the end of its input.
-  if (stream.unread() > 0) return failure(Code::corrupt, "a NUL byte after the JSON value");
+  if (stream.unread() > 0 || stream.last() == '\0') return failure(Code::corrupt, "a NUL byte after the JSON value");
   return {};
 }
 
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size) {
-  Builder builder;
-  TRY_VOID(read_json(source, offset, size, builder));
+  ValueBuilder builder(kMostJsonValues);
+  const auto whole = read_json(source, offset, size, builder);
+  if (!whole && builder.full()) return failure(Code::corrupt, str("JSON of more than ", kMostJsonValues, " values"));
+  TRY_VOID(whole);
   return builder.take();
 }
 

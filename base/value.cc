@@ -1,6 +1,7 @@
 #include "base/value.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace weightfs {
 
@@ -10,6 +11,31 @@ void Map::set(std::string key, Value value) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.first == key; });
   if (found == entries_.end()) return append(std::move(key), std::move(value));
   found->second = std::move(value);
+}
+
+void Map::keep_last_of_each_key() {
+  std::vector<size_t> order(entries_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto key = [&](size_t i) -> const std::string& { return entries_[i].first; };
+  // By key, then by place: a sort and not a hash table, which hostile keys could slow down.
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int by_key = key(a).compare(key(b));
+    return by_key != 0 ? by_key < 0 : a < b;
+  });
+  std::vector<bool> gone(entries_.size());
+  for (size_t i = 0, first = 0; i < order.size(); ++i) {
+    if (i == 0 || key(order[i]) != key(order[i - 1])) {
+      first = order[i];
+    } else {
+      entries_[first].second = std::move(entries_[order[i]].second);
+      gone[order[i]] = true;
+    }
+  }
+  std::vector<Entry> kept;
+  kept.reserve(entries_.size());
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (!gone[i]) kept.push_back(std::move(entries_[i]));
+  entries_ = std::move(kept);
 }
 
 const Value* Map::find(std::string_view key) const {

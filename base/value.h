@@ -26,6 +26,9 @@ class Map {
   /// Adds a key that the caller knows to be new.
   void append(std::string key, Value value);
 
+  /// After append()s of keys that may be there already: the last value of each takes the place of its first.
+  void keep_last_of_each_key();
+
   /// The value of `key`, or null.
   const Value* find(std::string_view key) const;
 

@@ -61,6 +61,20 @@ constexpr std::array kTable = {
     DType{"nvfp4", 64, 36, "", false},
     DType{"q1_0", 128, 18, "", false},
     DType{"q2_0", 64, 18, "", false},
+    // Q4_0 and IQ4_NL with the rows of a matrix interleaved, which ggml put into files in 2024.
+    DType{"q4_0_4_4", 32, 18, "", false},
+    DType{"q4_0_4_8", 32, 18, "", false},
+    DType{"q4_0_8_8", 32, 18, "", false},
+    DType{"iq4_nl_4_4", 32, 18, "", false},
+    DType{"iq4_nl_4_8", 32, 18, "", false},
+    DType{"iq4_nl_8_8", 32, 18, "", false},
+};
+
+// The types that GGUF may store big-endian.
+constexpr std::array kBigEndian = {
+    DType{"int16", 1, 2, ">i2", false},   DType{"int32", 1, 4, ">i4", false},   DType{"int64", 1, 8, ">i8", false},
+    DType{"float16", 1, 2, ">f2", false}, DType{"float32", 1, 4, ">f4", false}, DType{"float64", 1, 8, ">f8", false},
+    DType{"bfloat16", 1, 2, "", false},
 };
 
 bool multiply(uint64_t& product, uint64_t factor) { return !__builtin_mul_overflow(product, factor, &product); }
@@ -72,6 +86,11 @@ const DType kUnknownDType{"unknown", 1, 0, "", false};
 const DType* dtype_named(std::string_view name) {
   const auto row = std::find_if(kTable.begin(), kTable.end(), [&](const DType& d) { return d.name == name; });
   return row == kTable.end() ? nullptr : row;
+}
+
+const DType* big_endian(const DType* dtype) {
+  const auto row = std::find_if(kBigEndian.begin(), kBigEndian.end(), [&](const DType& d) { return d.name == dtype->name; });
+  return row == kBigEndian.end() ? dtype : row;
 }
 
 std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape) {

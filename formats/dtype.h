@@ -19,6 +19,11 @@ struct DType {
 /// The row named `name`; null when there is none.
 const DType* dtype_named(std::string_view name);
 
+/// The row of the same type and name whose values are stored big-endian: only the .npy view differs (">f4"). A type whose
+/// values are single bytes or that has no .npy view is its own; bfloat16 gets a row without view, as void has no byte order.
+/// dtype_named never returns such a row.
+const DType* big_endian(const DType* dtype);
+
 /// Stands for a type that the reader does not know: such a tensor has a size, but no bytes per element.
 extern const DType kUnknownDType;
 

@@ -1,0 +1,116 @@
+// floor_read: the fastest plain way to show a range of a local file as a file. One file, `data`, answered by pread into
+// a buffer that each thread keeps, or with --splice by handing the descriptor to libfuse; cached by the kernel for
+// ever.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "bench/floor.h"
+
+namespace {
+
+using namespace floor_server;
+
+enum class Reply { buffer, splice };
+
+struct Range {
+  int fd;
+  off_t offset;
+  off_t size;
+  Reply reply;
+};
+
+constexpr fuse_ino_t kData = 2;
+
+const Range& range_of(fuse_req_t request) { return *static_cast<const Range*>(fuse_req_userdata(request)); }
+
+// Without asking, an fd reply is copied twice.
+void init(void* user, fuse_conn_info* connection) {
+  if (static_cast<const Range*>(user)->reply == Reply::splice)
+    connection->want |= connection->capable & (FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+}
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  if (parent != FUSE_ROOT_ID || std::strcmp(name, "data") != 0) {
+    fuse_reply_err(request, ENOENT);
+    return;
+  }
+  fuse_entry_param entry{};
+  entry.ino = kData;
+  entry.attr = attributes(kData, kFile, range_of(request).size);
+  entry.attr_timeout = entry.entry_timeout = kForEver;
+  fuse_reply_entry(request, &entry);
+}
+
+void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  const bool data = ino == kData;
+  const struct stat attr = attributes(ino, data ? kFile : kDirectory, data ? range_of(request).size : 0);
+  fuse_reply_attr(request, &attr, kForEver);
+}
+
+void open_data(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  file->keep_cache = 1;
+  file->noflush = 1;
+  fuse_reply_open(request, file);
+}
+
+void reply_buffer(fuse_req_t request, int fd, size_t size, off_t offset) {
+  thread_local std::vector<char> buffer;
+  if (buffer.size() < size) buffer.resize(size);
+  const ssize_t got = pread(fd, buffer.data(), size, offset);
+  if (got < 0) {
+    fuse_reply_err(request, errno);
+  } else {
+    fuse_reply_buf(request, buffer.data(), static_cast<size_t>(got));
+  }
+}
+
+void reply_splice(fuse_req_t request, int fd, size_t size, off_t offset) {
+  fuse_bufvec reply{};
+  reply.count = 1;
+  reply.buf[0].size = size;
+  reply.buf[0].flags = static_cast<fuse_buf_flags>(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK);
+  reply.buf[0].fd = fd;
+  reply.buf[0].pos = offset;
+  fuse_reply_data(request, &reply, FUSE_BUF_SPLICE_MOVE);
+}
+
+void read_data(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info*) {
+  const Range& range = range_of(request);
+  const off_t left = std::max<off_t>(range.size - offset, 0);
+  const size_t wanted = std::min(size, static_cast<size_t>(left));
+  (range.reply == Reply::splice ? reply_splice : reply_buffer)(request, range.fd, wanted, range.offset + offset);
+}
+
+int usage() {
+  std::fputs("usage: floor_read [--splice] FILE OFFSET SIZE MOUNTPOINT\n", stderr);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Reply reply = argc > 1 && std::strcmp(argv[1], "--splice") == 0 ? Reply::splice : Reply::buffer;
+  char** const operands = argv + (reply == Reply::splice ? 2 : 1);
+  if (argv + argc - operands != 4) return usage();
+  const auto offset = number<off_t>(operands[1]);
+  const auto size = number<off_t>(operands[2]);
+  if (!offset || !size) return usage();
+  const int fd = ::open(operands[0], O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    std::perror(operands[0]);
+    return 1;
+  }
+  Range range{fd, *offset, *size, reply};
+  fuse_lowlevel_ops operations{};
+  operations.init = init;
+  operations.lookup = lookup;
+  operations.getattr = getattr;
+  operations.open = open_data;
+  operations.read = read_data;
+  return serve(operations, &range, operands[3]);
+}

@@ -1,0 +1,206 @@
+// weightfs info: what a model is, on a page.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "base/text.h"
+#include "cli/verbs.h"
+#include "fs/forest.h"
+#include "fs/listing.h"
+
+namespace weightfs {
+namespace {
+
+constexpr size_t kTensorsShown = 20;
+constexpr size_t kLongestText = 60;
+
+struct InfoArguments {
+  std::string source;
+  bool json = false;
+  bool tensors = false;
+  Opening opening;
+};
+
+enum class Align { left, right };
+
+// Rows of cells, printed with as much room as each column needs.
+class Table {
+ public:
+  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)), widths_(columns_.size()) {}
+
+  void add(std::vector<std::string> cells) {
+    for (size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], width(cells[i]));
+    rows_.push_back(std::move(cells));
+  }
+
+  void print() const {
+    for (const auto& row : rows_) {
+      std::string line = " ";
+      for (size_t i = 0; i < row.size(); ++i) {
+        const std::string pad(widths_[i] - width(row[i]), ' ');
+        line += columns_[i] == Align::left ? " " + row[i] + pad + " " : " " + pad + row[i] + " ";
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      std::printf("%s\n", line.c_str());
+    }
+  }
+
+ private:
+  // Characters, not bytes; texts are UTF-8 by now.
+  static size_t width(const std::string& text) {
+    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  }
+
+  std::vector<Align> columns_;
+  std::vector<size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// On one line, safe for a terminal, and not too long.
+std::string cell(std::string_view text, size_t longest = kLongestText) {
+  std::string out;
+  size_t characters = 0;
+  while (!text.empty()) {
+    if (++characters > longest) return out + "…";
+    const size_t length = std::max<size_t>(utf8_sequence(text), 1);
+    const bool control = static_cast<uint8_t>(text[0]) < 0x20 || text[0] == 0x7F || (text[0] == '\xC2' && length == 2 && static_cast<uint8_t>(text[1]) < 0xA0);
+    out += control || utf8_sequence(text) == 0 ? "?" : text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string one_line(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return cell(*text);
+  std::string json = to_json(value);
+  json.erase(std::remove(json.begin(), json.end(), '\n'), json.end());
+  std::string squeezed;  // to_json indents
+  for (const char c : json)
+    if (c != ' ' || squeezed.empty() || squeezed.back() != ' ') squeezed += c;
+  return cell(squeezed);
+}
+
+void print_facts(const Model& model, const std::string& source) {
+  Table facts({Align::left, Align::left});
+  facts.add({"format", model.version.empty() ? model.format : str(model.format, " ", model.version)});
+  for (const auto& [key, value] : model.common) facts.add({cell(key), one_line(value)});
+  uint64_t file_bytes = 0;
+  for (const Part& part : model.parts)
+    if (const auto made = part.source.peek()) file_bytes += (*made)->size();
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : model.tensors) bytes += tensor.nbytes();
+  facts.add({"files", str(model.parts.size(), ", ", human_size(file_bytes))});
+  facts.add({"tensors", str(model.tensors.size(), ", ", human_size(bytes))});
+  if (!model.warnings.empty()) facts.add({"warnings", str(model.warnings.size(), ", see warnings.txt")});
+  std::printf("%s\n\n", cell(source, 1000).c_str());
+  facts.print();
+}
+
+void print_metadata(const Model& model) {
+  if (model.metadata.empty()) return;
+  Table table({Align::left, Align::left});
+  for (const auto& [key, value] : model.metadata) table.add({cell(key), one_line(value)});
+  std::printf("\nmetadata\n");
+  table.print();
+}
+
+void print_dtypes(const Model& model) {
+  struct Sum {
+    uint64_t tensors = 0;
+    uint64_t bytes = 0;
+  };
+  std::map<std::string_view, Sum> sums;
+  for (const Tensor& tensor : model.tensors) {
+    Sum& sum = sums[dtype_text(tensor)];
+    ++sum.tensors;
+    sum.bytes += tensor.nbytes();
+  }
+  if (sums.empty()) return;
+  Table table({Align::left, Align::right, Align::right});
+  table.add({"dtype", "tensors", "size"});
+  for (const auto& [dtype, sum] : sums) table.add({cell(dtype), std::to_string(sum.tensors), human_size(sum.bytes)});
+  std::printf("\n");
+  table.print();
+}
+
+void print_tensors(const Model& model, size_t most) {
+  if (model.tensors.empty()) return;
+  Table table({Align::left, Align::left, Align::left, Align::right});
+  table.add({"tensor", "dtype", "shape", "size"});
+  const size_t shown = std::min(most, model.tensors.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const Tensor& t = model.tensors[i];
+    const std::string name = t.scope.empty() ? t.name : str(t.scope, "/", t.name);
+    table.add({cell(name), std::string(dtype_text(t)), shape_text(t.shape), t.source.refused() ? "refused" : human_size(t.nbytes())});
+  }
+  std::printf("\n");
+  table.print();
+  if (shown < model.tensors.size()) std::printf("  … and %zu more (--tensors shows all)\n", model.tensors.size() - shown);
+}
+
+void print_model(const Model& model, const InfoArguments& arguments) {
+  print_facts(model, arguments.source);
+  print_metadata(model);
+  print_dtypes(model);
+  print_tensors(model, arguments.tensors ? model.tensors.size() : kTensorsShown);
+}
+
+// A directory of models: a line for each.
+Exit print_models(Forest& forest, const InfoArguments& arguments) {
+  const auto all = forest.list(Forest::kRoot);
+  if (!all) return complain(all.error());
+  Table table({Align::left, Align::left, Align::right, Align::right});
+  table.add({"model", "format", "tensors", "size"});
+  List list;
+  for (uint32_t i = 0; i < all->count; ++i) {
+    const std::string name(all->tree->node(all->first + i).name());
+    const auto inside = forest.list(all->ino + i);
+    const ModelPtr model = inside && inside->count > 0 ? forest.model_of(inside->ino) : nullptr;
+    if (arguments.json) {
+      if (model) list.emplace_back(metadata_of(*model, name));
+      continue;
+    }
+    uint64_t bytes = 0;
+    if (model)
+      for (const Tensor& tensor : model->tensors) bytes += tensor.nbytes();
+    if (model) {
+      table.add({cell(name), model->format, std::to_string(model->tensors.size()), human_size(bytes)});
+    } else {
+      table.add({cell(name), inside ? "directory" : cell(inside.error().message), "", ""});
+    }
+  }
+  if (arguments.json) {
+    std::fputs(to_json(std::move(list)).c_str(), stdout);
+  } else {
+    table.print();
+  }
+  return Exit::ok;
+}
+
+Exit info(const InfoArguments& arguments) {
+  auto tree = open_sources({arguments.source}, arguments.opening);
+  if (!tree) return complain(tree.error());
+  Forest forest(std::move(*tree));
+  const ModelPtr model = forest.model_of(Forest::kRoot);
+  if (model == nullptr) return print_models(forest, arguments);
+  if (arguments.json) {
+    std::fputs(to_json(metadata_of(*model, arguments.source)).c_str(), stdout);
+  } else {
+    print_model(*model, arguments);
+  }
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Run& run) {
+  auto arguments = std::make_shared<InfoArguments>();
+  CLI::App* verb = app.add_subcommand("info", "say what a model is: format, metadata, types, tensors");
+  verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
+  verb->add_flag("--tensors", arguments->tensors, "list every tensor");
+  verb->add_flag("--json", arguments->json, "the content of metadata.json");
+  add_opening_options(*verb, arguments->opening);
+  verb->callback([&run, arguments] { run = [arguments] { return info(*arguments); }; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,185 @@
+// weightfs ls, weightfs cat: the tree without a mount.
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <system_error>
+
+#include "base/text.h"
+#include "cli/verbs.h"
+#include "fs/forest.h"
+
+namespace weightfs {
+namespace {
+
+struct ListArguments {
+  std::string source;
+  std::string path;
+  bool long_form = false;
+  bool recursive = false;
+  bool json = false;
+  Opening opening;
+};
+
+char type_letter(Kind kind) {
+  if (kind == Kind::directory || kind == Kind::tree) return 'd';
+  return kind == Kind::link ? 'l' : '-';
+}
+
+std::string iso_time(Time time) {
+  const std::time_t seconds = time / 1'000'000'000;
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M", &local);
+  return text.data();
+}
+
+// Writes what `ls` writes, in one of its three forms. Standard output is buffered; a write that fails shows at the end.
+class Lister {
+ public:
+  Lister(Forest& forest, const ListArguments& arguments) : forest_(forest), arguments_(arguments) {}
+
+  Result<void> list(Ino ino, const std::string& name) {
+    const Attributes attributes = TRY(forest_.attributes(ino));
+    if (arguments_.json) std::fputs("[", stdout);
+    if (!attributes.is_directory()) {
+      TRY_VOID(print(ino, name, attributes.kind));
+    } else {
+      TRY_VOID(list_directory(ino, ""));
+    }
+    if (arguments_.json) std::fputs("\n]\n", stdout);
+    return {};
+  }
+
+ private:
+  // `path` is relative to what was asked for; "" for itself.
+  Result<void> list_directory(Ino directory, const std::string& path) {
+    const Forest::Listing all = TRY(forest_.list(directory));
+    if (arguments_.recursive && !arguments_.json) std::printf("%s%s:\n", first_ ? "" : "\n", path.empty() ? "." : path.c_str());
+    first_ = false;
+    for (uint32_t i = 0; i < all.count; ++i) {
+      const Node& node = all.tree->node(all.first + i);
+      // As JSON there are no headings to say where an entry lies.
+      TRY_VOID(print(all.ino + i, arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
+      if (arguments_.json && arguments_.recursive && is_directory(node)) TRY_VOID(list_directory(all.ino + i, join(path, node.name())));
+    }
+    if (arguments_.json || !arguments_.recursive) return {};
+    for (uint32_t i = 0; i < all.count; ++i) {
+      const Node& node = all.tree->node(all.first + i);
+      if (is_directory(node)) TRY_VOID(list_directory(all.ino + i, join(path, node.name())));
+    }
+    return {};
+  }
+
+  Result<void> print(Ino ino, const std::string& name, Kind kind) {
+    if (!arguments_.json && !arguments_.long_form) {
+      std::printf("%s\n", name.c_str());
+      return {};
+    }
+    const Attributes attributes = TRY(forest_.attributes(ino));
+    const std::string target = kind == Kind::link ? TRY(forest_.link(ino)) : "";
+    if (!arguments_.json) {
+      std::printf("%c%s %4u %14llu %s %s%s%s\n", type_letter(kind), attributes.is_directory() ? "r-xr-xr-x" : "r--r--r--",
+                  attributes.links, static_cast<unsigned long long>(attributes.size), iso_time(attributes.modified).c_str(),
+                  name.c_str(), target.empty() ? "" : " -> ", target.c_str());
+      return {};
+    }
+    std::string line = first_entry_ ? "\n  {\"path\": " : ",\n  {\"path\": ";
+    first_entry_ = false;
+    append_json_string(line, name);
+    line += str(", \"type\": \"", attributes.is_directory() ? "directory" : kind == Kind::link ? "link" : "file",
+                "\", \"size\": ", attributes.size);
+    if (!target.empty()) {
+      line += ", \"target\": ";
+      append_json_string(line, target);
+    }
+    std::fputs((line + "}").c_str(), stdout);
+    return {};
+  }
+
+  static bool is_directory(const Node& node) { return node.kind == Kind::directory || node.kind == Kind::tree; }
+  static std::string join(const std::string& path, std::string_view name) { return str(path, path.empty() ? "" : "/", name); }
+
+  Forest& forest_;
+  const ListArguments& arguments_;
+  bool first_ = true;
+  bool first_entry_ = true;
+};
+
+Exit ls(const ListArguments& arguments) {
+  auto tree = open_sources({arguments.source}, arguments.opening);
+  if (!tree) return complain(tree.error());
+  Forest forest(std::move(*tree));
+  const auto ino = forest.resolve(arguments.path);
+  if (!ino) return complain({ino.error().code, str(arguments.path, ": ", ino.error().message)});
+  const auto listed = Lister(forest, arguments).list(*ino, arguments.path);
+  if (std::fflush(stdout) != 0) return complain({Code::io, "cannot write to standard output"});
+  return listed ? Exit::ok : complain(listed.error());
+}
+
+Result<void> write_out(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return failure(Code::io, str("standard output: ", std::generic_category().message(errno)));
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Result<void> copy_out(const Source& source) {
+  std::vector<std::byte> buffer(256 * 1024);
+  for (uint64_t offset = 0;;) {
+    const size_t got = TRY(source.read(offset, buffer));
+    if (got == 0) return {};
+    TRY_VOID(write_out(std::span(buffer).first(got)));
+    offset += got;
+  }
+}
+
+Exit cat(const std::string& source, const std::vector<std::string>& paths, const Opening& opening) {
+  auto tree = open_sources({source}, opening);
+  if (!tree) return complain(tree.error());
+  Forest forest(std::move(*tree));
+  for (const std::string& path : paths) {
+    const auto copied = forest.resolve(path)
+                            .and_then([&](Ino ino) { return forest.open(ino); })
+                            .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
+    if (!copied) return complain({copied.error().code, str(path, ": ", copied.error().message)});
+  }
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_ls(CLI::App& app, Run& run) {
+  auto arguments = std::make_shared<ListArguments>();
+  CLI::App* verb = app.add_subcommand("ls", "list what a mount would show, without mounting");
+  verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
+  verb->add_option("PATH", arguments->path, "where in it to look; the top if not given");
+  verb->add_flag("-l,--long", arguments->long_form, "with modes, sizes and times");
+  verb->add_flag("-R,--recursive", arguments->recursive, "directories in it too");
+  verb->add_flag("--json", arguments->json, "as a JSON array of {path, type, size}");
+  add_opening_options(*verb, arguments->opening);
+  verb->callback([&run, arguments] { run = [arguments] { return ls(*arguments); }; });
+}
+
+void add_cat(CLI::App& app, Run& run) {
+  struct Arguments {
+    std::string source;
+    std::vector<std::string> paths;
+    Opening opening;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = app.add_subcommand("cat", "write files of a model to standard output, without mounting");
+  verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
+  verb->add_option("PATH", arguments->paths, "what to write, such as tensors/NAME or metadata.json")->required();
+  add_opening_options(*verb, arguments->opening);
+  verb->callback(
+      [&run, arguments] { run = [arguments] { return cat(arguments->source, arguments->paths, arguments->opening); }; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,35 @@
+// The verbs of the command line. Each adds itself to the parser; main runs the one that was given.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "cli/exit.h"
+#include "fs/place.h"
+
+namespace weightfs {
+
+/// What a verb does once its arguments are known.
+using Run = std::function<Exit()>;
+
+void add_mount(CLI::App& app, Run& run);
+void add_umount(CLI::App& app, Run& run);
+void add_ls(CLI::App& app, Run& run);
+void add_cat(CLI::App& app, Run& run);
+void add_info(CLI::App& app, Run& run);
+
+/// Adds the options that every verb which opens a source takes: --format, --all.
+void add_opening_options(CLI::App& verb, Opening& opening);
+
+/// Sets the format by name; false if there is none of that name.
+bool set_format(Opening& opening, const std::string& name);
+
+/// "gguf, rten, …": what --format takes.
+std::string format_names();
+
+/// Prints `weightfs: <message>` to standard error and gives the exit status of the failure.
+Exit complain(const Error& error);
+
+}  // namespace weightfs

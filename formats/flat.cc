@@ -1,0 +1,112 @@
+#include "formats/flat.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+Error wrong(const Tensor& tensor, const std::string& why) {
+  return Error{Code::corrupt, str("tensor ", quoted(tensor.name), ": ", why)};
+}
+
+Result<void> check_size(const Tensor& tensor, Range range) {
+  if (tensor.dtype == &kUnknownDType) return {};
+  const auto needed = size_in_bytes(*tensor.dtype, tensor.shape);
+  const uint64_t size = range.end - range.begin;
+  if (!needed) {
+    const char* const why = " that overflows 64 bits or does not fill whole bytes";
+    return tl::unexpected(wrong(tensor, str("a shape of ", tensor.stored_dtype, why)));
+  }
+  if (size == *needed) return {};
+  return tl::unexpected(wrong(tensor, str(size, " bytes, ", *needed, " needed by its shape of ", tensor.stored_dtype)));
+}
+
+// What models have in common, as their writers spell it: https://github.com/Stability-AI/ModelSpec, and the "format"
+// that transformers insists on.
+Map common_of(const Map& metadata) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 6> kNames = {{
+      {"modelspec.title", "name"},
+      {"modelspec.description", "description"},
+      {"modelspec.license", "license"},
+      {"modelspec.author", "author"},
+      {"modelspec.architecture", "architecture"},
+      {"format", "framework"},
+  }};
+  Map common;
+  for (const auto& [stored, name] : kNames)
+    if (const Value* value = metadata.find(stored)) common.append(name, *value);
+  return common;
+}
+
+}  // namespace
+
+std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors) {
+  struct Key {
+    size_t hash;
+    size_t place;
+  };
+  std::vector<Key> keys;
+  keys.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) keys.push_back({std::hash<std::string>{}(tensor.name), keys.size()});
+  // Sorted, not put into a hash table: names that were made to collide cost little more than others.
+  std::sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
+    if (a.hash != b.hash) return a.hash < b.hash;
+    const int by_name = tensors[a.place].name.compare(tensors[b.place].name);
+    return by_name != 0 ? by_name < 0 : a.place < b.place;
+  });
+  std::vector<size_t> places;
+  for (size_t i = 1; i < keys.size(); ++i) {
+    const Key &one = keys[i - 1], &next = keys[i];
+    if (one.hash == next.hash && tensors[one.place].name == tensors[next.place].name) places.push_back(one.place);
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+Result<void> place(FlatHeader& header, const SourcePtr& whole, uint64_t buffer, Order order) {
+  const auto& ranges = header.ranges;
+  std::vector<size_t> places(ranges.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  // Tensors of no bytes may stand where another begins: the end decides.
+  if (order == Order::any)
+    std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
+      return std::tie(ranges[a].begin, ranges[a].end, a) < std::tie(ranges[b].begin, ranges[b].end, b);
+    });
+  uint64_t end = 0;
+  for (const size_t i : places) {
+    const auto [begin, next] = ranges[i];
+    const Tensor& tensor = header.tensors[i];
+    if (begin != end || next < begin)
+      return tl::unexpected(wrong(tensor, str("bytes [", begin, ", ", next, ") where byte ", end, " is next")));
+    TRY_VOID(check_size(tensor, ranges[i]));
+    end = next;
+  }
+  if (const uint64_t there = whole->size() - buffer; end != there)
+    return failure(Code::corrupt, str("tensors of ", end, " bytes in all, ", there, " bytes after the header"));
+  for (size_t i = 0; i < ranges.size(); ++i)
+    header.tensors[i].source = TRY(slice(whole, buffer + ranges[i].begin, ranges[i].end - ranges[i].begin));
+  return {};
+}
+
+Model flat_model(FlatHeader header, const Container& container, std::string format, Map facts) {
+  Model model;
+  model.common = common_of(header.metadata);
+  if (header.metadata.find(format) == nullptr)
+    header.metadata.append(format, std::move(facts));
+  else
+    model.warnings.push_back(
+        str("the metadata has a key ", quoted(format), ": facts about the container are left out"));
+  model.format = std::move(format);
+  model.metadata = std::move(header.metadata);
+  model.tensors = std::move(header.tensors);
+  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  return model;
+}
+
+}  // namespace weightfs

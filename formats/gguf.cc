@@ -1,0 +1,166 @@
+// GGUF: a file, or the files of a split model, as one Model.
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "formats/format.h"
+#include "formats/gguf_file.h"
+#include "formats/gguf_split.h"
+#include "formats/gguf_tensors.h"
+#include "formats/gguf_types.h"
+
+namespace weightfs {
+namespace {
+
+using namespace gguf;
+
+// What models of every format have in common, by the keys that GGUF has for it (ggml's docs/gguf.md).
+constexpr std::array kCommon = {
+    std::pair{"general.name", "name"},         std::pair{"general.description", "description"},
+    std::pair{"general.author", "author"},     std::pair{"general.organization", "organization"},
+    std::pair{"general.license", "license"},   std::pair{"general.url", "url"},
+    std::pair{"general.repo_url", "repo_url"}, std::pair{"general.architecture", "architecture"},
+    std::pair{"general.type", "type"},         std::pair{"general.size_label", "size_label"},
+};
+
+Map common_of(const File& file) {
+  Map common;
+  for (const auto& [key, name] : kCommon)
+    if (const Value* value = file.metadata.find(key); value != nullptr && std::holds_alternative<std::string>(*value))
+      common.append(name, *value);
+  constexpr uint64_t kGuessed = 1024;  // LLAMA_FTYPE_GUESSED
+  const auto number = file.unsigned_at("general.file_type");
+  if (!number) return common;
+  const auto name = file_type_name(*number & ~kGuessed);
+  if (name.empty())
+    common.append("file_type", *number);
+  else
+    common.append("file_type", str(name, (*number & kGuessed) != 0 ? " (guessed)" : ""));
+  return common;
+}
+
+// What the container itself says, apart from its keys.
+Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
+  Map facts;
+  facts.append("version", file.dialect.version);
+  facts.append("byte_order", file.dialect.order == std::endian::big ? "big" : "little");
+  facts.append("alignment", file.alignment);
+  facts.append("data_offset", section);
+  facts.append("tensor_count", tensors);
+  facts.append("kv_count", file.keys);
+  if (file.own_gguf) facts.append("value", *file.own_gguf);
+  return facts;
+}
+
+// A Model in the making, of one file or of several.
+class Assembly {
+ public:
+  // Adds a file that was read. The first one's metadata is the model's.
+  void add(const std::string& name, const SourcePtr& bytes, File file, std::string_view subject) {
+    add_part(name, bytes);
+    const uint64_t tensors = file.tensors.size();
+    const uint64_t section = place_tensors(file, bytes, model_);
+    warnings.append(file.warnings, subject);
+    if (!model_.version.empty()) return;
+    model_.version = std::to_string(file.dialect.version);
+    model_.common = common_of(file);
+    facts = facts_of(file, tensors, section);
+    model_.metadata = std::move(file.metadata);
+    model_.documents = std::move(file.documents);
+  }
+
+  // Adds a file that cannot be read as what it should be.
+  void add_part(const std::string& name, const SourcePtr& bytes) {
+    model_.parts.push_back(Part{name, Later<SourcePtr>::of(bytes)});
+  }
+
+  uint64_t files() const { return model_.parts.size(); }
+  uint64_t tensors() const { return model_.tensors.size(); }
+
+  Model finish() && {
+    warn_of_duplicates();
+    model_.format = "gguf";
+    model_.metadata.append("gguf", std::move(facts));
+    model_.warnings = std::move(warnings).take();
+    return std::move(model_);
+  }
+
+  Map facts;
+  Warnings warnings;
+
+ private:
+  // By sorting, hashes first: quick for a million names, and no choice of names makes it slow, as it would a hash
+  // table.
+  void warn_of_duplicates() {
+    std::vector<std::pair<size_t, std::string_view>> names;
+    names.reserve(model_.tensors.size());
+    for (const Tensor& tensor : model_.tensors)
+      names.emplace_back(std::hash<std::string_view>{}(tensor.name), tensor.name);
+    std::sort(names.begin(), names.end());
+    for (auto name = names.begin(); name != names.end();) {
+      const auto next = std::find_if(name, names.end(), [&](const auto& other) { return other != *name; });
+      if (next - name > 1) warnings.add("tensor ", quoted(name->second), ": there are ", next - name, " of that name");
+      name = next;
+    }
+  }
+
+  Model model_;
+};
+
+// Opens and reads a file beside the container; what is wrong with it becomes a warning. False when there is no such
+// file.
+void add_sibling(const Container& container, const ShardName& shard, uint32_t number, Assembly& assembly) {
+  const std::string name = shard.of(number);
+  const std::string subject = str(quoted(name), ": ");
+  auto bytes = container.folder->open(name);
+  if (!bytes) return assembly.warnings.add(subject, bytes.error().message);
+  auto file = read_file(*bytes);
+  if (!file) {
+    assembly.add_part(name, *bytes);
+    return assembly.warnings.add(subject, file.error().message);
+  }
+  check_shard(*file, shard, number);
+  assembly.add(name, *bytes, std::move(*file), subject);
+}
+
+Result<Model> read_shards(const Container& container, File own, const ShardName& shard) {
+  const auto names = TRY(container.folder->names());
+  const auto total = own.unsigned_at("split.tensors.count");
+  Assembly assembly;
+  uint32_t missing = 0;
+  for (uint32_t number = 1; number <= shard.count; ++number) {
+    if (number == shard.number) {
+      check_shard(own, shard, number);
+      assembly.add(container.name, container.bytes, std::move(own), str(quoted(container.name), ": "));
+    } else if (std::binary_search(names.begin(), names.end(), shard.of(number))) {
+      add_sibling(container, shard, number, assembly);
+    } else {
+      ++missing;
+      assembly.warnings.add(quoted(shard.of(number)), ": missing");
+    }
+  }
+  if (total != assembly.tensors() && missing == 0)
+    assembly.warnings.add("split.tensors.count is ", total ? std::to_string(*total) : "missing", ", there are ",
+                          assembly.tensors());
+  Map split;
+  split.append("count", shard.count);
+  split.append("present", assembly.files());
+  assembly.facts.append("split", std::move(split));
+  return std::move(assembly).finish();
+}
+
+}  // namespace
+
+Match matches_gguf(std::string_view head, uint64_t) { return head.starts_with("GGUF") ? Match::yes : Match::no; }
+
+Result<Model> read_gguf(const Container& container) {
+  auto file = read_file(container.bytes);
+  if (!file) return failure(file.error().code, str("gguf: ", file.error().message));
+  const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
+  if (shard) return read_shards(container, std::move(*file), *shard);
+  Assembly assembly;
+  assembly.add(container.name, container.bytes, std::move(*file), "");
+  return std::move(assembly).finish();
+}
+
+}  // namespace weightfs

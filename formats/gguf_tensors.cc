@@ -1,0 +1,158 @@
+#include "formats/gguf_tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "base/text.h"
+#include "formats/gguf_types.h"
+
+namespace weightfs::gguf {
+namespace {
+
+// Where a file that a writer laid out with `alignment` ends: every tensor padded, one after the other, from `begin` on.
+// Nothing when the offsets are others.
+std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
+  uint64_t end = 0;
+  for (const TensorEntry& tensor : file.tensors) {
+    const auto size = size_in_bytes(*tensor_type(tensor.type).dtype, tensor.shape);
+    if (!size || tensor.offset != end || __builtin_add_overflow(end, *size, &end)) return std::nullopt;
+    const auto padded = round_up(end, alignment);
+    if (!padded) return std::nullopt;
+    end = *padded;
+  }
+  uint64_t whole = 0;
+  const auto begin = round_up(file.header_end, alignment);
+  if (!begin || __builtin_add_overflow(*begin, end, &whole)) return std::nullopt;
+  return whole;
+}
+
+// ggml's own writer stores general.alignment but pads to 32 all the same. Such a file is known by fitting that exactly,
+// and not fitting what it says.
+uint64_t alignment_in_use(File& file, uint64_t file_size) {
+  if (file.alignment == kDefaultAlignment || file.tensors.empty()) return file.alignment;
+  const auto said = laid_out(file, file.alignment);
+  if ((said && *said <= file_size) || laid_out(file, kDefaultAlignment) != file_size) return file.alignment;
+  file.warnings.add("general.alignment is ", file.alignment, " but the tensors are laid out by ", kDefaultAlignment,
+                    ", as ggml's writer does: ", kDefaultAlignment, " is used");
+  return kDefaultAlignment;
+}
+
+std::string why_no_size(const DType& dtype, const Shape& shape) {
+  const uint64_t row = shape.empty() ? 1 : shape.back();
+  if (row % dtype.block != 0) return str("rows of ", row, " elements are no whole blocks of ", dtype.block);
+  return "its dimensions make more bytes than 64 bits can count";
+}
+
+// Turns the entries of one file into tensors.
+class Placing {
+ public:
+  Placing(File& file, const SourcePtr& bytes, Model& model) : file_(file), bytes_(bytes), model_(model) {
+    file.alignment = alignment_in_use(file, bytes->size());
+    // A file without tensors has no padding either. Else no overflow: a header ends at kLargestHeader.
+    section_ =
+        file.tensors.empty() ? file.header_end : round_up(file.header_end, file.alignment).value_or(file.header_end);
+  }
+
+  uint64_t run() {
+    const size_t first = model_.tensors.size();
+    model_.tensors.reserve(first + file_.tensors.size());
+    for (TensorEntry& entry : file_.tensors) model_.tensors.push_back(place(entry));
+    for (const auto& [id, count] : strange_)
+      file_.warnings.add(count, count == 1 ? " tensor" : " tensors", " of type ", id, ": ", tensor_type(id).note);
+    check_layout(std::span(model_.tensors).subspan(first));
+    file_.tensors.clear();
+    return section_;
+  }
+
+ private:
+  Tensor place(TensorEntry& entry) {
+    const TensorType type = tensor_type(entry.type);
+    if (!type.note.empty()) ++strange_[entry.type];
+    Tensor tensor;
+    tensor.name = std::move(entry.name);
+    tensor.shape = std::move(entry.shape);
+    tensor.dtype = file_.dialect.order == std::endian::big ? big_endian(type.dtype) : type.dtype;
+    tensor.stored_dtype = type.name.empty() ? spelling(entry.type) : type.name;
+    if (auto range = range_of(entry, tensor))
+      tensor.source = std::move(*range);
+    else
+      file_.warnings.add("tensor ", quoted(tensor.name), ": ", range.error().message);
+    if (entry.offset % file_.alignment != 0)
+      file_.warnings.add("tensor ", quoted(tensor.name), ": offset ", entry.offset, " is not a multiple of ",
+                         file_.alignment);
+    return tensor;
+  }
+
+  Result<Slice> range_of(const TensorEntry& entry, const Tensor& tensor) {
+    uint64_t begin = 0;
+    if (__builtin_add_overflow(section_, entry.offset, &begin) || begin > bytes_->size())
+      return failure(Code::corrupt, str("offset ", entry.offset, " is outside the file"));
+    if (tensor.dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(entry.offset));
+    const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
+    if (!size) return failure(Code::corrupt, why_no_size(*tensor.dtype, tensor.shape));
+    if (*size > bytes_->size() - begin)
+      return failure(Code::corrupt, str(bytes_->size() - begin, " bytes left, ", *size, " needed"));
+    return slice(bytes_, begin, *size);
+  }
+
+  // The bytes from `offset`, which is inside the file, to the tensor that comes next in it or to the file's end.
+  uint64_t up_to_the_next(uint64_t offset) {
+    if (offsets_.empty()) {
+      for (const TensorEntry& entry : file_.tensors) offsets_.push_back(entry.offset);
+      std::sort(offsets_.begin(), offsets_.end());
+    }
+    const uint64_t end = bytes_->size() - section_;
+    const auto next = std::upper_bound(offsets_.begin(), offsets_.end(), offset);
+    return (next == offsets_.end() ? end : std::min(*next, end)) - offset;
+  }
+
+  // The spelling of a type without a name, kept once per number.
+  std::string_view spelling(uint32_t id) {
+    auto [known, added] = spellings_.try_emplace(id);
+    if (added) known->second = model_.spellings.emplace_back(str("ggml-", id));
+    return known->second;
+  }
+
+  // What ggml demands and ranges do not need: tensors in the order of the list, one right after the other.
+  void check_layout(std::span<const Tensor> tensors) {
+    std::vector<const Tensor*> placed;
+    for (const Tensor& tensor : tensors)
+      if (!tensor.source.refused()) placed.push_back(&tensor);
+    // A tensor without bytes begins where the next one does.
+    const auto before = [](const Tensor* a, const Tensor* b) {
+      return std::pair(a->source.offset(), a->nbytes()) < std::pair(b->source.offset(), b->nbytes());
+    };
+    if (!std::is_sorted(placed.begin(), placed.end(), before)) {
+      file_.warnings.add("tensors are stored in another order than they are listed in");
+      std::sort(placed.begin(), placed.end(), before);
+    }
+    uint64_t end = section_;
+    for (const Tensor* tensor : placed) {
+      const uint64_t begin = tensor->source.offset();
+      const uint64_t padded = round_up(end, file_.alignment).value_or(end);
+      if (begin < end)
+        file_.warnings.add("tensor ", quoted(tensor->name), ": overlaps the one before by ", end - begin, " bytes");
+      if (begin > padded)
+        file_.warnings.add("tensor ", quoted(tensor->name), ": ", begin - padded, " unused bytes before it");
+      end = std::max(end, begin + tensor->nbytes());
+    }
+    const uint64_t padded = round_up(end, file_.alignment).value_or(end);
+    if (bytes_->size() > padded && placed.size() == tensors.size())
+      file_.warnings.add(bytes_->size() - padded, " bytes after the last tensor");
+  }
+
+  File& file_;
+  const SourcePtr& bytes_;
+  Model& model_;
+  uint64_t section_;
+  std::vector<uint64_t> offsets_;  // sorted; made when a tensor of unknown type needs it
+  std::map<uint32_t, std::string_view> spellings_;
+  std::map<uint32_t, uint64_t> strange_;  // how many tensors of each type with a note
+};
+
+}  // namespace
+
+uint64_t place_tensors(File& file, const SourcePtr& bytes, Model& model) { return Placing(file, bytes, model).run(); }
+
+}  // namespace weightfs::gguf

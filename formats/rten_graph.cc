@@ -1,0 +1,175 @@
+#include "formats/rten_graph.h"
+
+#include <flatbuffers/reflection.h>
+#include <rten_generated.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+#include "formats/rten_node.h"
+#include "formats/rten_schema.h"
+
+namespace weightfs::rten {
+namespace {
+
+using flatbuffers::Table;
+using reflection::BaseType;
+
+// The number that a person would write for this float: 1e-05, not the 9.999999747378752e-06 of its double.
+double shortest(float number) {
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  double out = number;
+  std::from_chars(digits.data(), end, out);
+  return out;
+}
+
+Value named(const Field& field, int64_t number) {
+  const Named* known = field.names->find(number);
+  return known == nullptr ? str("unknown(", number, ")") : std::string(known->name);
+}
+
+Value integer(const Field& field, int64_t number) {
+  if (field.names != nullptr) return named(field, number);
+  return field.type == BaseType::Bool ? Value(number != 0) : Value(number);
+}
+
+Value number(const Field& field, const uint8_t* place) {
+  if (field.type == BaseType::Float) return shortest(flatbuffers::ReadScalar<float>(place));
+  return integer(field, flatbuffers::GetAnyValueI(field.type, place));
+}
+
+Value absent(const Field& field) {
+  if (field.optional) return nullptr;
+  return field.type == BaseType::Float ? Value(field.default_real) : integer(field, field.default_integer);
+}
+
+Value list(const Field& field, const flatbuffers::VectorOfAny* numbers) {
+  if (numbers == nullptr) return nullptr;
+  List out;
+  for (size_t i = 0; i < numbers->size(); ++i) out.push_back(number(field, numbers->Data() + i * field.width));
+  return out;
+}
+
+Map fields(const TableType& type, const Table& table);
+
+// {"IntScalar": {"value": 3}}
+Value member(const Field& field, const Table& table) {
+  const auto tag = table.GetField<uint8_t>(static_cast<uint16_t>(field.slot - sizeof(uint16_t)), 0);
+  const Named* known = field.names->find(tag);
+  const auto* value = table.GetPointer<const Table*>(field.slot);
+  if (known == nullptr || known->table == nullptr || value == nullptr) return named(field, tag);
+  Map out;
+  out.append(std::string(known->name), fields(*known->table, *value));
+  return out;
+}
+
+Value value(const Field& field, const Table& table) {
+  if (field.is_list) return list(field, table.GetPointer<const flatbuffers::VectorOfAny*>(field.slot));
+  if (field.type == BaseType::Union) return member(field, table);
+  if (field.type == BaseType::String) {
+    const auto* text = table.GetPointer<const flatbuffers::String*>(field.slot);
+    return text == nullptr ? Value(nullptr) : Value(text->string_view());
+  }
+  const uint8_t* place = table.GetAddressOf(field.slot);
+  return place == nullptr ? absent(field) : number(field, place);
+}
+
+Map fields(const TableType& type, const Table& table) {
+  Map out;
+  for (const Field& field : type.fields) out.append(std::string(field.name), value(field, table));
+  return out;
+}
+
+// to_json breaks lines between tokens only: a newline inside a string is written \n.
+std::string on_one_line(const Value& value) {
+  const std::string json = to_json(value);
+  std::string out;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (json[i] != '\n') {
+      out += json[i];
+      continue;
+    }
+    if (out.ends_with(',')) out += ' ';
+    while (i + 1 < json.size() && json[i + 1] == ' ') ++i;
+  }
+  return out;
+}
+
+// Writes node after node, so that memory holds the text and one node.
+class Writer {
+ public:
+  Writer(const StructureImage& image, const Sections& sections) : image_(image), sections_(sections) {}
+
+  Result<void> graph(const Graph& graph, size_t depth) {
+    open(ends_of(graph));
+    out_ += ", \"nodes\": [";
+    const uint64_t count = graph.nodes() == nullptr ? 0 : graph.nodes()->size();
+    for (uint64_t id = 0; id < count; ++id) {
+      out_ += id == 0 ? "\n" : ",\n";
+      out_.append(depth * 2, ' ');
+      TRY_VOID(node(*graph.nodes()->Get(static_cast<uint32_t>(id)), id, count, depth));
+      if (out_.size() > kLargestGraphJson)
+        return failure(Code::unsupported, str("rten: a graph.json of more than ", kLargestGraphJson, " bytes"));
+    }
+    out_ += "]}";
+    return {};
+  }
+
+  std::string take() { return std::move(out_) + "\n"; }
+
+ private:
+  // An object, but for its last brace.
+  void open(const Map& map) {
+    out_ += on_one_line(map);
+    out_.pop_back();
+  }
+
+  Result<void> node(const Node& node, uint64_t id, uint64_t count, size_t depth) {
+    open(describe(node, id, count, image_, sections_));
+    if (const auto* op = node.data_as_OperatorNode()) TRY_VOID(attributes(*op, depth));
+    out_ += '}';
+    return {};
+  }
+
+  Result<void> attributes(const OperatorNode& op, size_t depth) {
+    const auto tag = static_cast<uint8_t>(op.attrs_type());
+    const auto* table = static_cast<const Table*>(op.attrs());
+    if (tag == 0 || table == nullptr) return {};
+    out_ += ", \"attrs\": {";
+    if (const Named* known = attributes_.find(tag))
+      TRY_VOID(attributes(*known->table, *table, depth));
+    else
+      out_ += str("\"unknown_attrs\": ", int{tag});
+    out_ += '}';
+    return {};
+  }
+
+  Result<void> attributes(const TableType& type, const Table& table, size_t depth) {
+    for (const Field& field : type.fields) {
+      out_ += str(&field == type.fields.data() ? "\"" : ", \"", field.name, "\": ");
+      const auto* subgraph = field.table == nullptr ? nullptr : table.GetPointer<const Graph*>(field.slot);
+      if (subgraph != nullptr)
+        TRY_VOID(graph(*subgraph, depth + 1));
+      else
+        out_ += field.table != nullptr ? "null" : on_one_line(value(field, table));
+    }
+    return {};
+  }
+
+  const StructureImage& image_;
+  const Sections& sections_;
+  const Names& attributes_ = union_type("OperatorAttrs");
+  std::string out_;
+};
+
+}  // namespace
+
+Result<std::string> graph_json(const StructureImage& image, const Sections& sections) {
+  Writer writer(image, sections);
+  if (const Graph* graph = image.model().graph()) TRY_VOID(writer.graph(*graph, 1));
+  return writer.take();
+}
+
+}  // namespace weightfs::rten

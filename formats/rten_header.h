@@ -1,0 +1,25 @@
+// The two layouts of an RTen file. Version 2: a header of 32 bytes, a FlatBuffer (the model data), and a section of
+// tensors that the FlatBuffer points into. Version 1: the FlatBuffer is the whole file, weights and all.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/source.h"
+
+namespace weightfs::rten {
+
+/// Where the sections of a file lie. They may come in any order, overlap, and leave gaps.
+struct Sections {
+  uint32_t version;  ///< 1 or 2
+  uint64_t file_size;
+  uint64_t model_offset;
+  uint64_t model_size;
+  std::optional<uint64_t> tensors;  ///< where external tensors are counted from; version 1 has none
+};
+
+/// Finds them, by the checks of the reference reader in its order. Fails with corrupt, or with unsupported for another
+/// version.
+Result<Sections> find_sections(const Source& file);
+
+}  // namespace weightfs::rten

@@ -1,0 +1,69 @@
+// The structure of a FlatBuffer in memory, without the weights that lie in the same bytes.
+//
+// A version 1 file is one FlatBuffer with gigabytes of weights inline. Mapping it would let whoever cuts the file kill
+// the process; reading it whole would cost its size in memory. So an anonymous mapping of the FlatBuffer's length is
+// made, and only pages that hold tables, strings and short lists are read into it: the rest stays zero and costs
+// nothing. The stock verifier then checks that image, so whatever was read or left out, the generated accessors stay
+// inside it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/source.h"
+
+namespace weightfs::rten {
+
+struct Model;
+
+/// The sizes a FlatBuffer can have. Beyond the upper one its offsets have no sign, and the verifier asserts.
+inline constexpr uint64_t kSmallestFlatBuffer = 12;
+inline constexpr uint64_t kLargestFlatBuffer = (uint64_t{1} << 31) - 2;
+
+/// Reading happens in pieces of this size.
+inline constexpr uint64_t kPage = 4096;
+
+/// Tables one inside the other, the reference reader's limit. A graph inside an operator takes four: 14 graphs may
+/// nest.
+inline constexpr uint32_t kDeepest = 64;
+
+/// Tables, counted wherever one is used: sharing makes 8^13 graphs of 2 KiB. The reference reader stops at a quarter of
+/// it, which is a graph of 300,000 nodes.
+inline constexpr uint32_t kMostTables = 4'000'000;
+
+/// Elements of a list, and bytes of a string. Weights have no such limit.
+inline constexpr uint32_t kLongestList = 1 << 20;
+
+/// Bytes of lists and strings, counted wherever one is used: what a reader of the image copies out of it.
+inline constexpr uint64_t kMostText = uint64_t{256} << 20;
+
+/// Bytes of pages that were read: the memory that the image takes.
+inline constexpr uint64_t kMostStructure = uint64_t{512} << 20;
+
+/// A verified Model. Holds no weights: the vectors marked `weights` in rten.fbs have their length, and zeroes inside.
+class StructureImage {
+ public:
+  /// Reads the structure of the FlatBuffer in [offset, offset + size) of `source`, which the caller knows to be inside
+  /// it. The offset may be odd. Fails with corrupt when it is no Model, with unsupported beyond a limit above.
+  static Result<StructureImage> load(const Source& source, uint64_t offset, uint64_t size);
+
+  const Model& model() const;
+
+  /// Where in the FlatBuffer a part of model() lies.
+  uint64_t position(const void* part) const;
+
+ private:
+  struct Unmap {
+    size_t size;
+    void operator()(uint8_t* bytes) const;
+  };
+  using Mapping = std::unique_ptr<uint8_t, Unmap>;
+
+  explicit StructureImage(Mapping mapping) : mapping_(std::move(mapping)) {}
+  static Result<Mapping> map(size_t size);
+
+  Mapping mapping_;
+};
+
+}  // namespace weightfs::rten

@@ -1,0 +1,54 @@
+// What a node of an RTen graph says: a constant's type and where its bytes lie, and what is wrong with it. Shared by
+// the Model and by graph.json, so that both say the same.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "formats/model.h"
+#include "formats/rten_header.h"
+#include "formats/rten_image.h"
+
+namespace weightfs::rten {
+
+struct ConstantNode;
+struct Graph;
+struct Node;
+enum class OperatorType : uint8_t;
+
+/// A run of bytes of the file.
+struct Range {
+  uint64_t offset;
+  uint64_t size;
+};
+
+/// A tensor of the file, as far as its node can be believed.
+struct Constant {
+  std::string stored_dtype;  ///< "Float32", "unknown(9)"; empty when the node does not say
+  const DType* dtype;        ///< &kUnknownDType for the last two
+  Shape shape;
+  bool external;        ///< in the tensor section, not in the FlatBuffer
+  Result<Range> bytes;  ///< in the file; or what is wrong
+};
+
+/// Reads a constant by the rules of the reference reader: an offset into the tensor section wins over inline data, and
+/// an inline vector's type is its union tag's. Where the reference would wrap or panic, `bytes` is a failure.
+Constant read_constant(const ConstantNode& node, const StructureImage& image, const Sections& sections);
+
+/// "MatMul", or "unknown(200)" for one of a later schema.
+std::string operator_name(OperatorType type);
+
+/// What is wrong with a node that is no constant, in a graph of `node_count`: an unknown kind or operator, an input
+/// that does not come before its operator, a number that is no node's. The first of those, or nothing.
+std::optional<std::string> problem_of(const Node& node, uint64_t id, uint64_t node_count);
+
+/// A node for a person: id, name, kind; for a constant dtype, shape and place; for a value dtype and shape, where a
+/// symbolic dimension is its name; for an operator op, inputs and outputs. Attributes are not in it. "problem" stands
+/// last.
+Map describe(const Node& node, uint64_t id, uint64_t node_count, const StructureImage& image, const Sections& sections);
+
+/// The ids of a graph's inputs, outputs and captures.
+Map ends_of(const Graph& graph);
+
+}  // namespace weightfs::rten

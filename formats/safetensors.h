@@ -1,0 +1,99 @@
+// What the files of the safetensors reader share: the header's JSON as it is read, before its promises are checked.
+#pragma once
+
+#include <deque>
+#include <iterator>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "formats/flat.h"
+
+namespace weightfs::safetensors {
+
+/// The reference's cap on the header (safetensors/src/tensor.rs, MAX_HEADER_SIZE).
+inline constexpr uint64_t kLongestHeader = 100'000'000;
+
+/// `"":{"dtype":"","shape":[],"data_offsets":[0,0]},`: no tensor takes less of a header.
+inline constexpr uint64_t kShortestEntry = 48;
+
+/// More values than this in `__metadata__` are refused.
+inline constexpr uint64_t kMostMetadata = 1'000'000;
+
+/// Warnings of one file: the first hundred in words, the rest as a count.
+class Warnings {
+ public:
+  template <class... Parts>
+  void add(const Parts&... parts) {
+    if (lines_.size() < kMost)
+      lines_.push_back(str(parts...));
+    else
+      ++more_;
+  }
+  void move_to(std::vector<std::string>& lines) {
+    lines.insert(lines.end(), std::make_move_iterator(lines_.begin()), std::make_move_iterator(lines_.end()));
+    if (more_ > 0) lines.push_back(str("... and ", more_, " more"));
+  }
+
+ private:
+  static constexpr size_t kMost = 100;
+  std::vector<std::string> lines_;
+  uint64_t more_ = 0;
+};
+
+/// Takes a header in from read_json: the tensors (without their bytes), the range that each claims, and `__metadata__`.
+/// Each rule of one entry by itself is enforced here; what the entries promise together is left to the caller.
+class HeaderReader final : public JsonEvents {
+ public:
+  /// For a header of `size` bytes, which bounds what is reserved.
+  explicit HeaderReader(uint64_t size);
+
+  bool scalar(Value value) override;
+  bool unsigned_integer(uint64_t n) override;
+  bool string(std::string& text) override;
+  bool key(std::string& text) override;
+  bool begin_object() override;
+  bool end_object() override;
+  bool begin_array() override;
+  bool end_array() override;
+
+  FlatHeader header;
+  std::deque<std::string> spellings;  ///< of dtypes that are not known
+  Warnings warnings;
+  std::string problem;  ///< why it stopped the reading; empty when it did not
+
+ private:
+  enum class At { start, header, entry, shape, offsets, end };
+  enum class Field { dtype, shape, offsets, other };  // in the order of kFields
+
+  template <class Event>
+  bool pass(int deeper, Event event);
+  bool passing() const { return depth_ > 0 || passing_next_; }
+  bool end_metadata();
+  bool end_entry();
+  bool set_dtype(const std::string& text);
+  bool unexpected(std::string_view found);
+  bool refuse(std::string reason);
+  bool refuse_tensor(std::string_view reason);
+
+  At at_ = At::start;
+  Field field_ = Field::other;  // in an entry: whose value comes next
+  bool seen_[3] = {};           // the fields of the entry so far
+
+  // A value that is not the header's own: `__metadata__` goes to builder_, an unknown field to nobody.
+  bool passing_next_ = false;
+  int depth_ = 0;
+  bool in_metadata_ = false;
+  bool metadata_seen_ = false;
+  ValueBuilder builder_{kMostMetadata};
+
+  Tensor tensor_;
+  Shape shape_;
+  std::vector<uint64_t> offsets_;
+  std::set<std::string_view> unknown_;  // the spellings that are in `spellings`
+};
+
+}  // namespace weightfs::safetensors

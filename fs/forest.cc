@@ -1,0 +1,161 @@
+#include "fs/forest.h"
+
+#include "base/text.h"
+#include "fs/listing.h"
+#include "fs/npy.h"
+
+namespace weightfs {
+namespace {
+
+// An inode number holds a node's number + 1 below and its tree's number above: 2^24 trees of 2^40 nodes.
+constexpr int kNodeBits = 40;
+constexpr uint64_t kNodeMask = (uint64_t{1} << kNodeBits) - 1;
+
+Result<SourcePtr> npy_source(const Tensor& tensor) {
+  return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
+}
+
+}  // namespace
+
+Forest::Forest(TreePtr root, std::vector<Xattr> root_xattrs) : root_xattrs_(std::move(root_xattrs)) {
+  planted_.push_back({std::move(root), 0, kRoot});
+}
+
+Forest::Place Forest::place(Ino ino) const {
+  const std::scoped_lock lock(mutex_);
+  return {&planted_[ino >> kNodeBits], static_cast<uint32_t>((ino & kNodeMask) - 1)};
+}
+
+// A directory's own place, or the root of the tree that it is, made now if nobody was here before.
+Result<Forest::Place> Forest::enter(Ino directory) {
+  const Place here = place(directory);
+  if (here.node().kind == Kind::directory) return here;
+  if (here.node().kind != Kind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
+  TreePtr tree = TRY(here.tree().tree(here.node()).get());
+  const std::scoped_lock lock(mutex_);
+  const auto [grown, is_new] = grown_from_.try_emplace(directory, static_cast<uint32_t>(planted_.size()));
+  if (is_new) planted_.push_back({std::move(tree), grown->second, directory});
+  return Place{&planted_[grown->second], Tree::kRoot};
+}
+
+Ino Forest::ino_of(const Planted& planted, uint32_t index) const {
+  if (index == Tree::kRoot) return planted.at;
+  return (uint64_t{planted.number} << kNodeBits) + index + 1;
+}
+
+Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
+  const Place in = TRY(enter(directory));
+  const auto child = in.tree().find(in.index, name);
+  if (!child) return failure(Code::not_found, str(quoted(name), " does not exist"));
+  return ino_of(*in.planted, *child);
+}
+
+Ino Forest::parent(Ino ino) const {
+  if (ino == kRoot) return kRoot;
+  const Place at = place(ino);
+  return ino_of(*at.planted, at.node().parent);
+}
+
+std::optional<Attributes> Forest::known_attributes(Ino ino) const {
+  const Place at = place(ino);
+  const Tree& tree = at.tree();
+  const Node& node = at.node();
+  const auto of_size = [&](uint64_t size) { return Attributes{node.kind, size, 1, tree.modified()}; };
+  switch (node.kind) {
+    case Kind::directory: return Attributes{node.kind, 0, 2 + tree.directories_in(at.index), tree.modified()};
+    case Kind::tree: return of_size(0);
+    case Kind::tensor: return of_size(tree.tensor(node).nbytes());
+    case Kind::npy: return of_size(npy_header(tree.tensor(node)).size() + tree.tensor(node).nbytes());
+    case Kind::link: return of_size(tree.link(node).size());
+    case Kind::file:
+      if (const auto source = tree.file(node).peek()) return of_size((*source)->size());
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+Result<Attributes> Forest::attributes(Ino ino) const {
+  if (const auto known = known_attributes(ino)) return *known;
+  const SourcePtr source = TRY(open(ino));
+  return Attributes{Kind::file, source->size(), 1, place(ino).tree().modified()};
+}
+
+Result<Forest::Listing> Forest::list(Ino directory) {
+  const Place at = TRY(enter(directory));
+  const Node& node = at.node();
+  return Listing{&at.tree(), node.first, node.count, ino_of(*at.planted, node.first)};
+}
+
+Result<SourcePtr> Forest::open(Ino ino) const {
+  const Place at = place(ino);
+  const Node& node = at.node();
+  switch (node.kind) {
+    case Kind::file: return at.tree().file(node).get();
+    case Kind::npy: return npy_source(at.tree().tensor(node));
+    case Kind::tensor: {
+      const Tensor& tensor = at.tree().tensor(node);
+      if (tensor.source.refused())
+        return failure(Code::corrupt, str("tensor ", quoted(tensor.name), " was refused: see warnings.txt"));
+      return std::make_shared<Slice>(tensor.source);
+    }
+    case Kind::directory:
+    case Kind::tree:
+    case Kind::link: break;
+  }
+  return failure(Code::unsupported, str(path(ino), ": not a file"));
+}
+
+Result<std::string> Forest::link(Ino ino) const {
+  const Place at = place(ino);
+  if (at.node().kind != Kind::link) return failure(Code::unsupported, str(path(ino), ": not a symbolic link"));
+  return at.tree().link(at.node());
+}
+
+std::vector<Xattr> Forest::xattrs(Ino ino) const {
+  if (ino == kRoot) return root_xattrs_;
+  const Place at = place(ino);
+  if (at.node().kind != Kind::tensor && at.node().kind != Kind::npy) return {};
+  const Tensor& tensor = at.tree().tensor(at.node());
+  return {{"user.weightfs.name", tensor.name},
+          {"user.weightfs.dtype", std::string(dtype_text(tensor))},
+          {"user.weightfs.shape", shape_text(tensor.shape)},
+          {"user.weightfs.nbytes", std::to_string(tensor.nbytes())},
+          {"user.weightfs.format", at.tree().model()->format}};
+}
+
+Result<Ino> Forest::resolve(std::string_view path) {
+  Ino ino = kRoot;
+  while (!path.empty()) {
+    const size_t end = std::min(path.find('/'), path.size());
+    const std::string_view name = path.substr(0, end);
+    path.remove_prefix(std::min(end + 1, path.size()));
+    if (!name.empty() && name != ".") ino = TRY(lookup(ino, name));
+  }
+  return ino;
+}
+
+std::string Forest::path(Ino ino) const {
+  const Place at = place(ino);
+  const std::string within = at.tree().path(at.index);
+  if (at.planted->number == 0) return within;
+  return str(path(at.planted->at), within.empty() ? "" : "/", within);
+}
+
+ModelPtr Forest::model_of(Ino ino) const {
+  const Place at = place(ino);
+  return at.tree().model();
+}
+
+uint64_t Forest::container_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return planted_.front().tree->container_bytes();
+}
+
+uint64_t Forest::node_count() const {
+  const std::scoped_lock lock(mutex_);
+  uint64_t sum = 0;
+  for (const Planted& planted : planted_) sum += planted.tree->size();
+  return sum;
+}
+
+}  // namespace weightfs

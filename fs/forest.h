@@ -1,0 +1,107 @@
+// Everything that is mounted, as one growing set of frozen trees under stable inode numbers. What the kernel asks, and what
+// `weightfs ls`, `cat` and `info` ask without a kernel, is answered here.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "fs/tree.h"
+
+namespace weightfs {
+
+/// An inode number: the tree's number and the node's, for ever. The root is 1, as FUSE has it.
+using Ino = uint64_t;
+
+/// What stat says, but for what the mount decides (owner, device).
+struct Attributes {
+  Kind kind;       ///< directory and tree are directories, link is a link, all else regular files
+  uint64_t size;   ///< bytes; of a link, those of its text
+  uint32_t links;  ///< a directory's 2 + its directories; 1 for one that is not entered yet (as btrfs has it: not counted)
+  Time modified;
+
+  bool is_directory() const { return kind == Kind::directory || kind == Kind::tree; }
+};
+
+/// An extended attribute: its name in full ("user.weightfs.dtype") and its value.
+using Xattr = std::pair<std::string, std::string>;
+
+/// Only grows, by grafting: a tree that was entered stays. Callable from any thread.
+class Forest {
+ public:
+  static constexpr Ino kRoot = 1;
+
+  /// `root_xattrs` are shown on the root beside what its tree gives.
+  explicit Forest(TreePtr root, std::vector<Xattr> root_xattrs = {});
+
+  /// The child `name` of a directory; enters the directory if need be. Fails with not_found, or as entering fails.
+  Result<Ino> lookup(Ino directory, std::string_view name);
+
+  /// The directory that `ino` lies in; the root's is the root.
+  Ino parent(Ino ino) const;
+
+  /// Makes what has to be made to know the size (renders a text, opens a file), but enters no directory.
+  Result<Attributes> attributes(Ino ino) const;
+
+  /// The attributes if nothing has to be made to know them.
+  std::optional<Attributes> known_attributes(Ino ino) const;
+
+  /// What a directory holds: `count` nodes of `tree` from `first` on, sorted by name; their inode numbers run from `ino`.
+  struct Listing {
+    const Tree* tree;  ///< lives as long as the forest
+    uint32_t first;
+    uint32_t count;
+    Ino ino;
+  };
+  Result<Listing> list(Ino directory);
+
+  /// The bytes of a file. Fails with corrupt for a tensor that was refused.
+  Result<SourcePtr> open(Ino ino) const;
+
+  /// The text of a symbolic link.
+  Result<std::string> link(Ino ino) const;
+
+  std::vector<Xattr> xattrs(Ino ino) const;
+
+  /// The node at `path` (components joined by `/`; empty components and `.` are passed over). Links are not followed.
+  Result<Ino> resolve(std::string_view path);
+
+  /// The names from the root to `ino`, joined by `/`.
+  std::string path(Ino ino) const;
+
+  /// The model that `ino` belongs to; null above the models.
+  ModelPtr model_of(Ino ino) const;
+
+  uint64_t container_bytes() const;  ///< of the containers that were mounted
+  uint64_t node_count() const;       ///< of the trees that were entered
+
+ private:
+  struct Planted {
+    TreePtr tree;
+    uint32_t number;  // its place in planted_
+    Ino at;           // the node that it grew from; its root answers to that number
+  };
+  struct Place {
+    const Planted* planted;
+    uint32_t index;
+
+    const Tree& tree() const { return *planted->tree; }
+    const Node& node() const { return tree().node(index); }
+  };
+
+  Place place(Ino ino) const;
+  Result<Place> enter(Ino directory);
+  Ino ino_of(const Planted& planted, uint32_t index) const;
+
+  mutable std::mutex mutex_;                      // guards the next two
+  std::deque<Planted> planted_;                   // elements stay where they are
+  std::unordered_map<Ino, uint32_t> grown_from_;  // node of kind tree → number in planted_
+  std::vector<Xattr> root_xattrs_;
+};
+
+}  // namespace weightfs

@@ -1,0 +1,62 @@
+#include "fs/layout.h"
+
+#include "fs/listing.h"
+
+namespace weightfs {
+namespace {
+
+Later<TreePtr> tree_of(const ModelPtr& model, Kind kind, Time modified) {
+  return Later<TreePtr>([=]() -> Result<TreePtr> {
+    TreeBuilder builder(model);
+    builder.set_modified(modified);
+    builder.add_tensors(kind);
+    return std::move(builder).freeze();
+  });
+}
+
+// A text that is rendered when it is asked for.
+template <class Render>
+Later<SourcePtr> text(Render render) {
+  return Later<SourcePtr>([=]() -> Result<SourcePtr> { return in_memory(render()); });
+}
+
+void add_parts(TreeBuilder& builder, const Model& model) {
+  builder.add_directory("files");
+  Texts texts;
+  std::vector<TensorName> names;
+  for (const Part& part : model.parts) names.push_back({"", part.path});
+  const auto paths = paths_of(names, "", texts);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Part& part = model.parts[i];
+    const std::string path = std::string("files/").append(paths[i]);
+    if (part.link_target.empty()) {
+      builder.add_file(path, part.source);
+    } else {
+      builder.add_link(path, part.link_target);
+    }
+  }
+}
+
+}  // namespace
+
+TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
+  uint64_t bytes = 0;
+  for (const Part& part : model->parts)
+    if (const auto made = part.source.peek()) bytes += (*made)->size();
+
+  TreeBuilder builder(model);
+  builder.set_modified(modified);
+  builder.set_container_bytes(bytes);
+  const auto tensors = tree_of(model, Kind::tensor, modified);
+  builder.add_file("metadata.json", text([=] { return to_json(metadata_of(*model, source)); }));
+  builder.add_file("metadata.toml", text([=] { return to_toml(metadata_of(*model, source)); }));
+  builder.add_file("tensors.json", Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
+  builder.add_tree("tensors", tensors);
+  builder.add_tree("npy", tree_of(model, Kind::npy, modified));
+  add_parts(builder, *model);
+  for (const Document& document : model->documents) builder.add_file(document.path, document.source);
+  if (!model->warnings.empty()) builder.add_file("warnings.txt", text([=] { return warnings_text(*model); }));
+  return std::move(builder).freeze();
+}
+
+}  // namespace weightfs

@@ -1,0 +1,162 @@
+#include "fs/listing.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+void append(std::string& out, uint64_t number) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.append(digits.data(), end);
+}
+
+void append_shape(std::string& out, const Shape& shape) {
+  out += '[';
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) out += ',';
+    append(out, shape[i]);
+  }
+  out += ']';
+}
+
+// tensors.json, rendered line by line. Only where every kStride-th line begins is kept.
+class TensorIndex final : public Source {
+ public:
+  explicit TensorIndex(TreePtr tree) : tree_(std::move(tree)) {
+    for (const Part& part : model().parts)
+      if (const auto source = part.source.peek()) part_of_[source->get()] = part.path;
+    std::string line;
+    for (size_t i = 0; i < count(); ++i) {
+      if (i % kStride == 0) begins_.push_back(size_);
+      line.clear();
+      append_line(line, i);
+      size_ += line.size();
+    }
+    if (count() == 0) size_ = kEmpty.size();
+  }
+
+  uint64_t size() const override { return size_; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= size_) return size_t{0};
+    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset));
+    std::string text;
+    if (count() == 0) {
+      text = kEmpty.substr(static_cast<size_t>(offset));
+    } else {
+      const auto after = std::upper_bound(begins_.begin(), begins_.end(), offset);
+      const auto block = static_cast<size_t>(after - begins_.begin()) - 1;
+      const auto skip = static_cast<size_t>(offset - begins_[block]);
+      for (size_t i = block * kStride; i < count() && text.size() < skip + wanted; ++i) append_line(text, i);
+      text.erase(0, skip);
+    }
+    std::memcpy(out.data(), text.data(), wanted);
+    return wanted;
+  }
+
+ private:
+  static constexpr size_t kStride = 256;
+  static constexpr std::string_view kEmpty = "{\"tensors\": []}\n";
+
+  const Model& model() const { return *tree_->model(); }
+  size_t count() const { return model().tensors.size(); }
+
+  // Line `i`, with the array's beginning before the first and its end after the last.
+  void append_line(std::string& out, size_t i) const {
+    const Tensor& t = model().tensors[i];
+    out += i == 0 ? "{\"tensors\": [\n{\"name\": " : "{\"name\": ";
+    append_json_string(out, t.name);
+    out += ", \"path\": ";
+    append_json_string(out, tree_->path(tree_->node_of_tensor(i)));
+    out += ", \"dtype\": ";
+    append_json_string(out, dtype_text(t));
+    out += ", \"stored_dtype\": ";
+    append_json_string(out, t.stored_dtype);
+    out += ", \"shape\": ";
+    append_shape(out, t.shape);
+    out += ", \"nbytes\": ";
+    append(out, t.nbytes());
+    append_storage(out, t);
+    out += i + 1 == count() ? "}\n]}\n" : "},\n";
+  }
+
+  void append_storage(std::string& out, const Tensor& t) const {
+    if (t.source.refused()) {
+      out += ", \"refused\": true";
+      return;
+    }
+    const auto part = part_of_.find(t.source.whole().get());
+    if (part == part_of_.end()) return;
+    out += ", \"storage\": {\"file\": ";
+    append_json_string(out, part->second);
+    out += ", \"offset\": ";
+    append(out, t.source.offset());
+    out += '}';
+  }
+
+  TreePtr tree_;
+  std::unordered_map<const Source*, std::string> part_of_;
+  std::vector<uint64_t> begins_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace
+
+std::string_view dtype_text(const Tensor& tensor) {
+  return tensor.dtype == &kUnknownDType ? tensor.stored_dtype : tensor.dtype->name;
+}
+
+std::string shape_text(const Shape& shape) {
+  std::string out;
+  append_shape(out, shape);
+  return out;
+}
+
+Map metadata_of(const Model& model, const std::string& source) {
+  std::map<std::string_view, uint64_t> dtypes;
+  uint64_t bytes = 0;
+  uint64_t refused = 0;
+  for (const Tensor& tensor : model.tensors) {
+    ++dtypes[dtype_text(tensor)];
+    bytes += tensor.nbytes();
+    if (tensor.source.refused()) ++refused;
+  }
+  Map counts;
+  for (const auto& [dtype, count] : dtypes) counts.append(std::string(dtype), count);
+
+  Map tensors;
+  tensors.append("count", model.tensors.size());
+  if (refused > 0) tensors.append("refused", refused);
+  tensors.append("nbytes", bytes);
+  tensors.append("dtypes", std::move(counts));
+
+  Map out;
+  out.append("format", model.format);
+  if (!model.version.empty()) out.append("version", model.version);
+  out.append("source", source);
+  for (const auto& [key, value] : model.common) out.set(key, value);
+  out.set("tensors", std::move(tensors));
+  out.set("metadata", model.metadata);
+  return out;
+}
+
+SourcePtr tensor_index(TreePtr tensors) { return std::make_shared<TensorIndex>(std::move(tensors)); }
+
+std::string warnings_text(const Model& model) {
+  std::string out;
+  for (const std::string& warning : model.warnings) {
+    for (const char c : to_utf8(warning)) out += c == '\n' || c == '\r' ? ' ' : c;
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,28 @@
+// The texts that describe a model: metadata.json, metadata.toml, tensors.json, warnings.txt.
+#pragma once
+
+#include <string>
+
+#include "base/value.h"
+#include "fs/tree.h"
+
+namespace weightfs {
+
+/// What metadata.json and metadata.toml say: format, version, source, the common fields, counts per dtype, and every
+/// container-specific field under "metadata". `source` is what was mounted, as the user would name it.
+Map metadata_of(const Model& model, const std::string& source);
+
+/// tensors.json: {"tensors": [...]}, a line per tensor, in container order. `tensors` is the tree that shows them.
+/// Its lines are made as they are read: a million tensors cost a few bytes per thousand.
+SourcePtr tensor_index(TreePtr tensors);
+
+/// One line per warning; control bytes of names are escaped already, a line break in one becomes a space.
+std::string warnings_text(const Model& model);
+
+/// A shape as tensors.json has it: [2,3].
+std::string shape_text(const Shape& shape);
+
+/// The type as users read it: the DType's name, or the container's own spelling where the type is unknown.
+std::string_view dtype_text(const Tensor& tensor);
+
+}  // namespace weightfs

@@ -1,0 +1,43 @@
+// Tensor names are data: these turn them into paths that a file system can hold, one path per tensor, always the same.
+// The rules are semantics 3.1 to 3.7; the original name stays in tensors.json and in an extended attribute.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weightfs {
+
+/// The longest component of a path, in bytes (NAME_MAX).
+inline constexpr size_t kLongestComponent = 255;
+
+/// Owns texts that live as long as it does, packed: what a million names need.
+class Texts {
+ public:
+  std::string_view keep(std::string_view text);
+
+ private:
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  size_t left_ = 0;
+};
+
+/// `raw` as one component: `%`, `/`, control bytes and bytes that are no UTF-8 become %XX, so do the dots of `.` and `..`;
+/// the empty text becomes `%`. Together with `suffix` it has at most kLongestComponent bytes: a longer one is cut and ends in
+/// `~`, 16 hex digits of the SHA-256 of `raw`, and `suffix`.
+std::string component(std::string_view raw, std::string_view suffix = "");
+
+/// A tensor to be named: where it belongs ("" or a graph, whose `/` make directories) and what the container calls it.
+struct TensorName {
+  std::string_view scope;
+  std::string_view name;
+};
+
+/// One path for each of `names`, in their order, `suffix` at the end of each: unique, and none runs through another. A path that
+/// is no other text than its name is that very text; the others are kept in `texts`. Views into both.
+std::vector<std::string_view> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts);
+
+/// Orders paths so that what lies in a directory follows it: `/` sorts before every other byte.
+bool path_less(std::string_view a, std::string_view b);
+
+}  // namespace weightfs

@@ -1,0 +1,200 @@
+#include "fs/place.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "base/text.h"
+#include "formats/gguf_split.h"
+#include "fs/layout.h"
+
+namespace weightfs {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+
+// The identities of the directories that were entered to get here: a link back to one of them is not followed.
+using Ancestors = std::set<std::pair<dev_t, ino_t>>;
+
+Result<struct stat> examine(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0) return found;
+  const Code code = errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io;
+  return failure(code, str(path, ": ", std::generic_category().message(errno)));
+}
+
+Time modified(const struct stat& file) { return Time{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec; }
+
+// The names in a directory, sorted by byte.
+Result<std::vector<std::string>> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (stdfs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename());
+  if (error) return failure(Code::io, str(path, ": ", error.message()));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class DiskFolder final : public Folder {
+ public:
+  DiskFolder(std::string path, Opening opening) : path_(std::move(path)), opening_(std::move(opening)) {}
+
+  Result<std::vector<std::string>> names() const override {
+    std::vector<std::string> names = TRY(names_in(path_));
+    std::erase_if(names, [&](const std::string& name) { return !stdfs::is_regular_file(path_of(name)); });
+    return names;
+  }
+
+  Result<SourcePtr> open(std::string_view name) const override {
+    if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
+      return failure(Code::corrupt, str(quoted(name), " is not the name of a file beside the container"));
+    return open_file(path_of(name), opening_.on_change);
+  }
+
+ private:
+  std::string path_of(std::string_view name) const { return str(path_, "/", name); }
+
+  std::string path_;
+  Opening opening_;
+};
+
+// A container on disk; `path` is absolute.
+Result<Container> container_at(const std::string& path, const Opening& opening) {
+  const stdfs::path where(path);
+  SourcePtr bytes = TRY(open_file(path, opening.on_change));
+  return Container{where.filename(), std::move(bytes), std::make_shared<DiskFolder>(where.parent_path(), opening)};
+}
+
+Result<TreePtr> open_container(const std::string& path, Time time, const Opening& opening) {
+  const Container container = TRY(container_at(path, opening));
+  Model model = TRY(read_model(container, opening.forced));
+  return lay_out(std::make_shared<Model>(std::move(model)), path, time);
+}
+
+// The one index among `names`, or nothing when there is none or there are several.
+std::optional<std::string> only_index(const std::vector<std::string>& names) {
+  const auto is_index = [](const std::string& name) { return name.ends_with(kIndexSuffix); };
+  if (std::count_if(names.begin(), names.end(), is_index) != 1) return std::nullopt;
+  return *std::find_if(names.begin(), names.end(), is_index);
+}
+
+// A directory that is one model: what lies beside its shards (config.json, a tokenizer) is shown in files/ as well.
+Result<TreePtr> open_sharded(const std::string& directory, const std::string& index, Time time, const Opening& opening) {
+  const Container container = TRY(container_at(str(directory, "/", index), opening));
+  Model model = TRY(read_model(container, opening.forced));
+  std::set<std::string> shown;
+  for (const Part& part : model.parts) shown.insert(part.path);
+  for (const std::string& name : TRY(container.folder->names())) {
+    if (shown.contains(name)) continue;
+    model.parts.push_back({name, Later<SourcePtr>([folder = container.folder, name] { return folder->open(name); })});
+  }
+  return lay_out(std::make_shared<Model>(std::move(model)), directory, time);
+}
+
+Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening);
+
+// Whether a name belongs to a split model that an earlier name in the directory stands for.
+class SplitModels {
+ public:
+  bool stands_for_itself(const std::string& name) {
+    const auto shard = gguf::parse_shard_name(name);
+    return !shard || seen_.emplace(shard->prefix, shard->count).second;
+  }
+
+ private:
+  std::set<std::pair<std::string, uint32_t>> seen_;
+};
+
+// Adds what is called `name` in the directory `path`, if it is something to show, and says how many bytes it has.
+uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std::string& name,
+                   const Ancestors& ancestors, const Opening& opening) {
+  const std::string path = str(directory, "/", name);
+  const std::string shown = component(name);
+  const auto found = examine(path);
+  if (!found) return 0;
+  if (S_ISDIR(found->st_mode)) {
+    if (ancestors.contains({found->st_dev, found->st_ino})) return 0;
+    builder.add_tree(shown, Later<TreePtr>([=] { return open_directory(path, ancestors, opening); }));
+    return 0;
+  }
+  if (!S_ISREG(found->st_mode)) return 0;
+  const auto container = container_at(path, Opening{});
+  const auto size = static_cast<uint64_t>(found->st_size);
+  if (container && (opening.forced != nullptr || is_model(*container))) {
+    builder.add_tree(shown, Later<TreePtr>([=, time = modified(*found)] { return open_container(path, time, opening); }));
+  } else if (opening.all_files) {
+    const Later<SourcePtr> opened([=] { return open_file(path, opening.on_change); });
+    builder.add_file(shown, Later<SourcePtr>::of(lazy(size, opened)));
+  } else {
+    return 0;
+  }
+  return size;
+}
+
+// The models and directories in `path`.
+Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening) {
+  const struct stat found = TRY(examine(path));
+  const auto names = TRY(names_in(path));
+  if (const auto index = only_index(names)) return open_sharded(path, *index, modified(found), opening);
+  ancestors.emplace(found.st_dev, found.st_ino);
+  TreeBuilder builder(nullptr);
+  builder.set_modified(modified(found));
+  SplitModels splits;
+  uint64_t bytes = 0;
+  for (const std::string& name : names)
+    if (splits.stands_for_itself(name)) bytes += add_entry(builder, path, name, ancestors, opening);
+  builder.set_container_bytes(bytes);
+  return std::move(builder).freeze();
+}
+
+// A file that was named must be a model; one that just lies in a directory need not.
+Result<void> check_is_model(const std::string& path, const Opening& opening) {
+  const Container container = TRY(container_at(path, opening));
+  if (opening.forced == nullptr && !is_model(container)) TRY(read_model(container));
+  return {};
+}
+
+Result<TreePtr> open_source(const std::string& path, const Opening& opening) {
+  const struct stat found = TRY(examine(path));
+  if (S_ISDIR(found.st_mode)) return open_directory(path, {}, opening);
+  return open_container(path, modified(found), opening);
+}
+
+}  // namespace
+
+Result<TreePtr> open_sources(const std::vector<std::string>& paths, const Opening& opening) {
+  // Absolute: the process that serves the mount has another working directory.
+  std::vector<std::string> absolute;
+  for (const std::string& path : paths) absolute.push_back(stdfs::absolute(path).lexically_normal());
+  for (std::string& path : absolute)
+    if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (absolute.size() == 1) return open_source(absolute.front(), opening);
+
+  TreeBuilder builder(nullptr);
+  uint64_t bytes = 0;
+  Time newest = 0;
+  std::set<std::string> used;
+  for (const std::string& path : absolute) {
+    const struct stat found = TRY(examine(path));
+    if (S_ISREG(found.st_mode)) {
+      TRY_VOID(check_is_model(path, opening));
+      bytes += static_cast<uint64_t>(found.st_size);
+    }
+    const std::string name = component(stdfs::path(path).filename().string());
+    std::string shown = name;
+    for (int copy = 2; !used.insert(shown).second; ++copy) shown = str(name, "~", copy);
+    builder.add_tree(shown, Later<TreePtr>([=] { return open_source(path, opening); }));
+    newest = std::max(newest, modified(found));
+  }
+  builder.set_container_bytes(bytes);
+  builder.set_modified(newest);
+  return std::move(builder).freeze();
+}
+
+}  // namespace weightfs

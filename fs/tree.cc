@@ -1,0 +1,122 @@
+#include "fs/tree.h"
+
+#include <algorithm>
+
+#include "fs/npy.h"
+
+namespace weightfs {
+
+std::optional<uint32_t> Tree::find(uint32_t directory, std::string_view name) const {
+  const Node& d = nodes_[directory];
+  const auto begin = nodes_.begin() + d.first;
+  const auto end = begin + d.count;
+  const auto found = std::lower_bound(begin, end, name, [](const Node& n, std::string_view text) { return n.name() < text; });
+  if (found == end || found->name() != name) return std::nullopt;
+  return static_cast<uint32_t>(found - nodes_.begin());
+}
+
+std::string Tree::path(uint32_t index) const {
+  if (index == kRoot) return "";
+  const Node& n = nodes_[index];
+  if (n.parent == kRoot) return std::string(n.name());
+  return path(n.parent).append("/").append(n.name());
+}
+
+uint32_t Tree::directories_in(uint32_t directory) const {
+  const Node& d = nodes_[directory];
+  const auto begin = nodes_.begin() + d.first;
+  return static_cast<uint32_t>(std::count_if(
+      begin, begin + d.count, [](const Node& n) { return n.kind == Kind::directory || n.kind == Kind::tree; }));
+}
+
+TreeBuilder::TreeBuilder(ModelPtr model) : tree_(new Tree) { tree_->model_ = std::move(model); }
+
+void TreeBuilder::set_modified(Time modified) { tree_->modified_ = modified; }
+
+void TreeBuilder::set_container_bytes(uint64_t bytes) { tree_->container_bytes_ = bytes; }
+
+void TreeBuilder::add(std::string_view path, Kind kind, size_t first) {
+  leaves_.push_back({tree_->texts_.keep(path), kind, static_cast<uint32_t>(first)});
+}
+
+void TreeBuilder::add_directory(std::string_view path) { add(path, Kind::directory, 0); }
+
+void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
+  add(path, Kind::file, tree_->files_.size());
+  tree_->files_.push_back(std::move(source));
+}
+
+void TreeBuilder::add_link(std::string_view path, std::string target) {
+  add(path, Kind::link, tree_->links_.size());
+  tree_->links_.push_back(std::move(target));
+}
+
+void TreeBuilder::add_tree(std::string_view path, Later<TreePtr> tree) {
+  add(path, Kind::tree, tree_->trees_.size());
+  tree_->trees_.push_back(std::move(tree));
+}
+
+void TreeBuilder::add_tensors(Kind kind) {
+  const auto& tensors = tree_->model_->tensors;
+  std::vector<uint32_t> shown;
+  std::vector<TensorName> names;
+  shown.reserve(tensors.size());
+  names.reserve(tensors.size());
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    if (kind == Kind::npy && !has_npy(tensors[i])) continue;
+    shown.push_back(i);
+    names.push_back({tensors[i].scope, tensors[i].name});
+  }
+  const auto paths = paths_of(names, kind == Kind::npy ? ".npy" : "", tree_->texts_);
+  leaves_.reserve(leaves_.size() + paths.size());
+  for (size_t i = 0; i < paths.size(); ++i) leaves_.push_back({paths[i], kind, shown[i]});
+  tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
+}
+
+// Breadth first, so that the children of a directory stand together. path_less has them sorted by name already.
+void TreeBuilder::lay_nodes() {
+  struct Pending {  // a directory whose leaves are [begin, end), their paths from `at` on
+    uint32_t node;
+    size_t begin, end, at;
+  };
+  auto& nodes = tree_->nodes_;
+  nodes.push_back({"", 0, Kind::directory, Tree::kRoot, 0, 0});
+  std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
+  for (size_t next = 0; next < pending.size(); ++next) {
+    const Pending d = pending[next];
+    const auto first = static_cast<uint32_t>(nodes.size());
+    for (size_t i = d.begin; i < d.end;) {
+      const std::string_view path = leaves_[i].path;
+      const size_t slash = std::min(path.find('/', d.at), path.size());
+      const std::string_view name = path.substr(d.at, slash - d.at);
+      size_t end = i + 1;
+      const auto same_directory = [&](std::string_view other) {
+        return other.size() > slash && other[slash] == '/' && other.substr(d.at, slash - d.at) == name;
+      };
+      while (end < d.end && same_directory(leaves_[end].path)) ++end;
+      const auto node = static_cast<uint32_t>(nodes.size());
+      const bool leaf = slash == path.size() && leaves_[i].kind != Kind::directory;
+      nodes.push_back({name.data(), static_cast<uint32_t>(name.size()), leaf ? leaves_[i].kind : Kind::directory, d.node,
+                       leaf ? leaves_[i].first : 0, 0});
+      if (leaf) {
+        if (leaves_[i].kind == Kind::tensor || leaves_[i].kind == Kind::npy) tree_->tensor_nodes_[leaves_[i].first] = node;
+      } else {
+        const size_t inside = slash == path.size() ? i + 1 : i;  // past the leaf that only names the directory
+        pending.push_back({node, inside, end, slash + 1});
+      }
+      i = end;
+    }
+    nodes[d.node].first = first;
+    nodes[d.node].count = static_cast<uint32_t>(nodes.size()) - first;
+  }
+}
+
+TreePtr TreeBuilder::freeze() && {
+  const auto less = [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); };
+  if (!std::is_sorted(leaves_.begin(), leaves_.end(), less)) std::stable_sort(leaves_.begin(), leaves_.end(), less);
+  lay_nodes();
+  tree_->nodes_.shrink_to_fit();
+  return std::move(tree_);
+}
+
+}  // namespace weightfs
