@@ -139,7 +139,16 @@ class Sax {
 
 std::string to_json(const Value& value) { return as_json(value).dump(2) + "\n"; }
 
-void append_json_string(std::string& out, std::string_view text) { out += Json(to_utf8(text)).dump(); }
+std::string to_json_line(const Value& value) { return as_json(value).dump(); }
+
+void append_json_string(std::string& out, std::string_view text) {
+  const auto plain = [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; };
+  if (std::all_of(text.begin(), text.end(), plain)) {
+    out.append(1, '"').append(text).append(1, '"');
+  } else {
+    out += Json(to_utf8(text)).dump();
+  }
+}
 
 bool ValueBuilder::unsigned_integer(uint64_t n) {
   return add(n <= INT64_MAX ? Value(static_cast<int64_t>(n)) : Value(n));

@@ -62,6 +62,9 @@ class Value : public std::variant<std::nullptr_t, bool, int64_t, uint64_t, doubl
 /// infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD. Integers are exact to 64 bits.
 std::string to_json(const Value& value);
 
+/// The same on one line, without white space or a newline.
+std::string to_json_line(const Value& value);
+
 /// TOML 1.0 of a map, keys sorted. TOML has no null: a key whose value is null is left out, a null in a list is the empty
 /// table {}. An integer beyond 2^63 - 1 is a string of its digits. NaN and the infinities are TOML's own nan and inf.
 std::string to_toml(const Map& map);

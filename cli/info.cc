@@ -72,12 +72,7 @@ std::string cell(std::string_view text, size_t longest = kLongestText) {
 
 std::string one_line(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return cell(*text);
-  std::string json = to_json(value);
-  json.erase(std::remove(json.begin(), json.end(), '\n'), json.end());
-  std::string squeezed;  // to_json indents
-  for (const char c : json)
-    if (c != ' ' || squeezed.empty() || squeezed.back() != ' ') squeezed += c;
-  return cell(squeezed);
+  return cell(to_json_line(value));
 }
 
 void print_facts(const Model& model, const std::string& source) {

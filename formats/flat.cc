@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::flat {
 namespace {
 
 Error wrong(const Tensor& tensor, const std::string& why) {
@@ -46,6 +46,24 @@ Map common_of(const Map& metadata) {
 
 }  // namespace
 
+uint64_t length_in(std::string_view head) {
+  if (head.size() < kPrefix) return 0;
+  uint64_t length = 0;
+  for (size_t i = 0; i < kPrefix; ++i) length |= uint64_t{static_cast<uint8_t>(head[i])} << (8 * i);
+  return length;
+}
+
+Result<uint64_t> read_length(const Source& bytes) {
+  if (bytes.size() < kPrefix)
+    return failure(Code::corrupt, str(bytes.size(), " bytes, 8 needed for the length of the header"));
+  const uint64_t length = length_in(TRY(read_text(bytes, 0, kPrefix)));
+  if (length > kLongestHeader)
+    return failure(Code::corrupt, str("header of ", length, " bytes, ", kLongestHeader, " at most"));
+  if (const uint64_t there = bytes.size() - kPrefix; length > there)
+    return failure(Code::corrupt, str("header of ", length, " bytes, ", there, " there"));
+  return length;
+}
+
 std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors) {
   struct Key {
     size_t hash;
@@ -69,7 +87,7 @@ std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors) {
   return places;
 }
 
-Result<void> place(FlatHeader& header, const SourcePtr& whole, uint64_t buffer, Order order) {
+Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order) {
   const auto& ranges = header.ranges;
   std::vector<size_t> places(ranges.size());
   std::iota(places.begin(), places.end(), size_t{0});
@@ -87,14 +105,14 @@ Result<void> place(FlatHeader& header, const SourcePtr& whole, uint64_t buffer, 
     TRY_VOID(check_size(tensor, ranges[i]));
     end = next;
   }
-  if (const uint64_t there = whole->size() - buffer; end != there)
+  if (const uint64_t there = file->size() - kPrefix - length; end != there)
     return failure(Code::corrupt, str("tensors of ", end, " bytes in all, ", there, " bytes after the header"));
   for (size_t i = 0; i < ranges.size(); ++i)
-    header.tensors[i].source = TRY(slice(whole, buffer + ranges[i].begin, ranges[i].end - ranges[i].begin));
+    header.tensors[i].source = TRY(slice(file, kPrefix + length + ranges[i].begin, ranges[i].end - ranges[i].begin));
   return {};
 }
 
-Model flat_model(FlatHeader header, const Container& container, std::string format, Map facts) {
+Model model_of(Header header, const Container& container, std::string format, Map facts) {
   Model model;
   model.common = common_of(header.metadata);
   if (header.metadata.find(format) == nullptr)
@@ -105,8 +123,9 @@ Model flat_model(FlatHeader header, const Container& container, std::string form
   model.format = std::move(format);
   model.metadata = std::move(header.metadata);
   model.tensors = std::move(header.tensors);
+  model.warnings = std::move(header.warnings).take();
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   return model;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::flat

@@ -1,13 +1,27 @@
-// What safetensors and BinTensors have in common: a header that lists tensors, one buffer that these cover without a
-// hole from its first byte to its last, and a map of texts that the writer put beside them.
+// What safetensors and BinTensors have in common, the second being made after the first: eight bytes that give the
+// length of a header, the header, and one buffer that the tensors cover without a hole up to the end of the file.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/format.h"
+#include "formats/warnings.h"
 
-namespace weightfs {
+namespace weightfs::flat {
+
+/// Bytes of the header's length, a little-endian u64; the header follows.
+inline constexpr uint64_t kPrefix = 8;
+
+/// Both references' cap on the header, in bytes.
+inline constexpr uint64_t kLongestHeader = 100'000'000;
+
+/// The length that the first eight bytes of `head` give; 0 when there are fewer.
+uint64_t length_in(std::string_view head);
+
+/// The header's length, at most kLongestHeader and inside the file; fails with corrupt otherwise.
+Result<uint64_t> read_length(const Source& bytes);
 
 /// Where a tensor claims to lie in the buffer.
 struct Range {
@@ -16,10 +30,11 @@ struct Range {
 };
 
 /// What a header says, before it is believed.
-struct FlatHeader {
+struct Header {
   std::vector<Tensor> tensors;  ///< without their bytes
   std::vector<Range> ranges;    ///< of the tensor at the same place in `tensors`
   Map metadata;                 ///< what the writer put beside the tensors
+  Warnings warnings;
 };
 
 /// The places, ascending, of the tensors whose name a later one has too.
@@ -28,12 +43,12 @@ std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors);
 /// In which order the tensors must lie in the buffer.
 enum class Order { any, as_listed };
 
-/// Gives each tensor its bytes in `whole`, whose buffer begins at `buffer` and ends with it. Fails with corrupt unless
+/// Gives each tensor its bytes in `file`, whose header is `length` bytes long. Fails with corrupt unless
 /// the tensors lie one after the other from the first byte of the buffer to its last, each with as many bytes as its
 /// shape and dtype take.
-Result<void> place(FlatHeader& header, const SourcePtr& whole, uint64_t buffer, Order order);
+Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order);
 
 /// The model of a header whose tensors have been placed; `facts` about the container go under the format's name.
-Model flat_model(FlatHeader header, const Container& container, std::string format, Map facts);
+Model model_of(Header header, const Container& container, std::string format, Map facts);
 
-}  // namespace weightfs
+}  // namespace weightfs::flat

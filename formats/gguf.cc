@@ -53,74 +53,70 @@ Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
 }
 
 // A Model in the making, of one file or of several.
-class Assembly {
- public:
-  // Adds a file that was read. The first one's metadata is the model's.
-  void add(const std::string& name, const SourcePtr& bytes, File file, std::string_view subject) {
-    add_part(name, bytes);
-    const uint64_t tensors = file.tensors.size();
-    const uint64_t section = place_tensors(file, bytes, model_);
-    warnings.append(file.warnings, subject);
-    if (!model_.version.empty()) return;
-    model_.version = std::to_string(file.dialect.version);
-    model_.common = common_of(file);
-    facts = facts_of(file, tensors, section);
-    model_.metadata = std::move(file.metadata);
-    model_.documents = std::move(file.documents);
-  }
-
-  // Adds a file that cannot be read as what it should be.
-  void add_part(const std::string& name, const SourcePtr& bytes) {
-    model_.parts.push_back(Part{name, Later<SourcePtr>::of(bytes)});
-  }
-
-  uint64_t files() const { return model_.parts.size(); }
-  uint64_t tensors() const { return model_.tensors.size(); }
-
-  Model finish() && {
-    warn_of_duplicates();
-    model_.format = "gguf";
-    model_.metadata.append("gguf", std::move(facts));
-    model_.warnings = std::move(warnings).take();
-    return std::move(model_);
-  }
-
+struct Assembly {
+  Model model;
   Map facts;
   Warnings warnings;
-
- private:
-  // By sorting, hashes first: quick for a million names, and no choice of names makes it slow, as it would a hash
-  // table.
-  void warn_of_duplicates() {
-    std::vector<std::pair<size_t, std::string_view>> names;
-    names.reserve(model_.tensors.size());
-    for (const Tensor& tensor : model_.tensors)
-      names.emplace_back(std::hash<std::string_view>{}(tensor.name), tensor.name);
-    std::sort(names.begin(), names.end());
-    for (auto name = names.begin(); name != names.end();) {
-      const auto next = std::find_if(name, names.end(), [&](const auto& other) { return other != *name; });
-      if (next - name > 1) warnings.add("tensor ", quoted(name->second), ": there are ", next - name, " of that name");
-      name = next;
-    }
-  }
-
-  Model model_;
 };
 
-// Opens and reads a file beside the container; what is wrong with it becomes a warning. False when there is no such
-// file.
-void add_sibling(const Container& container, const ShardName& shard, uint32_t number, Assembly& assembly) {
+void add_part(Assembly& assembly, const std::string& name, const SourcePtr& bytes) {
+  assembly.model.parts.push_back(Part{name, Later<SourcePtr>::of(bytes)});
+}
+
+// Adds a file that was read; its warnings get `subject` in front. The first one's metadata is the model's.
+void add_file(Assembly& assembly, const std::string& name, const SourcePtr& bytes, File file,
+              std::string_view subject) {
+  add_part(assembly, name, bytes);
+  const uint64_t tensors = file.tensors.size();
+  // The limit of one file holds for many, too.
+  if (tensors > kMostTensors - assembly.model.tensors.size())
+    return assembly.warnings.add(subject, "more than ", kMostTensors, " tensors: those of this file are left out");
+  const uint64_t section = place_tensors(file, bytes, assembly.model);
+  assembly.warnings.append(file.warnings, subject);
+  if (!assembly.model.version.empty()) return;
+  assembly.model.version = std::to_string(file.dialect.version);
+  assembly.model.common = common_of(file);
+  assembly.model.metadata = std::move(file.metadata);
+  assembly.model.documents = std::move(file.documents);
+  assembly.facts = facts_of(file, tensors, section);
+}
+
+// By sorting, hashes first: quick for a million names, and no choice of names makes it slow, as it would a hash table.
+void warn_of_duplicates(Assembly& assembly) {
+  std::vector<std::pair<size_t, std::string_view>> names;
+  names.reserve(assembly.model.tensors.size());
+  for (const Tensor& tensor : assembly.model.tensors)
+    names.emplace_back(std::hash<std::string_view>{}(tensor.name), tensor.name);
+  std::sort(names.begin(), names.end());
+  for (auto name = names.begin(); name != names.end();) {
+    const auto next = std::find_if(name, names.end(), [&](const auto& other) { return other != *name; });
+    if (next - name > 1)
+      assembly.warnings.add("tensor ", quoted(name->second), ": there are ", next - name, " of that name");
+    name = next;
+  }
+}
+
+Model finish(Assembly assembly) {
+  warn_of_duplicates(assembly);
+  assembly.model.format = "gguf";
+  assembly.model.metadata.append("gguf", std::move(assembly.facts));
+  assembly.model.warnings = std::move(assembly.warnings).take();
+  return std::move(assembly.model);
+}
+
+// Opens and reads a shard beside the container; what is wrong with it becomes a warning.
+void add_sibling(Assembly& assembly, const Folder& folder, const ShardName& shard, uint32_t number) {
   const std::string name = shard.of(number);
   const std::string subject = str(quoted(name), ": ");
-  auto bytes = container.folder->open(name);
+  const auto bytes = folder.open(name);
   if (!bytes) return assembly.warnings.add(subject, bytes.error().message);
   auto file = read_file(*bytes);
   if (!file) {
-    assembly.add_part(name, *bytes);
+    add_part(assembly, name, *bytes);
     return assembly.warnings.add(subject, file.error().message);
   }
   check_shard(*file, shard, number);
-  assembly.add(name, *bytes, std::move(*file), subject);
+  add_file(assembly, name, *bytes, std::move(*file), subject);
 }
 
 Result<Model> read_shards(const Container& container, File own, const ShardName& shard) {
@@ -129,24 +125,26 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
   Assembly assembly;
   uint32_t missing = 0;
   for (uint32_t number = 1; number <= shard.count; ++number) {
+    const std::string name = shard.of(number);
     if (number == shard.number) {
       check_shard(own, shard, number);
-      assembly.add(container.name, container.bytes, std::move(own), str(quoted(container.name), ": "));
-    } else if (std::binary_search(names.begin(), names.end(), shard.of(number))) {
-      add_sibling(container, shard, number, assembly);
+      add_file(assembly, name, container.bytes, std::move(own), str(quoted(name), ": "));
+    } else if (std::binary_search(names.begin(), names.end(), name)) {
+      add_sibling(assembly, *container.folder, shard, number);
     } else {
       ++missing;
-      assembly.warnings.add(quoted(shard.of(number)), ": missing");
+      assembly.warnings.add(quoted(name), ": missing");
     }
   }
-  if (total != assembly.tensors() && missing == 0)
+  const uint64_t tensors = assembly.model.tensors.size();
+  if (total != tensors && missing == 0)
     assembly.warnings.add("split.tensors.count is ", total ? std::to_string(*total) : "missing", ", there are ",
-                          assembly.tensors());
+                          tensors);
   Map split;
   split.append("count", shard.count);
-  split.append("present", assembly.files());
+  split.append("present", assembly.model.parts.size());
   assembly.facts.append("split", std::move(split));
-  return std::move(assembly).finish();
+  return finish(std::move(assembly));
 }
 
 }  // namespace
@@ -159,8 +157,8 @@ Result<Model> read_gguf(const Container& container) {
   const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
   if (shard) return read_shards(container, std::move(*file), *shard);
   Assembly assembly;
-  assembly.add(container.name, container.bytes, std::move(*file), "");
-  return std::move(assembly).finish();
+  add_file(assembly, container.name, container.bytes, std::move(*file), "");
+  return finish(std::move(assembly));
 }
 
 }  // namespace weightfs

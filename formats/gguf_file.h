@@ -15,9 +15,9 @@ namespace weightfs::gguf {
 
 // What a file may make us do, however large it is. Real models have a thousand tensors, forty keys, and ten MB of
 // tokens.
-inline constexpr uint64_t kLargestHeader = 512ull << 20;  ///< bytes up to the end of the list of tensors
+inline constexpr uint64_t kLargestHeader = 256ull << 20;  ///< bytes up to the end of the list of tensors
 inline constexpr uint64_t kMostKeys = 65'536;             ///< entries of metadata
-inline constexpr uint64_t kMostTensors = 2'097'152;       ///< tensors in a file
+inline constexpr uint64_t kMostTensors = 2'097'152;       ///< tensors of a model, all its files together
 inline constexpr uint64_t kMostDimensions = 64;           ///< of a tensor; ggml has 4, NumPy 64
 inline constexpr uint64_t kLongestName = 65'535;          ///< bytes of a key (the specification's limit) or tensor name
 inline constexpr uint64_t kLargestAlignment = 1ull << 30;    ///< general.alignment

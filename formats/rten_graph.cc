@@ -3,7 +3,7 @@
 #include <flatbuffers/reflection.h>
 #include <rten_generated.h>
 
-#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/text.h"
@@ -82,21 +82,6 @@ Map fields(const TableType& type, const Table& table) {
   return out;
 }
 
-// to_json breaks lines between tokens only: a newline inside a string is written \n.
-std::string on_one_line(const Value& value) {
-  const std::string json = to_json(value);
-  std::string out;
-  for (size_t i = 0; i < json.size(); ++i) {
-    if (json[i] != '\n') {
-      out += json[i];
-      continue;
-    }
-    if (out.ends_with(',')) out += ' ';
-    while (i + 1 < json.size() && json[i + 1] == ' ') ++i;
-  }
-  return out;
-}
-
 // Writes node after node, so that memory holds the text and one node.
 class Writer {
  public:
@@ -104,12 +89,12 @@ class Writer {
 
   Result<void> graph(const Graph& graph, size_t depth) {
     open(ends_of(graph));
-    out_ += ", \"nodes\": [";
-    const uint64_t count = graph.nodes() == nullptr ? 0 : graph.nodes()->size();
-    for (uint64_t id = 0; id < count; ++id) {
+    out_ += ",\"nodes\":[";
+    const auto nodes = nodes_of(graph);
+    for (size_t id = 0; id < nodes.size(); ++id) {
       out_ += id == 0 ? "\n" : ",\n";
       out_.append(depth * 2, ' ');
-      TRY_VOID(node(*graph.nodes()->Get(static_cast<uint32_t>(id)), id, count, depth));
+      TRY_VOID(node(*nodes[id], id, nodes.size(), depth));
       if (out_.size() > kLargestGraphJson)
         return failure(Code::unsupported, str("rten: a graph.json of more than ", kLargestGraphJson, " bytes"));
     }
@@ -122,7 +107,7 @@ class Writer {
  private:
   // An object, but for its last brace.
   void open(const Map& map) {
-    out_ += on_one_line(map);
+    out_ += to_json_line(map);
     out_.pop_back();
   }
 
@@ -137,23 +122,24 @@ class Writer {
     const auto tag = static_cast<uint8_t>(op.attrs_type());
     const auto* table = static_cast<const Table*>(op.attrs());
     if (tag == 0 || table == nullptr) return {};
-    out_ += ", \"attrs\": {";
+    out_ += ",\"attrs\":{";
     if (const Named* known = attributes_.find(tag))
       TRY_VOID(attributes(*known->table, *table, depth));
     else
-      out_ += str("\"unknown_attrs\": ", int{tag});
+      out_ += str("\"unknown_attrs\":", int{tag});
     out_ += '}';
     return {};
   }
 
   Result<void> attributes(const TableType& type, const Table& table, size_t depth) {
     for (const Field& field : type.fields) {
-      out_ += str(&field == type.fields.data() ? "\"" : ", \"", field.name, "\": ");
+      out_ += str(&field == type.fields.data() ? "\"" : ",\"", field.name, "\":");
+      // The only tables among attributes are graphs.
       const auto* subgraph = field.table == nullptr ? nullptr : table.GetPointer<const Graph*>(field.slot);
       if (subgraph != nullptr)
         TRY_VOID(graph(*subgraph, depth + 1));
       else
-        out_ += field.table != nullptr ? "null" : on_one_line(value(field, table));
+        out_ += field.table != nullptr ? "null" : to_json_line(value(field, table));
     }
     return {};
   }

@@ -11,9 +11,9 @@ namespace weightfs::rten {
 /// A larger graph.json is refused: what a small file with much sharing would make.
 inline constexpr size_t kLargestGraphJson = size_t{512} << 20;
 
-/// The main graph as JSON: inputs, outputs and captures as ids, then the nodes. An operator's attributes are decoded by the
-/// schema, with defaults filled in and enums by name; a subgraph stands in place as such a graph. Fails with unsupported
-/// beyond kLargestGraphJson.
+/// The main graph as JSON: inputs, outputs and captures as ids, then the nodes. An operator's attributes are decoded by
+/// the schema, with defaults filled in and enums by name; a subgraph stands in place as such a graph. Fails with
+/// unsupported beyond kLargestGraphJson.
 Result<std::string> graph_json(const StructureImage& image, const Sections& sections);
 
 }  // namespace weightfs::rten

@@ -145,16 +145,16 @@ void add_value(Map& out, const ValueNode& node) {
 
 // A negative number stands for an input or output that is left out.
 std::optional<std::string> problem_of(const OperatorNode& node, uint64_t id, uint64_t node_count) {
-  if (*EnumNameOperatorType(node.type()) == '\0') return str("operator ", operator_name(node.type()));
+  if (*EnumNameOperatorType(node.type()) == '\0') return str("is an operator ", operator_name(node.type()));
   const auto at_least = [](const flatbuffers::Vector<int32_t>* numbers, uint64_t bound) -> std::optional<int32_t> {
     if (numbers == nullptr) return std::nullopt;
     for (const int32_t number : *numbers)
       if (number >= 0 && static_cast<uint64_t>(number) >= bound) return number;
     return std::nullopt;
   };
-  if (const auto input = at_least(node.inputs(), id)) return str("input ", *input, " is not before the operator");
+  if (const auto input = at_least(node.inputs(), id)) return str("has input ", *input, ", which is not before it");
   if (const auto output = at_least(node.outputs(), node_count))
-    return str("output ", *output, " is none of the graph's ", node_count, " nodes");
+    return str("has output ", *output, ", which is none of the graph's ", node_count, " nodes");
   return std::nullopt;
 }
 
@@ -179,8 +179,15 @@ std::string operator_name(OperatorType type) {
 
 std::optional<std::string> problem_of(const Node& node, uint64_t id, uint64_t node_count) {
   if (const auto* op = node.data_as_OperatorNode()) return problem_of(*op, id, node_count);
-  if (node.data_as_ConstantNode() != nullptr || node.data_as_ValueNode() != nullptr) return std::nullopt;
-  return str("a node of kind ", unknown(static_cast<uint8_t>(node.data_type())));
+  const std::string kind = kind_of(node);
+  return kind == "constant" || kind == "value" ? std::nullopt : std::optional("is of kind " + kind);
+}
+
+std::string kind_of(const Node& node) {
+  if (node.data_as_ConstantNode() != nullptr) return "constant";
+  if (node.data_as_ValueNode() != nullptr) return "value";
+  if (node.data_as_OperatorNode() != nullptr) return "operator";
+  return unknown(static_cast<uint8_t>(node.data_type()));
 }
 
 Map describe(const Node& node, uint64_t id, uint64_t node_count, const StructureImage& image,
@@ -188,20 +195,17 @@ Map describe(const Node& node, uint64_t id, uint64_t node_count, const Structure
   Map out;
   out.append("id", id);
   out.append("name", text(node.name()));
-  if (const auto* constant = node.data_as_ConstantNode()) {
-    out.append("kind", "constant");
-    add_constant(out, read_constant(*constant, image, sections));
-  } else if (const auto* value = node.data_as_ValueNode()) {
-    out.append("kind", "value");
-    add_value(out, *value);
-  } else if (const auto* op = node.data_as_OperatorNode()) {
-    out.append("kind", "operator");
-    add_operator(out, *op);
-  } else {
-    out.append("kind", unknown(static_cast<uint8_t>(node.data_type())));
-  }
+  out.append("kind", kind_of(node));
+  if (const auto* constant = node.data_as_ConstantNode()) add_constant(out, read_constant(*constant, image, sections));
+  if (const auto* value = node.data_as_ValueNode()) add_value(out, *value);
+  if (const auto* op = node.data_as_OperatorNode()) add_operator(out, *op);
   if (const auto problem = problem_of(node, id, node_count)) out.append("problem", *problem);
   return out;
+}
+
+std::vector<const Node*> nodes_of(const Graph& graph) {
+  const auto* nodes = graph.nodes();
+  return nodes == nullptr ? std::vector<const Node*>{} : std::vector<const Node*>(nodes->begin(), nodes->end());
 }
 
 Map ends_of(const Graph& graph) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/model.h"
 #include "formats/rten_header.h"
@@ -39,6 +40,9 @@ Constant read_constant(const ConstantNode& node, const StructureImage& image, co
 /// "MatMul", or "unknown(200)" for one of a later schema.
 std::string operator_name(OperatorType type);
 
+/// "constant", "value", "operator", or "unknown(9)".
+std::string kind_of(const Node& node);
+
 /// What is wrong with a node that is no constant, in a graph of `node_count`: an unknown kind or operator, an input
 /// that does not come before its operator, a number that is no node's. The first of those, or nothing.
 std::optional<std::string> problem_of(const Node& node, uint64_t id, uint64_t node_count);
@@ -47,6 +51,9 @@ std::optional<std::string> problem_of(const Node& node, uint64_t id, uint64_t no
 /// symbolic dimension is its name; for an operator op, inputs and outputs. Attributes are not in it. "problem" stands
 /// last.
 Map describe(const Node& node, uint64_t id, uint64_t node_count, const StructureImage& image, const Sections& sections);
+
+/// The nodes of a graph; a node's id is its index.
+std::vector<const Node*> nodes_of(const Graph& graph);
 
 /// The ids of a graph's inputs, outputs and captures.
 Map ends_of(const Graph& graph);

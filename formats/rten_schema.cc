@@ -20,6 +20,15 @@ const T& the(const T* part) {
 
 std::string_view text(const flatbuffers::String* string) { return the(string).string_view(); }
 
+// A name without its namespace.
+std::string_view unqualified(const flatbuffers::String* string) {
+  return text(string).substr(text(string).rfind('.') + 1);
+}
+
+auto named(const auto& types, std::string_view name) {
+  return std::find_if(types.begin(), types.end(), [&](const auto& type) { return type.name == name; });
+}
+
 // The schema as flatc embeds it, with indices turned into pointers: both vectors have their size before any is taken.
 class Schema {
  public:
@@ -32,13 +41,12 @@ class Schema {
     for (uint32_t i = 0; i < objects.size(); ++i) tables_[i] = table_of(the(objects.Get(i)));
   }
 
-  const TableType& table(std::string_view name) const {
-    return *std::find_if(tables_.begin(), tables_.end(), [&](const TableType& table) { return table.name == name; });
-  }
+  const TableType& table(std::string_view name) const { return *named(tables_, name); }
+  const Names& names(std::string_view name) const { return *named(names_, name); }
 
  private:
   Names names_of(const reflection::Enum& type) const {
-    Names names;
+    Names names{unqualified(type.name()), {}};
     for (const reflection::EnumVal* value : the(type.values())) {
       const auto& of = the(value->union_type());
       names.all.push_back({value->value(), text(value->name()), of.base_type() == BaseType::Obj ? table(of) : nullptr});
@@ -47,8 +55,7 @@ class Schema {
   }
 
   TableType table_of(const reflection::Object& type) const {
-    const auto name = text(type.name());  // with its namespace
-    TableType table{name.substr(name.rfind('.') + 1), {}};
+    TableType table{unqualified(type.name()), {}};
     for (const reflection::Field* field : the(type.fields()))
       if (the(field->type()).base_type() != BaseType::UType) table.fields.push_back(field_of(*field));
     std::sort(table.fields.begin(), table.fields.end(), [](const Field& a, const Field& b) { return a.slot < b.slot; });
@@ -83,6 +90,11 @@ class Schema {
   std::vector<Names> names_;
 };
 
+const Schema& schema() {
+  static const Schema schema;
+  return schema;
+}
+
 }  // namespace
 
 const Named* Names::find(int64_t number) const {
@@ -90,9 +102,8 @@ const Named* Names::find(int64_t number) const {
   return found == all.end() ? nullptr : &*found;
 }
 
-const TableType& table_type(std::string_view name) {
-  static const Schema schema;
-  return schema.table(name);
-}
+const TableType& table_type(std::string_view name) { return schema().table(name); }
+
+const Names& union_type(std::string_view name) { return schema().names(name); }
 
 }  // namespace weightfs::rten

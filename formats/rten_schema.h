@@ -21,6 +21,7 @@ struct Named {
 
 /// An enum or a union, by number.
 struct Names {
+  std::string_view name;
   std::vector<Named> all;
 
   const Named* find(int64_t number) const;  ///< null for a number of a later schema
@@ -48,7 +49,8 @@ struct TableType {
   std::vector<Field> fields;
 };
 
-/// The table named `name` in rten.fbs, which must be there; lives for ever.
+/// The table, the union of this name in rten.fbs, which must have it. They live for ever.
 const TableType& table_type(std::string_view name);
+const Names& union_type(std::string_view name);
 
 }  // namespace weightfs::rten

@@ -10,8 +10,6 @@ namespace {
 
 using namespace safetensors;
 
-constexpr uint64_t kPrefix = 8;  // the header's length, u64
-
 bool is_white(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 // Whether eight bytes begin a text. JSON may have a brace at byte 8 too (`{"net": {`), but the length of a header that
@@ -20,27 +18,9 @@ bool is_text(std::string_view bytes) {
   return is_utf8(bytes) && std::none_of(bytes.begin(), bytes.end(), [](char c) { return c >= 0 && c < '\t'; });
 }
 
-uint64_t length_in(std::string_view head) {
-  uint64_t length = 0;
-  for (size_t i = 0; i < kPrefix; ++i) length |= uint64_t{static_cast<uint8_t>(head[i])} << (8 * i);
-  return length;
-}
-
-Result<uint64_t> read_length(const Source& bytes) {
-  if (bytes.size() < kPrefix)
-    return failure(Code::corrupt, str(bytes.size(), " bytes, 8 needed for the length of the header"));
-  const std::string prefix = TRY(read_text(bytes, 0, kPrefix));
-  const uint64_t length = length_in(prefix);
-  if (length > kLongestHeader)
-    return failure(Code::corrupt, str("header of ", length, " bytes, ", kLongestHeader, " at most"));
-  if (const uint64_t there = bytes.size() - kPrefix; length > there)
-    return failure(Code::corrupt, str("header of ", length, " bytes, ", there, " there"));
-  return length;
-}
-
 // The reference collects the tensors in a HashMap: of those with one name the last one stays.
-void drop_replaced(FlatHeader& header) {
-  const auto replaced = repeated_names(header.tensors);
+void drop_replaced(flat::Header& header) {
+  const auto replaced = flat::repeated_names(header.tensors);
   if (replaced.empty()) return;
   auto next = replaced.begin();
   size_t kept = 0;
@@ -57,30 +37,29 @@ void drop_replaced(FlatHeader& header) {
 }
 
 Result<Model> read(const Container& container) {
-  const uint64_t length = TRY(read_length(*container.bytes));
+  const uint64_t length = TRY(flat::read_length(*container.bytes));
   HeaderReader reader(length);
-  const auto whole = read_json(*container.bytes, kPrefix, length, reader);
+  const auto whole = read_json(*container.bytes, flat::kPrefix, length, reader);
   if (!reader.problem.empty()) return failure(Code::corrupt, "header: " + reader.problem);
   if (!whole) return failure(whole.error().code, "header: " + whole.error().message);
   drop_replaced(reader.header);
-  TRY_VOID(place(reader.header, container.bytes, kPrefix + length, Order::any));
+  TRY_VOID(flat::place(reader.header, container.bytes, length, flat::Order::any));
   Map facts;
   facts.append("header_length", length);
-  Model model = flat_model(std::move(reader.header), container, "safetensors", std::move(facts));
+  Model model = flat::model_of(std::move(reader.header), container, "safetensors", std::move(facts));
   model.spellings = std::move(reader.spellings);
-  reader.warnings.move_to(model.warnings);
   return model;
 }
 
 }  // namespace
 
 Match matches_safetensors(std::string_view head, uint64_t size) {
-  if (head.size() <= kPrefix || size <= kPrefix) return Match::no;
-  const uint64_t length = length_in(head);
-  const std::string_view after = head.substr(kPrefix);
+  if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
+  const uint64_t length = flat::length_in(head);
+  const std::string_view after = head.substr(flat::kPrefix);
   // A download that was cut: better to say what is missing than that the file is unknown.
-  if (length > kLongestHeader || length > size - kPrefix)
-    return after.front() == '{' && !is_text(head.substr(0, kPrefix)) ? Match::yes : Match::no;
+  if (length > flat::kLongestHeader || length > size - flat::kPrefix)
+    return after.front() == '{' && !is_text(head.substr(0, flat::kPrefix)) ? Match::yes : Match::no;
   const std::string_view header = after.substr(0, static_cast<size_t>(std::min<uint64_t>(length, after.size())));
   const auto* const first = std::find_if_not(header.begin(), header.end(), is_white);
   if (first != header.end()) return *first == '{' ? Match::yes : Match::no;

@@ -2,47 +2,20 @@
 #pragma once
 
 #include <deque>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/json.h"
-#include "base/text.h"
 #include "formats/flat.h"
 
 namespace weightfs::safetensors {
-
-/// The reference's cap on the header (safetensors/src/tensor.rs, MAX_HEADER_SIZE).
-inline constexpr uint64_t kLongestHeader = 100'000'000;
 
 /// `"":{"dtype":"","shape":[],"data_offsets":[0,0]},`: no tensor takes less of a header.
 inline constexpr uint64_t kShortestEntry = 48;
 
 /// More values than this in `__metadata__` are refused.
 inline constexpr uint64_t kMostMetadata = 1'000'000;
-
-/// Warnings of one file: the first hundred in words, the rest as a count.
-class Warnings {
- public:
-  template <class... Parts>
-  void add(const Parts&... parts) {
-    if (lines_.size() < kMost)
-      lines_.push_back(str(parts...));
-    else
-      ++more_;
-  }
-  void move_to(std::vector<std::string>& lines) {
-    lines.insert(lines.end(), std::make_move_iterator(lines_.begin()), std::make_move_iterator(lines_.end()));
-    if (more_ > 0) lines.push_back(str("... and ", more_, " more"));
-  }
-
- private:
-  static constexpr size_t kMost = 100;
-  std::vector<std::string> lines_;
-  uint64_t more_ = 0;
-};
 
 /// Takes a header in from read_json: the tensors (without their bytes), the range that each claims, and `__metadata__`.
 /// Each rule of one entry by itself is enforced here; what the entries promise together is left to the caller.
@@ -60,10 +33,9 @@ class HeaderReader final : public JsonEvents {
   bool begin_array() override;
   bool end_array() override;
 
-  FlatHeader header;
+  flat::Header header;
   std::deque<std::string> spellings;  ///< of dtypes that are not known
-  Warnings warnings;
-  std::string problem;  ///< why it stopped the reading; empty when it did not
+  std::string problem;                ///< why it stopped the reading; empty when it did not
 
  private:
   enum class At { start, header, entry, shape, offsets, end };

@@ -65,7 +65,8 @@ bool HeaderReader::pass(int deeper, Event event) {
 
 bool HeaderReader::scalar(Value value) {
   if (passing()) return pass(0, [&] { return builder_.scalar(std::move(value)); });
-  return unexpected("a number with a sign or a fraction, true, false or null");
+  if (std::holds_alternative<std::nullptr_t>(value)) return unexpected("null");
+  return unexpected(std::holds_alternative<bool>(value) ? "true or false" : "a number with a sign or a fraction");
 }
 
 bool HeaderReader::unsigned_integer(uint64_t n) {
@@ -160,8 +161,8 @@ bool HeaderReader::end_entry() {
   for (size_t i = 0; i < kFields.size(); ++i)
     if (!seen_[i]) return refuse_tensor(str("no ", kFields[i]));
   if (tensor_.dtype == &kUnknownDType)
-    warnings.add("tensor ", quoted(tensor_.name), ": dtype ", quoted(tensor_.stored_dtype),
-                 " is not known, bytes only");
+    header.warnings.add("tensor ", quoted(tensor_.name), ": dtype ", quoted(tensor_.stored_dtype),
+                        " is not known, bytes only");
   at_ = At::header;
   header.ranges.push_back({offsets_[0], offsets_[1]});
   tensor_.shape = shape_;
@@ -178,7 +179,7 @@ bool HeaderReader::end_metadata() {
   header.metadata = std::get<Map>(std::move(value));
   for (const auto& [key, entry] : header.metadata)
     if (!std::holds_alternative<std::string>(entry))
-      warnings.add("__metadata__: the value of ", quoted(key), " is not a string");
+      header.warnings.add("__metadata__: the value of ", quoted(key), " is not a string");
   return true;
 }
 

@@ -1,5 +1,6 @@
 #include "fs/layout.h"
 
+#include "base/text.h"
 #include "fs/listing.h"
 
 namespace weightfs {
@@ -25,10 +26,9 @@ void add_parts(TreeBuilder& builder, const Model& model) {
   Texts texts;
   std::vector<TensorName> names;
   for (const Part& part : model.parts) names.push_back({"", part.path});
-  const auto paths = paths_of(names, "", texts);
-  for (size_t i = 0; i < paths.size(); ++i) {
-    const Part& part = model.parts[i];
-    const std::string path = std::string("files/").append(paths[i]);
+  for (const auto& [part_path, index] : paths_of(names, "", texts)) {
+    const Part& part = model.parts[index];
+    const std::string path = str("files/", part_path);
     if (part.link_target.empty()) {
       builder.add_file(path, part.source);
     } else {

@@ -1,10 +1,7 @@
 #include "fs/names.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
-#include <numeric>
-#include <optional>
 
 #include "base/digest.h"
 #include "base/text.h"
@@ -56,7 +53,7 @@ std::string_view cut(std::string_view text, size_t size) {
 
 // `text`, or where it leaves no room for `suffix`, its beginning and the digest of `raw`.
 std::string fit(std::string_view text, std::string_view raw, std::string_view suffix) {
-  if (text.size() + suffix.size() <= kLongestComponent) return str(text, suffix);
+  if (text.size() + suffix.size() <= kLongestComponent) return std::string(text).append(suffix);
   const size_t room = kLongestComponent - suffix.size() - kHashDigits - 1;
   return str(cut(text, room), "~", sha256(raw).hex().substr(0, kHashDigits), suffix);
 }
@@ -88,20 +85,24 @@ class KnownNames {
   std::vector<const TensorName*> sorted_;
 };
 
-// Splits at each `/` that has a component before it, is not the last byte, and does not run into a tensor (semantics 3.3).
+// Splits at each `/` that has a component before it, is not the last byte, does not run into a tensor and is not too deep
+// (semantics 3.3).
 std::string path_of(const TensorName& tensor, std::string_view suffix, const KnownNames& known) {
   const auto [scope, name] = tensor;
   std::string path;
-  for (size_t begin = 0; begin < scope.size();) {
+  size_t components = 1;
+  for (size_t begin = 0; begin < scope.size(); ++components) {
     const size_t end = std::min(scope.find('/', begin), scope.size());
     path += component(scope.substr(begin, end - begin)) + "/";
     begin = end + 1;
   }
+  if (needs_no_change(name) && name.size() + suffix.size() <= kLongestComponent) return path.append(name).append(suffix);
   size_t begin = 0;
-  for (size_t i = name.find('/'); i != name.npos; i = name.find('/', i + 1)) {
+  for (size_t i = name.find('/'); i != name.npos && components < kMostComponents; i = name.find('/', i + 1)) {
     if (i == begin || i + 1 == name.size() || known.has({scope, name.substr(0, i)})) continue;
     path += component(name.substr(begin, i - begin)) + "/";
     begin = i + 1;
+    ++components;
   }
   return path + component(name.substr(begin), suffix);
 }
@@ -117,6 +118,45 @@ std::string numbered(std::string_view path, std::string_view suffix, size_t coun
 
 bool runs_through(std::string_view file, std::string_view other) {
   return other.size() > file.size() && other[file.size()] == '/' && other.starts_with(file);
+}
+
+// Where a byte of a path sorts; 0 is left for the end. Paths have no bytes below 0x20.
+uint8_t rank(char c) { return c == '/' ? 1 : static_cast<uint8_t>(c); }
+
+// The ranks of eight bytes from `at` on, as one number that sorts as they do.
+uint64_t ranks(std::string_view path, size_t at) {
+  uint64_t key = 0;
+  for (size_t i = at; i < at + 8; ++i) key = key << 8 | (i < path.size() ? rank(path[i]) : uint8_t{0});
+  return key;
+}
+
+// Sorts by path, then by name: by eight bytes at a time, and only what is equal so far by the next eight. Names of one model have
+// long beginnings in common, which a plain comparison sort would compare again and again.
+void sort(std::vector<NamedPath>& paths) {
+  struct Keyed {
+    uint64_t key;
+    NamedPath path;
+  };
+  struct Run {
+    size_t begin, end, at;
+  };
+  std::vector<Keyed> keyed;
+  std::vector<Run> runs{{0, paths.size(), 0}};
+  while (!runs.empty()) {
+    const Run run = runs.back();
+    runs.pop_back();
+    keyed.clear();
+    for (size_t i = run.begin; i < run.end; ++i) keyed.push_back({ranks(paths[i].path, run.at), paths[i]});
+    const auto less = [](const Keyed& a, const Keyed& b) { return std::pair(a.key, a.path.name) < std::pair(b.key, b.path.name); };
+    if (!std::is_sorted(keyed.begin(), keyed.end(), less)) std::sort(keyed.begin(), keyed.end(), less);
+    for (size_t i = 0, first = 0; i < keyed.size(); ++i) {
+      paths[run.begin + i] = keyed[i].path;
+      if (i + 1 < keyed.size() && keyed[i + 1].key == keyed[i].key) continue;
+      const bool ended = (keyed[i].key & 0xFF) == 0;
+      if (i > first && !ended) runs.push_back({run.begin + first, run.begin + i + 1, run.at + 8});
+      first = i + 1;
+    }
+  }
 }
 
 }  // namespace
@@ -136,41 +176,35 @@ std::string_view Texts::keep(std::string_view text) {
 std::string component(std::string_view raw, std::string_view suffix) { return fit(escaped(raw), raw, suffix); }
 
 bool path_less(std::string_view a, std::string_view b) {
-  const auto rank = [](char c) { return c == '/' ? 0 : static_cast<uint8_t>(c); };
   const size_t common = std::min(a.size(), b.size());
   size_t i = 0;
   while (i < common && a[i] == b[i]) ++i;
   return i < common ? rank(a[i]) < rank(b[i]) : a.size() < b.size();
 }
 
-std::vector<std::string_view> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts) {
+std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts) {
   const KnownNames known(names);
-  std::vector<std::string_view> paths;
+  std::vector<NamedPath> paths;
   paths.reserve(names.size());
   for (const TensorName& tensor : names) {
     const bool as_is = suffix.empty() && tensor.scope.empty() && needs_no_change(tensor.name);
-    paths.push_back(as_is ? tensor.name : texts.keep(path_of(tensor, suffix, known)));
+    paths.push_back({as_is ? tensor.name : texts.keep(path_of(tensor, suffix, known)), static_cast<uint32_t>(paths.size())});
   }
-  std::vector<uint32_t> order(paths.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto before = [&](uint32_t a, uint32_t b) {
-    if (paths[a] == paths[b]) return a < b;
-    return path_less(paths[a], paths[b]);
-  };
   // A clash is rare: a name that stands twice, or cut components that meet. The first keeps its path, the k-th gets `%~k`,
   // and a tensor that others would lie under gets `%~1`; until nothing clashes.
-  for (std::vector<std::pair<uint32_t, size_t>> losers;; losers.clear()) {
-    if (!std::is_sorted(order.begin(), order.end(), before)) std::sort(order.begin(), order.end(), before);
-    for (size_t i = 1, copy = 1; i < order.size(); ++i) {
-      const uint32_t previous = order[i - 1];
-      copy = paths[previous] == paths[order[i]] ? copy + 1 : 1;
-      if (copy > 1) losers.emplace_back(order[i], copy);
-      else if (runs_through(paths[previous], paths[order[i]])) losers.emplace_back(previous, 1);
+  for (std::vector<std::pair<size_t, size_t>> losers;; losers.clear()) {
+    sort(paths);
+    for (size_t i = 1, copy = 1; i < paths.size(); ++i) {
+      copy = paths[i - 1].path == paths[i].path ? copy + 1 : 1;
+      if (copy > 1) {
+        losers.emplace_back(i, copy);
+      } else if (runs_through(paths[i - 1].path, paths[i].path)) {
+        losers.emplace_back(i - 1, 1);
+      }
     }
-    if (losers.empty()) break;
-    for (const auto& [loser, number] : losers) paths[loser] = texts.keep(numbered(paths[loser], suffix, number));
+    if (losers.empty()) return paths;
+    for (const auto& [i, number] : losers) paths[i].path = texts.keep(numbered(paths[i].path, suffix, number));
   }
-  return paths;
 }
 
 }  // namespace weightfs

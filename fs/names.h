@@ -2,6 +2,7 @@
 // The rules are semantics 3.1 to 3.7; the original name stays in tensors.json and in an extended attribute.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,9 +34,18 @@ struct TensorName {
   std::string_view name;
 };
 
-/// One path for each of `names`, in their order, `suffix` at the end of each: unique, and none runs through another. A path that
-/// is no other text than its name is that very text; the others are kept in `texts`. Views into both.
-std::vector<std::string_view> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts);
+/// Directories deeper than this are not made: the `/` that would make one is written %2F.
+inline constexpr size_t kMostComponents = 32;
+
+/// A tensor's path: which of the names that were given it is for.
+struct NamedPath {
+  std::string_view path;
+  uint32_t name;
+};
+
+/// One path for each of `names`, sorted by path_less, `suffix` at the end of each: unique, and none runs through another. A path
+/// that is no other text than its name is that very text; the others are kept in `texts`. Views into both.
+std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts);
 
 /// Orders paths so that what lies in a directory follows it: `/` sorts before every other byte.
 bool path_less(std::string_view a, std::string_view b);

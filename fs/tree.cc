@@ -69,7 +69,7 @@ void TreeBuilder::add_tensors(Kind kind) {
   }
   const auto paths = paths_of(names, kind == Kind::npy ? ".npy" : "", tree_->texts_);
   leaves_.reserve(leaves_.size() + paths.size());
-  for (size_t i = 0; i < paths.size(); ++i) leaves_.push_back({paths[i], kind, shown[i]});
+  for (const auto& [path, name] : paths) leaves_.push_back({path, kind, shown[name]});
   tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
 }
 

@@ -1,0 +1,141 @@
+"""Mounts that are measured: weightfs and the floors. Each is a context manager, and what it mounted is gone when it ends."""
+import os
+import subprocess
+import tempfile
+import time
+
+PATIENCE_S = 60
+
+
+class Failed(Exception):
+    """Something that must work for a measurement did not."""
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > end:
+            raise Failed(f"{what}: not after {PATIENCE_S} s")
+        time.sleep(0.001)
+
+
+def unmount(mountpoint):
+    """Detaches whatever is mounted there, also when its server hangs or is dead."""
+    for command in (["fusermount3", "-u", mountpoint], ["fusermount3", "-uz", mountpoint], ["umount", "-l", mountpoint]):
+        if mountpoint not in mountpoints():
+            return
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def mountpoints():
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        return [line.split()[4] for line in table]
+
+
+def unmount_below(folder):
+    for mountpoint in mountpoints():
+        if mountpoint.startswith(folder + "/"):
+            unmount(mountpoint)
+
+
+class Process:
+    """What /proc says of a server."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def memory(self):
+        """Bytes of resident memory: now, and at most so far."""
+        fields = dict(line.split(":", 1) for line in self.read("status").splitlines())
+        return tuple(int(fields[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
+
+    def replies(self):
+        """FUSE replies so far: a server writes each with one system call (a spliced one is not counted)."""
+        fields = dict(line.split(": ") for line in self.read("io").splitlines())
+        return int(fields["syscw"])
+
+    def alive(self):
+        try:
+            return self.read("stat").rsplit(")", 1)[1].split()[0] not in "ZX"
+        except FileNotFoundError:
+            return False
+
+    def read(self, name):
+        with open(f"/proc/{self.pid}/{name}") as file:
+            return file.read()
+
+
+class Mount:
+    """A mounted server: `path` is its root, `process` the server."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "mnt")
+        self.process = None
+        os.makedirs(self.path, exist_ok=True)
+
+    def __enter__(self):
+        try:
+            self.mount()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        unmount(self.path)
+        if self.process is not None:
+            wait_until(lambda: not self.process.alive(), f"process {self.process.pid} to end")
+
+    def read_ahead_file(self):
+        device = os.stat(self.path).st_dev
+        return f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb"
+
+    def read_ahead_kb(self):
+        with open(self.read_ahead_file()) as file:
+            return int(file.read())
+
+
+class Weightfs(Mount):
+    """`seconds`: how long `weightfs mount` took, process start included."""
+
+    def __init__(self, binary, source, folder):
+        super().__init__(folder)
+        self.command = [binary, "mount", source, self.path]
+        self.seconds = None
+
+    def mount(self):
+        # A file and not a pipe: the daemon may keep it open.
+        with tempfile.TemporaryFile() as errors:
+            start = time.perf_counter()
+            status = subprocess.run(self.command, stdout=subprocess.DEVNULL, stderr=errors).returncode
+            self.seconds = time.perf_counter() - start
+            errors.seek(0)
+            if status != 0:
+                raise Failed(f"{' '.join(self.command)}: status {status}: {errors.read().decode(errors='replace')}")
+        self.process = Process(int(os.getxattr(self.path, "user.weightfs.pid")))
+
+
+class Floor(Mount):
+    """A floor server; `read_ahead_kb` gives it the read-ahead that another mount has (root only)."""
+
+    def __init__(self, command, folder, read_ahead_kb=None):
+        super().__init__(folder)
+        self.command = [*command, self.path]
+        self.wanted_read_ahead_kb = read_ahead_kb
+        self.server = None
+
+    def mount(self):
+        self.server = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
+        self.process = Process(self.server.pid)
+        wait_until(lambda: self.path in mountpoints() or self.server.poll() is not None, f"{self.command[0]} to mount")
+        if self.server.poll() is not None:
+            raise Failed(f"{' '.join(self.command)}: status {self.server.returncode}")
+        os.stat(self.path)
+        if self.wanted_read_ahead_kb not in (None, self.read_ahead_kb()):
+            with open(self.read_ahead_file(), "w") as file:
+                file.write(str(self.wanted_read_ahead_kb))
+
+    def __exit__(self, *_):
+        super().__exit__()
+        if self.server is not None:
+            self.server.wait()

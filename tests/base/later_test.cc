@@ -1,0 +1,67 @@
+#include "base/later.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
+namespace weightfs {
+namespace {
+
+TEST(Later, IsMadeOnceHoweverManyAsk) {
+  std::atomic<int> made = 0;
+  const Later<int> later([&]() -> Result<int> { return ++made; });
+  EXPECT_EQ(later.peek(), std::nullopt);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([later] { EXPECT_EQ(later.get().value(), 1); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(later.peek(), 1);
+}
+
+TEST(Later, ReportsAFailureAndTriesAgainNextTime) {
+  int tries = 0;
+  const Later<int> later([&]() -> Result<int> {
+    if (++tries == 1) return failure(Code::unavailable, "not now");
+    return 7;
+  });
+  EXPECT_EQ(later.get().error().message, "not now");
+  EXPECT_EQ(later.get().value(), 7);
+  EXPECT_EQ(later.get().value(), 7);
+  EXPECT_EQ(tries, 2);
+}
+
+TEST(Later, GivesAFailureToAllWhoWaitedForThatTry) {
+  std::latch asked(2);
+  std::atomic<int> tries = 0;
+  const Later<int> later([&]() -> Result<int> {
+    ++tries;
+    asked.wait();
+    return failure(Code::io, "broken");
+  });
+  std::thread first([&] { EXPECT_FALSE(later.get()); });
+  while (tries == 0) std::this_thread::yield();
+  std::thread second([&] {
+    asked.count_down();
+    EXPECT_EQ(later.get().error().message, "broken");
+  });
+  asked.count_down();
+  first.join();
+  second.join();
+  EXPECT_LE(tries, 2);  // the second either waited for the first try or came after it
+}
+
+TEST(Later, LetsGoOfWhatItIsMadeFrom) {
+  auto held = std::make_shared<int>(1);
+  const Later<int> later([held]() -> Result<int> { return *held; });
+  EXPECT_EQ(held.use_count(), 2);
+  EXPECT_EQ(later.get().value(), 1);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(Later, OfAValueIsThereAlready) { EXPECT_EQ(Later<int>::of(3).peek(), 3); }
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,172 @@
+// Contract suite over every Source, then what each adds.
+#include "base/source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/temporary.h"
+
+namespace weightfs {
+namespace {
+
+using testing::HasSubstr;
+
+std::string text(const Source& source, uint64_t offset = 0, size_t size = 1000) {
+  std::string out(size, '?');
+  const auto got = source.read(offset, std::as_writable_bytes(std::span(out)));
+  if (!got) return "error: " + got.error().message;
+  out.resize(*got);
+  return out;
+}
+
+// Every kind of source, holding "0123456789".
+struct Kind {
+  std::string name;
+  std::function<SourcePtr(const TemporaryDirectory&)> make;
+};
+
+class EverySource : public testing::TestWithParam<Kind> {
+ protected:
+  TemporaryDirectory directory;
+  SourcePtr source = GetParam().make(directory);
+};
+
+TEST_P(EverySource, KnowsItsSize) { EXPECT_EQ(source->size(), 10U); }
+TEST_P(EverySource, ReadsAll) { EXPECT_EQ(text(*source), "0123456789"); }
+TEST_P(EverySource, ReadsAnyRange) {
+  for (size_t offset = 0; offset <= 10; ++offset)
+    for (size_t size = 0; size + offset <= 10; ++size)
+      EXPECT_EQ(text(*source, offset, size), std::string("0123456789").substr(offset, size));
+}
+TEST_P(EverySource, IsShortOnlyAtTheEnd) {
+  EXPECT_EQ(text(*source, 7, 10), "789");
+  EXPECT_EQ(text(*source, 10, 10), "");
+  EXPECT_EQ(text(*source, 11, 10), "");
+  EXPECT_EQ(text(*source, UINT64_MAX, 10), "");
+}
+TEST_P(EverySource, ServesManyThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) EXPECT_EQ(text(*source, 2, 5), "23456");
+    });
+  for (auto& thread : threads) thread.join();
+}
+TEST_P(EverySource, HasAnExtentThatHoldsItsBytes) {
+  const auto extent = source->extent();
+  if (!extent) return;
+  std::string out(extent->size, '?');
+  EXPECT_EQ(::pread(extent->fd, out.data(), out.size(), static_cast<off_t>(extent->offset)), 10);
+  EXPECT_EQ(out, "0123456789");
+}
+
+SourcePtr file(const TemporaryDirectory& directory, const std::string& bytes) {
+  return open_file(directory.write("source", bytes)).value();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sources, EverySource,
+    testing::Values(
+        Kind{"Memory", [](const auto&) { return in_memory("0123456789"); }},
+        Kind{"File", [](const auto& d) { return file(d, "0123456789"); }},
+        Kind{"SliceOfFile",
+             [](const auto& d) { return std::make_shared<Slice>(slice(file(d, "ab0123456789cd"), 2, 10).value()); }},
+        Kind{"Concat",
+             [](const auto& d) {
+               return concat({in_memory("01"), in_memory(""), file(d, "23456"), in_memory("789"), in_memory("")});
+             }},
+        Kind{"Lazy", [](const auto&) {
+               return lazy(10, Later<SourcePtr>([]() -> Result<SourcePtr> { return in_memory("0123456789"); }));
+             }}),
+    [](const auto& kind) { return kind.param.name; });
+
+TEST(Slice, RefusesWhatIsNotInside) {
+  const SourcePtr ten = in_memory("0123456789");
+  EXPECT_TRUE(slice(ten, 10, 0));
+  EXPECT_FALSE(slice(ten, 10, 1));
+  EXPECT_FALSE(slice(ten, 11, 0));
+  EXPECT_FALSE(slice(ten, 1, UINT64_MAX));
+  EXPECT_FALSE(slice(ten, UINT64_MAX, UINT64_MAX));
+}
+
+TEST(Slice, OfNothingCannotBeRead) { EXPECT_EQ(text(Slice()), "error: refused when the container was read"); }
+
+TEST(Lazy, FailsWhenWhatIsMadeHasAnotherSize) {
+  const auto source = lazy(3, Later<SourcePtr>([]() -> Result<SourcePtr> { return in_memory("four"); }));
+  EXPECT_THAT(text(*source), HasSubstr("made 4 bytes where 3 were promised"));
+}
+
+TEST(OpenFile, RefusesWhatIsNoRegularFile) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(::mkfifo(directory.path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(open_file(directory.path("pipe")).error().code, Code::io);
+  EXPECT_EQ(open_file(directory.path("")).error().code, Code::io);
+  EXPECT_EQ(open_file(directory.path("absent")).error().code, Code::not_found);
+}
+
+class ChangedFile : public testing::Test {
+ protected:
+  // The clock that stamps files ticks every few milliseconds: an older time makes the next write a new one for sure.
+  void SetUp() override {
+    path = directory.write("container", "0123456789");
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
+    source = open_file(path, [this](const std::string& line) { lines.push_back(line); }).value();
+    ASSERT_EQ(text(*source), "0123456789");
+  }
+  void expect_refused() {
+    EXPECT_THAT(text(*source, 0, 2), HasSubstr("changed or replaced"));
+    EXPECT_THAT(text(*source, 5, 2), HasSubstr("changed or replaced"));
+    EXPECT_EQ(lines.size(), 1U) << "one line, however many reads";
+  }
+  TemporaryDirectory directory;
+  std::string path;
+  SourcePtr source;
+  std::vector<std::string> lines;
+};
+
+// semantics 6.1
+TEST_F(ChangedFile, ThatWasCutGivesAnError) {
+  ASSERT_EQ(::truncate(path.c_str(), 4), 0);
+  expect_refused();
+}
+TEST_F(ChangedFile, ThatGrewGivesAnError) {
+  std::ofstream(path, std::ios::app) << "more";
+  expect_refused();
+}
+TEST_F(ChangedFile, ThatWasRewrittenInPlaceGivesAnError) {
+  std::fstream(path, std::ios::in | std::ios::out) << "9876543210";
+  expect_refused();
+}
+TEST_F(ChangedFile, ThatWasReplacedGivesAnError) {
+  std::filesystem::rename(directory.write("other", "0123456789"), path);
+  expect_refused();
+}
+TEST_F(ChangedFile, StaysChangedEvenIfTheOldTimesComeBack) {
+  std::fstream(path, std::ios::in | std::ios::out) << "9876543210";
+  expect_refused();
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
+  EXPECT_THAT(text(*source), HasSubstr("changed or replaced"));
+}
+// semantics 6.2
+TEST_F(ChangedFile, ThatWasOnlyRemovedStillReads) {
+  std::filesystem::remove(path);
+  EXPECT_EQ(text(*source), "0123456789");
+  EXPECT_TRUE(lines.empty());
+}
+
+TEST(ReadText, AllocatesNothingBeyondTheSource) {
+  const SourcePtr ten = in_memory("0123456789");
+  EXPECT_EQ(read_text(*ten, 2, 3).value(), "234");
+  EXPECT_EQ(read_text(*ten, 0, uint64_t{1} << 60).error().code, Code::corrupt);
+  EXPECT_EQ(read_text(*ten, UINT64_MAX, 2).error().code, Code::corrupt);
+}
+
+}  // namespace
+}  // namespace weightfs

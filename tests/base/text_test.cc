@@ -1,0 +1,43 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace weightfs {
+namespace {
+
+TEST(Quoted, EscapesWhatWouldSteerATerminal) {
+  EXPECT_EQ(quoted("plain"), "\"plain\"");
+  EXPECT_EQ(quoted("a\n\x1b[31m\"\\\x7f"), R"("a\x0a\x1b[31m\x22\x5c\x7f")");
+  EXPECT_EQ(quoted("\xC2\x9B"), R"("\xc2\x9b")") << "U+009B starts a control sequence, too";
+  EXPECT_EQ(quoted("h\xC3\xA9 \xFF"), "\"h\xC3\xA9 \\xff\"");
+}
+
+TEST(Quoted, CutsALongName) {
+  const std::string text = weightfs::quoted(std::string(5000, 'x'));
+  EXPECT_LT(text.size(), 100U);
+  EXPECT_TRUE(text.ends_with("...\""));
+}
+
+TEST(Utf8, IsWhatRfc3629Says) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("a\xC2\x80\xE0\xA0\x80\xF0\x90\x80\x80\xF4\x8F\xBF\xBF"));
+  for (const char* bad : {"\x80", "\xC0\xAF", "\xC1\x80", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\x80\x80", "\xF4\x90\x80\x80",
+                          "\xF5\x80\x80\x80", "\xFF", "\xC2", "\xE2\x82", "\xF0\x9F\x98"})
+    EXPECT_FALSE(is_utf8(bad)) << quoted(bad);
+}
+
+TEST(Utf8, ReplacesEveryByteThatBelongsToNothing) {
+  EXPECT_EQ(to_utf8("a\xFF\xE2\x82z"), "a\uFFFD\uFFFD\uFFFDz");
+  EXPECT_EQ(to_utf8("caf\xC3\xA9"), "caf\xC3\xA9");
+}
+
+TEST(HumanSize, UsesBinaryUnits) {
+  EXPECT_EQ(human_size(0), "0 B");
+  EXPECT_EQ(human_size(1023), "1023 B");
+  EXPECT_EQ(human_size(1536), "1.5 KiB");
+  EXPECT_EQ(human_size(uint64_t{5} << 30), "5.0 GiB");
+  EXPECT_EQ(human_size(UINT64_MAX), "16.0 EiB");
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,109 @@
+#include "base/value.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/json.h"
+
+namespace weightfs {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Map sample() {
+  Map map;
+  map.set("zeta", 1);
+  map.set("alpha", Value(List{nullptr, true, "text"}));
+  return map;
+}
+
+TEST(ToJson, KeepsTheOrderOfKeys) {
+  EXPECT_EQ(to_json(sample()), "{\n  \"zeta\": 1,\n  \"alpha\": [\n    null,\n    true,\n    \"text\"\n  ]\n}\n");
+  EXPECT_EQ(to_json_line(sample()), "{\"zeta\":1,\"alpha\":[null,true,\"text\"]}");
+}
+
+// semantics 5.2: what JSON cannot say is said as text.
+TEST(ToJson, SaysNumbersThatJsonHasNotAsText) {
+  const List list{std::nan(""), kInfinity, -kInfinity, UINT64_MAX, INT64_MIN, 0.1, 1e300};
+  EXPECT_EQ(to_json_line(list),
+            "[\"NaN\",\"Infinity\",\"-Infinity\",18446744073709551615,-9223372036854775808,0.1,1e+300]");
+}
+
+TEST(ToJson, ReplacesBytesThatAreNoUtf8) {
+  Map map;
+  map.set("k\xFF", "v\xFE");
+  EXPECT_EQ(to_json_line(map), "{\"k\uFFFD\":\"v\uFFFD\"}");
+  std::string out;
+  append_json_string(out, "a\"\\\n\x01\xFF");
+  EXPECT_EQ(out, "\"a\\\"\\\\\\n\\u0001\uFFFD\"");
+}
+
+// semantics 5.3: TOML has no null, no unsigned 64-bit integers; it has nan and inf.
+TEST(ToToml, FollowsTheRulesForWhatTomlHasNot) {
+  Map map;
+  map.set("none", nullptr);
+  map.set("list", Value(List{1, nullptr, 2}));
+  map.set("big", UINT64_MAX);
+  map.set("most", static_cast<uint64_t>(INT64_MAX));
+  map.set("nan", std::nan(""));
+  map.set("inf", -kInfinity);
+  EXPECT_EQ(to_toml(map), "big = \"18446744073709551615\"\ninf = -inf\nlist = [ 1, {}, 2 ]\nmost = 9223372036854775807\nnan = nan\n");
+}
+
+TEST(ToToml, QuotesKeysAndEscapesText) {
+  Map map;
+  map.set("general.name", "tab\t quote\" back\\ \x01 del\x7f");
+  map.set("", "empty key");
+  map.set("lines", "one\ntwo");
+  const std::string toml = to_toml(map);
+  EXPECT_NE(toml.find("\"general.name\" = "), std::string::npos) << toml;
+  EXPECT_EQ(toml.find('\x01'), std::string::npos) << toml;
+  EXPECT_EQ(toml.find('\x7f'), std::string::npos) << toml;
+}
+
+TEST(ToToml, OfNothingIsNothing) { EXPECT_EQ(to_toml(Map{}), ""); }
+
+TEST(MapOfValues, ReplacesInPlace) {
+  Map map = sample();
+  map.set("zeta", 2);
+  EXPECT_EQ(map.size(), 2U);
+  EXPECT_EQ(std::get<int64_t>(*map.find("zeta")), 2);
+  EXPECT_EQ(map.find("beta"), nullptr);
+}
+
+std::string parsed(const std::string& json) {
+  const auto value = parse_json(*in_memory(json), 0, json.size());
+  return value ? to_json_line(*value) : "error: " + value.error().message;
+}
+
+TEST(ParseJson, ReadsWhatRfc8259Allows) {
+  EXPECT_EQ(parsed(" {\"a\": [1, -2, 18446744073709551615, 0.5, \"\\u00e9\", null, true]} \n"),
+            "{\"a\":[1,-2,18446744073709551615,0.5,\"\u00e9\",null,true]}");
+  EXPECT_EQ(parsed("{\"a\":1,\"a\":2}"), "{\"a\":2}") << "the last one stands";
+}
+
+TEST(ParseJson, RefusesWhatIsNotJson) {
+  using namespace std::string_literals;
+  for (const std::string& bad : {""s, " "s, "{"s, "{\"a\":}"s, "[1,]"s, "nul"s, "1 2"s, "\xEF\xBB\xBF{}"s, "{}\0"s, "{}\0x"s, "\"\x01\""s,
+                                 "\"\\ud800\""s, "\"\xFF\""s, "01"s, "{\"a\":1}}"s, "NaN"s})
+    EXPECT_TRUE(parsed(bad).starts_with("error: ")) << bad;
+}
+
+TEST(ParseJson, BoundsTheNesting) {
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(parsed(nested(kDeepestJson)), nested(kDeepestJson));
+  EXPECT_EQ(parsed(nested(kDeepestJson + 1)), "error: JSON nested deeper than 127");
+  EXPECT_TRUE(parsed(std::string(1'000'000, '[')).starts_with("error: "));
+}
+
+TEST(ParseJson, CrossesItsBufferAnywhere) {
+  std::string json = "[";
+  for (int i = 0; i < 30'000; ++i) json += "\"text number " + std::to_string(i) + "\",";
+  json += "0]";
+  EXPECT_EQ(parsed(json), json);
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,191 @@
+// A whole mount without a kernel: the tree that a model becomes, and what is asked of it.
+#include "fs/forest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "fs/layout.h"
+#include "tests/support/models.h"
+
+namespace weightfs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string text(const Source& source) { return read_text(source, 0, source.size()).value(); }
+
+// Every path below `ino`, directories with a `/` at the end, as find(1) would walk them.
+std::vector<std::string> walk(Forest& forest, Ino ino) {
+  std::vector<std::string> out;
+  const auto all = forest.list(ino);
+  if (!all) return {"error: " + all.error().message};
+  for (uint32_t i = 0; i < all->count; ++i) {
+    const Ino child = all->ino + i;
+    const std::string path = forest.path(child);
+    const bool directory = forest.attributes(child).value().is_directory();
+    out.push_back(path + (directory ? "/" : ""));
+    if (directory)
+      for (auto& below : walk(forest, child)) out.push_back(below);
+  }
+  return out;
+}
+
+class ForestTest : public testing::Test {
+ protected:
+  static ModelPtr model() {
+    auto model = std::make_shared<Model>();
+    model->format = "test";
+    model->version = "1";
+    model->common.set("name", "Tiny");
+    model->metadata.set("answer", 42);
+    const SourcePtr bytes = in_memory(std::string(100, 'c'));
+    model->parts.push_back({"tiny.test", Later<SourcePtr>::of(bytes)});
+    model->documents.push_back({"graph.json", Later<SourcePtr>::of(in_memory("{}\n"))});
+    Tensor in_file = make_tensor("blk/w", "float32", {2, 2});
+    in_file.source = slice(bytes, 10, 16).value();
+    model->tensors.push_back(in_file);
+    model->tensors.push_back(make_tensor("q", "q4_0", {32}));
+    Tensor refused = make_tensor("bad", "uint8", {3});
+    refused.source = Slice();
+    model->tensors.push_back(refused);
+    model->warnings.push_back("tensor \"bad\": lies");
+    return model;
+  }
+  Forest forest{lay_out(model(), "/models/tiny.test", 1'500'000'000), {{"user.weightfs.pid", "7"}}};
+
+  std::string cat(const std::string& path) {
+    const auto source = forest.resolve(path).and_then([&](Ino ino) { return forest.open(ino); });
+    return source ? text(**source) : "error: " + source.error().message;
+  }
+};
+
+// semantics 1: the same tree whatever the format.
+TEST_F(ForestTest, ShowsTheTreeThatEveryModelHas) {
+  EXPECT_THAT(walk(forest, Forest::kRoot),
+              ElementsAre("files/", "files/tiny.test", "graph.json", "metadata.json", "metadata.toml", "npy/", "npy/blk/",
+                          "npy/blk/w.npy", "tensors/", "tensors/bad", "tensors/blk/", "tensors/blk/w", "tensors/q", "tensors.json",
+                          "warnings.txt"));
+}
+
+TEST_F(ForestTest, ShowsEachTensorsBytesAsStored) {
+  EXPECT_EQ(cat("tensors/blk/w"), std::string(16, 'c'));
+  EXPECT_EQ(cat("tensors/q").size(), 18U);
+  EXPECT_EQ(cat("files/tiny.test"), std::string(100, 'c'));
+  EXPECT_EQ(cat("npy/blk/w.npy").substr(64 * (cat("npy/blk/w.npy").size() / 64)), std::string(16, 'c'));
+}
+
+TEST_F(ForestTest, RefusesOnlyTheTensorThatIsBad) {
+  EXPECT_EQ(cat("tensors/bad"), "error: tensor \"bad\" was refused: see warnings.txt");
+  EXPECT_EQ(cat("warnings.txt"), "tensor \"bad\": lies\n");
+}
+
+TEST_F(ForestTest, DescribesTheModel) {
+  EXPECT_EQ(cat("metadata.json"),
+            "{\n  \"format\": \"test\",\n  \"version\": \"1\",\n  \"source\": \"/models/tiny.test\",\n  \"name\": \"Tiny\",\n"
+            "  \"tensors\": {\n    \"count\": 3,\n    \"refused\": 1,\n    \"nbytes\": 34,\n    \"dtypes\": {\n"
+            "      \"float32\": 1,\n      \"q4_0\": 1,\n      \"uint8\": 1\n    }\n  },\n"
+            "  \"metadata\": {\n    \"answer\": 42\n  }\n}\n");
+  EXPECT_THAT(cat("metadata.toml"), HasSubstr("answer = 42"));
+}
+
+TEST_F(ForestTest, ListsTensorsInContainerOrder) {
+  EXPECT_EQ(cat("tensors.json"),
+            "{\"tensors\": [\n"
+            "{\"name\": \"blk/w\", \"path\": \"blk/w\", \"dtype\": \"float32\", \"stored_dtype\": \"STORED\", \"shape\": [2,2], "
+            "\"nbytes\": 16, \"storage\": {\"file\": \"tiny.test\", \"offset\": 10}},\n"
+            "{\"name\": \"q\", \"path\": \"q\", \"dtype\": \"q4_0\", \"stored_dtype\": \"STORED\", \"shape\": [32], \"nbytes\": 18},\n"
+            "{\"name\": \"bad\", \"path\": \"bad\", \"dtype\": \"uint8\", \"stored_dtype\": \"STORED\", \"shape\": [3], \"nbytes\": 0, "
+            "\"refused\": true}\n]}\n");
+}
+
+TEST_F(ForestTest, KeepsInodeNumbersAndParents) {
+  const Ino tensors = forest.resolve("tensors").value();
+  const Ino w = forest.resolve("tensors/blk/w").value();
+  EXPECT_EQ(forest.resolve("tensors/./blk//w").value(), w);
+  EXPECT_EQ(forest.resolve("tensors").value(), tensors) << "entering a tree does not change its number";
+  EXPECT_EQ(forest.parent(forest.parent(w)), tensors);
+  EXPECT_EQ(forest.parent(tensors), Forest::kRoot);
+  EXPECT_EQ(forest.parent(Forest::kRoot), Forest::kRoot);
+  EXPECT_EQ(forest.path(w), "tensors/blk/w");
+  std::vector<Ino> listed;
+  const auto all = forest.list(Forest::kRoot).value();
+  for (uint32_t i = 0; i < all.count; ++i) listed.push_back(all.ino + i);
+  EXPECT_THAT(listed, testing::Contains(tensors));
+}
+
+TEST_F(ForestTest, TellsAttributesWithoutMakingWhatIsNotNeeded) {
+  const auto known = [&](const char* path) { return forest.known_attributes(forest.resolve(path).value()); };
+  EXPECT_EQ(known("metadata.json"), std::nullopt);
+  EXPECT_EQ(known("tensors/blk/w")->size, 16U);
+  EXPECT_EQ(known("npy/blk/w.npy")->size, 128U + 16U);
+  EXPECT_EQ(known("files/tiny.test")->size, 100U);
+  EXPECT_EQ(known("")->links, 2U + 3U);
+  EXPECT_EQ(known("tensors/blk/w")->modified, 1'500'000'000);
+  EXPECT_EQ(forest.attributes(forest.resolve("metadata.json").value()).value().size, cat("metadata.json").size());
+  EXPECT_NE(known("metadata.json"), std::nullopt) << "it has been rendered by now";
+  EXPECT_EQ(forest.container_bytes(), 100U);
+}
+
+TEST_F(ForestTest, PutsWhatIsKnownOfATensorInXattrs) {
+  EXPECT_THAT(forest.xattrs(forest.resolve("tensors/blk/w").value()),
+              ElementsAre(Xattr("user.weightfs.name", "blk/w"), Xattr("user.weightfs.dtype", "float32"),
+                          Xattr("user.weightfs.shape", "[2,2]"), Xattr("user.weightfs.nbytes", "16"),
+                          Xattr("user.weightfs.format", "test")));
+  EXPECT_THAT(forest.xattrs(Forest::kRoot), ElementsAre(Xattr("user.weightfs.pid", "7")));
+  EXPECT_TRUE(forest.xattrs(forest.resolve("metadata.json").value()).empty());
+}
+
+TEST_F(ForestTest, SaysWhatIsNotThere) {
+  EXPECT_EQ(forest.resolve("tensors/nothing").error().code, Code::not_found);
+  EXPECT_EQ(forest.resolve("metadata.json/x").error().code, Code::not_found);
+  EXPECT_EQ(cat("tensors"), "error: tensors: not a file");
+}
+
+// A model that is entered is read once, by one of those who ask; a failure is not kept.
+TEST(Forest, EntersATreeOnceAndTriesAgainAfterAFailure) {
+  std::atomic<int> entered = 0;
+  TreeBuilder builder(nullptr);
+  builder.add_tree("model", Later<TreePtr>([&]() -> Result<TreePtr> {
+                     if (++entered == 1) return failure(Code::io, "disk on fire");
+                     TreeBuilder inner(nullptr);
+                     inner.add_file("file", Later<SourcePtr>::of(in_memory("x")));
+                     return std::move(inner).freeze();
+                   }));
+  Forest forest(std::move(builder).freeze());
+  const Ino model = forest.resolve("model").value();
+  EXPECT_EQ(entered, 0) << "looking at it does not read it";
+  EXPECT_EQ(forest.list(model).error().message, "disk on fire");
+  std::vector<std::thread> threads;
+  std::vector<Ino> found(8);
+  for (size_t i = 0; i < found.size(); ++i) threads.emplace_back([&, i] { found[i] = forest.lookup(model, "file").value(); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(entered, 2);
+  for (const Ino ino : found) EXPECT_EQ(ino, found[0]);
+}
+
+// A million tensors: lines are made as they are read, from anywhere.
+TEST(TensorsJson, ReadsTheSameFromAnyOffset) {
+  auto model = std::make_shared<Model>();
+  for (int i = 0; i < 1000; ++i) model->tensors.push_back(make_tensor("t" + std::to_string(i), "uint8", {1}));
+  Forest forest(lay_out(model, "m", 0));
+  const auto source = forest.open(forest.resolve("tensors.json").value()).value();
+  const std::string whole = text(*source);
+  EXPECT_TRUE(whole.ends_with("]}\n"));
+  for (size_t offset = 0; offset < whole.size(); offset += 997) {
+    std::string part(5000, '?');
+    part.resize(source->read(offset, std::as_writable_bytes(std::span(part))).value());
+    EXPECT_EQ(part, whole.substr(offset, 5000));
+  }
+}
+
+TEST(TensorsJson, OfNoTensorsIsAnEmptyList) {
+  Forest forest(lay_out(std::make_shared<Model>(), "m", 0));
+  EXPECT_EQ(text(*forest.open(forest.resolve("tensors.json").value()).value()), "{\"tensors\": []}\n");
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,142 @@
+#include "fs/names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/digest.h"
+
+namespace weightfs {
+namespace {
+
+using testing::ElementsAre;
+
+// The paths of `names`, in the order of the names.
+std::vector<std::string> paths(const std::vector<TensorName>& names, std::string_view suffix = "") {
+  Texts texts;
+  std::vector<std::string> out(names.size());
+  for (const auto& [path, name] : paths_of(names, suffix, texts)) out[name] = path;
+  return out;
+}
+
+std::string path(std::string_view name) { return paths({{"", name}})[0]; }
+
+// semantics 3.1: a name that is a path is its path.
+TEST(Names, OrdinaryNamesAreTheirPaths) {
+  EXPECT_EQ(path("blk.0.attn_q.weight"), "blk.0.attn_q.weight");
+  EXPECT_EQ(path("encoder/layer 1/w:0"), "encoder/layer 1/w:0");
+  EXPECT_EQ(path("h\u00e9llo \u4e2d"), "h\u00e9llo \u4e2d");
+}
+
+// semantics 3.2
+TEST(Names, BytesThatAFileSystemCannotShowAreEscaped) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(path("100%"), "100%25");
+  EXPECT_EQ(path("a\nb\0c\x7f"sv), "a%0Ab%00c%7F");
+  EXPECT_EQ(path("\xFF\xC3"), "%FF%C3");
+  EXPECT_EQ(path("."), "%2E");
+  EXPECT_EQ(path(".."), "%2E%2E");
+  EXPECT_EQ(path("../../etc/passwd"), "%2E%2E/%2E%2E/etc/passwd");
+  EXPECT_EQ(path("..."), "...");
+  EXPECT_EQ(path(""), "%");
+}
+
+// semantics 3.3
+TEST(Names, ASlashThatMakesNoDirectoryIsEscaped) {
+  EXPECT_EQ(path("/abs"), "%2Fabs");
+  EXPECT_EQ(path("a//b"), "a/%2Fb");
+  EXPECT_EQ(path("dir/"), "dir%2F");
+  EXPECT_EQ(path("/"), "%2F");
+  EXPECT_EQ(path("a///"), "a/%2F%2F");
+  EXPECT_THAT(paths({{"", "a"}, {"", "a/b"}, {"", "a/b/c"}, {"", "a/d"}}), ElementsAre("a", "a%2Fb", "a%2Fb%2Fc", "a%2Fd"));
+}
+
+// semantics 3.4
+TEST(Names, DirectoriesEndAtADepth) {
+  std::string deep = "0";
+  for (int i = 1; i < 100; ++i) deep += "/" + std::to_string(i);
+  const std::string shown = path(deep);
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '/'), 31);
+  EXPECT_TRUE(shown.starts_with("0/1/2/")) << shown;
+  EXPECT_NE(shown.find("31%2F32%2F33"), std::string::npos) << shown;
+}
+
+// semantics 3.5
+TEST(Names, ALongComponentIsCutAndEndsInItsDigest) {
+  const std::string fits(255, 'x');
+  const std::string long_one(256, 'x');
+  EXPECT_EQ(path(fits), fits);
+  EXPECT_EQ(path(long_one), std::string(238, 'x') + "~" + sha256(long_one).hex().substr(0, 16));
+  EXPECT_EQ(path("d/" + long_one + "/e"), "d/" + std::string(238, 'x') + "~" + sha256(long_one).hex().substr(0, 16) + "/e");
+  // Never in the middle of a character or an escape.
+  const std::string accents = path(std::string("x") + [] {
+    std::string s;
+    for (int i = 0; i < 200; ++i) s += "\u00e9";
+    return s;
+  }());
+  EXPECT_EQ(accents.size(), 254U);
+  const std::string escapes = path(std::string(200, '\n'));
+  EXPECT_EQ(escapes.substr(0, escapes.find('~')).size() % 3, 0U);
+}
+
+TEST(Names, WithASuffixTheWholeComponentFits) {
+  EXPECT_EQ(paths({{"", std::string(251, 'x')}}, ".npy")[0], std::string(251, 'x') + ".npy");
+  const std::string cut = paths({{"", std::string(252, 'x')}}, ".npy")[0];
+  EXPECT_EQ(cut.size(), 255U);
+  EXPECT_TRUE(cut.ends_with(".npy"));
+}
+
+// semantics 3.6
+TEST(Names, ANameThatStandsTwiceIsNumbered) {
+  EXPECT_THAT(paths({{"", "w"}, {"", "v"}, {"", "w"}, {"", "w"}}), ElementsAre("w", "v", "w%~2", "w%~3"));
+  EXPECT_THAT(paths({{"", "d/w"}, {"", "d/w"}}, ".npy"), ElementsAre("d/w.npy", "d/w%~2.npy"));
+}
+
+TEST(Names, AnNpyThatOthersWouldLieUnderMakesRoom) {
+  EXPECT_THAT(paths({{"", "a"}, {"", "a.npy/b"}}, ".npy"), ElementsAre("a%~1.npy", "a.npy/b.npy"));
+}
+
+// semantics 3.7
+TEST(Names, AScopeIsADirectoryInFront) {
+  EXPECT_THAT(paths({{"", "w"}, {"10.then_branch", "w"}, {"10.else_branch/2.body", "w/x"}}),
+              ElementsAre("w", "10.then_branch/w", "10.else_branch/2.body/w/x"));
+  EXPECT_THAT(paths({{"g", "a"}, {"", "g"}}), ElementsAre("g/a", "g%~1"));
+}
+
+// Whatever the names are: unique, no path through another's file, nothing that is no component, sorted as promised.
+TEST(Names, HoldTheirPromisesForHostileNames) {
+  std::mt19937 random(7);
+  const std::string alphabet = "ab/.%~\n\xFF";
+  std::vector<std::string> raw;
+  for (int i = 0; i < 3000; ++i) {
+    std::string name;
+    for (size_t n = random() % 7; n > 0; --n) name += alphabet[random() % alphabet.size()];
+    if (i % 50 == 0) name += std::string(300, 'x');
+    raw.push_back(name);
+  }
+  std::vector<TensorName> names;
+  for (const auto& name : raw) names.push_back({"", name});
+  for (const char* suffix : {"", ".npy"}) {
+    Texts texts;
+    const auto all = paths_of(names, suffix, texts);
+    ASSERT_EQ(all.size(), names.size());
+    std::set<std::string_view> files;
+    for (const auto& p : all) EXPECT_TRUE(files.insert(p.path).second) << p.path;
+    for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_TRUE(path_less(all[i].path, all[i + 1].path));
+    for (const auto& p : all) {
+      for (size_t slash = p.path.find('/'); slash != p.path.npos; slash = p.path.find('/', slash + 1))
+        EXPECT_FALSE(files.contains(p.path.substr(0, slash))) << p.path;
+      for (size_t begin = 0, end = 0; end != p.path.npos; begin = end + 1) {
+        end = p.path.find('/', begin);
+        const std::string_view component = p.path.substr(begin, end == p.path.npos ? end : end - begin);
+        EXPECT_TRUE(!component.empty() && component.size() <= 255 && component != "." && component != "..") << p.path;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,139 @@
+"""The samples that `containers.py demo` writes: one small, sensible-looking model per format."""
+import os
+import random
+import struct
+
+import containers
+from containers import Graph, Operator, Value
+from tensors import Tensor
+
+WIDTH = 32
+VOCABULARY = 2048
+
+
+def weights(name, count):
+    """Small numbers, the same for the same name."""
+    source = random.Random(name)
+    return [source.uniform(-0.1, 0.1) for _ in range(count)]
+
+
+def elements(shape):
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def float32(name, *shape):
+    return Tensor(name, "float32", shape, struct.pack(f"<{elements(shape)}f", *weights(name, elements(shape))))
+
+
+def float16(name, *shape):
+    return Tensor(name, "float16", shape, struct.pack(f"<{elements(shape)}e", *weights(name, elements(shape))))
+
+
+def bfloat16(name, *shape):
+    wide = float32(name, *shape).data
+    halves = b"".join(wide[at + 2:at + 4] for at in range(0, len(wide), 4))  # the upper half of a float32
+    return Tensor(name, "bfloat16", shape, halves)
+
+
+def q8_0(name, *shape):
+    values = weights(name, elements(shape))
+    blocks = [q8_0_block(values[at:at + 32]) for at in range(0, len(values), 32)]
+    return Tensor(name, "q8_0", shape, b"".join(blocks))
+
+
+def q8_0_block(values):
+    """A float16 scale and 32 int8."""
+    scale = max(map(abs, values)) / 127
+    return struct.pack("<e32b", scale, *(round(value / scale) for value in values))
+
+
+def hugging_face_layers(count):
+    tensors = [bfloat16("model.embed_tokens.weight", VOCABULARY, WIDTH)]
+    for layer in range(count):
+        block = f"model.layers.{layer}"
+        tensors += [bfloat16(f"{block}.self_attn.{matrix}_proj.weight", WIDTH, WIDTH) for matrix in "qkvo"]
+        tensors += [float32(f"{block}.input_layernorm.weight", WIDTH)]
+    return [*tensors, float32("model.norm.weight", WIDTH)]
+
+
+def ggml_layers(count):
+    tensors = [float16("token_embd.weight", VOCABULARY, WIDTH)]
+    for layer in range(count):
+        tensors += [float32(f"blk.{layer}.attn_norm.weight", WIDTH)]
+        tensors += [q8_0(f"blk.{layer}.attn_{matrix}.weight", WIDTH, WIDTH) for matrix in ("q", "k", "v", "output")]
+    return [*tensors, float32("output_norm.weight", WIDTH)]
+
+
+def tokens():
+    """Three control tokens, every byte, then words."""
+    first = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+    consonants, vowels = "bcdfghjklmnpqrstvwxz", "aeiou"
+    syllables = [consonant + vowel for consonant in consonants for vowel in vowels]
+    words = ["\u2581" + one + two for one in syllables for two in syllables]
+    return (first + words)[:VOCABULARY]
+
+
+def gguf_metadata():
+    return {
+        "general.architecture": "llama",
+        "general.name": "weightfs demo",
+        "general.description": "Two layers of noise, for looking at",
+        "general.license": "cc0-1.0",
+        "general.file_type": 7,
+        "llama.context_length": 512,
+        "llama.embedding_length": WIDTH,
+        "llama.block_count": 2,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": tokens(),
+        "tokenizer.ggml.scores": [-float(rank) for rank in range(VOCABULARY)],
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.add_bos_token": True,
+    }
+
+
+def adapter():
+    """A LoRA adapter: two thin matrices per weight that it changes."""
+    return [
+        tensor for layer in range(2) for matrix in ("q_proj", "v_proj")
+        for tensor in (float32(f"layers.{layer}.{matrix}.lora_A.weight", 8, WIDTH),
+                       float32(f"layers.{layer}.{matrix}.lora_B.weight", WIDTH, 8))
+    ]
+
+
+def write_perceptron(path):
+    """pixels @ hidden.weight + hidden.bias, Relu, @ output.weight + output.bias."""
+    constants = [float32("hidden.weight", 16, 32), float32("hidden.bias", 32),
+                 float32("output.weight", 32, 10), float32("output.bias", 10)]
+    wide = ("hidden.product", "hidden.sum", "hidden.active")
+    narrow = ("output.product", "digits")
+    values = (Value("pixels", "float32", ("batch", 16)), *(Value(name, "float32", ("batch", 32)) for name in wide),
+              *(Value(name, "float32", ("batch", 10)) for name in narrow))
+    operators = (
+        Operator("hidden/MatMul", containers.RTEN_MATMUL, ("pixels", "hidden.weight"), ("hidden.product",)),
+        Operator("hidden/Add", containers.RTEN_ADD, ("hidden.product", "hidden.bias"), ("hidden.sum",)),
+        Operator("hidden/Relu", containers.RTEN_RELU, ("hidden.sum",), ("hidden.active",)),
+        Operator("output/MatMul", containers.RTEN_MATMUL, ("hidden.active", "output.weight"), ("output.product",)),
+        Operator("output/Add", containers.RTEN_ADD, ("output.product", "output.bias"), ("digits",)),
+    )
+    metadata = {"description": "A perceptron with one hidden layer", "license": "CC0-1.0"}
+    containers.write_rten(path, constants, metadata, Graph(values, operators, ("pixels",), ("digits",)))
+
+
+def write_demo(folder):
+    def path(*names):
+        whole = os.path.join(folder, *names)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        return whole
+
+    model, llama, notes = hugging_face_layers(2), ggml_layers(2), {"format": "pt"}
+    containers.write_safetensors(path("demo.safetensors"), model, notes)
+    containers.write_gguf(path("demo.gguf"), llama, gguf_metadata())
+    containers.write_bintensors(path("demo.bt"), adapter(), {**notes, "base_model": "weightfs demo"})
+    write_perceptron(path("demo.rten"))
+    sharded = path("demo-sharded", "")
+    containers.write_safetensors_shards(sharded, [model[:6], model[6:]], notes)
+    containers.write_gguf_shards(path("demo-split", "demo"), [llama[:6], llama[6:]], gguf_metadata())
