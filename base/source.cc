@@ -38,8 +38,7 @@ Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
 // A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does not.
 class File final : public Source {
  public:
-  File(int fd, const struct stat& opened, std::string path, std::function<void(const std::string&)> on_change)
-      : fd_(fd), opened_(opened), path_(std::move(path)), on_change_(std::move(on_change)) {}
+  File(int fd, const struct stat& opened, std::string path) : fd_(fd), opened_(opened), path_(std::move(path)) {}
   ~File() override { ::close(fd_); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -55,7 +54,7 @@ class File final : public Source {
     auto got = pread_fully(fd_, offset, out.first(wanted));
     if (got && *got == wanted && is_as_opened()) return got;
     if (!got && is_as_opened()) return failure(Code::io, str(path_, ": ", got.error().message));
-    if (!changed_.exchange(true) && on_change_) on_change_(has_changed().error().message);
+    changed_ = true;
     return has_changed();
   }
 
@@ -79,7 +78,6 @@ class File final : public Source {
   int fd_;
   struct stat opened_;
   std::string path_;
-  std::function<void(const std::string&)> on_change_;
   mutable std::atomic<bool> changed_ = false;
 };
 
@@ -144,7 +142,7 @@ class Lazy final : public Source {
 
 }  // namespace
 
-Result<SourcePtr> open_file(const std::string& path, std::function<void(const std::string&)> on_change) {
+Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return failure(errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
@@ -154,7 +152,7 @@ Result<SourcePtr> open_file(const std::string& path, std::function<void(const st
     ::close(fd);
     return failure(Code::io, str(path, known ? ": not a regular file" : ": cannot be examined"));
   }
-  return std::make_shared<File>(fd, opened, path, std::move(on_change));
+  return std::make_shared<File>(fd, opened, path);
 }
 
 SourcePtr in_memory(std::string bytes) { return std::make_shared<Memory>(std::move(bytes)); }

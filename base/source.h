@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,8 +45,8 @@ using SourcePtr = std::shared_ptr<const Source>;
 
 /// Opens a regular file. The file's size, modification time and inode are remembered; a read after any of them changed,
 /// or after another file took the path, fails with io (what was read before stays true: no bytes of two versions mix).
-/// `on_change` is called once, by the read that notices. Fails with not_found or io.
-Result<SourcePtr> open_file(const std::string& path, std::function<void(const std::string&)> on_change = {});
+/// Fails with not_found or io.
+Result<SourcePtr> open_file(const std::string& path);
 
 /// Bytes held in memory.
 SourcePtr in_memory(std::string bytes);

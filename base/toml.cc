@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <sstream>
 
 #include "base/text.h"
@@ -9,13 +10,21 @@
 namespace weightfs {
 namespace {
 
-toml::table as_table(const Map& map);
-toml::array as_array(const List& list);
+// toml++ 3.3 writes a key without quotes that has line breaks, tabs or single quotes and is bare otherwise. Such a key gets a mark
+// behind it, a character that no bare key has; it is taken out of the finished text.
+struct Marking {
+  std::string mark;
+  bool needed = false;
+};
+
+toml::table as_table(const Map& map, Marking& marking);
+toml::array as_array(const List& list, Marking& marking);
 
 // Calls `add` with the toml++ form of `value`, or not at all for null.
 template <class Add>
-void convert(const Value& value, const Add& add) {
+void convert(const Value& value, Marking& marking, const Add& add) {
   struct Visit {
+    Marking& marking;
     const Add& add;
     void operator()(std::nullptr_t) const {}
     void operator()(bool b) const { add(b); }
@@ -26,39 +35,72 @@ void convert(const Value& value, const Add& add) {
     }
     void operator()(double n) const { add(n); }
     void operator()(const std::string& text) const { add(to_utf8(text)); }
-    void operator()(const List& list) const { add(as_array(list)); }
-    void operator()(const Map& map) const { add(as_table(map)); }
+    void operator()(const List& list) const { add(as_array(list, marking)); }
+    void operator()(const Map& map) const { add(as_table(map, marking)); }
   };
-  std::visit(Visit{add}, value);
+  std::visit(Visit{marking, add}, value);
 }
 
-toml::array as_array(const List& list) {
+toml::array as_array(const List& list, Marking& marking) {
   toml::array out;
   for (const Value& value : list) {
     const size_t before = out.size();
-    convert(value, [&](auto&& item) { out.push_back(std::forward<decltype(item)>(item)); });
+    convert(value, marking, [&](auto&& item) { out.push_back(std::forward<decltype(item)>(item)); });
     if (out.size() == before) out.push_back(toml::table{});
   }
   return out;
 }
 
-toml::table as_table(const Map& map) {
+std::string as_key(const std::string& name, Marking& marking) {
+  const std::string key = to_utf8(name);
+  if (key.find_first_of("\n\t'") == key.npos) return key;
+  marking.needed = true;
+  return key + marking.mark;
+}
+
+toml::table as_table(const Map& map, Marking& marking) {
   toml::table out;
-  for (const auto& [key, value] : map)
-    convert(value, [&, &name = key](auto&& item) { out.insert_or_assign(to_utf8(name), std::forward<decltype(item)>(item)); });
+  for (const auto& [name, value] : map) {
+    const std::string key = as_key(name, marking);
+    convert(value, marking, [&](auto&& item) { out.insert_or_assign(key, std::forward<decltype(item)>(item)); });
+  }
   return out;
+}
+
+std::string formatted(const Map& map, Marking& marking) {
+  const toml::table table = as_table(map, marking);
+  std::ostringstream out;
+  // Basic strings can say every text; literal ones cannot.
+  out << toml::toml_formatter{table, toml::toml_formatter::default_flags & ~toml::format_flags::allow_literal_strings};
+  std::string text = std::move(out).str();
+  if (!text.empty()) text += '\n';
+  return text;
+}
+
+// The first private-use character (U+E000 to U+F8FF) that `text` does not have, in UTF-8.
+std::string mark_for(const std::string& text) {
+  std::string mark;
+  for (int c = 0xE000; c <= 0xF8FF; ++c) {
+    mark = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)), static_cast<char>(0x80 | (c & 0x3F))};
+    if (text.find(mark) == text.npos) break;
+  }
+  return mark;
 }
 
 }  // namespace
 
 std::string to_toml(const Map& map) {
-  const toml::table table = as_table(map);
-  std::ostringstream out;
-  // Literal and multi-line strings are left to readers' taste elsewhere; basic strings can say every text.
-  out << toml::toml_formatter{table, toml::toml_formatter::default_flags & ~toml::format_flags::allow_literal_strings};
-  std::string text = std::move(out).str();
-  if (!text.empty()) text += '\n';
-  return text;
+  Marking marking;
+  const std::string text = formatted(map, marking);
+  if (!marking.needed) return text;
+  marking.mark = mark_for(text);
+  const std::string marked = formatted(map, marking);
+  std::string out;
+  for (size_t begin = 0, end = 0; begin <= marked.size(); begin = end + marking.mark.size()) {
+    end = std::min(marked.find(marking.mark, begin), marked.size());
+    out.append(marked, begin, end - begin);
+  }
+  return out;
 }
 
 }  // namespace weightfs

@@ -14,6 +14,8 @@ void Map::set(std::string key, Value value) {
 }
 
 void Map::keep_last_of_each_key() {
+  const auto not_before = [](const Entry& a, const Entry& b) { return a.first >= b.first; };
+  if (std::adjacent_find(entries_.begin(), entries_.end(), not_before) == entries_.end()) return;  // each once, sorted
   std::vector<size_t> order(entries_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto key = [&](size_t i) -> const std::string& { return entries_[i].first; };

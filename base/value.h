@@ -32,10 +32,11 @@ class Map {
   /// The value of `key`, or null.
   const Value* find(std::string_view key) const;
 
-  bool empty() const { return entries_.empty(); }
-  size_t size() const { return entries_.size(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
+  using Iterator = std::vector<Entry>::const_iterator;
+  Iterator begin() const;
+  Iterator end() const;
+  bool empty() const;
+  size_t size() const;
 
  private:
   std::vector<Entry> entries_;
@@ -57,6 +58,12 @@ class Value : public std::variant<std::nullptr_t, bool, int64_t, uint64_t, doubl
     requires std::is_integral_v<T> && (!std::is_same_v<T, bool>)
   Value(T number) : variant(std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>(number)) {}
 };
+
+// Here, because a Map holds Values, which are complete only now.
+inline Map::Iterator Map::begin() const { return entries_.begin(); }
+inline Map::Iterator Map::end() const { return entries_.end(); }
+inline bool Map::empty() const { return entries_.empty(); }
+inline size_t Map::size() const { return entries_.size(); }
 
 /// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and the
 /// infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD. Integers are exact to 64 bits.

@@ -1,6 +1,6 @@
-// floor_read: the fastest plain way to show a range of a local file as a file. One file, `data`, answered by pread into
-// a buffer that each thread keeps, or with --splice by handing the descriptor to libfuse; cached by the kernel for
-// ever.
+// floor_read: the fastest plain way to show a range of a local file as a file. One file, `data`, is answered by pread
+// into a buffer that each thread keeps, or with --splice by handing the descriptor to libfuse. The kernel caches it for
+// as long as it is mounted.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-"""Mounts that are measured: weightfs and the floors. Each is a context manager, and what it mounted is gone when it ends."""
+"""The mounts that are measured: weightfs and the floors. Each is a context manager: it ends and the mount is gone."""
 import os
 import subprocess
 import tempfile
@@ -21,10 +21,10 @@ def wait_until(condition, what):
 
 def unmount(mountpoint):
     """Detaches whatever is mounted there, also when its server hangs or is dead."""
-    for command in (["fusermount3", "-u", mountpoint], ["fusermount3", "-uz", mountpoint], ["umount", "-l", mountpoint]):
+    for command in (["fusermount3", "-u"], ["fusermount3", "-uz"], ["umount", "-l"]):
         if mountpoint not in mountpoints():
             return
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([*command, mountpoint], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def mountpoints():
@@ -54,11 +54,20 @@ class Process:
         fields = dict(line.split(": ") for line in self.read("io").splitlines())
         return int(fields["syscw"])
 
+    def processor_seconds(self):
+        """Time spent in user and kernel mode; it hardly depends on what else the machine does."""
+        user, system = self.stat()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def alive(self):
         try:
-            return self.read("stat").rsplit(")", 1)[1].split()[0] not in "ZX"
+            return self.stat()[0] not in "ZX"
         except FileNotFoundError:
             return False
+
+    def stat(self):
+        """The fields of /proc/PID/stat from the state on: the name before it may hold anything."""
+        return self.read("stat").rsplit(")", 1)[1].split()
 
     def read(self, name):
         with open(f"/proc/{self.pid}/{name}") as file:
@@ -84,7 +93,7 @@ class Mount:
     def __exit__(self, *_):
         unmount(self.path)
         if self.process is not None:
-            wait_until(lambda: not self.process.alive(), f"process {self.process.pid} to end")
+            wait_until(lambda: not self.process.alive(), f"process {self.process.pid} to end after its mount")
 
     def read_ahead_file(self):
         device = os.stat(self.path).st_dev
@@ -125,7 +134,7 @@ class Floor(Mount):
         self.server = None
 
     def mount(self):
-        self.server = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
+        self.server = subprocess.Popen(self.command)
         self.process = Process(self.server.pid)
         wait_until(lambda: self.path in mountpoints() or self.server.poll() is not None, f"{self.command[0]} to mount")
         if self.server.poll() is not None:
@@ -136,6 +145,7 @@ class Floor(Mount):
                 file.write(str(self.wanted_read_ahead_kb))
 
     def __exit__(self, *_):
-        super().__exit__()
         if self.server is not None:
-            self.server.wait()
+            self.server.terminate()
+            self.server.wait(PATIENCE_S)
+        unmount(self.path)

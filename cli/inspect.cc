@@ -37,7 +37,7 @@ std::string iso_time(Time time) {
   return text.data();
 }
 
-// Writes what `ls` writes, in one of its three forms. Standard output is buffered; a write that fails shows at the end.
+// Writes what `ls` writes, in one of its three forms. Main sees whether it could be written.
 class Lister {
  public:
   Lister(Forest& forest, const ListArguments& arguments) : forest_(forest), arguments_(arguments) {}
@@ -116,7 +116,6 @@ Exit ls(const ListArguments& arguments) {
   const auto ino = forest.resolve(arguments.path);
   if (!ino) return complain({ino.error().code, str(arguments.path, ": ", ino.error().message)});
   const auto listed = Lister(forest, arguments).list(*ino, arguments.path);
-  if (std::fflush(stdout) != 0) return complain({Code::io, "cannot write to standard output"});
   return listed ? Exit::ok : complain(listed.error());
 }
 

@@ -54,7 +54,10 @@ int main(int argc, char** argv) {
   add_info(app, run);
   try {
     app.parse(argc, argv);
-    return static_cast<int>(run());
+    const Exit status = run();
+    // What was printed is printed only once it has been written.
+    if (std::fflush(stdout) != 0) return static_cast<int>(complain({Code::io, "cannot write to standard output"}));
+    return static_cast<int>(status);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     std::fprintf(stderr, "weightfs: %s (see weightfs --help)\n", error.what());

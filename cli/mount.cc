@@ -67,15 +67,16 @@ class MountPoint {
  public:
   static Result<MountPoint> at(const std::string& path) {
     MountPoint point(stdfs::absolute(path).lexically_normal());
+    // The attribute first: the kernel may still know the stat of a mount whose server is gone.
+    if (::getxattr(point.path_.c_str(), kPidXattr, nullptr, 0) >= 0)
+      return failure(Code::io, str(path, ": weightfs is mounted there already"));
+    if (errno == ENOTCONN)
+      return failure(Code::io, str(path, ": a mount whose server died; `weightfs umount ", path, "` removes it"));
     struct stat found {};
     if (::stat(point.path_.c_str(), &found) == 0) {
       if (!S_ISDIR(found.st_mode)) return failure(Code::io, str(path, ": not a directory"));
-      if (::getxattr(point.path_.c_str(), kPidXattr, nullptr, 0) >= 0)
-        return failure(Code::io, str(path, ": weightfs is mounted there already"));
       return point;
     }
-    if (errno == ENOTCONN)
-      return failure(Code::io, str(path, ": a mount whose server died; `weightfs umount ", path, "` removes it"));
     if (errno != ENOENT) return tl::unexpected(cannot_mount(path, errno));
     if (::mkdir(point.path_.c_str(), 0755) != 0) return tl::unexpected(cannot_mount(path, errno));
     point.made_ = true;
@@ -104,13 +105,12 @@ void raise_descriptor_limit() {
 }
 
 // Opens the sources and serves them; `on_usable` is called once they can be used.
-Exit serve_sources(const MountArguments& arguments, Opening opening, const MountPoint& point,
+Exit serve_sources(const MountArguments& arguments, const MountPoint& point,
                    const std::vector<std::string>& options, const std::function<void()>& on_usable,
                    const std::function<void(const std::string&)>& log) {
   raise_descriptor_limit();
-  opening.on_change = log;
   const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
-  auto tree = open_sources(sources, opening);
+  auto tree = open_sources(sources, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   const std::string source = sources.size() == 1 ? stdfs::absolute(sources[0]).lexically_normal().string() : "weightfs";
@@ -173,7 +173,7 @@ Exit mount(MountArguments& arguments) {
     return Exit::mount;
   }
   const auto serve_until_the_end = [&](const std::function<void()>& on_usable, void (*log)(const std::string&)) {
-    const Exit status = serve_sources(arguments, arguments.opening, *point, *options, on_usable, log);
+    const Exit status = serve_sources(arguments, *point, *options, on_usable, log);
     point->remove_if_made();
     return status;
   };

@@ -118,8 +118,7 @@ Model model_of(Header header, const Container& container, std::string format, Ma
   if (header.metadata.find(format) == nullptr)
     header.metadata.append(format, std::move(facts));
   else
-    model.warnings.push_back(
-        str("the metadata has a key ", quoted(format), ": facts about the container are left out"));
+    header.warnings.add("the metadata has a key ", quoted(format), ": the facts about the container are left out");
   model.format = std::move(format);
   model.metadata = std::move(header.metadata);
   model.tensors = std::move(header.tensors);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/flat.h"
 #include "formats/format.h"
 #include "formats/gguf_file.h"
 #include "formats/gguf_split.h"
@@ -81,23 +82,9 @@ void add_file(Assembly& assembly, const std::string& name, const SourcePtr& byte
   assembly.facts = facts_of(file, tensors, section);
 }
 
-// By sorting, hashes first: quick for a million names, and no choice of names makes it slow, as it would a hash table.
-void warn_of_duplicates(Assembly& assembly) {
-  std::vector<std::pair<size_t, std::string_view>> names;
-  names.reserve(assembly.model.tensors.size());
-  for (const Tensor& tensor : assembly.model.tensors)
-    names.emplace_back(std::hash<std::string_view>{}(tensor.name), tensor.name);
-  std::sort(names.begin(), names.end());
-  for (auto name = names.begin(); name != names.end();) {
-    const auto next = std::find_if(name, names.end(), [&](const auto& other) { return other != *name; });
-    if (next - name > 1)
-      assembly.warnings.add("tensor ", quoted(name->second), ": there are ", next - name, " of that name");
-    name = next;
-  }
-}
-
 Model finish(Assembly assembly) {
-  warn_of_duplicates(assembly);
+  for (const size_t place : flat::repeated_names(assembly.model.tensors))
+    assembly.warnings.add("tensor ", quoted(assembly.model.tensors[place].name), ": another one has that name");
   assembly.model.format = "gguf";
   assembly.model.metadata.append("gguf", std::move(assembly.facts));
   assembly.model.warnings = std::move(assembly.warnings).take();

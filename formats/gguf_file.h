@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "formats/gguf_values.h"
-#include "formats/gguf_warnings.h"
 #include "formats/model.h"
+#include "formats/warnings.h"
 
 namespace weightfs::gguf {
 

@@ -10,8 +10,8 @@
 namespace weightfs::gguf {
 namespace {
 
-// Where a file that a writer laid out with `alignment` ends: every tensor padded, one after the other, from `begin` on.
-// Nothing when the offsets are others.
+// Where a file ends whose tensors lie one after the other, in the order of the list, each padded to `alignment`.
+// Nothing when their offsets are others.
 std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
   uint64_t end = 0;
   for (const TensorEntry& tensor : file.tensors) {
@@ -56,7 +56,8 @@ class Placing {
 
   uint64_t run() {
     const size_t first = model_.tensors.size();
-    model_.tensors.reserve(first + file_.tensors.size());
+    // Once: reserving for each of many shards would copy all tensors as often.
+    if (first == 0) model_.tensors.reserve(file_.tensors.size());
     for (TensorEntry& entry : file_.tensors) model_.tensors.push_back(place(entry));
     for (const auto& [id, count] : strange_)
       file_.warnings.add(count, count == 1 ? " tensor" : " tensors", " of type ", id, ": ", tensor_type(id).note);

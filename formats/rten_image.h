@@ -24,8 +24,8 @@ inline constexpr uint64_t kLargestFlatBuffer = (uint64_t{1} << 31) - 2;
 /// Reading happens in pieces of this size.
 inline constexpr uint64_t kPage = 4096;
 
-/// Tables one inside the other, the reference reader's limit. A graph inside an operator takes four: 14 graphs may
-/// nest.
+/// Tables one inside the other, the reference reader's limit. A graph in an operator takes four: 15 fit into the main
+/// one.
 inline constexpr uint32_t kDeepest = 64;
 
 /// Tables, counted wherever one is used: sharing makes 8^13 graphs of 2 KiB. The reference reader stops at a quarter of

@@ -66,7 +66,6 @@ class Schema {
     const auto& type = the(field.type());
     const bool is_list = type.base_type() == BaseType::Vector;
     const BaseType element = is_list ? type.element() : type.base_type();
-    const auto* attributes = field.attributes();
     return {
         .name = text(field.name()),
         .slot = field.offset(),
@@ -77,10 +76,16 @@ class Schema {
         .names = element != BaseType::Obj && type.index() >= 0 ? &names_[static_cast<size_t>(type.index())] : nullptr,
         .required = field.required(),
         .optional = field.optional(),
-        .weights = attributes != nullptr && attributes->LookupByKey("weights") != nullptr,
+        .weights = has_attribute(field, "weights"),
         .default_integer = field.default_integer(),
         .default_real = field.default_real(),
     };
+  }
+
+  static bool has_attribute(const reflection::Field& field, std::string_view name) {
+    const auto* attributes = field.attributes();
+    return attributes != nullptr && std::any_of(attributes->begin(), attributes->end(),
+                                                [&](const auto* attribute) { return text(attribute->key()) == name; });
   }
 
   const TableType* table(const reflection::Type& type) const { return &tables_[static_cast<size_t>(type.index())]; }

@@ -25,6 +25,12 @@ class Warnings {
       ++unsaid_;
   }
 
+  /// The warnings about one file of several, `subject` before each.
+  void append(const Warnings& others, std::string_view subject) {
+    for (const std::string& line : others.lines_) add(subject, line);
+    unsaid_ += others.unsaid_;
+  }
+
   /// All lines; the last tells how many were left out.
   std::vector<std::string> take() && {
     if (unsaid_ > 0) lines_.push_back(str("... and ", unsaid_, " more"));

@@ -43,7 +43,7 @@ Result<std::vector<std::string>> names_in(const std::string& path) {
 
 class DiskFolder final : public Folder {
  public:
-  DiskFolder(std::string path, Opening opening) : path_(std::move(path)), opening_(std::move(opening)) {}
+  explicit DiskFolder(std::string path) : path_(std::move(path)) {}
 
   Result<std::vector<std::string>> names() const override {
     std::vector<std::string> names = TRY(names_in(path_));
@@ -54,25 +54,24 @@ class DiskFolder final : public Folder {
   Result<SourcePtr> open(std::string_view name) const override {
     if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
       return failure(Code::corrupt, str(quoted(name), " is not the name of a file beside the container"));
-    return open_file(path_of(name), opening_.on_change);
+    return open_file(path_of(name));
   }
 
  private:
   std::string path_of(std::string_view name) const { return str(path_, "/", name); }
 
   std::string path_;
-  Opening opening_;
 };
 
 // A container on disk; `path` is absolute.
-Result<Container> container_at(const std::string& path, const Opening& opening) {
+Result<Container> container_at(const std::string& path) {
   const stdfs::path where(path);
-  SourcePtr bytes = TRY(open_file(path, opening.on_change));
-  return Container{where.filename(), std::move(bytes), std::make_shared<DiskFolder>(where.parent_path(), opening)};
+  SourcePtr bytes = TRY(open_file(path));
+  return Container{where.filename(), std::move(bytes), std::make_shared<DiskFolder>(where.parent_path())};
 }
 
 Result<TreePtr> open_container(const std::string& path, Time time, const Opening& opening) {
-  const Container container = TRY(container_at(path, opening));
+  const Container container = TRY(container_at(path));
   Model model = TRY(read_model(container, opening.forced));
   return lay_out(std::make_shared<Model>(std::move(model)), path, time);
 }
@@ -86,7 +85,7 @@ std::optional<std::string> only_index(const std::vector<std::string>& names) {
 
 // A directory that is one model: what lies beside its shards (config.json, a tokenizer) is shown in files/ as well.
 Result<TreePtr> open_sharded(const std::string& directory, const std::string& index, Time time, const Opening& opening) {
-  const Container container = TRY(container_at(str(directory, "/", index), opening));
+  const Container container = TRY(container_at(str(directory, "/", index)));
   Model model = TRY(read_model(container, opening.forced));
   std::set<std::string> shown;
   for (const Part& part : model.parts) shown.insert(part.path);
@@ -124,12 +123,12 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
     return 0;
   }
   if (!S_ISREG(found->st_mode)) return 0;
-  const auto container = container_at(path, Opening{});
+  const auto container = container_at(path);
   const auto size = static_cast<uint64_t>(found->st_size);
   if (container && (opening.forced != nullptr || is_model(*container))) {
     builder.add_tree(shown, Later<TreePtr>([=, time = modified(*found)] { return open_container(path, time, opening); }));
   } else if (opening.all_files) {
-    const Later<SourcePtr> opened([=] { return open_file(path, opening.on_change); });
+    const Later<SourcePtr> opened([=] { return open_file(path); });
     builder.add_file(shown, Later<SourcePtr>::of(lazy(size, opened)));
   } else {
     return 0;
@@ -155,7 +154,7 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
 
 // A file that was named must be a model; one that just lies in a directory need not.
 Result<void> check_is_model(const std::string& path, const Opening& opening) {
-  const Container container = TRY(container_at(path, opening));
+  const Container container = TRY(container_at(path));
   if (opening.forced == nullptr && !is_model(container)) TRY(read_model(container));
   return {};
 }

@@ -2,7 +2,6 @@
 // or several of these.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,6 @@ namespace weightfs {
 struct Opening {
   const Format* forced = nullptr;  ///< read every container as this, whatever it looks like
   bool all_files = false;          ///< in a directory, show files that are no model too, as they are
-  std::function<void(const std::string&)> on_change = {};  ///< told once when a container changed under the mount
 };
 
 /// One source: its tree is the mount itself. More: a directory for each, under its own file name (the second of one name gets

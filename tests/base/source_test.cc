@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "tests/support/temporary.h"
@@ -117,18 +118,16 @@ class ChangedFile : public testing::Test {
   void SetUp() override {
     path = directory.write("container", "0123456789");
     ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
-    source = open_file(path, [this](const std::string& line) { lines.push_back(line); }).value();
+    source = open_file(path).value();
     ASSERT_EQ(text(*source), "0123456789");
   }
   void expect_refused() {
     EXPECT_THAT(text(*source, 0, 2), HasSubstr("changed or replaced"));
     EXPECT_THAT(text(*source, 5, 2), HasSubstr("changed or replaced"));
-    EXPECT_EQ(lines.size(), 1U) << "one line, however many reads";
   }
   TemporaryDirectory directory;
   std::string path;
   SourcePtr source;
-  std::vector<std::string> lines;
 };
 
 // semantics 6.1
@@ -158,7 +157,6 @@ TEST_F(ChangedFile, StaysChangedEvenIfTheOldTimesComeBack) {
 TEST_F(ChangedFile, ThatWasOnlyRemovedStillReads) {
   std::filesystem::remove(path);
   EXPECT_EQ(text(*source), "0123456789");
-  EXPECT_TRUE(lines.empty());
 }
 
 TEST(ReadText, AllocatesNothingBeyondTheSource) {

@@ -63,6 +63,13 @@ TEST(ToToml, QuotesKeysAndEscapesText) {
   EXPECT_EQ(toml.find('\x7f'), std::string::npos) << toml;
 }
 
+TEST(ToToml, QuotesKeysThatTomlPlusPlusTakesForBare) {
+  Map map;
+  map.set("a\nb", 1);
+  map.set("it's", "\uE000");
+  EXPECT_EQ(to_toml(map), "\"a\\nb\" = 1\n\"it's\" = \"\uE000\"\n");
+}
+
 TEST(ToToml, OfNothingIsNothing) { EXPECT_EQ(to_toml(Map{}), ""); }
 
 TEST(MapOfValues, ReplacesInPlace) {

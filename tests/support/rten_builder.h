@@ -192,7 +192,7 @@ inline Ref graph(std::vector<Ref> nodes, const std::vector<uint32_t>& inputs = {
   return table({{0, tables(std::move(nodes))}, {1, list(inputs)}, {2, list(outputs)}});
 }
 
-inline Ref model(Ref graph, std::map<int, Slot> more = {}) {
+inline Ref model_of(Ref graph, std::map<int, Slot> more = {}) {
   more.insert({{0, scalar(int32_t{1})}, {1, std::move(graph)}});
   return table(std::move(more));
 }
@@ -214,14 +214,17 @@ inline std::string version2(const Ref& model, std::string_view tensors = {}) {
   return file.append(tensors);
 }
 
-/// A small file with some of everything, for truncations, flipped bytes and fuzzing.
-inline std::string small_rten() {
+/// A small model with some of everything, for truncations, flipped bytes and fuzzing.
+inline Ref small_model() {
   const Ref branch = graph({node("w", kConstant, external_data({2}, kTypeFloat32, 0))}, {}, {0});
   const Ref main = graph({node("w", kConstant, inline_data({3}, kInt8, list<int8_t>({1, 2, 3}))),
                           value("x", {dim("batch"), dim(4)}, 1), op("if", 104, {1, 0}, {1}, 39, table({{0, branch}})),
                           op("pad", 34, {0}, {1}, 40, table({{0, scalar(uint8_t{1})}}))},
                          {1}, {1});
-  return version2(model(main, {{2, table({{1, text("a model")}})}}), std::string_view("\0\0\x80\x3f\0\0\0\x40", 8));
+  return model_of(main, {{2, table({{1, text("a model")}})}});
 }
+
+/// The same as a version 2 file; its external tensor is 1.0, 2.0.
+inline std::string small_rten() { return version2(small_model(), std::string_view("\0\0\x80\x3f\0\0\0\x40", 8)); }
 
 }  // namespace weightfs::test::rten

@@ -1,0 +1,250 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "formats/format.h"
+#include "tests/support/memory_folder.h"
+#include "tests/support/safetensors_builder.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
+Result<Model> read(std::string index, const Files& shards) {
+  const auto folder = std::make_shared<MemoryFolder>(shards);
+  return read_safetensors_index(Container{kIndexName, in_memory(std::move(index)), folder});
+}
+
+// The model, or an empty one and a failed test.
+Model read_well(std::string index, const Files& shards) {
+  auto model = read(std::move(index), shards);
+  if (model) return std::move(*model);
+  ADD_FAILURE() << model.error().message;
+  return {};
+}
+
+std::string error_of(std::string index, const Files& shards = {}) {
+  const auto model = read(std::move(index), shards);
+  return model ? "no error" : model.error().message;
+}
+
+// A shard with a tensor of one byte, its name, for each of `names`.
+std::string shard(const std::string& names) {
+  SafetensorsBuilder b;
+  for (const char name : names) b.tensor(std::string(1, name), "U8", "", std::string(1, name));
+  return b.build();
+}
+
+// One line per tensor: scope, name and bytes.
+std::vector<std::string> listing(const Model& model) {
+  std::vector<std::string> lines;
+  for (const Tensor& t : model.tensors)
+    lines.push_back(str(t.scope, ":", t.name, " ", read_text(t.source, 0, t.nbytes()).value_or("unreadable")));
+  return lines;
+}
+
+TEST(SafetensorsIndex, MakesOneModelOfTheShards) {
+  const std::string index = R"({"metadata": {"total_size": 3}, "weight_map": {"c": "2", "a": "1", "b": "1"}})";
+  const std::string one =
+      SafetensorsBuilder().metadata(R"({"format":"pt"})").tensor("a", "U8", "", "a").tensor("b", "U8", "", "b").build();
+  const Model model = read_well(index, {{"1", one}, {"2", shard("c")}, {"unrelated", "?"}});
+  EXPECT_EQ(model.format, "safetensors");
+  EXPECT_EQ(model.version, "");
+  EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b", ":c c"));
+  EXPECT_EQ(to_json(model.common), "{\n  \"framework\": \"pt\"\n}\n");
+  EXPECT_EQ(to_json(model.metadata), R"({
+  "format": "pt",
+  "index": {
+    "metadata": {
+      "total_size": 3
+    },
+    "shards": {
+      "1": {
+        "format": "pt",
+        "safetensors": {
+          "header_length": 143
+        }
+      },
+      "2": {
+        "safetensors": {
+          "header_length": 51
+        }
+      }
+    }
+  }
+}
+)");
+  EXPECT_THAT(model.warnings, IsEmpty());
+  std::vector<std::string> parts;
+  for (const Part& part : model.parts) parts.push_back(part.path);
+  EXPECT_THAT(parts, ElementsAre(kIndexName, "1", "2"));
+}
+
+TEST(SafetensorsIndex, NeedsNoMetadata) {
+  const Model model = read_well(R"( {"weight_map":{"a":"1"}})", {{"1", shard("a")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a"));
+  EXPECT_THAT(read_well(R"({"weight_map":{}})", {}).tensors, IsEmpty());
+}
+
+TEST(SafetensorsIndex, GoesOnWithoutAShardThatIsMissing) {
+  const Model model = read_well(R"({"weight_map":{"a":"1","b":"2","c":"2"}})", {{"1", shard("a")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a"));
+  EXPECT_THAT(model.warnings, ElementsAre("shard \"2\": no such file; 2 tensors are missing"));
+}
+
+TEST(SafetensorsIndex, GoesOnWithoutAShardThatIsBroken) {
+  const Model model = read_well(R"({"weight_map":{"a":"1","b":"2"}})", {{"1", "broken"}, {"2", shard("b")}});
+  EXPECT_THAT(listing(model), ElementsAre(":b b"));
+  EXPECT_THAT(
+      model.warnings,
+      ElementsAre("shard \"1\": safetensors: 6 bytes, 8 needed for the length of the header; 1 tensors are missing"));
+}
+
+TEST(SafetensorsIndex, RefusesAModelWithoutAnyShard) {
+  const auto model = read(R"({"weight_map":{"a":"1","b":"2"}})", {});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::not_found);
+  EXPECT_EQ(model.error().message, "safetensors index: none of 2 shards can be read, the first: \"1\": no such file");
+}
+
+TEST(SafetensorsIndex, PassesOnWhatIsOddAboutAShard) {
+  const Model model =
+      read_well(R"({"weight_map":{"a":"1","b":"1"}})",
+                {{"1", SafetensorsBuilder().tensor("a", "F128", "", "a").tensor("b", "F128", "", "b").build()}});
+  EXPECT_THAT(model.warnings, ElementsAre("shard \"1\": tensor \"a\": dtype \"F128\" is not known, bytes only",
+                                          "shard \"1\": tensor \"b\": dtype \"F128\" is not known, bytes only"));
+  for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.stored_dtype, "F128");
+}
+
+TEST(SafetensorsIndex, ShowsTensorsThatItDoesNotList) {
+  const Model model = read_well(R"({"weight_map":{"a":"1"}})", {{"1", shard("ab")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" in \"1\" is not in the weight_map"));
+}
+
+TEST(SafetensorsIndex, ShowsUnlistedTensorsOfTwoShardsApart) {
+  const Model model = read_well(R"({"weight_map":{"a":"1","c":"2"}})", {{"1", shard("ab")}, {"2", shard("bc")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b", "2:b b", ":c c"));
+}
+
+TEST(SafetensorsIndex, ShowsTensorsThatAreInAnotherShard) {
+  const Model model = read_well(R"({"weight_map":{"a":"1","b":"1","c":"2"}})", {{"1", shard("a")}, {"2", shard("bc")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b", ":c c"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" is in \"2\", not in \"1\" as the weight_map says"));
+}
+
+TEST(SafetensorsIndex, ShowsTensorsOfTwoShardsApart) {
+  const Model model = read_well(R"({"weight_map":{"a":"1","b":"2"}})", {{"1", shard("ab")}, {"2", shard("ab")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a", "1:b b", "2:a a", ":b b"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" is in \"2\" too, not only in \"1\" as the weight_map says",
+                                          "tensor \"b\" is in \"1\" too, not only in \"2\" as the weight_map says"));
+}
+
+TEST(SafetensorsIndex, NamesTensorsThatAreInNoShard) {
+  const Model model = read_well(R"({"weight_map":{"a":"1","b":"1","c":"2"}})", {{"1", shard("a")}, {"2", shard("c")}});
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" is not in \"1\""));
+}
+
+TEST(SafetensorsIndex, StopsCountingOutWarnings) {
+  std::string index = R"({"weight_map":{"a":"1")";
+  for (int i = 0; i < 1000; ++i) index += str(",\"t", i, "\":\"1\"");
+  const Model model = read_well(index + "}}", {{"1", shard("a")}});
+  ASSERT_EQ(model.warnings.size(), 101u);
+  EXPECT_EQ(model.warnings.back(), "... and 900 more");
+}
+
+// Attacks.
+
+TEST(SafetensorsIndex, OpensNothingThatIsNotBesideIt) {
+  for (const char* name : {"", ".", "..", "../1", "/1", "sub/1", R"(..\\1)", R"(1\u0000)"}) {
+    const std::string index = str(R"({"weight_map":{"a":")", name, R"(","b":"2"}})");
+    // The folder would give it.
+    const Model model = read_well(index, {{"", shard("a")},
+                                          {".", shard("a")},
+                                          {"..", shard("a")},
+                                          {"../1", shard("a")},
+                                          {"/1", shard("a")},
+                                          {"sub/1", shard("a")},
+                                          {"..\\1", shard("a")},
+                                          {std::string("1\0", 2), shard("a")},
+                                          {"2", shard("b")}});
+    EXPECT_THAT(listing(model), ElementsAre(":b b")) << name;
+    EXPECT_THAT(model.warnings,
+                ElementsAre(HasSubstr(": not the name of a file beside the index; 1 tensors are missing")))
+        << name;
+  }
+}
+
+TEST(SafetensorsIndex, DoesNotReadAnIndexAsAShard) {
+  const std::string index = R"({"weight_map":{"a":"model.safetensors.index.json"}})";
+  EXPECT_THAT(error_of(index, {{kIndexName, index}}), HasSubstr("none of 1 shards can be read"));
+}
+
+TEST(SafetensorsIndex, BoundsTheNumberOfShards) {
+  std::string index = R"({"weight_map":{"a":"1")";
+  for (int i = 0; i <= 10'000; ++i) index += str(",\"t", i, "\":\"s", i, '"');
+  EXPECT_EQ(error_of(index + "}}"), "safetensors index: 10002 shards, 10000 at most");
+}
+
+TEST(SafetensorsIndex, BoundsItsSize) {
+  const auto large = lazy(100'000'001, Later<SourcePtr>([]() -> Result<SourcePtr> { return in_memory("{}"); }));
+  const auto model = read_safetensors_index(Container{kIndexName, large, std::make_shared<MemoryFolder>(Files{})});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().message, "safetensors index: an index of 100000001 bytes, 100000000 at most");
+}
+
+TEST(SafetensorsIndex, RefusesOtherJson) {
+  const char* const kWhy = "safetensors index: JSON without an object \"weight_map\"";
+  for (const char* json : {"{}", "[]", "1", R"({"weight_map":[]})", R"({"weight_map":"a"})", R"({"metadata":{}})"})
+    EXPECT_EQ(error_of(json), kWhy) << json;
+  EXPECT_EQ(error_of(R"({"weight_map":{"a":1}})"), "safetensors index: weight_map: tensor \"a\": no string");
+  EXPECT_THAT(error_of(R"({"weight_map":{)"), HasSubstr("invalid JSON"));
+}
+
+TEST(SafetensorsIndex, NeedsAFolder) {
+  const auto model = read_safetensors_index(Container{kIndexName, in_memory(R"({"weight_map":{"a":"1"}})"), nullptr});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().message, "safetensors index: nothing beside it, its shards are needed");
+}
+
+TEST(SafetensorsIndex, SurvivesEveryTruncationAndFlippedByte) {
+  const std::string index = R"({"metadata": {"total_size": 3}, "weight_map": {"c": "2", "a": "1", "b": "1"}})";
+  const Files shards = {{"1", shard("ab")}, {"2", shard("c")}};
+  for (size_t at = 0; at < index.size(); ++at) {
+    EXPECT_NE(error_of(index.substr(0, at), shards), "no error") << at;
+    for (const int flip : {0x01, 0x80, 0xFF}) {
+      std::string bytes = index;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      if (const auto model = read(bytes, shards)) {
+        EXPECT_THAT(listing(*model), testing::Not(IsEmpty()));
+      }
+    }
+  }
+}
+
+// Detection.
+
+Match match(std::string_view file) { return matches_safetensors_index(file.substr(0, kHeadSize), file.size()); }
+
+TEST(SafetensorsIndex, MayBeAnyJsonObject) {
+  EXPECT_EQ(match(R"({"weight_map":{}})"), Match::maybe);
+  EXPECT_EQ(match("\r\n\t {\"weight_map\":{}}"), Match::maybe);
+  EXPECT_EQ(match("{\"metadata\":\"" + std::string(kHeadSize, 'x') + "\"}"), Match::maybe);
+}
+
+TEST(SafetensorsIndex, IsNotSeenInOtherFiles) {
+  EXPECT_EQ(match(""), Match::no);
+  EXPECT_EQ(match("{}"), Match::no);
+  EXPECT_EQ(match(R"(["weight_map"])"), Match::no);
+  EXPECT_EQ(match(small_safetensors()), Match::no);
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,445 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "formats/format.h"
+#include "tests/support/safetensors_builder.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Result<Model> read(std::string bytes) {
+  return read_safetensors(Container{"m.safetensors", in_memory(std::move(bytes)), nullptr});
+}
+
+// The model, or an empty one and a failed test.
+Model read_well(std::string bytes) {
+  auto model = read(std::move(bytes));
+  if (model) return std::move(*model);
+  ADD_FAILURE() << model.error().message;
+  return {};
+}
+
+std::string error_of(std::string bytes) {
+  const auto model = read(std::move(bytes));
+  return model ? "no error" : model.error().message;
+}
+
+// The error of a file with this header and no data.
+std::string error_of_header(std::string_view header) { return error_of(safetensors_file(header)); }
+
+// The error of a file with one tensor "a" of these fields and one byte.
+std::string error_of_fields(std::string_view fields) {
+  return error_of(safetensors_file(str(R"({"a":{)", fields, "}}"), "x"));
+}
+
+// A header of these entries.
+std::string header_of(const std::vector<std::string>& entries) {
+  std::string header;
+  for (const std::string& entry : entries) header += str(header.empty() ? '{' : ',', entry);
+  return header + '}';
+}
+
+std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
+
+// One line per tensor: name, dtype, stored dtype, shape, bytes.
+std::vector<std::string> listing(const Model& model) {
+  std::vector<std::string> lines;
+  for (const Tensor& t : model.tensors) {
+    std::string shape;
+    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
+    lines.push_back(str(t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ", text_of(t.source)));
+  }
+  return lines;
+}
+
+TEST(Safetensors, BecomesAModel) {
+  const Model model = read_well(small_safetensors());
+  EXPECT_EQ(model.format, "safetensors");
+  EXPECT_EQ(model.version, "");
+  EXPECT_THAT(listing(model), ElementsAre("w float32 F32 [2x1] wwwwWWWW", "empty int64 I64 [0] ", "s uint8 U8 [] s",
+                                          "f4 float4_e2m1fn F4 [4] ff"));
+  EXPECT_EQ(to_json(model.metadata), R"({
+  "format": "pt",
+  "modelspec.title": "Tiny",
+  "safetensors": {
+    "header_length": 274
+  }
+}
+)");
+  EXPECT_EQ(to_json(model.common), "{\n  \"name\": \"Tiny\",\n  \"framework\": \"pt\"\n}\n");
+  EXPECT_THAT(model.warnings, IsEmpty());
+  ASSERT_EQ(model.parts.size(), 1u);
+  EXPECT_EQ(model.parts[0].path, "m.safetensors");
+  EXPECT_EQ(text_of(**model.parts[0].source.get()), small_safetensors());
+}
+
+TEST(Safetensors, KnowsEveryDTypeOfTheReference) {
+  const std::vector<std::tuple<std::string, std::string, size_t>> kEight = {{"BOOL", "bool", 8},
+                                                                            {"F4", "float4_e2m1fn", 4},
+                                                                            {"F6_E2M3", "float6_e2m3fn", 6},
+                                                                            {"F6_E3M2", "float6_e3m2fn", 6},
+                                                                            {"U8", "uint8", 8},
+                                                                            {"I8", "int8", 8},
+                                                                            {"F8_E5M2", "float8_e5m2", 8},
+                                                                            {"F8_E4M3", "float8_e4m3fn", 8},
+                                                                            {"F8_E8M0", "float8_e8m0fnu", 8},
+                                                                            {"F8_E4M3FNUZ", "float8_e4m3fnuz", 8},
+                                                                            {"F8_E5M2FNUZ", "float8_e5m2fnuz", 8},
+                                                                            {"I16", "int16", 16},
+                                                                            {"U16", "uint16", 16},
+                                                                            {"F16", "float16", 16},
+                                                                            {"BF16", "bfloat16", 16},
+                                                                            {"I32", "int32", 32},
+                                                                            {"U32", "uint32", 32},
+                                                                            {"F32", "float32", 32},
+                                                                            {"C64", "complex64", 64},
+                                                                            {"F64", "float64", 64},
+                                                                            {"I64", "int64", 64},
+                                                                            {"U64", "uint64", 64}};
+  for (const auto& [stored, name, bits] : kEight) {
+    const Model model = read_well(SafetensorsBuilder().tensor("a", stored, "2,4", std::string(bits, 'x')).build());
+    EXPECT_THAT(listing(model), ElementsAre(str("a ", name, " ", stored, " [2x4] ", std::string(bits, 'x'))));
+    EXPECT_THAT(model.warnings, IsEmpty());
+  }
+}
+
+TEST(Safetensors, ListsTensorsInTheOrderOfTheHeader) {
+  const std::string header =
+      header_of({safetensors_entry("late", "U8", "1", 1, 2), safetensors_entry("none", "U8", "0", 1, 1),
+                 safetensors_entry("early", "U8", "1", 0, 1)});
+  EXPECT_THAT(listing(read_well(safetensors_file(header, "el"))),
+              ElementsAre("late uint8 U8 [1] l", "none uint8 U8 [0] ", "early uint8 U8 [1] e"));
+}
+
+TEST(Safetensors, TakesAnyName) {
+  SafetensorsBuilder b;
+  for (const char* name : {"", ".", "..", "../../etc/passwd", "/abs", "a", "a/b", R"(a\u0000b)", R"(\ud83d\ude00)"})
+    b.tensor(name, "U8", "", "x");
+  const Model model = read_well(b.build());
+  std::vector<std::string> names;
+  for (const Tensor& tensor : model.tensors) names.push_back(tensor.name);
+  EXPECT_THAT(names, ElementsAre("", ".", "..", "../../etc/passwd", "/abs", "a", "a/b", std::string("a\0b", 3), "😀"));
+}
+
+TEST(Safetensors, TakesAHeaderWithoutTensors) {
+  EXPECT_THAT(read_well(safetensors_file("{}")).tensors, IsEmpty());
+  EXPECT_THAT(read_well(safetensors_file(R"({"__metadata__":{}})")).tensors, IsEmpty());
+}
+
+TEST(Safetensors, TakesWhiteSpaceAroundTheHeader) {
+  EXPECT_THAT(read_well(safetensors_file(" \t\r\n{} \t\r\n")).tensors, IsEmpty());
+}
+
+TEST(Safetensors, IgnoresFieldsThatItDoesNotKnow) {
+  const std::string header = R"({"a":{"x":[{"dtype":1},[2]],"dtype":"U8","y":{"shape":{}},"shape":[],"z":null,)"
+                             R"("data_offsets":[0,1],"more":-1.5}})";
+  EXPECT_THAT(listing(read_well(safetensors_file(header, "x"))), ElementsAre("a uint8 U8 [] x"));
+}
+
+// Framing.
+
+TEST(Safetensors, RefusesAFileWithoutALength) {
+  EXPECT_EQ(error_of(""), "safetensors: 0 bytes, 8 needed for the length of the header");
+  EXPECT_EQ(error_of("1234567"), "safetensors: 7 bytes, 8 needed for the length of the header");
+}
+
+TEST(Safetensors, RefusesAHeaderBeyondTheFile) {
+  EXPECT_EQ(error_of(length_prefix(3) + "{}"), "safetensors: header of 3 bytes, 2 there");
+  EXPECT_EQ(error_of(length_prefix(100'000'000) + "{}"), "safetensors: header of 100000000 bytes, 2 there");
+}
+
+TEST(Safetensors, RefusesAHeaderBeyondTheCap) {
+  EXPECT_EQ(error_of(length_prefix(100'000'001) + "{}"), "safetensors: header of 100000001 bytes, 100000000 at most");
+  EXPECT_EQ(error_of(length_prefix(UINT64_MAX) + "{}"),
+            "safetensors: header of 18446744073709551615 bytes, 100000000 at most");
+}
+
+// JSON as serde_json takes it.
+
+TEST(Safetensors, RefusesWhatIsNoJson) {
+  for (const char* header :
+       {"", " ", "{", "{}}", "{} x", "\xEF\xBB\xBF{}", "{\"a\xFF\":1}", "{\"\xC0\xAF\":1}", R"({"\ud800":1})",
+        R"({"\udc00\ud800":1})", "{\"a\nb\":1}", "{'a':1}", R"({"__metadata__":{"a":"b",}})",
+        R"({"__metadata__":{"a":01}})", R"({"a":NaN})", "{}//", "{/**/}"})
+    EXPECT_THAT(error_of_header(header), HasSubstr("JSON")) << header;
+}
+
+TEST(Safetensors, RefusesANulBehindTheHeader) {
+  EXPECT_THAT(error_of_header(std::string_view("{}\0", 3)), HasSubstr("NUL"));
+  EXPECT_THAT(error_of_header(std::string_view("{}\0 ", 4)), HasSubstr("NUL"));
+  EXPECT_THAT(error_of_header(std::string_view("{}\0\0\0\0\0\0", 8)), HasSubstr("NUL"));
+  EXPECT_THAT(error_of_header(std::string_view("\0{}", 3)), HasSubstr("JSON"));
+}
+
+TEST(Safetensors, RefusesWhatIsNoObject) {
+  EXPECT_EQ(error_of_header("[]"), "safetensors: header: a list where an object must be");
+  EXPECT_EQ(error_of_header("1"), "safetensors: header: a number where an object must be");
+  EXPECT_EQ(error_of_header("null"), "safetensors: header: null where an object must be");
+}
+
+// 128 is where serde_json stops: an unknown field of the entry at depth 2 may be 125 deep.
+TEST(Safetensors, NestsAsDeepAsSerdeJson) {
+  const auto file = [](size_t deep) {
+    const std::string header = str(R"({"a":{"x":)", std::string(deep, '['), std::string(deep, ']'),
+                                   R"(,"dtype":"U8","shape":[],"data_offsets":[0,1]}})");
+    return safetensors_file(header, "x");
+  };
+  EXPECT_EQ(error_of(file(125)), "no error");
+  EXPECT_EQ(error_of(file(126)), "safetensors: header: JSON nested deeper than 127");
+  EXPECT_EQ(error_of(file(1'000'000)), "safetensors: header: JSON nested deeper than 127");
+}
+
+// Entries.
+
+TEST(Safetensors, RefusesAnEntryThatIsNoObject) {
+  EXPECT_EQ(error_of_header(R"({"a":[]})"), "safetensors: header: tensor \"a\": a list where an object must be");
+  EXPECT_EQ(error_of_header(R"({"a":"b"})"), "safetensors: header: tensor \"a\": a string where an object must be");
+}
+
+TEST(Safetensors, RefusesAnEntryWithoutAField) {
+  EXPECT_THAT(error_of_fields(R"("shape":[1],"data_offsets":[0,1])"), HasSubstr(R"(tensor "a": no dtype)"));
+  EXPECT_THAT(error_of_fields(R"("dtype":"U8","data_offsets":[0,1])"), HasSubstr(R"(tensor "a": no shape)"));
+  EXPECT_THAT(error_of_fields(R"("dtype":"U8","shape":[1])"), HasSubstr(R"(tensor "a": no data_offsets)"));
+}
+
+TEST(Safetensors, RefusesAnEntryWithAFieldTwice) {
+  EXPECT_THAT(error_of_fields(R"("dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1])"),
+              HasSubstr(R"(tensor "a": dtype stands twice)"));
+  EXPECT_THAT(error_of_fields(R"("dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1])"),
+              HasSubstr(R"(tensor "a": shape stands twice)"));
+}
+
+TEST(Safetensors, RefusesNumbersThatAreNotPlainIntegers) {
+  for (const char* number : {"1.0", "1e0", "-0", "-1", "\"1\"", "null", "true", "[1]", "18446744073709551616"}) {
+    EXPECT_THAT(error_of_fields(str(R"("dtype":"U8","shape":[)", number, R"(],"data_offsets":[0,1])")),
+                HasSubstr("tensor \"a\": shape: "))
+        << number;
+    EXPECT_THAT(error_of_fields(str(R"("dtype":"U8","shape":[1],"data_offsets":[0,)", number, "]")),
+                HasSubstr("tensor \"a\": data_offsets: "))
+        << number;
+  }
+}
+
+TEST(Safetensors, RefusesOtherThanTwoOffsets) {
+  for (const char* offsets : {"[]", "[0]", "[0,1,1]", "0", "{}"})
+    EXPECT_THAT(error_of_fields(str(R"("dtype":"U8","shape":[1],"data_offsets":)", offsets)),
+                HasSubstr("tensor \"a\": data_offsets"))
+        << offsets;
+}
+
+TEST(Safetensors, TellsWhatItFoundAndWhatItNeeded) {
+  EXPECT_EQ(error_of_fields(R"("dtype":8)"),
+            "safetensors: header: tensor \"a\": dtype: a number where a string must be");
+  EXPECT_EQ(error_of_fields(R"("dtype":"U8","shape":["1"])"),
+            "safetensors: header: tensor \"a\": shape: a string where a list of whole numbers must be");
+}
+
+// What the entries promise together.
+
+TEST(Safetensors, RefusesHoles) {
+  EXPECT_EQ(error_of(safetensors_file(header_of({safetensors_entry("a", "U8", "1", 1, 2)}), "xx")),
+            "safetensors: tensor \"a\": bytes [1, 2) where byte 0 is next");
+}
+
+TEST(Safetensors, RefusesOverlap) {
+  EXPECT_EQ(error_of(safetensors_file(
+                header_of({safetensors_entry("a", "U8", "2", 0, 2), safetensors_entry("b", "U8", "2", 1, 3)}), "xxx")),
+            "safetensors: tensor \"b\": bytes [1, 3) where byte 2 is next");
+}
+
+TEST(Safetensors, RefusesSharedBytes) {
+  EXPECT_EQ(error_of(safetensors_file(
+                header_of({safetensors_entry("a", "U8", "2", 0, 2), safetensors_entry("b", "U8", "2", 0, 2)}), "xx")),
+            "safetensors: tensor \"b\": bytes [0, 2) where byte 2 is next");
+}
+
+TEST(Safetensors, RefusesAnEndBeforeItsBegin) {
+  EXPECT_EQ(error_of(safetensors_file(
+                header_of({safetensors_entry("a", "U8", "1", 0, 1), safetensors_entry("b", "U8", "1", 1, 0)}), "x")),
+            "safetensors: tensor \"b\": bytes [1, 0) where byte 1 is next");
+}
+
+TEST(Safetensors, RefusesASizeThatIsNotThatOfTheShape) {
+  EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "F32", "2,2", "four").build()),
+            "safetensors: tensor \"a\": 4 bytes, 16 needed by its shape of F32");
+}
+
+TEST(Safetensors, RefusesOverflow) {
+  const char* const kWhy = "overflows 64 bits or does not fill whole bytes";
+  EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "U8", "4294967296,4294967296", "").build()), HasSubstr(kWhy));
+  EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "F64", "2305843009213693952", "").build()), HasSubstr(kWhy));
+  // As in the reference, a zero comes too late for a product that has overflowed.
+  EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "U8", "9223372036854775808,4,0", "").build()), HasSubstr(kWhy));
+  EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "U8", "0,9223372036854775808,4", "").build()), "no error");
+}
+
+TEST(Safetensors, RefusesSubByteTensorsOfPartialBytes) {
+  EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "F4", "3", "xx").build()), HasSubstr("whole bytes"));
+  EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "F6_E2M3", "6", "xxxxx").build()), HasSubstr("whole bytes"));
+  EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "F6_E2M3", "2,2", "xxx").build()), "no error");
+}
+
+TEST(Safetensors, RefusesMissingAndTrailingBytes) {
+  const std::string file = SafetensorsBuilder().tensor("a", "U8", "2", "xx").build();
+  EXPECT_EQ(error_of(file.substr(0, file.size() - 1)),
+            "safetensors: tensors of 2 bytes in all, 1 bytes after the header");
+  EXPECT_EQ(error_of(file + "y"), "safetensors: tensors of 2 bytes in all, 3 bytes after the header");
+}
+
+TEST(Safetensors, RefusesOffsetsBeyondTheFile) {
+  EXPECT_EQ(
+      error_of(safetensors_file(header_of({safetensors_entry("a", "U8", "18446744073709551615", 0, UINT64_MAX)}))),
+      "safetensors: tensors of 18446744073709551615 bytes in all, 0 bytes after the header");
+}
+
+// The reference keeps the last of two tensors with one name, and notices only the hole that may leave.
+TEST(Safetensors, KeepsTheLastOfTwoTensorsWithOneName) {
+  const std::string one = safetensors_entry("a", "U8", "1", 0, 1), two = safetensors_entry("a", "I8", "1", 0, 1);
+  EXPECT_THAT(listing(read_well(safetensors_file(header_of({one, two}), "x"))), ElementsAre("a int8 I8 [1] x"));
+  const std::string beside = safetensors_entry("a", "U8", "1", 1, 2);
+  EXPECT_EQ(error_of(safetensors_file(header_of({one, beside}), "xx")),
+            "safetensors: tensor \"a\": bytes [1, 2) where byte 0 is next");
+}
+
+TEST(Safetensors, KeepsTheOrderWhenItDropsATensor) {
+  std::vector<std::string> entries;
+  for (const auto& [name, place] :
+       std::vector<std::pair<const char*, uint64_t>>{{"a", 9}, {"b", 0}, {"a", 1}, {"c", 2}})
+    entries.push_back(safetensors_entry(name, "U8", "1", place, place + 1));
+  EXPECT_THAT(listing(read_well(safetensors_file(header_of(entries), "bac"))),
+              ElementsAre("b uint8 U8 [1] b", "a uint8 U8 [1] a", "c uint8 U8 [1] c"));
+}
+
+// Departures from the reference.
+
+TEST(Safetensors, ListsTensorsOfUnknownDTypesAsBytes) {
+  SafetensorsBuilder b;
+  b.tensor("a", "F128", "1", "sixteen bytes ..").tensor("b", "f32", "3", "x").tensor("c", "F128", "", "");
+  const Model model = read_well(b.build());
+  EXPECT_THAT(listing(model),
+              ElementsAre("a unknown F128 [1] sixteen bytes ..", "b unknown f32 [3] x", "c unknown F128 [] "));
+  for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.dtype, &kUnknownDType);
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": dtype \"F128\" is not known, bytes only",
+                                          "tensor \"b\": dtype \"f32\" is not known, bytes only",
+                                          "tensor \"c\": dtype \"F128\" is not known, bytes only"));
+}
+
+TEST(Safetensors, StopsCountingOutWarnings) {
+  SafetensorsBuilder b;
+  for (int i = 0; i < 150; ++i) b.tensor(str("t", i), str("D", i), "", "x");
+  const Model model = read_well(b.build());
+  EXPECT_EQ(model.tensors.size(), 150u);
+  EXPECT_EQ(model.tensors[149].stored_dtype, "D149");
+  ASSERT_EQ(model.warnings.size(), 101u);
+  EXPECT_EQ(model.warnings.back(), "... and 50 more");
+}
+
+TEST(Safetensors, KeepsMetadataThatIsNoText) {
+  const Model model = read_well(SafetensorsBuilder().metadata(R"({"n":1,"s":"x","l":[{"k":null},-1,0.5]})").build());
+  EXPECT_THAT(model.warnings, ElementsAre("__metadata__: the value of \"n\" is not a string",
+                                          "__metadata__: the value of \"l\" is not a string"));
+  EXPECT_EQ(std::get<int64_t>(*model.metadata.find("n")), 1);
+  EXPECT_EQ(to_json(*model.metadata.find("l")), "[\n  {\n    \"k\": null\n  },\n  -1,\n  0.5\n]\n");
+}
+
+TEST(Safetensors, TakesAbsentMetadata) {
+  EXPECT_EQ(read_well(SafetensorsBuilder().metadata("null").build()).metadata.size(), 1u);
+  EXPECT_EQ(read_well(SafetensorsBuilder().metadata("{}").build()).metadata.size(), 1u);
+}
+
+TEST(Safetensors, RefusesMetadataThatIsNoObjectOrStandsTwice) {
+  EXPECT_EQ(error_of_header(R"({"__metadata__":[]})"), "safetensors: header: __metadata__ must be an object");
+  EXPECT_EQ(error_of_header(R"({"__metadata__":"x"})"), "safetensors: header: __metadata__ must be an object");
+  EXPECT_EQ(error_of_header(R"({"__metadata__":{},"__metadata__":{}})"),
+            "safetensors: header: __metadata__ stands twice");
+}
+
+TEST(Safetensors, KeepsTheLastOfTwoMetadataValues) {
+  const Model model = read_well(SafetensorsBuilder().metadata(R"({"b":"1","a":"2","b":"3"})").build());
+  EXPECT_EQ(std::get<std::string>(*model.metadata.find("b")), "3");
+  EXPECT_EQ(model.metadata.begin()->first, "b");
+  EXPECT_EQ(model.metadata.size(), 3u);
+}
+
+TEST(Safetensors, LetsMetadataHaveTheKeyOfItsOwnFacts) {
+  const Model model = read_well(SafetensorsBuilder().metadata(R"({"safetensors":"mine"})").build());
+  EXPECT_EQ(std::get<std::string>(*model.metadata.find("safetensors")), "mine");
+  EXPECT_THAT(model.warnings,
+              ElementsAre("the metadata has a key \"safetensors\": the facts about the container are left out"));
+}
+
+// Attacks.
+
+TEST(Safetensors, BoundsTheValuesOfMetadata) {
+  std::string metadata = R"({"x":[)";
+  for (int i = 0; i < 1'000'000; ++i) metadata += "[],";
+  EXPECT_EQ(error_of(SafetensorsBuilder().metadata(metadata + "0]}").build()),
+            "safetensors: header: __metadata__ holds more than 1000000 values");
+}
+
+TEST(Safetensors, TakesManyTensorsOfOneName) {
+  std::vector<std::string> entries(100'000, safetensors_entry("", "U8", "0", 0, 0));
+  entries.push_back(safetensors_entry("", "I8", "0", 0, 0));
+  EXPECT_THAT(listing(read_well(safetensors_file(header_of(entries)))), ElementsAre(" int8 I8 [0] "));
+}
+
+TEST(Safetensors, ReportsBytesThatCannotBeReadAsSuch) {
+  const auto broken = lazy(1000, Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::io, "gone"); }));
+  const auto model = read_safetensors(Container{"m", broken, nullptr});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::io);
+}
+
+TEST(Safetensors, RefusesEveryTruncation) {
+  const std::string whole = small_safetensors();
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_THAT(error_of(whole.substr(0, size)), HasSubstr("safetensors: ")) << size;
+}
+
+TEST(Safetensors, SurvivesEveryFlippedByte) {
+  const std::string whole = small_safetensors();
+  for (size_t at = 0; at < whole.size(); ++at)
+    for (const int flip : {0x01, 0x80, 0xFF}) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      if (const auto model = read(bytes)) {
+        for (const std::string& line : listing(*model)) EXPECT_THAT(line, testing::Not(HasSubstr("unreadable")));
+      }
+    }
+}
+
+// Detection.
+
+Match match(std::string_view file) { return matches_safetensors(file.substr(0, kHeadSize), file.size()); }
+
+TEST(Safetensors, IsKnownByItsLengthAndBrace) {
+  EXPECT_EQ(match(small_safetensors()), Match::yes);
+  EXPECT_EQ(match(safetensors_file(" \n{}")), Match::yes);
+  EXPECT_EQ(match(safetensors_file(std::string(5000, ' ') + "{}")), Match::maybe);
+}
+
+TEST(Safetensors, IsKnownWhenItsDownloadWasCut) {
+  EXPECT_EQ(match(length_prefix(5000) + "{\"a\":"), Match::yes);
+  EXPECT_EQ(match(length_prefix(UINT64_MAX) + "{\"a\":"), Match::yes);
+}
+
+TEST(Safetensors, IsNotSeenInOtherFiles) {
+  EXPECT_EQ(match(""), Match::no);
+  EXPECT_EQ(match("{"), Match::no);
+  EXPECT_EQ(match(length_prefix(2)), Match::no);
+  EXPECT_EQ(match(safetensors_file("[]")), Match::no);
+  EXPECT_EQ(match(safetensors_file("   ")), Match::no);
+  EXPECT_EQ(match(length_prefix(0) + "{}"), Match::no);
+  EXPECT_EQ(match(R"({"net": {"layers": 1}})"), Match::no);
+  EXPECT_EQ(match(R"({"nét":{"layers": 1}})"), Match::no);
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,117 @@
+"""What the black-box tests share: a mount that is gone when its test ends, however it ends."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import containers  # noqa: E402
+from tensors import Hole, Tensor  # noqa: E402
+
+WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
+LIMIT_S = 60
+
+
+def run(*argv, **kwargs):
+    """Runs weightfs with these arguments."""
+    return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
+
+
+def numbers(dtype_code, count):
+    """`count` little-endian numbers 0, 1, 2, ... of a struct code."""
+    import struct
+    return struct.pack(f"<{count}{dtype_code}", *(i % 100 for i in range(count)))
+
+
+def sample_tensors():
+    """Tensors that every format can hold."""
+    return [
+        Tensor("encoder/weight", "float32", (3, 20), numbers("f", 60)),
+        Tensor("bias", "int32", (4,), numbers("i", 4)),
+        Tensor("scalar", "float32", (), numbers("f", 1)),
+        Tensor("empty", "int8", (0, 2), b""),
+        Tensor("bytes", "int8", (5,), numbers("b", 5)),
+    ]
+
+
+class TestCase(unittest.TestCase):
+    """A temporary directory, and nothing left behind: no mount, no server, no file."""
+
+    def setUp(self):
+        self.tmp = tempfile.mkdtemp(prefix="weightfs-test-")
+        self.addCleanup(shutil.rmtree, self.tmp)
+
+    def path(self, *names):
+        return os.path.join(self.tmp, *names)
+
+    def read(self, *names):
+        with open(self.path(*names), "rb") as file:
+            return file.read()
+
+    def write(self, name, data):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def sample(self, name="model.safetensors", tensors=None, format="safetensors", metadata=None):
+        containers.WRITERS[format](self.path(name), tensors or sample_tensors(), metadata)
+        return self.path(name)
+
+
+@unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+class MountTestCase(TestCase):
+    def mount(self, *argv, at="mnt", **kwargs):
+        """Mounts at `at` and returns the mount point; fails the test if that fails."""
+        point = self.path(at)
+        done = run("mount", *argv, point, **kwargs)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.addCleanup(self.force_unmount, point)
+        return point
+
+    def force_unmount(self, point):
+        if os.path.ismount(point):
+            subprocess.run(["umount", "-l", point], check=True)
+
+    def unmount(self, point):
+        done = run("umount", point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def server(self, point):
+        """The pid of the process that serves a mount."""
+        return int(os.getxattr(point, "user.weightfs.pid"))
+
+    def foreground(self, *argv, at="mnt"):
+        """Starts `weightfs mount -f` and returns it once the mount is usable."""
+        point = self.path(at)
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", *argv, point], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(self.force_unmount, point)
+        while not os.path.ismount(point):
+            self.assertIsNone(process.poll(), "the server ended before it was mounted")
+        os.stat(point)
+        return process, point
+
+
+def has_ended(pid):
+    """Whether a process is gone, or waits for a parent that does not ask for it."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def requests_of(pid):
+    """How many read system calls a server has made: one for each request from the kernel, and those of its own."""
+    with open(f"/proc/{pid}/io") as file:
+        return int(dict(line.split(": ") for line in file)["syscr"])
+
+
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "Tensor", "TestCase", "WEIGHTFS", "containers", "has_ended", "numbers", "os", "requests_of", "run",
+           "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest"]

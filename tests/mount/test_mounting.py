@@ -1,0 +1,309 @@
+"""Mounting and unmounting, as a person does it: several sources, directories, mistakes, signals, other users."""
+import glob
+import json
+import pwd
+import threading
+
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, Tensor, containers, has_ended, numbers, os, run, sample_tensors, shutil, signal,
+                      subprocess, unittest)
+
+NOBODY = pwd.getpwnam("nobody")
+
+
+class Lifecycle(MountTestCase):
+    def test_a_missing_mount_point_is_made_and_removed_again(self):
+        mnt = self.mount(self.sample())
+        self.assertTrue(os.path.ismount(mnt))
+        server = self.server(mnt)
+        self.unmount(mnt)
+        self.assertFalse(os.path.exists(mnt))
+        self.assertTrue(has_ended(server), "umount returns when the server has ended")
+
+    def test_a_mount_point_that_was_there_stays(self):
+        os.mkdir(self.path("mnt"))
+        self.unmount(self.mount(self.sample()))
+        self.assertEqual(os.listdir(self.path("mnt")), [])
+
+    def test_signals_unmount_cleanly(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process, mnt = self.foreground(self.sample())
+            process.send_signal(number)
+            self.assertEqual(process.wait(LIMIT_S), 0)
+            self.assertFalse(os.path.exists(mnt))
+
+    def test_plain_umount_ends_the_server_too(self):
+        process, mnt = self.foreground(self.sample())
+        subprocess.run(["umount", mnt], check=True)
+        self.assertEqual(process.wait(LIMIT_S), 0)
+        self.assertFalse(os.path.exists(mnt))
+
+    def test_a_busy_mount_stays_and_says_so(self):
+        mnt = self.mount(self.sample())
+        with open(f"{mnt}/tensors/bias", "rb") as file:
+            done = run("umount", mnt)
+            self.assertEqual(done.returncode, 6)
+            self.assertIn("busy", done.stderr)
+            self.assertEqual(file.read(), numbers("i", 4))
+        self.unmount(mnt)
+
+    def test_after_a_killed_server_the_mount_point_can_be_repaired(self):
+        source = self.sample()
+        mnt = self.mount(source)
+        server = self.server(mnt)
+        os.kill(server, signal.SIGKILL)
+        while not has_ended(server):
+            pass
+        done = run("mount", source, mnt)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("whose server died", done.stderr)
+        self.unmount(mnt)
+        self.mount(source)
+
+    def test_mounting_twice_at_one_place_is_refused(self):
+        mnt = self.mount(self.sample())
+        done = run("mount", self.path("model.safetensors"), mnt)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("mounted there already", done.stderr)
+
+    def test_proc_mounts_names_the_source(self):
+        source = self.sample("a, b\\c.safetensors")
+        mnt = self.mount(source)
+        with open("/proc/self/mountinfo") as file:
+            line = next(line for line in file if f" {mnt} " in line)
+        kind, shown, _ = line.split(" - ")[1].split(" ", 2)
+        self.assertEqual((kind, shown), ("fuse.weightfs", source.replace("\\", "\\134").replace(" ", "\\040")))
+        self.assertIn("ro,nosuid,nodev", line)
+
+
+class Mistakes(MountTestCase):
+    """Each is one line on standard error and a status of its own; nothing is left behind."""
+
+    def refused(self, status, *argv):
+        done = run(*argv)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("weightfs: "))
+        self.assertFalse(os.path.exists(self.path("mnt")), "a mount point that was made for nothing stays")
+        return done.stderr
+
+    def test_a_source_that_does_not_exist(self):
+        self.assertIn("No such file", self.refused(3, "mount", self.path("absent"), self.path("mnt")))
+
+    def test_a_file_that_is_no_model(self):
+        text = self.refused(4, "mount", self.write("notes.txt", b"just some text\n" * 10), self.path("mnt"))
+        for tried in ("not a model I know", "gguf", "rten", "safetensors", "bintensors"):
+            self.assertIn(tried, text)
+
+    def test_an_empty_file(self):
+        self.refused(4, "mount", self.write("empty", b""), self.path("mnt"))
+
+    def test_a_broken_model(self):
+        self.sample()
+        broken = self.write("broken.safetensors", self.read("model.safetensors")[:-1])
+        self.assertIn("broken.safetensors: ", self.refused(5, "mount", broken, self.path("mnt")))
+
+    def test_a_wrong_format(self):
+        self.refused(5, "mount", "--format", "gguf", self.sample(), self.path("mnt"))
+        self.assertIn("there are gguf, rten", self.refused(2, "mount", "--format", "ggml", self.sample(), self.path("mnt")))
+
+    def test_a_wrong_option(self):
+        self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))
+        self.refused(2, "mount", "-o", "nonsense", self.sample(), self.path("mnt"))
+        self.refused(2, "mount")
+        self.refused(2)
+        self.refused(2, "nonsense")
+
+    def test_a_mount_point_that_is_a_file(self):
+        self.assertIn("not a directory", self.refused(6, "mount", self.sample(), self.path("model.safetensors")))
+
+    def test_a_mount_point_in_a_directory_that_is_not_there(self):
+        self.refused(6, "mount", self.sample(), self.path("absent", "mnt"))
+
+    def test_a_directory_that_is_no_mount(self):
+        self.refused(6, "umount", self.tmp)
+        self.refused(6, "umount", self.path("absent"))
+
+    def test_a_source_that_is_a_pipe(self):
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("not a regular file", self.refused(1, "mount", self.path("pipe"), self.path("mnt")))
+
+
+class Directories(MountTestCase):
+    def test_several_sources_are_a_directory_each(self):
+        os.mkdir(self.path("other"))
+        sources = [self.sample(), self.sample("other/model.safetensors"), self.sample("m.gguf", format="gguf")]
+        mnt = self.mount(*sources)
+        self.assertEqual(sorted(os.listdir(mnt)), ["m.gguf", "model.safetensors", "model.safetensors~2"])
+        self.assertEqual(self.read("mnt", "m.gguf", "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read("mnt", "model.safetensors~2", "tensors", "bias"), numbers("i", 4))
+
+    def test_of_several_sources_each_must_be_a_model(self):
+        done = run("mount", self.sample(), self.write("notes.txt", b"text"), self.path("mnt"))
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("notes.txt", done.stderr)
+
+    def make_directory(self):
+        os.makedirs(self.path("models", "sub"))
+        self.sample("models/a.safetensors")
+        self.sample("models/sub/b.gguf", format="gguf")
+        self.write("models/README.md", b"# models\n")
+        self.write("models/broken.gguf", b"GGUF\x03\0\0\0")
+        os.symlink("..", self.path("models", "sub", "loop"))
+        os.symlink("a.safetensors", self.path("models", "link.safetensors"))
+        return self.path("models")
+
+    def test_a_directory_shows_its_models_under_their_own_names(self):
+        mnt = self.mount(self.make_directory())
+        self.assertEqual(sorted(os.listdir(mnt)), ["a.safetensors", "broken.gguf", "link.safetensors", "sub"])
+        self.assertEqual(os.listdir(f"{mnt}/sub"), ["b.gguf"], "a link to a directory above is not followed")
+        self.assertEqual(self.read("mnt", "link.safetensors", "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read("mnt", "sub", "b.gguf", "tensors", "bias"), numbers("i", 4))
+
+    def test_a_broken_model_among_good_ones_is_an_error_only_where_it_is_entered(self):
+        process, mnt = self.foreground(self.make_directory())
+        self.assertTrue(os.path.isdir(f"{mnt}/broken.gguf"))
+        for _ in range(3):
+            with self.assertRaises(OSError) as raised:
+                os.listdir(f"{mnt}/broken.gguf")
+            self.assertEqual(raised.exception.errno, 5)
+        self.assertEqual(self.read("mnt", "a.safetensors", "tensors", "bias"), numbers("i", 4))
+        process.terminate()
+        log = process.communicate(timeout=LIMIT_S)[1]
+        self.assertEqual(len(log.splitlines()), 1, log)
+        self.assertIn("broken.gguf", log)
+
+    def test_all_shows_the_other_files_too(self):
+        mnt = self.mount("--all", self.make_directory())
+        self.assertIn("README.md", os.listdir(mnt))
+        self.assertEqual(self.read("mnt", "README.md"), b"# models\n")
+
+    def test_shards_of_one_model_are_one_directory(self):
+        os.mkdir(self.path("models"))
+        containers.write_gguf_shards(self.path("models", "m"), [sample_tensors()[:2], sample_tensors()[2:]])
+        mnt = self.mount(self.path("models"))
+        self.assertEqual(os.listdir(mnt), ["m-00001-of-00002.gguf"])
+        self.assertEqual(len(json.loads(self.read("mnt", "m-00001-of-00002.gguf", "tensors.json"))["tensors"]), 5)
+
+    def test_ten_thousand_models_mount_and_are_read_when_entered(self):
+        os.mkdir(self.path("models"))
+        one = self.sample("models/0000.safetensors")
+        for i in range(1, 10_000):
+            shutil.copyfile(one, self.path("models", f"{i:04d}.safetensors"))
+        mnt = self.mount(self.path("models"))
+        self.assertEqual(len(os.listdir(mnt)), 10_000)
+        descriptors = f"/proc/{self.server(mnt)}/fd"
+        self.assertLess(len(os.listdir(descriptors)), 50, "no model is open before it is entered")
+        for i in range(0, 10_000, 500):
+            self.assertEqual(self.read("mnt", f"{i:04d}.safetensors", "tensors", "bias"), numbers("i", 4))
+
+
+class ChangedContainer(MountTestCase):
+    """semantics 6: what was read stays true, what was not gives EIO; no signal, no bytes of two versions."""
+
+    SIZE = 8 << 20
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.sample(tensors=[Tensor("w", "uint8", (self.SIZE,), b"1" * self.SIZE)])
+        os.utime(self.source, (1, 1))
+        self.process, self.mnt = self.foreground(self.source)
+        with open(f"{self.mnt}/tensors/w", "rb") as file:
+            self.assertEqual(file.read(4096), b"1" * 4096)
+
+    def expect_error_beyond_what_was_read(self):
+        with open(f"{self.mnt}/tensors/w", "rb") as file:
+            file.seek(self.SIZE // 2)
+            with self.assertRaises(OSError) as raised:
+                file.read(4096)
+            self.assertEqual(raised.exception.errno, 5)
+            file.seek(0)
+            self.assertEqual(file.read(4096), b"1" * 4096)
+        self.assertIsNone(self.process.poll(), "the server lives")
+        os.listdir(self.mnt)
+        self.process.terminate()
+        log = self.process.communicate(timeout=LIMIT_S)[1]
+        self.assertEqual(len([line for line in log.splitlines() if "changed or replaced" in line]), 1, log)
+
+    def test_cut_short(self):
+        os.truncate(self.source, 4096)
+        self.expect_error_beyond_what_was_read()
+
+    def test_rewritten_in_place(self):
+        with open(self.source, "r+b") as file:
+            file.seek(1 << 20)
+            file.write(b"2" * (7 << 20))
+        self.expect_error_beyond_what_was_read()
+
+    def test_replaced(self):
+        shutil.copyfile(self.source, self.source + ".new")
+        os.rename(self.source + ".new", self.source)
+        self.expect_error_beyond_what_was_read()
+
+
+class Concurrency(MountTestCase):
+    def test_many_readers_read_true_bytes(self):
+        block = numbers("i", 1 << 18)  # 1 MiB
+        tensors = [Tensor(f"t{i}", "int32", (1 << 18,), block) for i in range(16)]
+        mnt = self.mount(self.sample(tensors=tensors))
+        wrong = []
+
+        def read_all(start):
+            for i in range(16):
+                with open(f"{mnt}/tensors/t{(start + i) % 16}", "rb") as file:
+                    if file.read() != block:
+                        wrong.append(i)
+
+        threads = [threading.Thread(target=read_all, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root can become another user")
+@unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
+class OrdinaryUser(MountTestCase):
+    """Through fusermount3, as the user nobody."""
+
+    def setUp(self):
+        super().setUp()
+        # As on every Debian machine, though not in every container.
+        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
+        os.chmod("/dev/fuse", 0o666)
+        os.chmod(self.tmp, 0o755)
+        self.binary = self.path("weightfs")
+        shutil.copy(WEIGHTFS, self.binary)
+        self.source = self.sample()
+        os.mkdir(self.path("home"))
+        os.chown(self.path("home"), NOBODY.pw_uid, NOBODY.pw_gid)
+        self.point = self.path("home", "mnt")
+        self.addCleanup(self.force_unmount, self.point)
+
+    def as_nobody(self, *argv):
+        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid,
+                              extra_groups=[], cwd="/")
+
+    def test_mounts_uses_and_unmounts(self):
+        done = self.as_nobody(self.binary, "mount", self.source, self.point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        shown = self.as_nobody("stat", "-c", "%u %A %s", f"{self.point}/tensors/bias")
+        self.assertEqual(shown.stdout, f"{NOBODY.pw_uid} -r--r--r-- 16\n")
+        self.assertEqual(self.as_nobody("cmp", "-n", "16", f"{self.point}/tensors/bias", f"{self.point}/tensors/bias").returncode, 0)
+        with self.assertRaises(PermissionError, msg="another user, even root, is kept out"):
+            os.listdir(self.point)
+        done = self.as_nobody(self.binary, "umount", self.point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse(os.path.exists(self.point))
+
+    def test_cannot_mount_where_he_may_not_write(self):
+        done = self.as_nobody(self.binary, "mount", self.source, self.path("mnt"))
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("Permission denied", done.stderr)
+
+    def test_cannot_read_a_source_that_is_not_his(self):
+        os.chmod(self.source, 0o600)
+        done = self.as_nobody(self.binary, "mount", self.source, self.point)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Permission denied", done.stderr)
+        self.assertFalse(os.path.exists(self.point))

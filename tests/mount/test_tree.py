@@ -1,0 +1,245 @@
+"""What a mounted model looks like, for each format, through the kernel."""
+import json
+import mmap
+import stat
+
+from mounting import Hole, MountTestCase, Tensor, containers, numbers, os, requests_of, run, sample_tensors, subprocess
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+import tomllib
+import unittest
+
+
+class EveryFormat(MountTestCase):
+    """semantics 1 and 2: one tree, whatever the format, with each tensor's bytes as stored."""
+
+    def check(self, format, version):
+        source = self.sample("model." + format, format=format)
+        mnt = self.mount(source)
+        self.assertEqual(sorted(set(os.listdir(mnt)) - {"graph.json"}),
+                         ["files", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json"])
+        with open(os.path.join(mnt, "tensors.json")) as file:
+            index = {tensor["name"]: tensor for tensor in json.load(file)["tensors"]}
+        self.assertEqual(list(index), [tensor.name for tensor in sample_tensors()])
+        container = self.read("model." + format)
+        for tensor in sample_tensors():
+            shown = index[tensor.name]
+            self.assertEqual(self.read("mnt", "tensors", shown["path"]), tensor.data)
+            self.assertEqual(shown["dtype"], tensor.dtype)
+            self.assertEqual(shown["nbytes"], len(tensor.data))
+            begin = shown["storage"]["offset"]
+            self.assertEqual(container[begin:begin + len(tensor.data)], tensor.data)
+            self.assertTrue(self.read("mnt", "npy", shown["path"] + ".npy").endswith(tensor.data))
+        self.assertEqual(self.read("mnt", "files", "model." + format), container)
+        metadata = json.loads(self.read("mnt", "metadata.json"))
+        self.assertEqual((metadata["format"], metadata.get("version")), (format.split("-")[0], version))
+        self.assertEqual(metadata["tensors"]["count"], 5)
+        self.assertEqual(tomllib.loads(self.read("mnt", "metadata.toml").decode()), metadata)
+
+    def test_safetensors(self):
+        self.check("safetensors", None)
+
+    def test_gguf(self):
+        self.check("gguf", "3")
+
+    def test_bintensors(self):
+        self.check("bintensors", "release layout")
+
+    def test_bintensors_legacy(self):
+        self.check("bintensors-legacy", "legacy layout")
+
+    def test_rten(self):
+        self.check("rten", "2")
+
+    def test_rten_v1(self):
+        self.check("rten-v1", "1")
+
+
+class Numpy(MountTestCase):
+    """semantics 4: what NumPy makes of the files."""
+
+    def setUp(self):
+        if numpy is None:
+            self.skipTest("python3-numpy is not installed")
+        super().setUp()
+
+    def test_load_maps_every_dtype_that_numpy_has(self):
+        codes = {"bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
+                 "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+        tensors = [Tensor(dtype, dtype, (2, 3), numbers(code, 6)) for dtype, code in codes.items()]
+        mnt = self.mount(self.sample(tensors=tensors))
+        for dtype, code in codes.items():
+            expected = numpy.arange(6).astype(dtype).reshape(2, 3)
+            array = numpy.load(f"{mnt}/npy/{dtype}.npy", mmap_mode="r")
+            self.assertEqual((array.dtype, array.shape), (numpy.dtype(dtype), (2, 3)))
+            numpy.testing.assert_array_equal(array, expected)
+            numpy.testing.assert_array_equal(numpy.fromfile(f"{mnt}/tensors/{dtype}", dtype).reshape(2, 3), expected)
+            numpy.testing.assert_array_equal(numpy.memmap(f"{mnt}/tensors/{dtype}", dtype, "r", shape=(2, 3)), expected)
+
+    def test_types_that_numpy_has_not_are_void_or_bytes_with_the_dtype_in_an_xattr(self):
+        tensors = [
+            Tensor("bf16", "bfloat16", (2,), b"\x80\x3f\x00\x40"),  # 1.0, 2.0
+            Tensor("f8", "float8_e4m3fn", (3,), b"\x01\x02\x03"),
+            Tensor("f4", "float4_e2m1fn", (2, 4), b"\x21\x43\x65\x07"),
+        ]
+        mnt = self.mount(self.sample(tensors=tensors))
+        bf16 = numpy.load(f"{mnt}/npy/bf16.npy")
+        self.assertEqual(bf16.dtype, numpy.dtype("V2"))
+        widened = bf16.view("<u2").astype("<u4") << 16
+        self.assertEqual(list(widened.view("<f4")), [1.0, 2.0])
+        self.assertEqual(numpy.load(f"{mnt}/npy/f8.npy").dtype, numpy.dtype("V1"))
+        f4 = numpy.load(f"{mnt}/npy/f4.npy")
+        self.assertEqual((f4.dtype, f4.shape), (numpy.dtype("u1"), (2, 2)))
+        for name, dtype in (("bf16", b"bfloat16"), ("f8", b"float8_e4m3fn"), ("f4", b"float4_e2m1fn")):
+            self.assertEqual(os.getxattr(f"{mnt}/npy/{name}.npy", "user.weightfs.dtype"), dtype)
+
+    def test_a_scalar_and_an_empty_array_load(self):
+        mnt = self.mount(self.sample())
+        self.assertEqual(numpy.load(f"{mnt}/npy/scalar.npy").shape, ())
+        self.assertEqual(numpy.load(f"{mnt}/npy/empty.npy").shape, (0, 2))
+
+
+class Manners(MountTestCase):
+    """How the mount behaves as a file system."""
+
+    def test_stat_is_true(self):
+        source = self.sample()
+        os.utime(source, ns=(1_500_000_000_123_456_789,) * 2)
+        mnt = self.mount(source)
+        tensor = os.stat(f"{mnt}/tensors/encoder/weight")
+        self.assertEqual(stat.filemode(tensor.st_mode), "-r--r--r--")
+        self.assertEqual((tensor.st_size, tensor.st_blocks, tensor.st_nlink), (240, 1, 1))
+        self.assertEqual((tensor.st_uid, tensor.st_gid), (os.getuid(), os.getgid()))
+        self.assertEqual(tensor.st_mtime_ns, 1_500_000_000_123_456_789)
+        self.assertEqual(stat.filemode(os.stat(mnt).st_mode), "dr-xr-xr-x")
+        self.assertEqual(os.stat(f"{mnt}/files").st_nlink, 2)
+        self.assertEqual(os.path.getsize(f"{mnt}/metadata.json"), len(self.read("mnt", "metadata.json")))
+        room = os.statvfs(mnt)
+        self.assertEqual((room.f_blocks, room.f_bfree), (-(-os.path.getsize(source) // room.f_frsize), 0))
+        self.assertEqual(room.f_namemax, 255)
+
+    def test_nothing_can_be_written(self):
+        mnt = self.mount(self.sample())
+        for attempt in (lambda: open(f"{mnt}/tensors/bias", "r+b"), lambda: open(f"{mnt}/new", "wb"), lambda: os.mkdir(f"{mnt}/d"),
+                        lambda: os.unlink(f"{mnt}/tensors/bias"), lambda: os.rename(f"{mnt}/npy", f"{mnt}/x"),
+                        lambda: os.chmod(f"{mnt}/tensors/bias", 0o777), lambda: os.truncate(f"{mnt}/tensors/bias", 0)):
+            with self.assertRaises(OSError) as raised:
+                attempt()
+            self.assertEqual(raised.exception.strerror, "Read-only file system")
+
+    def test_tensors_can_be_mapped(self):
+        mnt = self.mount(self.sample())
+        with open(f"{mnt}/tensors/encoder/weight", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            self.assertEqual(mapped[:], numbers("f", 60))
+
+    def test_xattrs_say_what_a_tensor_is(self):
+        mnt = self.mount(self.sample())
+        tensor = f"{mnt}/tensors/encoder/weight"
+        self.assertEqual({name: os.getxattr(tensor, name) for name in os.listxattr(tensor)}, {
+            "user.weightfs.name": b"encoder/weight", "user.weightfs.dtype": b"float32", "user.weightfs.shape": b"[3,20]",
+            "user.weightfs.nbytes": b"240", "user.weightfs.format": b"safetensors"})
+        with self.assertRaises(OSError):
+            os.getxattr(tensor, "user.weightfs.sha256")
+
+    def test_ordinary_tools_work(self):
+        mnt = self.mount(self.sample())
+        subprocess.run(["cp", "-r", mnt, self.path("copy")], check=True)
+        self.assertEqual(subprocess.run(["diff", "-r", mnt, self.path("copy")]).returncode, 0)
+        found = subprocess.run(["find", mnt, "-type", "f"], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(len(found), 3 + 5 + 5 + 1)
+        subprocess.run(["chmod", "-R", "u+w", self.path("copy")], check=True)
+
+    def test_a_second_walk_asks_the_server_nothing(self):
+        tensors = [Tensor(f"layer{i % 10}/t{i}", "int8", (1,), b"x") for i in range(2000)]
+        mnt = self.mount(self.sample(tensors=tensors))
+        server = self.server(mnt)
+        walk = lambda: subprocess.run(["find", f"{mnt}/tensors", "-size", "1c"], capture_output=True, check=True).stdout  # noqa: E731
+        first = walk()
+        self.assertEqual(len(first.splitlines()), 2000)
+        before = requests_of(server)
+        self.assertEqual(walk(), first)
+        self.assertLess(requests_of(server) - before, 20)
+
+    def test_a_second_read_comes_from_the_page_cache(self):
+        mnt = self.mount(self.sample(tensors=[Tensor("w", "int8", (4 << 20,), bytes(4 << 20))]))
+        self.read("mnt", "tensors", "w")
+        before = requests_of(self.server(mnt))
+        self.read("mnt", "tensors", "w")
+        self.assertLess(requests_of(self.server(mnt)) - before, 10)
+
+    def test_bytes_past_four_gibibytes_are_read(self):
+        for format in ("safetensors", "gguf", "bintensors", "rten"):
+            with self.subTest(format):
+                count = (5 << 30) // 4
+                name = "big." + format
+                containers.WRITERS[format](self.path(name), [
+                    Tensor("hole", "float32", (count,), Hole(5 << 30)),
+                    Tensor("last", "float32", (20,), numbers("f", 20)),
+                ])
+                self.assertGreater(os.path.getsize(self.path(name)), 5 << 30)
+                mnt = self.mount(self.path(name), at=format)
+                self.assertEqual(self.read(format, "tensors", "last"), numbers("f", 20))
+                with open(f"{mnt}/tensors/hole", "rb") as file:
+                    self.assertEqual(os.fstat(file.fileno()).st_size, 5 << 30)
+                    file.seek((5 << 30) - 3)
+                    self.assertEqual(file.read(), b"\0\0\0")
+                self.unmount(mnt)
+
+    def test_many_opens_leave_no_descriptor_behind(self):
+        mnt = self.mount(self.sample())
+        descriptors = f"/proc/{self.server(mnt)}/fd"
+        self.read("mnt", "npy", "bias.npy")
+        before = len(os.listdir(descriptors))
+        for _ in range(200):
+            self.read("mnt", "npy", "bias.npy")
+        self.assertEqual(len(os.listdir(descriptors)), before)
+
+    def test_a_name_from_the_container_never_leaves_the_mount(self):
+        names = ["../../etc/passwd", "..", ".", "", "/abs", "a//b", "a", "a/b", "x" * 300, "new\nline", "tab\t", "nul\0"]
+        mnt = self.mount(self.sample(tensors=[Tensor(name, "int8", (1,), bytes([i])) for i, name in enumerate(names)]))
+        index = json.loads(self.read("mnt", "tensors.json"))["tensors"]
+        self.assertEqual([tensor["name"] for tensor in index], names)
+        for i, tensor in enumerate(index):
+            self.assertEqual(self.read("mnt", "tensors", tensor["path"]), bytes([i]))
+            self.assertEqual(os.getxattr(f"{mnt}/tensors/{tensor['path']}", "user.weightfs.name"), names[i].encode())
+        self.assertEqual(len(subprocess.run(["find", f"{mnt}/tensors", "-type", "f", "-print0"], capture_output=True,
+                                            check=True).stdout.split(b"\0")) - 1, len(names))
+
+
+class Gguf(MountTestCase):
+    def test_a_long_token_list_is_a_file_of_its_own(self):
+        tokens = [f"token {i}" for i in range(150_000)]
+        self.sample("m.gguf", format="gguf", metadata={"general.name": "Tiny", "tokenizer.ggml.tokens": tokens})
+        mnt = self.mount(self.path("m.gguf"))
+        self.assertEqual(json.loads(self.read("mnt", "metadata", "tokenizer.ggml.tokens.json")), tokens)
+        shown = json.loads(self.read("mnt", "metadata.json"))["metadata"]["tokenizer.ggml.tokens"]
+        self.assertEqual(shown, {"count": 150_000, "type": "string", "path": "metadata/tokenizer.ggml.tokens.json"})
+        self.assertTrue(os.path.exists(os.path.join(mnt, shown["path"])))
+
+    def test_shards_are_one_model_whichever_is_opened(self):
+        first, second = sample_tensors()[:2], sample_tensors()[2:]
+        containers.write_gguf_shards(self.path("m"), [first, second], {"general.name": "Split"})
+        for number in (1, 2):
+            mnt = self.mount(self.path(f"m-0000{number}-of-00002.gguf"), at=f"mnt{number}")
+            index = json.loads(self.read(f"mnt{number}", "tensors.json"))["tensors"]
+            self.assertEqual([tensor["name"] for tensor in index], [tensor.name for tensor in sample_tensors()])
+            for tensor in sample_tensors():
+                self.assertEqual(self.read(f"mnt{number}", "tensors", tensor.name), tensor.data)
+            self.assertEqual(os.listdir(f"{mnt}/files"), ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"])
+
+
+class Safetensors(MountTestCase):
+    def test_a_directory_with_an_index_is_one_model(self):
+        os.mkdir(self.path("model"))
+        containers.write_safetensors_shards(self.path("model"), [sample_tensors()[:2], sample_tensors()[2:]])
+        self.write("model/config.json", b"{}")
+        for source in ("model", "model/model.safetensors.index.json"):
+            mnt = self.mount(self.path(source), at=source.replace("/", "_") + "_mnt")
+            for tensor in sample_tensors():
+                with open(f"{mnt}/tensors/{tensor.name}", "rb") as file:
+                    self.assertEqual(file.read(), tensor.data)
+            self.assertIn("model-00001-of-00002.safetensors", os.listdir(f"{mnt}/files"))
+            self.assertEqual("config.json" in os.listdir(f"{mnt}/files"), source == "model")
