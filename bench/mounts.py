@@ -116,12 +116,22 @@ class Weightfs(Mount):
         # A file and not a pipe: the daemon may keep it open.
         with tempfile.TemporaryFile() as errors:
             start = time.perf_counter()
-            status = subprocess.run(self.command, stdout=subprocess.DEVNULL, stderr=errors).returncode
+            status = run_to_its_end(self.command, stdout=subprocess.DEVNULL, stderr=errors)
             self.seconds = time.perf_counter() - start
             errors.seek(0)
             if status != 0:
                 raise Failed(f"{' '.join(self.command)}: status {status}: {errors.read().decode(errors='replace')}")
         self.process = Process(int(os.getxattr(self.path, "user.weightfs.pid")))
+
+
+def run_to_its_end(command, **options):
+    """Runs a command that nothing interrupts: a killed `weightfs mount` may leave a daemon that mounts later."""
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        return process.wait()
+    except BaseException:
+        process.wait(PATIENCE_S)
+        raise
 
 
 class Floor(Mount):

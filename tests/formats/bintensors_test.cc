@@ -21,7 +21,8 @@ constexpr uint64_t kU8 = 1;
 constexpr uint64_t kF32 = 11;
 constexpr uint64_t kU64 = 14;
 
-const std::string kNone(1, '\0');  // Option::None
+const std::string kNone("\0", 1);  // Option::None
+const std::string kSome("\1");     // Option::Some
 
 Container container(std::string bytes) { return Container{"m.bt", in_memory(std::move(bytes)), nullptr}; }
 Result<Model> read(std::string bytes) { return read_bintensors(container(std::move(bytes))); }
@@ -221,14 +222,15 @@ TEST(BinTensors, RefusesMarkersThatAreNoNumbers) {
 
 TEST(BinTensors, RefusesAnOptionThatIsNeither) {
   EXPECT_THAT(error_of_release(std::string("\2\0", 2)), HasSubstr("an option of 2, 0 or 1 expected"));
-  EXPECT_THAT(error_of_release("\xFB" + std::string(3, '\0')), HasSubstr("an option of 251, 0 or 1 expected"));
+  EXPECT_THAT(error_of_release(std::string("\xFB") + std::string(3, '\0')),
+              HasSubstr("an option of 251, 0 or 1 expected"));
 }
 
 TEST(BinTensors, RefusesTextThatIsNotUtf8) {
   for (const char* bytes : {"\xC0\xAF", "\xED\xA0\x80", "\xFF", "\xF4\x90\x80\x80"}) {
     const std::string info = tensor_info(kU8, {1}, 0, 1);
     EXPECT_THAT(error_of_release(kNone + varint(1) + named(bytes, info)), HasSubstr("is not UTF-8")) << bytes;
-    EXPECT_THAT(error_of_release("\1" + varint(1) + text(bytes) + text("")), HasSubstr("is not UTF-8")) << bytes;
+    EXPECT_THAT(error_of_release(kSome + varint(1) + text(bytes) + text("")), HasSubstr("is not UTF-8")) << bytes;
   }
 }
 
@@ -306,7 +308,7 @@ TEST(BinTensors, RefusesALegacyIndexThatDoesNotNameEachTensorOnce) {
 TEST(BinTensors, BoundsCountsByTheBytesThatAreLeft) {
   EXPECT_EQ(error_of_release(kNone + varint(1'000'000)), "bintensors: a count of 1000000 at 14 where 0 bytes are left");
   EXPECT_EQ(error_of_legacy(kNone + varint(2'000'000)), "bintensors: a count of 2000000 at 14 where 0 bytes are left");
-  EXPECT_EQ(error_of_release("\1" + varint(2'000'000)), "bintensors: a count of 2000000 at 14 where 0 bytes are left");
+  EXPECT_EQ(error_of_release(kSome + varint(2'000'000)), "bintensors: a count of 2000000 at 14 where 0 bytes are left");
   EXPECT_THAT(error_of_release(kNone + varint(1) + text("w") + varint(kU8) + varint(1'000'000)),
               HasSubstr("tensor 0 \"w\": a count of 1000000 at 17 where 0 bytes are left"));
   EXPECT_THAT(error_of_release(kNone + varint(1) + varint(1'000'000)),
@@ -318,7 +320,7 @@ TEST(BinTensors, BoundsCountsByTheLimitOfBincode) {
   for (const uint64_t count : {uint64_t{1'388'889}, uint64_t{1} << 62, UINT64_MAX})
     EXPECT_EQ(error_of_release(kNone + varint(count, 8)),
               str("bintensors: a count of ", count, " at 18 is beyond bincode's limit of 100000000"));
-  EXPECT_THAT(error_of_release("\1" + varint(2'083'334)), HasSubstr("beyond bincode's limit"));
+  EXPECT_THAT(error_of_release(kSome + varint(2'083'334)), HasSubstr("beyond bincode's limit"));
   EXPECT_THAT(error_of_release(kNone + varint(1) + varint(UINT64_MAX)), HasSubstr("beyond bincode's limit"));
 }
 

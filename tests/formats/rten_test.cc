@@ -1,14 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <limits>
-
 #include "base/json.h"
 #include "base/text.h"
 #include "formats/format.h"
-#include "formats/rten_image.h"
-#include "tests/support/rten_builder.h"
+#include "tests/support/rten_reading.h"
 
 namespace weightfs {
 namespace {
@@ -19,63 +15,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-Result<Model> read(SourcePtr bytes) { return read_rten(Container{"m.rten", std::move(bytes), nullptr}); }
-
-// The model, or an empty one and a failed test.
-Model read_well(std::string bytes) {
-  auto model = read(in_memory(std::move(bytes)));
-  if (model) return std::move(*model);
-  ADD_FAILURE() << model.error().message;
-  return {};
-}
-
-std::string error_of(std::string bytes) {
-  const auto model = read(in_memory(std::move(bytes)));
-  return model ? "no error" : model.error().message;
-}
-
-std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
-
-std::string graph_of(const Model& model) {
-  const auto rendered = model.documents.at(0).source.get();
-  return rendered ? text_of(**rendered) : rendered.error().message;
-}
-
-// One line per tensor: scope, name, dtype, stored dtype, shape, bytes.
-std::vector<std::string> listing(const Model& model) {
-  std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors) {
-    std::string shape;
-    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
-    lines.push_back(str(t.scope, ":", t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ",
-                        t.source.refused() ? "refused" : text_of(t.source)));
-  }
-  return lines;
-}
-
-std::string metadata_of(const Model& model, std::string_view key) {
-  const Value* value = model.metadata.find(key);
-  return value == nullptr ? "missing" : to_json_line(*value);
-}
-
-// An operator's attributes as graph.json has them.
-std::string attributes(uint8_t type, uint8_t tag, Ref attrs) {
-  const std::string json =
-      graph_of(read_well(version2(model_of(graph({op("o", type, {}, {}, tag, std::move(attrs))})))));
-  const size_t begin = json.find("\"attrs\":");
-  return begin == std::string::npos ? "none" : json.substr(begin + 8, json.size() - begin - 8 - 4);
-}
-
 // A model of one constant.
 std::string file_of(Ref constant, std::string_view tensors = "datadata") {
   return version2(model_of(graph({node("w", kConstant, std::move(constant))})), tensors);
-}
-
-// A model of a chain of `count` graphs, each the branch of an If in the one before.
-Ref nested(int count) {
-  Ref inner = graph({});
-  for (int i = 1; i < count; ++i) inner = graph({op("if", 104, {}, {}, 39, table({{0, inner}}))});
-  return model_of(inner);
 }
 
 TEST(Rten, IsKnownByItsMagicOrByAPlausibleFlatBuffer) {
@@ -124,17 +66,6 @@ TEST(Rten, ShowsHeaderCountsAndEndsAsMetadata) {
   EXPECT_EQ(metadata_of(model, "inputs"),
             R"([{"id":1,"name":"x","kind":"value","dtype":"float32","shape":["batch",4]}])");
   EXPECT_EQ(metadata_of(model, "inputs"), metadata_of(model, "outputs"));
-}
-
-TEST(Rten, RendersTheGraphANodePerLine) {
-  EXPECT_EQ(graph_of(read_well(small_rten())),
-            R"({"inputs":[1],"outputs":[1],"captures":null,"nodes":[
-  {"id":0,"name":"w","kind":"constant","dtype":"int8","shape":[3],"storage":"inline","offset":1152,"nbytes":3},
-  {"id":1,"name":"x","kind":"value","dtype":"float32","shape":["batch",4]},
-  {"id":2,"name":"if","kind":"operator","op":"If","inputs":[1,0],"outputs":[1],"attrs":{"then_branch":{"inputs":[],"outputs":[0],"captures":null,"nodes":[
-    {"id":0,"name":"w","kind":"constant","dtype":"float32","shape":[2],"storage":"external","offset":1216,"nbytes":8}]},"else_branch":null}},
-  {"id":3,"name":"pad","kind":"operator","op":"Pad","inputs":[0],"outputs":[1],"attrs":{"mode":"Reflect"}}]}
-)");
 }
 
 TEST(Rten, ReadsVersion1WithoutAMagicNumber) {
@@ -279,45 +210,6 @@ TEST(Rten, NamesTheGraphOfARefusedTensor) {
   EXPECT_THAT(model.warnings[0], testing::StartsWith(R"(tensor "w" (graph 0.body): 99 bytes)"));
 }
 
-TEST(Rten, ShowsWhatTheRuntimeWouldRefuseAndSaysSo) {
-  const Model model = read_well(version2(model_of(
-      graph({op("new", 200, {}, {}), op("ahead", 0, {-1, 2}, {}), op("out", 0, {0}, {9}), node("odd", 7, table({}))},
-            {4}, {5}))));
-  EXPECT_THAT(model.warnings,
-              ElementsAre("input 4: is none of the graph's 4 nodes", "output 5: is none of the graph's 4 nodes",
-                          R"(node 0 "new": is an operator unknown(200))",
-                          R"(node 1 "ahead": has input 2, which is not before it)",
-                          R"(node 2 "out": has output 9, which is none of the graph's 4 nodes)",
-                          R"(node 3 "odd": is of kind unknown(7))"));
-  EXPECT_EQ(graph_of(model), R"json({"inputs":[4],"outputs":[5],"captures":null,"nodes":[
-  {"id":0,"name":"new","kind":"operator","op":"unknown(200)","inputs":[],"outputs":[],"problem":"is an operator unknown(200)"},
-  {"id":1,"name":"ahead","kind":"operator","op":"Add","inputs":[-1,2],"outputs":[],"problem":"has input 2, which is not before it"},
-  {"id":2,"name":"out","kind":"operator","op":"Add","inputs":[0],"outputs":[9],"problem":"has output 9, which is none of the graph's 4 nodes"},
-  {"id":3,"name":"odd","kind":"unknown(7)","problem":"is of kind unknown(7)"}]}
-)json");
-  EXPECT_EQ(metadata_of(model, "inputs"), "[]");
-  EXPECT_EQ(metadata_of(model, "operators"), R"json({"Add":2,"unknown(200)":1})json");
-}
-
-TEST(Rten, ShowsShapesAsFarAsTheyAreKnown) {
-  const Ref no_shape = node("v", kValue, table({}));
-  const Model model = read_well(version2(
-      model_of(graph({no_shape, value("s", {}, 0), value("d", {dim("n"), dim(0), dim(3)}, 2), value("t", {}, 9)}))));
-  EXPECT_EQ(graph_of(model), R"json({"inputs":[],"outputs":[],"captures":null,"nodes":[
-  {"id":0,"name":"v","kind":"value","dtype":null,"shape":null},
-  {"id":1,"name":"s","kind":"value","dtype":"int32","shape":[]},
-  {"id":2,"name":"d","kind":"value","dtype":"int8","shape":["n",0,3]},
-  {"id":3,"name":"t","kind":"value","dtype":"unknown(9)","shape":[]}]}
-)json");
-}
-
-TEST(Rten, AcceptsAGraphWithoutAnything) {
-  const Model model = read_well(version2(model_of(table({}))));
-  EXPECT_THAT(model.tensors, IsEmpty());
-  EXPECT_EQ(graph_of(model), "{\"inputs\":null,\"outputs\":null,\"captures\":null,\"nodes\":[]}\n");
-  EXPECT_EQ(metadata_of(model, "inputs"), "[]");
-}
-
 TEST(Rten, ShowsTheEightStringsOfMetadataThatAreThere) {
   std::map<int, Slot> strings;
   for (int slot = 0; slot < 8; ++slot) strings[slot] = text(str("s", slot));
@@ -339,190 +231,12 @@ TEST(Rten, KeepsManyInputsOutOfTheMetadata) {
             R"("3 nodes: see graph.json")");
 }
 
-TEST(Rten, NumbersOperatorsAndAttributesAsTheFormatDoes) {
-  const std::map<uint8_t, std::string> names{{0, "Add"},
-                                             {1, "ArgMin"},
-                                             {34, "Pad"},
-                                             {69, "Round"},
-                                             {99, "RandomNormalLike"},
-                                             {104, "If"},
-                                             {116, "Loop"},
-                                             {128, "GlobalMaxPool"},
-                                             {144, "ReduceLogSumExp"},
-                                             {145, "unknown(145)"},
-                                             {255, "unknown(255)"}};
-  std::vector<Ref> nodes;
-  for (const auto& [number, name] : names) nodes.push_back(op("o", number, {}, {}));
-  const std::string json = graph_of(read_well(version2(model_of(graph(nodes)))));
-  for (const auto& [number, name] : names) EXPECT_THAT(json, HasSubstr("\"op\":\"" + name + "\""));
-}
-
-TEST(Rten, ShowsAttributesWithTheirDefaults) {
-  EXPECT_EQ(attributes(0, 0, nullptr), "none");
-  EXPECT_EQ(attributes(7, 5, table({})), R"({"axis":0})");
-  EXPECT_EQ(attributes(7, 5, table({{0, scalar(int32_t{-2})}})), R"({"axis":-2})");
-  EXPECT_EQ(attributes(115, 48, table({})), "{}");
-  EXPECT_EQ(attributes(10, 8, table({})),
-            R"({"strides":null,"auto_pad":"NotSet","pads":null,"groups":1,"output_padding":null,"dilations":null})");
-  EXPECT_EQ(attributes(142, 62, table({})), R"({"axis":-1,"p":2})");
-  EXPECT_EQ(attributes(127, 54, table({})), R"({"onesided":true})");
-  EXPECT_EQ(attributes(52, 21, table({{0, list<uint32_t>({1, 0})}})), R"({"perm":[1,0]})");
-  EXPECT_EQ(attributes(103, 38, table({{0, text("ij->ji")}})), R"({"equation":"ij->ji"})");
-  EXPECT_EQ(attributes(5, 4, table({{0, scalar(uint8_t{1})}})), R"({"to":"Float"})");
-  EXPECT_EQ(attributes(5, 4, table({{0, scalar(uint8_t{77})}})), R"json({"to":"unknown(77)"})json");
-}
-
-TEST(Rten, TellsAnAbsentAttributeFromADefault) {
-  EXPECT_EQ(attributes(42, 45, table({})), R"({"start":null,"end":null})");
-  EXPECT_EQ(attributes(42, 45, table({{1, scalar(int32_t{0})}})), R"({"start":null,"end":0})");
-  EXPECT_EQ(attributes(113, 47, table({})), R"({"dtype":null,"k":0})");
-  EXPECT_EQ(attributes(113, 47, table({{0, scalar(uint8_t{0})}})), R"({"dtype":"Int32","k":0})");
-}
-
-TEST(Rten, WritesFloatsAsAPersonWould) {
-  const auto epsilon = [](float number) { return attributes(4, 3, table({{0, scalar(number)}})); };
-  EXPECT_EQ(epsilon(1e-5f), R"({"epsilon":1e-05})");
-  EXPECT_EQ(epsilon(0.1f), R"({"epsilon":0.1})");
-  EXPECT_EQ(epsilon(std::numeric_limits<float>::quiet_NaN()), R"({"epsilon":"NaN"})");
-  EXPECT_EQ(epsilon(-std::numeric_limits<float>::infinity()), R"({"epsilon":"-Infinity"})");
-}
-
-TEST(Rten, ShowsAUnionWithItsMembersName) {
-  const auto fill = [](uint8_t tag, Slot number) {
-    return attributes(8, 6, table({{0, scalar(tag)}, {1, table({{0, std::move(number)}})}}));
-  };
-  EXPECT_EQ(fill(1, scalar(int32_t{7})), R"({"value":{"IntScalar":{"value":7}}})");
-  EXPECT_EQ(fill(2, scalar(2.5f)), R"({"value":{"FloatScalar":{"value":2.5}}})");
-  EXPECT_EQ(fill(9, scalar(2.5f)), R"json({"value":"unknown(9)"})json");
-}
-
-TEST(Rten, NamesAttributesOfALaterSchemaByTheirTag) {
-  EXPECT_EQ(attributes(150, 63, table({{0, scalar(int32_t{1})}})), R"({"unknown_attrs":63})");
-}
-
 TEST(Rten, RefusesATableWithoutARequiredField) {
   EXPECT_THAT(error_of(version2(model_of(graph({op("o", 31, {}, {}, 15, table({}))})))),
               HasSubstr("the MaxPoolAttrs at"));
   EXPECT_THAT(error_of(file_of(table({{4, scalar(uint64_t{0})}}))), HasSubstr("has no shape"));
   EXPECT_THAT(error_of(file_of(table({{0, list<uint32_t>({})}, {1, scalar(uint8_t{kInt8})}, {2, table({})}}))),
               HasSubstr("the Int8Data at"));
-}
-
-TEST(Rten, NestsFifteenGraphsUnderTheMainOneAndNoMore) {
-  EXPECT_EQ(error_of(version2(nested(16))), "no error");
-  EXPECT_EQ(error_of(version2(nested(17))), "rten: model data: tables nested deeper than 64");
-}
-
-// Eight branches that are one graph, thirteen times over: 8^13 graphs in a few kilobytes.
-TEST(Rten, CountsSharedGraphsEachTime) {
-  Ref shared = graph({});
-  for (int i = 0; i < 13; ++i) {
-    const Ref both = table({{0, shared}, {1, shared}});
-    shared = graph(std::vector<Ref>(4, op("if", 104, {}, {}, 39, both)));
-  }
-  const std::string file = version2(model_of(shared));
-  EXPECT_LT(file.size(), 8192u);
-  EXPECT_EQ(error_of(file), "rten: model data: more than 4000000 tables, counted at each use");
-}
-
-TEST(Rten, CountsSharedTextEachTime) {
-  const std::string name(rten::kLongestList, 'n');
-  const auto named = [&](size_t count) {
-    return version2(model_of(graph(std::vector<Ref>(count, value(name, {}, 0)))));
-  };
-  EXPECT_EQ(error_of(named(2)), "no error");
-  EXPECT_EQ(error_of(named(257)),
-            "rten: model data: more than 268435456 bytes of lists and strings, counted at each use");
-}
-
-TEST(Rten, BoundsListsAndStrings) {
-  const std::vector<uint32_t> longest(rten::kLongestList, 0);
-  std::vector<uint32_t> longer = longest;
-  longer.push_back(0);
-  EXPECT_EQ(error_of(version2(model_of(graph({value("x", {}, 0)}, longest)))), "no error");
-  EXPECT_EQ(error_of(version2(model_of(graph({value("x", {}, 0)}, longer)))),
-            "rten: model data: inputs of 1048577 elements, more than 1048576");
-  EXPECT_EQ(error_of(version2(model_of(graph({value(std::string(rten::kLongestList + 1, 'x'), {}, 0)})))),
-            "rten: model data: a string of 1048577 elements, more than 1048576");
-}
-
-TEST(Rten, RendersAGraphOfManyNodes) {
-  const Model model = read_well(version2(model_of(graph(std::vector<Ref>(50'000, value("x", {}, 0))))));
-  const std::string json = graph_of(model);
-  EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 50'001);
-  EXPECT_TRUE(parse_json(*in_memory(json), 0, json.size()));
-}
-
-TEST(Rten, SaysOnlySoMuchAboutAFileFullOfLies) {
-  const Ref bad = node("w", kConstant, external_data({99}, kTypeInt8, 0));
-  const Model model = read_well(version2(model_of(graph(std::vector<Ref>(5000, bad)))));
-  EXPECT_THAT(model.tensors, SizeIs(5000));
-  EXPECT_LE(model.warnings.size(), 1001u);
-  EXPECT_THAT(model.warnings.back(), HasSubstr("more"));
-}
-
-// Bytes with holes, which counts what is read of them.
-class Holey final : public Source {
- public:
-  explicit Holey(Pieces pieces) : pieces_(std::move(pieces)) {}
-  uint64_t size() const override { return pieces_.size; }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    if (broken) return failure(Code::io, "broken");
-    const size_t count = offset >= size() ? 0 : static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset));
-    std::fill_n(out.begin(), count, std::byte{0});
-    for (const auto& [begin, piece] : pieces_.at)
-      for (size_t i = 0; i < piece.size(); ++i)
-        if (begin + i >= offset && begin + i < offset + count)
-          out[begin + i - offset] = static_cast<std::byte>(piece[i]);
-    bytes_read += count;
-    return count;
-  }
-
-  mutable std::atomic<uint64_t> bytes_read = 0;
-  std::atomic<bool> broken = false;
-
- private:
-  Pieces pieces_;
-};
-
-// A version 1 file of 1.5 GiB of weights, with structure before, between and after.
-Pieces large_version1() {
-  const auto constant = [](const char* name, uint32_t count) {
-    return node(name, kConstant, inline_data({count}, kFloat, hole(count, sizeof(float))));
-  };
-  return FlatBufferLayout(model_of(graph({constant("a", 1 << 28), constant("b", 1 << 27), constant("c", 3)}))).take();
-}
-
-TEST(Rten, LeavesWeightsUnread) {
-  const auto source = std::make_shared<Holey>(large_version1());
-  ASSERT_GT(source->size(), uint64_t{3} << 29);
-  const auto model = read(source);
-  ASSERT_TRUE(model) << model.error().message;
-  EXPECT_LE(source->bytes_read, 10 * rten::kPage);
-  ASSERT_THAT(model->tensors, SizeIs(3));
-  EXPECT_EQ(model->tensors[0].nbytes(), uint64_t{1} << 30);
-  EXPECT_EQ(model->tensors[1].nbytes(), uint64_t{1} << 29);
-  EXPECT_THAT(graph_of(*model), HasSubstr(R"("name":"c","kind":"constant","dtype":"float32","shape":[3])"));
-  EXPECT_LE(source->bytes_read, 20 * rten::kPage);
-}
-
-TEST(Rten, ReadsNoFlatBufferOfTwoGigabytes) {
-  Pieces pieces = large_version1();
-  pieces.size = (uint64_t{1} << 31) - 2;
-  EXPECT_TRUE(read(std::make_shared<Holey>(pieces)));
-  pieces.size += 1;
-  EXPECT_EQ(read(std::make_shared<Holey>(pieces)).error().message,
-            "rten: model data of 2147483647 bytes; a FlatBuffer has 12 to 2147483646");
-}
-
-TEST(Rten, TellsWhatTheSourceCannotRead) {
-  const auto source = std::make_shared<Holey>(large_version1());
-  const auto model = read(source);
-  source->broken = true;
-  const auto again = read(source);
-  ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().code, Code::io);
-  EXPECT_EQ(graph_of(*model), "broken");
 }
 
 // Whatever a file says: it is refused, or all that it says can be read.

@@ -71,7 +71,7 @@ class BinTensorsBuilder {
 
  private:
   std::string option() const {
-    return text_count_ == 0 ? std::string(1, '\0') : '\1' + bincode::varint(text_count_) + texts_;
+    return text_count_ == 0 ? std::string(1, '\0') : std::string(1, '\1') + bincode::varint(text_count_) + texts_;
   }
 
   std::string texts_, named_, infos_, index_, data_;

@@ -1,0 +1,143 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/json.h"
+#include "formats/rten_image.h"
+#include "tests/support/rten_reading.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test::rten;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+// A model of a chain of `count` graphs, each the branch of an If in the one before.
+Ref nested(int count) {
+  Ref inner = graph({});
+  for (int i = 1; i < count; ++i) inner = graph({op("if", 104, {}, {}, 39, table({{0, inner}}))});
+  return model_of(inner);
+}
+
+TEST(RtenLimits, NestsFifteenGraphsUnderTheMainOneAndNoMore) {
+  EXPECT_EQ(error_of(version2(nested(16))), "no error");
+  EXPECT_EQ(error_of(version2(nested(17))), "rten: model data: tables nested deeper than 64");
+}
+
+// Eight branches that are one graph, thirteen times over: 8^13 graphs in a few kilobytes.
+TEST(RtenLimits, CountsSharedGraphsEachTime) {
+  Ref shared = graph({});
+  for (int i = 0; i < 13; ++i) {
+    const Ref both = table({{0, shared}, {1, shared}});
+    shared = graph(std::vector<Ref>(4, op("if", 104, {}, {}, 39, both)));
+  }
+  const std::string file = version2(model_of(shared));
+  EXPECT_LT(file.size(), 8192u);
+  EXPECT_EQ(error_of(file), "rten: model data: more than 4000000 tables, counted at each use");
+}
+
+TEST(RtenLimits, CountsSharedTextEachTime) {
+  const std::string name(rten::kLongestList, 'n');
+  const auto named = [&](size_t count) {
+    return version2(model_of(graph(std::vector<Ref>(count, value(name, {}, 0)))));
+  };
+  EXPECT_EQ(error_of(named(2)), "no error");
+  EXPECT_EQ(error_of(named(257)),
+            "rten: model data: more than 268435456 bytes of lists and strings, counted at each use");
+}
+
+TEST(RtenLimits, BoundsListsAndStrings) {
+  const std::vector<uint32_t> longest(rten::kLongestList, 0);
+  std::vector<uint32_t> longer = longest;
+  longer.push_back(0);
+  EXPECT_EQ(error_of(version2(model_of(graph({value("x", {}, 0)}, longest)))), "no error");
+  EXPECT_EQ(error_of(version2(model_of(graph({value("x", {}, 0)}, longer)))),
+            "rten: model data: inputs of 1048577 elements, more than 1048576");
+  EXPECT_EQ(error_of(version2(model_of(graph({value(std::string(rten::kLongestList + 1, 'x'), {}, 0)})))),
+            "rten: model data: a string of 1048577 elements, more than 1048576");
+}
+
+TEST(RtenLimits, RendersAGraphOfManyNodes) {
+  const Model model = read_well(version2(model_of(graph(std::vector<Ref>(50'000, value("x", {}, 0))))));
+  const std::string json = graph_of(model);
+  EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 50'001);
+  EXPECT_TRUE(parse_json(*in_memory(json), 0, json.size()));
+}
+
+TEST(RtenLimits, SaysOnlySoMuchAboutAFileFullOfLies) {
+  const Ref bad = node("w", kConstant, external_data({99}, kTypeInt8, 0));
+  const Model model = read_well(version2(model_of(graph(std::vector<Ref>(5000, bad)))));
+  EXPECT_THAT(model.tensors, SizeIs(5000));
+  EXPECT_LE(model.warnings.size(), 1001u);
+  EXPECT_THAT(model.warnings.back(), HasSubstr("more"));
+}
+
+// Bytes with holes, which counts what is read of them.
+class Holey final : public Source {
+ public:
+  explicit Holey(Pieces pieces) : pieces_(std::move(pieces)) {}
+  uint64_t size() const override { return pieces_.size; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (broken) return failure(Code::io, "broken");
+    const size_t count = offset >= size() ? 0 : static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset));
+    std::fill_n(out.begin(), count, std::byte{0});
+    for (const auto& [begin, piece] : pieces_.at)
+      for (size_t i = 0; i < piece.size(); ++i)
+        if (begin + i >= offset && begin + i < offset + count)
+          out[begin + i - offset] = static_cast<std::byte>(piece[i]);
+    bytes_read += count;
+    return count;
+  }
+
+  mutable std::atomic<uint64_t> bytes_read = 0;
+  std::atomic<bool> broken = false;
+
+ private:
+  Pieces pieces_;
+};
+
+// A version 1 file of 1.5 GiB of weights, with structure before, between and after.
+Pieces large_version1() {
+  const auto constant = [](const char* name, uint32_t count) {
+    return node(name, kConstant, inline_data({count}, kFloat, hole(count, sizeof(float))));
+  };
+  return FlatBufferLayout(model_of(graph({constant("a", 1 << 28), constant("b", 1 << 27), constant("c", 3)}))).take();
+}
+
+TEST(RtenLimits, LeavesWeightsUnread) {
+  const auto source = std::make_shared<Holey>(large_version1());
+  ASSERT_GT(source->size(), uint64_t{3} << 29);
+  const auto model = read(source);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_LE(source->bytes_read, 10 * rten::kPage);
+  ASSERT_THAT(model->tensors, SizeIs(3));
+  EXPECT_EQ(model->tensors[0].nbytes(), uint64_t{1} << 30);
+  EXPECT_EQ(model->tensors[1].nbytes(), uint64_t{1} << 29);
+  EXPECT_THAT(graph_of(*model), HasSubstr(R"("name":"c","kind":"constant","dtype":"float32","shape":[3])"));
+  EXPECT_LE(source->bytes_read, 20 * rten::kPage);
+}
+
+TEST(RtenLimits, ReadsNoFlatBufferOfTwoGigabytes) {
+  Pieces pieces = large_version1();
+  pieces.size = (uint64_t{1} << 31) - 2;
+  EXPECT_TRUE(read(std::make_shared<Holey>(pieces)));
+  pieces.size += 1;
+  EXPECT_EQ(read(std::make_shared<Holey>(pieces)).error().message,
+            "rten: model data of 2147483647 bytes; a FlatBuffer has 12 to 2147483646");
+}
+
+TEST(RtenLimits, TellsWhatTheSourceCannotRead) {
+  const auto source = std::make_shared<Holey>(large_version1());
+  const auto model = read(source);
+  source->broken = true;
+  const auto again = read(source);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::io);
+  EXPECT_EQ(graph_of(*model), "broken");
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,58 @@
+// Reads RTen files that tests built, and says in text what came of it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "formats/format.h"
+#include "tests/support/rten_builder.h"
+
+namespace weightfs::test::rten {
+
+inline Result<Model> read(SourcePtr bytes) { return read_rten(Container{"m.rten", std::move(bytes), nullptr}); }
+
+// The model, or an empty one and a failed test.
+inline Model read_well(std::string bytes) {
+  auto model = read(in_memory(std::move(bytes)));
+  if (model) return std::move(*model);
+  ADD_FAILURE() << model.error().message;
+  return {};
+}
+
+inline std::string error_of(std::string bytes) {
+  const auto model = read(in_memory(std::move(bytes)));
+  return model ? "no error" : model.error().message;
+}
+
+inline std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
+
+// graph.json, or why there is none.
+inline std::string graph_of(const Model& model) {
+  if (model.documents.size() != 1) return "no graph.json";
+  const auto rendered = model.documents[0].source.get();
+  return rendered ? text_of(**rendered) : rendered.error().message;
+}
+
+inline std::string metadata_of(const Model& model, std::string_view key) {
+  const Value* value = model.metadata.find(key);
+  return value == nullptr ? "missing" : to_json_line(*value);
+}
+
+// One line per tensor: scope, name, dtype, stored dtype, shape, bytes.
+inline std::vector<std::string> listing(const Model& model) {
+  std::vector<std::string> lines;
+  for (const Tensor& t : model.tensors) {
+    std::string shape;
+    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
+    lines.push_back(str(t.scope, ":", t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ",
+                        t.source.refused() ? "refused" : text_of(t.source)));
+  }
+  return lines;
+}
+
+}  // namespace weightfs::test::rten
