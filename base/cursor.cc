@@ -14,7 +14,8 @@ Cursor::Cursor(const Source& source, uint64_t begin, uint64_t end, std::endian o
 
 // Makes at least `wanted` (at most kBufferSize) bytes available at at_.
 Result<void> Cursor::fill(size_t wanted) {
-  if (left() < wanted) return failure(Code::corrupt, str("ends at byte ", end_, ", ", wanted, " bytes needed at ", position()));
+  if (left() < wanted)
+    return failure(Code::corrupt, str("ends at byte ", end_, ", ", wanted, " bytes needed at ", position()));
   buffer_begin_ = position();
   at_ = 0;
   buffer_.resize(static_cast<size_t>(std::min(kBufferSize, end_ - buffer_begin_)));
@@ -22,7 +23,8 @@ Result<void> Cursor::fill(size_t wanted) {
 }
 
 Result<std::string> Cursor::text(uint64_t size) {
-  if (size > left()) return failure(Code::corrupt, str("a string of ", size, " bytes at ", position(), ", ", left(), " left"));
+  if (size > left())
+    return failure(Code::corrupt, str("a string of ", size, " bytes at ", position(), ", ", left(), " left"));
   if (size > buffer_.size() - at_ && size <= kBufferSize) TRY_VOID(fill(static_cast<size_t>(size)));
   if (size <= buffer_.size() - at_) {
     const auto* begin = reinterpret_cast<const char*>(buffer_.data() + at_);

@@ -24,8 +24,7 @@ class Cursor {
 
   /// The next number. Fails with corrupt at the end of the range.
   template <class T>
-    requires std::integral<T> || std::floating_point<T>
-  Result<T> number() {
+  requires std::integral<T> || std::floating_point<T> Result<T> number() {
     if (buffer_.size() - at_ < sizeof(T)) TRY_VOID(fill(sizeof(T)));
     std::array<std::byte, sizeof(T)> bytes;
     std::memcpy(bytes.data(), buffer_.data() + at_, sizeof(T));

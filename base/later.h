@@ -1,5 +1,5 @@
-// A value that is made when it is first asked for. The only laziness in weightfs: a shard opened, a directory parsed when
-// it is entered, metadata rendered, a blob fetched.
+// A value that is made when it is first asked for. The only laziness in weightfs: a shard opened, a directory parsed
+// when it is entered, metadata rendered, a blob fetched.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,8 @@ class Later {
  public:
   using Make = std::function<Result<T>()>;
 
-  /// `make` is called on the first get(), and again by the next get() after one that failed; it is let go once it succeeds.
+  /// `make` is called on the first get(), and again by the next get() after one that failed; it is let go once it
+  /// succeeds.
   explicit Later(Make make) : state_(std::make_shared<State>()) { state_->make = std::move(make); }
 
   /// A value that is there already.

@@ -36,16 +36,16 @@ inline tl::unexpected<Error> failure(Code code, std::string message) {
 
 /// Evaluates to the value of a Result, or returns its error from the enclosing function.
 /// The parentheses around a statement are a GNU extension, which both compilers that we build with have.
-#define TRY(expression)                                                                                      \
-  __extension__({                                                                                            \
-    auto try_result_ = (expression);                                                                         \
-    if (!try_result_) return tl::unexpected<::weightfs::Error>(std::move(try_result_).error());              \
-    std::move(try_result_).value();                                                                          \
+#define TRY(expression)                                                                         \
+  __extension__({                                                                               \
+    auto try_result_ = (expression);                                                            \
+    if (!try_result_) return tl::unexpected<::weightfs::Error>(std::move(try_result_).error()); \
+    std::move(try_result_).value();                                                             \
   })
 
 /// The same for a Result<void>.
-#define TRY_VOID(expression)                                                                                 \
-  do {                                                                                                       \
-    if (auto try_result_ = (expression); !try_result_)                                                       \
-      return tl::unexpected<::weightfs::Error>(std::move(try_result_).error());                              \
+#define TRY_VOID(expression)                                                    \
+  do {                                                                          \
+    if (auto try_result_ = (expression); !try_result_)                          \
+      return tl::unexpected<::weightfs::Error>(std::move(try_result_).error()); \
   } while (false)

@@ -35,7 +35,8 @@ Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   return done;
 }
 
-// A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does not.
+// A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does
+// not.
 class File final : public Source {
  public:
   File(int fd, const struct stat& opened, std::string path) : fd_(fd), opened_(opened), path_(std::move(path)) {}
@@ -46,8 +47,8 @@ class File final : public Source {
   uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
   std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
 
-  // The check comes after the copy: a writer moves the modification time before it moves bytes, so bytes that were copied
-  // while the time was still the old one are old bytes, all of them.
+  // The check comes after the copy: a writer moves the modification time before it moves bytes, so bytes that were
+  // copied while the time was still the old one are old bytes, all of them.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
     const size_t wanted = clamp(size(), offset, out);
@@ -145,7 +146,8 @@ class Lazy final : public Source {
 Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return failure(errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
+  if (fd < 0)
+    return failure(errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
   struct stat opened {};
   const bool known = ::fstat(fd, &opened) == 0;
   if (!known || !S_ISREG(opened.st_mode)) {
@@ -160,7 +162,8 @@ SourcePtr in_memory(std::string bytes) { return std::make_shared<Memory>(std::mo
 Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size) {
   const uint64_t there = whole->size();
   if (offset > there || size > there - offset)
-    return failure(Code::corrupt, str(size, " bytes at offset ", offset, " are not inside the ", there, " that there are"));
+    return failure(Code::corrupt,
+                   str(size, " bytes at offset ", offset, " are not inside the ", there, " that there are"));
   return Slice(std::move(whole), offset, size);
 }
 
@@ -181,7 +184,8 @@ SourcePtr lazy(uint64_t size, Later<SourcePtr> made) { return std::make_shared<L
 
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out) {
   const size_t got = TRY(source.read(offset, out));
-  if (got != out.size()) return failure(Code::corrupt, str("ends at byte ", source.size(), ", ", out.size(), " bytes needed at ", offset));
+  if (got != out.size())
+    return failure(Code::corrupt, str("ends at byte ", source.size(), ", ", out.size(), " bytes needed at ", offset));
   return {};
 }
 

@@ -86,8 +86,8 @@ SourcePtr lazy(uint64_t size, Later<SourcePtr> made);
 /// Fills `out` from `offset`, or fails with corrupt if the source ends before.
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out);
 
-/// The bytes [offset, offset + size) as a string; fails with corrupt if they are not all there. The caller bounds `size`;
-/// nothing is allocated beyond the source's end.
+/// The bytes [offset, offset + size) as a string; fails with corrupt if they are not all there. The caller bounds
+/// `size`; nothing is allocated beyond the source's end.
 Result<std::string> read_text(const Source& source, uint64_t offset, uint64_t size);
 
 }  // namespace weightfs

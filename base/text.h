@@ -15,8 +15,8 @@ std::string str(const Parts&... parts) {
   return std::move(out).str();
 }
 
-/// `name` in double quotes, fit for a message: control bytes, quotes, backslashes and bytes that are no UTF-8 are written
-/// \xNN, and a long one is cut after 80 bytes.
+/// `name` in double quotes, fit for a message: control bytes, quotes, backslashes and bytes that are no UTF-8 are
+/// written \xNN, and a long one is cut after 80 bytes.
 std::string quoted(std::string_view name);
 
 /// Whether `text` is UTF-8 by RFC 3629: no surrogates, no overlong forms, nothing beyond U+10FFFF.

@@ -10,8 +10,8 @@
 namespace weightfs {
 namespace {
 
-// toml++ 3.3 writes a key without quotes that has line breaks, tabs or single quotes and is bare otherwise. Such a key gets a mark
-// behind it, a character that no bare key has; it is taken out of the finished text.
+// toml++ 3.3 writes a key without quotes that has line breaks, tabs or single quotes and is bare otherwise. Such a key
+// gets a mark behind it, a character that no bare key has; it is taken out of the finished text.
 struct Marking {
   std::string mark;
   bool needed = false;
@@ -81,7 +81,8 @@ std::string formatted(const Map& map, Marking& marking) {
 std::string mark_for(const std::string& text) {
   std::string mark;
   for (int c = 0xE000; c <= 0xF8FF; ++c) {
-    mark = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)), static_cast<char>(0x80 | (c & 0x3F))};
+    mark = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)),
+            static_cast<char>(0x80 | (c & 0x3F))};
     if (text.find(mark) == text.npos) break;
   }
   return mark;

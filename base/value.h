@@ -55,8 +55,8 @@ class Value : public std::variant<std::nullptr_t, bool, int64_t, uint64_t, doubl
   Value(List list) : variant(std::move(list)) {}
   Value(Map map) : variant(std::move(map)) {}
   template <class T>
-    requires std::is_integral_v<T> && (!std::is_same_v<T, bool>)
-  Value(T number) : variant(std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>(number)) {}
+  requires std::is_integral_v<T> &&(!std::is_same_v<T, bool>)Value(T number)
+      : variant(std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>(number)) {}
 };
 
 // Here, because a Map holds Values, which are complete only now.
@@ -65,15 +65,16 @@ inline Map::Iterator Map::end() const { return entries_.end(); }
 inline bool Map::empty() const { return entries_.empty(); }
 inline size_t Map::size() const { return entries_.size(); }
 
-/// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and the
-/// infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD. Integers are exact to 64 bits.
+/// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and
+/// the infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD. Integers are exact to 64 bits.
 std::string to_json(const Value& value);
 
 /// The same on one line, without white space or a newline.
 std::string to_json_line(const Value& value);
 
-/// TOML 1.0 of a map, keys sorted. TOML has no null: a key whose value is null is left out, a null in a list is the empty
-/// table {}. An integer beyond 2^63 - 1 is a string of its digits. NaN and the infinities are TOML's own nan and inf.
+/// TOML 1.0 of a map, keys sorted. TOML has no null: a key whose value is null is left out, a null in a list is the
+/// empty table {}. An integer beyond 2^63 - 1 is a string of its digits. NaN and the infinities are TOML's own nan and
+/// inf.
 std::string to_toml(const Map& map);
 
 /// Appends `text` as a JSON string, with its quotes, by the rule of to_json.

@@ -20,12 +20,18 @@ enum class Exit {
 /// The exit status of a failure.
 constexpr Exit exit_of(Code code) {
   switch (code) {
-    case Code::not_found: return Exit::not_found;
-    case Code::corrupt: return Exit::corrupt;
-    case Code::unsupported: return Exit::unsupported;
-    case Code::mismatch: return Exit::mismatch;
-    case Code::unavailable: return Exit::unavailable;
-    case Code::io: return Exit::io;
+    case Code::not_found:
+      return Exit::not_found;
+    case Code::corrupt:
+      return Exit::corrupt;
+    case Code::unsupported:
+      return Exit::unsupported;
+    case Code::mismatch:
+      return Exit::mismatch;
+    case Code::unavailable:
+      return Exit::unavailable;
+    case Code::io:
+      return Exit::io;
   }
   return Exit::io;
 }

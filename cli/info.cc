@@ -63,7 +63,8 @@ std::string cell(std::string_view text, size_t longest = kLongestText) {
   while (!text.empty()) {
     if (++characters > longest) return out + "…";
     const size_t length = std::max<size_t>(utf8_sequence(text), 1);
-    const bool control = static_cast<uint8_t>(text[0]) < 0x20 || text[0] == 0x7F || (text[0] == '\xC2' && length == 2 && static_cast<uint8_t>(text[1]) < 0xA0);
+    const bool control = static_cast<uint8_t>(text[0]) < 0x20 || text[0] == 0x7F ||
+                         (text[0] == '\xC2' && length == 2 && static_cast<uint8_t>(text[1]) < 0xA0);
     out += control || utf8_sequence(text) == 0 ? "?" : text.substr(0, length);
     text.remove_prefix(length);
   }
@@ -126,11 +127,13 @@ void print_tensors(const Model& model, size_t most) {
   for (size_t i = 0; i < shown; ++i) {
     const Tensor& t = model.tensors[i];
     const std::string name = t.scope.empty() ? t.name : str(t.scope, "/", t.name);
-    table.add({cell(name), std::string(dtype_text(t)), shape_text(t.shape), t.source.refused() ? "refused" : human_size(t.nbytes())});
+    table.add({cell(name), std::string(dtype_text(t)), shape_text(t.shape),
+               t.source.refused() ? "refused" : human_size(t.nbytes())});
   }
   std::printf("\n");
   table.print();
-  if (shown < model.tensors.size()) std::printf("  … and %zu more (--tensors shows all)\n", model.tensors.size() - shown);
+  if (shown < model.tensors.size())
+    std::printf("  … and %zu more (--tensors shows all)\n", model.tensors.size() - shown);
 }
 
 void print_model(const Model& model, const InfoArguments& arguments) {

@@ -58,13 +58,15 @@ class Lister {
   // `path` is relative to what was asked for; "" for itself.
   Result<void> list_directory(Ino directory, const std::string& path) {
     const Forest::Listing all = TRY(forest_.list(directory));
-    if (arguments_.recursive && !arguments_.json) std::printf("%s%s:\n", first_ ? "" : "\n", path.empty() ? "." : path.c_str());
+    if (arguments_.recursive && !arguments_.json)
+      std::printf("%s%s:\n", first_ ? "" : "\n", path.empty() ? "." : path.c_str());
     first_ = false;
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node& node = all.tree->node(all.first + i);
       // As JSON there are no headings to say where an entry lies.
       TRY_VOID(print(all.ino + i, arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
-      if (arguments_.json && arguments_.recursive && is_directory(node)) TRY_VOID(list_directory(all.ino + i, join(path, node.name())));
+      if (arguments_.json && arguments_.recursive && is_directory(node))
+        TRY_VOID(list_directory(all.ino + i, join(path, node.name())));
     }
     if (arguments_.json || !arguments_.recursive) return {};
     for (uint32_t i = 0; i < all.count; ++i) {
@@ -82,15 +84,19 @@ class Lister {
     const Attributes attributes = TRY(forest_.attributes(ino));
     const std::string target = kind == Kind::link ? TRY(forest_.link(ino)) : "";
     if (!arguments_.json) {
-      std::printf("%c%s %4u %14llu %s %s%s%s\n", type_letter(kind), attributes.is_directory() ? "r-xr-xr-x" : "r--r--r--",
-                  attributes.links, static_cast<unsigned long long>(attributes.size), iso_time(attributes.modified).c_str(),
-                  name.c_str(), target.empty() ? "" : " -> ", target.c_str());
+      std::printf("%c%s %4u %14llu %s %s%s%s\n", type_letter(kind),
+                  attributes.is_directory() ? "r-xr-xr-x" : "r--r--r--", attributes.links,
+                  static_cast<unsigned long long>(attributes.size), iso_time(attributes.modified).c_str(), name.c_str(),
+                  target.empty() ? "" : " -> ", target.c_str());
       return {};
     }
     std::string line = first_entry_ ? "\n  {\"path\": " : ",\n  {\"path\": ";
     first_entry_ = false;
     append_json_string(line, name);
-    line += str(", \"type\": \"", attributes.is_directory() ? "directory" : kind == Kind::link ? "link" : "file",
+    line += str(", \"type\": \"",
+                attributes.is_directory() ? "directory"
+                : kind == Kind::link      ? "link"
+                                          : "file",
                 "\", \"size\": ", attributes.size);
     if (!target.empty()) {
       line += ", \"target\": ";
@@ -101,7 +107,9 @@ class Lister {
   }
 
   static bool is_directory(const Node& node) { return node.kind == Kind::directory || node.kind == Kind::tree; }
-  static std::string join(const std::string& path, std::string_view name) { return str(path, path.empty() ? "" : "/", name); }
+  static std::string join(const std::string& path, std::string_view name) {
+    return str(path, path.empty() ? "" : "/", name);
+  }
 
   Forest& forest_;
   const ListArguments& arguments_;
@@ -144,9 +152,10 @@ Exit cat(const std::string& source, const std::vector<std::string>& paths, const
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
   for (const std::string& path : paths) {
-    const auto copied = forest.resolve(path)
-                            .and_then([&](Ino ino) { return forest.open(ino); })
-                            .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
+    const auto copied =
+        forest.resolve(path).and_then([&](Ino ino) { return forest.open(ino); }).and_then([](const SourcePtr& bytes) {
+          return copy_out(*bytes);
+        });
     if (!copied) return complain({copied.error().code, str(path, ": ", copied.error().message)});
   }
   return Exit::ok;
@@ -177,8 +186,9 @@ void add_cat(CLI::App& app, Run& run) {
   verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
   verb->add_option("PATH", arguments->paths, "what to write, such as tensors/NAME or metadata.json")->required();
   add_opening_options(*verb, arguments->opening);
-  verb->callback(
-      [&run, arguments] { run = [arguments] { return cat(arguments->source, arguments->paths, arguments->opening); }; });
+  verb->callback([&run, arguments] {
+    run = [arguments] { return cat(arguments->source, arguments->paths, arguments->opening); };
+  });
 }
 
 }  // namespace weightfs

@@ -55,8 +55,9 @@ Result<std::vector<std::string>> kernel_options(const std::vector<std::string>& 
       if (!set_format(opening, option.substr(kFormat.size())))
         return failure(Code::unsupported, str("-o ", quoted(option), ": there are ", format_names()));
     } else if (!std::any_of(kAlways.begin(), kAlways.end(), is)) {
-      return failure(Code::unsupported, str("unknown mount option ", quoted(option),
-                                            "; known are all, format=NAME, allow_other, allow_root, auto_unmount, noexec, noatime"));
+      return failure(Code::unsupported,
+                     str("unknown mount option ", quoted(option),
+                         "; known are all, format=NAME, allow_other, allow_root, auto_unmount, noexec, noatime"));
     }
   }
   return passed;
@@ -105,12 +106,13 @@ void raise_descriptor_limit() {
 }
 
 // Opens the sources and serves them; `on_usable` is called once they can be used.
-Exit serve_sources(const MountArguments& arguments, const MountPoint& point,
-                   const std::vector<std::string>& options, const std::function<void()>& on_usable,
-                   const std::function<void(const std::string&)>& log) {
+Exit serve_sources(const MountArguments& arguments, const MountPoint& point, const std::vector<std::string>& options,
+                   const std::function<void()>& on_usable, const std::function<void(const std::string&)>& log) {
   raise_descriptor_limit();
   const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
-  auto tree = open_sources(sources, arguments.opening);
+  Opening opening = arguments.opening;
+  opening.hidden = point.path();
+  auto tree = open_sources(sources, opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   const std::string source = sources.size() == 1 ? stdfs::absolute(sources[0]).lexically_normal().string() : "weightfs";
@@ -238,7 +240,8 @@ void add_mount(CLI::App& app, Run& run) {
       ->expected(2, -1);
   verb->add_flag("-f,--foreground", arguments->foreground, "stay in the foreground; Ctrl-C unmounts");
   verb->add_option("-o", arguments->options,
-                   "mount options, separated by commas: all, format=NAME, allow_other, allow_root, auto_unmount, noexec, noatime")
+                   "mount options, separated by commas: all, format=NAME, allow_other, allow_root, auto_unmount, "
+                   "noexec, noatime")
       ->delimiter(',')
       ->type_name("OPTIONS")
       ->expected(1)

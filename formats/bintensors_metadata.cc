@@ -128,7 +128,8 @@ Result<Map> decode_map(Decoder& in) {
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kTextPair);
     std::string key = TRY(in.text());
-    map.append(std::move(key), TRY(in.text()));
+    std::string value = TRY(in.text());
+    map.append(std::move(key), std::move(value));
   }
   map.keep_last_of_each_key();
   return map;

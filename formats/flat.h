@@ -43,9 +43,9 @@ std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors);
 /// In which order the tensors must lie in the buffer.
 enum class Order { any, as_listed };
 
-/// Gives each tensor its bytes in `file`, whose header is `length` bytes long. Fails with corrupt unless
-/// the tensors lie one after the other from the first byte of the buffer to its last, each with as many bytes as its
-/// shape and dtype take.
+/// Gives each tensor its bytes in `file`, whose header is `length` bytes long. Fails with corrupt unless the tensors
+/// lie one after the other from the first byte of the buffer to its last, each with as many bytes as its shape and
+/// dtype take; a tensor of kUnknownDType with as many as it claims.
 Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order);
 
 /// The model of a header whose tensors have been placed; `facts` about the container go under the format's name.

@@ -67,11 +67,6 @@ Value value_dtype(std::optional<DataType> type) {
   return unknown(static_cast<uint8_t>(*type));
 }
 
-template <class T>
-std::optional<T> optional(const flatbuffers::Optional<T>& field) {
-  return field ? std::optional<T>(*field) : std::nullopt;
-}
-
 Result<Range> external_range(uint64_t data_offset, uint64_t size, const Sections& sections) {
   if (!sections.tensors) return failure(Code::corrupt, "has a data_offset, and a version 1 file has no tensor section");
   uint64_t begin = 0;
@@ -91,6 +86,8 @@ Result<Range> inline_range(const Inline& vector, uint64_t size, const StructureI
 
 Result<Range> range_of(const ConstantNode& node, const Constant& constant, const std::optional<Inline>& vector,
                        const StructureImage& image, const Sections& sections) {
+  if (const auto* shape = node.shape(); shape != nullptr && shape->size() > kMostDimensions)
+    return failure(Code::unsupported, str("has ", shape->size(), " dimensions, more than ", kMostDimensions));
   if (!constant.external && !vector) return failure(Code::corrupt, "has neither data nor a data_offset");
   if (constant.dtype == &kUnknownDType)
     return failure(Code::unsupported,
@@ -120,7 +117,8 @@ Value list(const flatbuffers::Vector<flatbuffers::Offset<Dim>>* dimensions) {
 }
 
 Shape shape_of(const flatbuffers::Vector<uint32_t>* dimensions) {
-  return dimensions == nullptr ? Shape{} : Shape(dimensions->begin(), dimensions->end());
+  if (dimensions == nullptr || dimensions->size() > kMostDimensions) return {};
+  return Shape(dimensions->begin(), dimensions->end());
 }
 
 void add_constant(Map& out, const Constant& constant) {
@@ -139,7 +137,7 @@ void add_operator(Map& out, const OperatorNode& node) {
 }
 
 void add_value(Map& out, const ValueNode& node) {
-  out.append("dtype", value_dtype(optional(node.dtype())));
+  out.append("dtype", value_dtype(node.dtype()));
   out.append("shape", list(node.shape()));
 }
 
@@ -164,7 +162,7 @@ Constant read_constant(const ConstantNode& node, const StructureImage& image, co
   const bool external = node.data_offset().has_value();
   const auto vector = inline_vector(node);
   const auto inline_type = vector ? std::optional(vector->type) : std::nullopt;
-  const auto type = external ? optional(node.dtype()) : inline_type;
+  const auto type = external ? node.dtype() : inline_type;
   Constant constant{"", type ? &dtype_of(*type) : &kUnknownDType, shape_of(node.shape()), external, Range{}};
   if (type) constant.stored_dtype = EnumNameConstantDataType(*type);
   if (type && constant.stored_dtype.empty()) constant.stored_dtype = unknown(static_cast<uint16_t>(*type));

@@ -18,6 +18,9 @@ struct Graph;
 struct Node;
 enum class OperatorType : uint8_t;
 
+/// NumPy's most. A tensor of more is refused, and shown without its shape.
+inline constexpr size_t kMostDimensions = 64;
+
 /// A run of bytes of the file.
 struct Range {
   uint64_t offset;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/cursor.h"
 #include "formats/format.h"
 
 namespace weightfs {

@@ -170,7 +170,8 @@ class Merger {
 
 Result<Model> read_shard(std::string_view name, const std::shared_ptr<const Folder>& folder) {
   if (!is_plain(name)) return failure(Code::corrupt, "not the name of a file beside the index");
-  return read_safetensors({std::string(name), TRY(folder->open(name)), folder});
+  const SourcePtr bytes = TRY(folder->open(name));
+  return read_safetensors({std::string(name), bytes, folder});
 }
 
 Result<Model> read(const Container& container) {

@@ -62,11 +62,16 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
   const Node& node = at.node();
   const auto of_size = [&](uint64_t size) { return Attributes{node.kind, size, 1, tree.modified()}; };
   switch (node.kind) {
-    case Kind::directory: return Attributes{node.kind, 0, 2 + tree.directories_in(at.index), tree.modified()};
-    case Kind::tree: return of_size(0);
-    case Kind::tensor: return of_size(tree.tensor(node).nbytes());
-    case Kind::npy: return of_size(npy_header(tree.tensor(node)).size() + tree.tensor(node).nbytes());
-    case Kind::link: return of_size(tree.link(node).size());
+    case Kind::directory:
+      return Attributes{node.kind, 0, 2 + tree.directories_in(at.index), tree.modified()};
+    case Kind::tree:
+      return of_size(0);
+    case Kind::tensor:
+      return of_size(tree.tensor(node).nbytes());
+    case Kind::npy:
+      return of_size(npy_header(tree.tensor(node)).size() + tree.tensor(node).nbytes());
+    case Kind::link:
+      return of_size(tree.link(node).size());
     case Kind::file:
       if (const auto source = tree.file(node).peek()) return of_size((*source)->size());
       return std::nullopt;
@@ -90,8 +95,10 @@ Result<SourcePtr> Forest::open(Ino ino) const {
   const Place at = place(ino);
   const Node& node = at.node();
   switch (node.kind) {
-    case Kind::file: return at.tree().file(node).get();
-    case Kind::npy: return npy_source(at.tree().tensor(node));
+    case Kind::file:
+      return at.tree().file(node).get();
+    case Kind::npy:
+      return npy_source(at.tree().tensor(node));
     case Kind::tensor: {
       const Tensor& tensor = at.tree().tensor(node);
       if (tensor.source.refused())
@@ -100,7 +107,8 @@ Result<SourcePtr> Forest::open(Ino ino) const {
     }
     case Kind::directory:
     case Kind::tree:
-    case Kind::link: break;
+    case Kind::link:
+      break;
   }
   return failure(Code::unsupported, str(path(ino), ": not a file"));
 }

@@ -1,5 +1,5 @@
-// Everything that is mounted, as one growing set of frozen trees under stable inode numbers. What the kernel asks, and what
-// `weightfs ls`, `cat` and `info` ask without a kernel, is answered here.
+// Everything that is mounted, as one growing set of frozen trees under stable inode numbers. What the kernel asks, and
+// what `weightfs ls`, `cat` and `info` ask without a kernel, is answered here.
 #pragma once
 
 #include <deque>
@@ -20,9 +20,10 @@ using Ino = uint64_t;
 
 /// What stat says, but for what the mount decides (owner, device).
 struct Attributes {
-  Kind kind;       ///< directory and tree are directories, link is a link, all else regular files
-  uint64_t size;   ///< bytes; of a link, those of its text
-  uint32_t links;  ///< a directory's 2 + its directories; 1 for one that is not entered yet (as btrfs has it: not counted)
+  Kind kind;      ///< directory and tree are directories, link is a link, all else regular files
+  uint64_t size;  ///< bytes; of a link, those of its text
+  uint32_t
+      links;  ///< a directory's 2 + its directories; 1 for one that is not entered yet (as btrfs has it: not counted)
   Time modified;
 
   bool is_directory() const { return kind == Kind::directory || kind == Kind::tree; }
@@ -51,7 +52,8 @@ class Forest {
   /// The attributes if nothing has to be made to know them.
   std::optional<Attributes> known_attributes(Ino ino) const;
 
-  /// What a directory holds: `count` nodes of `tree` from `first` on, sorted by name; their inode numbers run from `ino`.
+  /// What a directory holds: `count` nodes of `tree` from `first` on, sorted by name; their inode numbers run from
+  /// `ino`.
   struct Listing {
     const Tree* tree;  ///< lives as long as the forest
     uint32_t first;

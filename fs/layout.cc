@@ -50,7 +50,8 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   const auto tensors = tree_of(model, Kind::tensor, modified);
   builder.add_file("metadata.json", text([=] { return to_json(metadata_of(*model, source)); }));
   builder.add_file("metadata.toml", text([=] { return to_toml(metadata_of(*model, source)); }));
-  builder.add_file("tensors.json", Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
+  builder.add_file("tensors.json",
+                   Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   builder.add_tree("tensors", tensors);
   builder.add_tree("npy", tree_of(model, Kind::npy, modified));
   add_parts(builder, *model);

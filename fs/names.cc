@@ -1,6 +1,8 @@
 #include "fs/names.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "base/digest.h"
@@ -59,8 +61,11 @@ std::string fit(std::string_view text, std::string_view raw, std::string_view su
 }
 
 bool needs_no_change(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestComponent && name != "." && name != ".." &&
-         std::all_of(name.begin(), name.end(), plain);
+  if (name.empty() || name.size() > kLongestComponent || name == "." || name == "..") return false;
+  // No way out of the loop before its end: so it is one of few instructions for many bytes.
+  bool all_plain = true;
+  for (const char c : name) all_plain &= plain(c);
+  return all_plain;
 }
 
 // The names of one scope, to tell whether a directory's name would be a tensor's.
@@ -85,8 +90,8 @@ class KnownNames {
   std::vector<const TensorName*> sorted_;
 };
 
-// Splits at each `/` that has a component before it, is not the last byte, does not run into a tensor and is not too deep
-// (semantics 3.3).
+// Splits at each `/` that has a component before it, is not the last byte, does not run into a tensor and is not too
+// deep (semantics 3.3).
 std::string path_of(const TensorName& tensor, std::string_view suffix, const KnownNames& known) {
   const auto [scope, name] = tensor;
   std::string path;
@@ -96,7 +101,8 @@ std::string path_of(const TensorName& tensor, std::string_view suffix, const Kno
     path += component(scope.substr(begin, end - begin)) + "/";
     begin = end + 1;
   }
-  if (needs_no_change(name) && name.size() + suffix.size() <= kLongestComponent) return path.append(name).append(suffix);
+  if (needs_no_change(name) && name.size() + suffix.size() <= kLongestComponent)
+    return path.append(name).append(suffix);
   size_t begin = 0;
   for (size_t i = name.find('/'); i != name.npos && components < kMostComponents; i = name.find('/', i + 1)) {
     if (i == begin || i + 1 == name.size() || known.has({scope, name.substr(0, i)})) continue;
@@ -107,7 +113,8 @@ std::string path_of(const TensorName& tensor, std::string_view suffix, const Kno
   return path + component(name.substr(begin), suffix);
 }
 
-// `path` told apart from `count - 1` earlier ones of the same text. `%~` is in no other path: `%` is always followed by hex.
+// `path` told apart from `count - 1` earlier ones of the same text. `%~` is in no other path: `%` is always followed by
+// hex.
 std::string numbered(std::string_view path, std::string_view suffix, size_t count) {
   const std::string mark = str("%~", count, suffix);
   path.remove_suffix(suffix.size());
@@ -130,27 +137,49 @@ uint64_t ranks(std::string_view path, size_t at) {
   return key;
 }
 
-// Sorts by path, then by name: by eight bytes at a time, and only what is equal so far by the next eight. Names of one model have
-// long beginnings in common, which a plain comparison sort would compare again and again.
+struct Keyed {
+  uint64_t key;
+  uint32_t at;  // in the run that is sorted
+};
+
+// Sorts by key and keeps the order of equals: byte by byte from the last, and no byte that all have in common.
+void sort_by_key(std::vector<Keyed>& keyed, std::vector<Keyed>& room) {
+  constexpr size_t kFew = 256;
+  const auto less = [](const Keyed& a, const Keyed& b) { return std::pair(a.key, a.at) < std::pair(b.key, b.at); };
+  if (std::is_sorted(keyed.begin(), keyed.end(), less)) return;
+  if (keyed.size() < kFew) return std::sort(keyed.begin(), keyed.end(), less);
+  uint64_t differing = 0;
+  for (const Keyed& k : keyed) differing |= k.key ^ keyed.front().key;
+  room.resize(keyed.size());
+  for (int shift = 0; shift < 64; shift += 8) {
+    if ((differing >> shift & 0xFF) == 0) continue;
+    std::array<size_t, 257> begins{};
+    for (const Keyed& k : keyed) ++begins[(k.key >> shift & 0xFF) + 1];
+    for (size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+    for (const Keyed& k : keyed) room[begins[k.key >> shift & 0xFF]++] = k;
+    keyed.swap(room);
+  }
+}
+
+// Sorts by path, then by name: by eight bytes at a time, and only what is equal so far by the next eight. Names of one
+// model have long beginnings in common, which a plain comparison sort would compare again and again.
 void sort(std::vector<NamedPath>& paths) {
-  struct Keyed {
-    uint64_t key;
-    NamedPath path;
-  };
   struct Run {
     size_t begin, end, at;
   };
-  std::vector<Keyed> keyed;
+  std::vector<Keyed> keyed, room;
+  std::vector<NamedPath> sorted;
   std::vector<Run> runs{{0, paths.size(), 0}};
   while (!runs.empty()) {
     const Run run = runs.back();
     runs.pop_back();
     keyed.clear();
-    for (size_t i = run.begin; i < run.end; ++i) keyed.push_back({ranks(paths[i].path, run.at), paths[i]});
-    const auto less = [](const Keyed& a, const Keyed& b) { return std::pair(a.key, a.path.name) < std::pair(b.key, b.path.name); };
-    if (!std::is_sorted(keyed.begin(), keyed.end(), less)) std::sort(keyed.begin(), keyed.end(), less);
+    for (size_t i = run.begin; i < run.end; ++i)
+      keyed.push_back({ranks(paths[i].path, run.at), static_cast<uint32_t>(i - run.begin)});
+    sort_by_key(keyed, room);
+    sorted.assign(paths.begin() + static_cast<ptrdiff_t>(run.begin), paths.begin() + static_cast<ptrdiff_t>(run.end));
     for (size_t i = 0, first = 0; i < keyed.size(); ++i) {
-      paths[run.begin + i] = keyed[i].path;
+      paths[run.begin + i] = sorted[keyed[i].at];
       if (i + 1 < keyed.size() && keyed[i + 1].key == keyed[i].key) continue;
       const bool ended = (keyed[i].key & 0xFF) == 0;
       if (i > first && !ended) runs.push_back({run.begin + first, run.begin + i + 1, run.at + 8});
@@ -188,10 +217,11 @@ std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::strin
   paths.reserve(names.size());
   for (const TensorName& tensor : names) {
     const bool as_is = suffix.empty() && tensor.scope.empty() && needs_no_change(tensor.name);
-    paths.push_back({as_is ? tensor.name : texts.keep(path_of(tensor, suffix, known)), static_cast<uint32_t>(paths.size())});
+    paths.push_back(
+        {as_is ? tensor.name : texts.keep(path_of(tensor, suffix, known)), static_cast<uint32_t>(paths.size())});
   }
-  // A clash is rare: a name that stands twice, or cut components that meet. The first keeps its path, the k-th gets `%~k`,
-  // and a tensor that others would lie under gets `%~1`; until nothing clashes.
+  // A clash is rare: a name that stands twice, or cut components that meet. The first keeps its path, the k-th gets
+  // `%~k`, and a tensor that others would lie under gets `%~1`; until nothing clashes.
   for (std::vector<std::pair<size_t, size_t>> losers;; losers.clear()) {
     sort(paths);
     for (size_t i = 1, copy = 1; i < paths.size(); ++i) {

@@ -23,8 +23,9 @@ class Texts {
   size_t left_ = 0;
 };
 
-/// `raw` as one component: `%`, `/`, control bytes and bytes that are no UTF-8 become %XX, so do the dots of `.` and `..`;
-/// the empty text becomes `%`. Together with `suffix` it has at most kLongestComponent bytes: a longer one is cut and ends in
+/// `raw` as one component: `%`, `/`, control bytes and bytes that are no UTF-8 become %XX, so do the dots of `.` and
+/// `..`; the empty text becomes `%`. Together with `suffix` it has at most kLongestComponent bytes: a longer one is cut
+/// and ends in
 /// `~`, 16 hex digits of the SHA-256 of `raw`, and `suffix`.
 std::string component(std::string_view raw, std::string_view suffix = "");
 
@@ -43,8 +44,9 @@ struct NamedPath {
   uint32_t name;
 };
 
-/// One path for each of `names`, sorted by path_less, `suffix` at the end of each: unique, and none runs through another. A path
-/// that is no other text than its name is that very text; the others are kept in `texts`. Views into both.
+/// One path for each of `names`, sorted by path_less, `suffix` at the end of each: unique, and none runs through
+/// another. A path that is no other text than its name is that very text; the others are kept in `texts`. Views into
+/// both.
 std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts);
 
 /// Orders paths so that what lies in a directory follows it: `/` sorts before every other byte.

@@ -32,8 +32,8 @@ bool has_npy(const Tensor& tensor) {
 }
 
 std::string npy_header(const Tensor& tensor) {
-  std::string dict = str("{'descr': '", tensor.dtype->npy_descr, "', 'fortran_order': False, 'shape': ",
-                         python_tuple(array_shape(tensor)), ", }");
+  std::string dict = str("{'descr': '", tensor.dtype->npy_descr,
+                         "', 'fortran_order': False, 'shape': ", python_tuple(array_shape(tensor)), ", }");
   constexpr size_t kPrefix = 10;  // magic, version, u16 length: 32 dimensions never need version 2.0
   const size_t unpadded = kPrefix + dict.size() + 1;
   dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');

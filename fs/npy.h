@@ -7,8 +7,8 @@
 
 namespace weightfs {
 
-/// Whether `tensor` has a .npy view: not if it was refused, if its type has none in NumPy, or if it has more than 32 dimensions,
-/// which NumPy cannot hold.
+/// Whether `tensor` has a .npy view: not if it was refused, if its type has none in NumPy, or if it has more than 32
+/// dimensions, which NumPy cannot hold.
 bool has_npy(const Tensor& tensor);
 
 /// The .npy header (NumPy format 1.0) for `tensor`; a multiple of 64 bytes.

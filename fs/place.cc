@@ -84,7 +84,8 @@ std::optional<std::string> only_index(const std::vector<std::string>& names) {
 }
 
 // A directory that is one model: what lies beside its shards (config.json, a tokenizer) is shown in files/ as well.
-Result<TreePtr> open_sharded(const std::string& directory, const std::string& index, Time time, const Opening& opening) {
+Result<TreePtr> open_sharded(const std::string& directory, const std::string& index, Time time,
+                             const Opening& opening) {
   const Container container = TRY(container_at(str(directory, "/", index)));
   Model model = TRY(read_model(container, opening.forced));
   std::set<std::string> shown;
@@ -114,6 +115,7 @@ class SplitModels {
 uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std::string& name,
                    const Ancestors& ancestors, const Opening& opening) {
   const std::string path = str(directory, "/", name);
+  if (path == opening.hidden) return 0;
   const std::string shown = component(name);
   const auto found = examine(path);
   if (!found) return 0;
@@ -126,7 +128,8 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
   const auto container = container_at(path);
   const auto size = static_cast<uint64_t>(found->st_size);
   if (container && (opening.forced != nullptr || is_model(*container))) {
-    builder.add_tree(shown, Later<TreePtr>([=, time = modified(*found)] { return open_container(path, time, opening); }));
+    builder.add_tree(shown,
+                     Later<TreePtr>([=, time = modified(*found)] { return open_container(path, time, opening); }));
   } else if (opening.all_files) {
     const Later<SourcePtr> opened([=] { return open_file(path); });
     builder.add_file(shown, Later<SourcePtr>::of(lazy(size, opened)));
@@ -173,7 +176,12 @@ Result<TreePtr> open_sources(const std::vector<std::string>& paths, const Openin
   for (const std::string& path : paths) absolute.push_back(stdfs::absolute(path).lexically_normal());
   for (std::string& path : absolute)
     if (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  if (absolute.size() == 1) return open_source(absolute.front(), opening);
+  if (absolute.size() == 1) {
+    TreePtr tree = TRY(open_source(absolute.front(), opening));
+    if (tree->size() == 1)
+      return failure(Code::unsupported, str(paths.front(), ": no model that I know is in this directory"));
+    return tree;
+  }
 
   TreeBuilder builder(nullptr);
   uint64_t bytes = 0;

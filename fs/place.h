@@ -1,5 +1,5 @@
-// What a user names on the command line, as a tree: a container file, a directory that is one model, a directory of models,
-// or several of these.
+// What a user names on the command line, as a tree: a container file, a directory that is one model, a directory of
+// models, or several of these.
 #pragma once
 
 #include <string>
@@ -14,12 +14,15 @@ namespace weightfs {
 struct Opening {
   const Format* forced = nullptr;  ///< read every container as this, whatever it looks like
   bool all_files = false;          ///< in a directory, show files that are no model too, as they are
+  std::string hidden = {};  ///< an absolute path that is never looked at: a mount that showed itself would never end
 };
 
-/// One source: its tree is the mount itself. More: a directory for each, under its own file name (the second of one name gets
-/// `~2`), entered later. A source that is a directory with exactly one `*.safetensors.index.json` is that model; any other
-/// directory shows, under their own names, the models and directories in it, each read when it is entered.
-/// Fails with not_found, io, or as reading the one container fails; of several, each must exist.
+/// One source: its tree is the mount itself. More: a directory for each, under its own file name (the second of one
+/// name gets
+/// `~2`), entered later. A source that is a directory with exactly one `*.safetensors.index.json` is that model; any
+/// other directory shows, under their own names, the models and directories in it, each read when it is entered. Fails
+/// with not_found, with io, or as reading the one container fails; with unsupported where a directory has nothing to
+/// show. Of several sources each must exist, and a file be a model.
 Result<TreePtr> open_sources(const std::vector<std::string>& paths, const Opening& opening);
 
 }  // namespace weightfs

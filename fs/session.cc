@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -20,7 +23,8 @@
 namespace weightfs {
 namespace {
 
-// Nothing ever changes, so the kernel may keep every answer. It converts seconds to jiffies: this is as long as it can hold.
+// Nothing ever changes, so the kernel may keep every answer. It converts seconds to jiffies: this is as long as it can
+// hold.
 constexpr double kForEver = std::numeric_limits<int32_t>::max();
 
 // As much as one READ may ask for (FUSE_MAX_MAX_PAGES pages).
@@ -32,13 +36,17 @@ constexpr int kReadAheadKiB = 1024;
 // The one place where a failure becomes an errno.
 int errno_of(Code code) {
   switch (code) {
-    case Code::not_found: return ENOENT;
-    case Code::unavailable: return EAGAIN;
-    // What the bytes of a container can cause is an I/O error to those who read it: EBADMSG and its kin surprise programs.
+    case Code::not_found:
+      return ENOENT;
+    case Code::unavailable:
+      return EAGAIN;
+    // What the bytes of a container can cause is an I/O error to those who read it: EBADMSG and its kin surprise
+    // programs.
     case Code::corrupt:
     case Code::unsupported:
     case Code::mismatch:
-    case Code::io: return EIO;
+    case Code::io:
+      return EIO;
   }
   return EIO;
 }
@@ -53,7 +61,9 @@ class Server {
   struct stat stat_of(Ino ino, const Attributes& attributes) const {
     struct stat out {};
     out.st_ino = ino;
-    out.st_mode = attributes.is_directory() ? S_IFDIR | 0555U : attributes.kind == Kind::link ? S_IFLNK | 0777U : S_IFREG | 0444U;
+    out.st_mode = attributes.is_directory()       ? S_IFDIR | 0555U
+                  : attributes.kind == Kind::link ? S_IFLNK | 0777U
+                                                  : S_IFREG | 0444U;
     out.st_nlink = attributes.links;
     out.st_uid = uid_;
     out.st_gid = gid_;
@@ -92,7 +102,8 @@ void refuse(fuse_req_t request, const Error& error) {
   fuse_reply_err(request, errno_of(error.code));
 }
 
-// Calls `answer`, which returns a Result<void> and has replied if that is a success. Memory that cannot be had fails the request.
+// Calls `answer`, which returns a Result<void> and has replied if that is a success. Memory that cannot be had fails
+// the request.
 template <class Answer>
 void respond(fuse_req_t request, const Answer& answer) {
   Result<void> done;
@@ -188,7 +199,8 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
   });
 }
 
-// The kernel keeps listings of a file system whose opendir is not implemented, and never opens or releases a directory again.
+// The kernel keeps listings of a file system whose opendir is not implemented, and never opens or releases a directory
+// again.
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
 mode_t type_of(Kind kind) {
@@ -320,6 +332,18 @@ fuse_lowlevel_ops operations() {
   return ops;
 }
 
+// libfuse says why it cannot mount, to a function that is given nothing else; so the thread that mounts keeps it.
+thread_local std::string libfuse_said;
+
+void keep_what_libfuse_says(fuse_log_level, const char* format, va_list arguments) {
+  std::array<char, 512> line{};
+  std::vsnprintf(line.data(), line.size(), format, arguments);
+  std::string_view text = line.data();
+  for (const std::string_view prefix : {"fuse: ", "fusermount3: "})
+    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  libfuse_said = text.substr(0, text.find('\n'));
+}
+
 struct Destroy {
   void operator()(fuse_session* session) const { fuse_session_destroy(session); }
 };
@@ -363,10 +387,13 @@ int run(fuse_session* session) {
 
 Result<void> serve(Forest& forest, const Mounting& mounting) {
   Server s(forest, mounting);
+  fuse_set_log_func(keep_what_libfuse_says);
   const SessionPtr session = make_session(s, mounting);
-  if (session == nullptr) return failure(Code::io, str(mounting.mountpoint, ": libfuse refused the mount options"));
-  if (fuse_session_mount(session.get(), mounting.mountpoint.c_str()) != 0)
-    return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on"));
+  const auto refused = [&] {
+    return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ",
+                                 libfuse_said.empty() ? "fusermount3 does not say why" : libfuse_said));
+  };
+  if (session == nullptr || fuse_session_mount(session.get(), mounting.mountpoint.c_str()) != 0) return refused();
   fuse_set_signal_handlers(session.get());
   std::thread greeter(greet, std::cref(mounting));
   const int ended = run(session.get());

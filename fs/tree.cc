@@ -10,7 +10,8 @@ std::optional<uint32_t> Tree::find(uint32_t directory, std::string_view name) co
   const Node& d = nodes_[directory];
   const auto begin = nodes_.begin() + d.first;
   const auto end = begin + d.count;
-  const auto found = std::lower_bound(begin, end, name, [](const Node& n, std::string_view text) { return n.name() < text; });
+  const auto found =
+      std::lower_bound(begin, end, name, [](const Node& n, std::string_view text) { return n.name() < text; });
   if (found == end || found->name() != name) return std::nullopt;
   return static_cast<uint32_t>(found - nodes_.begin());
 }
@@ -36,6 +37,7 @@ void TreeBuilder::set_modified(Time modified) { tree_->modified_ = modified; }
 void TreeBuilder::set_container_bytes(uint64_t bytes) { tree_->container_bytes_ = bytes; }
 
 void TreeBuilder::add(std::string_view path, Kind kind, size_t first) {
+  sorted_ = false;
   leaves_.push_back({tree_->texts_.keep(path), kind, static_cast<uint32_t>(first)});
 }
 
@@ -67,6 +69,7 @@ void TreeBuilder::add_tensors(Kind kind) {
     shown.push_back(i);
     names.push_back({tensors[i].scope, tensors[i].name});
   }
+  sorted_ = leaves_.empty();
   const auto paths = paths_of(names, kind == Kind::npy ? ".npy" : "", tree_->texts_);
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths) leaves_.push_back({path, kind, shown[name]});
@@ -80,6 +83,7 @@ void TreeBuilder::lay_nodes() {
     size_t begin, end, at;
   };
   auto& nodes = tree_->nodes_;
+  nodes.reserve(leaves_.size() + 1);
   nodes.push_back({"", 0, Kind::directory, Tree::kRoot, 0, 0});
   std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
   for (size_t next = 0; next < pending.size(); ++next) {
@@ -96,10 +100,11 @@ void TreeBuilder::lay_nodes() {
       while (end < d.end && same_directory(leaves_[end].path)) ++end;
       const auto node = static_cast<uint32_t>(nodes.size());
       const bool leaf = slash == path.size() && leaves_[i].kind != Kind::directory;
-      nodes.push_back({name.data(), static_cast<uint32_t>(name.size()), leaf ? leaves_[i].kind : Kind::directory, d.node,
-                       leaf ? leaves_[i].first : 0, 0});
+      nodes.push_back({name.data(), static_cast<uint32_t>(name.size()), leaf ? leaves_[i].kind : Kind::directory,
+                       d.node, leaf ? leaves_[i].first : 0, 0});
       if (leaf) {
-        if (leaves_[i].kind == Kind::tensor || leaves_[i].kind == Kind::npy) tree_->tensor_nodes_[leaves_[i].first] = node;
+        if (leaves_[i].kind == Kind::tensor || leaves_[i].kind == Kind::npy)
+          tree_->tensor_nodes_[leaves_[i].first] = node;
       } else {
         const size_t inside = slash == path.size() ? i + 1 : i;  // past the leaf that only names the directory
         pending.push_back({node, inside, end, slash + 1});
@@ -113,9 +118,8 @@ void TreeBuilder::lay_nodes() {
 
 TreePtr TreeBuilder::freeze() && {
   const auto less = [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); };
-  if (!std::is_sorted(leaves_.begin(), leaves_.end(), less)) std::stable_sort(leaves_.begin(), leaves_.end(), less);
+  if (!sorted_) std::stable_sort(leaves_.begin(), leaves_.end(), less);
   lay_nodes();
-  tree_->nodes_.shrink_to_fit();
   return std::move(tree_);
 }
 

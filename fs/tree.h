@@ -29,8 +29,9 @@ enum class Kind : uint8_t {
 /// Nanoseconds since 1970-01-01 UTC.
 using Time = int64_t;
 
-/// One node. What `first` and `count` say depends on `kind`: a directory's children are the nodes [first, first + count);
-/// for every other kind `first` is an index into what the tree shows (tensors of the model, files, links, trees).
+/// One node. What `first` and `count` say depends on `kind`: a directory's children are the nodes [first, first +
+/// count); for every other kind `first` is an index into what the tree shows (tensors of the model, files, links,
+/// trees).
 struct Node {
   const char* name_begin;
   uint32_t name_size;
@@ -117,6 +118,7 @@ class TreeBuilder {
 
   std::shared_ptr<Tree> tree_;
   std::vector<Leaf> leaves_;
+  bool sorted_ = false;
 };
 
 }  // namespace weightfs

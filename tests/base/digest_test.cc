@@ -13,7 +13,8 @@ TEST(Sha256, GivesTheKnownAnswers) {
 
 TEST(Sha256, OfASourceIsThatOfItsBytes) {
   const std::string bytes(1'000'000, 'a');
-  EXPECT_EQ(sha256(*in_memory(bytes)).value().hex(), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_EQ(sha256(*in_memory(bytes)).value().hex(),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 }  // namespace

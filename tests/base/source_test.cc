@@ -1,9 +1,9 @@
 // Contract suite over every Source, then what each adds.
 #include "base/source.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,7 +83,8 @@ INSTANTIATE_TEST_SUITE_P(
              [](const auto& d) {
                return concat({in_memory("01"), in_memory(""), file(d, "23456"), in_memory("789"), in_memory("")});
              }},
-        Kind{"Lazy", [](const auto&) {
+        Kind{"Lazy",
+             [](const auto&) {
                return lazy(10, Later<SourcePtr>([]() -> Result<SourcePtr> { return in_memory("0123456789"); }));
              }}),
     [](const auto& kind) { return kind.param.name; });

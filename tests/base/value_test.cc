@@ -49,7 +49,8 @@ TEST(ToToml, FollowsTheRulesForWhatTomlHasNot) {
   map.set("most", static_cast<uint64_t>(INT64_MAX));
   map.set("nan", std::nan(""));
   map.set("inf", -kInfinity);
-  EXPECT_EQ(to_toml(map), "big = \"18446744073709551615\"\ninf = -inf\nlist = [ 1, {}, 2 ]\nmost = 9223372036854775807\nnan = nan\n");
+  EXPECT_EQ(to_toml(map),
+            "big = \"18446744073709551615\"\ninf = -inf\nlist = [ 1, {}, 2 ]\nmost = 9223372036854775807\nnan = nan\n");
 }
 
 TEST(ToToml, QuotesKeysAndEscapesText) {
@@ -93,8 +94,8 @@ TEST(ParseJson, ReadsWhatRfc8259Allows) {
 
 TEST(ParseJson, RefusesWhatIsNotJson) {
   using namespace std::string_literals;
-  for (const std::string& bad : {""s, " "s, "{"s, "{\"a\":}"s, "[1,]"s, "nul"s, "1 2"s, "\xEF\xBB\xBF{}"s, "{}\0"s, "{}\0x"s, "\"\x01\""s,
-                                 "\"\\ud800\""s, "\"\xFF\""s, "01"s, "{\"a\":1}}"s, "NaN"s})
+  for (const std::string& bad : {""s, " "s, "{"s, "{\"a\":}"s, "[1,]"s, "nul"s, "1 2"s, "\xEF\xBB\xBF{}"s, "{}\0"s,
+                                 "{}\0x"s, "\"\x01\""s, "\"\\ud800\""s, "\"\xFF\""s, "01"s, "{\"a\":1}}"s, "NaN"s})
     EXPECT_TRUE(parsed(bad).starts_with("error: ")) << bad;
 }
 

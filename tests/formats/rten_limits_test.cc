@@ -39,6 +39,11 @@ TEST(RtenLimits, CountsSharedGraphsEachTime) {
   EXPECT_EQ(error_of(file), "rten: model data: more than 4000000 tables, counted at each use");
 }
 
+// The reference reader stops at a million tables; two for each node here.
+TEST(RtenLimits, ReadsAGraphThatIsTooLargeForTheReference) {
+  EXPECT_EQ(error_of(version2(model_of(graph(std::vector<Ref>(600'000, value("x", {}, 0)))))), "no error");
+}
+
 TEST(RtenLimits, CountsSharedTextEachTime) {
   const std::string name(rten::kLongestList, 'n');
   const auto named = [&](size_t count) {
@@ -118,6 +123,43 @@ TEST(RtenLimits, LeavesWeightsUnread) {
   EXPECT_EQ(model->tensors[1].nbytes(), uint64_t{1} << 29);
   EXPECT_THAT(graph_of(*model), HasSubstr(R"("name":"c","kind":"constant","dtype":"float32","shape":[3])"));
   EXPECT_LE(source->bytes_read, 20 * rten::kPage);
+}
+
+// A graph of empty nodes, each alone on a page of zeroes.
+class NodePerPage final : public Source {
+ public:
+  explicit NodePerPage(uint32_t nodes) : head_(version1(with_offsets(std::vector<uint32_t>(nodes, 0)))), nodes_(nodes) {
+    // The list is the last thing in the file. Offsets count from where they stand.
+    const uint64_t list_at = head_.size() - uint64_t{nodes} * 4;
+    std::vector<uint32_t> offsets;
+    for (uint32_t i = 0; i < nodes; ++i) offsets.push_back(static_cast<uint32_t>(page(i) - list_at - uint64_t{i} * 4));
+    head_ = version1(with_offsets(offsets));
+  }
+  uint64_t size() const override { return page(nodes_); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    const uint64_t end = std::min(offset + out.size(), size());
+    std::fill(out.begin(), out.end(), std::byte{0});
+    for (uint64_t at = offset; at < std::min<uint64_t>(end, head_.size()); ++at)
+      out[at - offset] = std::byte(head_[at]);
+    // A table without fields: its vtable lies 4 bytes on, and has 4 bytes, like the table.
+    const std::string node = bytes_of(int32_t{-4}) + bytes_of(uint16_t{4}) + bytes_of(uint16_t{4});
+    for (uint64_t at = std::max(offset, page(0)); at < end; at += rten::kPage)
+      std::memcpy(&out[at - offset], node.data(), node.size());
+    return end - offset;
+  }
+
+ private:
+  static Ref with_offsets(const std::vector<uint32_t>& offsets) { return model_of(table({{0, list(offsets)}})); }
+  uint64_t page(uint64_t number) const { return (head_.size() / rten::kPage + 1 + number) * rten::kPage; }
+
+  std::string head_;
+  uint64_t nodes_;
+};
+
+TEST(RtenLimits, ReadsHalfAGigabyteBesideTheWeightsAndNoMore) {
+  EXPECT_TRUE(read(std::make_shared<NodePerPage>(1000)));
+  EXPECT_EQ(read(std::make_shared<NodePerPage>(rten::kMostStructure / rten::kPage)).error().message,
+            "rten: model data: more than 536870912 bytes beside the weights");
 }
 
 TEST(RtenLimits, ReadsNoFlatBufferOfTwoGigabytes) {

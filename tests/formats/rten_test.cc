@@ -175,6 +175,14 @@ TEST(Rten, RefusesATensorThatLiesAndNoOther) {
             R"(tensor "w": has 0 bytes of data, and its shape needs 1)");
 }
 
+TEST(Rten, RefusesMoreDimensionsThanNumPyKnows) {
+  const auto of_rank = [](size_t rank) { return file_of(external_data(std::vector<uint32_t>(rank, 1), kTypeInt8, 0)); };
+  EXPECT_THAT(read_well(of_rank(64)).warnings, IsEmpty());
+  const Model model = read_well(of_rank(65));
+  EXPECT_THAT(model.warnings, ElementsAre(R"(tensor "w": has 65 dimensions, more than 64)"));
+  EXPECT_THAT(listing(model), ElementsAre(":w int8 Int8 [] refused"));
+}
+
 TEST(Rten, HasNoTensorSectionInVersion1) {
   const Model v1 = read_well(version1(model_of(graph({node("w", kConstant, external_data({1}, kTypeInt8, 0))}))));
   EXPECT_TRUE(v1.tensors.at(0).source.refused());
@@ -229,6 +237,31 @@ TEST(Rten, KeepsManyInputsOutOfTheMetadata) {
   const Ref wide = value("x", std::vector<Ref>(1000, dim(std::string(1000, 'd'))), 1);
   EXPECT_EQ(metadata_of(read_well(version2(model_of(graph({wide}, {0, 0, 0})))), "inputs"),
             R"("3 nodes: see graph.json")");
+}
+
+TEST(Rten, RefusesOffsetsThatLeadNowhere) {
+  const auto root_at = [](uint32_t root, int32_t to_vtable) {
+    return bytes_of(root) + bytes_of(to_vtable) + std::string(24, '\0');
+  };
+  EXPECT_EQ(error_of(root_at(0, 0)), "rten: model data: the offset at 0 is 0");
+  EXPECT_EQ(error_of(root_at(4, 5)), "rten: model data: the Model at 4 has its vtable before the start");
+  EXPECT_EQ(error_of(root_at(4, -28)), "rten: model data: 2 bytes at offset 32 are not inside its 32");
+  EXPECT_EQ(error_of(root_at(32, 0)), "rten: model data: 4 bytes at offset 32 are not inside its 32");
+  EXPECT_EQ(error_of(root_at(UINT32_MAX, 0)), "rten: model data: 4 bytes at offset 4294967295 are not inside its 32");
+}
+
+TEST(Rten, LeavesTheLastWordToTheVerifier) {
+  std::string file = version1(model_of(graph({value("name", {}, 0)})));
+  file[file.find("name") + 4] = '!';
+  EXPECT_THAT(error_of(file), HasSubstr("breaks a rule of FlatBuffers"));
+  const std::string flat = version1(model_of(graph({})));
+  const auto shifted = [&](size_t by) {
+    std::string bytes = flat;
+    bytes.insert(4, by, '\0');
+    return bytes.replace(0, 4, bytes_of(static_cast<uint32_t>(flat[0] + static_cast<char>(by))));
+  };
+  EXPECT_EQ(error_of(shifted(8)), "no error");
+  EXPECT_THAT(error_of(shifted(2)), HasSubstr("breaks a rule of FlatBuffers"));
 }
 
 TEST(Rten, RefusesATableWithoutARequiredField) {

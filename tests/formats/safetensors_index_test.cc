@@ -69,12 +69,12 @@ TEST(SafetensorsIndex, MakesOneModelOfTheShards) {
       "1": {
         "format": "pt",
         "safetensors": {
-          "header_length": 143
+          "header_length": 134
         }
       },
       "2": {
         "safetensors": {
-          "header_length": 51
+          "header_length": 52
         }
       }
     }

@@ -66,9 +66,9 @@ class ForestTest : public testing::Test {
 // semantics 1: the same tree whatever the format.
 TEST_F(ForestTest, ShowsTheTreeThatEveryModelHas) {
   EXPECT_THAT(walk(forest, Forest::kRoot),
-              ElementsAre("files/", "files/tiny.test", "graph.json", "metadata.json", "metadata.toml", "npy/", "npy/blk/",
-                          "npy/blk/w.npy", "tensors/", "tensors/bad", "tensors/blk/", "tensors/blk/w", "tensors/q", "tensors.json",
-                          "warnings.txt"));
+              ElementsAre("files/", "files/tiny.test", "graph.json", "metadata.json", "metadata.toml", "npy/",
+                          "npy/blk/", "npy/blk/w.npy", "tensors/", "tensors/bad", "tensors/blk/", "tensors/blk/w",
+                          "tensors/q", "tensors.json", "warnings.txt"));
 }
 
 TEST_F(ForestTest, ShowsEachTensorsBytesAsStored) {
@@ -84,21 +84,25 @@ TEST_F(ForestTest, RefusesOnlyTheTensorThatIsBad) {
 }
 
 TEST_F(ForestTest, DescribesTheModel) {
-  EXPECT_EQ(cat("metadata.json"),
-            "{\n  \"format\": \"test\",\n  \"version\": \"1\",\n  \"source\": \"/models/tiny.test\",\n  \"name\": \"Tiny\",\n"
-            "  \"tensors\": {\n    \"count\": 3,\n    \"refused\": 1,\n    \"nbytes\": 34,\n    \"dtypes\": {\n"
-            "      \"float32\": 1,\n      \"q4_0\": 1,\n      \"uint8\": 1\n    }\n  },\n"
-            "  \"metadata\": {\n    \"answer\": 42\n  }\n}\n");
+  EXPECT_EQ(
+      cat("metadata.json"),
+      "{\n  \"format\": \"test\",\n  \"version\": \"1\",\n  \"source\": \"/models/tiny.test\",\n  \"name\": \"Tiny\",\n"
+      "  \"tensors\": {\n    \"count\": 3,\n    \"refused\": 1,\n    \"nbytes\": 34,\n    \"dtypes\": {\n"
+      "      \"float32\": 1,\n      \"q4_0\": 1,\n      \"uint8\": 1\n    }\n  },\n"
+      "  \"metadata\": {\n    \"answer\": 42\n  }\n}\n");
   EXPECT_THAT(cat("metadata.toml"), HasSubstr("answer = 42"));
 }
 
 TEST_F(ForestTest, ListsTensorsInContainerOrder) {
   EXPECT_EQ(cat("tensors.json"),
             "{\"tensors\": [\n"
-            "{\"name\": \"blk/w\", \"path\": \"blk/w\", \"dtype\": \"float32\", \"stored_dtype\": \"STORED\", \"shape\": [2,2], "
+            "{\"name\": \"blk/w\", \"path\": \"blk/w\", \"dtype\": \"float32\", \"stored_dtype\": \"STORED\", "
+            "\"shape\": [2,2], "
             "\"nbytes\": 16, \"storage\": {\"file\": \"tiny.test\", \"offset\": 10}},\n"
-            "{\"name\": \"q\", \"path\": \"q\", \"dtype\": \"q4_0\", \"stored_dtype\": \"STORED\", \"shape\": [32], \"nbytes\": 18},\n"
-            "{\"name\": \"bad\", \"path\": \"bad\", \"dtype\": \"uint8\", \"stored_dtype\": \"STORED\", \"shape\": [3], \"nbytes\": 0, "
+            "{\"name\": \"q\", \"path\": \"q\", \"dtype\": \"q4_0\", \"stored_dtype\": \"STORED\", \"shape\": [32], "
+            "\"nbytes\": 18},\n"
+            "{\"name\": \"bad\", \"path\": \"bad\", \"dtype\": \"uint8\", \"stored_dtype\": \"STORED\", \"shape\": "
+            "[3], \"nbytes\": 0, "
             "\"refused\": true}\n]}\n");
 }
 
@@ -161,7 +165,8 @@ TEST(Forest, EntersATreeOnceAndTriesAgainAfterAFailure) {
   EXPECT_EQ(forest.list(model).error().message, "disk on fire");
   std::vector<std::thread> threads;
   std::vector<Ino> found(8);
-  for (size_t i = 0; i < found.size(); ++i) threads.emplace_back([&, i] { found[i] = forest.lookup(model, "file").value(); });
+  for (size_t i = 0; i < found.size(); ++i)
+    threads.emplace_back([&, i] { found[i] = forest.lookup(model, "file").value(); });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(entered, 2);
   for (const Ino ino : found) EXPECT_EQ(ino, found[0]);

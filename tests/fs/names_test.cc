@@ -51,7 +51,8 @@ TEST(Names, ASlashThatMakesNoDirectoryIsEscaped) {
   EXPECT_EQ(path("dir/"), "dir%2F");
   EXPECT_EQ(path("/"), "%2F");
   EXPECT_EQ(path("a///"), "a/%2F%2F");
-  EXPECT_THAT(paths({{"", "a"}, {"", "a/b"}, {"", "a/b/c"}, {"", "a/d"}}), ElementsAre("a", "a%2Fb", "a%2Fb%2Fc", "a%2Fd"));
+  EXPECT_THAT(paths({{"", "a"}, {"", "a/b"}, {"", "a/b/c"}, {"", "a/d"}}),
+              ElementsAre("a", "a%2Fb", "a%2Fb%2Fc", "a%2Fd"));
 }
 
 // semantics 3.4
@@ -70,7 +71,8 @@ TEST(Names, ALongComponentIsCutAndEndsInItsDigest) {
   const std::string long_one(256, 'x');
   EXPECT_EQ(path(fits), fits);
   EXPECT_EQ(path(long_one), std::string(238, 'x') + "~" + sha256(long_one).hex().substr(0, 16));
-  EXPECT_EQ(path("d/" + long_one + "/e"), "d/" + std::string(238, 'x') + "~" + sha256(long_one).hex().substr(0, 16) + "/e");
+  EXPECT_EQ(path("d/" + long_one + "/e"),
+            "d/" + std::string(238, 'x') + "~" + sha256(long_one).hex().substr(0, 16) + "/e");
   // Never in the middle of a character or an escape.
   const std::string accents = path(std::string("x") + [] {
     std::string s;

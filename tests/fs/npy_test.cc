@@ -28,9 +28,11 @@ TEST(Npy, HasTheHeaderThatNumpyWrites) {
 TEST(Npy, ShowsTypesThatNumpyHasNotAsVoidOrBytes) {
   EXPECT_EQ(dict(make_tensor("w", "bfloat16", {2})), "{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }");
   EXPECT_EQ(dict(make_tensor("w", "float8_e4m3fn", {2})), "{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }");
-  EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {3, 4})), "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }");
+  EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {3, 4})),
+            "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }");
   EXPECT_EQ(dict(make_tensor("w", "float6_e2m3fn", {8})), "{'descr': '|u1', 'fortran_order': False, 'shape': (6,), }");
-  EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {2, 3})), "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }");
+  EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {2, 3})),
+            "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }");
 }
 
 // semantics 4.4

@@ -1,20 +1,24 @@
-// Any bytes as a container of each format, and as whatever they look like: read, and if that succeeds, mounted and walked.
-// Beside the container lie siblings, which shards and an index lead to: what follows the line kSibling in the input, or the
-// same bytes again.
+// Any bytes as a container of each format, and as whatever they look like: read, and if that succeeds, mounted and
+// walked. Beside the container lie siblings, which shards and an index lead to: what follows the line kSibling in the
+// input, or the same bytes again.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/format.h"
+#include "tests/fuzz/sibling.h"
 #include "tests/support/promises.h"
 
 namespace weightfs {
 namespace {
 
-constexpr std::string_view kSibling = "\n~~~ sibling ~~~\n";
+using test::kSibling;
+
 constexpr std::string_view kName = "m-00001-of-00003.gguf";
 
 [[noreturn]] void complain(const std::string& what) {
@@ -22,7 +26,7 @@ constexpr std::string_view kName = "m-00001-of-00003.gguf";
   std::abort();
 }
 
-// Readers know the size of what they read: none asks for bytes beyond its end, and none reads a file again and again.
+// Readers know the size of what they read: none asks for bytes beyond its end.
 class Watched final : public Source {
  public:
   explicit Watched(std::string_view bytes) : bytes_(in_memory(std::string(bytes))) {}
@@ -42,16 +46,14 @@ class Siblings final : public Folder {
  public:
   explicit Siblings(std::string_view bytes) : bytes_(bytes) {}
 
-  Result<std::vector<std::string>> names() const override {
-    return std::vector<std::string>{"a.safetensors", "b.safetensors", std::string(kName), "m-00002-of-00003.gguf"};
-  }
+  Result<std::vector<std::string>> names() const override { return names_; }
   Result<SourcePtr> open(std::string_view name) const override {
-    for (const std::string& known : *names())
-      if (name == known) return std::make_shared<Watched>(bytes_);
+    if (std::find(names_.begin(), names_.end(), name) != names_.end()) return std::make_shared<Watched>(bytes_);
     return failure(Code::not_found, str(quoted(name), " does not exist"));
   }
 
  private:
+  std::vector<std::string> names_ = {"a.safetensors", "b.safetensors", std::string(kName), "m-00002-of-00003.gguf"};
   std::string bytes_;
 };
 
@@ -62,10 +64,13 @@ Container container_of(std::string_view input) {
   return {std::string(kName), std::make_shared<Watched>(own), std::make_shared<Siblings>(sibling)};
 }
 
-// A container that is all there is either a model or refused for what it holds, in a sentence.
+// Bytes in memory are a model or refused for what they hold (or, an index, for what is not beside it), in a sentence.
 void check_refusal(const Error& error) {
-  if (error.code != Code::corrupt && error.code != Code::unsupported) complain("refused as no bytes can be: " + error.message);
-  if (!test::is_one_line(error.message) || !error.message.starts_with(kName)) complain("an error in disorder: " + error.message);
+  const bool by_content =
+      error.code == Code::corrupt || error.code == Code::unsupported || error.code == Code::not_found;
+  if (!by_content) complain("refused as no bytes can be: " + error.message);
+  if (!test::is_one_line(error.message) || !error.message.starts_with(kName))
+    complain("an error in disorder: " + error.message);
 }
 
 void try_as(const Container& container, const Format* format) {

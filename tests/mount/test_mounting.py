@@ -123,6 +123,10 @@ class Mistakes(MountTestCase):
         self.refused(6, "umount", self.tmp)
         self.refused(6, "umount", self.path("absent"))
 
+    def test_a_directory_without_a_model(self):
+        os.mkdir(self.path("empty"))
+        self.assertIn("no model that I know", self.refused(4, "mount", self.path("empty"), self.path("mnt")))
+
     def test_a_source_that_is_a_pipe(self):
         os.mkfifo(self.path("pipe"))
         self.assertIn("not a regular file", self.refused(1, "mount", self.path("pipe"), self.path("mnt")))
@@ -171,6 +175,12 @@ class Directories(MountTestCase):
         log = process.communicate(timeout=LIMIT_S)[1]
         self.assertEqual(len(log.splitlines()), 1, log)
         self.assertIn("broken.gguf", log)
+
+    def test_a_mount_inside_its_own_source_does_not_show_itself(self):
+        mnt = self.mount(self.make_directory(), at="models/mnt")
+        self.assertNotIn("mnt", os.listdir(mnt))
+        self.assertEqual(len(subprocess.run(["find", mnt, "-name", "bias"], capture_output=True, text=True, check=True)
+                             .stdout.splitlines()), 3)
 
     def test_all_shows_the_other_files_too(self):
         mnt = self.mount("--all", self.make_directory())
@@ -300,6 +310,14 @@ class OrdinaryUser(MountTestCase):
         done = self.as_nobody(self.binary, "mount", self.source, self.path("mnt"))
         self.assertEqual(done.returncode, 6)
         self.assertIn("Permission denied", done.stderr)
+
+    def test_says_in_one_line_that_there_is_no_permission_for_dev_fuse(self):
+        os.chmod("/dev/fuse", 0o600)
+        done = self.as_nobody(self.binary, "mount", self.source, self.point)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("/dev/fuse: Permission denied", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertFalse(os.path.exists(self.point))
 
     def test_cannot_read_a_source_that_is_not_his(self):
         os.chmod(self.source, 0o600)

@@ -17,7 +17,8 @@ inline Tensor make_tensor(std::string name, std::string_view dtype, Shape shape,
   tensor.scope = scope;
   tensor.shape = std::move(shape);
   std::string bytes;
-  for (uint64_t i = size_in_bytes(*tensor.dtype, tensor.shape).value(); i > 0; --i) bytes += static_cast<char>(bytes.size());
+  for (uint64_t i = size_in_bytes(*tensor.dtype, tensor.shape).value(); i > 0; --i)
+    bytes += static_cast<char>(bytes.size());
   const uint64_t size = bytes.size();
   tensor.source = slice(in_memory(std::move(bytes)), 0, size).value();
   return tensor;

@@ -1,0 +1,219 @@
+// What holds for every format, asked of each: from the bytes of a container to the tree that it is mounted as.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/support/promises.h"
+#include "tests/support/small_models.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::ElementsAreArray;
+using testing::StartsWith;
+
+// Every path, directories with a `/` at the end, as find(1) would walk them.
+std::vector<std::string> walk(Forest& forest, Ino directory = Forest::kRoot) {
+  std::vector<std::string> out;
+  const auto all = forest.list(directory).value();
+  for (uint32_t i = 0; i < all.count; ++i) {
+    const Ino ino = all.ino + i;
+    const bool is_directory = forest.attributes(ino).value().is_directory();
+    out.push_back(forest.path(ino) + (is_directory ? "/" : ""));
+    if (!is_directory) continue;
+    for (std::string& below : walk(forest, ino)) out.push_back(std::move(below));
+  }
+  return out;
+}
+
+// A file that is as large as it says, but gives up at some reading, or has zeroes from some byte on.
+class Scripted final : public Source {
+ public:
+  explicit Scripted(std::string bytes) : bytes_(std::move(bytes)), size_(bytes_.size()) {}
+  Scripted(std::string bytes, uint64_t size) : bytes_(std::move(bytes)), size_(size) {}
+
+  void fail_at(uint64_t read) { failing_ = read; }
+  uint64_t reads() const { return reads_; }
+  uint64_t bytes_read() const { return bytes_read_; }
+
+  uint64_t size() const override { return size_; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (reads_++ == failing_) return failure(Code::io, "disk on fire");
+    const auto count = static_cast<size_t>(offset >= size_ ? 0 : std::min<uint64_t>(out.size(), size_ - offset));
+    bytes_read_ += count;
+    for (size_t i = 0; i < count; ++i)
+      out[i] = offset + i < bytes_.size() ? static_cast<std::byte>(bytes_[offset + i]) : std::byte{0};
+    return count;
+  }
+
+ private:
+  std::string bytes_;
+  uint64_t size_;
+  uint64_t failing_ = UINT64_MAX;
+  mutable std::atomic<uint64_t> reads_ = 0;
+  mutable std::atomic<uint64_t> bytes_read_ = 0;
+};
+
+class EveryFormat : public testing::TestWithParam<SmallModel> {
+ protected:
+  static const Format* forced() { return format_named(GetParam().format); }
+  static const Format* needed() { return GetParam().detected ? nullptr : forced(); }
+
+  static Container container(SourcePtr bytes) {
+    return {GetParam().file_name, std::move(bytes), std::make_shared<MemoryFolder>(GetParam().beside)};
+  }
+  static Container container(std::string bytes) { return container(in_memory(std::move(bytes))); }
+  static Container container() { return container(GetParam().bytes); }
+
+  // "" if `bytes` are refused as they should be, or read and everything that is mounted of them is in order.
+  static std::string wrong_with(std::string bytes) {
+    auto model = read_model(container(std::move(bytes)), forced());
+    if (model) return Promises(std::make_shared<Model>(std::move(*model))).broken();
+    const auto& [code, message] = model.error();
+    if (!message.starts_with(GetParam().file_name)) return "does not name the container: " + message;
+    if (!is_one_line(message)) return "not one line: " + message;
+    return code == Code::io ? "no bytes in memory can fail: " + message : "";
+  }
+};
+
+// Those that are one file which tells what it is: shards are found by name, a forced layout is only ever forced.
+class EveryLoneFormat : public EveryFormat {};
+
+std::vector<SmallModel> lone_models() {
+  auto models = small_models();
+  std::erase_if(models, [](const SmallModel& m) { return !m.detected || !m.beside.empty(); });
+  return models;
+}
+
+// The tree of each, as find(1) shows it.
+std::vector<std::string> golden(std::string_view title) {
+  const auto tree = [](std::vector<std::string> files, std::vector<std::string> documents, std::vector<std::string> npy,
+                       std::vector<std::string> tensors) {
+    std::vector<std::string> out;
+    const auto add = [&](const char* directory, const std::vector<std::string>& names) {
+      out.emplace_back(directory);
+      for (const std::string& name : names) out.push_back(directory + name);
+    };
+    add("files/", files);
+    out.insert(out.end(), documents.begin(), documents.end());
+    out.insert(out.end(), {"metadata.json", "metadata.toml"});
+    add("npy/", npy);
+    add("tensors/", tensors);
+    out.emplace_back("tensors.json");
+    return out;
+  };
+  if (title == "GgufShards")
+    return tree({"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}, {}, {"first.npy", "second.npy"},
+                {"first", "second"});
+  if (title.starts_with("Gguf")) return tree({"m.gguf"}, {}, {"scalar.npy", "w.npy"}, {"q", "scalar", "w"});
+  if (title == "RtenVersion1") {  // it has no section for the branch's tensor, which is refused
+    auto out = tree({"m.rten"}, {"graph.json"}, {"w.npy"}, {"2.then_branch/", "2.then_branch/w", "w"});
+    out.emplace_back("warnings.txt");
+    return out;
+  }
+  if (title == "RtenVersion2")
+    return tree({"m.rten"}, {"graph.json"}, {"2.then_branch/", "2.then_branch/w.npy", "w.npy"},
+                {"2.then_branch/", "2.then_branch/w", "w"});
+  if (title == "Safetensors")
+    return tree({"m.safetensors"}, {}, {"empty.npy", "f4.npy", "s.npy", "w.npy"}, {"empty", "f4", "s", "w"});
+  if (title == "SafetensorsIndex")
+    return tree({"a.safetensors", "m.safetensors.index.json"}, {}, {"empty.npy", "f4.npy", "s.npy", "w.npy"},
+                {"empty", "f4", "s", "w"});
+  return tree({"m.bt"}, {}, {"empty.npy", "s.npy", "w.npy"}, {"empty", "s", "w"});
+}
+
+TEST_P(EveryFormat, BecomesTheTreeThatEveryModelHas) {
+  auto model = read_model(container(), needed());
+  ASSERT_TRUE(model) << model.error().message;
+  Forest forest(lay_out(std::make_shared<Model>(std::move(*model)), "m", 0));
+  EXPECT_THAT(walk(forest), ElementsAreArray(golden(GetParam().title)));
+}
+
+TEST_P(EveryFormat, KeepsEveryPromiseOfAMount) { EXPECT_EQ(wrong_with(GetParam().bytes), ""); }
+
+TEST_P(EveryLoneFormat, IsToldByItsContentNotItsName) {
+  Container disguised = container();
+  disguised.name = "photo.jpeg";
+  disguised.folder = nullptr;
+  EXPECT_TRUE(is_model(disguised));
+  const auto model = read_model(disguised);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->format, read_model(container())->format);
+  EXPECT_EQ(model->tensors.size(), read_model(container())->tensors.size());
+}
+
+// The same bytes, whoever read before and however often.
+TEST_P(EveryFormat, ReadsTheSameTwice) {
+  const auto describe = [] {
+    const Model model = read_model(container(), forced()).value();
+    std::string out = to_json(metadata_of(model, "m"));
+    for (const Tensor& t : model.tensors)
+      out += str(t.name, ' ', t.dtype->name, shape_text(t.shape), t.source.offset(), '\n');
+    return out;
+  };
+  EXPECT_EQ(describe(), describe());
+}
+
+TEST_P(EveryFormat, SurvivesEveryTruncation) {
+  for (size_t size = 0; size < GetParam().bytes.size(); ++size)
+    ASSERT_EQ(wrong_with(GetParam().bytes.substr(0, size)), "") << size << " bytes";
+}
+
+TEST_P(EveryFormat, SurvivesEveryFlippedByte) {
+  for (size_t i = 0; i < GetParam().bytes.size(); ++i)
+    for (const int flip : {0x01, 0x80, 0xFF}) {
+      std::string bytes = GetParam().bytes;
+      bytes[i] = static_cast<char>(bytes[i] ^ flip);
+      ASSERT_EQ(wrong_with(std::move(bytes)), "") << "byte " << i << " flipped by " << flip;
+    }
+}
+
+// A disk that fails is no wrong model: whoever sees the error may try again.
+TEST_P(EveryFormat, PassesOnWhatTheSystemRefuses) {
+  const auto whole = std::make_shared<Scripted>(GetParam().bytes);
+  ASSERT_TRUE(read_model(container(whole), needed()));
+  ASSERT_GT(whole->reads(), 0U);
+  for (uint64_t read = 0; read < whole->reads(); ++read) {
+    const auto failing = std::make_shared<Scripted>(GetParam().bytes);
+    failing->fail_at(read);
+    const auto model = read_model(container(failing), needed());
+    ASSERT_FALSE(model) << "read " << read << " failed";
+    EXPECT_EQ(model.error().code, Code::io) << model.error().message;
+    EXPECT_THAT(model.error().message, StartsWith(GetParam().file_name));
+  }
+}
+
+// A file that begins well and goes on with zeroes for ever: what is read of it depends on what it holds, not on its
+// size.
+TEST_P(EveryFormat, ReadsLittleOfAFileThatClaimsToBeHuge) {
+  constexpr uint64_t kHuge = uint64_t{1} << 62;
+  constexpr uint64_t kLittle = 1 << 20;
+  for (const std::string& beginning : {GetParam().bytes, GetParam().bytes.substr(0, 9), std::string()}) {
+    const auto huge = std::make_shared<Scripted>(beginning, kHuge);
+    const auto model = read_model(container(huge), forced());
+    EXPECT_LT(huge->bytes_read(), kLittle);
+    if (model) {
+      EXPECT_LT(model->tensors.size(), 10U);
+    } else {
+      EXPECT_NE(model.error().code, Code::io) << model.error().message;
+    }
+  }
+}
+
+constexpr auto kTitle = [](const auto& row) { return std::string(row.param.title); };
+INSTANTIATE_TEST_SUITE_P(Small, EveryFormat, testing::ValuesIn(small_models()), kTitle);
+INSTANTIATE_TEST_SUITE_P(Small, EveryLoneFormat, testing::ValuesIn(lone_models()), kTitle);
+
+// A format that is added without a row above is not tested.
+TEST(EveryFormat, HasARowInTheSuite) {
+  for (const Format& format : formats()) {
+    const auto models = small_models();
+    EXPECT_TRUE(std::any_of(models.begin(), models.end(), [&](const SmallModel& m) { return m.format == format.name; }))
+        << format.name;
+  }
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,167 @@
+// Writes the seeds of the corpus: `fuzz_seeds FOLDER`. One small file for each thing that a format can have, so that
+// the fuzzer starts inside every reader.
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "tests/fuzz/sibling.h"
+#include "tests/support/small_models.h"
+
+namespace weightfs::test {
+namespace {
+
+using Seeds = std::map<std::string, std::string>;
+
+void add_small_models(Seeds& seeds) {
+  for (const SmallModel& small : small_models()) {
+    std::string bytes = small.bytes;
+    for (const auto& [name, sibling] : small.beside) bytes.append(kSibling).append(sibling);
+    seeds[str("small-", small.title)] = bytes;
+  }
+}
+
+// Names that cannot stand in a directory as they are, and names that meet where they become paths.
+std::vector<std::string> names() {
+  return {"",
+          ".",
+          "..",
+          "../../etc/passwd",
+          "/",
+          "//a",
+          "a/",
+          "a",
+          "a/b",
+          "a/b/c",
+          "a%2Fb",
+          "%~2",
+          "a.npy",
+          "\x7F",
+          "\xFF\xFE",
+          "a\nb",
+          "\x01",
+          "a//b",
+          "%",
+          std::string(256, 'n'),
+          std::string(300, 'n') + "m",
+          "\xED\xA0\x80",
+          "\xC3\xA9"};
+}
+
+void add_names(Seeds& seeds) {
+  GgufBuilder gguf;
+  for (const std::string& name : names()) gguf.tensor(name, {1}, 24, "x");
+  seeds["names-gguf"] = gguf.tensor("a", {1}, 24, "y").tensor("a", {2}, 24, "zz").build();
+
+  BinTensorsBuilder bintensors;
+  for (const std::string& name : names())
+    if (is_utf8(name)) bintensors.tensor(name, 1, {1}, "x");
+  seeds["names-bintensors"] = bintensors.release();
+  seeds["names-bintensors-legacy"] = bintensors.legacy();
+
+  SafetensorsBuilder safetensors;
+  for (const char* name :
+       {"", ".", "..", "/", "//a", "a/", "a", "a/b", "a%2Fb", "\\u0000", "\\n", "\\ud83d\\ude00", "a"})
+    safetensors.tensor(name, "U8", "1", "x");
+  seeds["names-safetensors"] = safetensors.metadata("{}").build();
+}
+
+void add_gguf(Seeds& seeds) {
+  GgufBuilder types;
+  types.string("general.architecture", "llama").u32("general.alignment", 8).padded_to(8);
+  for (uint32_t type = 0; type < 43; ++type) types.list("t" + std::to_string(type), {256}, type, 0);
+  seeds["gguf-every-type"] = types.data(std::string(256, 'x')).build();
+
+  GgufBuilder values;
+  values.key("u8", kU8, "\1").key("i8", kI8, "\xFF").u16("u16", 1).key("i16", kI16, "\xFE\xFF").u32("u32", 1);
+  values.i32("i32", -1)
+      .f32("f32", 0.5F)
+      .key("u64", kU64, std::string(8, '\xFF'))
+      .key("i64", kI64, std::string(8, '\xFF'));
+  values.key("nan", kF64, std::string(8, '\xFF')).key("infinity", kF64, std::string("\0\0\0\0\0\0\xF0\x7F", 8));
+  values.key("long/list", kArray, values.array(kU8, 1500, std::string(1500, '\1')));
+  values.key("..", kArray, values.array(kString, 200, std::string(1600, '\0')));
+  values.string("twice", "a").string("twice", "b").string("", "no key").string("gguf", "own");
+  std::string deep = values.array(kU8, 1, "x");
+  for (int i = 0; i < 7; ++i) deep = values.array(kArray, 1, deep);
+  seeds["gguf-values"] = values.key("deep", kArray, deep).key("bool", kBool, "\2").string("not UTF-8", "\xFF").build();
+
+  GgufBuilder liar;
+  liar.list("beyond", {1ULL << 40}, 0, 0).list("overflow", {1ULL << 63, 4}, 0, 0).list("odd", {33}, 2, 0);
+  seeds["gguf-refused-tensors"] = liar.list("misplaced", {1}, 0, 3).list("unknown", {4}, 9999, 0).data("data").build();
+  seeds["gguf-counts"] = GgufBuilder().announcing(~0ULL, ~0ULL).build();
+}
+
+void add_json(Seeds& seeds) {
+  SafetensorsBuilder types;
+  for (const char* type : {"F32",         "F16",         "BF16", "F64",     "C64",     "F8_E4M3", "F8_E5M2", "F8_E8M0",
+                           "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4",   "F6_E2M3", "F6_E3M2", "BOOL",    "U8",      "I8",
+                           "U16",         "I16",         "U32",  "I32",     "U64",     "I64",     "NEW"})
+    types.tensor(type, type, "0,3", "");
+  seeds["safetensors-every-type"] = types.tensor("f6", "F6_E2M3", "2,2", "abc").tensor("new", "NEW", "7", "ab").build();
+
+  std::string deep = "1";
+  for (int i = 0; i < 100; ++i) deep = '[' + deep + ']';
+  seeds["safetensors-metadata"] =
+      SafetensorsBuilder()
+          .metadata(str(R"({"deep":)", deep, R"(,"n":-1.5e308,"t":true,"z":null,"u":18446744073709551615,)",
+                        R"("safetensors":"own","format":["pt"],"":"\u0000\ud800"})"))
+          .tensor("x", "U8", "1", "x")
+          .build();
+  seeds["safetensors-fields"] = safetensors_file(
+      R"( {"a":{"shape":[1],"more":{"x":[1,{"y":null}]},"data_offsets":[0,1],"dtype":"I8"},"__metadata__":null} )",
+      "x");
+  seeds["safetensors-overflow"] =
+      safetensors_file(str('{', safetensors_entry("a", "F64", "4294967296,4294967296", 0, 0), '}'));
+  seeds["index-hostile-shards"] = str(
+      R"({"metadata":7,"weight_map":{"w":"../a.safetensors","x":"a.safetensors","y":"b.safetensors","z":"missing",)",
+      R"("s":"a.safetensors","":""}})", kSibling, small_safetensors());
+}
+
+void add_rten(Seeds& seeds) {
+  using namespace rten;
+  const Ref inner = graph(
+      {node("", kConstant, inline_data({2, 2}, kFloat, list<float>({1, 2, 3, 4}))), value("a/b", {}, 0)}, {0}, {1});
+  const Ref branch = graph({op("loop", 105, {0, 9}, {-1}, 41, table({{0, inner}})),
+                            node("w", kConstant, external_data({1u << 31, 1u << 31}, kTypeFloat32, 0))});
+  const Ref shared = table({{0, branch}, {1, branch}});
+  const Ref main = graph({op("if", 104, {0}, {1}, 39, shared), op("if", 104, {0}, {1}, 39, shared),
+                          node("i", kConstant, inline_data({3}, kInt32, list<int32_t>({1, 2, 3}))),
+                          node("u", kConstant, inline_data({}, kUInt8, list<uint8_t>({7}))),
+                          node("short", kConstant, inline_data({5}, kInt8, list<int8_t>({7}))),
+                          node("e", kConstant, external_data({8}, kTypeUInt8, 4))},
+                         {0, 77}, {});
+  seeds["rten-subgraphs"] = version2(model_of(main), "tensors!");
+  std::vector<Ref> operators;
+  for (uint8_t tag = 1; tag < 60; ++tag) operators.push_back(op("", tag, {0}, {0}, tag, table({})));
+  seeds["rten-attributes"] = version1(model_of(graph(operators)));
+}
+
+}  // namespace
+
+int write_seeds(const std::string& folder) {
+  Seeds seeds;
+  add_small_models(seeds);
+  add_names(seeds);
+  add_gguf(seeds);
+  add_json(seeds);
+  add_rten(seeds);
+  for (const auto& [name, bytes] : seeds) {
+    std::ofstream file(str(folder, '/', name), std::ios::binary);
+    if (!(file << bytes).flush()) {
+      std::cerr << folder << '/' << name << ": cannot be written\n";
+      return 1;
+    }
+  }
+  return 0;
+}
+
+}  // namespace weightfs::test
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: fuzz_seeds FOLDER\n";
+    return 2;
+  }
+  return weightfs::test::write_seeds(argv[1]);
+}
