@@ -77,11 +77,17 @@ class Pages {
   uint64_t structure_ = 0;
 };
 
+// How many tables a FlatBuffer of `size` bytes may have.
+uint32_t most_tables(uint64_t size) {
+  return static_cast<uint32_t>(std::min<uint64_t>(kMostTables, size / kSmallestTable));
+}
+
 // Follows the tables of a FlatBuffer by its schema. What it does not need stays unread; what it refuses, it names
 // better than the verifier, which only says no.
 class Walk {
  public:
-  explicit Walk(Pages& pages) : pages_(pages) {}
+  Walk(Pages& pages, uint64_t size)
+      : pages_(pages), most_tables_(most_tables(size)), most_text_(std::min(kMostText, kMostTextTimes * size)) {}
 
   Result<void> root() { return table(0, table_type("Model"), 1); }
 
@@ -115,7 +121,7 @@ class Walk {
 
   Result<void> count_table(uint32_t depth) {
     if (depth > kDeepest) return too_much("tables nested deeper than ", kDeepest);
-    if (++tables_ > kMostTables) return too_much("more than ", kMostTables, " tables, counted at each use");
+    if (++tables_ > most_tables_) return too_much("more than ", most_tables_, " tables, counted at each use");
     return {};
   }
 
@@ -169,7 +175,7 @@ class Walk {
   Result<void> text(uint64_t at, uint64_t size) {
     TRY_VOID(pages_.inside(at, size));
     text_ += size;
-    if (text_ > kMostText) return too_much("more than ", kMostText, " bytes of lists and strings, counted at each use");
+    if (text_ > most_text_) return too_much("more than ", most_text_, " bytes of lists and strings, counted at each use");
     return pages_.need(at, size);
   }
 
@@ -187,6 +193,8 @@ class Walk {
   }
 
   Pages& pages_;
+  uint32_t most_tables_;
+  uint64_t most_text_;
   uint32_t tables_ = 0;
   uint64_t text_ = 0;
 };
@@ -194,7 +202,7 @@ class Walk {
 bool verify(std::span<const uint8_t> image) {
   flatbuffers::Verifier::Options limits;
   limits.max_depth = kDeepest;
-  limits.max_tables = kMostTables;
+  limits.max_tables = most_tables(image.size());
   flatbuffers::Verifier verifier(image.data(), image.size(), limits);
   // No identifier: the schema of the reference declares one, and no writer stores it.
   return verifier.VerifyBuffer<Model>(nullptr);
@@ -220,7 +228,7 @@ Result<StructureImage> StructureImage::load(const Source& source, uint64_t offse
   Mapping mapping = TRY(map(size));
   const std::span image(mapping.get(), size);
   Pages pages(source, offset, image);
-  TRY_VOID(Walk(pages).root());
+  TRY_VOID(Walk(pages, size).root());
   if (!verify(image)) return corrupt("breaks a rule of FlatBuffers (something is not aligned, or a string not ended)");
   return StructureImage(std::move(mapping));
 }

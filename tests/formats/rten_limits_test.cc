@@ -36,12 +36,20 @@ TEST(RtenLimits, CountsSharedGraphsEachTime) {
   }
   const std::string file = version2(model_of(shared));
   EXPECT_LT(file.size(), 8192u);
-  EXPECT_EQ(error_of(file), "rten: model data: more than 4000000 tables, counted at each use");
+  EXPECT_THAT(error_of(file), HasSubstr("tables, counted at each use"));
 }
 
-// The reference reader stops at a million tables; two for each node here.
-TEST(RtenLimits, ReadsAGraphThatIsTooLargeForTheReference) {
-  EXPECT_EQ(error_of(version2(model_of(graph(std::vector<Ref>(600'000, value("x", {}, 0)))))), "no error");
+// Nodes of their own, none shared.
+std::vector<Ref> values(size_t count) {
+  std::vector<Ref> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(value("x", {}, 0));
+  return out;
+}
+
+// A node costs four bytes where it is shared, and what is made of it some hundred: there are no more than bytes for them.
+TEST(RtenLimits, TakesNoMoreNodesThanCouldStandInTheFile) {
+  EXPECT_THAT(error_of(version2(model_of(graph(std::vector<Ref>(5000, value("x", {}, 0)))))),
+              HasSubstr("tables, counted at each use"));
 }
 
 TEST(RtenLimits, CountsSharedTextEachTime) {
@@ -50,8 +58,7 @@ TEST(RtenLimits, CountsSharedTextEachTime) {
     return version2(model_of(graph(std::vector<Ref>(count, value(name, {}, 0)))));
   };
   EXPECT_EQ(error_of(named(2)), "no error");
-  EXPECT_EQ(error_of(named(257)),
-            "rten: model data: more than 268435456 bytes of lists and strings, counted at each use");
+  EXPECT_THAT(error_of(named(5)), HasSubstr("bytes of lists and strings, counted at each use"));
 }
 
 TEST(RtenLimits, BoundsListsAndStrings) {
@@ -66,15 +73,16 @@ TEST(RtenLimits, BoundsListsAndStrings) {
 }
 
 TEST(RtenLimits, RendersAGraphOfManyNodes) {
-  const Model model = read_well(version2(model_of(graph(std::vector<Ref>(50'000, value("x", {}, 0))))));
+  const Model model = read_well(version2(model_of(graph(values(20'000)))));
   const std::string json = graph_of(model);
-  EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 50'001);
+  EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 20'001);
   EXPECT_TRUE(parse_json(*in_memory(json), 0, json.size()));
 }
 
 TEST(RtenLimits, SaysOnlySoMuchAboutAFileFullOfLies) {
-  const Ref bad = node("w", kConstant, external_data({99}, kTypeInt8, 0));
-  const Model model = read_well(version2(model_of(graph(std::vector<Ref>(5000, bad)))));
+  std::vector<Ref> bad;
+  for (int i = 0; i < 5000; ++i) bad.push_back(node("w", kConstant, external_data({99}, kTypeInt8, 0)));
+  const Model model = read_well(version2(model_of(graph(bad))));
   EXPECT_THAT(model.tensors, SizeIs(5000));
   EXPECT_LE(model.warnings.size(), 1001u);
   EXPECT_THAT(model.warnings.back(), HasSubstr("more"));

@@ -234,7 +234,9 @@ TEST(Rten, KeepsManyInputsOutOfTheMetadata) {
   const std::vector<uint32_t> many(2000, 0);
   const Model model = read_well(version2(model_of(graph({value("x", {}, 1)}, many))));
   EXPECT_EQ(metadata_of(model, "inputs"), R"("2000 nodes: see graph.json")");
-  const Ref wide = value("x", std::vector<Ref>(1000, dim(std::string(1000, 'd'))), 1);
+  std::vector<Ref> dims;
+  for (int i = 0; i < 1000; ++i) dims.push_back(dim(std::string(1000, 'd')));
+  const Ref wide = value("x", dims, 1);
   EXPECT_EQ(metadata_of(read_well(version2(model_of(graph({wide}, {0, 0, 0})))), "inputs"),
             R"("3 nodes: see graph.json")");
 }
