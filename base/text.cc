@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -49,6 +50,22 @@ std::string to_utf8(std::string_view text) {
       out += text.substr(0, length);
       text.remove_prefix(length);
     }
+  }
+  return out;
+}
+
+std::string percent_escaped(std::string_view text) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = utf8_sequence(text);
+    const auto first = static_cast<uint8_t>(text[0]);
+    if (length == 0 || first < 0x20 || first == 0x7F || first == '%' || first == '/') {
+      out += {'%', kHex[first >> 4], kHex[first & 15]};
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out;
 }

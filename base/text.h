@@ -28,6 +28,9 @@ size_t utf8_sequence(std::string_view text);
 /// `text` with every byte that belongs to no UTF-8 sequence replaced by U+FFFD.
 std::string to_utf8(std::string_view text);
 
+/// `text` with `%`, `/`, control bytes (below 0x20, 0x7F) and bytes that are no UTF-8 written %XX: what a file name cannot hold.
+std::string percent_escaped(std::string_view text);
+
 /// `count` bytes for a person: "1.2 GiB", "512 B".
 std::string human_size(uint64_t count);
 

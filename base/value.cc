@@ -1,6 +1,9 @@
 #include "base/value.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 
 namespace weightfs {
@@ -43,6 +46,15 @@ void Map::keep_last_of_each_key() {
 const Value* Map::find(std::string_view key) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.first == key; });
   return found == entries_.end() ? nullptr : &found->second;
+}
+
+double shortest_decimal(float number) {
+  if (!std::isfinite(number)) return number;
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  double nearest = number;
+  std::from_chars(text.data(), end, nearest);
+  return nearest;
 }
 
 }  // namespace weightfs

@@ -65,6 +65,9 @@ inline Map::Iterator Map::end() const { return entries_.end(); }
 inline bool Map::empty() const { return entries_.empty(); }
 inline size_t Map::size() const { return entries_.size(); }
 
+/// The double that prints as the float does: 0.1f is 0.1, not 0.10000000149011612.
+double shortest_decimal(float number);
+
 /// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and
 /// the infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD. Integers are exact to 64 bits.
 std::string to_json(const Value& value);

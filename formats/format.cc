@@ -27,7 +27,8 @@ Result<std::string> head_of(const Source& bytes) {
 
 // An error is about a container; its name comes first, once.
 Error about(const Container& container, const Error& error) {
-  return error.message.starts_with(container.name) ? error : Error{error.code, str(container.name, ": ", error.message)};
+  return error.message.starts_with(container.name + ": ") ? error
+                                                          : Error{error.code, str(container.name, ": ", error.message)};
 }
 
 }  // namespace

@@ -16,22 +16,11 @@ Result<T> naming(std::string_view what, Result<T> result) {
   return result;
 }
 
-// A key as one component of a path. Tensor names become paths by the same escapes; what they cannot make begins a name
-// that is known by the key's position alone.
+// A key as a file name. Where that would be too long or only dots, its position in the file, which no escape looks like.
 std::string path_of(std::string_view key, uint64_t position) {
   constexpr size_t kLongestComponent = 200;
-  constexpr char kHex[] = "0123456789ABCDEF";
   const bool only_dots = key.find_first_not_of('.') == key.npos;
-  std::string name;
-  for (auto rest = key; !rest.empty();) {
-    const size_t length = std::max<size_t>(utf8_sequence(rest), 1);
-    const auto first = static_cast<uint8_t>(rest[0]);
-    if (utf8_sequence(rest) == 0 || first < 0x20 || first == 0x7F || first == '/' || first == '%')
-      name += {'%', kHex[first >> 4], kHex[first & 15]};
-    else
-      name += rest.substr(0, length);
-    rest.remove_prefix(length);
-  }
+  std::string name = percent_escaped(key);
   if (only_dots || name.size() > kLongestComponent) name = str("%key-", position);
   return str("metadata/", name, ".json");
 }

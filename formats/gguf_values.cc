@@ -86,16 +86,6 @@ Result<void> read_scalar(Cursor& cursor, ValueType type, const Use& use) {
   return {};
 }
 
-// The double that prints as the float does: 0.1f is shown as 0.1, not as 0.10000000149011612.
-double shortest(float number) {
-  if (!std::isfinite(number)) return number;
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.begin(), text.end(), number).ptr;
-  double nearest = number;
-  std::from_chars(text.begin(), end, nearest);
-  return nearest;
-}
-
 // Reads one value, and keeps it as long as it is short.
 class Reading {
  public:
@@ -126,7 +116,7 @@ class Reading {
     Value value;
     TRY_VOID(read_scalar(cursor_, type, [&](auto number) {
       if constexpr (std::is_same_v<decltype(number), float>)
-        value = shortest(number);
+        value = shortest_decimal(number);
       else
         value = number;
     }));

@@ -3,8 +3,6 @@
 #include <flatbuffers/reflection.h>
 #include <rten_generated.h>
 
-#include <array>
-#include <charconv>
 
 #include "base/text.h"
 #include "formats/rten_node.h"
@@ -15,15 +13,6 @@ namespace {
 
 using flatbuffers::Table;
 using reflection::BaseType;
-
-// The number that a person would write for this float: 1e-05, not the 9.999999747378752e-06 of its double.
-double shortest(float number) {
-  std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  double out = number;
-  std::from_chars(digits.data(), end, out);
-  return out;
-}
 
 Value named(const Field& field, int64_t number) {
   const Named* known = field.names->find(number);
@@ -36,7 +25,7 @@ Value integer(const Field& field, int64_t number) {
 }
 
 Value number(const Field& field, const uint8_t* place) {
-  if (field.type == BaseType::Float) return shortest(flatbuffers::ReadScalar<float>(place));
+  if (field.type == BaseType::Float) return shortest_decimal(flatbuffers::ReadScalar<float>(place));
   return integer(field, flatbuffers::GetAnyValueI(field.type, place));
 }
 

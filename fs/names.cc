@@ -14,12 +14,6 @@ namespace {
 constexpr size_t kBlockSize = 64 * 1024;
 constexpr size_t kHashDigits = 16;
 
-void escape(std::string& out, char c) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  const auto byte = static_cast<uint8_t>(c);
-  out += {'%', kHex[byte >> 4], kHex[byte & 15]};
-}
-
 bool plain(char c) {
   const auto byte = static_cast<uint8_t>(c);
   return byte >= 0x20 && byte < 0x7F && c != '%' && c != '/';
@@ -27,21 +21,9 @@ bool plain(char c) {
 
 std::string escaped(std::string_view raw) {
   if (raw.empty()) return "%";
-  std::string out;
-  if (raw == "." || raw == "..") {
-    for (const char c : raw) escape(out, c);
-    return out;
-  }
-  while (!raw.empty()) {
-    const size_t length = utf8_sequence(raw);
-    if (plain(raw[0]) || length > 1) {
-      out += raw.substr(0, length);
-    } else {
-      escape(out, raw[0]);
-    }
-    raw.remove_prefix(std::max<size_t>(length, 1));
-  }
-  return out;
+  if (raw == ".") return "%2E";
+  if (raw == "..") return "%2E%2E";
+  return percent_escaped(raw);
 }
 
 // The first bytes of `text`, at most `size`, that end with neither half a character nor half an escape.

@@ -73,6 +73,11 @@ TEST(ToToml, QuotesKeysThatTomlPlusPlusTakesForBare) {
 
 TEST(ToToml, OfNothingIsNothing) { EXPECT_EQ(to_toml(Map{}), ""); }
 
+TEST(ShortestDecimal, PrintsAsTheFloatDoes) {
+  EXPECT_EQ(to_json_line(List{shortest_decimal(0.1F), shortest_decimal(1e-5F), shortest_decimal(-INFINITY)}),
+            "[0.1,1e-05,\"-Infinity\"]");
+}
+
 TEST(MapOfValues, ReplacesInPlace) {
   Map map = sample();
   map.set("zeta", 2);

@@ -1,0 +1,73 @@
+#include "formats/dtype.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/model.h"
+
+namespace weightfs {
+namespace {
+
+std::optional<uint64_t> size_of(std::string_view dtype, const Shape& shape) {
+  return size_in_bytes(*dtype_named(dtype), shape);
+}
+
+TEST(DType, IsFoundByItsNameAlone) {
+  ASSERT_NE(dtype_named("q4_k"), nullptr);
+  EXPECT_EQ(dtype_named("q4_k")->name, "q4_k");
+  for (const char* name : {"", "Q4_K", "F32", "float", "float32 ", "unknown"})
+    EXPECT_EQ(dtype_named(name), nullptr) << name;
+}
+
+TEST(DType, TakesItsBytesForEachElement) {
+  EXPECT_EQ(size_of("float32", {2, 3}), 24U);
+  EXPECT_EQ(size_of("complex64", {2, 3}), 48U);
+  EXPECT_EQ(size_of("bool", {7}), 7U);
+  EXPECT_EQ(size_of("float64", {}), 8U) << "a scalar";
+  EXPECT_EQ(size_of("float64", {5, 0}), 0U);
+}
+
+// ggml quantises rows: a block never goes from one row into the next.
+TEST(DType, TakesWholeBlocksOfTheInnermostDimension) {
+  EXPECT_EQ(size_of("q4_0", {32}), 18U);
+  EXPECT_EQ(size_of("q4_0", {3, 64}), 6U * 18);
+  EXPECT_EQ(size_of("q6_k", {2, 2, 512}), 8U * 210);
+  EXPECT_EQ(size_of("q4_0", {33}), std::nullopt);
+  EXPECT_EQ(size_of("q4_0", {64, 16}), std::nullopt) << "enough elements, but half a block in each row";
+  EXPECT_EQ(size_of("q4_0", {}), std::nullopt);
+  EXPECT_EQ(size_of("q4_0", {5, 0}), 0U);
+}
+
+// safetensors packs all elements of a tensor, whatever its rows.
+TEST(DType, TakesWholeBytesOfAllElementsWhereTheyArePacked) {
+  EXPECT_EQ(size_of("float4_e2m1fn", {3, 2}), 3U);
+  EXPECT_EQ(size_of("float4_e2m1fn", {2, 3}), 3U) << "rows may share a byte";
+  EXPECT_EQ(size_of("float4_e2m1fn", {3}), std::nullopt);
+  EXPECT_EQ(size_of("float6_e3m2fn", {2, 2}), 3U);
+  EXPECT_EQ(size_of("float6_e3m2fn", {6}), std::nullopt);
+}
+
+TEST(DType, HasNoSizeBeyond64Bits) {
+  constexpr uint64_t kHalf = uint64_t{1} << 32;
+  EXPECT_EQ(size_of("uint8", {kHalf, kHalf - 1}), kHalf * (kHalf - 1));
+  EXPECT_EQ(size_of("uint8", {kHalf, kHalf}), std::nullopt);
+  EXPECT_EQ(size_of("float32", {kHalf, kHalf / 2}), std::nullopt) << "the elements fit, their bytes do not";
+  EXPECT_EQ(size_of("q4_0", {kHalf, kHalf}), std::nullopt);
+  EXPECT_EQ(size_of("q4_0", {kHalf / 2, kHalf}), (kHalf / 2) * kHalf / 32 * 18);
+  EXPECT_EQ(size_in_bytes(kUnknownDType, {1}), std::nullopt);
+}
+
+TEST(DType, DiffersBigEndianInItsNumpyViewOnly) {
+  for (const char* name : {"int16", "int32", "int64", "float16", "float32", "float64"}) {
+    const DType* little = dtype_named(name);
+    const DType* big = big_endian(little);
+    EXPECT_EQ(big->npy_descr, '>' + std::string(little->npy_descr.substr(1)));
+    EXPECT_EQ(std::tie(big->name, big->block, big->block_bytes),
+              std::tie(little->name, little->block, little->block_bytes));
+  }
+  EXPECT_EQ(big_endian(dtype_named("bfloat16"))->npy_descr, "") << "NumPy has no big-endian void";
+  for (const char* name : {"int8", "bool", "q4_0"}) EXPECT_EQ(big_endian(dtype_named(name)), dtype_named(name));
+  EXPECT_EQ(big_endian(&kUnknownDType), &kUnknownDType);
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,111 @@
+// How a container's format is told.
+#include "formats/format.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/small_models.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+Container container(std::string bytes) { return {"m", in_memory(std::move(bytes)), nullptr}; }
+
+// What `bytes` are read as, or why they are not.
+std::string outcome(std::string bytes, const Format* forced = nullptr) {
+  const auto model = read_model(container(std::move(bytes)), forced);
+  return model ? model->format : model.error().message;
+}
+
+class Unreadable final : public Source {
+ public:
+  uint64_t size() const override { return 1000; }
+  Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "disk on fire"); }
+};
+
+TEST(Detection, KnowsEachFormatByItsName) {
+  for (const Format& format : formats()) EXPECT_EQ(format_named(format.name), &format);
+  for (const char* name : {"", "GGUF", "bin", "onnx"}) EXPECT_EQ(format_named(name), nullptr) << name;
+}
+
+TEST(Detection, TellsWhatItTriedWhereNothingFits) {
+  const auto model = read_model(container("neither fish nor flesh, and long enough for every format"));
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::unsupported);
+  EXPECT_EQ(model.error().message,
+            "m: not a model I know; tried gguf, rten, safetensors, safetensors-index, bintensors");
+  EXPECT_EQ(outcome(""), model.error().message) << "an empty file is none either";
+}
+
+// A format without a magic number may be meant: then the message has what is wrong with it.
+TEST(Detection, TellsWhyWhatMightFitDoesNot) {
+  EXPECT_EQ(outcome(bintensors_file("\2")),
+            "m: not a model I know; tried gguf, rten, safetensors, safetensors-index, bintensors");
+  EXPECT_THAT(outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
+              HasSubstr("safetensors-index, bintensors (bintensors: in the release layout: "));
+  EXPECT_THAT(outcome(R"({"weight_map": 7})"), HasSubstr("safetensors-index (safetensors index: "));
+}
+
+TEST(Detection, TellsWhatIsWrongWithWhatItSurelyIs) {
+  for (const std::string& bytes : {small_gguf(), rten::small_rten(), small_safetensors()}) {
+    const std::string error = outcome(bytes.substr(0, bytes.size() / 2));
+    EXPECT_THAT(error, StartsWith("m: "));
+    EXPECT_THAT(error, Not(HasSubstr("not a model I know")));
+  }
+}
+
+// The magic number decides before a layout that would fit, too: 'G', 'G', 'U', 'F' may be the length of a header.
+TEST(Detection, TrustsAMagicNumberMoreThanALayoutThatFits) {
+  EXPECT_THAT(outcome("GGUF" + std::string(4, '\0') + std::string(1000, ' ')), StartsWith("m: gguf: "));
+  EXPECT_THAT(outcome("RTEN" + std::string(4, '\0') + std::string(1000, ' ')), StartsWith("m: rten: "));
+}
+
+TEST(Detection, ReadsAsToldWithoutALook) {
+  EXPECT_EQ(outcome(small_gguf(), format_named("gguf")), "gguf");
+  EXPECT_THAT(outcome(small_gguf(), format_named("safetensors")), StartsWith("m: safetensors: "));
+  EXPECT_EQ(outcome(small_bintensors().legacy()), "bintensors");
+  EXPECT_EQ(outcome(small_bintensors().legacy(), format_named("bintensors-legacy")), "bintensors");
+  EXPECT_THAT(outcome(small_bintensors().legacy(), format_named("bintensors-release")), StartsWith("m: bintensors: "));
+}
+
+// A disk that fails says nothing about what the file is.
+TEST(Detection, PassesOnWhatTheSystemRefuses) {
+  const Container unreadable{"m", std::make_shared<Unreadable>(), nullptr};
+  const auto detected = read_model(unreadable);
+  ASSERT_FALSE(detected);
+  EXPECT_EQ(detected.error().code, Code::io);
+  EXPECT_EQ(detected.error().message, "m: disk on fire");
+  EXPECT_FALSE(is_model(unreadable));
+  for (const Format& format : formats())
+    EXPECT_EQ(read_model(unreadable, &format).error().code, Code::io) << format.name;
+}
+
+TEST(Detection, NamesTheContainerOnce) {
+  const auto error_of = [](std::string name) {
+    return read_model({std::move(name), in_memory("GGUF"), nullptr}).error().message;
+  };
+  EXPECT_EQ(error_of("model.gguf"), "model.gguf: gguf: ends at byte 4, 4 bytes needed at 4");
+  EXPECT_EQ(error_of("g"), "g: gguf: ends at byte 4, 4 bytes needed at 4") << "a name that the message begins with";
+}
+
+// What is_model says must hold, or a directory shows what cannot be entered, or hides what could.
+TEST(Detection, SaysBeforehandWhatCanBeRead) {
+  for (const SmallModel& small : small_models()) {
+    for (const size_t size : {small.bytes.size(), small.bytes.size() / 2, size_t{20}, size_t{3}}) {
+      const Container cut{small.file_name, in_memory(small.bytes.substr(0, size)),
+                          std::make_shared<MemoryFolder>(small.beside)};
+      const auto model = read_model(cut);
+      // A model that is broken is still one; what is no model at all is not.
+      const bool is_broken = !model && model.error().message.find("not a model I know") == std::string::npos;
+      EXPECT_EQ(is_model(cut), model || is_broken) << small.title << ", " << size << " bytes";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weightfs
