@@ -60,19 +60,15 @@ void TreeBuilder::add_tree(std::string_view path, Later<TreePtr> tree) {
 
 void TreeBuilder::add_tensors(Kind kind) {
   const auto& tensors = tree_->model_->tensors;
-  std::vector<uint32_t> shown;
+  // All of them get a path, whether they are shown or not: clashes end the same way in tensors/ and in npy/.
   std::vector<TensorName> names;
-  shown.reserve(tensors.size());
   names.reserve(tensors.size());
-  for (uint32_t i = 0; i < tensors.size(); ++i) {
-    if (kind == Kind::npy && !has_npy(tensors[i])) continue;
-    shown.push_back(i);
-    names.push_back({tensors[i].scope, tensors[i].name});
-  }
+  for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
   const auto paths = paths_of(names, kind == Kind::npy ? ".npy" : "", tree_->texts_);
   leaves_.reserve(leaves_.size() + paths.size());
-  for (const auto& [path, name] : paths) leaves_.push_back({path, kind, shown[name]});
+  for (const auto& [path, name] : paths)
+    if (kind == Kind::tensor || has_npy(tensors[name])) leaves_.push_back({path, kind, name});
   tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
 }
 

@@ -11,6 +11,12 @@
 namespace weightfs::test {
 namespace {
 
+// Of the format's lists of operators and of their attributes.
+constexpr uint8_t kIf = 104;
+constexpr uint8_t kLoop = 116;
+constexpr uint8_t kIfAttrs = 39;
+constexpr uint8_t kLoopAttrs = 49;
+
 using Seeds = std::map<std::string, std::string>;
 
 void add_small_models(Seeds& seeds) {
@@ -44,6 +50,8 @@ std::vector<std::string> names() {
           "%",
           std::string(256, 'n'),
           std::string(300, 'n') + "m",
+          "v",
+          "v.npy/b",
           "\xED\xA0\x80",
           "\xC3\xA9"};
 }
@@ -52,6 +60,11 @@ void add_names(Seeds& seeds) {
   GgufBuilder gguf;
   for (const std::string& name : names()) gguf.tensor(name, {1}, 24, "x");
   seeds["names-gguf"] = gguf.tensor("a", {1}, 24, "y").tensor("a", {2}, 24, "zz").build();
+
+  // Names that clash, of which not all have a .npy view.
+  GgufBuilder views;
+  views.tensor("a", {32}, 2, std::string(18, 'q')).tensor("a", {1}, 24, "x").tensor("a/b", {1}, 24, "y");
+  seeds["names-views"] = views.tensor("c", {32}, 2, std::string(18, 'q')).tensor("c/d", {1}, 24, "z").build();
 
   BinTensorsBuilder bintensors;
   for (const std::string& name : names())
@@ -86,6 +99,23 @@ void add_gguf(Seeds& seeds) {
   for (int i = 0; i < 7; ++i) deep = values.array(kArray, 1, deep);
   seeds["gguf-values"] = values.key("deep", kArray, deep).key("bool", kBool, "\2").string("not UTF-8", "\xFF").build();
 
+  // Lists that are too long for a page of metadata.
+  GgufBuilder lists;
+  constexpr size_t kLong = 1025;
+  std::string words, numbers;
+  for (size_t i = 0; i < kLong; ++i) {
+    words += lists.text("w");
+    numbers += lists.number(1.0F / static_cast<float>(i));
+  }
+  lists.key("words", kArray, lists.array(kString, kLong, words));
+  lists.key("floats", kArray, lists.array(kF32, kLong, numbers));
+  seeds["gguf-long-lists"] = lists.key("bools", kArray, lists.array(kBool, kLong, std::string(kLong, '\1'))).build();
+
+  // Written by ggml: it stores the alignment and pads to 32.
+  GgufBuilder padded;
+  padded.u32("general.alignment", 64).tensor("a", {1}, 24, "a").tensor("b", {1}, 24, "b");
+  seeds["gguf-alignment-of-ggml"] = padded.build();
+
   GgufBuilder liar;
   liar.list("beyond", {1ULL << 40}, 0, 0).list("overflow", {1ULL << 63, 4}, 0, 0).list("odd", {33}, 2, 0);
   seeds["gguf-refused-tensors"] = liar.list("misplaced", {1}, 0, 3).list("unknown", {4}, 9999, 0).data("data").build();
@@ -108,6 +138,9 @@ void add_json(Seeds& seeds) {
                         R"("safetensors":"own","format":["pt"],"":"\u0000\ud800"})"))
           .tensor("x", "U8", "1", "x")
           .build();
+  SafetensorsBuilder many;
+  for (int i = 0; i < 300; ++i) many.tensor(str("layer.", i * 7919 % 300), "U8", "0", "");
+  seeds["safetensors-many-names"] = many.build();
   seeds["safetensors-fields"] = safetensors_file(
       R"( {"a":{"shape":[1],"more":{"x":[1,{"y":null}]},"data_offsets":[0,1],"dtype":"I8"},"__metadata__":null} )",
       "x");
@@ -118,22 +151,39 @@ void add_json(Seeds& seeds) {
       R"("s":"a.safetensors","":""}})", kSibling, small_safetensors());
 }
 
-void add_rten(Seeds& seeds) {
+void add_rten_graphs(Seeds& seeds) {
   using namespace rten;
-  const Ref inner = graph(
-      {node("", kConstant, inline_data({2, 2}, kFloat, list<float>({1, 2, 3, 4}))), value("a/b", {}, 0)}, {0}, {1});
-  const Ref branch = graph({op("loop", 105, {0, 9}, {-1}, 41, table({{0, inner}})),
-                            node("w", kConstant, external_data({1u << 31, 1u << 31}, kTypeFloat32, 0))});
+  const Ref numbers = inline_data({2, 2}, kFloat, list<float>({1, 2, 3, 4}));
+  const Ref inner = graph({node("", kConstant, numbers), value("a/b", {}, 0)}, {0}, {1});
+  const Ref outside = external_data({1U << 31, 1U << 31}, kTypeFloat32, 0);
+  const Ref branch =
+      graph({op("loop", kLoop, {0, 9}, {-1}, kLoopAttrs, table({{0, inner}})), node("w", kConstant, outside)});
   const Ref shared = table({{0, branch}, {1, branch}});
-  const Ref main = graph({op("if", 104, {0}, {1}, 39, shared), op("if", 104, {0}, {1}, 39, shared),
-                          node("i", kConstant, inline_data({3}, kInt32, list<int32_t>({1, 2, 3}))),
-                          node("u", kConstant, inline_data({}, kUInt8, list<uint8_t>({7}))),
-                          node("short", kConstant, inline_data({5}, kInt8, list<int8_t>({7}))),
-                          node("e", kConstant, external_data({8}, kTypeUInt8, 4))},
-                         {0, 77}, {});
-  seeds["rten-subgraphs"] = version2(model_of(main), "tensors!");
-  std::vector<Ref> operators;
-  for (uint8_t tag = 1; tag < 60; ++tag) operators.push_back(op("", tag, {0}, {0}, tag, table({})));
+  const Ref main = graph(
+      {op("if", kIf, {0}, {1}, kIfAttrs, shared), op("if", kIf, {0}, {1}, kIfAttrs, shared),
+       node("i", kConstant, inline_data({3}, kInt32, list<int32_t>({1, 2, 3}))),
+       node("u", kConstant, inline_data({}, kUInt8, list<uint8_t>({7}))),
+       node("short", kConstant, inline_data({5}, kInt8, list<int8_t>({7}))),
+       node("e", kConstant, external_data({8}, kTypeUInt8, 4)), node("odd", 7, table({})), op("new", 250, {}, {}, 251)},
+      {0, 77}, {});
+  std::map<int, Slot> facts;
+  for (int slot = 0; slot < 8; ++slot) facts[slot] = text("fact");
+  // Unused room, without which so many uses of one graph in so small a file would be refused.
+  seeds["rten-subgraphs"] = version2(model_of(main, {{2, table(facts)}}), std::string(1000, 't'));
+}
+
+// Attributes that are required stand in these; tables without anything in all others.
+void add_rten_attributes(Seeds& seeds) {
+  using namespace rten;
+  const Ref sizes = list<uint32_t>({2, 3});
+  const Ref scalar_table = table({{0, scalar(1.5F)}});
+  std::vector<Ref> operators = {
+      op("pool", 3, {0}, {0}, 2, table({{0, sizes}, {1, scalar(uint8_t{1})}, {2, sizes}, {3, sizes}})),
+      op("fill", 8, {0}, {0}, 6, table({{0, scalar(uint8_t{2})}, {1, scalar_table}})),
+      op("conv", 9, {0}, {0}, 7, table({{0, scalar(uint8_t{1})}, {1, sizes}, {2, scalar(2U)}, {3, sizes}, {4, sizes}})),
+      op("pool", 31, {0}, {0}, 15, table({{0, sizes}})), op("einsum", 103, {0}, {0}, 38, table({{0, text("ij->ji")}}))};
+  for (uint8_t tag = 1; tag < 65; ++tag)
+    if (tag != 2 && tag != 6 && tag != 15) operators.push_back(op("", tag, {0}, {0}, tag, table({})));
   seeds["rten-attributes"] = version1(model_of(graph(operators)));
 }
 
@@ -145,7 +195,8 @@ int write_seeds(const std::string& folder) {
   add_names(seeds);
   add_gguf(seeds);
   add_json(seeds);
-  add_rten(seeds);
+  add_rten_graphs(seeds);
+  add_rten_attributes(seeds);
   for (const auto& [name, bytes] : seeds) {
     std::ofstream file(str(folder, '/', name), std::ios::binary);
     if (!(file << bytes).flush()) {

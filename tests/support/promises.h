@@ -157,9 +157,12 @@ class Promises {
     if (!ino) return promise(false, path, "in tensors.json, but nowhere else");
     promise(forest_.attributes(*ino)->size == tensor.nbytes(), path, "another tensor than tensors.json says");
     promise(forest_.xattrs(*ino).front().second == tensor.name, path, "another name than tensors.json says");
+    // Where names are cut or clash a view may be elsewhere, but never is another tensor's in its place.
+    const auto view = forest_.resolve("npy/" + path + ".npy");
+    if (view && !forest_.attributes(*view)->is_directory())
+      promise(forest_.xattrs(*view) == forest_.xattrs(*ino), path, "its .npy view shows another tensor");
   }
 
-  // A view may have another name than its tensor where names are cut or clash, but it is there.
   void check_views() {
     const auto& tensors = model_->tensors;
     const auto expected = std::count_if(tensors.begin(), tensors.end(), has_npy);
