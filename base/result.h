@@ -36,6 +36,7 @@ inline tl::unexpected<Error> failure(Code code, std::string message) {
 
 /// Evaluates to the value of a Result, or returns its error from the enclosing function.
 /// The parentheses around a statement are a GNU extension, which both compilers that we build with have.
+/// Not in a braced list: when it returns from there, g++ 12 and clang 14 leak what stands before it.
 #define TRY(expression)                                                                         \
   __extension__({                                                                               \
     auto try_result_ = (expression);                                                            \

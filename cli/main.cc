@@ -1,4 +1,6 @@
 // weightfs: shows a machine-learning model container as a read-only directory.
+#include <sys/resource.h>
+
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -36,12 +38,24 @@ void add_opening_options(CLI::App& verb, Opening& opening) {
   verb.add_flag("--all", opening.all_files, "in a directory, show files that are no model too");
 }
 
+namespace {
+
+// Every file of every model that is entered stays open: a model may have thousands, and a mount thousands of models.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
 }  // namespace weightfs
 
 int main(int argc, char** argv) {
   using namespace weightfs;
   // A reader that goes away ends `weightfs cat` as it ends cat, even under a parent that ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
+  raise_descriptor_limit();
   CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
   app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION);
   app.require_subcommand(1);

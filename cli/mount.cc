@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -97,18 +96,9 @@ class MountPoint {
   bool made_ = false;
 };
 
-// Every model that is entered keeps a file open.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 // Opens the sources and serves them; `on_usable` is called once they can be used.
 Exit serve_sources(const MountArguments& arguments, const MountPoint& point, const std::vector<std::string>& options,
                    const std::function<void()>& on_usable, const std::function<void(const std::string&)>& log) {
-  raise_descriptor_limit();
   const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
   Opening opening = arguments.opening;
   opening.hidden = point.path();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/cursor.h"
 #include "base/text.h"
@@ -9,8 +10,8 @@ namespace weightfs::bintensors {
 namespace {
 
 // The reference's bincode limit. It is no count of bytes: each number claims its width in memory, each element of a
-// list the size of its Rust type from when the list's length is known until the element is decoded. Claimed here too,
-// because it is also what keeps a small file from asking for a large memory.
+// list the size of its Rust type from when the list's length is known until the element is decoded. Claimed here too:
+// what the reference refuses is refused.
 constexpr uint64_t kMostClaimed = 100'000'000;
 
 // The sizes of the Rust types of elements, in bytes.
@@ -20,32 +21,9 @@ constexpr uint64_t kTensorInfo = 48;
 constexpr uint64_t kNamedIndex = 32;  // (String, usize)
 constexpr uint64_t kDimension = 8;    // usize
 
-struct StoredDType {
-  std::string_view stored;
-  const DType* dtype;
-};
-
 // enum Dtype of bintensors/src/tensor.rs, by discriminant.
-const StoredDType* find_dtype(uint64_t discriminant) {
-  static const std::array table = {
-      StoredDType{"BOOL", dtype_named("bool")},
-      StoredDType{"U8", dtype_named("uint8")},
-      StoredDType{"I8", dtype_named("int8")},
-      StoredDType{"F8_E5M2", dtype_named("float8_e5m2")},
-      StoredDType{"F8_E4M3", dtype_named("float8_e4m3fn")},
-      StoredDType{"I16", dtype_named("int16")},
-      StoredDType{"U16", dtype_named("uint16")},
-      StoredDType{"F16", dtype_named("float16")},
-      StoredDType{"BF16", dtype_named("bfloat16")},
-      StoredDType{"I32", dtype_named("int32")},
-      StoredDType{"U32", dtype_named("uint32")},
-      StoredDType{"F32", dtype_named("float32")},
-      StoredDType{"F64", dtype_named("float64")},
-      StoredDType{"I64", dtype_named("int64")},
-      StoredDType{"U64", dtype_named("uint64")},
-  };
-  return discriminant < table.size() ? &table[static_cast<size_t>(discriminant)] : nullptr;
-}
+constexpr std::array<std::string_view, 15> kDTypes = {"BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
+                                                      "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64"};
 
 // bincode's primitives, each with its claim.
 class Decoder {
@@ -121,77 +99,124 @@ class Decoder {
   uint64_t claimed_ = 0;
 };
 
+// Says which of many things a result is about.
+template <class T, class... Parts>
+Result<T> about(Result<T> result, const Parts&... parts) {
+  return std::move(result).map_error([&](const Error& e) { return Error{e.code, str(parts..., ": ", e.message)}; });
+}
+
 Result<Map> decode_map(Decoder& in) {
   Map map;
   if (!TRY(in.some())) return map;
   const uint64_t count = TRY(in.count(2, kTextPair));
+  if (count > flat::kMostMetadata)
+    return failure(Code::corrupt, str("metadata of ", count, " values, ", flat::kMostMetadata, " at most"));
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kTextPair);
-    std::string key = TRY(in.text());
-    std::string value = TRY(in.text());
+    std::string key = TRY(about(in.text(), "key ", i));
+    std::string value = TRY(about(in.text(), "the value of key ", quoted(key)));
     map.append(std::move(key), std::move(value));
   }
   map.keep_last_of_each_key();
   return map;
 }
 
+// A tensor's name. The second that is empty is refused at once: an entry without a name is so much smaller than the
+// Tensor that it becomes.
+Result<std::string> decode_name(Decoder& in, bool& unnamed) {
+  std::string name = TRY(in.text());
+  if (name.empty() && std::exchange(unnamed, true)) return failure(Code::corrupt, "the second without a name");
+  return name;
+}
+
 Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
   const uint64_t discriminant = TRY(in.discriminant());
-  const auto* const dtype = find_dtype(discriminant);
-  if (dtype == nullptr) return failure(Code::corrupt, str("dtype ", discriminant, ", 14 at most"));
+  if (discriminant >= kDTypes.size())
+    return failure(Code::corrupt, str("dtype ", discriminant, ", ", kDTypes.size() - 1, " at most"));
+  const auto* const dtype = flat::find_dtype(kDTypes[static_cast<size_t>(discriminant)]);
   tensor.dtype = dtype->dtype;
   tensor.stored_dtype = dtype->stored;
   const uint64_t dimensions = TRY(in.count(1, kDimension));
-  tensor.shape.reserve(static_cast<size_t>(dimensions));
-  for (uint64_t i = 0; i < dimensions; ++i) {
+  if (dimensions > kMostDimensions)
+    return failure(Code::corrupt, str("shape: ", dimensions, " dimensions, ", kMostDimensions, " at most"));
+  tensor.shape.resize(static_cast<size_t>(dimensions));
+  for (uint64_t& size : tensor.shape) {
     in.element(kDimension);
-    tensor.shape.push_back(TRY(in.number()));
+    size = TRY(in.number());
   }
   range.begin = TRY(in.number());
   range.end = TRY(in.number());
   return {};
 }
 
+void reserve(flat::Header& header, uint64_t tensors) {
+  header.tensors.reserve(static_cast<size_t>(tensors));
+  header.ranges.reserve(static_cast<size_t>(tensors));
+}
+
 // The shortest tensor takes a byte each for its dtype, its number of dimensions and its two offsets, and for its name's
 // length.
-Result<void> decode_tensors(Decoder& in, flat::Header& header, Layout layout) {
-  const bool named = layout == Layout::release;
-  const uint64_t claimed = named ? kNamedTensor : kTensorInfo;
-  const uint64_t count = TRY(in.count(named ? 5 : 4, claimed));
-  header.tensors.reserve(static_cast<size_t>(count));
-  header.ranges.reserve(static_cast<size_t>(count));
+Result<void> decode_release(Decoder& in, flat::Header& header) {
+  const uint64_t count = TRY(in.count(5, kNamedTensor));
+  reserve(header, count);
+  bool unnamed = false;
   for (uint64_t i = 0; i < count; ++i) {
-    in.element(claimed);
+    in.element(kNamedTensor);
     Tensor& tensor = header.tensors.emplace_back();
-    if (named) tensor.name = TRY(in.text());
-    const auto info = decode_info(in, tensor, header.ranges.emplace_back());
-    if (!info) {
-      const std::string tensor_name = named ? str(" ", quoted(tensor.name)) : "";
-      return failure(info.error().code, str("tensor ", i, tensor_name, ": ", info.error().message));
-    }
+    tensor.name = TRY(about(decode_name(in, unnamed), "tensor ", i, ": name"));
+    TRY_VOID(about(decode_info(in, tensor, header.ranges.emplace_back()), "tensor ", i, " ", quoted(tensor.name)));
   }
   return {};
 }
 
-// The legacy map from name to index. The reference never looks at the indices until they are used; here each tensor
-// must have one name, for one without is lost and one with two is shown as neither meant.
-Result<void> decode_index(Decoder& in, flat::Header& header) {
+// The legacy list of tensors, of which nothing is kept; how many there are.
+Result<uint64_t> skip_infos(Decoder& in) {
+  const uint64_t count = TRY(in.count(4, kTensorInfo));
+  Tensor tensor;
+  flat::Range range{};
+  for (uint64_t i = 0; i < count; ++i) {
+    in.element(kTensorInfo);
+    TRY_VOID(about(decode_info(in, tensor, range), "tensor ", i));
+  }
+  return count;
+}
+
+// The legacy map from name to index, as the names by index. The reference never looks at the indices until they are
+// used; here each tensor must have one name, for one without is lost and one with two is shown as neither meant.
+Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors) {
   const uint64_t count = TRY(in.count(2, kNamedIndex));
-  const size_t tensors = header.tensors.size();
   if (count != tensors) return failure(Code::corrupt, str(count, " names for ", tensors, " tensors"));
-  std::vector<bool> named(tensors);
+  std::vector<std::string> names(static_cast<size_t>(tensors));
+  std::vector<bool> named(names.size());
+  bool unnamed = false;
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedIndex);
-    std::string name = TRY(in.text());
-    const uint64_t index = TRY(in.number());
+    std::string name = TRY(about(decode_name(in, unnamed), "name ", i));
+    const uint64_t index = TRY(about(in.number(), "name ", quoted(name)));
     if (index >= tensors)
       return failure(Code::corrupt, str("name ", quoted(name), ": index ", index, " of ", tensors, " tensors"));
     const auto at = static_cast<size_t>(index);
     if (named[at])
-      return failure(Code::corrupt,
-                     str("names ", quoted(header.tensors[at].name), " and ", quoted(name), ": both of tensor ", index));
+      return failure(Code::corrupt, str("names ", quoted(names[at]), " and ", quoted(name), ": both of tensor ", index));
     named[at] = true;
-    header.tensors[at].name = std::move(name);
+    names[at] = std::move(name);
+  }
+  return names;
+}
+
+// Twice through the list of tensors: it is not worth its memory before the index has been seen to fit it.
+Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
+  Cursor list = cursor;
+  const uint64_t count = TRY(skip_infos(in));
+  std::vector<std::string> names = TRY(decode_index(in, count));
+  Decoder again(list);
+  TRY_VOID(again.count(4, kTensorInfo));
+  reserve(header, count);
+  for (std::string& name : names) {
+    again.element(kTensorInfo);
+    Tensor& tensor = header.tensors.emplace_back();
+    tensor.name = std::move(name);
+    TRY_VOID(decode_info(again, tensor, header.ranges.emplace_back()));
   }
   return {};
 }
@@ -211,8 +236,7 @@ Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layo
   Metadata metadata;
   flat::Header& header = metadata.header;
   header.metadata = TRY(decode_map(in));
-  TRY_VOID(decode_tensors(in, header, layout));
-  if (layout == Layout::legacy) TRY_VOID(decode_index(in, header));
+  TRY_VOID(layout == Layout::release ? decode_release(in, header) : decode_legacy(cursor, in, header));
   if (const auto repeated = flat::repeated_names(header.tensors); !repeated.empty())
     return failure(Code::corrupt, str("tensor ", quoted(header.tensors[repeated[0]].name), " stands twice"));
   metadata.left = cursor.left();

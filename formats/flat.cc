@@ -40,11 +40,42 @@ Map common_of(const Map& metadata) {
   }};
   Map common;
   for (const auto& [stored, name] : kNames)
-    if (const Value* value = metadata.find(stored)) common.append(name, *value);
+    if (const Value* value = metadata.find(stored); value != nullptr && std::holds_alternative<std::string>(*value))
+      common.append(name, *value);
   return common;
 }
 
 }  // namespace
+
+// enum Dtype of safetensors/src/tensor.rs, by the names that ml_dtypes has for them. That of BinTensors is a part of it.
+const StoredDType* find_dtype(std::string_view stored) {
+  static const std::array table = {
+      StoredDType{"F32", dtype_named("float32")},
+      StoredDType{"F16", dtype_named("float16")},
+      StoredDType{"BF16", dtype_named("bfloat16")},
+      StoredDType{"F64", dtype_named("float64")},
+      StoredDType{"C64", dtype_named("complex64")},
+      StoredDType{"F8_E4M3", dtype_named("float8_e4m3fn")},
+      StoredDType{"F8_E5M2", dtype_named("float8_e5m2")},
+      StoredDType{"F8_E8M0", dtype_named("float8_e8m0fnu")},
+      StoredDType{"F8_E4M3FNUZ", dtype_named("float8_e4m3fnuz")},
+      StoredDType{"F8_E5M2FNUZ", dtype_named("float8_e5m2fnuz")},
+      StoredDType{"F4", dtype_named("float4_e2m1fn")},
+      StoredDType{"F6_E2M3", dtype_named("float6_e2m3fn")},
+      StoredDType{"F6_E3M2", dtype_named("float6_e3m2fn")},
+      StoredDType{"BOOL", dtype_named("bool")},
+      StoredDType{"U8", dtype_named("uint8")},
+      StoredDType{"I8", dtype_named("int8")},
+      StoredDType{"U16", dtype_named("uint16")},
+      StoredDType{"I16", dtype_named("int16")},
+      StoredDType{"U32", dtype_named("uint32")},
+      StoredDType{"I32", dtype_named("int32")},
+      StoredDType{"U64", dtype_named("uint64")},
+      StoredDType{"I64", dtype_named("int64")},
+  };
+  const auto row = std::find_if(table.begin(), table.end(), [&](const StoredDType& d) { return d.stored == stored; });
+  return row == table.end() ? nullptr : &*row;
+}
 
 uint64_t length_in(std::string_view head) {
   if (head.size() < kPrefix) return 0;
@@ -112,13 +143,15 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   return {};
 }
 
+void add_facts(Map& metadata, const std::string& key, Map facts) {
+  if (const Value* own = metadata.find(key)) facts.append("value", *own);
+  metadata.set(key, std::move(facts));
+}
+
 Model model_of(Header header, const Container& container, std::string format, Map facts) {
   Model model;
   model.common = common_of(header.metadata);
-  if (header.metadata.find(format) == nullptr)
-    header.metadata.append(format, std::move(facts));
-  else
-    header.warnings.add("the metadata has a key ", quoted(format), ": the facts about the container are left out");
+  add_facts(header.metadata, format, std::move(facts));
   model.format = std::move(format);
   model.metadata = std::move(header.metadata);
   model.tensors = std::move(header.tensors);

@@ -17,6 +17,18 @@ inline constexpr uint64_t kPrefix = 8;
 /// Both references' cap on the header, in bytes.
 inline constexpr uint64_t kLongestHeader = 100'000'000;
 
+/// More values than this in what the writer put beside the tensors are refused: each takes many times its bytes in the file.
+inline constexpr uint64_t kMostMetadata = 65'536;
+
+/// A dtype and the name that both formats have for it.
+struct StoredDType {
+  std::string_view stored;
+  const DType* dtype;
+};
+
+/// The dtype of that name; null when it is not known.
+const StoredDType* find_dtype(std::string_view stored);
+
 /// The length that the first eight bytes of `head` give; 0 when there are fewer.
 uint64_t length_in(std::string_view head);
 
@@ -47,6 +59,10 @@ enum class Order { any, as_listed };
 /// lie one after the other from the first byte of the buffer to its last, each with as many bytes as its shape and
 /// dtype take; a tensor of kUnknownDType with as many as it claims.
 Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order);
+
+/// Adds what weightfs itself says about a container as `key` of its metadata. A value that the container has there
+/// becomes the key `value` of the facts.
+void add_facts(Map& metadata, const std::string& key, Map facts);
 
 /// The model of a header whose tensors have been placed; `facts` about the container go under the format's name.
 Model model_of(Header header, const Container& container, std::string format, Map facts);

@@ -45,27 +45,34 @@ Result<Model> read_model(const Container& container, const Format* forced) {
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
   const auto head = head_of(*container.bytes);
   if (!head) return named(head.error());
+  const uint64_t size = container.bytes->size();
+  for (const Format& format : kFormats)
+    if (format.matches(*head, size) == Match::yes)
+      return format.read(container).map_error([&](const Error& e) { return about(container, e); });
   std::string tried;
   for (const Format& format : kFormats) {
     if (format.matches == never) continue;
-    const Match match = format.matches(*head, container.bytes->size());
+    const Match match = format.matches(*head, size);
     auto model = match == Match::no ? failure(Code::unsupported, "") : format.read(container);
     if (model) return model;
     // An unreadable file is unreadable whatever it is.
-    if (match == Match::yes || model.error().code == Code::io) return named(model.error());
+    if (model.error().code == Code::io) return named(model.error());
     tried += str(tried.empty() ? "" : ", ", format.name, match == Match::no ? "" : " (" + model.error().message + ")");
   }
-  return named(Error{Code::unsupported, str("not a model I know; tried ", tried)});
+  return named(Error{Code::unsupported, str("not a model I know (", human_size(size), "); tried ", tried)});
 }
 
 bool is_model(const Container& container) {
   const auto head = head_of(*container.bytes);
   if (!head) return false;
-  for (const Format& format : kFormats) {
-    const Match match = format.matches(*head, container.bytes->size());
-    if (match == Match::yes || (match == Match::maybe && format.read(container))) return true;
-  }
-  return false;
+  const auto matches = [&](Match wanted) {
+    return [&, wanted](const Format& format) {
+      return format.matches(*head, container.bytes->size()) == wanted &&
+             (wanted == Match::yes || format.read(container).has_value());
+    };
+  };
+  return std::any_of(kFormats.begin(), kFormats.end(), matches(Match::yes)) ||
+         std::any_of(kFormats.begin(), kFormats.end(), matches(Match::maybe));
 }
 
 }  // namespace weightfs

@@ -14,9 +14,6 @@ namespace weightfs::safetensors {
 /// `"":{"dtype":"","shape":[],"data_offsets":[0,0]},`: no tensor takes less of a header.
 inline constexpr uint64_t kShortestEntry = 48;
 
-/// More values than this in `__metadata__` are refused.
-inline constexpr uint64_t kMostMetadata = 1'000'000;
-
 /// Takes a header in from read_json: the tensors (without their bytes), the range that each claims, and `__metadata__`.
 /// Each rule of one entry by itself is enforced here; what the entries promise together is left to the caller.
 class HeaderReader final : public JsonEvents {
@@ -60,7 +57,7 @@ class HeaderReader final : public JsonEvents {
   int depth_ = 0;
   bool in_metadata_ = false;
   bool metadata_seen_ = false;
-  ValueBuilder builder_{kMostMetadata};
+  ValueBuilder builder_{flat::kMostMetadata + 1};  // and the object itself
 
   Tensor tensor_;
   Shape shape_;

@@ -8,41 +8,6 @@
 namespace weightfs::safetensors {
 namespace {
 
-struct StoredDType {
-  std::string_view stored;
-  const DType* dtype;
-};
-
-// The reference's enum Dtype (safetensors/src/tensor.rs), by the names that ml_dtypes has for them.
-const StoredDType* find_dtype(std::string_view stored) {
-  static const std::array table = {
-      StoredDType{"F32", dtype_named("float32")},
-      StoredDType{"F16", dtype_named("float16")},
-      StoredDType{"BF16", dtype_named("bfloat16")},
-      StoredDType{"F64", dtype_named("float64")},
-      StoredDType{"C64", dtype_named("complex64")},
-      StoredDType{"F8_E4M3", dtype_named("float8_e4m3fn")},
-      StoredDType{"F8_E5M2", dtype_named("float8_e5m2")},
-      StoredDType{"F8_E8M0", dtype_named("float8_e8m0fnu")},
-      StoredDType{"F8_E4M3FNUZ", dtype_named("float8_e4m3fnuz")},
-      StoredDType{"F8_E5M2FNUZ", dtype_named("float8_e5m2fnuz")},
-      StoredDType{"F4", dtype_named("float4_e2m1fn")},
-      StoredDType{"F6_E2M3", dtype_named("float6_e2m3fn")},
-      StoredDType{"F6_E3M2", dtype_named("float6_e3m2fn")},
-      StoredDType{"BOOL", dtype_named("bool")},
-      StoredDType{"U8", dtype_named("uint8")},
-      StoredDType{"I8", dtype_named("int8")},
-      StoredDType{"U16", dtype_named("uint16")},
-      StoredDType{"I16", dtype_named("int16")},
-      StoredDType{"U32", dtype_named("uint32")},
-      StoredDType{"I32", dtype_named("int32")},
-      StoredDType{"U64", dtype_named("uint64")},
-      StoredDType{"I64", dtype_named("int64")},
-  };
-  const auto row = std::find_if(table.begin(), table.end(), [&](const StoredDType& d) { return d.stored == stored; });
-  return row == table.end() ? nullptr : &*row;
-}
-
 constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
 
 }  // namespace
@@ -59,19 +24,20 @@ bool HeaderReader::pass(int deeper, Event event) {
   passing_next_ = false;
   depth_ += deeper;
   if (!in_metadata_) return true;
-  if (!event()) return refuse(str("__metadata__ holds more than ", kMostMetadata, " values"));
+  if (!event()) return refuse(str("__metadata__ holds more than ", flat::kMostMetadata, " values"));
   return depth_ > 0 || end_metadata();
 }
 
 bool HeaderReader::scalar(Value value) {
   if (passing()) return pass(0, [&] { return builder_.scalar(std::move(value)); });
   if (std::holds_alternative<std::nullptr_t>(value)) return unexpected("null");
-  return unexpected(std::holds_alternative<bool>(value) ? "true or false" : "a number with a sign or a fraction");
+  return unexpected(std::holds_alternative<bool>(value) ? "true or false" : "a number that is no whole number below 2^64");
 }
 
 bool HeaderReader::unsigned_integer(uint64_t n) {
   if (passing()) return pass(0, [&] { return builder_.unsigned_integer(n); });
   if (at_ == At::shape) {
+    if (shape_.size() == kMostDimensions) return refuse_tensor(str("shape: more than ", kMostDimensions, " dimensions"));
     shape_.push_back(n);
     return true;
   }
@@ -145,7 +111,7 @@ bool HeaderReader::end_array() {
 }
 
 bool HeaderReader::set_dtype(const std::string& text) {
-  if (const auto* known = find_dtype(text)) {
+  if (const auto* known = flat::find_dtype(text)) {
     tensor_.dtype = known->dtype;
     tensor_.stored_dtype = known->stored;
     return true;

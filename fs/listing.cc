@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <unordered_map>
 
@@ -27,7 +28,7 @@ void append_shape(std::string& out, const Shape& shape) {
   out += ']';
 }
 
-// tensors.json, rendered line by line. Only where every kStride-th line begins is kept.
+// tensors.json, rendered line by line. Only where blocks of lines begin is kept, and a read renders the blocks that it touches.
 class TensorIndex final : public Source {
  public:
   explicit TensorIndex(TreePtr tree) : tree_(std::move(tree)) {
@@ -35,7 +36,7 @@ class TensorIndex final : public Source {
       if (const auto source = part.source.peek()) part_of_[source->get()] = part.path;
     std::string line;
     for (size_t i = 0; i < count(); ++i) {
-      if (i % kStride == 0) begins_.push_back(size_);
+      if (blocks_.empty() || size_ - blocks_.back().begin >= kBlockSize) blocks_.push_back({size_, i});
       line.clear();
       append_line(line, i);
       size_ += line.size();
@@ -52,10 +53,10 @@ class TensorIndex final : public Source {
     if (count() == 0) {
       text = kEmpty.substr(static_cast<size_t>(offset));
     } else {
-      const auto after = std::upper_bound(begins_.begin(), begins_.end(), offset);
-      const auto block = static_cast<size_t>(after - begins_.begin()) - 1;
-      const auto skip = static_cast<size_t>(offset - begins_[block]);
-      for (size_t i = block * kStride; i < count() && text.size() < skip + wanted; ++i) append_line(text, i);
+      const auto begins_after = [](uint64_t at, const Block& block) { return at < block.begin; };
+      const Block block = *std::prev(std::upper_bound(blocks_.begin(), blocks_.end(), offset, begins_after));
+      const auto skip = static_cast<size_t>(offset - block.begin);
+      for (size_t i = block.line; i < count() && text.size() < skip + wanted; ++i) append_line(text, i);
       text.erase(0, skip);
     }
     std::memcpy(out.data(), text.data(), wanted);
@@ -63,7 +64,7 @@ class TensorIndex final : public Source {
   }
 
  private:
-  static constexpr size_t kStride = 256;
+  static constexpr uint64_t kBlockSize = 16 * 1024;
   static constexpr std::string_view kEmpty = "{\"tensors\": []}\n";
 
   const Model& model() const { return *tree_->model(); }
@@ -104,7 +105,11 @@ class TensorIndex final : public Source {
 
   TreePtr tree_;
   std::unordered_map<const Source*, std::string> part_of_;
-  std::vector<uint64_t> begins_;
+  struct Block {
+    uint64_t begin;  // offset of its first line
+    size_t line;
+  };
+  std::vector<Block> blocks_;
   uint64_t size_ = 0;
 };
 

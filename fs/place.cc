@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "formats/gguf_file.h"
 #include "formats/gguf_split.h"
 #include "fs/layout.h"
 
@@ -15,8 +16,6 @@ namespace weightfs {
 namespace {
 
 namespace stdfs = std::filesystem;
-
-constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
 // The identities of the directories that were entered to get here: a link back to one of them is not followed.
 using Ancestors = std::set<std::pair<dev_t, ino_t>>;
@@ -47,7 +46,8 @@ class DiskFolder final : public Folder {
 
   Result<std::vector<std::string>> names() const override {
     std::vector<std::string> names = TRY(names_in(path_));
-    std::erase_if(names, [&](const std::string& name) { return !stdfs::is_regular_file(path_of(name)); });
+    std::error_code unreadable;  // what cannot be examined is no regular file
+    std::erase_if(names, [&](const std::string& name) { return !stdfs::is_regular_file(path_of(name), unreadable); });
     return names;
   }
 
@@ -76,9 +76,12 @@ Result<TreePtr> open_container(const std::string& path, Time time, const Opening
   return lay_out(std::make_shared<Model>(std::move(model)), path, time);
 }
 
-// The one index among `names`, or nothing when there is none or there are several.
+// The one index among `names` (model.safetensors.index.json, or of a variant, model.safetensors.index.fp16.json), or nothing
+// when there is none or there are several.
 std::optional<std::string> only_index(const std::vector<std::string>& names) {
-  const auto is_index = [](const std::string& name) { return name.ends_with(kIndexSuffix); };
+  const auto is_index = [](std::string_view name) {
+    return name.find(".safetensors.index.") != name.npos && name.ends_with(".json");
+  };
   if (std::count_if(names.begin(), names.end(), is_index) != 1) return std::nullopt;
   return *std::find_if(names.begin(), names.end(), is_index);
 }
@@ -99,12 +102,15 @@ Result<TreePtr> open_sharded(const std::string& directory, const std::string& in
 
 Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening);
 
-// Whether a name belongs to a split model that an earlier name in the directory stands for.
+// The split models of a directory: the first readable shard of each stands for all.
 class SplitModels {
  public:
-  bool stands_for_itself(const std::string& name) {
-    const auto shard = gguf::parse_shard_name(name);
-    return !shard || seen_.emplace(shard->prefix, shard->count).second;
+  /// Whether another file stands for this one. A name alone makes no shard: the file has to say so too.
+  bool has(const Container& container) {
+    if (!gguf::parse_shard_name(container.name)) return false;
+    const auto file = gguf::read_file(container.bytes);
+    const auto shard = file ? gguf::shard_of(container.name, *file) : std::nullopt;
+    return shard && !seen_.emplace(shard->prefix, shard->count).second;
   }
 
  private:
@@ -113,7 +119,7 @@ class SplitModels {
 
 // Adds what is called `name` in the directory `path`, if it is something to show, and says how many bytes it has.
 uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std::string& name,
-                   const Ancestors& ancestors, const Opening& opening) {
+                   const Ancestors& ancestors, SplitModels& splits, const Opening& opening) {
   const std::string path = str(directory, "/", name);
   if (path == opening.hidden) return 0;
   const std::string shown = component(name);
@@ -128,6 +134,7 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
   const auto container = container_at(path);
   const auto size = static_cast<uint64_t>(found->st_size);
   if (container && (opening.forced != nullptr || is_model(*container))) {
+    if (splits.has(*container)) return size;
     builder.add_tree(shown,
                      Later<TreePtr>([=, time = modified(*found)] { return open_container(path, time, opening); }));
   } else if (opening.all_files) {
@@ -149,8 +156,7 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
   builder.set_modified(modified(found));
   SplitModels splits;
   uint64_t bytes = 0;
-  for (const std::string& name : names)
-    if (splits.stands_for_itself(name)) bytes += add_entry(builder, path, name, ancestors, opening);
+  for (const std::string& name : names) bytes += add_entry(builder, path, name, ancestors, splits, opening);
   builder.set_container_bytes(bytes);
   return std::move(builder).freeze();
 }

@@ -1,4 +1,5 @@
-// Replays the fuzz target's corpus: every seed, and every input that once broke something or that covers what no other does.
+// Replays the fuzz target's corpus: every seed, and every input that once broke something or that covers what no other
+// does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +34,8 @@ TEST_P(FuzzCorpus, KeepsEveryPromise) {
 
 INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, testing::ValuesIn(corpus()), [](const auto& file) {
   std::string name = file.param.filename();
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
 

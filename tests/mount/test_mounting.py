@@ -194,6 +194,20 @@ class Directories(MountTestCase):
         self.assertEqual(os.listdir(mnt), ["m-00001-of-00002.gguf"])
         self.assertEqual(len(json.loads(self.read("mnt", "m-00001-of-00002.gguf", "tensors.json"))["tensors"]), 5)
 
+    def test_a_broken_first_shard_does_not_hide_the_model(self):
+        os.mkdir(self.path("models"))
+        containers.write_gguf_shards(self.path("models", "m"), [sample_tensors()[:2], sample_tensors()[2:]])
+        self.write("models/m-00001-of-00002.gguf", b"GGUF\x03\0\0\0")
+        mnt = self.mount(self.path("models"))
+        self.assertEqual(sorted(os.listdir(mnt)), ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"])
+        self.assertEqual(len(json.loads(self.read("mnt", "m-00002-of-00002.gguf", "tensors.json"))["tensors"]), 3)
+
+    def test_files_that_are_only_named_like_shards_are_models_of_their_own(self):
+        os.mkdir(self.path("models"))
+        for number in (1, 2):
+            self.sample(f"models/m-0000{number}-of-00002.gguf", format="gguf")
+        self.assertEqual(len(os.listdir(self.mount(self.path("models")))), 2)
+
     def test_ten_thousand_models_mount_and_are_read_when_entered(self):
         os.mkdir(self.path("models"))
         one = self.sample("models/0000.safetensors")
