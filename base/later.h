@@ -3,9 +3,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -39,7 +41,7 @@ class Later {
     const auto trying = s.trying = std::make_shared<Try>();
     const Make make = s.make;
     lock.unlock();
-    Result<T> made = make();
+    Result<T> made = caught(make);
     lock.lock();
     if (made) {
       s.value = *made;
@@ -71,6 +73,17 @@ class Later {
     std::optional<T> value;
     Make make;
   };
+
+  // An exception must not get past those who wait: it would leave them waiting for ever.
+  static Result<T> caught(const Make& make) {
+    try {
+      return make();
+    } catch (const std::bad_alloc&) {
+      return failure(Code::unavailable, "out of memory");
+    } catch (const std::exception& error) {
+      return failure(Code::io, error.what());
+    }
+  }
 
   Result<T> wait_for_the_other(std::unique_lock<std::mutex>& lock) const {
     const auto trying = state_->trying;

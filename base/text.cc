@@ -29,6 +29,14 @@ size_t utf8_sequence(std::string_view text) {
   return 0;
 }
 
+bool is_control(std::string_view text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  // U+0080 to U+009F steer terminals as ESC does.
+  const bool c1 =
+      first == 0xC2 && text.size() > 1 && static_cast<uint8_t>(text[1]) >= 0x80 && static_cast<uint8_t>(text[1]) < 0xA0;
+  return first < 0x20 || first == 0x7F || c1;
+}
+
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const size_t length = utf8_sequence(text);
@@ -60,8 +68,9 @@ std::string percent_escaped(std::string_view text) {
   while (!text.empty()) {
     const size_t length = utf8_sequence(text);
     const auto first = static_cast<uint8_t>(text[0]);
-    if (length == 0 || first < 0x20 || first == 0x7F || first == '%' || first == '/') {
-      out += {'%', kHex[first >> 4], kHex[first & 15]};
+    if (length == 0 || is_control(text) || first == '%' || first == '/') {
+      for (const char c : text.substr(0, std::max<size_t>(length, 1)))
+        out += {'%', kHex[static_cast<uint8_t>(c) >> 4], kHex[static_cast<uint8_t>(c) & 15]};
     } else {
       out += text.substr(0, length);
     }
@@ -78,9 +87,7 @@ std::string quoted(std::string_view name) {
     if (out.size() > kLongest) return out + "...\"";
     const size_t length = utf8_sequence(name);
     const auto first = static_cast<uint8_t>(name[0]);
-    // C1 controls (U+0080..U+009F) steer terminals as ESC does.
-    const bool c1 = length == 2 && first == 0xC2 && static_cast<uint8_t>(name[1]) < 0xA0;
-    if (length == 0 || first < 0x20 || first == 0x7F || first == '"' || first == '\\' || c1) {
+    if (length == 0 || is_control(name) || first == '"' || first == '\\') {
       out += {'\\', 'x', kHex[first >> 4], kHex[first & 15]};
       name.remove_prefix(1);
     } else {

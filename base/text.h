@@ -25,10 +25,14 @@ bool is_utf8(std::string_view text);
 /// The length (1 to 4) of the well-formed UTF-8 sequence that `text` starts with; 0 when it starts with none.
 size_t utf8_sequence(std::string_view text);
 
+/// Whether `text`, which is not empty, starts with a control character: U+0000 to U+001F, U+007F to U+009F.
+bool is_control(std::string_view text);
+
 /// `text` with every byte that belongs to no UTF-8 sequence replaced by U+FFFD.
 std::string to_utf8(std::string_view text);
 
-/// `text` with `%`, `/`, control bytes (below 0x20, 0x7F) and bytes that are no UTF-8 written %XX: what a file name cannot hold.
+/// `text` with `%`, `/`, control characters and bytes that are no UTF-8 written %XX: what a file name had better not
+/// hold.
 std::string percent_escaped(std::string_view text);
 
 /// `count` bytes for a person: "1.2 GiB", "512 B".

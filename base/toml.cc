@@ -70,8 +70,10 @@ toml::table as_table(const Map& map, Marking& marking) {
 std::string formatted(const Map& map, Marking& marking) {
   const toml::table table = as_table(map, marking);
   std::ostringstream out;
-  // Basic strings can say every text; literal ones cannot.
-  out << toml::toml_formatter{table, toml::toml_formatter::default_flags & ~toml::format_flags::allow_literal_strings};
+  // Basic strings on one line can say every text. Literal ones cannot, and toml++ 3.3 starts multi-line ones without
+  // the line break that readers take off, so that they lose one of the text's own.
+  constexpr auto kPlain = toml::format_flags::allow_literal_strings | toml::format_flags::allow_multi_line_strings;
+  out << toml::toml_formatter{table, toml::toml_formatter::default_flags & ~kPlain};
   std::string text = std::move(out).str();
   if (!text.empty()) text += '\n';
   return text;

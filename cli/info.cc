@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "base/text.h"
 #include "cli/verbs.h"
@@ -63,9 +64,7 @@ std::string cell(std::string_view text, size_t longest = kLongestText) {
   while (!text.empty()) {
     if (++characters > longest) return out + "…";
     const size_t length = std::max<size_t>(utf8_sequence(text), 1);
-    const bool control = static_cast<uint8_t>(text[0]) < 0x20 || text[0] == 0x7F ||
-                         (text[0] == '\xC2' && length == 2 && static_cast<uint8_t>(text[1]) < 0xA0);
-    out += control || utf8_sequence(text) == 0 ? "?" : text.substr(0, length);
+    out += is_control(text) || utf8_sequence(text) == 0 ? "?" : text.substr(0, length);
     text.remove_prefix(length);
   }
   return out;
@@ -143,28 +142,53 @@ void print_model(const Model& model, const InfoArguments& arguments) {
   print_tensors(model, arguments.tensors ? model.tensors.size() : kTensorsShown);
 }
 
+// One entry of a directory: what it is, or why that cannot be said.
+struct Found {
+  std::string name;
+  ModelPtr model;  // null for what is no model
+  std::string what;
+  std::optional<Error> error;
+};
+
+Found find_out(Forest& forest, Ino ino, const Node& node) {
+  Found found{std::string(node.name()), nullptr, node.kind == Kind::file ? "file" : "directory", {}};
+  if (node.kind == Kind::file) return found;
+  const auto inside = forest.list(ino);
+  if (!inside) found.error = inside.error();
+  if (inside && inside->count > 0) found.model = forest.model_of(inside->ino);
+  return found;
+}
+
+Value as_value(const Found& found) {
+  if (found.model) return metadata_of(*found.model, found.name);
+  Map out;
+  out.append("source", found.name);
+  out.append(found.error ? "error" : "type", found.error ? found.error->message : found.what);
+  return out;
+}
+
+std::vector<std::string> as_row(const Found& found) {
+  if (!found.model) return {cell(found.name), found.error ? cell(found.error->message) : found.what, "", ""};
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : found.model->tensors) bytes += tensor.nbytes();
+  return {cell(found.name), found.model->format, std::to_string(found.model->tensors.size()), human_size(bytes)};
+}
+
 // A directory of models: a line for each.
 Exit print_models(Forest& forest, const InfoArguments& arguments) {
   const auto all = forest.list(Forest::kRoot);
   if (!all) return complain(all.error());
+  Exit status = Exit::ok;
+  List list;
   Table table({Align::left, Align::left, Align::right, Align::right});
   table.add({"model", "format", "tensors", "size"});
-  List list;
   for (uint32_t i = 0; i < all->count; ++i) {
-    const std::string name(all->tree->node(all->first + i).name());
-    const auto inside = forest.list(all->ino + i);
-    const ModelPtr model = inside && inside->count > 0 ? forest.model_of(inside->ino) : nullptr;
+    const Found found = find_out(forest, all->ino + i, all->tree->node(all->first + i));
+    if (found.error && status == Exit::ok) status = exit_of(found.error->code);
     if (arguments.json) {
-      if (model) list.emplace_back(metadata_of(*model, name));
-      continue;
-    }
-    uint64_t bytes = 0;
-    if (model)
-      for (const Tensor& tensor : model->tensors) bytes += tensor.nbytes();
-    if (model) {
-      table.add({cell(name), model->format, std::to_string(model->tensors.size()), human_size(bytes)});
+      list.push_back(as_value(found));
     } else {
-      table.add({cell(name), inside ? "directory" : cell(inside.error().message), "", ""});
+      table.add(as_row(found));
     }
   }
   if (arguments.json) {
@@ -172,7 +196,7 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   } else {
     table.print();
   }
-  return Exit::ok;
+  return status;
 }
 
 Exit info(const InfoArguments& arguments) {

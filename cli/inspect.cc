@@ -54,6 +54,8 @@ class Lister {
     return {};
   }
 
+  Exit status() const { return status_; }  ///< of the first model that could not be read
+
  private:
   // `path` is relative to what was asked for; "" for itself.
   Result<void> list_directory(Ino directory, const std::string& path) {
@@ -65,15 +67,22 @@ class Lister {
       const Node& node = all.tree->node(all.first + i);
       // As JSON there are no headings to say where an entry lies.
       TRY_VOID(print(all.ino + i, arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
-      if (arguments_.json && arguments_.recursive && is_directory(node))
-        TRY_VOID(list_directory(all.ino + i, join(path, node.name())));
+      if (arguments_.json && arguments_.recursive && is_directory(node)) enter(all.ino + i, join(path, node.name()));
     }
     if (arguments_.json || !arguments_.recursive) return {};
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node& node = all.tree->node(all.first + i);
-      if (is_directory(node)) TRY_VOID(list_directory(all.ino + i, join(path, node.name())));
+      if (is_directory(node)) enter(all.ino + i, join(path, node.name()));
     }
     return {};
+  }
+
+  // A model that cannot be read is complained of, and the listing goes on.
+  void enter(Ino directory, const std::string& path) {
+    const auto listed = list_directory(directory, path);
+    if (listed) return;
+    const Exit status = complain(listed.error());
+    if (status_ == Exit::ok) status_ = status;
   }
 
   Result<void> print(Ino ino, const std::string& name, Kind kind) {
@@ -115,6 +124,7 @@ class Lister {
   const ListArguments& arguments_;
   bool first_ = true;
   bool first_entry_ = true;
+  Exit status_ = Exit::ok;
 };
 
 Exit ls(const ListArguments& arguments) {
@@ -123,8 +133,9 @@ Exit ls(const ListArguments& arguments) {
   Forest forest(std::move(*tree));
   const auto ino = forest.resolve(arguments.path);
   if (!ino) return complain({ino.error().code, str(arguments.path, ": ", ino.error().message)});
-  const auto listed = Lister(forest, arguments).list(*ino, arguments.path);
-  return listed ? Exit::ok : complain(listed.error());
+  Lister lister(forest, arguments);
+  const auto listed = lister.list(*ino, arguments.path);
+  return listed ? lister.status() : complain(listed.error());
 }
 
 Result<void> write_out(std::span<const std::byte> bytes) {
@@ -151,14 +162,17 @@ Exit cat(const std::string& source, const std::vector<std::string>& paths, const
   auto tree = open_sources({source}, opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
+  Exit status = Exit::ok;
   for (const std::string& path : paths) {
     const auto copied =
         forest.resolve(path).and_then([&](Ino ino) { return forest.open(ino); }).and_then([](const SourcePtr& bytes) {
           return copy_out(*bytes);
         });
-    if (!copied) return complain({copied.error().code, str(path, ": ", copied.error().message)});
+    if (copied) continue;
+    const Exit failed = complain({copied.error().code, str(path, ": ", copied.error().message)});
+    if (status == Exit::ok) status = failed;
   }
-  return Exit::ok;
+  return status;
 }
 
 }  // namespace

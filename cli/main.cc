@@ -1,9 +1,14 @@
 // weightfs: shows a machine-learning model container as a read-only directory.
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "cli/verbs.h"
@@ -48,6 +53,33 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// A program may be started with its standard descriptors closed; a model's file must not become one of them.
+void fill_standard_descriptors() {
+  int descriptor = 0;
+  do descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) ::close(descriptor);
+}
+
+// CLI11 takes an argument like "[a,b]" for a list, while it may be the name of a file: ./[a,b] is the same file.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) arguments.push_back(argv[i][0] == '[' ? str("./", argv[i]) : std::string(argv[i]));
+  return arguments;  // last first, as CLI11 wants them
+}
+
+// What is wrong with a command line, or that it names no command that there is.
+std::string problem_with(const CLI::App& app, int argc, char** argv, const std::string& problem) {
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (first.empty() || first[0] == '-') return problem;
+  std::string known;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_name() == first) return problem;
+    known += str(known.empty() ? "" : ", ", verb->get_name());
+  }
+  return str("no command ", quoted(first), "; there are ", known);
+}
+
 }  // namespace
 }  // namespace weightfs
 
@@ -55,6 +87,7 @@ int main(int argc, char** argv) {
   using namespace weightfs;
   // A reader that goes away ends `weightfs cat` as it ends cat, even under a parent that ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
+  fill_standard_descriptors();
   raise_descriptor_limit();
   CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
   app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION);
@@ -67,16 +100,18 @@ int main(int argc, char** argv) {
   add_cat(app, run);
   add_info(app, run);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments_of(argc, argv));
     const Exit status = run();
     // What was printed is printed only once it has been written.
     if (std::fflush(stdout) != 0) return static_cast<int>(complain({Code::io, "cannot write to standard output"}));
     return static_cast<int>(status);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "weightfs: %s (see weightfs --help)\n", error.what());
+    std::fprintf(stderr, "weightfs: %s (see weightfs --help)\n", problem_with(app, argc, argv, error.what()).c_str());
     return static_cast<int>(Exit::usage);
   } catch (const std::bad_alloc&) {
     return static_cast<int>(complain({Code::io, "out of memory"}));
+  } catch (const std::exception& error) {
+    return static_cast<int>(complain({Code::io, error.what()}));
   }
 }

@@ -125,7 +125,7 @@ Result<Map> decode_map(Decoder& in) {
 // Tensor that it becomes.
 Result<std::string> decode_name(Decoder& in, bool& unnamed) {
   std::string name = TRY(in.text());
-  if (name.empty() && std::exchange(unnamed, true)) return failure(Code::corrupt, "the second without a name");
+  if (name.empty() && std::exchange(unnamed, true)) return failure(Code::corrupt, "the second that is empty");
   return name;
 }
 
@@ -164,7 +164,8 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
     in.element(kNamedTensor);
     Tensor& tensor = header.tensors.emplace_back();
     tensor.name = TRY(about(decode_name(in, unnamed), "tensor ", i, ": name"));
-    TRY_VOID(about(decode_info(in, tensor, header.ranges.emplace_back()), "tensor ", i, " ", quoted(tensor.name)));
+    const auto info = decode_info(in, tensor, header.ranges.emplace_back());
+    if (!info) return about(info, "tensor ", i, " ", quoted(tensor.name));
   }
   return {};
 }
@@ -192,12 +193,13 @@ Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors) {
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedIndex);
     std::string name = TRY(about(decode_name(in, unnamed), "name ", i));
-    const uint64_t index = TRY(about(in.number(), "name ", quoted(name)));
+    const uint64_t index = TRY(about(in.number(), "name ", i, ": index"));
     if (index >= tensors)
       return failure(Code::corrupt, str("name ", quoted(name), ": index ", index, " of ", tensors, " tensors"));
     const auto at = static_cast<size_t>(index);
     if (named[at])
-      return failure(Code::corrupt, str("names ", quoted(names[at]), " and ", quoted(name), ": both of tensor ", index));
+      return failure(Code::corrupt,
+                     str("names ", quoted(names[at]), " and ", quoted(name), ": both of tensor ", index));
     named[at] = true;
     names[at] = std::move(name);
   }

@@ -47,7 +47,7 @@ Map common_of(const Map& metadata) {
 
 }  // namespace
 
-// enum Dtype of safetensors/src/tensor.rs, by the names that ml_dtypes has for them. That of BinTensors is a part of it.
+// enum Dtype of safetensors/src/tensor.rs, by the names that ml_dtypes has for them. BinTensors has some of them.
 const StoredDType* find_dtype(std::string_view stored) {
   static const std::array table = {
       StoredDType{"F32", dtype_named("float32")},

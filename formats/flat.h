@@ -17,7 +17,8 @@ inline constexpr uint64_t kPrefix = 8;
 /// Both references' cap on the header, in bytes.
 inline constexpr uint64_t kLongestHeader = 100'000'000;
 
-/// More values than this in what the writer put beside the tensors are refused: each takes many times its bytes in the file.
+/// More values than this in what the writer put beside the tensors are refused: each takes many times its bytes in the
+/// file.
 inline constexpr uint64_t kMostMetadata = 65'536;
 
 /// A dtype and the name that both formats have for it.

@@ -58,6 +58,7 @@ struct Assembly {
   Model model;
   Map facts;
   Warnings warnings;
+  bool full = false;  // a file was left out, for the tensors that the model has
 };
 
 void add_part(Assembly& assembly, const std::string& name, const SourcePtr& bytes) {
@@ -70,8 +71,9 @@ void add_file(Assembly& assembly, const std::string& name, const SourcePtr& byte
   add_part(assembly, name, bytes);
   const uint64_t tensors = file.tensors.size();
   // The limit of one file holds for many, too.
-  if (tensors > kMostTensors - assembly.model.tensors.size())
-    return assembly.warnings.add(subject, "more than ", kMostTensors, " tensors: those of this file are left out");
+  assembly.full = tensors > kMostTensors - assembly.model.tensors.size();
+  if (assembly.full)
+    return assembly.warnings.add(subject, "more than ", kMostTensors, " tensors: it and what follows is left out");
   const uint64_t section = place_tensors(file, bytes, assembly.model);
   assembly.warnings.append(file.warnings, subject);
   if (!assembly.model.version.empty()) return;
@@ -106,17 +108,28 @@ void add_sibling(Assembly& assembly, const Folder& folder, const ShardName& shar
   add_file(assembly, name, *bytes, std::move(*file), subject);
 }
 
-Result<Model> read_shards(const Container& container, File own, const ShardName& shard) {
-  const auto names = TRY(container.folder->names());
+Model read_alone(const Container& container, File file) {
+  Assembly assembly;
+  add_file(assembly, container.name, container.bytes, std::move(file), "");
+  return finish(std::move(assembly));
+}
+
+Model read_shards(const Container& container, File own, const ShardName& shard) {
+  const auto names = container.folder->names();
+  if (!names || shard.count > kMostShards) {
+    own.warnings.add("one of ", shard.count,
+                     " shards, shown alone: ", names ? str(kMostShards, " at most are read") : names.error().message);
+    return read_alone(container, std::move(own));
+  }
   const auto total = own.unsigned_at("split.tensors.count");
   Assembly assembly;
   uint32_t missing = 0;
-  for (uint32_t number = 1; number <= shard.count; ++number) {
+  for (uint32_t number = 1; number <= shard.count && !assembly.full; ++number) {
     const std::string name = shard.of(number);
     if (number == shard.number) {
       check_shard(own, shard, number);
       add_file(assembly, name, container.bytes, std::move(own), str(quoted(name), ": "));
-    } else if (std::binary_search(names.begin(), names.end(), name)) {
+    } else if (std::binary_search(names->begin(), names->end(), name)) {
       add_sibling(assembly, *container.folder, shard, number);
     } else {
       ++missing;
@@ -124,7 +137,7 @@ Result<Model> read_shards(const Container& container, File own, const ShardName&
     }
   }
   const uint64_t tensors = assembly.model.tensors.size();
-  if (total != tensors && missing == 0)
+  if (total != tensors && missing == 0 && !assembly.full)
     assembly.warnings.add("split.tensors.count is ", total ? std::to_string(*total) : "missing", ", there are ",
                           tensors);
   Map split;
@@ -143,9 +156,7 @@ Result<Model> read_gguf(const Container& container) {
   if (!file) return failure(file.error().code, str("gguf: ", file.error().message));
   const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
   if (shard) return read_shards(container, std::move(*file), *shard);
-  Assembly assembly;
-  add_file(assembly, container.name, container.bytes, std::move(*file), "");
-  return finish(std::move(assembly));
+  return read_alone(container, std::move(*file));
 }
 
 }  // namespace weightfs

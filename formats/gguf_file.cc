@@ -16,7 +16,8 @@ Result<T> naming(std::string_view what, Result<T> result) {
   return result;
 }
 
-// A key as a file name. Where that would be too long or only dots, its position in the file, which no escape looks like.
+// A key as a file name. Where that would be too long or only dots, its position in the file, which no escape looks
+// like.
 std::string path_of(std::string_view key, uint64_t position) {
   constexpr size_t kLongestComponent = 200;
   const bool only_dots = key.find_first_not_of('.') == key.npos;
@@ -112,12 +113,15 @@ class Reader {
   }
 
   Result<void> read_alignment() {
-    if (file_.metadata.find("general.alignment") == nullptr) return {};
+    const Value* value = file_.metadata.find("general.alignment");
+    if (value == nullptr) return {};
     const auto alignment = file_.unsigned_at("general.alignment");
-    if (!alignment || !std::has_single_bit(*alignment) || *alignment > kLargestAlignment)
-      return failure(Code::corrupt,
-                     str("general.alignment is ", alignment ? std::to_string(*alignment) : "no such number",
-                         ", a power of two up to ", kLargestAlignment, " is needed"));
+    if (!alignment || !std::has_single_bit(*alignment) || *alignment > kLargestAlignment) {
+      const bool integer = std::holds_alternative<int64_t>(*value) || std::holds_alternative<uint64_t>(*value);
+      const std::string found = to_json_line(*value);
+      return failure(Code::corrupt, str("general.alignment is ", integer ? found : quoted(found),
+                                        ", a power of two up to ", kLargestAlignment, " is needed"));
+    }
     file_.alignment = *alignment;
     return {};
   }

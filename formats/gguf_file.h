@@ -18,10 +18,9 @@ namespace weightfs::gguf {
 inline constexpr uint64_t kLargestHeader = 256ull << 20;  ///< bytes up to the end of the list of tensors
 inline constexpr uint64_t kMostKeys = 65'536;             ///< entries of metadata
 inline constexpr uint64_t kMostTensors = 2'097'152;       ///< tensors of a model, all its files together
-inline constexpr uint64_t kMostDimensions = 64;           ///< of a tensor; ggml has 4, NumPy 64
 inline constexpr uint64_t kLongestName = 65'535;          ///< bytes of a key (the specification's limit) or tensor name
 inline constexpr uint64_t kLargestAlignment = 1ull << 30;    ///< general.alignment
-inline constexpr uint64_t kMostInlineBytes = 16ull << 20;    ///< memory for the values that stand in Model.metadata
+inline constexpr uint64_t kMostInlineBytes = 1ull << 20;     ///< memory for the values that stand in Model.metadata
 inline constexpr uint64_t kMostDocumentBytes = 64ull << 20;  ///< bytes of values that become Documents
 
 /// general.alignment when it is not given (gguf.h).

@@ -11,6 +11,9 @@
 
 namespace weightfs::gguf {
 
+/// A file of a model of more shards is shown alone. Real ones have tens.
+inline constexpr uint32_t kMostShards = 10'000;
+
 /// The name of a shard, taken apart.
 struct ShardName {
   std::string prefix;

@@ -44,6 +44,9 @@ std::string why_no_size(const DType& dtype, const Shape& shape) {
   return "its dimensions make more bytes than 64 bits can count";
 }
 
+// Unknown types are counted and spelled one by one up to here: a file can have a million.
+constexpr size_t kMostStrangeTypes = 100;
+
 // Turns the entries of one file into tensors.
 class Placing {
  public:
@@ -59,22 +62,30 @@ class Placing {
     // Once: reserving for each of many shards would copy all tensors as often.
     if (first == 0) model_.tensors.reserve(file_.tensors.size());
     for (TensorEntry& entry : file_.tensors) model_.tensors.push_back(place(entry));
-    for (const auto& [id, count] : strange_)
-      file_.warnings.add(count, count == 1 ? " tensor" : " tensors", " of type ", id, ": ", tensor_type(id).note);
+    for (const auto& [id, strange] : strange_)
+      file_.warnings.add(strange.count, strange.count == 1 ? " tensor" : " tensors", " of type ", id, ": ",
+                         tensor_type(id).note);
+    if (others_.count > 0) file_.warnings.add(others_.count, " tensors of other types that are not known");
     check_layout(std::span(model_.tensors).subspan(first));
     file_.tensors.clear();
     return section_;
   }
 
  private:
+  struct Strange {
+    std::string_view spelling;
+    uint64_t count = 0;  // of its tensors
+  };
+
   Tensor place(TensorEntry& entry) {
     const TensorType type = tensor_type(entry.type);
-    if (!type.note.empty()) ++strange_[entry.type];
+    Strange* strange = type.note.empty() ? nullptr : &strange_type(entry.type, type);
+    if (strange != nullptr) ++strange->count;
     Tensor tensor;
     tensor.name = std::move(entry.name);
     tensor.shape = std::move(entry.shape);
     tensor.dtype = file_.dialect.order == std::endian::big ? big_endian(type.dtype) : type.dtype;
-    tensor.stored_dtype = type.name.empty() ? spelling(entry.type) : type.name;
+    tensor.stored_dtype = strange != nullptr ? strange->spelling : type.name;
     if (auto range = range_of(entry, tensor))
       tensor.source = std::move(*range);
     else
@@ -86,11 +97,15 @@ class Placing {
   }
 
   Result<Slice> range_of(const TensorEntry& entry, const Tensor& tensor) {
+    const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
     uint64_t begin = 0;
-    if (__builtin_add_overflow(section_, entry.offset, &begin) || begin > bytes_->size())
+    const bool overflows = __builtin_add_overflow(section_, entry.offset, &begin);
+    // Without the padding at its end, a file ends before a tensor of no bytes begins.
+    if (!overflows && size == 0 && begin <= round_up(bytes_->size(), file_.alignment))
+      begin = std::min(begin, bytes_->size());
+    if (overflows || begin > bytes_->size())
       return failure(Code::corrupt, str("offset ", entry.offset, " is outside the file"));
     if (tensor.dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(entry.offset));
-    const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
     if (!size) return failure(Code::corrupt, why_no_size(*tensor.dtype, tensor.shape));
     if (*size > bytes_->size() - begin)
       return failure(Code::corrupt, str(bytes_->size() - begin, " bytes left, ", *size, " needed"));
@@ -108,11 +123,12 @@ class Placing {
     return (next == offsets_.end() ? end : std::min(*next, end)) - offset;
   }
 
-  // The spelling of a type without a name, kept once per number.
-  std::string_view spelling(uint32_t id) {
-    auto [known, added] = spellings_.try_emplace(id);
-    if (added) known->second = model_.spellings.emplace_back(str("ggml-", id));
-    return known->second;
+  // What there is of a type with a note; its number is its spelling when it has no name.
+  Strange& strange_type(uint32_t id, const TensorType& type) {
+    const auto known = strange_.find(id);
+    if (known != strange_.end()) return known->second;
+    if (type.dtype == &kUnknownDType && strange_.size() >= kMostStrangeTypes) return others_;
+    return strange_[id] = Strange{type.name.empty() ? model_.spellings.emplace_back(str("ggml-", id)) : type.name};
   }
 
   // What ggml demands and ranges do not need: tensors in the order of the list, one right after the other.
@@ -128,7 +144,7 @@ class Placing {
       file_.warnings.add("tensors are stored in another order than they are listed in");
       std::sort(placed.begin(), placed.end(), before);
     }
-    uint64_t end = section_;
+    uint64_t end = std::min(section_, bytes_->size());
     for (const Tensor* tensor : placed) {
       const uint64_t begin = tensor->source.offset();
       const uint64_t padded = round_up(end, file_.alignment).value_or(end);
@@ -147,9 +163,9 @@ class Placing {
   const SourcePtr& bytes_;
   Model& model_;
   uint64_t section_;
-  std::vector<uint64_t> offsets_;  // sorted; made when a tensor of unknown type needs it
-  std::map<uint32_t, std::string_view> spellings_;
-  std::map<uint32_t, uint64_t> strange_;  // how many tensors of each type with a note
+  std::vector<uint64_t> offsets_;        // sorted; made when a tensor of unknown type needs it
+  std::map<uint32_t, Strange> strange_;  // the types with a note
+  Strange others_{"ggml-unknown"};       // those beyond kMostStrangeTypes
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <rten_generated.h>
 
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "formats/format.h"
@@ -98,8 +99,8 @@ class Reading {
   // A text that the model owns, once.
   std::string_view spelled(const std::string& text) {
     const auto known = spellings_.find(text);
-    if (known != spellings_.end()) return known->second;
-    return spellings_[text] = out_.spellings.emplace_back(text);
+    if (known != spellings_.end()) return *known;
+    return *spellings_.insert(out_.spellings.emplace_back(text)).first;
   }
 
   const Container& container_;
@@ -110,7 +111,7 @@ class Reading {
   std::map<std::string, uint64_t> kinds_;
   std::map<std::string, uint64_t> operators_;
   Warnings warnings_;
-  std::map<std::string, std::string_view> spellings_;
+  std::set<std::string_view> spellings_;  // what out_.spellings has
 };
 
 // The nodes that the main graph starts from or ends in.
@@ -122,7 +123,7 @@ Value ends(const flatbuffers::Vector<uint32_t>* ids, const Graph& graph, const S
   for (uint32_t i = 0; ids != nullptr && i < ids->size(); ++i) {
     const uint32_t id = ids->Get(i);
     if (id >= nodes.size()) continue;
-    out.push_back(describe(*nodes[id], id, nodes.size(), image, sections));
+    out.push_back(describe(*nodes[id], id, image, sections));
     size += to_json(out.back()).size();
     if (out.size() > kLongestInlineList || size > kLargestEnds) return str(ids->size(), " nodes: see graph.json");
   }

@@ -3,6 +3,7 @@
 #include <flatbuffers/reflection.h>
 #include <rten_generated.h>
 
+#include <algorithm>
 
 #include "base/text.h"
 #include "formats/rten_node.h"
@@ -34,13 +35,6 @@ Value absent(const Field& field) {
   return field.type == BaseType::Float ? Value(field.default_real) : integer(field, field.default_integer);
 }
 
-Value list(const Field& field, const flatbuffers::VectorOfAny* numbers) {
-  if (numbers == nullptr) return nullptr;
-  List out;
-  for (size_t i = 0; i < numbers->size(); ++i) out.push_back(number(field, numbers->Data() + i * field.width));
-  return out;
-}
-
 Map fields(const TableType& type, const Table& table);
 
 // {"IntScalar": {"value": 3}}
@@ -54,8 +48,8 @@ Value member(const Field& field, const Table& table) {
   return out;
 }
 
+// Of anything but a list or a table. No union has a member with one of those.
 Value value(const Field& field, const Table& table) {
-  if (field.is_list) return list(field, table.GetPointer<const flatbuffers::VectorOfAny*>(field.slot));
   if (field.type == BaseType::Union) return member(field, table);
   if (field.type == BaseType::String) {
     const auto* text = table.GetPointer<const flatbuffers::String*>(field.slot);
@@ -74,18 +68,24 @@ Map fields(const TableType& type, const Table& table) {
 // Writes node after node, so that memory holds the text and one node.
 class Writer {
  public:
-  Writer(const StructureImage& image, const Sections& sections) : image_(image), sections_(sections) {}
+  Writer(const StructureImage& image, const Sections& sections)
+      : image_(image),
+        sections_(sections),
+        most_(std::min(kLargestGraphJson, kMostGraphJsonTimes * sections.model_size + (uint64_t{1} << 20))) {}
 
   Result<void> graph(const Graph& graph, size_t depth) {
-    open(ends_of(graph));
+    out_ += '{';
+    TRY_VOID(ids("inputs", graph.inputs()));
+    out_ += ',';
+    TRY_VOID(ids("outputs", graph.outputs()));
+    out_ += ',';
+    TRY_VOID(ids("captures", graph.captures()));
     out_ += ",\"nodes\":[";
     const auto nodes = nodes_of(graph);
     for (size_t id = 0; id < nodes.size(); ++id) {
       out_ += id == 0 ? "\n" : ",\n";
       out_.append(depth * 2, ' ');
       TRY_VOID(node(*nodes[id], id, nodes.size(), depth));
-      if (out_.size() > kLargestGraphJson)
-        return failure(Code::unsupported, str("rten: a graph.json of more than ", kLargestGraphJson, " bytes"));
     }
     out_ += "]}";
     return {};
@@ -94,17 +94,48 @@ class Writer {
   std::string take() { return std::move(out_) + "\n"; }
 
  private:
-  // An object, but for its last brace.
-  void open(const Map& map) {
-    out_ += to_json_line(map);
-    out_.pop_back();
+  Result<void> check_size() const {
+    if (out_.size() <= most_) return {};
+    return failure(Code::unsupported, str("rten: a graph.json of more than ", most_, " bytes"));
   }
 
   Result<void> node(const Node& node, uint64_t id, uint64_t count, size_t depth) {
-    open(describe(node, id, count, image_, sections_));
-    if (const auto* op = node.data_as_OperatorNode()) TRY_VOID(attributes(*op, depth));
+    out_ += to_json_line(describe(node, id, image_, sections_));
+    out_.pop_back();
+    TRY_VOID(check_size());
+    const auto* op = node.data_as_OperatorNode();
+    if (op != nullptr) {
+      out_ += ',';
+      TRY_VOID(ids("inputs", op->inputs()));
+      out_ += ',';
+      TRY_VOID(ids("outputs", op->outputs()));
+    }
+    if (const auto problem = problem_of(node, id, count)) out_ += str(",\"problem\":", to_json_line(*problem));
+    if (op != nullptr) TRY_VOID(attributes(*op, depth));
     out_ += '}';
-    return {};
+    return check_size();
+  }
+
+  template <class Id>
+  Result<void> ids(std::string_view key, const flatbuffers::Vector<Id>* ids) {
+    out_ += str("\"", key, "\":");
+    return list(ids, [&](size_t i) { return std::to_string(ids->Get(static_cast<flatbuffers::uoffset_t>(i))); });
+  }
+
+  // Straight into the text: as Values, the numbers would take ten times their size.
+  template <class Numbers, class Text>
+  Result<void> list(const Numbers* numbers, const Text& text) {
+    if (numbers == nullptr) {
+      out_ += "null";
+      return {};
+    }
+    out_ += '[';
+    for (size_t i = 0; i < numbers->size(); ++i) {
+      if (i > 0) out_ += ',';
+      out_ += text(i);
+    }
+    out_ += ']';
+    return check_size();
   }
 
   Result<void> attributes(const OperatorNode& op, size_t depth) {
@@ -123,18 +154,26 @@ class Writer {
   Result<void> attributes(const TableType& type, const Table& table, size_t depth) {
     for (const Field& field : type.fields) {
       out_ += str(&field == type.fields.data() ? "\"" : ",\"", field.name, "\":");
-      // The only tables among attributes are graphs.
-      const auto* subgraph = field.table == nullptr ? nullptr : table.GetPointer<const Graph*>(field.slot);
-      if (subgraph != nullptr)
-        TRY_VOID(graph(*subgraph, depth + 1));
-      else
-        out_ += field.table != nullptr ? "null" : to_json_line(value(field, table));
+      TRY_VOID(attribute(field, table, depth));
     }
     return {};
   }
 
+  // The only tables among attributes are graphs, and the only lists are of numbers.
+  Result<void> attribute(const Field& field, const Table& table, size_t depth) {
+    const auto* subgraph = field.table == nullptr ? nullptr : table.GetPointer<const Graph*>(field.slot);
+    if (subgraph != nullptr) return graph(*subgraph, depth + 1);
+    if (field.is_list) {
+      const auto* numbers = table.GetPointer<const flatbuffers::VectorOfAny*>(field.slot);
+      return list(numbers, [&](size_t i) { return to_json_line(number(field, numbers->Data() + i * field.width)); });
+    }
+    out_ += field.table != nullptr ? "null" : to_json_line(value(field, table));
+    return check_size();
+  }
+
   const StructureImage& image_;
   const Sections& sections_;
+  const uint64_t most_;
   const Names& attributes_ = union_type("OperatorAttrs");
   std::string out_;
 };

@@ -87,7 +87,7 @@ uint32_t most_tables(uint64_t size) {
 class Walk {
  public:
   Walk(Pages& pages, uint64_t size)
-      : pages_(pages), most_tables_(most_tables(size)), most_text_(std::min(kMostText, kMostTextTimes * size)) {}
+      : pages_(pages), most_tables_(most_tables(size)), most_text_(std::min(kMostText, size + kPage)) {}
 
   Result<void> root() { return table(0, table_type("Model"), 1); }
 
@@ -102,6 +102,7 @@ class Walk {
   // size, the table's, and for each field an offset into the table.
   Result<void> table(uint64_t where, const TableType& type, uint32_t depth) {
     TRY_VOID(count_table(depth));
+    if (&type == &graph_) TRY_VOID(count_text(depth / kTablesOfGraph * kLongestStep));
     const uint64_t at = TRY(target(where));
     TRY_VOID(pages_.need(at, sizeof(int32_t)));
     const int64_t vtable = static_cast<int64_t>(at) - pages_.number<int32_t>(at);
@@ -140,8 +141,9 @@ class Walk {
     return pages_.need(where, field.width);
   }
 
-  // A union. A tag from a later schema is left alone, as the verifier does.
+  // A union. A tag from a later schema is left alone, as the verifier does, but it looks at the offset all the same.
   Result<void> member(const Field& field, uint64_t where, const Place& place) {
+    TRY_VOID(pages_.need(where, sizeof(uint32_t)));
     const uint64_t tag_at = find(place, static_cast<uint16_t>(field.slot - sizeof(uint16_t)));
     if (tag_at == 0) return {};
     TRY_VOID(pages_.need(tag_at, sizeof(uint8_t)));
@@ -174,9 +176,14 @@ class Walk {
 
   Result<void> text(uint64_t at, uint64_t size) {
     TRY_VOID(pages_.inside(at, size));
-    text_ += size;
-    if (text_ > most_text_) return too_much("more than ", most_text_, " bytes of lists and strings, counted at each use");
+    TRY_VOID(count_text(size));
     return pages_.need(at, size);
+  }
+
+  Result<void> count_text(uint64_t size) {
+    text_ += size;
+    if (text_ <= most_text_) return {};
+    return too_much("more than ", most_text_, " bytes of lists, strings and scopes, counted at each use");
   }
 
   static Result<void> short_enough(std::string_view what, uint32_t length) {
@@ -192,7 +199,10 @@ class Walk {
     return where + distance;
   }
 
+  static constexpr uint32_t kTablesOfGraph = 4;  // in an operator: node, operator, attributes, graph
+
   Pages& pages_;
+  const TableType& graph_ = table_type("Graph");
   uint32_t most_tables_;
   uint64_t most_text_;
   uint32_t tables_ = 0;
@@ -215,7 +225,8 @@ void StructureImage::Unmap::operator()(uint8_t* bytes) const { ::munmap(bytes, s
 Result<StructureImage::Mapping> StructureImage::map(size_t size) {
   void* bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED)
-    return failure(Code::io, str("rten: no memory for the model data: ", std::generic_category().message(errno)));
+    return failure(Code::unavailable,
+                   str("rten: no memory for the model data: ", std::generic_category().message(errno)));
   // One touched page must not become a huge one. Kernels without huge pages refuse this and need not care.
   ::madvise(bytes, size, MADV_NOHUGEPAGE);
   return Mapping(static_cast<uint8_t*>(bytes), Unmap{size});

@@ -29,18 +29,20 @@ inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kDeepest = 64;
 
 /// Tables, counted wherever one is used: sharing makes 8^13 graphs of 2 KiB. The reference reader stops at a quarter of
-/// it, which is a graph of 300,000 nodes. A table that is not shared takes kSmallestTable bytes, so there are no more of
-/// them than fit: what is read takes a small multiple of the file, however much it shares.
+/// it, which is a graph of 300,000 nodes. A table that is not shared takes kSmallestTable bytes, so there are no more
+/// of them than fit: what is read takes a small multiple of the file, however much it shares.
 inline constexpr uint32_t kMostTables = 4'000'000;
 inline constexpr uint64_t kSmallestTable = 8;  // the offset to it, and its own to its vtable
 
 /// Elements of a list, and bytes of a string. Weights have no such limit.
 inline constexpr uint32_t kLongestList = 1 << 20;
 
-/// Bytes of lists and strings, counted wherever one is used: what a reader of the image copies out of it. And no more than
-/// so many times the FlatBuffer's size.
+/// Bytes of lists, strings and the scopes of graphs, counted wherever one is used: what a reader of the image copies
+/// out of it. And no more than the FlatBuffer has, plus a page for the scopes of a small one.
 inline constexpr uint64_t kMostText = uint64_t{256} << 20;
-inline constexpr uint64_t kMostTextTimes = 4;
+
+/// Bytes of a scope for each graph that one lies in: "1234567.then_branch/".
+inline constexpr uint64_t kLongestStep = 20;
 
 /// Bytes of pages that were read: the memory that the image takes.
 inline constexpr uint64_t kMostStructure = uint64_t{512} << 20;

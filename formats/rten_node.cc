@@ -98,17 +98,11 @@ Result<Range> range_of(const ConstantNode& node, const Constant& constant, const
                            : inline_range(*vector, *size, image, sections);
 }
 
-template <class T>
-Value list(const flatbuffers::Vector<T>* numbers) {
-  if (numbers == nullptr) return nullptr;
-  return List(numbers->begin(), numbers->end());
-}
-
 Value text(const flatbuffers::String* string) {
   return string == nullptr ? Value(nullptr) : Value(string->string_view());
 }
 
-Value list(const flatbuffers::Vector<flatbuffers::Offset<Dim>>* dimensions) {
+Value dimensions_of(const flatbuffers::Vector<flatbuffers::Offset<Dim>>* dimensions) {
   if (dimensions == nullptr) return nullptr;
   List out;
   for (const Dim* dimension : *dimensions)
@@ -130,20 +124,16 @@ void add_constant(Map& out, const Constant& constant) {
   out.append("nbytes", constant.bytes->size);
 }
 
-void add_operator(Map& out, const OperatorNode& node) {
-  out.append("op", operator_name(node.type()));
-  out.append("inputs", list(node.inputs()));
-  out.append("outputs", list(node.outputs()));
-}
-
 void add_value(Map& out, const ValueNode& node) {
   out.append("dtype", value_dtype(node.dtype()));
-  out.append("shape", list(node.shape()));
+  out.append("shape", dimensions_of(node.shape()));
 }
 
 // A negative number stands for an input or output that is left out.
 std::optional<std::string> problem_of(const OperatorNode& node, uint64_t id, uint64_t node_count) {
   if (*EnumNameOperatorType(node.type()) == '\0') return str("is an operator ", operator_name(node.type()));
+  if (node.attrs() != nullptr && *EnumNameOperatorAttrs(node.attrs_type()) == '\0')
+    return str("has attributes of kind ", unknown(static_cast<uint8_t>(node.attrs_type())));
   const auto at_least = [](const flatbuffers::Vector<int32_t>* numbers, uint64_t bound) -> std::optional<int32_t> {
     if (numbers == nullptr) return std::nullopt;
     for (const int32_t number : *numbers)
@@ -188,30 +178,20 @@ std::string kind_of(const Node& node) {
   return unknown(static_cast<uint8_t>(node.data_type()));
 }
 
-Map describe(const Node& node, uint64_t id, uint64_t node_count, const StructureImage& image,
-             const Sections& sections) {
+Map describe(const Node& node, uint64_t id, const StructureImage& image, const Sections& sections) {
   Map out;
   out.append("id", id);
   out.append("name", text(node.name()));
   out.append("kind", kind_of(node));
   if (const auto* constant = node.data_as_ConstantNode()) add_constant(out, read_constant(*constant, image, sections));
   if (const auto* value = node.data_as_ValueNode()) add_value(out, *value);
-  if (const auto* op = node.data_as_OperatorNode()) add_operator(out, *op);
-  if (const auto problem = problem_of(node, id, node_count)) out.append("problem", *problem);
+  if (const auto* op = node.data_as_OperatorNode()) out.append("op", operator_name(op->type()));
   return out;
 }
 
 std::vector<const Node*> nodes_of(const Graph& graph) {
   const auto* nodes = graph.nodes();
   return nodes == nullptr ? std::vector<const Node*>{} : std::vector<const Node*>(nodes->begin(), nodes->end());
-}
-
-Map ends_of(const Graph& graph) {
-  Map out;
-  out.append("inputs", list(graph.inputs()));
-  out.append("outputs", list(graph.outputs()));
-  out.append("captures", list(graph.captures()));
-  return out;
 }
 
 }  // namespace weightfs::rten

@@ -18,9 +18,6 @@ struct Graph;
 struct Node;
 enum class OperatorType : uint8_t;
 
-/// NumPy's most. A tensor of more is refused, and shown without its shape.
-inline constexpr size_t kMostDimensions = 64;
-
 /// A run of bytes of the file.
 struct Range {
   uint64_t offset;
@@ -46,19 +43,17 @@ std::string operator_name(OperatorType type);
 /// "constant", "value", "operator", or "unknown(9)".
 std::string kind_of(const Node& node);
 
-/// What is wrong with a node that is no constant, in a graph of `node_count`: an unknown kind or operator, an input
-/// that does not come before its operator, a number that is no node's. The first of those, or nothing.
+/// What is wrong with a node that is no constant, in a graph of `node_count`: an unknown kind, operator or kind of
+/// attributes, an input that does not come before its operator, a number that is no node's. The first of those, or
+/// nothing.
 std::optional<std::string> problem_of(const Node& node, uint64_t id, uint64_t node_count);
 
-/// A node for a person: id, name, kind; for a constant dtype, shape and place; for a value dtype and shape, where a
-/// symbolic dimension is its name; for an operator op, inputs and outputs. Attributes are not in it. "problem" stands
-/// last.
-Map describe(const Node& node, uint64_t id, uint64_t node_count, const StructureImage& image, const Sections& sections);
+/// A node for a person: id, name, kind; for a constant dtype, shape, and its place or its "problem"; for a value dtype
+/// and shape, where a symbolic dimension is its name; for an operator op. What an operator has beyond that may be long
+/// and is not in it.
+Map describe(const Node& node, uint64_t id, const StructureImage& image, const Sections& sections);
 
 /// The nodes of a graph; a node's id is its index.
 std::vector<const Node*> nodes_of(const Graph& graph);
-
-/// The ids of a graph's inputs, outputs and captures.
-Map ends_of(const Graph& graph);
 
 }  // namespace weightfs::rten

@@ -31,13 +31,15 @@ bool HeaderReader::pass(int deeper, Event event) {
 bool HeaderReader::scalar(Value value) {
   if (passing()) return pass(0, [&] { return builder_.scalar(std::move(value)); });
   if (std::holds_alternative<std::nullptr_t>(value)) return unexpected("null");
-  return unexpected(std::holds_alternative<bool>(value) ? "true or false" : "a number that is no whole number below 2^64");
+  return unexpected(std::holds_alternative<bool>(value) ? "true or false"
+                                                        : "a number that is no whole number below 2^64");
 }
 
 bool HeaderReader::unsigned_integer(uint64_t n) {
   if (passing()) return pass(0, [&] { return builder_.unsigned_integer(n); });
   if (at_ == At::shape) {
-    if (shape_.size() == kMostDimensions) return refuse_tensor(str("shape: more than ", kMostDimensions, " dimensions"));
+    if (shape_.size() == kMostDimensions)
+      return refuse_tensor(str("shape: more than ", kMostDimensions, " dimensions"));
     shape_.push_back(n);
     return true;
   }

@@ -2,13 +2,13 @@
 // huggingface_hub writes it (serialization/_base.py, split_state_dict_into_shards_factory) and people edit it.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "formats/format.h"
-#include "formats/warnings.h"
+#include "formats/flat.h"
 
 namespace weightfs {
 namespace {
@@ -18,6 +18,12 @@ constexpr uint64_t kLongestIndex = 100'000'000;
 
 // Each stays an open file.
 constexpr size_t kMostShards = 10'000;
+
+// A short line of the weight map takes many times its bytes.
+constexpr size_t kMostWeights = 1'000'000;
+
+// Values of `metadata`, which has few: total_size, a format.
+constexpr uint64_t kMostMetadata = 1'000;
 
 struct Shard {
   std::string_view name;
@@ -29,68 +35,154 @@ struct Shard {
 struct Weight {
   static constexpr size_t kNowhere = SIZE_MAX;
 
-  std::string_view tensor;
-  size_t shard;                 // its place in Index::shards
+  std::string tensor;
+  Shard* shard;                 // in Index::shards
   bool found = false;           // there
   size_t elsewhere = kNowhere;  // the first tensor of that name in another shard: its place in the model
 };
 
-// The index file. All names are views into `root`.
+// The index file.
 struct Index {
-  Value root;
-  std::vector<Shard> shards;    // by name
-  std::vector<Weight> weights;  // by tensor
+  std::map<std::string, Shard> shards;  // by name
+  std::vector<Weight> weights;          // by tensor
+  std::optional<Value> metadata;
+  Warnings warnings;
 };
 
-// Whether a name can only be that of a file beside the index.
-bool is_plain(std::string_view name) {
-  constexpr std::string_view kNeverIn("/\\\0", 3);
-  return !name.empty() && name != "." && name != ".." && name.find_first_of(kNeverIn) == std::string_view::npos;
+// Takes in from read_json what may be an index, or any other JSON: keeps the weight map and the metadata, skips the
+// rest, and stops at once where the whole is no object.
+class IndexReader final : public JsonEvents {
+ public:
+  bool scalar(Value value) override {
+    return pass([&] { return metadata_.scalar(std::move(value)); });
+  }
+  bool unsigned_integer(uint64_t n) override {
+    return pass([&] { return metadata_.unsigned_integer(n); });
+  }
+  bool string(std::string& text) override {
+    if (in_ == In::weight_map && depth_ == 2) return add(text);
+    return pass([&] { return metadata_.string(text); });
+  }
+  bool key(std::string& text) override {
+    if (depth_ == 1) return enter(text);
+    if (in_ != In::weight_map) return pass([&] { return metadata_.key(text); });
+    tensor_ = text;
+    return true;
+  }
+  bool begin_object() override {
+    if (++depth_ == 1) return true;
+    if (in_ == In::weight_map && depth_ == 2) return has_weight_map_ = true;
+    return pass([&] { return metadata_.begin_object(); });
+  }
+  bool end_object() override {
+    if (--depth_ == 0 || in_ == In::weight_map) return true;
+    return pass([&] { return metadata_.end_object(); });
+  }
+  bool begin_array() override {
+    return pass([&] { return metadata_.begin_array(); }) && ++depth_ > 0;
+  }
+  bool end_array() override {
+    --depth_;
+    return pass([&] { return metadata_.end_array(); });
+  }
+
+  // What was taken in, after `whole`, what read_json returned.
+  Result<Index> take(const Result<void>& whole);
+
+ private:
+  enum class In { weight_map, metadata, other };
+
+  // An event of any value but the object that the weight map is and the strings in it.
+  template <class Event>
+  bool pass(Event event) {
+    if (depth_ == 0) return refuse(Code::unsupported, kNoIndex);
+    if (in_ == In::weight_map && depth_ > 1)
+      return refuse(Code::corrupt, str("weight_map: tensor ", quoted(tensor_), ": no string"));
+    if (in_ == In::metadata && event()) return true;
+    if (in_ == In::metadata) {
+      index_.warnings.add("the index has metadata of more than ", kMostMetadata, " values: left out");
+      has_metadata_ = false;
+    }
+    in_ = In::other;
+    return true;
+  }
+
+  bool enter(std::string_view key);
+  bool add(const std::string& shard);
+  bool refuse(Code code, std::string reason) {
+    problem_ = Error{code, std::move(reason)};
+    return false;
+  }
+
+  static constexpr const char* kNoIndex = "JSON without an object \"weight_map\"";
+
+  Index index_;
+  std::optional<Error> problem_;
+  int depth_ = 0;
+  In in_ = In::other;  // the key of the whole that is being read
+  bool has_weight_map_ = false;
+  std::string tensor_;  // in the weight map: whose shard comes next
+  bool has_metadata_ = false;
+  ValueBuilder metadata_{kMostMetadata};
+};
+
+// Of two equal keys the second counts.
+bool IndexReader::enter(std::string_view key) {
+  in_ = In::other;
+  if (key == "weight_map") {
+    in_ = In::weight_map;
+    has_weight_map_ = false;
+    index_.weights.clear();
+    index_.shards.clear();
+  } else if (key == "metadata") {
+    in_ = In::metadata;
+    metadata_ = ValueBuilder(kMostMetadata);
+    has_metadata_ = true;
+  }
+  return true;
 }
 
-Result<std::vector<Shard>> shards_of(const Map& weight_map) {
-  std::vector<std::string_view> names;
-  names.reserve(weight_map.size());
-  for (const auto& [tensor, shard] : weight_map) {
-    const auto* name = std::get_if<std::string>(&shard);
-    if (name == nullptr) return failure(Code::corrupt, str("weight_map: tensor ", quoted(tensor), ": no string"));
-    names.push_back(*name);
-  }
-  std::sort(names.begin(), names.end());
-  std::vector<Shard> shards;
-  for (const std::string_view name : names) {
-    if (shards.empty() || shards.back().name != name) shards.push_back({name});
-    ++shards.back().weights;
-  }
-  if (shards.size() <= kMostShards) return shards;
-  return failure(Code::unsupported, str(shards.size(), " shards, ", kMostShards, " at most"));
+bool IndexReader::add(const std::string& name) {
+  if (index_.weights.size() == kMostWeights)
+    return refuse(Code::unsupported, str("weight_map: more than ", kMostWeights, " tensors"));
+  const auto shard = index_.shards.try_emplace(name).first;
+  if (index_.shards.size() > kMostShards)
+    return refuse(Code::unsupported, str("weight_map: more than ", kMostShards, " shards"));
+  shard->second.name = shard->first;
+  index_.weights.push_back({std::move(tensor_), &shard->second});
+  return true;
+}
+
+Result<Index> IndexReader::take(const Result<void>& whole) {
+  if (problem_) return tl::unexpected(*problem_);
+  TRY_VOID(whole);
+  if (!has_weight_map_) return failure(Code::unsupported, kNoIndex);
+  if (has_metadata_) index_.metadata = metadata_.take();
+  // Of two lines for one tensor the second counts, as of two equal keys anywhere.
+  auto& weights = index_.weights;
+  std::stable_sort(weights.begin(), weights.end(),
+                   [](const Weight& a, const Weight& b) { return a.tensor < b.tensor; });
+  const auto first = std::unique(weights.rbegin(), weights.rend(),
+                                 [](const Weight& a, const Weight& b) { return a.tensor == b.tensor; });
+  weights.erase(weights.begin(), first.base());
+  for (const Weight& weight : weights) ++weight.shard->weights;
+  std::erase_if(index_.shards, [](const auto& shard) { return shard.second.weights == 0; });
+  return std::move(index_);
 }
 
 Result<Index> read_index(const Source& bytes) {
   if (bytes.size() > kLongestIndex)
     return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, ", kLongestIndex, " at most"));
-  Index index;
-  index.root = TRY(parse_json(bytes, 0, bytes.size()));
-  const auto* top = std::get_if<Map>(&index.root);
-  const Value* found = top == nullptr ? nullptr : top->find("weight_map");
-  const auto* weight_map = found == nullptr ? nullptr : std::get_if<Map>(found);
-  if (weight_map == nullptr) return failure(Code::unsupported, "JSON without an object \"weight_map\"");
-  index.shards = TRY(shards_of(*weight_map));
-  index.weights.reserve(weight_map->size());
-  for (const auto& [tensor, shard] : *weight_map) {
-    const auto at = std::lower_bound(index.shards.begin(), index.shards.end(), std::get<std::string>(shard),
-                                     [](const Shard& s, const std::string& name) { return s.name < name; });
-    index.weights.push_back({tensor, static_cast<size_t>(at - index.shards.begin())});
-  }
-  std::sort(index.weights.begin(), index.weights.end(),
-            [](const Weight& a, const Weight& b) { return a.tensor < b.tensor; });
-  return index;
+  IndexReader reader;
+  return reader.take(read_json(bytes, 0, bytes.size(), reader));
 }
 
 // Puts the shards' models together, in order, and says where the weight map is wrong.
 class Merger {
  public:
-  explicit Merger(Index& index) : index_(index) { model_.tensors.reserve(index.weights.size()); }
+  explicit Merger(Index& index) : index_(index), warnings_(std::move(index.warnings)) {
+    model_.tensors.reserve(index.weights.size());
+  }
 
   void add(Shard& shard, Model read) {
     const std::string_view name = model_.spellings.emplace_back(shard.name);
@@ -116,12 +208,9 @@ class Merger {
     for (const Weight& weight : index_.weights) compare(weight);
     model_.format = "safetensors";
     Map facts;
-    if (const Value* metadata = std::get<Map>(index_.root).find("metadata")) facts.append("metadata", *metadata);
+    if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
     facts.append("shards", std::move(shards_));
-    if (model_.metadata.find("index") == nullptr)
-      model_.metadata.append("index", std::move(facts));
-    else
-      warnings_.add("the metadata has a key \"index\": what the index says is left out");
+    flat::add_facts(model_.metadata, "index", std::move(facts));
     model_.parts.insert(model_.parts.begin(), Part{container.name, Later<SourcePtr>::of(container.bytes)});
     model_.warnings = std::move(warnings_).take();
     return std::move(model_);
@@ -136,13 +225,13 @@ class Merger {
       warnings_.add("tensor ", quoted(tensor.name), " in ", quoted(shard.name), " is not in the weight_map");
       return unlisted_.insert(tensor.name).second;
     }
-    if (&index_.shards[weight->shard] == &shard) return weight->found = true;
+    if (weight->shard == &shard) return weight->found = true;
     if (weight->elsewhere == Weight::kNowhere) weight->elsewhere = model_.tensors.size();
     return false;
   }
 
   void compare(const Weight& weight) {
-    const Shard& home = index_.shards[weight.shard];
+    const Shard& home = *weight.shard;
     if (weight.elsewhere == Weight::kNowhere) {
       if (home.was_read && !weight.found)
         warnings_.add("tensor ", quoted(weight.tensor), " is not in ", quoted(home.name));
@@ -169,7 +258,6 @@ class Merger {
 };
 
 Result<Model> read_shard(std::string_view name, const std::shared_ptr<const Folder>& folder) {
-  if (!is_plain(name)) return failure(Code::corrupt, "not the name of a file beside the index");
   const SourcePtr bytes = TRY(folder->open(name));
   return read_safetensors({std::string(name), bytes, folder});
 }
@@ -180,8 +268,8 @@ Result<Model> read(const Container& container) {
   Merger merger(index);
   std::optional<Error> first_error;
   bool any = index.shards.empty();
-  for (Shard& shard : index.shards) {
-    auto model = read_shard(shard.name, container.folder);
+  for (auto& [name, shard] : index.shards) {
+    auto model = read_shard(name, container.folder);
     if (model) {
       merger.add(shard, std::move(*model));
       any = true;
@@ -192,17 +280,22 @@ Result<Model> read(const Container& container) {
   }
   if (any) return merger.finish(container);
   return failure(first_error->code, str("none of ", index.shards.size(), " shards can be read, the first: ",
-                                        quoted(index.shards.front().name), ": ", first_error->message));
+                                        quoted(index.shards.begin()->first), ": ", first_error->message));
 }
 
 }  // namespace
 
-// Any JSON object may be an index; one that is short is looked through at once.
+// Any JSON object may be an index, and beside a model lie many that are none: it must begin like one. Writers put
+// "metadata" first, which may be long, and "weight_map" next.
 Match matches_safetensors_index(std::string_view head, uint64_t size) {
-  const size_t first = head.find_first_not_of(" \t\r\n");
+  constexpr const char* kWhite = " \t\r\n";
+  const size_t first = head.find_first_not_of(kWhite);
   if (first == std::string_view::npos || head[first] != '{' || size > kLongestIndex) return Match::no;
-  const bool whole = head.size() == size;
-  return whole && head.find("\"weight_map\"") == std::string_view::npos ? Match::no : Match::maybe;
+  if (head.find("\"weight_map\"") != std::string_view::npos) return Match::maybe;
+  const size_t key = head.find_first_not_of(kWhite, first + 1);
+  const bool more = head.size() < size;
+  return more && key != std::string_view::npos && head.substr(key).starts_with("\"metadata\"") ? Match::maybe
+                                                                                               : Match::no;
 }
 
 Result<Model> read_safetensors_index(const Container& container) {

@@ -15,6 +15,14 @@ Result<SourcePtr> npy_source(const Tensor& tensor) {
   return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
 }
 
+// What a name stands for exists, even if what it is made from has gone: that is an error, not an absence to be
+// remembered.
+template <class T>
+Result<T> present(Result<T> made) {
+  if (!made && made.error().code == Code::not_found) made.error().code = Code::io;
+  return made;
+}
+
 }  // namespace
 
 Forest::Forest(TreePtr root, std::vector<Xattr> root_xattrs) : root_xattrs_(std::move(root_xattrs)) {
@@ -31,11 +39,13 @@ Result<Forest::Place> Forest::enter(Ino directory) {
   const Place here = place(directory);
   if (here.node().kind == Kind::directory) return here;
   if (here.node().kind != Kind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
-  TreePtr tree = TRY(here.tree().tree(here.node()).get());
+  TreePtr tree = TRY(present(here.tree().tree(here.node()).get()));
   const std::scoped_lock lock(mutex_);
-  const auto [grown, is_new] = grown_from_.try_emplace(directory, static_cast<uint32_t>(planted_.size()));
-  if (is_new) planted_.push_back({std::move(tree), grown->second, directory});
-  return Place{&planted_[grown->second], Tree::kRoot};
+  const auto grown = grown_from_.find(directory);
+  if (grown != grown_from_.end()) return Place{grown->second, Tree::kRoot};
+  planted_.push_back({std::move(tree), static_cast<uint32_t>(planted_.size()), directory});
+  grown_from_.emplace(directory, &planted_.back());
+  return Place{&planted_.back(), Tree::kRoot};
 }
 
 Ino Forest::ino_of(const Planted& planted, uint32_t index) const {
@@ -65,7 +75,7 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
     case Kind::directory:
       return Attributes{node.kind, 0, 2 + tree.directories_in(at.index), tree.modified()};
     case Kind::tree:
-      return of_size(0);
+      return Attributes{node.kind, 0, 1, tree.modified_of_tree(node)};
     case Kind::tensor:
       return of_size(tree.tensor(node).nbytes());
     case Kind::npy:
@@ -96,7 +106,7 @@ Result<SourcePtr> Forest::open(Ino ino) const {
   const Node& node = at.node();
   switch (node.kind) {
     case Kind::file:
-      return at.tree().file(node).get();
+      return present(at.tree().file(node).get());
     case Kind::npy:
       return npy_source(at.tree().tensor(node));
     case Kind::tensor: {
@@ -110,12 +120,12 @@ Result<SourcePtr> Forest::open(Ino ino) const {
     case Kind::link:
       break;
   }
-  return failure(Code::unsupported, str(path(ino), ": not a file"));
+  return failure(Code::io, "not a file");
 }
 
 Result<std::string> Forest::link(Ino ino) const {
   const Place at = place(ino);
-  if (at.node().kind != Kind::link) return failure(Code::unsupported, str(path(ino), ": not a symbolic link"));
+  if (at.node().kind != Kind::link) return failure(Code::io, "not a symbolic link");
   return at.tree().link(at.node());
 }
 

@@ -100,9 +100,9 @@ class Forest {
   Result<Place> enter(Ino directory);
   Ino ino_of(const Planted& planted, uint32_t index) const;
 
-  mutable std::mutex mutex_;                      // guards the next two
-  std::deque<Planted> planted_;                   // elements stay where they are
-  std::unordered_map<Ino, uint32_t> grown_from_;  // node of kind tree → number in planted_
+  mutable std::mutex mutex_;                            // guards the next two
+  std::deque<Planted> planted_;                         // elements stay where they are
+  std::unordered_map<Ino, const Planted*> grown_from_;  // node of kind tree → what grew there
   std::vector<Xattr> root_xattrs_;
 };
 

@@ -52,8 +52,8 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   builder.add_file("metadata.toml", text([=] { return to_toml(metadata_of(*model, source)); }));
   builder.add_file("tensors.json",
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
-  builder.add_tree("tensors", tensors);
-  builder.add_tree("npy", tree_of(model, Kind::npy, modified));
+  builder.add_tree("tensors", modified, tensors);
+  builder.add_tree("npy", modified, tree_of(model, Kind::npy, modified));
   add_parts(builder, *model);
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);
   if (!model->warnings.empty()) builder.add_file("warnings.txt", text([=] { return warnings_text(*model); }));

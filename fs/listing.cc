@@ -28,7 +28,8 @@ void append_shape(std::string& out, const Shape& shape) {
   out += ']';
 }
 
-// tensors.json, rendered line by line. Only where blocks of lines begin is kept, and a read renders the blocks that it touches.
+// tensors.json, rendered line by line. Only where blocks of lines begin is kept, and a read renders the blocks that it
+// touches.
 class TensorIndex final : public Source {
  public:
   explicit TensorIndex(TreePtr tree) : tree_(std::move(tree)) {

@@ -87,10 +87,10 @@ std::string path_of(const TensorName& tensor, std::string_view suffix, const Kno
     return path.append(name).append(suffix);
   size_t begin = 0;
   for (size_t i = name.find('/'); i != name.npos && components < kMostComponents; i = name.find('/', i + 1)) {
+    ++components;  // whatever becomes of it: what is looked at is bounded, too
     if (i == begin || i + 1 == name.size() || known.has({scope, name.substr(0, i)})) continue;
     path += component(name.substr(begin, i - begin)) + "/";
     begin = i + 1;
-    ++components;
   }
   return path + component(name.substr(begin), suffix);
 }

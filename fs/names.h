@@ -23,7 +23,8 @@ class Texts {
   size_t left_ = 0;
 };
 
-/// `raw` as one component: `%`, `/`, control bytes and bytes that are no UTF-8 become %XX, so do the dots of `.` and
+/// `raw` as one component: `%`, `/`, control characters and bytes that are no UTF-8 become %XX, so do the dots of `.`
+/// and
 /// `..`; the empty text becomes `%`. Together with `suffix` it has at most kLongestComponent bytes: a longer one is cut
 /// and ends in
 /// `~`, 16 hex digits of the SHA-256 of `raw`, and `suffix`.
@@ -35,7 +36,8 @@ struct TensorName {
   std::string_view name;
 };
 
-/// Directories deeper than this are not made: the `/` that would make one is written %2F.
+/// A path has at most so many components, and only so many `/` of a name (and its scope) can make one; the rest are
+/// written %2F.
 inline constexpr size_t kMostComponents = 32;
 
 /// A tensor's path: which of the names that were given it is for.

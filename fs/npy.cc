@@ -5,8 +5,8 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kMostDimensions = 32;  // NPY_MAXDIMS
-constexpr size_t kAlignment = 64;       // so that a mapped array is aligned
+constexpr size_t kMostOfNumpy = 32;  // NPY_MAXDIMS
+constexpr size_t kAlignment = 64;    // so that a mapped array is aligned
 
 // The dimensions of the array that holds the tensor's bytes.
 Shape array_shape(const Tensor& tensor) {
@@ -28,7 +28,7 @@ std::string python_tuple(const Shape& shape) {
 }  // namespace
 
 bool has_npy(const Tensor& tensor) {
-  return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMostDimensions;
+  return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMostOfNumpy;
 }
 
 std::string npy_header(const Tensor& tensor) {

@@ -11,6 +11,7 @@
 #include "formats/gguf_file.h"
 #include "formats/gguf_split.h"
 #include "fs/layout.h"
+#include "fs/mounts.h"
 
 namespace weightfs {
 namespace {
@@ -27,7 +28,11 @@ Result<struct stat> examine(const std::string& path) {
   return failure(code, str(path, ": ", std::generic_category().message(errno)));
 }
 
-Time modified(const struct stat& file) { return Time{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec; }
+// Years that a Time cannot say become the nearest that it can.
+Time modified(const struct stat& file) {
+  constexpr Time kMostSeconds = 9'000'000'000;
+  return std::clamp<Time>(file.st_mtim.tv_sec, -kMostSeconds, kMostSeconds) * 1'000'000'000 + file.st_mtim.tv_nsec;
+}
 
 // The names in a directory, sorted by byte.
 Result<std::vector<std::string>> names_in(const std::string& path) {
@@ -76,8 +81,8 @@ Result<TreePtr> open_container(const std::string& path, Time time, const Opening
   return lay_out(std::make_shared<Model>(std::move(model)), path, time);
 }
 
-// The one index among `names` (model.safetensors.index.json, or of a variant, model.safetensors.index.fp16.json), or nothing
-// when there is none or there are several.
+// The one index among `names` (model.safetensors.index.json, or of a variant, model.safetensors.index.fp16.json), or
+// nothing when there is none or there are several.
 std::optional<std::string> only_index(const std::vector<std::string>& names) {
   const auto is_index = [](std::string_view name) {
     return name.find(".safetensors.index.") != name.npos && name.ends_with(".json");
@@ -127,7 +132,7 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
   if (!found) return 0;
   if (S_ISDIR(found->st_mode)) {
     if (ancestors.contains({found->st_dev, found->st_ino})) return 0;
-    builder.add_tree(shown, Later<TreePtr>([=] { return open_directory(path, ancestors, opening); }));
+    builder.add_tree(shown, modified(*found), Later<TreePtr>([=] { return open_directory(path, ancestors, opening); }));
     return 0;
   }
   if (!S_ISREG(found->st_mode)) return 0;
@@ -135,8 +140,8 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
   const auto size = static_cast<uint64_t>(found->st_size);
   if (container && (opening.forced != nullptr || is_model(*container))) {
     if (splits.has(*container)) return size;
-    builder.add_tree(shown,
-                     Later<TreePtr>([=, time = modified(*found)] { return open_container(path, time, opening); }));
+    const Time time = modified(*found);
+    builder.add_tree(shown, time, Later<TreePtr>([=] { return open_container(path, time, opening); }));
   } else if (opening.all_files) {
     const Later<SourcePtr> opened([=] { return open_file(path); });
     builder.add_file(shown, Later<SourcePtr>::of(lazy(size, opened)));
@@ -149,6 +154,9 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
 // The models and directories in `path`.
 Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening) {
   const struct stat found = TRY(examine(path));
+  // A mount that showed itself, or another that shows this one, would never end.
+  if (weightfs_devices().contains(found.st_dev))
+    return failure(Code::unsupported, str(path, ": a weightfs mount is not shown in another"));
   const auto names = TRY(names_in(path));
   if (const auto index = only_index(names)) return open_sharded(path, *index, modified(found), opening);
   ancestors.emplace(found.st_dev, found.st_ino);
@@ -176,12 +184,23 @@ Result<TreePtr> open_source(const std::string& path, const Opening& opening) {
 
 }  // namespace
 
+Result<std::string> absolute_path(const std::string& path) {
+  stdfs::path given(path);
+  while (given.has_relative_path() && !given.has_filename()) given = given.parent_path();
+  const stdfs::path name = given.filename();
+  const bool is_name = !name.empty() && name != "." && name != "..";
+  std::error_code error;
+  stdfs::path directory = is_name ? given.parent_path() : given;
+  if (directory.empty() && is_name) directory = ".";
+  directory = stdfs::canonical(directory, error);
+  if (error) return failure(Code::not_found, str(path.empty() ? "\"\"" : path, ": ", error.message()));
+  return is_name ? (directory / name).string() : directory.string();
+}
+
 Result<TreePtr> open_sources(const std::vector<std::string>& paths, const Opening& opening) {
-  // Absolute: the process that serves the mount has another working directory.
+  // The process that serves the mount may have another working directory by the time it reads.
   std::vector<std::string> absolute;
-  for (const std::string& path : paths) absolute.push_back(stdfs::absolute(path).lexically_normal());
-  for (std::string& path : absolute)
-    if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  for (const std::string& path : paths) absolute.push_back(TRY(absolute_path(path)));
   if (absolute.size() == 1) {
     TreePtr tree = TRY(open_source(absolute.front(), opening));
     if (tree->size() == 1)
@@ -202,7 +221,7 @@ Result<TreePtr> open_sources(const std::vector<std::string>& paths, const Openin
     const std::string name = component(stdfs::path(path).filename().string());
     std::string shown = name;
     for (int copy = 2; !used.insert(shown).second; ++copy) shown = str(name, "~", copy);
-    builder.add_tree(shown, Later<TreePtr>([=] { return open_source(path, opening); }));
+    builder.add_tree(shown, modified(found), Later<TreePtr>([=] { return open_source(path, opening); }));
     newest = std::max(newest, modified(found));
   }
   builder.set_container_bytes(bytes);

@@ -17,6 +17,11 @@ struct Opening {
   std::string hidden = {};  ///< an absolute path that is never looked at: a mount that showed itself would never end
 };
 
+/// `path` as it is from anywhere: the directory it lies in without links, and its own name. Nothing is cancelled
+/// textually
+/// (`link/..` is where the link leads). Fails with not_found when that directory does not exist.
+Result<std::string> absolute_path(const std::string& path);
+
 /// One source: its tree is the mount itself. More: a directory for each, under its own file name (the second of one
 /// name gets
 /// `~2`), entered later. A source that is a directory with exactly one `*.safetensors.index.json` is that model; any

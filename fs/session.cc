@@ -7,17 +7,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
+#include "base/kept_stderr.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -51,6 +52,13 @@ int errno_of(Code code) {
   return EIO;
 }
 
+// Rounded towards the past: nanoseconds are never negative.
+timespec timespec_of(Time time) {
+  constexpr Time kSecond = 1'000'000'000;
+  const Time nanoseconds = (time % kSecond + kSecond) % kSecond;
+  return {(time - nanoseconds) / kSecond, nanoseconds};
+}
+
 // What the session's user data points to.
 class Server {
  public:
@@ -70,8 +78,7 @@ class Server {
     out.st_size = static_cast<off_t>(attributes.size);
     out.st_blksize = kBlock;
     out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
-    out.st_mtim.tv_sec = attributes.modified / 1'000'000'000;
-    out.st_mtim.tv_nsec = attributes.modified % 1'000'000'000;
+    out.st_mtim = timespec_of(attributes.modified);
     out.st_atim = out.st_ctim = out.st_mtim;
     return out;
   }
@@ -97,11 +104,6 @@ class Server {
 
 Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
 
-void refuse(fuse_req_t request, const Error& error) {
-  server(request).log(error);
-  fuse_reply_err(request, errno_of(error.code));
-}
-
 // Calls `answer`, which returns a Result<void> and has replied if that is a success. Memory that cannot be had fails
 // the request.
 template <class Answer>
@@ -109,10 +111,13 @@ void respond(fuse_req_t request, const Answer& answer) {
   Result<void> done;
   try {
     done = answer();
+    if (!done) server(request).log(done.error());
   } catch (const std::bad_alloc&) {
-    done = failure(Code::unavailable, "out of memory");
+    done = failure(Code::unavailable, {});
+  } catch (const std::exception&) {
+    done = failure(Code::io, {});
   }
-  if (!done) refuse(request, done.error());
+  if (!done) fuse_reply_err(request, errno_of(done.error().code));
 }
 
 fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes) {
@@ -282,13 +287,16 @@ void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, 
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {
-  const Forest& forest = server(request).forest();
-  struct statvfs out {};
-  out.f_bsize = out.f_frsize = Server::kBlock;
-  out.f_blocks = (forest.container_bytes() + out.f_frsize - 1) / out.f_frsize;
-  out.f_files = forest.node_count();
-  out.f_namemax = kLongestComponent;
-  fuse_reply_statfs(request, &out);
+  respond(request, [&]() -> Result<void> {
+    const Forest& forest = server(request).forest();
+    struct statvfs out {};
+    out.f_bsize = out.f_frsize = Server::kBlock;
+    out.f_blocks = (forest.container_bytes() + out.f_frsize - 1) / out.f_frsize;
+    out.f_files = forest.node_count();
+    out.f_namemax = kLongestComponent;
+    fuse_reply_statfs(request, &out);
+    return {};
+  });
 }
 
 // The protocol of getxattr and listxattr: size 0 asks how much there is.
@@ -303,15 +311,25 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
 }
 
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-  for (const auto& [key, value] : server(request).forest().xattrs(ino))
-    if (key == name) return reply_xattr(request, value, size);
-  fuse_reply_err(request, ENODATA);
+  respond(request, [&]() -> Result<void> {
+    const auto all = server(request).forest().xattrs(ino);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Xattr& x) { return x.first == name; });
+    if (found == all.end()) {
+      fuse_reply_err(request, ENODATA);
+    } else {
+      reply_xattr(request, found->second, size);
+    }
+    return {};
+  });
 }
 
 void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
-  std::string keys;
-  for (const auto& [key, value] : server(request).forest().xattrs(ino)) keys += key + '\0';
-  reply_xattr(request, keys, size);
+  respond(request, [&]() -> Result<void> {
+    std::string keys;
+    for (const auto& [key, value] : server(request).forest().xattrs(ino)) keys += key + '\0';
+    reply_xattr(request, keys, size);
+    return {};
+  });
 }
 
 fuse_lowlevel_ops operations() {
@@ -330,18 +348,6 @@ fuse_lowlevel_ops operations() {
   ops.getxattr = getxattr;
   ops.listxattr = listxattr;
   return ops;
-}
-
-// libfuse says why it cannot mount, to a function that is given nothing else; so the thread that mounts keeps it.
-thread_local std::string libfuse_said;
-
-void keep_what_libfuse_says(fuse_log_level, const char* format, va_list arguments) {
-  std::array<char, 512> line{};
-  std::vsnprintf(line.data(), line.size(), format, arguments);
-  std::string_view text = line.data();
-  for (const std::string_view prefix : {"fuse: ", "fusermount3: "})
-    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  libfuse_said = text.substr(0, text.find('\n'));
 }
 
 struct Destroy {
@@ -368,10 +374,15 @@ void raise_read_ahead(dev_t device) {
   std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadAheadKiB;
 }
 
-// Waits for the first answer: only then is the mount usable, and only then has it a read-ahead to raise.
-void greet(const Mounting& mounting) {
+// Waits for the first answer: only then is the mount usable, and only then has it a read-ahead to raise. A mount that
+// never answers is no mount: then it is ended as a signal would end it.
+void greet(const Mounting& mounting, std::atomic<bool>& usable) {
   struct stat root {};
-  if (::stat(mounting.mountpoint.c_str(), &root) != 0) return;
+  if (::stat(mounting.mountpoint.c_str(), &root) != 0) {
+    ::kill(::getpid(), SIGTERM);
+    return;
+  }
+  usable = true;
   raise_read_ahead(root.st_dev);
   if (mounting.on_usable) mounting.on_usable();
 }
@@ -383,24 +394,46 @@ int run(fuse_session* session) {
   return ended;
 }
 
+// The signals that end a mount wait while they would leave it half made. Threads that are started meanwhile never get
+// them.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    sigset_t ends{};
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, number);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+  }
+  ~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
+  const KeptStderr kept;
+  SessionPtr session = make_session(s, mounting);
+  if (session != nullptr && fuse_session_mount(session.get(), mounting.mountpoint.c_str()) == 0) return session;
+  return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ", kept.last_line()));
+}
+
 }  // namespace
 
 Result<void> serve(Forest& forest, const Mounting& mounting) {
   Server s(forest, mounting);
-  fuse_set_log_func(keep_what_libfuse_says);
-  const SessionPtr session = make_session(s, mounting);
-  const auto refused = [&] {
-    return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ",
-                                 libfuse_said.empty() ? "fusermount3 does not say why" : libfuse_said));
-  };
-  if (session == nullptr || fuse_session_mount(session.get(), mounting.mountpoint.c_str()) != 0) return refused();
+  std::atomic<bool> usable = false;
+  std::optional<SignalsWait> signals_wait(std::in_place);
+  const SessionPtr session = TRY(mounted_session(s, mounting));
   fuse_set_signal_handlers(session.get());
-  std::thread greeter(greet, std::cref(mounting));
+  std::thread greeter(greet, std::cref(mounting), std::ref(usable));
+  signals_wait.reset();
   const int ended = run(session.get());
   fuse_session_unmount(session.get());
   greeter.join();
   fuse_remove_signal_handlers(session.get());
   if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));
+  if (!usable) return failure(Code::io, str(mounting.mountpoint, ": ended before it could be used"));
   return {};
 }
 

@@ -53,9 +53,9 @@ void TreeBuilder::add_link(std::string_view path, std::string target) {
   tree_->links_.push_back(std::move(target));
 }
 
-void TreeBuilder::add_tree(std::string_view path, Later<TreePtr> tree) {
+void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> tree) {
   add(path, Kind::tree, tree_->trees_.size());
-  tree_->trees_.push_back(std::move(tree));
+  tree_->trees_.push_back({std::move(tree), modified});
 }
 
 void TreeBuilder::add_tensors(Kind kind) {

@@ -64,7 +64,8 @@ class Tree {
   const Tensor& tensor(const Node& node) const { return model_->tensors[node.first]; }
   const Later<SourcePtr>& file(const Node& node) const { return files_[node.first]; }
   const std::string& link(const Node& node) const { return links_[node.first]; }
-  const Later<TreePtr>& tree(const Node& node) const { return trees_[node.first]; }
+  const Later<TreePtr>& tree(const Node& node) const { return trees_[node.first].tree; }
+  Time modified_of_tree(const Node& node) const { return trees_[node.first].modified; }
 
   /// The node of kind tensor (or npy) that shows the tensor with this index; the root if none does.
   uint32_t node_of_tensor(size_t tensor) const { return tensor_nodes_[tensor]; }
@@ -84,7 +85,11 @@ class Tree {
   std::vector<uint32_t> tensor_nodes_;
   std::vector<Later<SourcePtr>> files_;
   std::vector<std::string> links_;
-  std::vector<Later<TreePtr>> trees_;
+  struct Grafted {
+    Later<TreePtr> tree;
+    Time modified;
+  };
+  std::vector<Grafted> trees_;
   Texts texts_;
 };
 
@@ -99,7 +104,7 @@ class TreeBuilder {
   void add_directory(std::string_view path);  ///< one that is there even when nothing lies in it
   void add_file(std::string_view path, Later<SourcePtr> source);
   void add_link(std::string_view path, std::string target);
-  void add_tree(std::string_view path, Later<TreePtr> tree);
+  void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);
 
   /// All tensors of the model that `kind` (tensor or npy) can show, at their paths.
   void add_tensors(Kind kind);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <latch>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -51,6 +52,18 @@ TEST(Later, GivesAFailureToAllWhoWaitedForThatTry) {
   first.join();
   second.join();
   EXPECT_LE(tries, 2);  // the second either waited for the first try or came after it
+}
+
+TEST(Later, TakesAnExceptionForAFailureAndTriesAgain) {
+  int tries = 0;
+  const Later<int> later([&]() -> Result<int> {
+    if (++tries == 1) throw std::bad_alloc();
+    if (tries == 2) throw std::length_error("too long");
+    return 3;
+  });
+  EXPECT_EQ(later.get().error().message, "out of memory");
+  EXPECT_EQ(later.get().error().message, "too long");
+  EXPECT_EQ(later.get().value(), 3);
 }
 
 TEST(Later, LetsGoOfWhatItIsMadeFrom) {

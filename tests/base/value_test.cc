@@ -71,6 +71,12 @@ TEST(ToToml, QuotesKeysThatTomlPlusPlusTakesForBare) {
   EXPECT_EQ(to_toml(map), "\"a\\nb\" = 1\n\"it's\" = \"\uE000\"\n");
 }
 
+TEST(ToToml, KeepsLineBreaksAtTheBeginning) {
+  Map map;
+  map.set("a", "\n\nb");
+  EXPECT_EQ(to_toml(map), "a = \"\\n\\nb\"\n");
+}
+
 TEST(ToToml, OfNothingIsNothing) { EXPECT_EQ(to_toml(Map{}), ""); }
 
 TEST(ShortestDecimal, PrintsAsTheFloatDoes) {

@@ -234,6 +234,26 @@ TEST(BinTensors, RefusesTextThatIsNotUtf8) {
   }
 }
 
+TEST(BinTensors, TellsWhichTextIsWrong) {
+  const std::string info = tensor_info(kU8, {1}, 0, 1), bad = text("\xC0\xAF"), huge = varint(uint64_t{1} << 63);
+  EXPECT_EQ(error_of_release(kNone + varint(1) + bad + info),
+            "bintensors: tensor 0: name: \"\\xc0\\xaf\" is not UTF-8");
+  EXPECT_EQ(error_of_release(kNone + varint(1) + huge),
+            "bintensors: tensor 0: name: a count of 9223372036854775808 at 19 is beyond bincode's limit of 100000000");
+  EXPECT_EQ(error_of_legacy(kNone + varint(1) + info + varint(1) + bad + varint(0)),
+            "bintensors: name 0: \"\\xc0\\xaf\" is not UTF-8");
+  EXPECT_EQ(error_of_release(kSome + varint(1) + bad + text("")), "bintensors: key 0: \"\\xc0\\xaf\" is not UTF-8");
+  EXPECT_EQ(error_of_release(kSome + varint(1) + text("k") + bad),
+            "bintensors: the value of key \"k\": \"\\xc0\\xaf\" is not UTF-8");
+}
+
+TEST(BinTensors, KeepsMetadataThatHasTheKeyOfItsFacts) {
+  const Model model = read_well(BinTensorsBuilder().metadata("bintensors", "mine").release());
+  EXPECT_EQ(to_json_line(*model.metadata.find("bintensors")),
+            R"({"layout":"release","metadata_length":24,"value":"mine"})");
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
 TEST(BinTensors, KeepsTheLastOfTwoMetadataValues) {
   const Model model = read_well(BinTensorsBuilder().metadata("b", "1").metadata("a", "2").metadata("b", "3").release());
   EXPECT_EQ(std::get<std::string>(*model.metadata.find("b")), "3");
@@ -322,6 +342,30 @@ TEST(BinTensors, BoundsCountsByTheLimitOfBincode) {
               str("bintensors: a count of ", count, " at 18 is beyond bincode's limit of 100000000"));
   EXPECT_THAT(error_of_release(kSome + varint(2'083'334)), HasSubstr("beyond bincode's limit"));
   EXPECT_THAT(error_of_release(kNone + varint(1) + varint(UINT64_MAX)), HasSubstr("beyond bincode's limit"));
+}
+
+TEST(BinTensors, BoundsTheMetadata) {
+  BinTensorsBuilder b;
+  for (int i = 0; i < 65'536; ++i) b.metadata("k", "");
+  EXPECT_EQ(error_as_release(b.release()), "no error");
+  EXPECT_EQ(error_as_release(b.metadata("k", "").release()), "bintensors: metadata of 65537 values, 65536 at most");
+}
+
+TEST(BinTensors, BoundsTheDimensions) {
+  const std::vector<uint64_t> most(64, 0), more(65, 0);
+  EXPECT_EQ(read_well(BinTensorsBuilder().tensor("a", kU8, most, "").release()).tensors[0].shape.size(), 64u);
+  const auto b = BinTensorsBuilder().tensor("a", kU8, more, "");
+  EXPECT_EQ(error_as_release(b.release()), "bintensors: tensor 0 \"a\": shape: 65 dimensions, 64 at most");
+  EXPECT_EQ(error_as_legacy(b.legacy()), "bintensors: tensor 0: shape: 65 dimensions, 64 at most");
+}
+
+// Entries are far smaller than what they become: that they are bad is seen before it is built.
+TEST(BinTensors, RefusesTheSecondTensorWithoutANameAtOnce) {
+  const std::string info = tensor_info(kU8, {0}, 0, 0), bad = tensor_info(15, {}, 0, 0);
+  EXPECT_EQ(error_of_release(kNone + varint(3) + named("", info) + named("", info) + named("x", bad)),
+            "bintensors: tensor 1: name: the second that is empty");
+  const std::string index = varint(2) + text("") + varint(0) + text("") + varint(1);
+  EXPECT_EQ(error_of_legacy(kNone + varint(2) + info + info + index), "bintensors: name 1: the second that is empty");
 }
 
 TEST(BinTensors, ReportsBytesThatCannotBeReadAsSuch) {

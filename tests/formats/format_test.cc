@@ -38,7 +38,7 @@ TEST(Detection, TellsWhatItTriedWhereNothingFits) {
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::unsupported);
   EXPECT_EQ(model.error().message,
-            "m: not a model I know (54 B); tried gguf, rten, safetensors, safetensors-index, bintensors");
+            "m: not a model I know (56 B); tried gguf, rten, safetensors, safetensors-index, bintensors");
   EXPECT_THAT(outcome(""), StartsWith("m: not a model I know (0 B); "));
 }
 

@@ -46,21 +46,21 @@ TEST(GgufDocuments, CountsTheElementsOfNestedArraysTogether) {
 }
 
 TEST(GgufDocuments, MakesADocumentOfATextTooLongForAPage) {
-  const std::string text((16 << 20) + 1, 'x');
+  const std::string text((1 << 20) + 1, 'x');
   const Model model = read_well(GgufBuilder().string("t", text).string("u", "short").build());
   EXPECT_EQ(json_of(model, "t"),
-            "{\n  \"nbytes\": 16777217,\n  \"type\": \"string\",\n  \"path\": \"metadata/t.json\"\n}\n");
+            "{\n  \"nbytes\": 1048577,\n  \"type\": \"string\",\n  \"path\": \"metadata/t.json\"\n}\n");
   EXPECT_EQ(json_of(model, "u"), "\"short\"\n") << "what was not kept takes no room";
   EXPECT_EQ((*model.documents.at(0).source.get())->size(), text.size() + 3);
 }
 
 TEST(GgufDocuments, ShowsNoDocumentBeyondItsLimit) {
   GgufBuilder b;
-  const std::string list = b.array(kU8, 40 << 20, std::string(40 << 20, '\0'));
+  const std::string list = b.array(kU8, 10 << 20, std::string(10 << 20, '\0'));
   const Model model = read_well(b.key("one", kArray, list).key("two", kArray, list).build());
   EXPECT_EQ(model.documents.size(), 1u);
-  EXPECT_EQ(json_of(model, "two"), "{\n  \"count\": 41943040,\n  \"type\": \"uint8\"\n}\n");
-  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 41943052 bytes are too many to be shown"));
+  EXPECT_EQ(json_of(model, "two"), "{\n  \"count\": 10485760,\n  \"type\": \"uint8\"\n}\n");
+  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 10485772 bytes are too many to be shown"));
 }
 
 TEST(GgufDocuments, NamesDocumentsSafely) {

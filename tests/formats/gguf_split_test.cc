@@ -1,3 +1,5 @@
+#include "formats/gguf_split.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,6 +100,44 @@ TEST(GgufSplit, WarnsWhereShardsDisagree) {
               ElementsAre("\"m-00002-of-00002.gguf\": split.no is 5, 1 by the file's name",
                           "\"m-00002-of-00002.gguf\": split.count is 3, 2 by the file's name",
                           "split.tensors.count is 7, there are 2", "tensor \"a\": another one has that name"));
+}
+
+class UnlistedFolder final : public Folder {
+ public:
+  Result<std::vector<std::string>> names() const override { return failure(Code::io, "permission denied"); }
+  Result<SourcePtr> open(std::string_view) const override { return failure(Code::io, "permission denied"); }
+};
+
+TEST(GgufSplit, ShowsAShardAloneWhereTheOthersCannotBeListed) {
+  const auto model =
+      read_gguf(Container{"m-00002-of-00003.gguf", in_memory(shard(1, "a")), std::make_shared<UnlistedFolder>()});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 1"));
+  EXPECT_THAT(model->warnings, ElementsAre("one of 3 shards, shown alone: permission denied"));
+}
+
+TEST(GgufSplit, ShowsAShardOfTooManyAlone) {
+  const auto read_one_of = [](uint16_t count) {
+    const std::string name = str("m-00001-of-", count, ".gguf");
+    return read_beside(name, {{name, shard(0, "a", count)}});
+  };
+  EXPECT_EQ(read_one_of(gguf::kMostShards)->warnings.size(), kMostWarnings + 1) << "the missing ones are named";
+  EXPECT_THAT(read_one_of(gguf::kMostShards + 1)->warnings,
+              ElementsAre("one of 10001 shards, shown alone: 10000 at most are read"));
+}
+
+TEST(GgufSplit, ReadsNoMoreShardsOnceThereAreTooManyTensors) {
+  // An entry of the list that is all zeroes is a nameless float32, without dimensions, at offset 0.
+  const std::string most =
+      GgufBuilder().announcing(gguf::kMostTensors, 0).build() + std::string(gguf::kMostTensors * (8 + 4 + 4 + 8), '\0');
+  const Files files = {{"m-00001-of-00003.gguf", shard(0, "a")},
+                       {"m-00002-of-00003.gguf", most},
+                       {"m-00003-of-00003.gguf", shard(2, "b")}};
+  const auto model = read_beside("m-00001-of-00003.gguf", files);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 0"));
+  EXPECT_THAT(model->warnings,
+              ElementsAre("\"m-00002-of-00003.gguf\": more than 2097152 tensors: it and what follows is left out"));
 }
 
 TEST(GgufSplit, IsNotMadeOfAFileThatDoesNotSaySo) {

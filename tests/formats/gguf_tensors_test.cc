@@ -59,6 +59,30 @@ TEST(GgufTensors, BoundsATensorOfUnknownTypeByTheNextOne) {
   EXPECT_EQ(model.tensors[0].stored_dtype.data(), model.tensors[1].stored_dtype.data()) << "one spelling for all";
 }
 
+TEST(GgufTensors, SpellsOnlySoManyUnknownTypesOneByOne) {
+  GgufBuilder b;
+  for (uint32_t i = 0; i < 300; ++i) b.list(std::to_string(i), {1}, 1000 + i, 0);
+  const Model model = read_well(b.list("known", {32}, 31, 0).data(std::string(32, 'x')).build());
+  EXPECT_EQ(model.tensors[99].stored_dtype, "ggml-1099");
+  EXPECT_EQ(model.tensors[100].stored_dtype, "ggml-unknown");
+  EXPECT_EQ(model.tensors[299].stored_dtype, "ggml-unknown");
+  EXPECT_EQ(model.tensors[300].stored_dtype, "Q4_0_4_4");
+  EXPECT_EQ(model.spellings.size(), 100u);
+}
+
+TEST(GgufTensors, TakesATensorWithoutElementsAtTheEndOfAFileWithoutPadding) {
+  const std::string alone = GgufBuilder().list("w", {0}, 0, 0).header();
+  ASSERT_NE(alone.size() % 32, 0u) << "else nothing is missing";
+  const Model model = read_well(alone);
+  EXPECT_THAT(listing(model), ElementsAre("w float32 F32 [0] "));
+  EXPECT_THAT(model.warnings, IsEmpty());
+  const Model second = read_well(GgufBuilder().list("v", {3}, 24, 0).list("w", {0}, 0, 32).data("vvv").build());
+  EXPECT_THAT(listing(second), ElementsAre("v int8 I8 [3] vvv", "w float32 F32 [0] "));
+  EXPECT_THAT(second.warnings, IsEmpty());
+  EXPECT_THAT(read_well(GgufBuilder().list("w", {0}, 0, 64).header()).warnings,
+              ElementsAre("tensor \"w\": offset 64 is outside the file"));
+}
+
 TEST(GgufTensors, TakesALastTensorWithoutPaddingAndATensorWithoutElements) {
   EXPECT_THAT(read_well(GgufBuilder().list("w", {3}, 24, 0).data("www").build()).warnings, IsEmpty());
   EXPECT_THAT(read_well(GgufBuilder().tensor("a", {0, 5}, 0, "").tensor("b", {4}, 24, "bbbb").build()).warnings,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 
+#include "formats/rten_image.h"
 #include "tests/support/rten_reading.h"
 
 namespace weightfs {
@@ -71,6 +72,14 @@ TEST(RtenGraph, AcceptsAGraphWithoutAnything) {
   EXPECT_THAT(model.tensors, IsEmpty());
   EXPECT_EQ(graph_of(model), "{\"inputs\":null,\"outputs\":null,\"captures\":null,\"nodes\":[]}\n");
   EXPECT_EQ(metadata_of(model, "inputs"), "[]");
+}
+
+// The verifier looks at the offset of a union's value whatever it is, and so it has to be there: wherever it lies.
+TEST(RtenGraph, ShowsANodeOfALaterSchemaOnAnyPlaceOfAPage) {
+  for (uint32_t before = 0; before < rten::kPage / sizeof(uint32_t); before += 2)
+    ASSERT_EQ(error_of(version1(model_of(graph({nameless(7, table({}))}, std::vector<uint32_t>(before, 0))))),
+              "no error")
+        << before;
 }
 
 // The format's table, number 0 first.
@@ -213,6 +222,15 @@ TEST(RtenGraph, ShowsAUnionWithItsMembersName) {
 
 TEST(RtenGraph, NamesAttributesOfALaterSchemaByTheirTag) {
   EXPECT_EQ(attributes(150, 63, table({{0, scalar(int32_t{1})}})), R"({"unknown_attrs":63})");
+  const Model model = read_well(version2(model_of(graph({op("o", 9, {}, {}, 99, table({}))}))));
+  EXPECT_THAT(model.warnings, ElementsAre(R"json(node 0 "o": has attributes of kind unknown(99))json"));
+  EXPECT_THAT(graph_of(model), HasSubstr(R"json("problem":"has attributes of kind unknown(99)","attrs")json"));
+}
+
+TEST(RtenGraph, ShowsAttributesOfAnotherOperatorAsTheyAre) {
+  const Model model = read_well(version2(model_of(graph({op("conv", 9, {}, {}, 12, table({}))}))));
+  EXPECT_THAT(model.warnings, IsEmpty());
+  EXPECT_THAT(graph_of(model), HasSubstr(R"("attrs":{"direction":"Forward")"));
 }
 
 }  // namespace

@@ -93,6 +93,29 @@ TEST(SafetensorsIndex, NeedsNoMetadata) {
   EXPECT_THAT(read_well(R"({"weight_map":{}})", {}).tensors, IsEmpty());
 }
 
+TEST(SafetensorsIndex, SkipsWhatElseItHolds) {
+  const std::string index = R"({"x":[{"weight_map":{"b":[]}},["metadata"]],"weight_map":{"a":"1"},"y":{"a":{"b":1}}})";
+  const Model model = read_well(index, {{"1", shard("a")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a"));
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(SafetensorsIndex, KeepsTheLastOfTwoEqualKeys) {
+  const std::string index = R"({"metadata":1,"weight_map":{"x":"y"},"weight_map":{"a":"2","a":"1"},"metadata":[2]})";
+  const Model model = read_well(index, {{"1", shard("a")}});
+  EXPECT_THAT(listing(model), ElementsAre(":a a"));
+  EXPECT_THAT(model.warnings, IsEmpty());
+  EXPECT_EQ(to_json_line(*std::get<Map>(*model.metadata.find("index")).find("metadata")), "[2]");
+}
+
+TEST(SafetensorsIndex, KeepsMetadataThatHasTheKeyOfItsFacts) {
+  const std::string one = SafetensorsBuilder().metadata(R"({"index":"mine"})").tensor("a", "U8", "", "a").build();
+  const Model model = read_well(R"({"weight_map":{"a":"1"}})", {{"1", one}});
+  const Map& facts = std::get<Map>(*model.metadata.find("index"));
+  EXPECT_EQ(std::get<std::string>(*facts.find("value")), "mine");
+  EXPECT_NE(facts.find("shards"), nullptr);
+}
+
 TEST(SafetensorsIndex, GoesOnWithoutAShardThatIsMissing) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"2","c":"2"}})", {{"1", shard("a")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
@@ -162,23 +185,12 @@ TEST(SafetensorsIndex, StopsCountingOutWarnings) {
 
 // Attacks.
 
-TEST(SafetensorsIndex, OpensNothingThatIsNotBesideIt) {
-  for (const char* name : {"", ".", "..", "../1", "/1", "sub/1", R"(..\\1)", R"(1\u0000)"}) {
+TEST(SafetensorsIndex, OpensNothingThatItsFolderDoesNotGive) {
+  for (const char* name : {"", ".", "..", "../1", "/1", "sub/1", R"(1\u0000)"}) {
     const std::string index = str(R"({"weight_map":{"a":")", name, R"(","b":"2"}})");
-    // The folder would give it.
-    const Model model = read_well(index, {{"", shard("a")},
-                                          {".", shard("a")},
-                                          {"..", shard("a")},
-                                          {"../1", shard("a")},
-                                          {"/1", shard("a")},
-                                          {"sub/1", shard("a")},
-                                          {"..\\1", shard("a")},
-                                          {std::string("1\0", 2), shard("a")},
-                                          {"2", shard("b")}});
+    const Model model = read_well(index, {{"1", shard("a")}, {"2", shard("b")}});
     EXPECT_THAT(listing(model), ElementsAre(":b b")) << name;
-    EXPECT_THAT(model.warnings,
-                ElementsAre(HasSubstr(": not the name of a file beside the index; 1 tensors are missing")))
-        << name;
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr(": no such file; 1 tensors are missing"))) << name;
   }
 }
 
@@ -190,7 +202,31 @@ TEST(SafetensorsIndex, DoesNotReadAnIndexAsAShard) {
 TEST(SafetensorsIndex, BoundsTheNumberOfShards) {
   std::string index = R"({"weight_map":{"a":"1")";
   for (int i = 0; i <= 10'000; ++i) index += str(",\"t", i, "\":\"s", i, '"');
-  EXPECT_EQ(error_of(index + "}}"), "safetensors index: 10002 shards, 10000 at most");
+  EXPECT_EQ(error_of(index + "}}"), "safetensors index: weight_map: more than 10000 shards");
+}
+
+TEST(SafetensorsIndex, BoundsTheNumberOfTensors) {
+  std::string index = R"({"weight_map":{"a":"1")";
+  for (int i = 0; i < 1'000'000; ++i) index += R"(,"":"")";
+  EXPECT_EQ(error_of(index + "}}"), "safetensors index: weight_map: more than 1000000 tensors");
+}
+
+TEST(SafetensorsIndex, LeavesOutMetadataOfManyValues) {
+  for (const char* order : {"before", "after"}) {
+    std::string metadata = R"("metadata":[[])";
+    for (int i = 0; i < 1000; ++i) metadata += ",{}";
+    const std::string map = R"("weight_map":{"a":"1"})";
+    const std::string index = order == std::string("before") ? metadata + "]," + map : map + "," + metadata + "]";
+    const Model model = read_well("{" + index + "}", {{"1", shard("a")}});
+    EXPECT_THAT(listing(model), ElementsAre(":a a"));
+    EXPECT_EQ(std::get<Map>(*model.metadata.find("index")).find("metadata"), nullptr);
+    EXPECT_THAT(model.warnings, ElementsAre("the index has metadata of more than 1000 values: left out"));
+  }
+}
+
+TEST(SafetensorsIndex, StopsWhereTheWholeIsNoObject) {
+  for (const char* json : {"[}", "\"a\"}", "1}"})
+    EXPECT_EQ(error_of(json), "safetensors index: JSON without an object \"weight_map\"") << json;
 }
 
 TEST(SafetensorsIndex, BoundsItsSize) {
@@ -233,10 +269,11 @@ TEST(SafetensorsIndex, SurvivesEveryTruncationAndFlippedByte) {
 
 Match match(std::string_view file) { return matches_safetensors_index(file.substr(0, kHeadSize), file.size()); }
 
-TEST(SafetensorsIndex, MayBeAnyJsonObject) {
+TEST(SafetensorsIndex, MayBeAnObjectThatBeginsLikeOne) {
   EXPECT_EQ(match(R"({"weight_map":{}})"), Match::maybe);
   EXPECT_EQ(match("\r\n\t {\"weight_map\":{}}"), Match::maybe);
-  EXPECT_EQ(match("{\"metadata\":\"" + std::string(kHeadSize, 'x') + "\"}"), Match::maybe);
+  EXPECT_EQ(match("{ \"metadata\":\"" + std::string(kHeadSize, 'x') + "\"}"), Match::maybe);
+  EXPECT_EQ(match(R"({"x":1,"weight_map":{")" + std::string(kHeadSize, 'x') + "\":\"\"}}"), Match::maybe);
 }
 
 TEST(SafetensorsIndex, IsNotSeenInOtherFiles) {
@@ -244,6 +281,9 @@ TEST(SafetensorsIndex, IsNotSeenInOtherFiles) {
   EXPECT_EQ(match("{}"), Match::no);
   EXPECT_EQ(match(R"(["weight_map"])"), Match::no);
   EXPECT_EQ(match(small_safetensors()), Match::no);
+  EXPECT_EQ(match(R"({"metadata":{}})"), Match::no);
+  EXPECT_EQ(match(R"({"version":"1.0","metadata":")" + std::string(kHeadSize, 'x') + "\"}"), Match::no);
+  EXPECT_EQ(match("{" + std::string(kHeadSize, ' ') + "}"), Match::no);
 }
 
 }  // namespace

@@ -239,6 +239,10 @@ TEST(Safetensors, TellsWhatItFoundAndWhatItNeeded) {
             "safetensors: header: tensor \"a\": dtype: a number where a string must be");
   EXPECT_EQ(error_of_fields(R"("dtype":"U8","shape":["1"])"),
             "safetensors: header: tensor \"a\": shape: a string where a list of whole numbers must be");
+  for (const char* number : {"18446744073709551616", "-1", "0.5"})
+    EXPECT_EQ(error_of_fields(str(R"("dtype":"U8","shape":[)", number, "]")),
+              "safetensors: header: tensor \"a\": shape: a number that is no whole number below 2^64 where a list of "
+              "whole numbers must be");
 }
 
 // What the entries promise together.
@@ -368,20 +372,36 @@ TEST(Safetensors, KeepsTheLastOfTwoMetadataValues) {
   EXPECT_EQ(model.metadata.size(), 3u);
 }
 
-TEST(Safetensors, LetsMetadataHaveTheKeyOfItsOwnFacts) {
+TEST(Safetensors, KeepsMetadataThatHasTheKeyOfItsFacts) {
   const Model model = read_well(SafetensorsBuilder().metadata(R"({"safetensors":"mine"})").build());
-  EXPECT_EQ(std::get<std::string>(*model.metadata.find("safetensors")), "mine");
-  EXPECT_THAT(model.warnings,
-              ElementsAre("the metadata has a key \"safetensors\": the facts about the container are left out"));
+  EXPECT_EQ(to_json_line(*model.metadata.find("safetensors")), R"({"header_length":39,"value":"mine"})");
+  EXPECT_EQ(model.metadata.size(), 1u);
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Safetensors, HasOnlyTextsInCommon) {
+  const std::string metadata =
+      R"({"format":[1,2],"modelspec.title":{},"modelspec.license":null,"modelspec.author":"me"})";
+  const Model model = read_well(SafetensorsBuilder().metadata(metadata).build());
+  EXPECT_EQ(to_json_line(model.common), R"({"author":"me"})");
 }
 
 // Attacks.
 
 TEST(Safetensors, BoundsTheValuesOfMetadata) {
   std::string metadata = R"({"x":[)";
-  for (int i = 0; i < 1'000'000; ++i) metadata += "[],";
-  EXPECT_EQ(error_of(SafetensorsBuilder().metadata(metadata + "0]}").build()),
-            "safetensors: header: __metadata__ holds more than 1000000 values");
+  for (int i = 0; i < 65'534; ++i) metadata += "[],";  // and the list itself
+  EXPECT_EQ(error_of(SafetensorsBuilder().metadata(metadata + "0]}").build()), "no error");
+  EXPECT_EQ(error_of(SafetensorsBuilder().metadata(metadata + "0,0]}").build()),
+            "safetensors: header: __metadata__ holds more than 65536 values");
+}
+
+TEST(Safetensors, BoundsTheDimensions) {
+  std::string shape = "0";
+  for (int i = 1; i < 64; ++i) shape += ",1";
+  EXPECT_EQ(read_well(SafetensorsBuilder().tensor("a", "U8", shape, "").build()).tensors[0].shape.size(), 64u);
+  EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "U8", shape + ",1", "").build()),
+            "safetensors: header: tensor \"a\": shape: more than 64 dimensions");
 }
 
 TEST(Safetensors, TakesManyTensorsOfOneName) {

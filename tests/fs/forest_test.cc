@@ -146,14 +146,14 @@ TEST_F(ForestTest, PutsWhatIsKnownOfATensorInXattrs) {
 TEST_F(ForestTest, SaysWhatIsNotThere) {
   EXPECT_EQ(forest.resolve("tensors/nothing").error().code, Code::not_found);
   EXPECT_EQ(forest.resolve("metadata.json/x").error().code, Code::not_found);
-  EXPECT_EQ(cat("tensors"), "error: tensors: not a file");
+  EXPECT_EQ(cat("tensors"), "error: not a file");
 }
 
 // A model that is entered is read once, by one of those who ask; a failure is not kept.
 TEST(Forest, EntersATreeOnceAndTriesAgainAfterAFailure) {
   std::atomic<int> entered = 0;
   TreeBuilder builder(nullptr);
-  builder.add_tree("model", Later<TreePtr>([&]() -> Result<TreePtr> {
+  builder.add_tree("model", 0, Later<TreePtr>([&]() -> Result<TreePtr> {
                      if (++entered == 1) return failure(Code::io, "disk on fire");
                      TreeBuilder inner(nullptr);
                      inner.add_file("file", Later<SourcePtr>::of(in_memory("x")));
@@ -170,6 +170,27 @@ TEST(Forest, EntersATreeOnceAndTriesAgainAfterAFailure) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(entered, 2);
   for (const Ino ino : found) EXPECT_EQ(ino, found[0]);
+}
+
+// semantics 7.5: what is listed exists; the kernel must not be told, and remember, that it does not.
+TEST(Forest, AContainerThatHasGoneIsAnErrorAndNotAnAbsence) {
+  TreeBuilder builder(nullptr);
+  builder.add_tree("model", 0, Later<TreePtr>([]() -> Result<TreePtr> { return failure(Code::not_found, "gone"); }));
+  builder.add_file("file", Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::not_found, "gone"); }));
+  Forest forest(std::move(builder).freeze());
+  EXPECT_EQ(forest.list(forest.resolve("model").value()).error().code, Code::io);
+  EXPECT_EQ(forest.resolve("model/tensors").error().code, Code::io);
+  EXPECT_EQ(forest.open(forest.resolve("file").value()).error().code, Code::io);
+}
+
+// semantics 7.1: times are the container's, before it is entered and after.
+TEST(Forest, AModelInADirectoryHasItsOwnTime) {
+  TreeBuilder builder(nullptr);
+  builder.add_tree("model", 77,
+                   Later<TreePtr>([]() -> Result<TreePtr> { return lay_out(std::make_shared<Model>(), "m", 77); }));
+  Forest forest(std::move(builder).freeze());
+  EXPECT_EQ(forest.attributes(forest.resolve("model").value()).value().modified, 77);
+  EXPECT_EQ(forest.attributes(forest.resolve("model/tensors").value()).value().modified, 77);
 }
 
 // A million tensors: lines are made as they are read, from anywhere.

@@ -37,6 +37,7 @@ TEST(Names, BytesThatAFileSystemCannotShowAreEscaped) {
   EXPECT_EQ(path("100%"), "100%25");
   EXPECT_EQ(path("a\nb\0c\x7f"sv), "a%0Ab%00c%7F");
   EXPECT_EQ(path("\xFF\xC3"), "%FF%C3");
+  EXPECT_EQ(path("x\xC2\x9Bm"), "x%C2%9Bm");
   EXPECT_EQ(path("."), "%2E");
   EXPECT_EQ(path(".."), "%2E%2E");
   EXPECT_EQ(path("../../etc/passwd"), "%2E%2E/%2E%2E/etc/passwd");
@@ -63,6 +64,16 @@ TEST(Names, DirectoriesEndAtADepth) {
   EXPECT_EQ(std::count(shown.begin(), shown.end(), '/'), 31);
   EXPECT_TRUE(shown.starts_with("0/1/2/")) << shown;
   EXPECT_NE(shown.find("31%2F32%2F33"), std::string::npos) << shown;
+}
+
+TEST(Names, LookAtSoManySlashesAndNoMore) {
+  std::vector<std::string> nested{"a"};
+  for (int i = 1; i < 3000; ++i) nested.push_back(nested.back() + "/a");
+  std::vector<TensorName> names;
+  for (const auto& name : nested) names.push_back({"", name});
+  const auto all = paths(names);
+  EXPECT_EQ(all[2], "a%2Fa%2Fa");
+  EXPECT_TRUE(std::none_of(all.begin(), all.end(), [](const std::string& p) { return p.find('/') != p.npos; }));
 }
 
 // semantics 3.5
