@@ -33,7 +33,7 @@ struct AsJson {
   Json operator()(const Map& map) const {
     // Past ordered_json's operator[], which looks through all keys; a Map holds each key once.
     Json::object_t out;
-    for (const auto& [key, value] : map) out.Container::emplace_back(to_utf8(key), as_json(value));
+    for (const auto& [key, value] : map) out.Container::emplace_back(to_utf8_key(key), as_json(value));
     return out;
   }
 };

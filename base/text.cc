@@ -62,21 +62,35 @@ std::string to_utf8(std::string_view text) {
   return out;
 }
 
-std::string percent_escaped(std::string_view text) {
+namespace {
+
+// `text` with the sequences that `escapes` picks, and the bytes that are no UTF-8, written %XX.
+template <class Escapes>
+std::string percent_encoded(std::string_view text, const Escapes& escapes) {
   constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
   while (!text.empty()) {
-    const size_t length = utf8_sequence(text);
-    const auto first = static_cast<uint8_t>(text[0]);
-    if (length == 0 || is_control(text) || first == '%' || first == '/') {
-      for (const char c : text.substr(0, std::max<size_t>(length, 1)))
-        out += {'%', kHex[static_cast<uint8_t>(c) >> 4], kHex[static_cast<uint8_t>(c) & 15]};
+    const size_t known = utf8_sequence(text);
+    const std::string_view sequence = text.substr(0, std::max<size_t>(known, 1));
+    if (known > 0 && !escapes(sequence)) {
+      out += sequence;
     } else {
-      out += text.substr(0, length);
+      for (const char c : sequence)
+        out += {'%', kHex[static_cast<uint8_t>(c) >> 4], kHex[static_cast<uint8_t>(c) & 15]};
     }
-    text.remove_prefix(std::max<size_t>(length, 1));
+    text.remove_prefix(sequence.size());
   }
   return out;
+}
+
+}  // namespace
+
+std::string to_utf8_key(std::string_view text) {
+  return is_utf8(text) ? std::string(text) : percent_encoded(text, [](std::string_view) { return false; });
+}
+
+std::string percent_escaped(std::string_view text) {
+  return percent_encoded(text, [](std::string_view c) { return is_control(c) || c == "%" || c == "/"; });
 }
 
 std::string quoted(std::string_view name) {

@@ -52,7 +52,7 @@ toml::array as_array(const List& list, Marking& marking) {
 }
 
 std::string as_key(const std::string& name, Marking& marking) {
-  const std::string key = to_utf8(name);
+  const std::string key = to_utf8_key(name);
   if (key.find_first_of("\n\t'") == key.npos) return key;
   marking.needed = true;
   return key + marking.mark;

@@ -69,7 +69,8 @@ inline size_t Map::size() const { return entries_.size(); }
 double shortest_decimal(float number);
 
 /// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and
-/// the infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD. Integers are exact to 64 bits.
+/// the infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD, in keys as %XX. Integers are
+/// exact to 64 bits.
 std::string to_json(const Value& value);
 
 /// The same on one line, without white space or a newline.

@@ -20,8 +20,7 @@ namespace weightfs {
 namespace {
 
 struct MountArguments {
-  std::vector<std::string> sources;
-  std::string mountpoint;
+  std::vector<std::string> paths;  // sources, then the mount point
   std::vector<std::string> options;
   bool foreground = false;
   Opening opening;
@@ -58,7 +57,7 @@ Result<std::vector<std::string>> kernel_options(const std::vector<std::string>& 
 // Opens the sources and serves them; `on_usable` is called once they can be used.
 Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std::vector<std::string>& options,
                    const std::function<void()>& on_usable, const std::function<void(const std::string&)>& log) {
-  const auto& sources = arguments.sources;
+  const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
   Opening opening = arguments.opening;
   opening.hidden = point.path();
   auto tree = open_sources(sources, opening);
@@ -116,13 +115,29 @@ Exit in_background(const std::function<Exit(const std::function<void()>& on_usab
   return complain({Code::io, str("the server died of signal ", WTERMSIG(status))});
 }
 
+// CLI11 puts dots behind the whole of "SOURCE... MOUNTPOINT", and brackets around it.
+class PlainUsage : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return "\nUsage: " + name + " [OPTIONS] SOURCE... MOUNTPOINT\n";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_positional() ? "" : Formatter::make_option_opts(option);
+  }
+};
+
 Exit mount(MountArguments& arguments) {
+  if (arguments.paths.size() < 2) {
+    complain({Code::io, str("mount needs ", arguments.paths.empty() ? "a SOURCE and a MOUNTPOINT" : "a MOUNTPOINT",
+                            " (see weightfs mount --help)")});
+    return Exit::usage;
+  }
   const auto options = kernel_options(arguments.options, arguments.opening);
   if (!options) {
     complain(options.error());
     return Exit::usage;
   }
-  auto point = MountPoint::at(arguments.mountpoint);
+  auto point = MountPoint::at(arguments.paths.back());
   if (!point) {
     complain(point.error());
     return Exit::mount;
@@ -149,8 +164,11 @@ Exit umount(const std::string& path) {
 void add_mount(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<MountArguments>();
   CLI::App* verb = app.add_subcommand("mount", "show models as a read-only directory");
-  verb->add_option("SOURCE", arguments->sources, "model files or directories of models")->required();
-  verb->add_option("MOUNTPOINT", arguments->mountpoint, "the directory to mount on, made if it is missing")->required();
+  // Not required, so that what is missing is said in our words.
+  verb->add_option("SOURCE... MOUNTPOINT", arguments->paths,
+                   "model files or directories of models, then the directory to mount on (made if it is missing)")
+      ->expected(0, -1);
+  verb->formatter(std::make_shared<PlainUsage>());
   verb->add_flag("-f,--foreground", arguments->foreground, "stay in the foreground; Ctrl-C unmounts");
   verb->add_option("-o", arguments->options,
                    "mount options, separated by commas: all, format=NAME, allow_other, allow_root, auto_unmount, "

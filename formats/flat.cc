@@ -131,6 +131,8 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   for (const size_t i : places) {
     const auto [begin, next] = ranges[i];
     const Tensor& tensor = header.tensors[i];
+    if (tensor.name.size() > kLongestName)
+      return tl::unexpected(wrong(tensor, str("a name of ", tensor.name.size(), " bytes, more than ", kLongestName)));
     if (begin != end || next < begin)
       return tl::unexpected(wrong(tensor, str("bytes [", begin, ", ", next, ") where byte ", end, " is next")));
     TRY_VOID(check_size(tensor, ranges[i]));

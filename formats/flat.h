@@ -30,6 +30,9 @@ struct StoredDType {
 /// The dtype of that name; null when it is not known.
 const StoredDType* find_dtype(std::string_view stored);
 
+/// Bytes of a tensor's name: as many as an extended attribute and GGUF can hold. The references have no limit.
+inline constexpr size_t kLongestName = 65'535;
+
 /// The length that the first eight bytes of `head` give; 0 when there are fewer.
 uint64_t length_in(std::string_view head);
 

@@ -21,7 +21,7 @@ inline constexpr uint64_t kMostTensors = 2'097'152;       ///< tensors of a mode
 inline constexpr uint64_t kLongestName = 65'535;          ///< bytes of a key (the specification's limit) or tensor name
 inline constexpr uint64_t kLargestAlignment = 1ull << 30;    ///< general.alignment
 inline constexpr uint64_t kMostInlineBytes = 1ull << 20;     ///< memory for the values that stand in Model.metadata
-inline constexpr uint64_t kMostDocumentBytes = 64ull << 20;  ///< bytes of values that become Documents
+inline constexpr uint64_t kMostDocumentBytes = 32ull << 20;  ///< bytes of values that become Documents
 
 /// general.alignment when it is not given (gguf.h).
 inline constexpr uint64_t kDefaultAlignment = 32;

@@ -50,15 +50,20 @@ Result<Model> read(const Container& container) {
   return model;
 }
 
+bool begins_an_object(std::string_view text) {
+  return text.size() > 1 && text[0] == '{' && (text[1] == '"' || text[1] == '}' || is_white(text[1]));
+}
+
 }  // namespace
 
 Match matches_safetensors(std::string_view head, uint64_t size) {
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
   const uint64_t length = flat::length_in(head);
   const std::string_view after = head.substr(flat::kPrefix);
-  // A download that was cut: better to say what is missing than that the file is unknown.
+  // A download that was cut: better to say what is missing than that the file is unknown. It takes more than a brace,
+  // which one file of 256 has there.
   if (length > flat::kLongestHeader || length > size - flat::kPrefix)
-    return after.front() == '{' && !is_text(head.substr(0, flat::kPrefix)) ? Match::yes : Match::no;
+    return begins_an_object(after) && !is_text(head.substr(0, flat::kPrefix)) ? Match::yes : Match::no;
   const std::string_view header = after.substr(0, static_cast<size_t>(std::min<uint64_t>(length, after.size())));
   const auto* const first = std::find_if_not(header.begin(), header.end(), is_white);
   if (first != header.end()) return *first == '{' ? Match::yes : Match::no;

@@ -51,12 +51,23 @@ def run_googletest(count, title, binary):
 
 
 def run_unittests(count, title, folder, pattern, weightfs):
+    """Servers run in the background: what a sanitizer finds in them, leaks too, is in a log."""
+    logs = tempfile.TemporaryDirectory(prefix="weightfs-sanitizer-")
+    os.chmod(logs.name, 0o777)  # servers of other users write there, too
     os.environ["WEIGHTFS"] = weightfs
+    os.environ["ASAN_OPTIONS"] = f"log_path={logs.name}/log"
+    os.environ["UBSAN_OPTIONS"] = f"log_path={logs.name}/log:print_stacktrace=1:halt_on_error=1"
     suite = unittest.TestLoader().discover(os.path.join(HOME, folder), pattern)
     result = unittest.TextTestRunner(sys.stdout, verbosity=0).run(suite)
     for reason in sorted({reason for _, reason in result.skipped}):
         print(f"skipped: {reason}")
     failed = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
+    for log in glob.glob(f"{logs.name}/*"):
+        with open(log) as file:
+            print(file.read())
+    if os.listdir(logs.name):
+        count.add(f"{title}: sanitizers", 0, 1)
+    logs.cleanup()
     count.add(title, result.testsRun - failed - len(result.skipped), failed, len(result.skipped))
 
 

@@ -56,11 +56,11 @@ TEST(GgufDocuments, MakesADocumentOfATextTooLongForAPage) {
 
 TEST(GgufDocuments, ShowsNoDocumentBeyondItsLimit) {
   GgufBuilder b;
-  const std::string list = b.array(kU8, 10 << 20, std::string(10 << 20, '\0'));
+  const std::string list = b.array(kU8, 20 << 20, std::string(20 << 20, '\0'));
   const Model model = read_well(b.key("one", kArray, list).key("two", kArray, list).build());
   EXPECT_EQ(model.documents.size(), 1u);
-  EXPECT_EQ(json_of(model, "two"), "{\n  \"count\": 10485760,\n  \"type\": \"uint8\"\n}\n");
-  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 10485772 bytes are too many to be shown"));
+  EXPECT_EQ(json_of(model, "two"), "{\n  \"count\": 20971520,\n  \"type\": \"uint8\"\n}\n");
+  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 20971532 bytes are too many to be shown"));
 }
 
 TEST(GgufDocuments, NamesDocumentsSafely) {

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
@@ -69,12 +70,15 @@ class MountTestCase(TestCase):
         point = self.path(at)
         done = run("mount", *argv, point, **kwargs)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.addCleanup(self.force_unmount, point)
+        self.addCleanup(self.force_unmount, point, self.server(point))
         return point
 
-    def force_unmount(self, point):
+    def force_unmount(self, point, server=None):
+        """Unmounts, and waits for the server: it removes the mount point that it made."""
         if os.path.ismount(point):
             subprocess.run(["umount", "-l", point], check=True)
+        while server and not has_ended(server):
+            time.sleep(0.01)
 
     def unmount(self, point):
         done = run("umount", point)

@@ -65,6 +65,57 @@ class Lifecycle(MountTestCase):
         self.assertEqual(done.returncode, 6)
         self.assertIn("mounted there already", done.stderr)
 
+    def test_killed_while_it_reads_a_large_model_it_leaves_nothing(self):
+        containers.WRITERS["safetensors"](self.path("big.safetensors"), containers.ManyNames(300_000))
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", self.path("big.safetensors"), self.path("mnt")],
+                                   stderr=subprocess.DEVNULL)
+        process.terminate()
+        process.wait(LIMIT_S)
+        self.assertFalse(os.path.exists(self.path("mnt")))
+
+    def test_closed_standard_descriptors_do_no_harm(self):
+        source = self.sample()
+        for closed in ("<&- >&- 2>&-", "2>&-", "<&- >&-"):
+            mnt = self.path("mnt")
+            done = subprocess.run(["sh", "-c", f'exec "$0" mount "$1" "$2" {closed}', WEIGHTFS, source, mnt], timeout=LIMIT_S)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(self.read("mnt", "tensors", "bias"), numbers("i", 4))
+            self.unmount(mnt)
+
+    def test_a_mount_point_can_be_a_link(self):
+        os.makedirs(self.path("real"))
+        os.symlink("real", self.path("link"))
+        mnt = self.mount(self.sample(), at="link")
+        self.addCleanup(self.force_unmount, self.path("real"))
+        self.assertEqual(self.read("real", "tensors", "bias"), numbers("i", 4))
+        self.unmount(mnt)
+        self.assertFalse(os.path.ismount(self.path("real")))
+
+    def test_umount_takes_only_what_is_weightfs(self):
+        os.mkdir(self.path("tmpfs"))
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.path("tmpfs")], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.path("tmpfs")], check=True)
+        done = run("umount", self.path("tmpfs"))
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("weightfs is not mounted there", done.stderr)
+        self.assertTrue(os.path.ismount(self.path("tmpfs")))
+
+    def test_brackets_in_names_are_names(self):
+        os.chdir(self.tmp)
+        self.addCleanup(os.chdir, "/")
+        self.sample("[a,b]")
+        mnt = self.mount("[a,b]", at="[mnt]")
+        self.assertTrue(mnt.endswith("/[mnt]"))
+        self.assertEqual(self.read("[mnt]", "tensors", "bias"), numbers("i", 4))
+        self.unmount("[mnt]")
+
+    def test_dots_behind_a_link_lead_where_the_link_leads(self):
+        os.makedirs(self.path("a", "b"))
+        os.mkdir(self.path("c"))
+        os.symlink("../a/b", self.path("c", "link"))
+        self.sample("a/model.safetensors")
+        self.assertEqual(run("ls", self.path("c/link/../model.safetensors"), "tensors/encoder").stdout, "weight\n")
+
     def test_proc_mounts_names_the_source(self):
         source = self.sample("a, b\\c.safetensors")
         mnt = self.mount(source)
@@ -105,6 +156,16 @@ class Mistakes(MountTestCase):
     def test_a_wrong_format(self):
         self.refused(5, "mount", "--format", "gguf", self.sample(), self.path("mnt"))
         self.assertIn("there are gguf, rten", self.refused(2, "mount", "--format", "ggml", self.sample(), self.path("mnt")))
+
+    def test_empty_names(self):
+        for argv in (["ls", ""], ["cat", "", "x"], ["info", ""], ["mount", "", self.path("mnt")], ["mount", self.sample(), ""],
+                     ["umount", ""]):
+            self.assertIn(run(*argv).returncode, (3, 6), argv)
+            self.assertEqual(len(run(*argv).stderr.splitlines()), 1, argv)
+
+    def test_a_command_that_does_not_exist(self):
+        self.assertIn('no command "frob"; there are mount, umount, ls, cat, info', self.refused(2, "frob"))
+        self.assertIn("MOUNTPOINT", self.refused(2, "mount", self.sample()))
 
     def test_a_wrong_option(self):
         self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))
@@ -181,6 +242,50 @@ class Directories(MountTestCase):
         self.assertNotIn("mnt", os.listdir(mnt))
         found = subprocess.run(["find", mnt, "-name", "bias"], capture_output=True, text=True).stdout
         self.assertEqual(len(found.splitlines()), 3)
+
+    def test_a_mount_does_not_show_itself_under_another_name(self):
+        os.symlink("models", self.path("other"))
+        self.make_directory()
+        self.mount(self.path("other"), at="models/mnt")
+        self.mount(self.path("models"), at="models/second")
+        for mnt in ("models/mnt", "models/second"):
+            found = subprocess.run(["find", self.path(mnt), "-name", "bias"], capture_output=True, text=True, timeout=LIMIT_S)
+            self.assertEqual(len(found.stdout.splitlines()), 3)
+        for mnt in ("models/second", "models/mnt"):
+            self.unmount(self.path(mnt))
+
+    def test_a_model_that_has_gone_is_an_error_until_it_is_back(self):
+        mnt = self.mount(self.make_directory())
+        os.rename(self.path("models", "a.safetensors"), self.path("away"))
+        for _ in range(2):
+            for attempt in (lambda: os.stat(f"{mnt}/a.safetensors/tensors"), lambda: os.listdir(f"{mnt}/a.safetensors")):
+                with self.assertRaises(OSError) as raised:
+                    attempt()
+                self.assertEqual(raised.exception.errno, 5)
+        os.rename(self.path("away"), self.path("models", "a.safetensors"))
+        self.assertEqual(self.read("mnt", "a.safetensors", "tensors", "bias"), numbers("i", 4))
+
+    def test_models_have_their_own_times(self):
+        os.utime(os.path.join(self.make_directory(), "a.safetensors"), ns=(-1_500_000_000,) * 2)
+        mnt = self.mount(self.path("models"))
+        for path in ("a.safetensors", "a.safetensors/tensors/bias"):
+            self.assertEqual(os.stat(f"{mnt}/{path}").st_mtime_ns, -1_500_000_000)
+
+    def test_a_link_loop_beside_an_index_is_left_out(self):
+        os.mkdir(self.path("model"))
+        containers.write_safetensors_shards(self.path("model"), [sample_tensors()])
+        os.symlink("loop", self.path("model", "loop"))
+        mnt = self.mount(self.path("model"))
+        self.assertEqual(len(os.listdir(f"{mnt}/files")), 2)
+
+    def test_ls_and_info_go_on_after_a_broken_model(self):
+        self.sample(os.path.join(self.make_directory(), "z.safetensors"))
+        listed = run("ls", "-R", self.path("models"))
+        self.assertEqual(listed.returncode, 5)
+        self.assertIn("z.safetensors/tensors/encoder:", listed.stdout)
+        shown = run("info", "--json", self.path("models"))
+        self.assertEqual(shown.returncode, 5)
+        self.assertEqual(len(json.loads(shown.stdout)), 5)
 
     def test_all_shows_the_other_files_too(self):
         mnt = self.mount("--all", self.make_directory())
@@ -319,6 +424,14 @@ class OrdinaryUser(MountTestCase):
         done = self.as_nobody(self.binary, "umount", self.point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(os.path.exists(self.point))
+
+    def test_says_in_one_line_why_he_may_not(self):
+        os.mkdir(self.path("roots"))
+        mnt = self.mount(self.source)
+        for argv in (["mount", self.source, self.path("roots")], ["umount", mnt]):
+            done = self.as_nobody(self.binary, *argv)
+            self.assertEqual(done.returncode, 6)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_cannot_mount_where_he_may_not_write(self):
         done = self.as_nobody(self.binary, "mount", self.source, self.path("mnt"))
