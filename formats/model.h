@@ -20,8 +20,9 @@ namespace weightfs {
 /// Sizes of the dimensions, outermost first (C order); empty for a scalar.
 using Shape = std::vector<uint64_t>;
 
-/// A Tensor has no more dimensions than this, as many as NumPy takes: readers refuse or leave out what has more.
-inline constexpr size_t kMostDimensions = 64;
+/// A Tensor has no more dimensions than this: readers refuse or leave out what has more. Frameworks stop at 64 or before, but the
+/// formats have no limit and their own test files go to 300; beyond, a shape is only a way to take memory.
+inline constexpr size_t kMostDimensions = 1024;
 
 /// A tensor: little-endian bytes in C order exactly as stored (big-endian GGUF excepted: as stored there too).
 struct Tensor {

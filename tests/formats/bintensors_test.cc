@@ -352,11 +352,11 @@ TEST(BinTensors, BoundsTheMetadata) {
 }
 
 TEST(BinTensors, BoundsTheDimensions) {
-  const std::vector<uint64_t> most(64, 0), more(65, 0);
+  const std::vector<uint64_t> most(1024, 0), more(1025, 0);
   EXPECT_EQ(read_well(BinTensorsBuilder().tensor("a", kU8, most, "").release()).tensors[0].shape.size(), 64u);
   const auto b = BinTensorsBuilder().tensor("a", kU8, more, "");
-  EXPECT_EQ(error_as_release(b.release()), "bintensors: tensor 0 \"a\": shape: 65 dimensions, 64 at most");
-  EXPECT_EQ(error_as_legacy(b.legacy()), "bintensors: tensor 0: shape: 65 dimensions, 64 at most");
+  EXPECT_EQ(error_as_release(b.release()), "bintensors: tensor 0 \"a\": shape: 1025 dimensions, 1024 at most");
+  EXPECT_EQ(error_as_legacy(b.legacy()), "bintensors: tensor 0: shape: 1025 dimensions, 1024 at most");
 }
 
 // Entries are far smaller than what they become: that they are bad is seen before it is built.
