@@ -1,6 +1,7 @@
 // A format is a row: a name, how to recognise it, how to read it. And what formats read from.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,7 +12,8 @@
 
 namespace weightfs {
 
-/// What lies beside a container, by name: a directory on disk (later: the members of an archive). Callable from any thread.
+/// What lies beside a container, by name: a directory on disk (later: the members of an archive). Callable from any
+/// thread.
 class Folder {
  public:
   virtual ~Folder() = default;
@@ -42,23 +44,28 @@ enum class Match {
 
 /// One row per format.
 struct Format {
-  std::string_view name;                                 ///< what `--format` takes and metadata.json shows
-  Match (*matches)(std::string_view head, uint64_t size);  ///< `head`: the first kHeadSize bytes or fewer; `size`: of the file
+  std::string_view name;  ///< what `--format` takes and metadata.json shows
+  Match (*matches)(std::string_view head,
+                   uint64_t size);  ///< `head`: the first kHeadSize bytes or fewer; `size`: of the file
   Result<Model> (*read)(const Container& container);
 };
 
 inline constexpr size_t kHeadSize = 4096;
 
-/// Every format, in the order in which they are tried. Those after the first that cannot be detected by content (a forced
-/// layout) have a `matches` that says no.
+/// Every format, in the order in which they are tried. Those after the first that cannot be detected by content (a
+/// forced layout) have a `matches` that says no.
 std::span<const Format> formats();
 
 /// The row named `name`; null when there is none.
 const Format* format_named(std::string_view name);
 
-/// Reads `container` as whatever it is. Fails with unsupported ("not a model I know", naming what was tried and why it is not
-/// that) or with the error of the one format that it surely is. `forced` leaves detection out.
+/// Reads `container` as whatever it is. Fails with unsupported ("not a model I know", naming what was tried and why it
+/// is not that) or with the error of the one format that it surely is. `forced` leaves detection out.
 Result<Model> read_model(const Container& container, const Format* forced = nullptr);
+
+/// When `container` is one of the files of a split model, what all of them have in common, as text; nothing when it
+/// stands alone. Any of them opens the whole model, so a directory shows one.
+std::optional<std::string> split_model_of(const Container& container);
 
 /// Whether read_model could succeed, from the first bytes; a `maybe` is settled by reading.
 bool is_model(const Container& container);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "formats/format.h"
 
 namespace weightfs::gguf {
 namespace {
@@ -53,3 +54,16 @@ void check_shard(File& file, const ShardName& name, uint32_t number) {
 }
 
 }  // namespace weightfs::gguf
+
+namespace weightfs {
+
+// A name alone makes no shard: the file has to say so too.
+std::optional<std::string> split_model_of(const Container& container) {
+  if (!gguf::parse_shard_name(container.name)) return std::nullopt;
+  const auto file = gguf::read_file(container.bytes);
+  const auto shard = file ? gguf::shard_of(container.name, *file) : std::nullopt;
+  if (!shard || shard->count > gguf::kMostShards) return std::nullopt;
+  return shard->of(1);
+}
+
+}  // namespace weightfs

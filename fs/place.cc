@@ -8,8 +8,6 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "formats/gguf_file.h"
-#include "formats/gguf_split.h"
 #include "fs/layout.h"
 #include "fs/mounts.h"
 
@@ -107,24 +105,9 @@ Result<TreePtr> open_sharded(const std::string& directory, const std::string& in
 
 Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening);
 
-// The split models of a directory: the first readable shard of each stands for all.
-class SplitModels {
- public:
-  /// Whether another file stands for this one. A name alone makes no shard: the file has to say so too.
-  bool has(const Container& container) {
-    if (!gguf::parse_shard_name(container.name)) return false;
-    const auto file = gguf::read_file(container.bytes);
-    const auto shard = file ? gguf::shard_of(container.name, *file) : std::nullopt;
-    return shard && !seen_.emplace(shard->prefix, shard->count).second;
-  }
-
- private:
-  std::set<std::pair<std::string, uint32_t>> seen_;
-};
-
 // Adds what is called `name` in the directory `path`, if it is something to show, and says how many bytes it has.
 uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std::string& name,
-                   const Ancestors& ancestors, SplitModels& splits, const Opening& opening) {
+                   const Ancestors& ancestors, std::set<std::string>& split_models, const Opening& opening) {
   const std::string path = str(directory, "/", name);
   if (path == opening.hidden) return 0;
   const std::string shown = component(name);
@@ -139,7 +122,8 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
   const auto container = container_at(path);
   const auto size = static_cast<uint64_t>(found->st_size);
   if (container && (opening.forced != nullptr || is_model(*container))) {
-    if (splits.has(*container)) return size;
+    // The first readable file of a split model stands for all.
+    if (const auto split = split_model_of(*container); split && !split_models.insert(*split).second) return size;
     const Time time = modified(*found);
     builder.add_tree(shown, time, Later<TreePtr>([=] { return open_container(path, time, opening); }));
   } else if (opening.all_files) {
@@ -162,9 +146,9 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
   ancestors.emplace(found.st_dev, found.st_ino);
   TreeBuilder builder(nullptr);
   builder.set_modified(modified(found));
-  SplitModels splits;
+  std::set<std::string> split_models;
   uint64_t bytes = 0;
-  for (const std::string& name : names) bytes += add_entry(builder, path, name, ancestors, splits, opening);
+  for (const std::string& name : names) bytes += add_entry(builder, path, name, ancestors, split_models, opening);
   builder.set_container_bytes(bytes);
   return std::move(builder).freeze();
 }
