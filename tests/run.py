@@ -93,13 +93,14 @@ def main():
     parser.add_argument("--plain", required=True)
     parser.add_argument("--sanitized", required=True)
     args = parser.parse_args()
+    args.plain, args.sanitized = map(os.path.abspath, (args.plain, args.sanitized))
     count = Count()
     for kind, build in (("plain", args.plain), ("sanitized", args.sanitized)):
         for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
-            run_googletest(count, f"{os.path.basename(binary)}, {kind}", os.path.abspath(binary))
-        run_unittests(count, f"mounts, {kind}", "tests/mount", "test_*.py", os.path.abspath(os.path.join(build, "weightfs")))
-    run_unittests(count, "layering", "tests", "*_test.py", os.path.abspath(os.path.join(args.plain, "weightfs")))
-    run_conform(count, os.path.abspath(os.path.join(args.plain, "weightfs")))
+            run_googletest(count, f"{os.path.basename(binary)}, {kind}", binary)
+        run_unittests(count, f"mounts, {kind}", "tests/mount", "test_*.py", os.path.join(build, "weightfs"))
+    run_unittests(count, "layering", "tests", "*_test.py", os.path.join(args.plain, "weightfs"))
+    run_conform(count, os.path.join(args.plain, "weightfs"))
     print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
     return 1 if count.failed or not count.passed else 0
 

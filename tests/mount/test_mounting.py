@@ -101,8 +101,8 @@ class Lifecycle(MountTestCase):
         self.assertTrue(os.path.ismount(self.path("tmpfs")))
 
     def test_brackets_in_names_are_names(self):
+        self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.tmp)
-        self.addCleanup(os.chdir, "/")
         self.sample("[a,b]")
         mnt = self.mount("[a,b]", at="[mnt]")
         self.assertTrue(mnt.endswith("/[mnt]"))
