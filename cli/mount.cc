@@ -93,9 +93,10 @@ Exit in_background(const std::function<Exit(const std::function<void()>& on_usab
     ::close(ready[0]);
     point_at_null({STDIN_FILENO, STDOUT_FILENO});
     const Exit status = serve([&] {
-      // From here on nobody reads standard error, and whoever captures it must not wait for us. Until here Ctrl-C ended
-      // both.
+      // From here on nobody reads standard error, and whoever captures it must not wait for us; nor must the directory
+      // that we were started in stay busy. Until here Ctrl-C ended both processes.
       point_at_null({STDERR_FILENO});
+      (void)!::chdir("/");
       ::setsid();
       (void)!::write(ready[1], "u", 1);
       ::close(ready[1]);

@@ -375,14 +375,15 @@ void raise_read_ahead(dev_t device) {
 }
 
 // Waits for the first answer: only then is the mount usable, and only then has it a read-ahead to raise. A mount that
-// never answers is no mount: then it is ended as a signal would end it.
-void greet(const Mounting& mounting, std::atomic<bool>& usable) {
+// never answers, though nobody ended it, is no mount: then it is ended as a signal would end it.
+void greet(const Mounting& mounting, fuse_session* session, std::atomic<bool>& dead) {
   struct stat root {};
   if (::stat(mounting.mountpoint.c_str(), &root) != 0) {
+    if (fuse_session_exited(session) != 0) return;
+    dead = true;
     ::kill(::getpid(), SIGTERM);
     return;
   }
-  usable = true;
   raise_read_ahead(root.st_dev);
   if (mounting.on_usable) mounting.on_usable();
 }
@@ -422,18 +423,18 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
 
 Result<void> serve(Forest& forest, const Mounting& mounting) {
   Server s(forest, mounting);
-  std::atomic<bool> usable = false;
+  std::atomic<bool> dead = false;
   std::optional<SignalsWait> signals_wait(std::in_place);
   const SessionPtr session = TRY(mounted_session(s, mounting));
   fuse_set_signal_handlers(session.get());
-  std::thread greeter(greet, std::cref(mounting), std::ref(usable));
+  std::thread greeter(greet, std::cref(mounting), session.get(), std::ref(dead));
   signals_wait.reset();
   const int ended = run(session.get());
   fuse_session_unmount(session.get());
   greeter.join();
   fuse_remove_signal_handlers(session.get());
   if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));
-  if (!usable) return failure(Code::io, str(mounting.mountpoint, ": ended before it could be used"));
+  if (dead) return failure(Code::io, str(mounting.mountpoint, ": the mount does not answer"));
   return {};
 }
 

@@ -82,6 +82,10 @@ class Lifecycle(MountTestCase):
             self.assertEqual(self.read("mnt", "tensors", "bias"), numbers("i", 4))
             self.unmount(mnt)
 
+    def test_the_server_keeps_no_directory_busy(self):
+        mnt = self.mount(self.sample(), cwd=self.tmp)
+        self.assertEqual(os.readlink(f"/proc/{self.server(mnt)}/cwd"), "/")
+
     def test_a_mount_point_can_be_a_link(self):
         os.makedirs(self.path("real"))
         os.symlink("real", self.path("link"))
