@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/source.h"
@@ -38,7 +39,7 @@ class ValueBuilder final : public JsonEvents {
 
   bool scalar(Value value) override { return add(std::move(value)); }
   bool unsigned_integer(uint64_t n) override;
-  bool string(std::string& text) override { return add(std::string(text)); }
+  bool string(std::string& text) override { return add(std::move(text)); }
   bool key(std::string& text) override;
   bool begin_object() override { return open(Map{}); }
   bool end_object() override;

@@ -31,7 +31,7 @@ bool is_control(std::string_view text);
 /// `text` with every byte that belongs to no UTF-8 sequence replaced by U+FFFD.
 std::string to_utf8(std::string_view text);
 
-/// `text` with every byte that belongs to no UTF-8 sequence written %XX: for keys, of which two must not become one.
+/// `text` with every byte that belongs to no UTF-8 sequence written %XX: for keys, of which two should not become one.
 std::string to_utf8_key(std::string_view text);
 
 /// `text` with `%`, `/`, control characters and bytes that are no UTF-8 written %XX: what a file name had better not

@@ -1,6 +1,5 @@
 #include "fs/layout.h"
 
-#include "base/text.h"
 #include "fs/listing.h"
 
 namespace weightfs {
@@ -23,12 +22,10 @@ Later<SourcePtr> text(Render render) {
 
 void add_parts(TreeBuilder& builder, const Model& model) {
   builder.add_directory("files");
-  Texts texts;
-  std::vector<TensorName> names;
-  for (const Part& part : model.parts) names.push_back({"", part.path});
-  for (const auto& [part_path, index] : paths_of(names, "", texts)) {
-    const Part& part = model.parts[index];
-    const std::string path = str("files/", part_path);
+  const auto paths = part_paths(model);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Part& part = model.parts[i];
+    const std::string path = "files/" + paths[i];
     if (part.link_target.empty()) {
       builder.add_file(path, part.source);
     } else {

@@ -33,8 +33,9 @@ void append_shape(std::string& out, const Shape& shape) {
 class TensorIndex final : public Source {
  public:
   explicit TensorIndex(TreePtr tree) : tree_(std::move(tree)) {
-    for (const Part& part : model().parts)
-      if (const auto source = part.source.peek()) part_of_[source->get()] = part.path;
+    const auto paths = part_paths(model());
+    for (size_t i = 0; i < paths.size(); ++i)
+      if (const auto source = model().parts[i].source.peek()) part_of_[source->get()] = paths[i];
     std::string line;
     for (size_t i = 0; i < count(); ++i) {
       if (blocks_.empty() || size_ - blocks_.back().begin >= kBlockSize) blocks_.push_back({size_, i});
@@ -151,6 +152,15 @@ Map metadata_of(const Model& model, const std::string& source) {
   for (const auto& [key, value] : model.common) out.set(key, value);
   out.set("tensors", std::move(tensors));
   out.set("metadata", model.metadata);
+  return out;
+}
+
+std::vector<std::string> part_paths(const Model& model) {
+  Texts texts;
+  std::vector<TensorName> names;
+  for (const Part& part : model.parts) names.push_back({"", part.path});
+  std::vector<std::string> out(names.size());
+  for (const auto& [path, part] : paths_of(names, "", texts)) out[part] = path;
   return out;
 }
 

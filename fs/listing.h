@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/value.h"
 #include "fs/tree.h"
@@ -11,6 +12,9 @@ namespace weightfs {
 /// What metadata.json and metadata.toml say: format, version, source, the common fields, counts per dtype, and every
 /// container-specific field under "metadata". `source` is what was mounted, as the user would name it.
 Map metadata_of(const Model& model, const std::string& source);
+
+/// Where each of the model's parts is under files/, in their order: its path made safe as tensor names are.
+std::vector<std::string> part_paths(const Model& model);
 
 /// tensors.json: {"tensors": [...]}, a line per tensor, in container order. `tensors` is the tree that shows them.
 /// Its lines are made as they are read: a million tensors cost a few bytes per thousand.

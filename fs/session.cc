@@ -104,8 +104,8 @@ class Server {
 
 Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
 
-// Calls `answer`, which returns a Result<void> and has replied if that is a success. Memory that cannot be had fails
-// the request.
+// Calls `answer`, which returns a Result<void> and has replied if that is a success. An exception fails the request: it
+// must not end the mount.
 template <class Answer>
 void respond(fuse_req_t request, const Answer& answer) {
   Result<void> done;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "formats/format.h"
 #include "tests/support/bintensors_builder.h"
+#include "tests/support/model_text.h"
 
 namespace weightfs {
 namespace {
@@ -47,19 +48,6 @@ std::string error_of_release(std::string_view metadata) {
 }
 std::string error_of_legacy(std::string_view metadata) {
   return error_as_legacy(bintensors_file(metadata, "12345678"));
-}
-
-std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
-
-// One line per tensor: name, dtype, stored dtype, shape, bytes.
-std::vector<std::string> listing(const Model& model) {
-  std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors) {
-    std::string shape;
-    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
-    lines.push_back(str(t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ", text_of(t.source)));
-  }
-  return lines;
 }
 
 // A tensor of the release layout.

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "formats/format.h"
 #include "tests/support/safetensors_builder.h"
+#include "tests/support/model_text.h"
 
 namespace weightfs {
 namespace {
@@ -44,19 +45,6 @@ std::string header_of(const std::vector<std::string>& entries) {
   std::string header;
   for (const std::string& entry : entries) header += str(header.empty() ? '{' : ',', entry);
   return header + '}';
-}
-
-std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
-
-// One line per tensor: name, dtype, stored dtype, shape, bytes.
-std::vector<std::string> listing(const Model& model) {
-  std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors) {
-    std::string shape;
-    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
-    lines.push_back(str(t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ", text_of(t.source)));
-  }
-  return lines;
 }
 
 TEST(Safetensors, BecomesAModel) {

@@ -208,6 +208,19 @@ TEST(TensorsJson, ReadsTheSameFromAnyOffset) {
   }
 }
 
+// semantics 2.3: the file of a tensor's storage is a path in files/, whatever the container is called.
+TEST(TensorsJson, NamesTheFileAsItIsShown) {
+  auto model = std::make_shared<Model>();
+  const SourcePtr bytes = in_memory("abcd");
+  model->parts.push_back({"50%.bin", Later<SourcePtr>::of(bytes)});
+  model->tensors.push_back(make_tensor("t", "uint8", {4}));
+  model->tensors[0].source = slice(bytes, 0, 4).value();
+  Forest forest(lay_out(model, "m", 0));
+  EXPECT_THAT(text(*forest.open(forest.resolve("tensors.json").value()).value()),
+              HasSubstr("{\"file\": \"50%25.bin\", "));
+  EXPECT_EQ(text(*forest.open(forest.resolve("files/50%25.bin").value()).value()), "abcd");
+}
+
 TEST(TensorsJson, OfNoTensorsIsAnEmptyList) {
   Forest forest(lay_out(std::make_shared<Model>(), "m", 0));
   EXPECT_EQ(text(*forest.open(forest.resolve("tensors.json").value()).value()), "{\"tensors\": []}\n");

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "formats/format.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/model_text.h"
 
 namespace weightfs::test {
 
@@ -31,23 +32,9 @@ inline std::string error_of(std::string bytes) {
   return model ? "no error" : model.error().message;
 }
 
-inline std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
-
 inline std::string json_of(const Model& model, std::string_view key) {
   const Value* value = model.metadata.find(key);
   return value == nullptr ? "missing" : to_json(*value);
-}
-
-// One line per tensor: name, dtype, stored dtype, shape, bytes.
-inline std::vector<std::string> listing(const Model& model) {
-  std::vector<std::string> lines;
-  for (const Tensor& t : model.tensors) {
-    std::string shape;
-    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
-    lines.push_back(str(t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ",
-                        t.source.refused() ? "refused" : text_of(t.source)));
-  }
-  return lines;
 }
 
 }  // namespace weightfs::test

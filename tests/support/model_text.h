@@ -1,0 +1,26 @@
+// What a Model says of its tensors, as text that a test can compare.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "formats/model.h"
+
+namespace weightfs::test {
+
+inline std::string text_of(const Source& source) { return read_text(source, 0, source.size()).value_or("unreadable"); }
+
+// One line per tensor: name, dtype, stored dtype, shape, bytes.
+inline std::vector<std::string> listing(const Model& model) {
+  std::vector<std::string> lines;
+  for (const Tensor& t : model.tensors) {
+    std::string shape;
+    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
+    lines.push_back(str(t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ",
+                        t.source.refused() ? "refused" : text_of(t.source)));
+  }
+  return lines;
+}
+
+}  // namespace weightfs::test
