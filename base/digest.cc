@@ -8,28 +8,11 @@
 namespace weightfs {
 namespace {
 
-class Sha256 {
- public:
-  Sha256() {
-    if (context_ == nullptr || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
-  }
-  void update(std::span<const std::byte> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
-  Digest finish() {
-    Digest digest;
-    EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.bytes.data()), nullptr);
-    return digest;
-  }
+const EVP_MD* algorithm(const Digest&) { return EVP_sha256(); }
+const EVP_MD* algorithm(const Md5&) { return EVP_md5(); }
 
- private:
-  struct Free {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  };
-  std::unique_ptr<EVP_MD_CTX, Free> context_{EVP_MD_CTX_new()};
-};
-
-}  // namespace
-
-std::string Digest::hex() const {
+template <class Bytes>
+std::string to_hex(const Bytes& bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;
   for (const std::byte b : bytes) {
@@ -38,6 +21,72 @@ std::string Digest::hex() const {
   }
   return out;
 }
+
+// The value of a hex digit; negative for any other character.
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+template <class Sum>
+std::optional<Sum> of_hex(std::string_view hex) {
+  Sum sum;
+  if (hex.size() != 2 * sum.bytes.size()) return std::nullopt;
+  for (size_t i = 0; i < sum.bytes.size(); ++i) {
+    const int high = hex_digit(hex[2 * i]);
+    const int low = hex_digit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    sum.bytes[i] = static_cast<std::byte>(high << 4 | low);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string Digest::hex() const { return to_hex(bytes); }
+std::string Md5::hex() const { return to_hex(bytes); }
+
+std::optional<Digest> digest_of_hex(std::string_view hex) { return of_hex<Digest>(hex); }
+std::optional<Md5> md5_of_hex(std::string_view hex) { return of_hex<Md5>(hex); }
+
+template <class Sum>
+struct Hasher<Sum>::Context {
+  Context() : evp(EVP_MD_CTX_new()) {
+    if (evp == nullptr || EVP_DigestInit_ex(evp, algorithm(Sum{}), nullptr) != 1) {
+      EVP_MD_CTX_free(evp);
+      throw std::bad_alloc();
+    }
+  }
+  ~Context() { EVP_MD_CTX_free(evp); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  EVP_MD_CTX* evp;
+};
+
+template <class Sum>
+Hasher<Sum>::Hasher() : context_(std::make_unique<Context>()) {}
+template <class Sum>
+Hasher<Sum>::~Hasher() = default;
+template <class Sum>
+Hasher<Sum>::Hasher(Hasher&&) noexcept = default;
+
+template <class Sum>
+void Hasher<Sum>::update(std::span<const std::byte> bytes) {
+  EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size());
+}
+
+template <class Sum>
+Sum Hasher<Sum>::finish() {
+  Sum sum;
+  EVP_DigestFinal_ex(context_->evp, reinterpret_cast<unsigned char*>(sum.bytes.data()), nullptr);
+  return sum;
+}
+
+template class Hasher<Digest>;
+template class Hasher<Md5>;
 
 Digest sha256(std::string_view text) {
   Sha256 hash;

@@ -1,10 +1,11 @@
-// SHA-256, the one digest that every format here names blobs by.
+// SHA-256, the one digest that blobs are named by, and the two older checksums that containers carry.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,10 +22,46 @@ struct Digest {
   friend bool operator==(const Digest&, const Digest&) = default;
 };
 
+/// The digest that 64 hex digits of either case name; nothing for any other text.
+std::optional<Digest> digest_of_hex(std::string_view hex);
+
+/// An MD5 checksum (RFC 1321): against accidents, not against people.
+struct Md5 {
+  std::array<std::byte, 16> bytes{};
+
+  std::string hex() const;  ///< 32 lower-case hex digits
+  friend bool operator==(const Md5&, const Md5&) = default;
+};
+
+/// The checksum that 32 hex digits of either case name; nothing for any other text.
+std::optional<Md5> md5_of_hex(std::string_view hex);
+
+/// What OpenSSL computes as bytes come by; finish() once.
+template <class Sum>
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  Hasher(Hasher&&) noexcept;
+  Hasher& operator=(Hasher&&) = delete;
+  void update(std::span<const std::byte> bytes);
+  Sum finish();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+using Sha256 = Hasher<Digest>;
+using Md5Sum = Hasher<Md5>;
+
 /// The digest of `text`.
 Digest sha256(std::string_view text);
 
 /// The digest of everything in `source`, read in order with bounded memory.
 Result<Digest> sha256(const Source& source);
+
+/// Continues the CRC-32 of zip and gzip (polynomial 0xEDB88320) over `bytes`; begins with 0.
+uint32_t crc32(uint32_t crc, std::span<const std::byte> bytes);
 
 }  // namespace weightfs

@@ -27,13 +27,14 @@ class Later {
 
   /// A value that is there already.
   static Later of(T value) {
-    Later later{Make{}};
-    later.state_->value = std::move(value);
+    Later later;
+    later.ready_ = std::move(value);
     return later;
   }
 
   /// The value, made if need be. A failure goes to everybody who waited for that try, and is not kept.
   Result<T> get() const {
+    if (ready_) return *ready_;
     State& s = *state_;
     std::unique_lock lock(s.mutex);
     if (s.value) return *s.value;
@@ -57,6 +58,7 @@ class Later {
 
   /// The value if it has been made; never makes it, never waits for it.
   std::optional<T> peek() const {
+    if (ready_) return ready_;
     const std::scoped_lock lock(state_->mutex);
     return state_->value;
   }
@@ -92,6 +94,9 @@ class Later {
     return *state_->value;
   }
 
+  Later() = default;
+
+  std::optional<T> ready_;  // of(): such a value takes no more than itself
   std::shared_ptr<State> state_;
 };
 

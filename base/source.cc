@@ -46,6 +46,11 @@ class File final : public Source {
 
   uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
   std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
+  std::string identity() const override {
+    const auto time = [](const timespec& t) { return str(t.tv_sec, ".", t.tv_nsec); };
+    return str("file ", opened_.st_dev, ":", opened_.st_ino, " ", opened_.st_size, " ", time(opened_.st_mtim), " ",
+               time(opened_.st_ctim));
+  }
 
   // The check comes after the copy: a writer moves the modification time before it moves bytes, so bytes that were
   // copied while the time was still the old one are old bytes, all of them.
@@ -135,6 +140,10 @@ class Lazy final : public Source {
     const auto source = made_.peek();
     return source && (*source)->size() == size_ ? (*source)->extent() : std::nullopt;
   }
+  std::string identity() const override {
+    const auto source = made_.peek();
+    return source ? (*source)->identity() : "";
+  }
 
  private:
   uint64_t size_;
@@ -176,6 +185,11 @@ std::optional<Extent> Slice::extent() const {
   const auto outer = refused() ? std::nullopt : whole_->extent();
   if (!outer) return std::nullopt;
   return Extent{outer->fd, outer->offset + offset_, size_};
+}
+
+std::string Slice::identity() const {
+  const std::string outer = refused() ? "" : whole_->identity();
+  return outer.empty() ? "" : str(outer, " [", offset_, "+", size_, "]");
 }
 
 SourcePtr concat(std::vector<SourcePtr> parts) { return std::make_shared<Concat>(std::move(parts)); }

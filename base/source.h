@@ -39,6 +39,10 @@ class Source {
 
   /// Set when the bytes are a plain range of a local file, which zero-copy replies need.
   virtual std::optional<Extent> extent() const { return std::nullopt; }
+
+  /// A text that no other bytes have, from one process to the next: of a file its device, inode, size and times. What
+  /// was made of these bytes is found again by it. Empty when there is none.
+  virtual std::string identity() const { return {}; }
 };
 
 using SourcePtr = std::shared_ptr<const Source>;
@@ -60,6 +64,7 @@ class Slice final : public Source {
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
   std::optional<Extent> extent() const override;
+  std::string identity() const override;
 
   bool refused() const { return whole_ == nullptr; }
   const SourcePtr& whole() const { return whole_; }  ///< what it is a slice of

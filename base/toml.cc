@@ -90,7 +90,51 @@ std::string mark_for(const std::string& text) {
   return mark;
 }
 
+Value from_toml(const toml::node& node);
+
+List list_of(const toml::array& array) {
+  List out;
+  out.reserve(array.size());
+  for (const toml::node& item : array) out.push_back(from_toml(item));
+  return out;
+}
+
+Map map_of(const toml::table& table) {
+  Map out;
+  for (const auto& [key, value] : table) out.append(std::string(key.str()), from_toml(value));
+  return out;
+}
+
+// toml++ bounds the depth (TOML_MAX_NESTED_VALUES, 256).
+Value from_toml(const toml::node& node) {
+  if (const auto* table = node.as_table()) return map_of(*table);
+  if (const auto* array = node.as_array()) return list_of(*array);
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_integer()) return number->get();
+  if (const auto* number = node.as_floating_point()) return number->get();
+  if (const auto* flag = node.as_boolean()) return flag->get();
+  std::ostringstream out;
+  node.visit([&](const auto& value) {
+    if constexpr (toml::is_chronological<decltype(value)>) out << value.get();
+  });
+  return std::move(out).str();
+}
+
 }  // namespace
+
+Result<Map> parse_toml(std::string_view text) {
+  try {
+    return map_of(toml::parse(text));
+  } catch (const toml::parse_error& error) {
+    // toml++ quotes what it met, which may be anything.
+    std::string reason;
+    for (const char c : to_utf8(error.description()))
+      reason += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+    return failure(Code::corrupt, str("line ", error.source().begin.line, ": not TOML: ", reason));
+  } catch (const std::exception& error) {
+    return failure(Code::corrupt, str("not TOML: ", error.what()));
+  }
+}
 
 std::string to_toml(const Map& map) {
   Marking marking;

@@ -81,6 +81,10 @@ std::string to_json_line(const Value& value);
 /// inf.
 std::string to_toml(const Map& map);
 
+/// A TOML 1.0 document as a map, keys sorted; dates and times as the text that TOML has for them. Fails with corrupt,
+/// saying the line. For texts whose size the caller has bounded: values take many times their text.
+Result<Map> parse_toml(std::string_view text);
+
 /// Appends `text` as a JSON string, with its quotes, by the rule of to_json.
 void append_json_string(std::string& out, std::string_view text);
 

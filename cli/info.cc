@@ -19,6 +19,7 @@ struct InfoArguments {
   std::string source;
   bool json = false;
   bool tensors = false;
+  Caching caching;
   Opening opening;
 };
 
@@ -79,12 +80,9 @@ void print_facts(const Model& model, const std::string& source) {
   Table facts({Align::left, Align::left});
   facts.add({"format", model.version.empty() ? model.format : str(model.format, " ", model.version)});
   for (const auto& [key, value] : model.common) facts.add({cell(key), one_line(value)});
-  uint64_t file_bytes = 0;
-  for (const Part& part : model.parts)
-    if (const auto made = part.source.peek()) file_bytes += (*made)->size();
   uint64_t bytes = 0;
   for (const Tensor& tensor : model.tensors) bytes += tensor.nbytes();
-  facts.add({"files", str(model.parts.size(), ", ", human_size(file_bytes))});
+  facts.add({"files", str(model.parts.size(), ", ", human_size(file_bytes(model)))});
   facts.add({"tensors", str(model.tensors.size(), ", ", human_size(bytes))});
   if (!model.warnings.empty()) facts.add({"warnings", str(model.warnings.size(), ", see warnings.txt")});
   std::printf("%s\n\n", cell(source, 1000).c_str());
@@ -199,7 +197,8 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   return status;
 }
 
-Exit info(const InfoArguments& arguments) {
+Exit info(InfoArguments& arguments) {
+  arguments.opening.blobs = blobs_for(arguments.caching, log_to_stderr);
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
@@ -222,6 +221,7 @@ void add_info(CLI::App& app, Run& run) {
   verb->add_flag("--tensors", arguments->tensors, "list every tensor");
   verb->add_flag("--json", arguments->json, "the content of metadata.json");
   add_opening_options(*verb, arguments->opening);
+  add_cache_options(*verb, arguments->caching);
   verb->callback([&run, arguments] { run = [arguments] { return info(*arguments); }; });
 }
 

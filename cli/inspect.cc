@@ -20,6 +20,7 @@ struct ListArguments {
   bool long_form = false;
   bool recursive = false;
   bool json = false;
+  Caching caching;
   Opening opening;
 };
 
@@ -127,7 +128,8 @@ class Lister {
   Exit status_ = Exit::ok;
 };
 
-Exit ls(const ListArguments& arguments) {
+Exit ls(ListArguments& arguments) {
+  arguments.opening.blobs = blobs_for(arguments.caching, log_to_stderr);
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
@@ -158,12 +160,20 @@ Result<void> copy_out(const Source& source) {
   }
 }
 
-Exit cat(const std::string& source, const std::vector<std::string>& paths, const Opening& opening) {
-  auto tree = open_sources({source}, opening);
+struct CatArguments {
+  std::string source;
+  std::vector<std::string> paths;
+  Caching caching;
+  Opening opening;
+};
+
+Exit cat(CatArguments& arguments) {
+  arguments.opening.blobs = blobs_for(arguments.caching, log_to_stderr);
+  auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
   Exit status = Exit::ok;
-  for (const std::string& path : paths) {
+  for (const std::string& path : arguments.paths) {
     const auto copied =
         forest.resolve(path).and_then([&](Ino ino) { return forest.open(ino); }).and_then([](const SourcePtr& bytes) {
           return copy_out(*bytes);
@@ -186,23 +196,18 @@ void add_ls(CLI::App& app, Run& run) {
   verb->add_flag("-R,--recursive", arguments->recursive, "directories in it too");
   verb->add_flag("--json", arguments->json, "as a JSON array of {path, type, size}");
   add_opening_options(*verb, arguments->opening);
+  add_cache_options(*verb, arguments->caching);
   verb->callback([&run, arguments] { run = [arguments] { return ls(*arguments); }; });
 }
 
 void add_cat(CLI::App& app, Run& run) {
-  struct Arguments {
-    std::string source;
-    std::vector<std::string> paths;
-    Opening opening;
-  };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CatArguments>();
   CLI::App* verb = app.add_subcommand("cat", "write files of a model to standard output, without mounting");
   verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
   verb->add_option("PATH", arguments->paths, "what to write, such as tensors/NAME or metadata.json")->required();
   add_opening_options(*verb, arguments->opening);
-  verb->callback([&run, arguments] {
-    run = [arguments] { return cat(arguments->source, arguments->paths, arguments->opening); };
-  });
+  add_cache_options(*verb, arguments->caching);
+  verb->callback([&run, arguments] { run = [arguments] { return cat(*arguments); }; });
 }
 
 }  // namespace weightfs

@@ -23,6 +23,7 @@ struct MountArguments {
   std::vector<std::string> paths;  // sources, then the mount point
   std::vector<std::string> options;
   bool foreground = false;
+  Caching caching;
   Opening opening;
 };
 
@@ -31,12 +32,14 @@ Error cannot(const char* what, int error) {
 }
 
 // The options of -o: for us, for the kernel, or already true of every mount.
-Result<std::vector<std::string>> kernel_options(const std::vector<std::string>& given, Opening& opening) {
+Result<std::vector<std::string>> kernel_options(MountArguments& arguments) {
+  Opening& opening = arguments.opening;
   constexpr std::array kPassed = {"allow_other", "allow_root", "auto_unmount", "noexec", "noatime"};
   constexpr std::array kAlways = {"ro", "nosuid", "nodev", "default_permissions"};
   constexpr std::string_view kFormat = "format=";
+  constexpr std::string_view kCacheSize = "cache_size=";
   std::vector<std::string> passed;
-  for (const std::string& option : given) {
+  for (const std::string& option : arguments.options) {
     const auto is = [&](const char* name) { return option == name; };
     if (std::any_of(kPassed.begin(), kPassed.end(), is)) {
       passed.push_back(option);
@@ -45,10 +48,15 @@ Result<std::vector<std::string>> kernel_options(const std::vector<std::string>& 
     } else if (option.starts_with(kFormat)) {
       if (!set_format(opening, option.substr(kFormat.size())))
         return failure(Code::unsupported, str("-o ", quoted(option), ": there are ", format_names()));
+    } else if (option == "no_cache") {
+      arguments.caching.off = true;
+    } else if (option.starts_with(kCacheSize)) {
+      arguments.caching.size = size_of(option.substr(kCacheSize.size()));
+      if (!arguments.caching.size) return failure(Code::unsupported, str("-o ", quoted(option), ": no size (try 20G)"));
     } else if (!std::any_of(kAlways.begin(), kAlways.end(), is)) {
-      return failure(Code::unsupported,
-                     str("unknown mount option ", quoted(option),
-                         "; known are all, format=NAME, allow_other, allow_root, auto_unmount, noexec, noatime"));
+      return failure(Code::unsupported, str("unknown mount option ", quoted(option),
+                                            "; known are all, format=NAME, no_cache, cache_size=SIZE, allow_other, "
+                                            "allow_root, auto_unmount, noexec, noatime"));
     }
   }
   return passed;
@@ -60,6 +68,7 @@ Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std
   const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
   Opening opening = arguments.opening;
   opening.hidden = point.path();
+  opening.blobs = blobs_for(arguments.caching, log);
   auto tree = open_sources(sources, opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
@@ -72,8 +81,6 @@ Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std
   complain(served.error());
   return Exit::mount;
 }
-
-void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", line.c_str()); }
 
 void log_to_syslog(const std::string& line) { ::syslog(LOG_WARNING, "%s", line.c_str()); }
 
@@ -133,7 +140,7 @@ Exit mount(MountArguments& arguments) {
                             " (see weightfs mount --help)")});
     return Exit::usage;
   }
-  const auto options = kernel_options(arguments.options, arguments.opening);
+  const auto options = kernel_options(arguments);
   if (!options) {
     complain(options.error());
     return Exit::usage;
@@ -172,13 +179,15 @@ void add_mount(CLI::App& app, Run& run) {
   verb->formatter(std::make_shared<PlainUsage>());
   verb->add_flag("-f,--foreground", arguments->foreground, "stay in the foreground; Ctrl-C unmounts");
   verb->add_option("-o", arguments->options,
-                   "mount options, separated by commas: all, format=NAME, allow_other, allow_root, auto_unmount, "
+                   "mount options, separated by commas: all, format=NAME, no_cache, cache_size=SIZE, allow_other, "
+                   "allow_root, auto_unmount, "
                    "noexec, noatime")
       ->delimiter(',')
       ->type_name("OPTIONS")
       ->expected(1)
       ->take_all();
   add_opening_options(*verb, arguments->opening);
+  add_cache_options(*verb, arguments->caching);
   verb->callback([&run, arguments] { run = [arguments] { return mount(*arguments); }; });
 }
 

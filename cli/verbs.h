@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -19,9 +20,28 @@ void add_umount(CLI::App& app, Run& run);
 void add_ls(CLI::App& app, Run& run);
 void add_cat(CLI::App& app, Run& run);
 void add_info(CLI::App& app, Run& run);
+void add_verify(CLI::App& app, Run& run);
 
 /// Adds the options that every verb which opens a source takes: --format, --all.
 void add_opening_options(CLI::App& verb, Opening& opening);
+
+/// Where what has to be unpacked is kept.
+struct Caching {
+  bool off = false;              ///< in a temporary file of this process only
+  std::optional<uint64_t> size;  ///< the cache's quota, in bytes
+};
+
+/// Adds the options that every verb which reads a source takes: --no-cache, --cache-size.
+void add_cache_options(CLI::App& verb, Caching& caching);
+
+/// The store that `caching` asks for; `log` is told what it had to get around.
+BlobsPtr blobs_for(const Caching& caching, std::function<void(const std::string&)> log);
+
+/// A size such as 500M, 20GiB or 1048576 (K, M, G, T are powers of 1024), in bytes; nothing when it is none.
+std::optional<uint64_t> size_of(const std::string& text);
+
+/// Prints `weightfs: <line>` to standard error.
+void log_to_stderr(const std::string& line);
 
 /// Sets the format by name; false if there is none of that name.
 bool set_format(Opening& opening, const std::string& name);

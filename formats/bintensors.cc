@@ -77,7 +77,8 @@ Result<Model> read(const Container& container, std::optional<Layout> layout) {
 }  // namespace
 
 // There is no magic number: a length that fits, and the byte of an Option behind it.
-Match matches_bintensors(std::string_view head, uint64_t size) {
+Match matches_bintensors(const Clues& clues) {
+  const auto& [name, head, tail, size] = clues;
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
   const uint64_t length = flat::length_in(head);
   const bool fits = length >= 2 && length <= flat::kLongestHeader && length <= size - flat::kPrefix;

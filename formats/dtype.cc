@@ -9,7 +9,8 @@ namespace weightfs {
 namespace {
 
 // NumPy types as NumPy writes them. bfloat16 and float8 as ml_dtypes saves them: void of the same width, to be viewed as the
-// ml_dtypes type of that name. Sub-byte types stay packed: bytes of uint8. ggml's block types have no .npy.
+// ml_dtypes type of that name. So are the small integers, which take a byte each in memory and in TVM's files. Sub-byte floats
+// stay packed: bytes of uint8. ggml's block types have no .npy.
 // ggml block sizes: ggml-common.h of ggml 0.21.0.
 constexpr std::array kTable = {
     DType{"bool", 1, 1, "|b1", false},
@@ -25,15 +26,23 @@ constexpr std::array kTable = {
     DType{"float32", 1, 4, "<f4", false},
     DType{"float64", 1, 8, "<f8", false},
     DType{"complex64", 1, 8, "<c8", false},
+    DType{"complex128", 1, 16, "<c16", false},
     DType{"bfloat16", 1, 2, "<V2", false},
+    DType{"float8_e4m3", 1, 1, "|V1", false},
+    DType{"float8_e4m3b11fnuz", 1, 1, "|V1", false},
     DType{"float8_e4m3fn", 1, 1, "|V1", false},
     DType{"float8_e4m3fnuz", 1, 1, "|V1", false},
     DType{"float8_e5m2", 1, 1, "|V1", false},
     DType{"float8_e5m2fnuz", 1, 1, "|V1", false},
     DType{"float8_e8m0fnu", 1, 1, "|V1", false},
+    DType{"int2", 1, 1, "|V1", false},
+    DType{"uint2", 1, 1, "|V1", false},
+    DType{"int4", 1, 1, "|V1", false},
+    DType{"uint4", 1, 1, "|V1", false},
     DType{"float4_e2m1fn", 2, 1, "|u1", true},
     DType{"float6_e2m3fn", 4, 3, "|u1", true},
     DType{"float6_e3m2fn", 4, 3, "|u1", true},
+    DType{"string", 1, 0, "", false},  // Carton's: as long as its text
     DType{"q4_0", 32, 18, "", false},
     DType{"q4_1", 32, 20, "", false},
     DType{"q5_0", 32, 22, "", false},

@@ -11,7 +11,7 @@ namespace weightfs {
 struct DType {
   std::string_view name;       ///< as NumPy, ml_dtypes or ggml (in lower case) spell it: "float32", "bfloat16", "q4_k"
   uint32_t block;              ///< elements per block: 1, or more for sub-byte and quantised types
-  uint32_t block_bytes;        ///< bytes per block; 0 when the type is not known (kUnknown)
+  uint32_t block_bytes;        ///< bytes per block; 0 when elements have no fixed size (string) or the type is not known
   std::string_view npy_descr;  ///< the `descr` of its .npy view ("<f4"); empty when it has none
   bool npy_packed;             ///< the .npy view has bytes, not elements: its last dimension is in bytes
 };

@@ -4,25 +4,64 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/archive.h"
 
 namespace weightfs {
 namespace {
 
-Match never(std::string_view, uint64_t) { return Match::no; }
+Match never(const Clues&) { return Match::no; }
 
 // Formats with a magic number first: the others may see themselves in anything.
 constexpr std::array kFormats = {
-    Format{"gguf", matches_gguf, read_gguf},
-    Format{"rten", matches_rten, read_rten},
-    Format{"safetensors", matches_safetensors, read_safetensors},
-    Format{"safetensors-index", matches_safetensors_index, read_safetensors_index},
-    Format{"bintensors", matches_bintensors, read_bintensors},
-    Format{"bintensors-release", never, read_bintensors_release},
-    Format{"bintensors-legacy", never, read_bintensors_legacy},
+    Format{"gguf", ".gguf", matches_gguf, read_gguf},
+    Format{"rten", ".rten", matches_rten, read_rten},
+    Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
+    Format{"carton", ".carton", never, read_carton},
+    Format{"zip", ".zip .carton", matches_zip, read_zip},
+    Format{"tvm-mlf", "", never, read_mlf},
+    Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2", matches_tar, read_tar},
+    Format{"carton-directory", "", matches_carton_directory, read_carton_directory},
+    Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
+    Format{"tvm-mlf-directory", "", matches_mlf_directory, read_mlf_directory},
+    Format{"safetensors", ".safetensors", matches_safetensors, read_safetensors},
+    Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index},
+    Format{"bintensors", ".bt .bintensors", matches_bintensors, read_bintensors},
+    Format{"bintensors-release", "", never, read_bintensors_release},
+    Format{"bintensors-legacy", "", never, read_bintensors_legacy},
 };
 
-Result<std::string> head_of(const Source& bytes) {
-  return read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize));
+// What there is to see of a container without reading it all.
+class Look {
+ public:
+  enum class At { head, both_ends };
+
+  static Result<Look> at(const Container& container, At which) {
+    const uint64_t size = container.bytes->size();
+    const uint64_t shown = std::min<uint64_t>(size, kHeadSize);
+    Look look;
+    look.name_ = container.name;
+    look.size_ = size;
+    look.head_ = TRY(read_text(*container.bytes, 0, shown));
+    if (which == At::both_ends) look.tail_ = TRY(read_text(*container.bytes, size - shown, shown));
+    return look;
+  }
+
+  Match match(const Format& format) const { return format.matches({name_, head_, tail_, size_}); }
+
+ private:
+  std::string name_, head_, tail_;
+  uint64_t size_ = 0;
+};
+
+// Whether `name` ends as the names of the format's files usually do.
+bool is_named_as(const Format& format, std::string_view name) {
+  std::string_view left = format.suffixes;
+  while (!left.empty()) {
+    const std::string_view suffix = left.substr(0, left.find(' '));
+    if (name.ends_with(suffix)) return true;
+    left.remove_prefix(std::min(suffix.size() + 1, left.size()));
+  }
+  return false;
 }
 
 // An error is about a container; its name comes first, once.
@@ -43,36 +82,62 @@ const Format* format_named(std::string_view name) {
 Result<Model> read_model(const Container& container, const Format* forced) {
   const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
-  const auto head = head_of(*container.bytes);
-  if (!head) return named(head.error());
-  const uint64_t size = container.bytes->size();
+  const auto look = Look::at(container, Look::At::both_ends);
+  if (!look) return named(look.error());
   for (const Format& format : kFormats)
-    if (format.matches(*head, size) == Match::yes)
+    if (look->match(format) == Match::yes)
       return format.read(container).map_error([&](const Error& e) { return about(container, e); });
   std::string tried;
   for (const Format& format : kFormats) {
-    if (format.matches == never) continue;
-    const Match match = format.matches(*head, size);
+    const Match match = look->match(format);
+    // What is known by its place in a directory is no guess about a file.
+    if (match == Match::no && format.suffixes.empty()) continue;
     auto model = match == Match::no ? failure(Code::unsupported, "") : format.read(container);
     if (model) return model;
     // An unreadable file is unreadable whatever it is.
     if (model.error().code == Code::io) return named(model.error());
     tried += str(tried.empty() ? "" : ", ", format.name, match == Match::no ? "" : " (" + model.error().message + ")");
   }
-  return named(Error{Code::unsupported, str("not a model I know (", human_size(size), "); tried ", tried)});
+  return named(
+      Error{Code::unsupported, str("not a model I know (", human_size(container.bytes->size()), "); tried ", tried)});
 }
 
 bool is_model(const Container& container) {
-  const auto head = head_of(*container.bytes);
-  if (!head) return false;
+  const auto look = Look::at(container, Look::At::both_ends);
+  if (!look) return false;
   const auto matches = [&](Match wanted) {
     return [&, wanted](const Format& format) {
-      return format.matches(*head, container.bytes->size()) == wanted &&
-             (wanted == Match::yes || format.read(container).has_value());
+      return look->match(format) == wanted && (wanted == Match::yes || format.read(container).has_value());
     };
   };
   return std::any_of(kFormats.begin(), kFormats.end(), matches(Match::yes)) ||
          std::any_of(kFormats.begin(), kFormats.end(), matches(Match::maybe));
+}
+
+bool could_be_model(const Container& member) {
+  const auto look = Look::at(member, Look::At::head);
+  return look && std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
+           const Match match = look->match(format);
+           return match == Match::yes || (match == Match::maybe && is_named_as(format, member.name));
+         });
+}
+
+std::optional<std::string> key_file(const Folder& folder) {
+  const auto names = folder.names();
+  if (!names) return std::nullopt;
+  const auto there = [&](std::string_view name) { return std::binary_search(names->begin(), names->end(), name); };
+  if (there("carton.toml") && there("MANIFEST")) return "carton.toml";
+  const auto is_index = [](std::string_view name) {
+    return name.find(".safetensors.index.") != name.npos && name.ends_with(".json");
+  };
+  if (std::count_if(names->begin(), names->end(), is_index) == 1)
+    return *std::find_if(names->begin(), names->end(), is_index);
+  for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
+    if (there(index)) return index;
+  // Many directories have a metadata.json; only what it says makes one a model.
+  if (!there("metadata.json")) return std::nullopt;
+  const auto bytes = folder.open("metadata.json");
+  return bytes && is_mlf_metadata(*bytes) ? std::optional("metadata.json") : std::nullopt;
 }
 
 }  // namespace weightfs

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/blobs.h"
 #include "base/source.h"
 #include "formats/model.h"
 
 namespace weightfs {
 
-/// What lies beside a container, by name: a directory on disk (later: the members of an archive). Callable from any
-/// thread.
+/// What lies beside a container, by name: a directory on disk, the members of an archive. Callable from any thread.
 class Folder {
  public:
   virtual ~Folder() = default;
@@ -26,13 +26,25 @@ class Folder {
 
   /// Opens one. A name with a `/`, `.` and `..` are refused: nothing outside the folder is ever opened.
   virtual Result<SourcePtr> open(std::string_view name) const = 0;
+
+  /// Every file in it and in its directories, to the last, `/` between components, sorted by byte; symbolic links as
+  /// links, not followed. Fails with io, and with unsupported beyond kMostMembers.
+  virtual Result<std::vector<Part>> parts() const = 0;
 };
 
-/// A container to be read: its bytes, its own file name, and what lies beside it (null when nothing does).
+/// A container of files has no more of them than this.
+inline constexpr size_t kMostMembers = 2'000'000;
+
+/// Containers in containers are entered to this depth; what lies deeper is a file like any other.
+inline constexpr int kDeepest = 8;
+
+/// A container to be read.
 struct Container {
-  std::string name;
+  std::string name;  ///< its own file name
   SourcePtr bytes;
-  std::shared_ptr<const Folder> folder;
+  std::shared_ptr<const Folder> folder = {};  ///< what lies beside it; null when nothing does
+  BlobsPtr blobs = unstored_blobs();          ///< where what has to be unpacked is kept
+  int depth = 0;                              ///< how many containers it lies in
 };
 
 /// How sure the first bytes make us.
@@ -42,15 +54,23 @@ enum class Match {
   yes,    ///< this format, if broken perhaps
 };
 
-/// One row per format.
-struct Format {
-  std::string_view name;  ///< what `--format` takes and metadata.json shows
-  Match (*matches)(std::string_view head,
-                   uint64_t size);  ///< `head`: the first kHeadSize bytes or fewer; `size`: of the file
-  Result<Model> (*read)(const Container& container);
+inline constexpr size_t kHeadSize = 4096;
+
+/// What a format sees of a file to tell whether it is one of its own.
+struct Clues {
+  std::string_view name;  ///< of the file
+  std::string_view head;  ///< its first kHeadSize bytes, or all
+  std::string_view tail;  ///< its last kHeadSize bytes, or all
+  uint64_t size;          ///< in bytes
 };
 
-inline constexpr size_t kHeadSize = 4096;
+/// One row per format.
+struct Format {
+  std::string_view name;      ///< what `--format` takes and metadata.json shows
+  std::string_view suffixes;  ///< how its files' names usually end, separated by spaces
+  Match (*matches)(const Clues& clues);
+  Result<Model> (*read)(const Container& container);
+};
 
 /// Every format, in the order in which they are tried. Those after the first that cannot be detected by content (a
 /// forced layout) have a `matches` that says no.
@@ -70,18 +90,40 @@ std::optional<std::string> split_model_of(const Container& container);
 /// Whether read_model could succeed, from the first bytes; a `maybe` is settled by reading.
 bool is_model(const Container& container);
 
+/// The same of a member of an archive, which to read may take unpacking all of it: there a `maybe` is settled by its
+/// name.
+bool could_be_model(const Container& member);
+
+/// The file by which a directory is one model and not a directory of models: carton.toml beside a MANIFEST, the only
+/// `*.safetensors.index*.json`, an MLC tensor cache's index, the metadata.json of an unpacked TVM Model Library Format.
+std::optional<std::string> key_file(const Folder& folder);
+
 // The formats' own entries, each in its file.
-Match matches_gguf(std::string_view head, uint64_t size);
+Match matches_gguf(const Clues& clues);
 Result<Model> read_gguf(const Container& container);
-Match matches_rten(std::string_view head, uint64_t size);
+Match matches_rten(const Clues& clues);
 Result<Model> read_rten(const Container& container);
-Match matches_safetensors(std::string_view head, uint64_t size);
+Match matches_safetensors(const Clues& clues);
 Result<Model> read_safetensors(const Container& container);
-Match matches_safetensors_index(std::string_view head, uint64_t size);
+Match matches_safetensors_index(const Clues& clues);
 Result<Model> read_safetensors_index(const Container& container);
-Match matches_bintensors(std::string_view head, uint64_t size);
+Match matches_bintensors(const Clues& clues);
 Result<Model> read_bintensors(const Container& container);
 Result<Model> read_bintensors_release(const Container& container);
 Result<Model> read_bintensors_legacy(const Container& container);
+Match matches_zip(const Clues& clues);
+Result<Model> read_zip(const Container& container);     // a carton, or any zip
+Result<Model> read_carton(const Container& container);  // a zip that must be a carton
+Match matches_carton_directory(const Clues& clues);
+Result<Model> read_carton_directory(const Container& container);  // named by its carton.toml
+Match matches_tar(const Clues& clues);
+Result<Model> read_tar(const Container& container);  // a TVM Model Library Format, or any tar
+Result<Model> read_mlf(const Container& container);  // a tar that must be one
+Match matches_mlf_directory(const Clues& clues);
+Result<Model> read_mlf_directory(const Container& container);  // named by its metadata.json
+Match matches_tvm_params(const Clues& clues);
+Result<Model> read_tvm_params(const Container& container);
+Match matches_tensor_cache(const Clues& clues);
+Result<Model> read_tensor_cache(const Container& container);  // named by its index
 
 }  // namespace weightfs

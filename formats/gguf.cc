@@ -149,7 +149,9 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
 
 }  // namespace
 
-Match matches_gguf(std::string_view head, uint64_t) { return head.starts_with("GGUF") ? Match::yes : Match::no; }
+Match matches_gguf(const Clues& clues) {
+  return clues.head.starts_with("GGUF") ? Match::yes : Match::no;
+}
 
 Result<Model> read_gguf(const Container& container) {
   auto file = read_file(container.bytes);

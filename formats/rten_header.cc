@@ -47,8 +47,8 @@ Match flatbuffer(std::string_view head, uint64_t size) {
 
 }  // namespace
 
-Match matches_rten(std::string_view head, uint64_t size) {
-  return head.starts_with(kMagic) ? Match::yes : flatbuffer(head, size);
+Match matches_rten(const Clues& clues) {
+  return clues.head.starts_with(kMagic) ? Match::yes : flatbuffer(clues.head, clues.size);
 }
 
 namespace rten {

@@ -56,7 +56,8 @@ bool begins_an_object(std::string_view text) {
 
 }  // namespace
 
-Match matches_safetensors(std::string_view head, uint64_t size) {
+Match matches_safetensors(const Clues& clues) {
+  const auto& [name, head, tail, size] = clues;
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
   const uint64_t length = flat::length_in(head);
   const std::string_view after = head.substr(flat::kPrefix);

@@ -287,7 +287,8 @@ Result<Model> read(const Container& container) {
 
 // Any JSON object may be an index, and beside a model lie many that are none: it must begin like one. Writers put
 // "metadata" first, which may be long, and "weight_map" next.
-Match matches_safetensors_index(std::string_view head, uint64_t size) {
+Match matches_safetensors_index(const Clues& clues) {
+  const auto& [name, head, tail, size] = clues;
   constexpr const char* kWhite = " \t\r\n";
   const size_t first = head.find_first_not_of(kWhite);
   if (first == std::string_view::npos || head[first] != '{' || size > kLongestIndex) return Match::no;

@@ -31,6 +31,8 @@ class Warnings {
     unsaid_ += others.unsaid_;
   }
 
+  uint64_t size() const { return lines_.size() + unsaid_; }
+
   /// All lines; the last tells how many were left out.
   std::vector<std::string> take() && {
     if (unsaid_ > 0) lines_.push_back(str("... and ", unsaid_, " more"));

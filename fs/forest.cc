@@ -11,7 +11,10 @@ namespace {
 constexpr int kNodeBits = 40;
 constexpr uint64_t kNodeMask = (uint64_t{1} << kNodeBits) - 1;
 
-Result<SourcePtr> npy_source(const Tensor& tensor) {
+Result<SourcePtr> npy_source(const Model& model, size_t place) {
+  const Tensor& tensor = model.tensors[place];
+  const auto texts = model.strings.find(place);
+  if (texts != model.strings.end()) return string_npy(tensor.shape, TRY(texts->second.get()));
   return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
 }
 
@@ -79,6 +82,7 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
     case Kind::tensor:
       return of_size(tree.tensor(node).nbytes());
     case Kind::npy:
+      if (tree.model()->strings.contains(node.first)) return std::nullopt;
       return of_size(npy_header(tree.tensor(node)).size() + tree.tensor(node).nbytes());
     case Kind::link:
       return of_size(tree.link(node).size());
@@ -92,7 +96,7 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
 Result<Attributes> Forest::attributes(Ino ino) const {
   if (const auto known = known_attributes(ino)) return *known;
   const SourcePtr source = TRY(open(ino));
-  return Attributes{Kind::file, source->size(), 1, place(ino).tree().modified()};
+  return Attributes{place(ino).node().kind, source->size(), 1, place(ino).tree().modified()};
 }
 
 Result<Forest::Listing> Forest::list(Ino directory) {
@@ -108,7 +112,7 @@ Result<SourcePtr> Forest::open(Ino ino) const {
     case Kind::file:
       return present(at.tree().file(node).get());
     case Kind::npy:
-      return npy_source(at.tree().tensor(node));
+      return present(npy_source(*at.tree().model(), node.first));
     case Kind::tensor: {
       const Tensor& tensor = at.tree().tensor(node);
       if (tensor.source.refused())
@@ -133,12 +137,16 @@ std::vector<Xattr> Forest::xattrs(Ino ino) const {
   if (ino == kRoot) return root_xattrs_;
   const Place at = place(ino);
   if (at.node().kind != Kind::tensor && at.node().kind != Kind::npy) return {};
+  const Model& model = *at.tree().model();
   const Tensor& tensor = at.tree().tensor(at.node());
-  return {{"user.weightfs.name", tensor.name},
-          {"user.weightfs.dtype", std::string(dtype_text(tensor))},
-          {"user.weightfs.shape", shape_text(tensor.shape)},
-          {"user.weightfs.nbytes", std::to_string(tensor.nbytes())},
-          {"user.weightfs.format", at.tree().model()->format}};
+  std::vector<Xattr> xattrs = {{"user.weightfs.name", tensor.name},
+                               {"user.weightfs.dtype", std::string(dtype_text(tensor))},
+                               {"user.weightfs.shape", shape_text(tensor.shape)},
+                               {"user.weightfs.nbytes", std::to_string(tensor.nbytes())},
+                               {"user.weightfs.format", model.format}};
+  const auto digest = model.digests.find(at.node().first);
+  if (digest != model.digests.end()) xattrs.emplace_back("user.weightfs.sha256", digest->second.hex());
+  return xattrs;
 }
 
 Result<Ino> Forest::resolve(std::string_view path) {

@@ -1,5 +1,6 @@
 #include "fs/layout.h"
 
+#include "base/text.h"
 #include "fs/listing.h"
 
 namespace weightfs {
@@ -23,6 +24,7 @@ Later<SourcePtr> text(Render render) {
 void add_parts(TreeBuilder& builder, const Model& model) {
   builder.add_directory("files");
   const auto paths = part_paths(model);
+  for (const std::string& path : directory_paths(model, paths)) builder.add_directory("files/" + path);
   for (size_t i = 0; i < paths.size(); ++i) {
     const Part& part = model.parts[i];
     const std::string path = "files/" + paths[i];
@@ -34,16 +36,28 @@ void add_parts(TreeBuilder& builder, const Model& model) {
   }
 }
 
+// Each container among the parts, at its path in files/, read when it is entered.
+Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Time modified) {
+  return Later<TreePtr>([=]() -> Result<TreePtr> {
+    TreeBuilder builder(nullptr);
+    builder.set_modified(modified);
+    const auto paths = part_paths(*model);
+    for (const Nested& nested : TRY(model->nested(model))) {
+      const std::string& path = paths[nested.part];
+      builder.add_tree(path, modified, Later<TreePtr>([=, read = nested.model]() -> Result<TreePtr> {
+                         return lay_out(TRY(read.get()), str(source, "/", path), modified);
+                       }));
+    }
+    return std::move(builder).freeze();
+  });
+}
+
 }  // namespace
 
 TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
-  uint64_t bytes = 0;
-  for (const Part& part : model->parts)
-    if (const auto made = part.source.peek()) bytes += (*made)->size();
-
   TreeBuilder builder(model);
   builder.set_modified(modified);
-  builder.set_container_bytes(bytes);
+  builder.set_container_bytes(file_bytes(*model));
   const auto tensors = tree_of(model, Kind::tensor, modified);
   builder.add_file("metadata.json", text([=] { return to_json(metadata_of(*model, source)); }));
   builder.add_file("metadata.toml", text([=] { return to_toml(metadata_of(*model, source)); }));
@@ -52,6 +66,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   builder.add_tree("tensors", modified, tensors);
   builder.add_tree("npy", modified, tree_of(model, Kind::npy, modified));
   add_parts(builder, *model);
+  if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);
   if (!model->warnings.empty()) builder.add_file("warnings.txt", text([=] { return warnings_text(*model); }));
   return std::move(builder).freeze();

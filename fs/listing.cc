@@ -87,11 +87,12 @@ class TensorIndex final : public Source {
     append_shape(out, t.shape);
     out += ", \"nbytes\": ";
     append(out, t.nbytes());
-    append_storage(out, t);
+    append_storage(out, i);
     out += i + 1 == count() ? "}\n]}\n" : "},\n";
   }
 
-  void append_storage(std::string& out, const Tensor& t) const {
+  void append_storage(std::string& out, size_t i) const {
+    const Tensor& t = model().tensors[i];
     if (t.source.refused()) {
       out += ", \"refused\": true";
       return;
@@ -103,6 +104,8 @@ class TensorIndex final : public Source {
     out += ", \"offset\": ";
     append(out, t.source.offset());
     out += '}';
+    const auto digest = model().digests.find(i);
+    if (digest != model().digests.end()) out += ", \"sha256\": \"" + digest->second.hex() + '"';
   }
 
   TreePtr tree_;
@@ -160,8 +163,39 @@ std::vector<std::string> part_paths(const Model& model) {
   std::vector<TensorName> names;
   for (const Part& part : model.parts) names.push_back({"", part.path});
   std::vector<std::string> out(names.size());
-  for (const auto& [path, part] : paths_of(names, "", texts)) out[part] = path;
+  for (const auto& [path, part] : paths_of(names, "", texts, Percent::kept)) out[part] = path;
   return out;
+}
+
+std::vector<std::string> directory_paths(const Model& model, const std::vector<std::string>& part_paths) {
+  if (model.directories.empty()) return {};
+  std::vector<std::string> parts = part_paths;
+  std::sort(parts.begin(), parts.end());
+  std::vector<std::string> out;
+  for (const std::string& directory : model.directories) {
+    std::string path;
+    bool clashes = false;
+    for (size_t begin = 0; begin <= directory.size();) {
+      const size_t end = std::min(directory.find('/', begin), directory.size());
+      path += (path.empty() ? "" : "/") +
+              component(std::string_view(directory).substr(begin, end - begin), "", Percent::kept);
+      clashes = clashes || std::binary_search(parts.begin(), parts.end(), path);
+      begin = end + 1;
+    }
+    if (!clashes && std::count(path.begin(), path.end(), '/') < static_cast<std::ptrdiff_t>(kMostComponents))
+      out.push_back(std::move(path));
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+uint64_t file_bytes(const Model& model) {
+  if (model.stored_bytes) return *model.stored_bytes;
+  uint64_t bytes = 0;
+  for (const Part& part : model.parts)
+    if (const auto made = part.source.peek()) bytes += (*made)->size();
+  return bytes;
 }
 
 SourcePtr tensor_index(TreePtr tensors) { return std::make_shared<TensorIndex>(std::move(tensors)); }

@@ -16,6 +16,13 @@ Map metadata_of(const Model& model, const std::string& source);
 /// Where each of the model's parts is under files/, in their order: its path made safe as tensor names are.
 std::vector<std::string> part_paths(const Model& model);
 
+/// The directories that the model names itself and no part lies in yet, made safe in the same way; without those that
+/// clash with a part's path.
+std::vector<std::string> directory_paths(const Model& model, const std::vector<std::string>& part_paths);
+
+/// How many bytes the container has as it is stored.
+uint64_t file_bytes(const Model& model);
+
 /// tensors.json: {"tensors": [...]}, a line per tensor, in container order. `tensors` is the tree that shows them.
 /// Its lines are made as they are read: a million tensors cost a few bytes per thousand.
 SourcePtr tensor_index(TreePtr tensors);

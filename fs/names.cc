@@ -19,11 +19,18 @@ bool plain(char c) {
   return byte >= 0x20 && byte < 0x7F && c != '%' && c != '/';
 }
 
-std::string escaped(std::string_view raw) {
+std::string escaped(std::string_view raw, Percent percent) {
   if (raw.empty()) return "%";
   if (raw == ".") return "%2E";
   if (raw == "..") return "%2E%2E";
-  return percent_escaped(raw);
+  if (percent == Percent::escaped) return percent_escaped(raw);
+  std::string out;
+  for (size_t end = 0; end <= raw.size(); ++end) {
+    const size_t begin = end;
+    end = std::min(raw.find('%', begin), raw.size());
+    out.append(begin == 0 ? "" : "%").append(percent_escaped(raw.substr(begin, end - begin)));
+  }
+  return out;
 }
 
 // The first bytes of `text`, at most `size`, that end with neither half a character nor half an escape.
@@ -74,13 +81,13 @@ class KnownNames {
 
 // Splits at each `/` that has a component before it, is not the last byte, does not run into a tensor and is not too
 // deep (semantics 3.3).
-std::string path_of(const TensorName& tensor, std::string_view suffix, const KnownNames& known) {
+std::string path_of(const TensorName& tensor, std::string_view suffix, Percent percent, const KnownNames& known) {
   const auto [scope, name] = tensor;
   std::string path;
   size_t components = 1;
   for (size_t begin = 0; begin < scope.size(); ++components) {
     const size_t end = std::min(scope.find('/', begin), scope.size());
-    path += component(scope.substr(begin, end - begin)) + "/";
+    path += component(scope.substr(begin, end - begin), "", percent) + "/";
     begin = end + 1;
   }
   if (needs_no_change(name) && name.size() + suffix.size() <= kLongestComponent)
@@ -89,14 +96,13 @@ std::string path_of(const TensorName& tensor, std::string_view suffix, const Kno
   for (size_t i = name.find('/'); i != name.npos && components < kMostComponents; i = name.find('/', i + 1)) {
     ++components;  // whatever becomes of it: what is looked at is bounded, too
     if (i == begin || i + 1 == name.size() || known.has({scope, name.substr(0, i)})) continue;
-    path += component(name.substr(begin, i - begin)) + "/";
+    path += component(name.substr(begin, i - begin), "", percent) + "/";
     begin = i + 1;
   }
-  return path + component(name.substr(begin), suffix);
+  return path + component(name.substr(begin), suffix, percent);
 }
 
-// `path` told apart from `count - 1` earlier ones of the same text. `%~` is in no other path: `%` is always followed by
-// hex.
+// `path` told apart from `count - 1` earlier ones of the same text. `%~` is in no other path where `%` is escaped.
 std::string numbered(std::string_view path, std::string_view suffix, size_t count) {
   const std::string mark = str("%~", count, suffix);
   path.remove_suffix(suffix.size());
@@ -184,7 +190,9 @@ std::string_view Texts::keep(std::string_view text) {
   return {at, text.size()};
 }
 
-std::string component(std::string_view raw, std::string_view suffix) { return fit(escaped(raw), raw, suffix); }
+std::string component(std::string_view raw, std::string_view suffix, Percent percent) {
+  return fit(escaped(raw, percent), raw, suffix);
+}
 
 bool path_less(std::string_view a, std::string_view b) {
   const size_t common = std::min(a.size(), b.size());
@@ -193,14 +201,15 @@ bool path_less(std::string_view a, std::string_view b) {
   return i < common ? rank(a[i]) < rank(b[i]) : a.size() < b.size();
 }
 
-std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts) {
+std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts,
+                                Percent percent) {
   const KnownNames known(names);
   std::vector<NamedPath> paths;
   paths.reserve(names.size());
   for (const TensorName& tensor : names) {
     const bool as_is = suffix.empty() && tensor.scope.empty() && needs_no_change(tensor.name);
-    paths.push_back(
-        {as_is ? tensor.name : texts.keep(path_of(tensor, suffix, known)), static_cast<uint32_t>(paths.size())});
+    paths.push_back({as_is ? tensor.name : texts.keep(path_of(tensor, suffix, percent, known)),
+                     static_cast<uint32_t>(paths.size())});
   }
   // A clash is rare: a name that stands twice, or cut components that meet. The first keeps its path, the k-th gets
   // `%~k`, and a tensor that others would lie under gets `%~1`; until nothing clashes.

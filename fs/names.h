@@ -23,12 +23,15 @@ class Texts {
   size_t left_ = 0;
 };
 
+/// Whether a `%` becomes %25, so that an escape can be undone, or stays, so that a file has its own name.
+enum class Percent { escaped, kept };
+
 /// `raw` as one component: `%`, `/`, control characters and bytes that are no UTF-8 become %XX, so do the dots of `.`
 /// and
 /// `..`; the empty text becomes `%`. Together with `suffix` it has at most kLongestComponent bytes: a longer one is cut
 /// and ends in
 /// `~`, 16 hex digits of the SHA-256 of `raw`, and `suffix`.
-std::string component(std::string_view raw, std::string_view suffix = "");
+std::string component(std::string_view raw, std::string_view suffix = "", Percent percent = Percent::escaped);
 
 /// A tensor to be named: where it belongs ("" or a graph, whose `/` make directories) and what the container calls it.
 struct TensorName {
@@ -49,7 +52,8 @@ struct NamedPath {
 /// One path for each of `names`, sorted by path_less, `suffix` at the end of each: unique, and none runs through
 /// another. A path that is no other text than its name is that very text; the others are kept in `texts`. Views into
 /// both.
-std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts);
+std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts,
+                                Percent percent = Percent::escaped);
 
 /// Orders paths so that what lies in a directory follows it: `/` sorts before every other byte.
 bool path_less(std::string_view a, std::string_view b);

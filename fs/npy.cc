@@ -1,5 +1,8 @@
 #include "fs/npy.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/text.h"
 
 namespace weightfs {
@@ -7,6 +10,55 @@ namespace {
 
 constexpr size_t kMostOfNumpy = 32;  // NPY_MAXDIMS
 constexpr size_t kAlignment = 64;    // so that a mapped array is aligned
+
+// The code points of a text that is UTF-8 (every text of TOML is).
+std::u32string code_points(std::string_view text) {
+  std::u32string out;
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(utf8_sequence(text), 1);
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+    char32_t point = length == 1 ? byte(0) : byte(0) & (0x7FU >> length);
+    for (size_t i = 1; i < length; ++i) point = point << 6 | (byte(i) & 0x3FU);
+    out += point;
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+// Texts as elements of one width, padded with zeros: UTF-32, little-endian.
+class StringElements final : public Source {
+ public:
+  StringElements(std::shared_ptr<const std::vector<std::string>> texts, uint64_t width)
+      : texts_(std::move(texts)), width_(width) {}
+
+  uint64_t size() const override { return texts_->size() * width_; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= size()) return size_t{0};
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset));
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t at = offset + done;
+      const std::string element = element_at(static_cast<size_t>(at / width_));
+      const auto begin = static_cast<size_t>(at % width_);
+      const size_t count = std::min(element.size() - begin, wanted - done);
+      std::memcpy(out.data() + done, element.data() + begin, count);
+      done += count;
+    }
+    return wanted;
+  }
+
+ private:
+  std::string element_at(size_t i) const {
+    std::string element;
+    for (const char32_t point : code_points((*texts_)[i]))
+      for (int shift = 0; shift < 32; shift += 8) element += static_cast<char>(point >> shift & 0xFF);
+    element.resize(static_cast<size_t>(width_), '\0');
+    return element;
+  }
+
+  std::shared_ptr<const std::vector<std::string>> texts_;
+  uint64_t width_;  // bytes of an element
+};
 
 // The dimensions of the array that holds the tensor's bytes.
 Shape array_shape(const Tensor& tensor) {
@@ -25,15 +77,9 @@ std::string python_tuple(const Shape& shape) {
   return out + (shape.size() == 1 ? ",)" : ")");
 }
 
-}  // namespace
-
-bool has_npy(const Tensor& tensor) {
-  return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMostOfNumpy;
-}
-
-std::string npy_header(const Tensor& tensor) {
-  std::string dict = str("{'descr': '", tensor.dtype->npy_descr,
-                         "', 'fortran_order': False, 'shape': ", python_tuple(array_shape(tensor)), ", }");
+// The header for an array of this type and shape.
+std::string header_of(std::string_view descr, const Shape& shape) {
+  std::string dict = str("{'descr': '", descr, "', 'fortran_order': False, 'shape': ", python_tuple(shape), ", }");
   constexpr size_t kPrefix = 10;  // magic, version, u16 length: 32 dimensions never need version 2.0
   const size_t unpadded = kPrefix + dict.size() + 1;
   dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
@@ -42,5 +88,28 @@ std::string npy_header(const Tensor& tensor) {
   header += {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
   return header + dict;
 }
+
+}  // namespace
+
+bool has_npy(const Tensor& tensor) {
+  return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMostOfNumpy;
+}
+
+bool has_string_npy(const Model& model, size_t tensor) {
+  return model.strings.contains(tensor) && model.tensors[tensor].shape.size() <= kMostOfNumpy;
+}
+
+Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vector<std::string>> texts) {
+  uint64_t characters = 1;  // NumPy has no strings of none
+  for (const std::string& text : *texts) characters = std::max<uint64_t>(characters, code_points(text).size());
+  const uint64_t width = characters * sizeof(char32_t);
+  if (texts->size() > kLongestStringArray / width)
+    return failure(Code::unsupported, str(texts->size(), " texts of up to ", characters,
+                                          " characters make an array of more than ", human_size(kLongestStringArray)));
+  const std::string header = header_of(str("<U", characters), shape);
+  return concat({in_memory(header), std::make_shared<StringElements>(std::move(texts), width)});
+}
+
+std::string npy_header(const Tensor& tensor) { return header_of(tensor.dtype->npy_descr, array_shape(tensor)); }
 
 }  // namespace weightfs

@@ -54,6 +54,19 @@ class DiskFolder final : public Folder {
     return names;
   }
 
+  Result<std::vector<Part>> parts() const override {
+    std::vector<Part> parts;
+    std::error_code error;
+    for (stdfs::recursive_directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+      if (parts.size() == kMostMembers)
+        return failure(Code::unsupported, str(path_, ": more than ", kMostMembers, " files"));
+      if (auto part = part_at(*entry)) parts.push_back(std::move(*part));
+    }
+    if (error) return failure(Code::io, str(path_, ": ", error.message()));
+    std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.path < b.path; });
+    return parts;
+  }
+
   Result<SourcePtr> open(std::string_view name) const override {
     if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
       return failure(Code::corrupt, str(quoted(name), " is not the name of a file beside the container"));
@@ -63,36 +76,44 @@ class DiskFolder final : public Folder {
  private:
   std::string path_of(std::string_view name) const { return str(path_, "/", name); }
 
+  // Nothing for a directory and for what cannot be a file.
+  std::optional<Part> part_at(const stdfs::directory_entry& entry) const {
+    const std::string path = entry.path();
+    const std::string shown = path.substr(path_.size() + 1);
+    struct stat found {};
+    if (::lstat(path.c_str(), &found) != 0) return std::nullopt;
+    if (S_ISLNK(found.st_mode)) {
+      std::error_code unreadable;
+      Part link{shown, Later<SourcePtr>::of(in_memory(""))};
+      link.link_target = stdfs::read_symlink(entry.path(), unreadable);
+      return unreadable ? std::nullopt : std::optional(std::move(link));
+    }
+    if (!S_ISREG(found.st_mode)) return std::nullopt;
+    const Later<SourcePtr> opened([path] { return open_file(path); });
+    return Part{shown, Later<SourcePtr>::of(lazy(static_cast<uint64_t>(found.st_size), opened))};
+  }
+
   std::string path_;
 };
 
 // A container on disk; `path` is absolute.
-Result<Container> container_at(const std::string& path) {
+Result<Container> container_at(const std::string& path, const Opening& opening) {
   const stdfs::path where(path);
   SourcePtr bytes = TRY(open_file(path));
-  return Container{where.filename(), std::move(bytes), std::make_shared<DiskFolder>(where.parent_path())};
+  return Container{where.filename(), std::move(bytes), std::make_shared<DiskFolder>(where.parent_path()),
+                   opening.blobs};
 }
 
 Result<TreePtr> open_container(const std::string& path, Time time, const Opening& opening) {
-  const Container container = TRY(container_at(path));
+  const Container container = TRY(container_at(path, opening));
   Model model = TRY(read_model(container, opening.forced));
   return lay_out(std::make_shared<Model>(std::move(model)), path, time);
 }
 
-// The one index among `names` (model.safetensors.index.json, or of a variant, model.safetensors.index.fp16.json), or
-// nothing when there is none or there are several.
-std::optional<std::string> only_index(const std::vector<std::string>& names) {
-  const auto is_index = [](std::string_view name) {
-    return name.find(".safetensors.index.") != name.npos && name.ends_with(".json");
-  };
-  if (std::count_if(names.begin(), names.end(), is_index) != 1) return std::nullopt;
-  return *std::find_if(names.begin(), names.end(), is_index);
-}
-
-// A directory that is one model: what lies beside its shards (config.json, a tokenizer) is shown in files/ as well.
-Result<TreePtr> open_sharded(const std::string& directory, const std::string& index, Time time,
-                             const Opening& opening) {
-  const Container container = TRY(container_at(str(directory, "/", index)));
+// A directory that is one model, by the file `key` in it: what lies beside (config.json, a tokenizer) is shown in
+// files/ as well.
+Result<TreePtr> open_keyed(const std::string& directory, const std::string& key, Time time, const Opening& opening) {
+  const Container container = TRY(container_at(str(directory, "/", key), opening));
   Model model = TRY(read_model(container, opening.forced));
   std::set<std::string> shown;
   for (const Part& part : model.parts) shown.insert(part.path);
@@ -119,7 +140,7 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
     return 0;
   }
   if (!S_ISREG(found->st_mode)) return 0;
-  const auto container = container_at(path);
+  const auto container = container_at(path, opening);
   const auto size = static_cast<uint64_t>(found->st_size);
   if (container && (opening.forced != nullptr || is_model(*container))) {
     // The first readable file of a split model stands for all.
@@ -142,7 +163,7 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
   if (weightfs_devices().contains(found.st_dev))
     return failure(Code::unsupported, str(path, ": a weightfs mount is not shown in another"));
   const auto names = TRY(names_in(path));
-  if (const auto index = only_index(names)) return open_sharded(path, *index, modified(found), opening);
+  if (const auto key = key_file(DiskFolder(path))) return open_keyed(path, *key, modified(found), opening);
   ancestors.emplace(found.st_dev, found.st_ino);
   TreeBuilder builder(nullptr);
   builder.set_modified(modified(found));
@@ -155,7 +176,7 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
 
 // A file that was named must be a model; one that just lies in a directory need not.
 Result<void> check_is_model(const std::string& path, const Opening& opening) {
-  const Container container = TRY(container_at(path));
+  const Container container = TRY(container_at(path, opening));
   if (opening.forced == nullptr && !is_model(container)) TRY(read_model(container));
   return {};
 }

@@ -12,8 +12,9 @@ namespace weightfs {
 
 /// How sources are opened.
 struct Opening {
-  const Format* forced = nullptr;  ///< read every container as this, whatever it looks like
-  bool all_files = false;          ///< in a directory, show files that are no model too, as they are
+  const Format* forced = nullptr;     ///< read every container as this, whatever it looks like
+  bool all_files = false;             ///< in a directory, show files that are no model too, as they are
+  BlobsPtr blobs = unstored_blobs();  ///< where what has to be unpacked is kept
   std::string hidden = {};  ///< an absolute path that is never looked at: a mount that showed itself would never end
 };
 
@@ -24,7 +25,7 @@ Result<std::string> absolute_path(const std::string& path);
 
 /// One source: its tree is the mount itself. More: a directory for each, under its own file name (the second of one
 /// name gets
-/// `~2`), entered later. A source that is a directory with exactly one `*.safetensors.index.json` is that model; any
+/// `~2`), entered later. A source that is a directory with a key_file() is that model; any
 /// other directory shows, under their own names, the models and directories in it, each read when it is entered. Fails
 /// with not_found, with io, or as reading the one container fails; with unsupported where a directory has nothing to
 /// show. Of several sources each must exist, and a file be a model.

@@ -68,7 +68,8 @@ void TreeBuilder::add_tensors(Kind kind) {
   const auto paths = paths_of(names, kind == Kind::npy ? ".npy" : "", tree_->texts_);
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths)
-    if (kind == Kind::tensor || has_npy(tensors[name])) leaves_.push_back({path, kind, name});
+    if (kind == Kind::tensor || has_npy(tensors[name]) || has_string_npy(*tree_->model_, name))
+      leaves_.push_back({path, kind, name});
   tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
 }
 

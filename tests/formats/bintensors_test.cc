@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/support/clues.h"
 #include "tests/support/bintensors_builder.h"
 #include "tests/support/model_text.h"
 
@@ -384,7 +385,7 @@ TEST(BinTensors, SurvivesEveryFlippedByte) {
 
 // Detection.
 
-Match match(std::string_view file) { return matches_bintensors(file.substr(0, kHeadSize), file.size()); }
+Match match(std::string_view file) { return matches_bintensors(clues_of(file)); }
 
 TEST(BinTensors, MayBeWhatHasPlausibleFraming) {
   EXPECT_EQ(match(small_bintensors().release()), Match::maybe);

@@ -26,6 +26,28 @@ TEST(DType, TakesItsBytesForEachElement) {
   EXPECT_EQ(size_of("float64", {5, 0}), 0U);
 }
 
+// TVM and ml_dtypes spend a byte on each of the small integers.
+TEST(DType, TakesAByteForEachSmallInteger) {
+  for (const char* name : {"int2", "uint2", "int4", "uint4"}) {
+    EXPECT_EQ(size_of(name, {3, 5}), 15U) << name;
+    EXPECT_EQ(dtype_named(name)->npy_descr, "|V1") << name;
+    EXPECT_FALSE(dtype_named(name)->npy_packed) << name;
+  }
+}
+
+TEST(DType, HasTheWideComplexNumbersOfNumPy) {
+  EXPECT_EQ(size_of("complex128", {3}), 48U);
+  EXPECT_EQ(dtype_named("complex128")->npy_descr, "<c16");
+}
+
+TEST(DType, HasTheFloat8sOfMlDtypes) {
+  for (const char* name : {"float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+                           "float8_e5m2fnuz", "float8_e8m0fnu"}) {
+    EXPECT_EQ(size_of(name, {3}), 3U) << name;
+    EXPECT_EQ(dtype_named(name)->npy_descr, "|V1") << name;
+  }
+}
+
 // ggml quantises rows: a block never goes from one row into the next.
 TEST(DType, TakesWholeBlocksOfTheInnermostDimension) {
   EXPECT_EQ(size_of("q4_0", {32}), 18U);

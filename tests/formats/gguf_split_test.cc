@@ -28,6 +28,7 @@ class MemoryFolder final : public Folder {
     if (found == files_.end() || found->second == "unreadable") return failure(Code::io, "no way");
     return in_memory(found->second);
   }
+  Result<std::vector<Part>> parts() const override { return std::vector<Part>{}; }
 
  private:
   std::map<std::string, std::string, std::less<>> files_;
@@ -106,6 +107,7 @@ class UnlistedFolder final : public Folder {
  public:
   Result<std::vector<std::string>> names() const override { return failure(Code::io, "permission denied"); }
   Result<SourcePtr> open(std::string_view) const override { return failure(Code::io, "permission denied"); }
+  Result<std::vector<Part>> parts() const override { return failure(Code::io, "permission denied"); }
 };
 
 TEST(GgufSplit, ShowsAShardAloneWhereTheOthersCannotBeListed) {

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "tests/support/clues.h"
 #include "tests/support/gguf_reading.h"
 
 namespace weightfs {
@@ -14,10 +15,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(Gguf, IsKnownByItsMagicEvenWhenCutShort) {
-  EXPECT_EQ(matches_gguf("GGUF\3", 5), Match::yes);
-  EXPECT_EQ(matches_gguf("GGUF", 4), Match::yes);
-  EXPECT_EQ(matches_gguf("GGU", 3), Match::no);
-  EXPECT_EQ(matches_gguf("FUGG\3", 5), Match::no);
+  EXPECT_EQ(matches_gguf(clues_of("GGUF\3")), Match::yes);
+  EXPECT_EQ(matches_gguf(clues_of("GGUF")), Match::yes);
+  EXPECT_EQ(matches_gguf(clues_of("GGU")), Match::no);
+  EXPECT_EQ(matches_gguf(clues_of("FUGG\3")), Match::no);
 }
 
 TEST(Gguf, BecomesAModel) {

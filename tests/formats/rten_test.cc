@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/support/clues.h"
 #include "tests/support/rten_reading.h"
 
 namespace weightfs {
@@ -21,7 +22,7 @@ std::string file_of(Ref constant, std::string_view tensors = "datadata") {
 }
 
 TEST(Rten, IsKnownByItsMagicOrByAPlausibleFlatBuffer) {
-  const auto match = [](const std::string& bytes) { return matches_rten(bytes, bytes.size()); };
+  const auto match = [](const std::string& bytes) { return matches_rten(test::clues_of(bytes)); };
   EXPECT_EQ(match(small_rten()), Match::yes);
   EXPECT_EQ(match("RTEN"), Match::yes);
   EXPECT_EQ(match(version1(model_of(graph({})))), Match::maybe);
@@ -34,10 +35,10 @@ TEST(Rten, IsKnownByItsMagicOrByAPlausibleFlatBuffer) {
 }
 
 TEST(Rten, LeavesAFlatBufferWhoseRootIsBeyondTheHeadOpen) {
-  EXPECT_EQ(matches_rten(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 10000), Match::maybe);
-  EXPECT_EQ(matches_rten(bytes_of(uint32_t{8194}) + std::string(4092, '\0'), 10000), Match::no);
-  EXPECT_EQ(matches_rten(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 8192), Match::no);
-  EXPECT_EQ(matches_rten(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), uint64_t{1} << 31), Match::no);
+  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 10000)), Match::maybe);
+  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8194}) + std::string(4092, '\0'), 10000)), Match::no);
+  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 8192)), Match::no);
+  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), uint64_t{1} << 31)), Match::no);
 }
 
 TEST(Rten, BecomesAModel) {
@@ -79,7 +80,7 @@ TEST(Rten, ReadsVersion1WithoutAMagicNumber) {
 TEST(Rten, AcceptsTheFileIdentifierThatNoWriterStores) {
   std::string file = version1(model_of(graph({})));
   file.replace(4, 4, "RTEN");
-  EXPECT_EQ(matches_rten(file, file.size()), Match::maybe);
+  EXPECT_EQ(matches_rten(test::clues_of(file)), Match::maybe);
   EXPECT_EQ(error_of(file), "no error");
 }
 

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/support/clues.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/safetensors_builder.h"
 
@@ -267,7 +268,7 @@ TEST(SafetensorsIndex, SurvivesEveryTruncationAndFlippedByte) {
 
 // Detection.
 
-Match match(std::string_view file) { return matches_safetensors_index(file.substr(0, kHeadSize), file.size()); }
+Match match(std::string_view file) { return matches_safetensors_index(clues_of(file)); }
 
 TEST(SafetensorsIndex, MayBeAnObjectThatBeginsLikeOne) {
   EXPECT_EQ(match(R"({"weight_map":{}})"), Match::maybe);

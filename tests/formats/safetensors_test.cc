@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "formats/format.h"
+#include "tests/support/clues.h"
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/model_text.h"
 
@@ -425,7 +426,7 @@ TEST(Safetensors, SurvivesEveryFlippedByte) {
 
 // Detection.
 
-Match match(std::string_view file) { return matches_safetensors(file.substr(0, kHeadSize), file.size()); }
+Match match(std::string_view file) { return matches_safetensors(clues_of(file)); }
 
 TEST(Safetensors, IsKnownByItsLengthAndBrace) {
   EXPECT_EQ(match(small_safetensors()), Match::yes);

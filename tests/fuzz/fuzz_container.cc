@@ -51,6 +51,12 @@ class Siblings final : public Folder {
     if (std::find(names_.begin(), names_.end(), name) != names_.end()) return std::make_shared<Watched>(bytes_);
     return failure(Code::not_found, str(quoted(name), " does not exist"));
   }
+  Result<std::vector<Part>> parts() const override {
+    std::vector<Part> parts;
+    for (const std::string& name : names_)
+      parts.push_back({name, Later<SourcePtr>::of(std::make_shared<Watched>(bytes_))});
+    return parts;
+  }
 
  private:
   std::vector<std::string> names_ = {"a.safetensors", "b.safetensors", std::string(kName), "m-00002-of-00003.gguf"};

@@ -44,6 +44,8 @@ class TestCase(unittest.TestCase):
     def setUp(self):
         self.tmp = tempfile.mkdtemp(prefix="weightfs-test-")
         self.addCleanup(shutil.rmtree, self.tmp)
+        # What is unpacked is kept for this test alone.
+        os.environ["WEIGHTFS_CACHE"] = self.path("cache")
 
     def path(self, *names):
         return os.path.join(self.tmp, *names)

@@ -1,4 +1,4 @@
-// A folder whose files are strings.
+// A folder whose files are strings; those below it have a `/` in their names.
 #pragma once
 
 #include <functional>
@@ -17,13 +17,19 @@ class MemoryFolder final : public Folder {
 
   Result<std::vector<std::string>> names() const override {
     std::vector<std::string> names;
-    for (const auto& [name, bytes] : files_) names.push_back(name);
+    for (const auto& [name, bytes] : files_)
+      if (name.find('/') == name.npos) names.push_back(name);
     return names;
   }
   Result<SourcePtr> open(std::string_view name) const override {
     const auto file = files_.find(name);
     if (file == files_.end()) return failure(Code::not_found, "no such file");
     return in_memory(file->second);
+  }
+  Result<std::vector<Part>> parts() const override {
+    std::vector<Part> parts;
+    for (const auto& [name, bytes] : files_) parts.push_back({name, Later<SourcePtr>::of(in_memory(bytes))});
+    return parts;
   }
 
  private:

@@ -1,0 +1,66 @@
+// Bytes that have to be made before they can be read: a member inflated, a tar unpacked, later a body fetched. Formats
+// say how they are made, with a Recipe; whoever implements Blobs says where they are kept.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/digest.h"
+#include "base/source.h"
+
+namespace weightfs {
+
+/// Bytes that come one after the other, once. One reader, one thread at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Fills the beginning of `out`, which is not empty, and returns how many bytes came: 0 only at the end, and only
+  /// when everything that came is right by the container's own checksum and size. So the last byte is not to be
+  /// believed before a call that returned 0. After that, and after a failure, it is not called again.
+  virtual Result<size_t> next(std::span<std::byte> out) = 0;
+};
+
+using StreamPtr = std::unique_ptr<Stream>;
+
+/// How to make bytes, and what is known of them before.
+struct Recipe {
+  std::string name;              ///< for messages: the member's path
+  std::optional<uint64_t> size;  ///< in bytes; the stream gives exactly so many or fails
+  std::optional<Digest> digest;  ///< when the container names it
+  /// Equal for two recipes only if they make the same bytes (Source::identity of what they are made from, and how):
+  /// what one process made is found again by it. Empty: not known, nobody else can find it.
+  std::string key;
+  std::function<Result<StreamPtr>()> start;  ///< from the first byte, as often as asked, from any thread
+};
+
+/// Makes bytes by recipes. Callable from any thread.
+class Blobs {
+ public:
+  virtual ~Blobs() = default;
+  Blobs() = default;
+  Blobs(const Blobs&) = delete;
+  Blobs& operator=(const Blobs&) = delete;
+
+  /// The bytes of a recipe that has a size; nothing is made before they are read. A read fails as the stream does, and
+  /// with mismatch when the bytes are not those of the digest. Bytes may be served while later ones are being made, but
+  /// the last one only once all of them have proved right.
+  virtual SourcePtr blob(Recipe recipe) = 0;
+
+  /// The bytes of a recipe, made and proved before it returns: for those whose size only making tells.
+  virtual Result<SourcePtr> made(Recipe recipe) = 0;
+};
+
+using BlobsPtr = std::shared_ptr<Blobs>;
+
+/// Keeps nothing: a read goes on where the last one stopped, and starts anew when it lies before that. What there is
+/// when nothing can be written, and what reads a member once.
+BlobsPtr unstored_blobs();
+
+}  // namespace weightfs

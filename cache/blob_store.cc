@@ -1,0 +1,196 @@
+#include "cache/blob_store.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "base/text.h"
+#include "cache/directory.h"
+#include "cache/proof.h"
+#include "cache/store.h"
+#include "cache/temporary.h"
+
+namespace weightfs {
+namespace {
+
+using StorePtr = std::shared_ptr<Store>;
+using Phase = Filling::Phase;
+
+// What is no longer than this is made anew for each read: quicker than a file of its own, whose bytes the kernel keeps
+// no better.
+constexpr uint64_t kSmall = 64 * 1024;
+
+// Reads that end here do not make a blob of which nothing is there yet: it takes no more to see what a file is.
+constexpr uint64_t kHead = 4096;
+
+// Takes bytes until `out` is full or the stream ends; how many came.
+Result<size_t> take(Stream& stream, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const size_t got = TRY(stream.next(out.subspan(done)));
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+class StoredBlob final : public Source {
+ public:
+  StoredBlob(StorePtr store, Recipe recipe, uint64_t size)
+      : store_(std::move(store)), recipe_(std::move(recipe)), size_(size), name_(store_->name_of(recipe_)) {}
+
+  uint64_t size() const override { return size_; }
+  std::string identity() const override { return recipe_.digest ? "sha256 " + recipe_.digest->hex() : recipe_.key; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= size_ || out.empty()) return size_t{0};
+    const auto wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
+    TRY_VOID(size_ <= kSmall ? read_small(offset, wanted) : fill(offset, wanted));
+    return wanted.size();
+  }
+
+ private:
+  Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
+    std::vector<std::byte> all(static_cast<size_t>(size_) + 1);
+    const StreamPtr stream = TRY(proving(recipe_).start());
+    TRY(take(*stream, all));
+    std::memcpy(out.data(), all.data() + offset, out.size());
+    return {};
+  }
+
+  Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
+    if (const Kept kept = store_->shelf().opened(name_); kept && kept.range->read(offset, out)) return {};
+    if (const SourcePtr instead = fallback()) return read_exact(*instead, offset, out);
+    const Name name = learned_name();
+    auto filling = store_->running(name);
+    if (filling == nullptr) {
+      if (const Kept kept = store_->shelf().find(name, size_); kept && kept.range->read(offset, out)) return {};
+      if (offset <= kHead && out.size() <= kHead - offset && !store_->is_distrusted(name))
+        return read_head(offset, out);
+    }
+    return fill_from(std::move(filling), name, offset, out);
+  }
+
+  Result<void> read_head(uint64_t offset, std::span<std::byte> out) const {
+    std::array<std::byte, kHead> head;
+    const auto wanted = std::span(head).first(static_cast<size_t>(offset) + out.size());
+    const StreamPtr stream = TRY(recipe_.start());
+    if (const size_t got = TRY(take(*stream, wanted)); got < wanted.size())
+      return failure(Code::corrupt, str(recipe_.name, ": ends at byte ", got, " of ", size_));
+    std::memcpy(out.data(), head.data() + offset, out.size());
+    return {};
+  }
+
+  Result<void> fill_from(Store::FillingPtr filling, const Name& name, uint64_t offset, std::span<std::byte> out) const {
+    for (;; filling = nullptr) {
+      if (filling == nullptr) filling = store_->filling(recipe_, name);
+      if (filling == nullptr) break;
+      const auto read = filling->read(offset, out);
+      if (read.phase == Phase::failed) return read.done;
+      if (read.phase == Phase::finished) learn(filling->kept().digest);
+      if (read.phase == Phase::unkept) break;
+      if (read.phase != Phase::cancelled) return {};
+    }
+    // In a making that has to end, a blob that it is made from is not begun anew.
+    if (Filling::is_told_to_stop()) return failure(Code::unavailable, "cancelled");
+    return read_exact(*fall_back(), offset, out);
+  }
+
+  SourcePtr fallback() const {
+    const std::scoped_lock lock(mutex_);
+    return fallback_;
+  }
+
+  SourcePtr fall_back() const {
+    const std::scoped_lock lock(mutex_);
+    if (fallback_ == nullptr) fallback_ = unstored_blobs()->blob(recipe_.digest ? proving(recipe_) : recipe_);
+    return fallback_;
+  }
+
+  // The name of one without key and digest does not lead to it; its digest does, once it was made.
+  Name learned_name() const {
+    const std::scoped_lock lock(mutex_);
+    Name name = name_;
+    if (!name.digest && name.key.empty()) name.digest = learned_;
+    return name;
+  }
+
+  void learn(const Digest& digest) const {
+    const std::scoped_lock lock(mutex_);
+    learned_ = digest;
+  }
+
+  StorePtr store_;
+  Recipe recipe_;
+  uint64_t size_;
+  Name name_;
+  mutable std::mutex mutex_;  // guards the next two
+  mutable SourcePtr fallback_;
+  mutable std::optional<Digest> learned_;
+};
+
+class StoredBlobs final : public Blobs {
+ public:
+  StoredBlobs(ShelfPtr shelf, Log log) : store_(std::make_shared<Store>(std::move(shelf), std::move(log))) {}
+  ~StoredBlobs() override { store_->stop(); }
+
+  SourcePtr blob(Recipe recipe) override {
+    const uint64_t size = recipe.size.value_or(0);
+    return std::make_shared<StoredBlob>(store_, std::move(recipe), size);
+  }
+
+  Result<SourcePtr> made(Recipe recipe) override {
+    recipe.size = std::nullopt;
+    const Name name = store_->name_of(recipe);
+    if (const Kept kept = find(name)) return known(std::move(recipe), kept.range->size(), kept.digest);
+    if (auto small = TRY(made_small(recipe))) return small;
+    Store::FillingPtr filling;
+    Phase phase = Phase::cancelled;
+    while (phase == Phase::cancelled && (filling = store_->filling(recipe, name))) phase = TRY(filling->wait());
+    if (phase == Phase::failed) return tl::unexpected(filling->error());
+    if (phase != Phase::finished) return unstored_blobs()->made(recipe.digest ? proving(recipe) : recipe);
+    const Kept kept = filling->kept();
+    return known(std::move(recipe), kept.range->size(), kept.digest);
+  }
+
+ private:
+  Kept find(const Name& name) {
+    const Kept kept = store_->shelf().opened(name);
+    return kept ? kept : store_->shelf().find(name, std::nullopt);
+  }
+
+  // Null when the bytes are too many to be made for each read.
+  Result<SourcePtr> made_small(const Recipe& recipe) {
+    std::vector<std::byte> all(kSmall + 1);
+    const StreamPtr stream = TRY(recipe.start());
+    const auto bytes = std::span<const std::byte>(all).first(TRY(take(*stream, all)));
+    if (bytes.size() > kSmall) return SourcePtr();
+    Proof proof(recipe);
+    TRY_VOID(proof.add(bytes));
+    const Digest digest = TRY(proof.end());
+    return known(recipe, bytes.size(), digest);
+  }
+
+  SourcePtr known(Recipe recipe, uint64_t size, const Digest& digest) {
+    recipe.size = size;
+    recipe.digest = digest;
+    return blob(std::move(recipe));
+  }
+
+  StorePtr store_;
+};
+
+}  // namespace
+
+BlobsPtr blob_store(StoreOptions options) {
+  return std::make_shared<StoredBlobs>(std::make_shared<Directory>(options.directory, options.quota),
+                                       std::move(options.log));
+}
+
+BlobsPtr temporary_blobs(std::optional<uint64_t> quota, std::function<void(const std::string&)> log) {
+  return std::make_shared<StoredBlobs>(std::make_shared<Temporary>(quota), std::move(log));
+}
+
+}  // namespace weightfs

@@ -1,0 +1,33 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "cache/blob_store.h"
+
+namespace weightfs {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Result<std::string> cache_directory() {
+  // Made absolute: a mount leaves the directory that it was started in.
+  std::error_code failed;
+  if (const std::string own = variable("WEIGHTFS_CACHE"); !own.empty()) {
+    const std::string path = std::filesystem::absolute(own, failed);
+    return failed ? own : path;
+  }
+  // The XDG Base Directory Specification: a relative path is to be ignored.
+  if (const std::string caches = variable("XDG_CACHE_HOME"); caches.starts_with('/')) return caches + "/weightfs";
+  // Under sudo, $HOME may be another user's.
+  if (::geteuid() == 0) return "/var/cache/weightfs";
+  if (const std::string home = variable("HOME"); home.starts_with('/')) return home + "/.cache/weightfs";
+  return failure(Code::not_found, "no directory for the cache: none of WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME is set");
+}
+
+}  // namespace weightfs

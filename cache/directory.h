@@ -1,0 +1,46 @@
+// The shelf that all processes of a user share: files named by their digest, see cache/paths.h for the layout.
+// Who holds the lock (flock) of a file in making/ is its maker, and only the maker unlinks or renames it. Its size is
+// its progress: it only ever grows, and a file that a dead maker left is replaced, never continued. Its name ends in
+// the id of the machine's boot, so that nobody follows what was left when the machine stopped, of which blocks may be
+// missing.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cache/room.h"
+#include "cache/shelf.h"
+
+namespace weightfs {
+
+class Directory final : public Shelf, public std::enable_shared_from_this<Directory> {
+ public:
+  Directory(const std::string& directory, std::optional<uint64_t> quota);
+
+  Kept opened(const Name& name) override { return open_.find(name.text); }
+  Kept find(const Name& name, std::optional<uint64_t> size) override;
+  Result<Begun> begin(const Name& name, std::optional<uint64_t> size) override;
+
+  /// Makes the file at `path`, which the caller has locked, the blob of that digest.
+  Result<Kept> publish(const Name& name, const OpenFilePtr& file, const std::string& path, const Digest& digest,
+                       uint64_t size);
+
+  Room& room() { return room_; }
+
+ private:
+  Result<void> look_over();
+  Result<void> prepare();
+  void sweep() const;
+  Result<void> link(const Name& name, const Digest& digest) const;
+  Result<std::optional<Begun>> try_begin(const Name& name, std::optional<uint64_t> size);
+
+  StorePaths paths_;
+  OpenBlobs open_;
+  Room room_;
+  std::string suffix_;  // of names in making/
+  std::once_flag swept_;
+};
+
+}  // namespace weightfs

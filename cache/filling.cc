@@ -1,0 +1,237 @@
+#include "cache/filling.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <thread>
+
+namespace weightfs {
+namespace {
+
+// 2 MiB in flight: enough that neither thread waits for the other's hiccups, little enough for many fillings.
+constexpr size_t kBuffer = 512 * 1024;
+constexpr size_t kBuffers = 4;
+
+// Room for a blob of unknown size is made in steps, of what there is by and by: no more than a sixteenth too much.
+constexpr uint64_t kLeastStep = 1 << 20;
+
+constexpr std::chrono::milliseconds kShortestPause{1};
+constexpr std::chrono::milliseconds kLongestPause{20};
+
+// Set in a thread that makes a blob. Its stream may read another blob of the same store (a container in a container):
+// that wait must end when this filling has to.
+thread_local const std::atomic<bool>* told_to_stop = nullptr;
+
+Error cancelled() { return Error{Code::unavailable, "cancelled while it was being made"}; }
+
+// What `work` returns, or the failure that its exception stands for: one that got out of a thread would end the
+// process.
+template <class Work>
+Result<void> caught(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return failure(Code::unavailable, "out of memory");
+  } catch (const std::exception& error) {
+    return failure(Code::unavailable, error.what());
+  }
+}
+
+}  // namespace
+
+void Filling::run() {
+  told_to_stop = &stop_;
+  std::optional<Ended> ended;
+  const auto done = caught([&]() -> Result<void> {
+    while (!ended) ended = stop_ ? Ended{Phase::cancelled, cancelled()} : step();
+    return {};
+  });
+  if (!done) ended = Ended{Phase::unkept, done.error()};
+  recipe_.start = nullptr;  // and with it what the bytes are made from
+  told_to_stop = nullptr;
+  const std::scoped_lock lock(mutex_);
+  if (phase_ != Phase::cancelled) phase_ = ended->phase;
+  error_ = ended->error;
+  changed_.notify_all();
+}
+
+// Nothing as long as another process makes the blob.
+std::optional<Filling::Ended> Filling::step() {
+  auto begun = shelf_->begin(name_, recipe_.size);
+  if (!begun) return Ended{Phase::unkept, begun.error()};
+  if (begun->kept) return finish(std::move(begun->kept));
+  if (begun->draft) return make(*begun->draft);
+  follow(std::move(begun->others), begun->others_size);
+  return std::nullopt;
+}
+
+Filling::Ended Filling::make(Draft& draft) {
+  if (recipe_.size)
+    if (auto room = draft.reserve(*recipe_.size); !room) return Ended{Phase::unkept, room.error()};
+  Pipe pipe(kBuffers, static_cast<size_t>(std::min<uint64_t>(kBuffer, recipe_.size.value_or(kBuffer))));
+  Proof proof(recipe_);
+  begin_at(draft.range());
+  std::optional<Ended> unwritten;
+  std::thread writer([&] {
+    const auto done = caught([&]() -> Result<void> {
+      unwritten = write(draft, pipe, proof);
+      return {};
+    });
+    if (!done) unwritten = Ended{Phase::unkept, done.error()};
+    pipe.give_up();
+  });
+  const auto decoded = caught([&] { return decode(pipe); });
+  pipe.end();
+  writer.join();
+  if (unwritten) return *unwritten;
+  if (!decoded) return Ended{stop_ ? Phase::cancelled : Phase::failed, decoded.error()};
+  return publish(draft, proof);
+}
+
+Result<void> Filling::decode(Pipe& pipe) {
+  const StreamPtr stream = TRY(recipe_.start());
+  while (auto buffer = pipe.take_empty()) {
+    if (stop_) return tl::unexpected(cancelled());
+    buffer->filled = TRY(stream->next(buffer->bytes));
+    if (buffer->filled == 0) break;
+    pipe.put_full(std::move(*buffer));
+  }
+  return {};
+}
+
+// Nothing when all that came was written.
+std::optional<Filling::Ended> Filling::write(Draft& draft, Pipe& pipe, Proof& proof) {
+  uint64_t room = recipe_.size.value_or(0);
+  while (auto buffer = pipe.take_full()) {
+    const auto bytes = std::span<const std::byte>(buffer->bytes).first(buffer->filled);
+    const uint64_t offset = proof.seen();
+    if (auto right = proof.add(bytes); !right) return Ended{Phase::failed, right.error()};
+    if (proof.seen() > room) {
+      room = proof.seen() + std::max(kLeastStep, offset / 16);
+      if (auto had = draft.reserve(room); !had) return Ended{Phase::unkept, had.error()};
+    }
+    if (auto put = draft.write(offset, bytes); !put) return Ended{Phase::unkept, put.error()};
+    advance(proof.seen());
+    pipe.put_empty(std::move(*buffer));
+  }
+  return std::nullopt;
+}
+
+Filling::Ended Filling::publish(Draft& draft, Proof& proof) {
+  const auto digest = proof.end();
+  if (!digest) return Ended{Phase::failed, digest.error()};
+  {
+    const std::scoped_lock lock(mutex_);
+    if (has_ended()) return Ended{Phase::cancelled, cancelled()};
+    phase_ = Phase::proved;
+    changed_.notify_all();
+  }
+  auto kept = draft.publish(*digest, proof.seen());
+  if (!kept) return Ended{Phase::unkept, kept.error()};
+  return finish(std::move(*kept));
+}
+
+Filling::Ended Filling::finish(Kept kept) {
+  const std::scoped_lock lock(mutex_);
+  range_ = kept.range;
+  kept_ = std::move(kept);
+  return Ended{Phase::finished, {}};
+}
+
+// Shows what another process has made so far, and lets a while pass.
+void Filling::follow(RangePtr others, uint64_t size) {
+  std::unique_lock lock(mutex_);
+  pause_ = size != written_ ? kShortestPause : std::min(2 * pause_, kLongestPause);
+  range_ = std::move(others);
+  written_ = size;
+  changed_.notify_all();
+  changed_.wait_for(lock, pause_, [&] { return stop_.load(); });
+  changed_.wait(lock, [&] { return stop_ || waiting_ > 0; });
+}
+
+void Filling::begin_at(RangePtr range) {
+  const std::scoped_lock lock(mutex_);
+  range_ = std::move(range);
+  written_ = 0;
+}
+
+void Filling::advance(uint64_t written) {
+  const std::scoped_lock lock(mutex_);
+  written_ = written;
+  changed_.notify_all();
+}
+
+bool Filling::is_ready(uint64_t offset, size_t size) const {
+  if (phase_ != Phase::making) return true;
+  if (serve_ == Serve::nothing || !recipe_.size) return false;
+  const uint64_t end = offset + size;
+  return end <= written_ && end < *recipe_.size;
+}
+
+Filling::Read Filling::read(uint64_t offset, std::span<std::byte> out) {
+  std::unique_lock lock(mutex_);
+  if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size()); }); !waited)
+    return {Phase::failed, std::move(waited)};
+  const Phase phase = phase_;
+  if (phase == Phase::failed) return {phase, tl::unexpected(error_)};
+  if (phase == Phase::unkept || phase == Phase::cancelled) return {phase, {}};
+  const RangePtr range = range_;
+  lock.unlock();
+  // A disk that does not give back what it took is a cache that cannot keep.
+  return {range->read(offset, out) ? phase : Phase::unkept, {}};
+}
+
+Result<Filling::Phase> Filling::wait() {
+  std::unique_lock lock(mutex_);
+  TRY_VOID(wait_until(lock, [&] { return has_ended(); }));
+  return phase_;
+}
+
+// Counts as a reader that waits. Fails when the calling thread makes a blob itself and has been told to stop.
+template <class Ready>
+Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
+  if (ready()) return {};
+  ++waiting_;
+  changed_.notify_all();
+  if (told_to_stop == nullptr) changed_.wait(lock, ready);
+  while (told_to_stop != nullptr && !*told_to_stop && !changed_.wait_for(lock, kLongestPause, ready)) {
+  }
+  --waiting_;
+  if (ready()) return {};
+  return tl::unexpected(cancelled());
+}
+
+Error Filling::error() const {
+  const std::scoped_lock lock(mutex_);
+  return error_;
+}
+
+Kept Filling::kept() const {
+  const std::scoped_lock lock(mutex_);
+  return kept_;
+}
+
+Filling::Phase Filling::phase() const {
+  const std::scoped_lock lock(mutex_);
+  return phase_;
+}
+
+bool Filling::cancel_if_idle() {
+  const std::scoped_lock lock(mutex_);
+  if (waiting_ > 0 || phase_ != Phase::making) return false;
+  phase_ = Phase::cancelled;
+  stop_ = true;
+  changed_.notify_all();
+  return true;
+}
+
+bool Filling::is_told_to_stop() { return told_to_stop != nullptr && *told_to_stop; }
+
+void Filling::cancel() {
+  const std::scoped_lock lock(mutex_);
+  stop_ = true;
+  if (phase_ == Phase::making) phase_ = Phase::cancelled;
+  changed_.notify_all();
+}
+
+}  // namespace weightfs

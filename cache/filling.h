@@ -1,0 +1,105 @@
+// One blob being made in this process, and all who read it meanwhile. Bytes are served as soon as they are written, the
+// last one only once all have proved right.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "base/blobs.h"
+#include "cache/pipe.h"
+#include "cache/proof.h"
+#include "cache/shelf.h"
+
+namespace weightfs {
+
+/// Callable from any thread; run() once.
+class Filling {
+ public:
+  /// What is served before all is proved.
+  enum class Serve { what_is_there, nothing };
+
+  /// How it ended, or how far it is.
+  enum class Phase {
+    making,
+    proved,     ///< all bytes are right; they are being published
+    finished,   ///< kept
+    failed,     ///< the bytes could not be made, or were wrong
+    unkept,     ///< they could not be kept
+    cancelled,  ///< nobody waited for it
+  };
+
+  Filling(Recipe recipe, Name name, ShelfPtr shelf, Serve serve)
+      : recipe_(std::move(recipe)), name_(std::move(name)), shelf_(std::move(shelf)), serve_(serve) {}
+
+  /// Makes the blob, or follows another process that does; returns when it ended.
+  void run();
+
+  /// What a read came to: bytes, or how the making ended without them.
+  struct Read {
+    Phase phase;
+    Result<void> done;  ///< a failure only when it `failed`
+  };
+  /// Waits until `out` can be filled from `offset`, and fills it.
+  Read read(uint64_t offset, std::span<std::byte> out);
+
+  /// Waits until it ended, and says how.
+  Result<Phase> wait();
+  /// Of one that failed or could not be kept: why.
+  Error error() const;
+  /// Of one that finished.
+  Kept kept() const;
+
+  /// Ends it unless somebody waits for it or it is proved; whether it did.
+  bool cancel_if_idle();
+  /// Ends it as soon as it can, unless it is proved.
+  void cancel();
+  Phase phase() const;
+
+  /// Whether the calling thread makes a blob, and has to end.
+  static bool is_told_to_stop();
+
+  const Name& name() const { return name_; }
+
+ private:
+  struct Ended {
+    Phase phase;
+    Error error;
+  };
+
+  std::optional<Ended> step();
+  Ended make(Draft& draft);
+  Result<void> decode(Pipe& pipe);
+  std::optional<Ended> write(Draft& draft, Pipe& pipe, Proof& proof);
+  Ended publish(Draft& draft, Proof& proof);
+  void follow(RangePtr others, uint64_t size);
+  Ended finish(Kept kept);
+  void begin_at(RangePtr range);
+  void advance(uint64_t written);
+  bool is_ready(uint64_t offset, size_t size) const;
+  bool has_ended() const { return phase_ != Phase::making && phase_ != Phase::proved; }
+  template <class Ready>
+  Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
+
+  Recipe recipe_;
+  const Name name_;
+  ShelfPtr shelf_;
+  const Serve serve_;
+  std::atomic<bool> stop_ = false;
+  std::chrono::milliseconds pause_{1};  // between two looks at another process's progress
+
+  mutable std::mutex mutex_;  // guards the rest
+  mutable std::condition_variable changed_;
+  Phase phase_ = Phase::making;
+  Error error_{Code::unavailable, ""};
+  RangePtr range_;  // what is served
+  Kept kept_;       // once it finished
+  uint64_t written_ = 0;
+  size_t waiting_ = 0;
+};
+
+}  // namespace weightfs

@@ -1,0 +1,64 @@
+// The room that a store may take on disk, shared by all its processes.
+// The invariant: under the store's lock, what is counted as used is never less than what is used. So room is taken by
+// adding to one number; only when that number reaches the quota are the files looked at, and the count put right.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "cache/paths.h"
+
+namespace weightfs {
+
+/// A tenth of the file system that `path`, or what there is above it, lies on.
+uint64_t default_quota(std::string path);
+
+/// `size` bytes as a file system allocates them: whole blocks, and a little for its own maps.
+uint64_t allocated(uint64_t size);
+
+/// Allocates the bytes [from, to) of a file without changing its size. False with errno set when the system would not;
+/// true also where a file system cannot allocate before bytes are written.
+bool allocate(int fd, uint64_t from, uint64_t to);
+
+/// Callable from any thread.
+class Room {
+ public:
+  /// `evicted` is called with the digest of every blob that was removed.
+  Room(StorePaths paths, std::optional<uint64_t> quota, std::function<void(const Digest&)> evicted)
+      : paths_(std::move(paths)), quota_(quota), evicted_(std::move(evicted)) {}
+
+  /// Allocates the bytes [from, to) of a file in making/, if need be in place of the blobs used longest ago.
+  Result<void> take(int fd, uint64_t from, uint64_t to);
+
+  /// For when the disk is full whatever the quota says: removes blobs of `size` bytes. False when there were none.
+  bool free_up(uint64_t size);
+
+ private:
+  struct Blob {
+    Digest digest;
+    uint64_t allocated;
+    timespec used;
+  };
+  struct Contents {
+    uint64_t used = 0;
+    std::vector<Blob> blobs;
+  };
+
+  uint64_t quota();
+  Contents look() const;
+  Result<uint64_t> make_room(uint64_t wanted);
+  uint64_t evict(Contents& contents, uint64_t wanted);
+  void unlink_links_to(const std::unordered_set<std::string>& gone) const;
+
+  StorePaths paths_;
+  std::mutex mutex_;  // guards quota_
+  std::optional<uint64_t> quota_;
+  std::function<void(const Digest&)> evicted_;
+};
+
+}  // namespace weightfs

@@ -1,0 +1,70 @@
+// Where blobs are kept once made, and where their bytes go meanwhile. A shelf is a directory that processes share
+// (cache/directory.h) or a temporary file (cache/temporary.h); how a blob is made (cache/filling.h) is the same for
+// both. Every failure here means "cannot be kept", and its message says why in words that fit every blob.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/digest.h"
+#include "base/result.h"
+#include "cache/range.h"
+
+namespace weightfs {
+
+/// What a blob is known by.
+struct Name {
+  std::string text;              ///< equal for all who may share one making; letters, digits and dashes
+  std::string key;               ///< the recipe's
+  std::optional<Digest> digest;  ///< when it is known
+};
+
+/// A blob while it is made: bytes are written to it one after the other. One that goes before it is published leaves
+/// nothing behind. Written to by one thread; reading its range() is for any.
+class Draft {
+ public:
+  virtual ~Draft() = default;
+  Draft() = default;
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  /// Makes room for `size` bytes in all; call it before writing beyond what it was called with.
+  virtual Result<void> reserve(uint64_t size) = 0;
+  /// Puts `bytes` at `offset`, where those before ended.
+  virtual Result<void> write(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  /// What is to be read of it while it is made; the size that it tells means nothing.
+  virtual RangePtr range() const = 0;
+  /// Makes a finished blob of it, which is `size` bytes long. Nothing else is called after that.
+  virtual Result<Kept> publish(const Digest& digest, uint64_t size) = 0;
+};
+
+/// What came of wanting to make a blob; one of the three.
+struct Begun {
+  Kept kept;                     ///< it is there already
+  std::unique_ptr<Draft> draft;  ///< the caller makes it
+  RangePtr others;               ///< somebody else is making it: their range, so far
+  uint64_t others_size = 0;      ///< how many bytes of it there are
+};
+
+/// Keeps blobs. Callable from any thread.
+class Shelf {
+ public:
+  virtual ~Shelf() = default;
+  Shelf() = default;
+  Shelf(const Shelf&) = delete;
+  Shelf& operator=(const Shelf&) = delete;
+
+  /// The blob if it is at hand; cheap.
+  virtual Kept opened(const Name& name) = 0;
+  /// The blob if it is kept. One that has another size than `size` is thrown away.
+  virtual Kept find(const Name& name, std::optional<uint64_t> size) = 0;
+  /// Takes the making of a blob, unless it is there or is being made.
+  virtual Result<Begun> begin(const Name& name, std::optional<uint64_t> size) = 0;
+};
+
+using ShelfPtr = std::shared_ptr<Shelf>;
+
+}  // namespace weightfs

@@ -1,0 +1,74 @@
+// The makings of one store: who may make a blob at the moment, shared by all who read it.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_set>
+
+#include "base/blobs.h"
+#include "cache/filling.h"
+#include "cache/shelf.h"
+
+namespace weightfs {
+
+using Log = std::function<void(const std::string&)>;
+
+/// What the sources of one store share. Callable from any thread.
+class Store : public std::enable_shared_from_this<Store> {
+ public:
+  using FillingPtr = std::shared_ptr<Filling>;
+
+  Store(ShelfPtr shelf, Log log);
+
+  Shelf& shelf() { return *shelf_; }
+  Name name_of(const Recipe& recipe);
+
+  /// The making of that blob if it is under way; null otherwise.
+  FillingPtr running(const Name& name);
+  /// The same, begun if it is not. Null when there can be none.
+  FillingPtr filling(const Recipe& recipe, const Name& name);
+
+  /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
+  bool is_distrusted(const Name& name);
+
+  /// Logs what keeps a blob from being kept, once for each reason.
+  void note(const Error& reason);
+
+  /// Ends all makings and begins no more.
+  void stop();
+
+ private:
+  struct Running {
+    FillingPtr filling;
+    std::thread thread;
+    bool over = false;  // the thread has nothing left to do
+  };
+  using Runnings = std::list<Running>;
+
+  FillingPtr find(const Name& name);
+  bool make_place(std::unique_lock<std::mutex>& lock);
+  FillingPtr begin(const Recipe& recipe, const Name& name);
+  void run(const FillingPtr& filling);
+  void reap();
+
+  ShelfPtr shelf_;
+  Log log_;
+  const std::string own_;  // what no other store's names begin with
+
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable ended_;
+  Runnings running_;  // the one asked for last comes last
+  Runnings leaving_;  // ended or cancelled; joined by and by
+  std::unordered_set<std::string> distrusted_;
+  std::set<std::string> noted_;
+  uint64_t names_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace weightfs

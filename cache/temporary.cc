@@ -1,0 +1,146 @@
+#include "cache/temporary.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cache/room.h"
+
+namespace weightfs {
+namespace {
+
+// A file in `directory` that has no name; -1 when there can be none.
+int open_nameless(const std::string& directory) {
+  const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+  if (fd >= 0) return fd;
+  // Some file systems know no O_TMPFILE (open(2)).
+  std::string path = directory + "/weightfs-XXXXXX";
+  const int named = ::mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(path.c_str());
+  return named;
+}
+
+std::vector<std::string> places() {
+  const char* named = std::getenv("TMPDIR");
+  if (named != nullptr && *named != '\0') return {named, "/var/tmp", "/tmp"};
+  return {"/var/tmp", "/tmp"};
+}
+
+class TemporaryDraft final : public Draft {
+ public:
+  explicit TemporaryDraft(std::shared_ptr<Temporary> shelf, OpenFilePtr file, std::string name)
+      : shelf_(std::move(shelf)), file_(std::move(file)), name_(std::move(name)) {}
+
+  ~TemporaryDraft() override {
+    for (const Range::Piece& piece : pieces_) shelf_->give_back(piece);
+  }
+
+  Result<void> reserve(uint64_t size) override {
+    if (size <= reserved_) return {};
+    pieces_.push_back(TRY(shelf_->take(size - reserved_)));
+    reserved_ = size;
+    return {};
+  }
+
+  Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
+    for (const Range::Piece& piece : pieces_) {
+      if (offset >= piece.size) {
+        offset -= piece.size;
+        continue;
+      }
+      const auto here = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), piece.size - offset)));
+      if (!write_fully(file_->fd(), piece.offset + offset, here))
+        return tl::unexpected(system_error("the temporary file"));
+      bytes = bytes.subspan(here.size());
+      offset = 0;
+    }
+    return {};
+  }
+
+  RangePtr range() const override { return std::make_shared<Range>(file_, pieces_); }
+
+  Result<Kept> publish(const Digest& digest, uint64_t size) override {
+    cut(size);
+    Kept mine{range(), digest};
+    Kept kept = shelf_->keep(name_, mine);
+    if (kept.range == mine.range) pieces_.clear();
+    return kept;
+  }
+
+ private:
+  // What was taken beyond the end goes back.
+  void cut(uint64_t size) {
+    while (reserved_ > size) {
+      Range::Piece& last = pieces_.back();
+      const uint64_t more = std::min(last.size, reserved_ - size);
+      last.size -= more;
+      reserved_ -= more;
+      shelf_->give_back({last.offset + last.size, more});
+      if (last.size == 0) pieces_.pop_back();
+    }
+  }
+
+  std::shared_ptr<Temporary> shelf_;
+  OpenFilePtr file_;
+  std::string name_;
+  std::vector<Range::Piece> pieces_;
+  uint64_t reserved_ = 0;
+};
+
+}  // namespace
+
+Kept Temporary::opened(const Name& name) {
+  const std::scoped_lock lock(mutex_);
+  const auto blob = blobs_.find(name.text);
+  return blob == blobs_.end() ? Kept{} : blob->second;
+}
+
+Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t>) {
+  if (auto kept = opened(name)) return Begun{std::move(kept), nullptr, nullptr, 0};
+  OpenFilePtr file = TRY(this->file());
+  return Begun{{}, std::make_unique<TemporaryDraft>(shared_from_this(), std::move(file), name.text), nullptr, 0};
+}
+
+Result<OpenFilePtr> Temporary::file() {
+  const std::scoped_lock lock(mutex_);
+  if (file_ != nullptr) return file_;
+  for (const std::string& place : places()) {
+    const int fd = open_nameless(place);
+    if (fd < 0) continue;
+    file_ = std::make_shared<OpenFile>(fd);
+    if (!quota_) quota_ = default_quota(place);
+    return file_;
+  }
+  return tl::unexpected(system_error("no temporary file can be made"));
+}
+
+Result<Range::Piece> Temporary::take(uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  const uint64_t room = *quota_ - std::min(*quota_, used_);
+  if (size > room || size > INT64_MAX - end_)
+    return failure(Code::unavailable, str("the temporary file may hold no more than ", human_size(*quota_)));
+  if (!allocate(file_->fd(), end_, end_ + size)) return tl::unexpected(system_error("the temporary file"));
+  const Range::Piece piece{end_, size};
+  end_ += size;
+  used_ += size;
+  return piece;
+}
+
+void Temporary::give_back(const Range::Piece& piece) {
+  const std::scoped_lock lock(mutex_);
+  const bool freed = ::fallocate(file_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                 static_cast<off_t>(piece.offset), static_cast<off_t>(piece.size)) == 0;
+  if (freed) used_ -= piece.size;
+}
+
+Kept Temporary::keep(const std::string& name, Kept blob) {
+  const std::scoped_lock lock(mutex_);
+  return blobs_.try_emplace(name, std::move(blob)).first->second;
+}
+
+}  // namespace weightfs

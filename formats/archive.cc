@@ -1,0 +1,334 @@
+#include "formats/archive.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+// Calls `take` with each component between slashes, the empty ones too.
+template <class Take>
+void for_each_component(std::string_view path, const Take& take) {
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    take(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+std::string_view directory_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? "" : path.substr(0, slash);
+}
+
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// The parts of a model that lie in one of its directories.
+class PartsFolder final : public Folder {
+ public:
+  PartsFolder(ModelPtr model, std::string_view directory)
+      : model_(std::move(model)), prefix_(directory.empty() ? "" : str(directory, "/")) {}
+
+  Result<std::vector<std::string>> names() const override {
+    std::vector<std::string> names;
+    for (const Part& part : model_->parts)
+      if (const auto name = name_here(part)) names.emplace_back(*name);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<SourcePtr> open(std::string_view name) const override {
+    for (const Part& part : model_->parts)
+      if (name_here(part) == name) return part.source.get();
+    return failure(Code::not_found, str(quoted(name), " does not lie beside the container"));
+  }
+
+  Result<std::vector<Part>> parts() const override {
+    std::vector<Part> parts;
+    for (const Part& part : model_->parts)
+      if (part.path.starts_with(prefix_)) {
+        parts.push_back(part);
+        parts.back().path.erase(0, prefix_.size());
+      }
+    std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.path < b.path; });
+    return parts;
+  }
+
+ private:
+  std::optional<std::string_view> name_here(const Part& part) const {
+    if (!part.link_target.empty() || !part.path.starts_with(prefix_)) return std::nullopt;
+    const std::string_view name = std::string_view(part.path).substr(prefix_.size());
+    return name.find('/') == name.npos ? std::optional(name) : std::nullopt;
+  }
+
+  ModelPtr model_;
+  std::string prefix_;
+};
+
+// The container that a part may be; nothing when its bytes cannot be had without making them.
+std::optional<Container> container_in(const ModelPtr& model, const Part& part, const BlobsPtr& blobs, int depth) {
+  const auto bytes = part.source.peek();
+  if (!part.link_target.empty() || !bytes || (*bytes)->size() == 0) return std::nullopt;
+  return Container{std::string(name_of(part.path)), *bytes,
+                   std::make_shared<PartsFolder>(model, directory_of(part.path)), blobs, depth};
+}
+
+Result<std::vector<Nested>> nested_in(const ModelPtr& model, const BlobsPtr& blobs, int depth) {
+  std::vector<Nested> nested;
+  std::vector<std::string> split_models;
+  for (size_t i = 0; i < model->parts.size(); ++i) {
+    const Part& part = model->parts[i];
+    const auto container = container_in(model, part, blobs, depth);
+    if (!container || !could_be_model(*container)) continue;
+    // The first file of a split model stands for all.
+    if (const auto split = split_model_of(*container)) {
+      const std::string whole = str(directory_of(part.path), "/", *split);
+      if (std::find(split_models.begin(), split_models.end(), whole) != split_models.end()) continue;
+      split_models.push_back(whole);
+    }
+    nested.push_back({i, Later<ModelPtr>([container = *container]() -> Result<ModelPtr> {
+                        return std::make_shared<const Model>(TRY(read_model(container)));
+                      })});
+  }
+  return nested;
+}
+
+// What one file holds is as large as that file, however it is packed.
+Result<Model> sized(Result<Model> model, const Container& file) {
+  if (model) model->stored_bytes = file.bytes->size();
+  return model;
+}
+
+}  // namespace
+
+const Part* Archive::find(std::string_view path) const {
+  const auto place = std::lower_bound(sorted_.begin(), sorted_.end(), path,
+                                      [&](uint32_t i, std::string_view wanted) { return parts[i].path < wanted; });
+  return place == sorted_.end() || parts[*place].path != path ? nullptr : &parts[*place];
+}
+
+Part* Archive::find(std::string_view path) { return const_cast<Part*>(std::as_const(*this).find(path)); }
+
+const Part* Archive::find_followed(std::string_view path) const {
+  constexpr int kMostLinks = 40;  // as Linux
+  std::string at(path);
+  for (int links = 0; links <= kMostLinks; ++links) {
+    const Part* part = find(at);
+    if (part == nullptr || part->link_target.empty()) return part;
+    at = target_of(at, part->link_target);
+  }
+  return nullptr;
+}
+
+void Archive::sort() {
+  sorted_.resize(parts.size());
+  std::iota(sorted_.begin(), sorted_.end(), 0U);
+  std::sort(sorted_.begin(), sorted_.end(), [&](uint32_t a, uint32_t b) { return parts[a].path < parts[b].path; });
+}
+
+void Archive::append(std::vector<Part> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(parts));
+  sort();
+}
+
+Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
+  const Part* part = find_followed(path);
+  if (part == nullptr) return failure(Code::not_found, str(path, ": not in the container"));
+  const auto about = [&](const Error& error) { return Error{error.code, str(path, ": ", error.message)}; };
+  const SourcePtr source = TRY(part->source.get().map_error(about));
+  if (source->size() > most)
+    return failure(Code::unsupported, str(path, ": ", source->size(), " bytes, at most ", most, " are read"));
+  return read_text(*source, 0, source->size()).map_error(about);
+}
+
+std::string ArchiveBuilder::clean(std::string_view name) {
+  std::string path;
+  bool up = false;
+  for_each_component(name, [&](std::string_view component) {
+    if (component.empty() || component == ".") return;
+    up = up || component == "..";
+    path.append(path.empty() ? "" : "/").append(component);
+  });
+  if (up) warnings().add("member ", quoted(name), ": a name with `..`; the dots are written %2E");
+  if (name.starts_with('/')) warnings().add("member ", quoted(name), ": an absolute name; taken as relative");
+  return path;
+}
+
+void ArchiveBuilder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32) {
+  Part part{clean(name), Later<SourcePtr>::of(std::move(source))};
+  part.crc32 = crc32;
+  archive_.parts.push_back(std::move(part));
+}
+
+void ArchiveBuilder::add_link(std::string_view name, std::string target) {
+  std::string path = clean(name);
+  const bool shown = !target.empty() && target.size() <= kLongestLink && target.find('\0') == target.npos &&
+                     stays_inside(path, target);
+  if (!shown)
+    warnings().add("link ", quoted(name), " to ", quoted(target),
+                   ": does not stay inside; shown as a file of that text");
+  Part part{std::move(path), Later<SourcePtr>::of(in_memory(target))};
+  if (shown) part.link_target = std::move(target);
+  archive_.parts.push_back(std::move(part));
+}
+
+void ArchiveBuilder::add_directory(std::string_view name) {
+  std::string path = clean(name);
+  if (!path.empty()) archive_.directories.push_back(std::move(path));
+}
+
+void ArchiveBuilder::add_same(std::string_view name, std::string_view target) {
+  same_.emplace_back(archive_.parts.size(), clean(target));
+  archive_.parts.push_back({clean(name), Later<SourcePtr>::of(in_memory(""))});
+}
+
+// Gives hard links their bytes. One link may lead to the next, each to one that is no link in the end.
+void ArchiveBuilder::resolve_same() {
+  std::vector<size_t> places(archive_.parts.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  const auto path_of = [&](size_t i) -> const std::string& { return archive_.parts[i].path; };
+  std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return path_of(a) < path_of(b); });
+  std::vector<bool> open(archive_.parts.size());  // links that have no bytes yet
+  for (const auto& [link, target] : same_) open[link] = true;
+  for (const auto& [link, target] : same_) {
+    const auto after = std::upper_bound(places.begin(), places.end(), target,
+                                        [&](const std::string& wanted, size_t i) { return wanted < path_of(i); });
+    // Of several members of that path the last before the link, as unpacking would have it.
+    auto found = after;
+    for (auto at = after; at != places.begin() && path_of(*std::prev(at)) == target; --at)
+      if (const size_t i = *std::prev(at); !open[i] && (found == after || i < link)) {
+        found = std::prev(at);
+        if (i < link) break;
+      }
+    if (found == after) {
+      warnings().add("hard link ", quoted(path_of(link)), ": ", quoted(target), " is not in the archive; shown empty");
+      continue;
+    }
+    const Part& whole = archive_.parts[*found];
+    archive_.parts[link].source = whole.source;
+    archive_.parts[link].crc32 = whole.crc32;
+    archive_.parts[link].link_target = whole.link_target;
+    open[link] = false;
+  }
+}
+
+void ArchiveBuilder::keep_one_of_each_path() {
+  auto& parts = archive_.parts;
+  std::vector<uint32_t> places(parts.size());
+  std::iota(places.begin(), places.end(), 0U);
+  std::stable_sort(places.begin(), places.end(), [&](uint32_t a, uint32_t b) { return parts[a].path < parts[b].path; });
+  std::vector<bool> lost(parts.size());
+  bool any = false;
+  for (size_t i = 1; i < places.size(); ++i) {
+    if (parts[places[i]].path != parts[places[i - 1]].path) continue;
+    any = true;
+    lost[twice_ == Twice::last_wins ? places[i - 1] : places[i]] = true;
+    // The winner stands at the later place, so that a third is compared with it.
+    if (twice_ == Twice::first_wins) std::swap(places[i], places[i - 1]);
+    warnings().add("member ", quoted(parts[places[i]].path), ": there twice; the ",
+                   twice_ == Twice::last_wins ? "last" : "first", " is shown");
+  }
+  if (any) {
+    size_t kept = 0;
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (!lost[i]) {
+        if (kept != i) parts[kept] = std::move(parts[i]);
+        ++kept;
+      }
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(kept), parts.end());
+  }
+  archive_.sort();
+}
+
+Archive ArchiveBuilder::finish() && {
+  if (!same_.empty()) resolve_same();
+  keep_one_of_each_path();
+  return std::move(archive_);
+}
+
+bool stays_inside(std::string_view path, std::string_view target) {
+  if (target.starts_with('/')) return false;
+  auto above = std::count(path.begin(), path.end(), '/');
+  bool down = false;
+  bool inside = true;
+  for_each_component(target, [&](std::string_view component) {
+    if (component == "..")
+      inside = inside && !down && --above >= 0;
+    else if (!component.empty() && component != ".")
+      down = true;
+  });
+  return inside;
+}
+
+std::string target_of(std::string_view path, std::string_view target) {
+  std::string_view directory = directory_of(path);
+  std::string below;
+  for_each_component(target, [&](std::string_view component) {
+    if (component == "..")
+      directory = directory_of(directory);
+    else if (!component.empty() && component != ".")
+      below += (below.empty() ? "" : "/") + std::string(component);
+  });
+  if (directory.empty() || below.empty()) return below.empty() ? std::string(directory) : below;
+  return str(directory, "/", below);
+}
+
+Result<Archive> folder_members(const Container& container) {
+  if (container.folder == nullptr) return failure(Code::unsupported, "nothing lies beside it");
+  ArchiveBuilder builder(Twice::first_wins);
+  for (const Part& part : TRY(container.folder->parts())) {
+    if (!part.link_target.empty())
+      builder.add_link(part.path, part.link_target);
+    else
+      builder.add_file(part.path, TRY(part.source.get()));
+  }
+  return std::move(builder).finish();
+}
+
+void take_members(Model& model, Archive archive, const Container& container) {
+  model.parts = std::move(archive.parts);
+  model.directories = std::move(archive.directories);
+  auto warnings = std::move(archive.warnings).take();
+  std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
+  if (container.depth < kDeepest)
+    model.nested = [blobs = container.blobs, depth = container.depth + 1](const ModelPtr& itself) {
+      return nested_in(itself, blobs, depth);
+    };
+}
+
+Model model_of(Archive archive, const Container& container, std::string format) {
+  Model model;
+  model.format = std::move(format);
+  take_members(model, std::move(archive), container);
+  return model;
+}
+
+Result<Model> read_zip(const Container& container) {
+  Archive archive = TRY(zip_members(container));
+  return sized(
+      is_carton(archive) ? carton_of(std::move(archive), container) : model_of(std::move(archive), container, "zip"),
+      container);
+}
+
+Result<Model> read_tar(const Container& container) {
+  Archive archive = TRY(tar_members(container));
+  return sized(is_mlf(archive) ? mlf_of(std::move(archive), container) : model_of(std::move(archive), container, "tar"),
+               container);
+}
+
+Result<Model> read_mlf(const Container& container) {
+  Archive archive = TRY(tar_members(container));
+  if (!is_mlf(archive)) return failure(Code::unsupported, "no metadata.json of a TVM Model Library Format in it");
+  return sized(mlf_of(std::move(archive), container), container);
+}
+
+Result<Model> read_carton(const Container& container) {
+  Archive archive = TRY(zip_members(container));
+  if (!is_carton(archive)) return failure(Code::unsupported, "no carton.toml in it");
+  return sized(carton_of(std::move(archive), container), container);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,121 @@
+#include "formats/carton.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "formats/flat.h"
+#include "formats/zip.h"
+
+namespace weightfs {
+namespace {
+
+using carton::Links;
+using carton::Manifest;
+
+// A text of the carton, or nothing and a warning when it is there but cannot be read.
+std::optional<std::string> text_of(const Archive& archive, std::string_view path, uint64_t most, Warnings& warnings) {
+  auto text = archive.text(path, most);
+  if (text) return std::move(*text);
+  warnings.add(text.error().message);
+  return std::nullopt;
+}
+
+// Files that MANIFEST has and the archive has not: behind a link, or nowhere.
+void add_linked(Archive& archive, const Manifest& manifest, const Links& links, Warnings& warnings) {
+  std::vector<Part> linked;
+  for (const auto& [path, digest] : manifest.digests) {
+    if (archive.find(path) != nullptr) continue;
+    const auto urls = links.urls.find(digest.hex());
+    if (urls == links.urls.end() || urls->second.empty()) {
+      warnings.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
+      continue;
+    }
+    const std::string reason =
+        str(quoted(path), ": only behind a link, which is not fetched: ", quoted(urls->second[0]));
+    warnings.add(reason);
+    linked.push_back(
+        {path, Later<SourcePtr>([reason]() -> Result<SourcePtr> { return failure(Code::unsupported, reason); })});
+  }
+  archive.append(std::move(linked));
+}
+
+// Gives each part the digest that MANIFEST has for it.
+void set_digests(Archive& archive, const Manifest& manifest, Warnings& warnings) {
+  for (Part& part : archive.parts) {
+    if (part.path == "MANIFEST" || part.path == "LINKS") continue;
+    const auto entry = manifest.digests.find(part.path);
+    if (entry == manifest.digests.end()) {
+      warnings.add(quoted(part.path), ": in the carton, but not in MANIFEST");
+      continue;
+    }
+    part.digest = entry->second;
+    if (part.link_target.empty()) expect_digest(part);
+  }
+}
+
+Map toml_of(const Archive& archive, Warnings& warnings) {
+  const auto text = text_of(archive, "carton.toml", carton::kLongestToml, warnings);
+  if (!text) return {};
+  auto parsed = parse_toml(*text);
+  if (parsed) return std::move(*parsed);
+  warnings.add("carton.toml: ", parsed.error().message);
+  return {};
+}
+
+Links links_of(const Archive& archive, Warnings& warnings) {
+  if (archive.find("LINKS") == nullptr) return {};
+  const auto text = text_of(archive, "LINKS", carton::kLongestToml, warnings);
+  if (!text) return {};
+  auto links = carton::read_links(*text, warnings);
+  if (links) return std::move(*links);
+  warnings.add("LINKS: ", links.error().message);
+  return {};
+}
+
+}  // namespace
+
+bool is_carton(const Archive& archive) {
+  // Every file may be behind a link, carton.toml too.
+  return archive.find("carton.toml") != nullptr ||
+         (archive.find("MANIFEST") != nullptr && archive.find("LINKS") != nullptr);
+}
+
+Result<Model> carton_of(Archive archive, const Container& container) {
+  Warnings warnings;
+  std::optional<Manifest> manifest;
+  if (const auto text = text_of(archive, "MANIFEST", carton::kLongestManifest, warnings))
+    manifest = carton::read_manifest(*text, warnings);
+  const Links links = links_of(archive, warnings);
+  if (manifest) {
+    add_linked(archive, *manifest, links, warnings);
+    set_digests(archive, *manifest, warnings);
+  }
+  Map toml = toml_of(archive, warnings);
+  Model model;
+  model.format = "carton";
+  if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
+  model.common = carton::common_fields(toml, warnings);
+  carton::add_tensors(model, archive, manifest.value_or(Manifest{}), warnings);
+  carton::check_references(toml, archive, model, warnings);
+
+  Map facts;
+  if (manifest) facts.append("model_hash", manifest->hash.hex());
+  if (manifest) facts.append("files", manifest->digests.size());
+  if (!links.urls.empty()) facts.append("links", links.urls.size());
+  flat::add_facts(toml, "carton", std::move(facts));
+  model.metadata = std::move(toml);
+
+  archive.warnings.append(warnings, "");
+  take_members(model, std::move(archive), container);
+  return model;
+}
+
+Match matches_carton_directory(const Clues& clues) { return clues.name == "carton.toml" ? Match::maybe : Match::no; }
+
+Result<Model> read_carton_directory(const Container& container) {
+  Archive archive = TRY(folder_members(container));
+  if (archive.find("MANIFEST") == nullptr) return failure(Code::unsupported, "no MANIFEST lies beside it");
+  return carton_of(std::move(archive), container);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,237 @@
+#include "formats/codec.h"
+
+#include <fcntl.h>
+#include <isa-l/igzip_lib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_customMem
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <vector>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+// Compressed bytes, a buffer at a time.
+class Input {
+ public:
+  explicit Input(SourcePtr source) : source_(std::move(source)), buffer_(kBuffer) {}
+
+  /// What was read and not consumed yet.
+  std::span<std::byte> left() { return std::span(buffer_).subspan(begin_, end_ - begin_); }
+  void consume(size_t count) { begin_ += count; }
+  uint64_t position() const { return next_ - (end_ - begin_); }
+
+  /// Reads on, behind what is left; left() stays as it is only at the end.
+  Result<void> fill() {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    const size_t got = TRY(source_->read(next_, std::span(buffer_).subspan(end_)));
+    next_ += got;
+    end_ += got;
+    return {};
+  }
+
+ private:
+  static constexpr size_t kBuffer = 128 * 1024;
+
+  SourcePtr source_;
+  uint64_t next_ = 0;  // the first byte that was not read
+  std::vector<std::byte> buffer_;
+  size_t begin_ = 0, end_ = 0;  // what is left, in buffer_
+};
+
+class Inflated final : public Stream {
+ public:
+  explicit Inflated(SourcePtr compressed) : input_(std::move(compressed)) { isal_inflate_init(&state_); }
+
+  Result<size_t> next(std::span<std::byte> out) override {
+    const auto wanted = static_cast<uint32_t>(std::min<size_t>(out.size(), std::numeric_limits<uint32_t>::max()));
+    state_.next_out = reinterpret_cast<uint8_t*>(out.data());
+    state_.avail_out = wanted;
+    while (state_.avail_out == wanted && state_.block_state != ISAL_BLOCK_FINISH) TRY_VOID(step());
+    return wanted - state_.avail_out;
+  }
+
+ private:
+  Result<void> step() {
+    if (input_.left().empty()) TRY_VOID(input_.fill());
+    const auto given = input_.left();
+    const uint32_t room = state_.avail_out;
+    state_.next_in = reinterpret_cast<uint8_t*>(given.data());
+    state_.avail_in = static_cast<uint32_t>(given.size());
+    const int status = isal_inflate(&state_);
+    const size_t taken = given.size() - state_.avail_in;
+    input_.consume(taken);
+    if (status != ISAL_DECOMP_OK)
+      return broken(status == ISAL_INVALID_LOOKBACK ? "a distance too far back" : "an invalid code");
+    // Without input it may still have had bits to decode, or bytes to give.
+    if (taken == 0 && state_.avail_out == room && state_.block_state != ISAL_BLOCK_FINISH) return broken("cut short");
+    return {};
+  }
+
+  Result<void> broken(std::string_view what) const {
+    return failure(Code::corrupt, str("deflate: ", what, " before byte ", input_.position()));
+  }
+
+  Input input_;
+  inflate_state state_;
+};
+
+constexpr int kLongestWindowLog = 27;
+
+// A window is allocated with room for some blocks; an allocation larger than this is not of one up to 8 MiB.
+constexpr size_t kLargestInMemory = (8U << 20) + (1U << 20);
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// A file without a name. Where there is no O_TMPFILE (overlayfs before Linux 6.6 has none), it has one for a moment.
+int unnamed_file(std::string directory) {
+  const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+  if (fd >= 0) return fd;
+  directory += "/weightfs-XXXXXX";
+  const int named = ::mkostemp(directory.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(directory.c_str());
+  return named;
+}
+
+// The memory of one decoder. A window of 128 MiB for each member that is being read would be much for a machine to
+// hold; in a file the kernel may write it out.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  ZSTD_customMem functions() { return {allocate, release, this}; }
+
+  /// Why the last large allocation failed.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  // In front of each allocation; as long as the strictest alignment, so that what follows is aligned.
+  struct alignas(std::max_align_t) Prefix {
+    size_t mapped;  // bytes to unmap, or 0
+  };
+
+  static void* allocate(void* self, size_t size) {
+    if (size > std::numeric_limits<size_t>::max() - sizeof(Prefix)) return nullptr;
+    const size_t whole = size + sizeof(Prefix);
+    const bool large = whole > kLargestInMemory;
+    void* memory = large ? static_cast<Workspace*>(self)->map(whole) : std::malloc(whole);
+    return memory == nullptr ? nullptr : new (memory) Prefix{large ? whole : 0} + 1;
+  }
+
+  static void release(void*, void* address) {
+    if (address == nullptr) return;
+    Prefix* prefix = static_cast<Prefix*>(address) - 1;
+    if (prefix->mapped > 0)
+      ::munmap(prefix, prefix->mapped);
+    else
+      std::free(prefix);
+  }
+
+  void* map(size_t size) {
+    const char* chosen = std::getenv("TMPDIR");
+    const std::string directory = chosen != nullptr && *chosen != '\0' ? chosen : "/var/tmp";
+    const int fd = unnamed_file(directory);
+    // Allocated now: a page that finds no room on the disk when it is written to would end the process.
+    const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
+    void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (memory == MAP_FAILED)
+      problem_ = str("no temporary file of ", size, " bytes in ", directory, ": ", reason(error != 0 ? error : errno));
+    if (fd >= 0) ::close(fd);
+    return memory == MAP_FAILED ? nullptr : memory;
+  }
+
+  std::string problem_;
+};
+
+class Unzstd final : public Stream {
+ public:
+  explicit Unzstd(SourcePtr compressed)
+      : input_(std::move(compressed)), decoder_(ZSTD_createDCtx_advanced(workspace_.functions()), ZSTD_freeDCtx) {
+    if (decoder_ == nullptr) throw std::bad_alloc();
+    ZSTD_DCtx_setParameter(decoder_.get(), ZSTD_d_windowLogMax, kLongestWindowLog);
+  }
+
+  Result<size_t> next(std::span<std::byte> out) override {
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    while (to.pos == 0) {
+      if (between_frames_ && !TRY(has_frame())) return size_t{0};
+      TRY_VOID(step(to));
+    }
+    return to.pos;
+  }
+
+ private:
+  // Checked here, since libzstd would also decode the formats of its youth, with memory that it does not ask us for.
+  Result<bool> has_frame() {
+    constexpr uint32_t kFrame = 0xFD2FB528, kSkippable = 0x184D2A50, kSkippableMask = 0xFFFFFFF0;
+    if (input_.left().size() < sizeof(uint32_t)) TRY_VOID(input_.fill());
+    const auto left = input_.left();
+    if (left.empty()) return false;
+    uint32_t magic = 0;
+    for (size_t i = std::min(left.size(), sizeof(magic)); i-- > 0;)
+      magic = magic << 8 | std::to_integer<uint32_t>(left[i]);
+    if (magic == kFrame || (magic & kSkippableMask) == kSkippable) return true;
+    return failure(Code::corrupt, str("zstd: no frame at byte ", input_.position()));
+  }
+
+  Result<void> step(ZSTD_outBuffer& to) {
+    if (input_.left().empty()) TRY_VOID(input_.fill());
+    const auto given = input_.left();
+    ZSTD_inBuffer from{given.data(), given.size(), 0};
+    const size_t status = ZSTD_decompressStream(decoder_.get(), &to, &from);
+    input_.consume(from.pos);
+    if (ZSTD_isError(status) != 0) return refused(ZSTD_getErrorCode(status));
+    if (from.pos == 0 && to.pos == 0)
+      return failure(Code::corrupt, str("zstd: cut short after byte ", input_.position()));
+    between_frames_ = status == 0;
+    return {};
+  }
+
+  Result<void> refused(ZSTD_ErrorCode code) const {
+    if (code == ZSTD_error_memory_allocation)
+      return workspace_.problem().empty() ? failure(Code::unavailable, "zstd: out of memory")
+                                          : failure(Code::io, str("zstd: ", workspace_.problem()));
+    const std::string message = str("zstd: ", ZSTD_getErrorString(code), " before byte ", input_.position());
+    if (code == ZSTD_error_frameParameter_windowTooLarge)
+      return failure(Code::unsupported, str(message, "; windows of up to 128 MiB are read"));
+    return failure(code == ZSTD_error_dictionary_wrong ? Code::unsupported : Code::corrupt, message);
+  }
+
+  Input input_;
+  bool between_frames_ = true;
+  Workspace workspace_;
+  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> decoder_;
+};
+
+// A decoder is made of some large pieces.
+template <class Decoder>
+Result<StreamPtr> decoder_of(SourcePtr compressed) {
+  try {
+    return std::make_unique<Decoder>(std::move(compressed));
+  } catch (const std::bad_alloc&) {
+    return failure(Code::unavailable, "out of memory");
+  }
+}
+
+}  // namespace
+
+Result<StreamPtr> inflated(SourcePtr compressed) { return decoder_of<Inflated>(std::move(compressed)); }
+
+Result<StreamPtr> decompressed_zstd(SourcePtr compressed) { return decoder_of<Unzstd>(std::move(compressed)); }
+
+}  // namespace weightfs

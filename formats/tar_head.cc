@@ -1,0 +1,136 @@
+// How a tar is recognised, plain or compressed.
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "base/text.h"
+#include "formats/codec.h"
+#include "formats/format.h"
+#include "formats/tar.h"
+
+namespace weightfs {
+namespace tar {
+namespace {
+
+// The number that a field holds: octal digits with spaces before them; nothing for anything else.
+std::optional<uint64_t> octal(std::string_view field) {
+  const size_t begin = std::min(field.find_first_not_of(' '), field.size());
+  const size_t end = std::min(field.find_first_not_of("01234567", begin), field.size());
+  if (begin == end || field.substr(end).find_first_not_of(std::string_view(" \0", 2)) != field.npos)
+    return std::nullopt;
+  uint64_t number = 0;
+  for (const char digit : field.substr(begin, end - begin)) number = number * 8 + static_cast<uint64_t>(digit - '0');
+  return number;
+}
+
+// Old writers summed signed bytes.
+bool has_right_checksum(std::string_view block) {
+  const auto sum = octal(block.substr(148, 8));
+  uint64_t of_unsigned = 0;
+  uint64_t of_signed = 0;
+  for (size_t i = 0; i < kBlock; ++i) {
+    const char byte = i >= 148 && i < 156 ? ' ' : block[i];
+    of_unsigned += static_cast<uint8_t>(byte);
+    of_signed += static_cast<uint64_t>(static_cast<int8_t>(byte));
+  }
+  return sum && (*sum == of_unsigned || *sum == of_signed);
+}
+
+bool has_magic(std::string_view block) { return block.substr(257, 5) == "ustar"; }
+
+// Before ustar there was no magic number: a name with zeros behind it, numbers, a type that is a digit or nothing.
+bool is_plausible_v7(std::string_view block) {
+  const std::string_view name = block.substr(0, 100);
+  const std::string_view text = name.substr(0, name.find('\0'));
+  const char type = block[156];
+  return !text.empty() && !is_control(text) && name.find_first_not_of('\0', text.size()) == name.npos &&
+         octal(block.substr(100, 8)) && octal(block.substr(124, 12)) && (type == '\0' || (type >= '0' && type <= '7'));
+}
+
+// Where the Deflate data of a gzip member begin (RFC 1952 section 2.3); nothing when that is not in the head.
+std::optional<size_t> deflate_in(std::string_view head) {
+  constexpr uint8_t kHasChecksum = 2, kHasExtra = 4, kHasName = 8, kHasComment = 16;
+  if (head.size() < 12) return std::nullopt;
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(head[i]); };
+  size_t at = 10;
+  if ((byte(3) & kHasExtra) != 0) at += 2U + byte(10) + 256U * byte(11);
+  for (const uint8_t text : {kHasName, kHasComment}) {
+    if ((byte(3) & text) == 0) continue;
+    const size_t end = head.find('\0', at);
+    if (end == head.npos) return std::nullopt;
+    at = end + 1;
+  }
+  if ((byte(3) & kHasChecksum) != 0) at += 2;
+  return at < head.size() ? std::optional(at) : std::nullopt;
+}
+
+// libarchive gives no byte of a gzip stream that is cut within the first 64 KiB that it holds.
+Result<StreamPtr> decoded_head(std::string_view head, Compression compression) {
+  if (compression != Compression::gzip) return decoded(in_memory(std::string(head)), compression);
+  const auto begin = deflate_in(head);
+  if (!begin) return failure(Code::corrupt, "gzip: no data in the head");
+  return inflated(in_memory(std::string(head.substr(*begin))));
+}
+
+// The others come in blocks, of up to 900,000 bytes: mostly a head is not enough.
+Match matches_decoded(std::string_view head, Compression compression) {
+  const auto stream = decoded_head(head, compression);
+  const auto block = stream ? first_block(**stream) : tl::unexpected(stream.error());
+  if (!block) return Match::maybe;
+  return is_header(*block) ? Match::yes : Match::no;
+}
+
+struct Magic {
+  Compression compression;
+  std::string_view name, bytes;
+};
+
+constexpr Magic kMagics[] = {
+    {Compression::gzip, "gzip", {"\x1F\x8B", 2}},
+    {Compression::xz, "xz", {"\xFD\x37\x7A\x58\x5A\0", 6}},
+    {Compression::zstd, "zstd", {"\x28\xB5\x2F\xFD", 4}},
+    {Compression::bzip2, "bzip2", {"BZh", 3}},
+};
+
+}  // namespace
+
+bool is_header(std::string_view bytes) {
+  if (bytes.size() < kBlock) return false;
+  const std::string_view block = bytes.substr(0, kBlock);
+  return has_right_checksum(block) && (has_magic(block) || is_plausible_v7(block));
+}
+
+std::string_view name_of(Compression compression) {
+  const auto* const row = std::find_if(std::begin(kMagics), std::end(kMagics),
+                                       [&](const Magic& magic) { return magic.compression == compression; });
+  return row == std::end(kMagics) ? "" : row->name;
+}
+
+Compression compression_of(std::string_view head) {
+  const auto* const row = std::find_if(std::begin(kMagics), std::end(kMagics),
+                                       [&](const Magic& magic) { return head.starts_with(magic.bytes); });
+  return row == std::end(kMagics) ? Compression::none : row->compression;
+}
+
+Result<std::string> first_block(Stream& stream) {
+  std::string block(kBlock, '\0');
+  auto left = std::as_writable_bytes(std::span(block));
+  while (!left.empty()) {
+    const size_t got = TRY(stream.next(left));
+    if (got == 0) break;
+    left = left.subspan(got);
+  }
+  block.resize(block.size() - left.size());
+  return block;
+}
+
+}  // namespace tar
+
+// A file of zeros is an empty tar to tar(1). Here it is one only to those who say so.
+Match matches_tar(const Clues& clues) {
+  if (tar::is_header(clues.head)) return Match::yes;
+  const tar::Compression compression = tar::compression_of(clues.head);
+  return compression == tar::Compression::none ? Match::no : tar::matches_decoded(clues.head, compression);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,39 @@
+// A directory for stores, and one member to make a blob of.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache/blob_store.h"
+#include "tests/cache/making.h"
+#include "tests/support/temporary.h"
+
+namespace weightfs::test {
+
+constexpr size_t kMember = 300'000;
+
+class StoreDirectory : public testing::Test {
+ protected:
+  /// A store in `directory`, as another process would open it.
+  BlobsPtr store(std::optional<uint64_t> quota = 100 << 20) {
+    return blob_store({directory, quota, [this](const std::string& line) {
+                         const std::scoped_lock lock(mutex);
+                         log.push_back(line);
+                       }});
+  }
+  std::vector<std::string> files() const { return files_in(directory); }
+  std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
+  std::vector<std::string> makings() const { return files_in(directory + "/v1/making"); }
+
+  TemporaryDirectory temporary;
+  std::string directory = temporary.path("deep/cache");
+  std::mutex mutex;
+  std::vector<std::string> log;
+  std::string bytes = some_bytes(kMember);
+  MakingPtr member = making(bytes);
+};
+
+}  // namespace weightfs::test

@@ -1,0 +1,704 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "formats/archive.h"
+#include "tests/support/model_text.h"
+#include "tests/support/tar_builder.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::StartsWith;
+
+// Keeps what it is asked for; makes it as where nothing can be stored.
+class RecordingBlobs final : public Blobs {
+ public:
+  SourcePtr blob(Recipe recipe) override {
+    recipes.push_back(recipe);
+    return unstored_blobs()->blob(std::move(recipe));
+  }
+  Result<SourcePtr> made(Recipe recipe) override {
+    recipes.push_back(recipe);
+    return unstored_blobs()->made(std::move(recipe));
+  }
+  std::vector<Recipe> recipes;
+};
+
+// Bytes with an identity, which fail from some offset on if told so, and count how often they are read.
+class Disk final : public Source {
+ public:
+  explicit Disk(std::string bytes, uint64_t broken_from = std::numeric_limits<uint64_t>::max())
+      : bytes_(in_memory(std::move(bytes))), broken_from_(broken_from) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    ++reads;
+    if (offset + out.size() > broken_from_ && size() > broken_from_) return failure(Code::io, "the disk is on fire");
+    return bytes_->read(offset, out);
+  }
+  std::string identity() const override { return "disk 7"; }
+  mutable size_t reads = 0;
+
+ private:
+  SourcePtr bytes_;
+  uint64_t broken_from_;
+};
+
+Result<Archive> members(SourcePtr bytes, BlobsPtr blobs = unstored_blobs()) {
+  return tar_members(Container{"m.tar", std::move(bytes), nullptr, std::move(blobs)});
+}
+Result<Archive> members(std::string bytes) { return members(in_memory(std::move(bytes))); }
+
+// One line per part: its path, then its bytes or its link or why it cannot be read.
+std::vector<std::string> listing(const Archive& archive) {
+  std::vector<std::string> lines;
+  for (const Part& part : archive.parts) {
+    const SourcePtr source = *part.source.get();
+    const auto bytes = read_text(*source, 0, std::min<uint64_t>(source->size(), 1 << 20));
+    lines.push_back(part.path + (!part.link_target.empty() ? " -> " + part.link_target
+                                 : bytes                   ? " = " + *bytes
+                                                           : " ! " + bytes.error().message));
+  }
+  return lines;
+}
+
+// The members, or none and a failed test.
+Archive read_well(std::string bytes) {
+  auto archive = members(std::move(bytes));
+  if (archive) return std::move(*archive);
+  ADD_FAILURE() << archive.error().message;
+  return {};
+}
+
+std::vector<std::string> listing_of(std::string bytes) { return listing(read_well(std::move(bytes))); }
+std::vector<std::string> warnings_of(Archive archive) { return std::move(archive.warnings).take(); }
+std::vector<std::string> warnings_of(std::string bytes) { return warnings_of(read_well(std::move(bytes))); }
+
+std::string error_of(const Result<Archive>& archive) {
+  return archive ? "no error" : str(archive.error().code == Code::corrupt ? "corrupt: " : "", archive.error().message);
+}
+std::string error_of(std::string bytes) { return error_of(members(std::move(bytes))); }
+
+Match match(std::string_view bytes) {
+  const std::string_view head = bytes.substr(0, kHeadSize);
+  return matches_tar({"m", head, bytes.substr(bytes.size() - head.size()), bytes.size()});
+}
+
+std::string unhex(std::string_view digits) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16));
+  return bytes;
+}
+
+// A tar of one member, and what xz, zstd and bzip2 make of it.
+std::string one_tar() { return TarBuilder().file("a", "hello").build(); }
+std::string one_xz() {
+  return unhex(
+      "fd377a585a000004e6d6b4460200210116000000742fe5a3e007ff003c5d00308033501868898301dce26e2105573538564d"
+      "56f6b4b033cdd6cf455242850cdd764dae4facc60e72d4ca15b868867f1821788e2252c48d76def10000166ecaf57bd63b80"
+      "00015880100000004ab977c2b1c467fb020000000004595a");
+}
+std::string one_zstd() {
+  return unhex(
+      "28b52ffd640007c50100b282080fb06b0ce409cd4b5ea4f532c2004d012684ccf15585ade6407120ef8e7fefc8bf25072070"
+      "1ff7fd658e3a60f2844b0486f393c3024a98d2d9");
+}
+std::string one_bzip2() {
+  return unhex(
+      "425a6839314159265359afbf47f100002adb80c98040006f000000e2449e000808200054440000193d412453234c27a8018c"
+      "ce3e448415eaf4316d7428c93835dc4ec221d1b650d5786bc893a0d08c01352be2ee48a70a1215f7e8fe20");
+}
+std::vector<std::string> compressed() { return {gzip_stored(one_tar()), one_xz(), one_zstd(), one_bzip2()}; }
+
+// Plain tars.
+
+TEST(Tar, ListsWhatItHolds) {
+  const Archive archive = read_well(small_tar());
+  EXPECT_THAT(listing(archive), ElementsAre("a.bin = aaaa", "d/empty = ", "l -> a.bin", "h = aaaa",
+                                            std::string(120, 'n') + " = long", "ü/ß = pax"));
+  EXPECT_THAT(warnings_of(archive), IsEmpty());
+  EXPECT_THAT(warnings_of(small_tar()), IsEmpty());
+}
+
+TEST(Tar, IsNotCopied) {
+  const auto tar = std::make_shared<const Disk>(TarBuilder().file("a", "hello").file("b", "you").build());
+  const auto archive = members(tar);
+  ASSERT_TRUE(archive && archive->parts.size() == 2);
+  const SourcePtr b = *archive->parts[1].source.get();
+  const auto* const slice = dynamic_cast<const Slice*>(b.get());
+  ASSERT_NE(slice, nullptr);
+  EXPECT_EQ(slice->whole(), tar);
+  EXPECT_EQ(slice->offset(), 1536u);
+  EXPECT_EQ(slice->size(), 3u);
+}
+
+TEST(Tar, KnowsEveryDialect) {
+  const std::string prefix = "some/where";
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .member({.name = "v7", .type = '\0', .size = 1, .magic = kV7}, "1")
+                             .member({.name = "gnu", .size = 1, .magic = kGnu}, "2")
+                             .member({.name = "posix", .size = 1, .rest = prefix}, "3")
+                             .member({.name = "contiguous", .type = '7', .size = 1}, "4")
+                             .build()),
+              ElementsAre("v7 = 1", "gnu = 2", "some/where/posix = 3", "contiguous = 4"));
+}
+
+TEST(Tar, TakesALongNameFromGnuAndFromPax) {
+  const std::string deep = str(std::string(200, 'a'), '/', std::string(300, 'b'));
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .gnu_long('L', deep)
+                             .file("short", "1")
+                             .pax(pax_record("path", deep + "2"))
+                             .file("short", "2")
+                             .gnu_long('K', deep)
+                             .hard_link("k", "short")
+                             .pax(pax_record("linkpath", deep))
+                             .hard_link("x", "short")
+                             .build()),
+              ElementsAre(deep + " = 1", deep + "2 = 2", "k = 1", "x = 1"));
+}
+
+// The size that PAX says is the size, whatever the header says: of what does not fit its field the writer says 0 there.
+TEST(Tar, TakesTheSizeThatPaxSays) {
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .pax(pax_record("size", "600"))
+                             .member({.name = "a", .size = 0}, std::string(600, 'x'))
+                             .file("b", "2")
+                             .build()),
+              ElementsAre("a = " + std::string(600, 'x'), "b = 2"));
+}
+
+TEST(Tar, TakesASizeInBinary) {
+  std::string header = tar_block({.name = "a"});
+  header.replace(124, 12, std::string("\x80\0\0\0\0\0\0\0\0\0\0\5", 12));
+  EXPECT_THAT(listing_of(TarBuilder().raw(tar_checked(header) + tar_padded("hello")).file("b", "2").build()),
+              ElementsAre("a = hello", "b = 2"));
+}
+
+TEST(Tar, NeedsNoEnd) {
+  EXPECT_THAT(listing_of(TarBuilder().file("a", "hello").without_end()), ElementsAre("a = hello"));
+  EXPECT_THAT(warnings_of(TarBuilder().file("a", "hello").without_end()), IsEmpty());
+  // Nor what the last member is padded with.
+  const std::string tar = TarBuilder().file("a", "hello").without_end().substr(0, 517);
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = hello"));
+  EXPECT_THAT(warnings_of(tar), IsEmpty());
+}
+
+TEST(Tar, EndsAtABlockOfZeros) {
+  EXPECT_THAT(listing_of(TarBuilder().file("a", "1").build() + TarBuilder().file("b", "2").build()),
+              ElementsAre("a = 1"));
+  EXPECT_THAT(listing_of(std::string(512, '\0')), IsEmpty());
+  EXPECT_THAT(listing_of(std::string(10240, '\0')), IsEmpty());
+}
+
+TEST(Tar, TheLastOfTwoMembersOfOneNameWins) {
+  const std::string tar = TarBuilder().file("a", "old").file("./a", "new").build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = new"));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("twice")));
+}
+
+TEST(Tar, AFileAndADirectoryMayHaveOneName) {
+  const Archive archive = read_well(TarBuilder().file("a", "1").directory("a/").file("a/b", "2").build());
+  EXPECT_THAT(listing(archive), ElementsAre("a = 1", "a/b = 2"));
+  EXPECT_THAT(archive.directories, ElementsAre("a"));
+}
+
+TEST(Tar, LeavesOutDevicesAndFifos) {
+  const std::string tar = TarBuilder()
+                              .member({.name = "tty", .type = '3'})
+                              .member({.name = "sda", .type = '4'})
+                              .member({.name = "pipe", .type = '6'})
+                              .file("a", "1")
+                              .build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
+  EXPECT_THAT(warnings_of(tar),
+              ElementsAre(R"(member "tty": left out: it is a device)", R"(member "sda": left out: it is a device)",
+                          R"(member "pipe": left out: it is a fifo)"));
+}
+
+// What PAX and Apple say besides is no member, and is not shown; a name that only looks like Apple's is one.
+TEST(Tar, TakesNoNoticeOfWhatElseHeadersSay) {
+  const std::string global = pax_record("comment", "0123456789abcdef");
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .member({.name = "pax_global_header", .type = 'g', .size = global.size()}, global)
+                             .pax(pax_record("mtime", "1.5") + pax_record("SCHILY.xattr.user.x", "y"))
+                             .file("._a", "1")
+                             .build()),
+              ElementsAre("._a = 1"));
+}
+
+// Names.
+
+TEST(Tar, KeepsNamesAsTheirBytes) {
+  const std::string odd = "\xFF\xFE/\xC3\xA9";
+  const std::string decomposed = "e\xCC\x81";
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .file("é", "ustar")
+                             .file(odd, "ustar")
+                             .gnu_long('L', "é2")
+                             .file("x", "gnu")
+                             .pax(pax_record("path", "é3"))
+                             .file("x", "pax")
+                             .pax(pax_record("path", decomposed))
+                             .file("x", "pax")
+                             .pax(pax_record("path", odd + "4"))
+                             .file("x", "pax")
+                             .pax(pax_record("hdrcharset", "BINARY") + pax_record("path", odd + "5"))
+                             .file("x", "pax")
+                             .build()),
+              ElementsAre("é = ustar", odd + " = ustar", "é2 = gnu", "é3 = pax", decomposed + " = pax", odd + "4 = pax",
+                          odd + "5 = pax"));
+}
+
+TEST(Tar, DoesNotWarnOfNamesThatAreNotAscii) {
+  EXPECT_THAT(warnings_of(TarBuilder().pax(pax_record("path", "é")).file("x", "").file("ü", "").build()), IsEmpty());
+}
+
+TEST(Tar, TakesHostileNamesForNames) {
+  const std::string long_one(300, 'n');
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .file("../../etc/passwd", "1")
+                             .file("/etc/shadow", "2")
+                             .gnu_long('L', long_one)
+                             .file("x", "3")
+                             .build()),
+              ElementsAre("../../etc/passwd = 1", "etc/shadow = 2", long_one + " = 3"));
+}
+
+TEST(Tar, ANameEndsAtNul) {
+  EXPECT_THAT(listing_of(TarBuilder().file(std::string_view("a\0b", 3), "1").build()), ElementsAre("a = 1"));
+  EXPECT_THAT(listing_of(TarBuilder().gnu_long('L', std::string_view("c\0d", 3)).file("x", "1").build()),
+              ElementsAre("c = 1"));
+  EXPECT_THAT(listing_of(TarBuilder().pax(pax_record("path", std::string_view("e\0f", 3))).file("x", "1").build()),
+              ElementsAre("e = 1"));
+}
+
+TEST(Tar, SaysWhatIsWrongWithAHeader) {
+  const std::string tar = TarBuilder().pax("99 path=e\n").file("x", "1").build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("x = 1"));
+  EXPECT_THAT(warnings_of(tar), ElementsAre("member \"x\": Ignoring malformed pax extended attribute"));
+}
+
+TEST(Tar, LeavesOutAMemberWithoutAName) {
+  const std::string tar = TarBuilder().file("", "1").file("a", "2").build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = 2"));
+  EXPECT_THAT(warnings_of(tar), ElementsAre("member 1: left out: its name has 0 bytes, 1 to 65535 are possible"));
+}
+
+TEST(Tar, BoundsTheLengthOfNames) {
+  const std::string longest(65'535, 'n');
+  EXPECT_THAT(listing_of(TarBuilder().gnu_long('L', longest).file("x", "1").build()), ElementsAre(longest + " = 1"));
+  const std::string tar = TarBuilder().gnu_long('L', longest + "n").file("x", "1").file("a", "2").build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = 2"));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("its name has 65536 bytes")));
+}
+
+// Links.
+
+TEST(Tar, LinksThatEscapeAreShownAsText) {
+  const std::string tar =
+      TarBuilder().link("a", "/etc/passwd").link("b", "../../x").link("c", "").link("d/e", "../f").build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = /etc/passwd", "b = ../../x", "c = ", "d/e -> ../f"));
+  EXPECT_THAT(warnings_of(tar), SizeIs(3));
+}
+
+TEST(Tar, LinksMayLoop) {
+  const Archive archive = read_well(TarBuilder().link("a", "b").link("b", "a").hard_link("c", "c").build());
+  EXPECT_THAT(listing(archive), ElementsAre("a -> b", "b -> a", "c = "));
+  EXPECT_EQ(archive.find_followed("a"), nullptr);
+}
+
+TEST(Tar, AHardLinkHasTheBytesOfItsTarget) {
+  EXPECT_THAT(listing_of(TarBuilder().hard_link("later", "a").file("a", "1").hard_link("h", "./a").build()),
+              ElementsAre("later = 1", "a = 1", "h = 1"));
+  const std::string tar = TarBuilder().hard_link("h", "nowhere").file("a", "1").build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("h = ", "a = 1"));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("nowhere")));
+}
+
+// PAX lets a hard link have bytes of its own; what is left of older writers' sizes is not followed by any.
+TEST(Tar, AHardLinkMayHaveBytesOfItsOwn) {
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .file("a", "1")
+                             .pax(pax_record("mtime", "1"))
+                             .member({.name = "h", .type = '1', .size = 3, .link = "a"}, "own")
+                             .file("b", "2")
+                             .build()),
+              ElementsAre("a = 1", "h = own", "b = 2"));
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .member({.name = "a", .size = 1, .magic = kGnu}, "1")
+                             .member({.name = "h", .type = '1', .size = 1, .link = "a", .magic = kGnu})
+                             .file("b", "2")
+                             .build()),
+              ElementsAre("a = 1", "h = 1", "b = 2"));
+}
+
+// What is broken.
+
+TEST(Tar, OfNothingIsNone) {
+  EXPECT_EQ(error_of(""), "corrupt: 0 bytes, which is no tar");
+  EXPECT_THAT(error_of("hello"), StartsWith("corrupt: "));
+  EXPECT_THAT(error_of(std::string(5000, 'x')), StartsWith("corrupt: "));
+}
+
+TEST(Tar, AMemberThatIsCutIsListedAndNotRead) {
+  const std::string tar = TarBuilder().file("a", "1").file("b", std::string(1000, 'b')).build().substr(0, 1600);
+  const Archive archive = read_well(tar);
+  ASSERT_THAT(archive.parts, SizeIs(2));
+  const SourcePtr b = *archive.parts[1].source.get();
+  EXPECT_EQ(b->size(), 1000u);
+  EXPECT_THAT(listing(archive), ElementsAre("a = 1", HasSubstr("b ! \"b\": cut by the end of the tar")));
+  const auto bytes = read_text(*b, 0, 1);
+  ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().code, Code::corrupt);
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("member \"b\": cut by the end of the tar")));
+}
+
+TEST(Tar, ASizeBeyondAllIsCutToo) {
+  std::string header = tar_block({.name = "a"});
+  header.replace(124, 12, "\x80\0\0\0\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFE", 12);
+  const Archive archive = read_well(TarBuilder().file("b", "1").raw(tar_checked(header)).build());
+  EXPECT_THAT(listing(archive), ElementsAre("b = 1", HasSubstr("a ! \"a\": cut")));
+  header.replace(124, 12, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFE", 12);  // -2
+  EXPECT_THAT(warnings_of(TarBuilder().file("b", "1").raw(tar_checked(header)).build()), Contains(HasSubstr("size")));
+}
+
+TEST(Tar, ABrokenHeaderEndsTheList) {
+  std::string tar = TarBuilder().file("a", "1").file("b", "2").file("c", "3").build();
+  tar[1024 + 3] = 'x';
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
+  EXPECT_THAT(warnings_of(tar),
+              ElementsAre(AllOf(HasSubstr("at byte 1024, after 1 members: "), HasSubstr("what follows is not shown"))));
+  tar[3] = 'x';
+  EXPECT_THAT(error_of(tar), StartsWith("corrupt: "));
+}
+
+TEST(Tar, AHeaderThatIsCutEndsTheList) {
+  const std::string tar = TarBuilder().file("a", "1").file("b", "2").build().substr(0, 1024 + 100);
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("what follows is not shown")));
+  EXPECT_THAT(error_of(tar.substr(0, 100)), StartsWith("corrupt: "));
+  // A name for nothing.
+  EXPECT_THAT(warnings_of(TarBuilder().file("a", "1").gnu_long('L', "b").without_end()), SizeIs(1));
+}
+
+TEST(Tar, BoundsTheHeadersOfAMember) {
+  const std::string comment = pax_record("comment", std::string(900'000, 'c'));
+  const std::string tar = TarBuilder().file("a", "1").pax(comment).file("b", "2").build();
+  EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("more than 81920 bytes of headers")));
+  EXPECT_EQ(error_of(TarBuilder().pax(comment).file("b", "2").build()), "corrupt: more than 81920 bytes of headers");
+  // Many small ones are as bad.
+  TarBuilder b;
+  b.file("a", "1");
+  for (int i = 0; i < 1000; ++i) b.pax(pax_record("comment", "c"));
+  EXPECT_THAT(listing_of(b.file("b", "2").build()), ElementsAre("a = 1"));
+  EXPECT_THAT(warnings_of(b.build()), Contains(HasSubstr("what follows is not shown")));
+  // A header that claims a gigabyte allocates nothing.
+  EXPECT_THAT(warnings_of(TarBuilder().file("a", "1").member({.name = "x", .type = 'x', .size = 1 << 30}).build()),
+              SizeIs(1));
+}
+
+TEST(Tar, ManyMembersTakeFewReads) {
+  TarBuilder b;
+  for (int i = 0; i < 10'000; ++i) b.file(str("m", i), "x");
+  const auto tar = std::make_shared<const Disk>(b.build());
+  const auto archive = members(tar);
+  ASSERT_TRUE(archive);
+  EXPECT_THAT(archive->parts, SizeIs(10'000));
+  EXPECT_LE(tar->reads, tar->size() / (16 * 1024) + 2);
+}
+
+TEST(Tar, WhatIsLargeIsSkipped) {
+  TarBuilder b;
+  for (int i = 0; i < 10; ++i) b.file(str("m", i), std::string(1'000'000, 'x'));
+  const auto tar = std::make_shared<const Disk>(b.build());
+  ASSERT_TRUE(members(tar));
+  EXPECT_LE(tar->reads, 12u);
+}
+
+TEST(Tar, AnUnreadableSourceIsNoBrokenTar) {
+  TarBuilder b;
+  for (int i = 0; i < 100; ++i) b.file(str("m", i), std::string(1000, 'x'));
+  for (const std::string& tar : {b.build(), gzip_stored(b.build())})
+    for (const uint64_t broken_from : {uint64_t{0}, uint64_t{40'000}}) {
+      const auto archive = members(std::make_shared<const Disk>(tar, broken_from));
+      ASSERT_FALSE(archive);
+      EXPECT_EQ(archive.error().code, Code::io);
+      EXPECT_EQ(archive.error().message, "the disk is on fire");
+    }
+}
+
+// Sparse members.
+
+std::string gnu_hole(uint64_t begin, uint64_t size) { return tar_octal(begin, 12) + tar_octal(size, 12); }
+
+// GNU's old way: up to four pieces in the header, 41 bytes behind byte 345, and the real size behind them.
+std::string gnu_sparse(std::string_view name, std::vector<std::pair<uint64_t, uint64_t>> pieces, uint64_t real,
+                       std::string_view stored) {
+  std::string rest(41, '\0');
+  for (const auto& [begin, size] : pieces) rest += gnu_hole(begin, size);
+  rest.resize(41 + 4 * 24 + 1);
+  rest += tar_octal(real, 12);
+  return TarBuilder()
+      .member({.name = name, .type = 'S', .size = stored.size(), .magic = kGnu, .rest = rest}, stored)
+      .without_end();
+}
+
+const std::string kTwoPieces =
+    str(std::string(512, '\0'), std::string(512, 'x'), std::string(1024, '\0'), "tail", std::string(96, '\0'));
+
+std::string two_pieces() {
+  return gnu_sparse("s", {{512, 512}, {2048, 4}, {2148, 0}}, 2148, std::string(512, 'x') + "tail");
+}
+
+TEST(Tar, AMemberWithHolesIsABlobOfKnownSize) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  const auto tar = std::make_shared<const Disk>(TarBuilder().file("a", "1").raw(two_pieces()).file("b", "2").build());
+  const auto archive = members(tar, blobs);
+  ASSERT_TRUE(archive);
+  EXPECT_THAT(listing(*archive), ElementsAre("a = 1", "s = " + kTwoPieces, "b = 2"));
+  ASSERT_THAT(blobs->recipes, SizeIs(1));
+  EXPECT_EQ(blobs->recipes[0].name, "s");
+  EXPECT_EQ(blobs->recipes[0].size, 2148u);
+  EXPECT_EQ(blobs->recipes[0].key, "disk 7 sparse member at 1024");
+}
+
+TEST(Tar, WithoutAnIdentityABlobHasNoKey) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  ASSERT_TRUE(members(in_memory(two_pieces()), blobs));
+  ASSERT_TRUE(members(in_memory(gzip_stored(one_tar())), blobs));
+  ASSERT_THAT(blobs->recipes, SizeIs(2));
+  EXPECT_EQ(blobs->recipes[0].key, "");
+  EXPECT_EQ(blobs->recipes[1].key, "");
+}
+
+TEST(Tar, ReadsTheMapsOfHolesThatPaxHas) {
+  const std::string stored = std::string(512, 'x') + "tail";
+  const std::string v1 = tar_padded("3\n512\n512\n2048\n4\n2148\n0\n") + stored;
+  EXPECT_THAT(listing_of(TarBuilder()
+                             .pax(pax_record("GNU.sparse.major", "1") + pax_record("GNU.sparse.minor", "0") +
+                                  pax_record("GNU.sparse.name", "v1") + pax_record("GNU.sparse.realsize", "2148"))
+                             .file("GNUSparseFile.0/v1", v1)
+                             .pax(pax_record("GNU.sparse.size", "2148") + pax_record("GNU.sparse.numblocks", "3") +
+                                  pax_record("GNU.sparse.map", "512,512,2048,4,2148,0"))
+                             .file("v01", stored)
+                             .build()),
+              ElementsAre("v1 = " + kTwoPieces, "v01 = " + kTwoPieces));
+}
+
+TEST(Tar, AMemberMayBeOneHole) {
+  EXPECT_THAT(listing_of(gnu_sparse("s", {{3000, 0}}, 3000, "")), ElementsAre("s = " + std::string(3000, '\0')));
+}
+
+TEST(Tar, HolesThatLieCannotBeRead) {
+  // Pieces that overlap, that end behind the end, that are not stored.
+  for (const std::string& tar : {gnu_sparse("s", {{0, 10}, {5, 10}, {900, 2}}, 1000, std::string(22, 'x')),
+                                 gnu_sparse("s", {{0, 10}, {995, 10}}, 1000, std::string(20, 'x')),
+                                 gnu_sparse("s", {{10, 20}, {500, 20}}, 1000, "").substr(0, 512)}) {
+    const auto archive = members(tar);
+    ASSERT_TRUE(archive);
+    ASSERT_THAT(archive->parts, SizeIs(1));
+    const auto bytes = read_text(**archive->parts[0].source.get(), 0, 1000);
+    EXPECT_TRUE(bytes || bytes.error().code == Code::corrupt);
+  }
+  const auto overlapping = members(gnu_sparse("s", {{0, 10}, {5, 10}, {900, 2}}, 1000, std::string(22, 'x')));
+  EXPECT_FALSE(read_text(**overlapping->parts[0].source.get(), 0, 1000));
+}
+
+// A header that says one size and stores another would show the bytes of the next member.
+TEST(Tar, ASizeThatIsNotWhatIsStoredIsRefused) {
+  const std::string tar = TarBuilder()
+                              .pax(pax_record("GNU.sparse.realsize", "1000"))
+                              .file("a", "1")
+                              .file("b", std::string(2000, 'b'))
+                              .build();
+  EXPECT_THAT(listing_of(tar), ElementsAre(HasSubstr("a ! \"a\": a size of 1000, but 512 bytes are stored"),
+                                           "b = " + std::string(2000, 'b')));
+  EXPECT_THAT(warnings_of(tar), SizeIs(1));
+}
+
+// Compressed tars.
+
+TEST(Tar, IsReadCompressed) {
+  for (const std::string& bytes : compressed()) {
+    EXPECT_THAT(listing_of(bytes), ElementsAre("a = hello"));
+    EXPECT_THAT(warnings_of(bytes), IsEmpty());
+  }
+  EXPECT_THAT(listing_of(gzip_stored(small_tar())), SizeIs(6));
+}
+
+TEST(Tar, IsDecodedOnceIntoOneBlob) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  const auto archive = members(std::make_shared<const Disk>(gzip_stored(small_tar())), blobs);
+  ASSERT_TRUE(archive);
+  ASSERT_THAT(blobs->recipes, SizeIs(1));
+  const Recipe& recipe = blobs->recipes[0];
+  EXPECT_EQ(recipe.name, "m.tar");
+  EXPECT_EQ(recipe.size, std::nullopt);
+  EXPECT_EQ(recipe.key, "disk 7 decoded from gzip");
+  for (const Part& part : archive->parts)
+    if (part.link_target.empty()) {
+      const SourcePtr source = *part.source.get();
+      const auto* const slice = dynamic_cast<const Slice*>(source.get());
+      ASSERT_NE(slice, nullptr) << part.path;
+      EXPECT_EQ(slice->whole()->size(), small_tar().size());
+    }
+}
+
+TEST(Tar, KeysSayWhatTheyWereDecodedFrom) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  for (const std::string& bytes : compressed()) ASSERT_TRUE(members(std::make_shared<const Disk>(bytes), blobs));
+  std::vector<std::string> keys;
+  for (const Recipe& recipe : blobs->recipes) keys.push_back(recipe.key);
+  EXPECT_THAT(keys, ElementsAre("disk 7 decoded from gzip", "disk 7 decoded from xz", "disk 7 decoded from zstd",
+                                "disk 7 decoded from bzip2"));
+}
+
+TEST(Tar, AGzipMayHaveSeveralMembersAndATail) {
+  const std::string tar = one_tar();
+  const std::string two = gzip_stored(tar.substr(0, 700)) + gzip_stored(tar.substr(700));
+  EXPECT_THAT(listing_of(two), ElementsAre("a = hello"));
+  EXPECT_THAT(listing_of(gzip_stored("") + two + gzip_stored("")), ElementsAre("a = hello"));
+  EXPECT_THAT(listing_of(gzip_stored(tar) + std::string(100, '\0')), ElementsAre("a = hello"));
+  EXPECT_THAT(listing_of(two + "garbage behind it"), ElementsAre("a = hello"));
+}
+
+TEST(Tar, AGzipMemberIsFoundAcrossReads) {
+  const std::string large = TarBuilder().file("a", std::string(65'500, 'x')).file("b", "2").build();
+  for (size_t at = 65'480; at < 65'560; at += 3)
+    EXPECT_THAT(listing_of(gzip_stored(large.substr(0, at)) + gzip_stored(large.substr(at))), SizeIs(2)) << at;
+}
+
+TEST(Tar, WrongChecksumsAreFound) {
+  for (std::string bytes : compressed()) {
+    bytes[bytes.size() / 2] ^= 1;
+    EXPECT_THAT(error_of(bytes), StartsWith("corrupt: "));
+  }
+  std::string gzip = gzip_stored(one_tar());
+  gzip[10 + 5 + 512] = 'H';  // of "hello"
+  EXPECT_EQ(error_of(gzip), "corrupt: gzip: 2048 bytes that do not fit its checksum");
+  gzip = gzip_stored(one_tar());
+  gzip[gzip.size() - 1] = 1;
+  EXPECT_EQ(error_of(gzip), "corrupt: gzip: 2048 bytes that do not fit its checksum");
+}
+
+TEST(Tar, WhatIsCompressedAndNoTarIsNotDecodedToItsEnd) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  const auto archive = members(in_memory(gzip_stored(std::string(100'000, 'x'))), blobs);
+  ASSERT_FALSE(archive);
+  EXPECT_EQ(archive.error().code, Code::unsupported);
+  EXPECT_EQ(archive.error().message, "gzip of something that is no tar");
+  EXPECT_THAT(blobs->recipes, IsEmpty());
+  EXPECT_THAT(error_of(gzip_stored("")), StartsWith("corrupt: gzip: "));
+  EXPECT_EQ(error_of(gzip_stored(gzip_stored(one_tar()))), "gzip: compressed more than once");
+  EXPECT_THAT(listing_of(gzip_stored(std::string(1024, '\0'))), IsEmpty());
+}
+
+// Recognition.
+
+TEST(Tar, IsRecognisedByItsFirstHeader) {
+  EXPECT_EQ(match(small_tar()), Match::yes);
+  EXPECT_EQ(match(TarBuilder().member({.name = "a", .magic = kGnu}).build()), Match::yes);
+  EXPECT_EQ(match(TarBuilder().member({.name = "a", .magic = kV7}).build()), Match::yes);
+  EXPECT_EQ(match(TarBuilder().pax(pax_record("path", "a")).build()), Match::yes);
+  EXPECT_EQ(match(TarBuilder()
+                      .member({.name = "\x7F"
+                                       "ELF",
+                               .magic = kV7})
+                      .build()),
+            Match::no);
+  std::string broken = small_tar();
+  broken[0] ^= 1;
+  EXPECT_EQ(match(broken), Match::no);
+  for (const std::string& bytes : {std::string(), std::string("a"), std::string(511, 'a'), std::string(5000, '\0'),
+                                   std::string(5000, ' '), std::string(5000, '0')})
+    EXPECT_EQ(match(bytes), Match::no);
+}
+
+// Writers of the first years summed bytes as signed.
+TEST(Tar, IsRecognisedByASumOfSignedBytes) {
+  std::string header = tar_block({.name = "\xC3\xA9"});
+  uint64_t sum = 0;
+  for (size_t i = 0; i < 512; ++i)
+    sum += static_cast<uint64_t>(i >= 148 && i < 156 ? ' ' : static_cast<int8_t>(header[i]));
+  header.replace(148, 8, tar_octal(sum, 7) + ' ');
+  EXPECT_EQ(match(header), Match::yes);
+  EXPECT_THAT(listing_of(header), ElementsAre("é = "));
+}
+
+TEST(Tar, IsRecognisedCompressed) {
+  for (const std::string& bytes : compressed()) EXPECT_EQ(match(bytes), Match::yes);
+  // gzip tells from a head that is cut; the others only if a block fits.
+  EXPECT_EQ(match(gzip_stored(TarBuilder().file("a", std::string(100'000, 'x')).build())), Match::yes);
+  EXPECT_EQ(match(one_bzip2().substr(0, 60)), Match::maybe);
+  EXPECT_EQ(match(one_zstd().substr(0, 60)), Match::maybe);
+  EXPECT_EQ(match(one_xz().substr(0, 60)), Match::maybe);
+}
+
+TEST(Tar, IsRecognisedBehindEverythingThatAGzipHeaderMayHold) {
+  constexpr char kAll = 2 | 4 | 8 | 16;
+  const std::string announced("\3\0xyzname\0comment\0\xAB\xCD", 20);
+  EXPECT_EQ(match(gzip_stored(one_tar(), kAll, announced)), Match::yes);
+  EXPECT_THAT(listing_of(gzip_stored(one_tar(), kAll, announced)), ElementsAre("a = hello"));
+  EXPECT_EQ(match(gzip_stored(one_tar(), 8, std::string(5000, 'n') + '\0')), Match::maybe);
+  EXPECT_EQ(match(gzip_stored(one_tar(), 4, std::string("\xFF\xFF", 2))), Match::maybe);
+}
+
+TEST(Tar, OtherThingsCompressedAreNone) {
+  EXPECT_EQ(match(gzip_stored("hello")), Match::no);
+  EXPECT_EQ(match(gzip_stored("")), Match::no);
+  EXPECT_EQ(match(gzip_stored(std::string(10'000, '\0'))), Match::no);
+  EXPECT_EQ(match("\x1F\x8B"), Match::maybe);
+}
+
+// Whatever happens to a tar, it is refused or read: every member then has bytes or an error.
+
+void read_or_refuse(const std::string& bytes) {
+  match(bytes);
+  if (const auto archive = members(bytes)) listing(*archive);
+}
+
+std::string everything() { return TarBuilder().raw(two_pieces()).raw(small_tar()).without_end(); }
+
+TEST(Tar, EveryTruncationIsRefusedOrRead) {
+  for (const std::string& whole : {everything(), gzip_stored(one_tar()), one_xz(), one_zstd(), one_bzip2()})
+    for (size_t size = 0; size < whole.size(); ++size) read_or_refuse(whole.substr(0, size));
+}
+
+TEST(Tar, EveryFlippedByteIsRefusedOrRead) {
+  for (const std::string& whole : {everything(), gzip_stored(one_tar()), one_xz(), one_zstd(), one_bzip2()})
+    for (size_t i = 0; i < whole.size(); ++i)
+      for (const char flip : {'\x01', '\x80', '\xFF'}) {
+        std::string bytes = whole;
+        bytes[i] = static_cast<char>(bytes[i] ^ flip);
+        read_or_refuse(bytes);
+      }
+}
+
+// The same behind a checksum that is right, so that more than the checksum is tried.
+TEST(Tar, EveryFlippedByteOfARightHeaderIsRefusedOrRead) {
+  const std::string whole = everything();
+  for (size_t block = 0; block < whole.size(); block += 512)
+    for (size_t i = 0; i < 512; ++i)
+      for (const char flip : {'\x01', '\x06', '\x80', '\xFF'}) {
+        std::string header = whole.substr(block, 512);
+        header[i] = static_cast<char>(header[i] ^ flip);
+        std::string bytes = whole;
+        read_or_refuse(bytes.replace(block, 512, tar_checked(header)));
+      }
+}
+
+}  // namespace
+}  // namespace weightfs

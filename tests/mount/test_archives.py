@@ -1,0 +1,418 @@
+"""Containers of files through the kernel: cartons, zips, tars, what is nested in them, and the cache."""
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tarfile
+import threading
+import unittest
+import zipfile
+
+from mounting import WEIGHTFS, MountTestCase, TestCase, has_ended, is_mounted, run, sample_tensors  # noqa: F401
+import archives  # noqa: E402
+import containers  # noqa: E402
+
+MEGABYTE = 1 << 20
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+def index_of(tensors):
+    """tensor_data/index.toml of (name, dtype, shape, file)."""
+    return "".join(f'[[tensor]]\nname = "{name}"\ndtype = "{dtype}"\nshape = {shape}\nfile = "{file}"\ninner = []\n\n'
+                   for name, dtype, shape, file in tensors).encode()
+
+
+def blobs_in(cache):
+    """Every finished blob."""
+    return sorted(os.path.join(base, name) for base, _, names in os.walk(os.path.join(cache, "v1", "blobs")) for name in names)
+
+
+def debris_in(cache):
+    making = os.path.join(cache, "v1", "making")
+    return os.listdir(making) if os.path.isdir(making) else []
+
+
+class ArchiveTestCase(MountTestCase):
+    def carton(self, name="m.carton", files=None, **kwargs):
+        archives.write_carton(self.path(name), files or {"model/weights": noise(MEGABYTE)}, **kwargs)
+        return self.path(name)
+
+    def cache(self):
+        return self.path("cache")
+
+    def whole(self, point, *names):
+        with open(os.path.join(point, *names), "rb") as file:
+            return file.read()
+
+    def bytes_of_model(self, **kwargs):
+        containers.WRITERS["safetensors"](self.path("inner"), sample_tensors(), None)
+        return self.read("inner")
+
+
+class Files(ArchiveTestCase):
+    FILES = {"model/weights": noise(300_000), "model/zeros": bytes(MEGABYTE), "misc/ä=b.txt": b"text", "model/empty": b"",
+             "deep/" + "d/" * 20 + "f": b"x"}
+
+    # semantics 9.1
+    def test_files_are_the_container_unpacked(self):
+        for method in (archives.STORED, archives.DEFLATE, archives.ZSTD):
+            with self.subTest(method=method):
+                point = self.mount(self.carton(f"{method}.carton", self.FILES, method=method), at=f"mnt{method}")
+                for name, data in self.FILES.items():
+                    self.assertEqual(self.whole(point, "files", name), data, name)
+                    self.assertEqual(os.stat(os.path.join(point, "files", name)).st_size, len(data))
+
+    def test_packed_again_they_have_the_same_model_hash(self):
+        source = self.carton(files=self.FILES, links={"model/link": ("weights", "model/weights")})
+        point = self.mount(source)
+        model_hash = json.loads(self.whole(point, "metadata.json"))["metadata"]["carton"]["model_hash"]
+        lines = []
+        for base, _, names in os.walk(os.path.join(point, "files")):
+            for name in names:
+                path = os.path.relpath(os.path.join(base, name), os.path.join(point, "files"))
+                if path != "MANIFEST":
+                    lines.append((path, hashlib.sha256(self.whole(point, "files", path)).hexdigest()))
+        manifest = "".join(f"{path}={digest}\n" for path, digest in sorted(lines, key=lambda line: line[0].encode())).encode()
+        self.assertEqual(hashlib.sha256(manifest).hexdigest(), model_hash)
+
+    def test_a_directory_with_the_same_tree_is_a_carton(self):
+        archives.write_carton_directory(self.path("unpacked"), {"model/weights": b"w"})
+        point = self.mount(self.path("unpacked"))
+        self.assertEqual(json.loads(self.whole(point, "metadata.json"))["format"], "carton")
+        self.assertEqual(self.whole(point, "files", "model", "weights"), b"w")
+
+    def test_an_empty_directory_of_a_zip_is_there(self):
+        with archives.Zip(self.path("z.zip")) as out:
+            out.write("empty/", b"", mode=0o40755)
+            out.write("file", b"x")
+            out.write("file/below", b"y")
+        point = self.mount(self.path("z.zip"))
+        self.assertEqual(os.listdir(os.path.join(point, "files", "empty")), [])
+        self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), ["empty", "file", "file%2Fbelow"])
+
+    def test_tars_plain_and_compressed(self):
+        for mode in ("", "gz", "xz", "bz2"):
+            with self.subTest(mode=mode):
+                with tarfile.open(self.path(f"t{mode}.tar"), f"w:{mode}") as out:
+                    for name, data in self.FILES.items():
+                        member = tarfile.TarInfo(name)
+                        member.size = len(data)
+                        out.addfile(member, io.BytesIO(data))
+                point = self.mount(self.path(f"t{mode}.tar"), at=f"mnt{mode}")
+                for name, data in self.FILES.items():
+                    self.assertEqual(self.whole(point, "files", name), data, name)
+
+    def test_a_zip_with_sizes_of_64_bits(self):
+        archives.write_zip64(self.path("z.zip"), self.FILES)
+        point = self.mount(self.path("z.zip"))
+        for name, data in self.FILES.items():
+            self.assertEqual(self.whole(point, "files", name), data, name)
+
+    # semantics 9.3
+    def test_links_lead_to_files_and_never_outside(self):
+        with archives.Zip(self.path("z.zip")) as out:
+            out.write("a/file", b"bytes")
+            for name, target in {"a/near": "file", "far": "a/near", "loop": "loop", "dangling": "nowhere", "dir": "a",
+                                 "up": "..", "absolute": "/etc/passwd", "a/climb": "../../x", "sneaky": "dir/../../x"}.items():
+                out.link(name, target)
+        point = self.mount(self.path("z.zip"))
+        files = os.path.join(point, "files")
+        for link in ("a/near", "far", "dir/file", "dir/near"):
+            self.assertEqual(self.whole(files, link), b"bytes", link)
+        for shown in ("up", "absolute", "a/climb", "sneaky"):
+            self.assertFalse(os.path.islink(os.path.join(files, shown)), shown)
+        self.assertEqual(self.whole(files, "absolute"), b"/etc/passwd")
+        with self.assertRaises(OSError):
+            self.whole(files, "loop")
+        for base, directories, names in os.walk(files):
+            for name in directories + names:
+                real = os.path.realpath(os.path.join(base, name))
+                self.assertTrue((real + "/").startswith(files + "/"), name)
+        self.assertEqual(len(self.whole(point, "warnings.txt").splitlines()), 4)
+
+    def test_hostile_names_stay_in_the_mount(self):
+        names = ["../up", "/root", "a/../../b", "back\\slash", "twice", "twice", b"bad\xff", "nul\0inside", "x" * 300, ".", "//"]
+        with archives.Zip(self.path("z.zip")) as out:
+            for i, name in enumerate(names):
+                out.write(name, b"%d" % i)
+        point = self.mount(self.path("z.zip"))
+        seen = [os.path.join(base, name) for base, _, names in os.walk(os.path.join(point, "files")) for name in names]
+        self.assertGreaterEqual(len(seen), 9)
+        for path in seen:
+            self.assertTrue(self.whole(path).isdigit(), path)
+        self.assertEqual(self.whole(point, "files", "twice"), b"4")
+
+
+class Tensors(ArchiveTestCase):
+    def setUp(self):
+        super().setUp()
+        self.files = {
+            "tensor_data/index.toml": index_of([("n/a", "int32", [2, 2], "t0.bin"), ("texts", "string", [2, 1], "t1.toml"),
+                                                ("one", "string", [], "t2.toml"), ("none", "string", [0], "t3.toml")]),
+            "tensor_data/t0.bin": bytes(range(16)), "tensor_data/t1.toml": 'data = ["grün", "🙂"]\n'.encode(),
+            "tensor_data/t2.toml": b'data = [""]\n', "tensor_data/t3.toml": b"data = []\n"}
+
+    # semantics 4.5
+    def test_tensors_are_files_and_texts_are_arrays(self):
+        import numpy
+        for method in (archives.STORED, archives.ZSTD):
+            point = self.mount(self.carton(f"{method}.carton", self.files, method=method), at=f"mnt{method}")
+            self.assertEqual(self.whole(point, "tensors", "n", "a"), bytes(range(16)))
+            self.assertEqual(numpy.load(f"{point}/npy/n/a.npy", mmap_mode="r").shape, (2, 2))
+            self.assertEqual(self.whole(point, "tensors", "texts"), self.files["tensor_data/t1.toml"])
+            texts = numpy.load(f"{point}/npy/texts.npy")
+            self.assertEqual((texts.dtype, texts.tolist()), (numpy.dtype("<U4"), [["grün"], ["🙂"]]))
+            self.assertEqual(numpy.load(f"{point}/npy/one.npy").tolist(), "")
+            self.assertEqual(numpy.load(f"{point}/npy/none.npy").tolist(), [])
+
+    # semantics 2.5
+    def test_the_digest_of_a_tensor_is_told_without_reading_it(self):
+        point = self.mount(self.carton(files=self.files))
+        digest = hashlib.sha256(bytes(range(16))).hexdigest()
+        self.assertEqual(os.getxattr(f"{point}/tensors/n/a", "user.weightfs.sha256").decode(), digest)
+        self.assertEqual(json.loads(self.whole(point, "tensors.json"))["tensors"][0]["sha256"], digest)
+
+
+class NestedContainers(ArchiveTestCase):
+    # semantics 9.5
+    def test_a_model_in_a_container_is_a_tree_again(self):
+        inner = self.bytes_of_model()
+        for method in (archives.STORED, archives.DEFLATE, archives.ZSTD):
+            carton = self.carton(f"{method}.carton", {"model/m.safetensors": inner, "model/other": b"x"}, method=method)
+            point = self.mount(carton, at=f"mnt{method}")
+            self.assertEqual(os.listdir(os.path.join(point, "nested", "model")), ["m.safetensors"])
+            tree = os.path.join(point, "nested", "model", "m.safetensors")
+            for tensor in sample_tensors():
+                self.assertEqual(self.whole(tree, "tensors", tensor.name), tensor.data, tensor.name)
+            self.assertEqual(json.loads(self.whole(tree, "metadata.json"))["source"], f"{carton}/model/m.safetensors")
+
+    def test_containers_in_containers_in_containers(self):
+        data = self.bytes_of_model()
+        for level in range(10):
+            archives.write_zip64(self.path("z"), {"in": data}) if level % 2 else self.carton("z", {"in": data}, method=archives.STORED)
+            data = self.read("z")
+        self.write("z.zip", data)
+        point = self.mount(self.path("z.zip"))
+        tree, depth = point, 0
+        while os.path.isdir(os.path.join(tree, "nested", "in")):
+            tree, depth = os.path.join(tree, "nested", "in"), depth + 1
+        self.assertEqual(depth, 8)
+        self.assertFalse(os.path.exists(os.path.join(tree, "nested")))
+
+    def test_a_zip_of_two_models(self):
+        inner = self.bytes_of_model()
+        archives.write_zip64(self.path("two.zip"), {"a.safetensors": inner, "b.safetensors": inner})
+        point = self.mount(self.path("two.zip"))
+        self.assertEqual(os.listdir(os.path.join(point, "nested")), ["a.safetensors", "b.safetensors"])
+        self.assertEqual(self.whole(point, "nested", "b.safetensors", "files", "b.safetensors"), inner)
+
+    def test_a_broken_one_is_an_error_where_it_is(self):
+        point = self.mount(self.carton(files={"model/bad.gguf": b"GGUF" + bytes(100), "model/good.safetensors": self.bytes_of_model()}))
+        with self.assertRaises(OSError):
+            os.listdir(os.path.join(point, "nested", "model", "bad.gguf"))
+        self.assertIn("tensors", os.listdir(os.path.join(point, "nested", "model", "good.safetensors")))
+
+
+class Cache(ArchiveTestCase):
+    DATA = noise(3 * MEGABYTE) + bytes(5 * MEGABYTE)
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.carton(files={"model/w": self.DATA}, method=archives.DEFLATE)
+
+    def read_model(self, point):
+        return self.whole(point, "files", "model", "w")
+
+    # semantics 10.3
+    def test_what_one_mount_decoded_another_finds(self):
+        first, second = self.mount(self.source, at="one"), self.mount(self.source, at="two")
+        self.assertEqual(self.read_model(first), self.DATA)
+        blob, = blobs_in(self.cache())
+        self.assertEqual(os.path.basename(blob), hashlib.sha256(self.DATA).hexdigest())
+        inode = os.stat(blob).st_ino
+        self.assertEqual(self.read_model(second), self.DATA)
+        self.assertEqual([os.stat(path).st_ino for path in blobs_in(self.cache())], [inode])
+        self.assertEqual(debris_in(self.cache()), [])
+
+    def test_it_is_the_users_alone(self):
+        self.read_model(self.mount(self.source))
+        for base, directories, names in os.walk(self.cache()):
+            for name in directories + names:
+                self.assertEqual(os.lstat(os.path.join(base, name)).st_mode & 0o077 & ~0o777 * os.path.islink(os.path.join(base, name)), 0, name)
+
+    def test_many_readers_of_many_mounts_get_the_same_bytes(self):
+        points = [self.mount(self.source, at=f"mnt{i}") for i in range(3)]
+        wrong = []
+
+        def check(point, offset):
+            with open(os.path.join(point, "files/model/w"), "rb") as file:
+                file.seek(offset)
+                if file.read(MEGABYTE) != self.DATA[offset:offset + MEGABYTE]:
+                    wrong.append((point, offset))
+        readers = [threading.Thread(target=check, args=(point, i * 900_001)) for point in points for i in range(8)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        self.assertEqual(wrong, [])
+        self.assertEqual(len(blobs_in(self.cache())), 1)
+
+    # semantics 10.2
+    def test_a_server_that_is_killed_while_it_decodes_leaves_nothing_wrong(self):
+        for i in range(5):
+            process, point = self.foreground(self.source, at=f"killed{i}")
+            with open(os.path.join(point, "files/model/w"), "rb") as file:
+                file.read(4096 + i * MEGABYTE)
+                process.kill()
+                process.wait()
+            subprocess.run(["umount", "-l", point], check=True)
+        point = self.mount(self.source)
+        self.assertEqual(self.read_model(point), self.DATA)
+        self.assertEqual(debris_in(self.cache()), [])
+        self.assertEqual(len(blobs_in(self.cache())), 1)
+
+    # semantics 10.5
+    def test_a_cache_that_cannot_be_is_done_without(self):
+        self.write("cache", b"in the way")
+        process, point = self.foreground(self.source)
+        self.assertEqual(self.read_model(point), self.DATA)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        lines = process.stderr.read().splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn("cache", lines[0])
+
+    @unittest.skipUnless(os.geteuid() == 0, "a file system of its own needs root")
+    def test_a_full_disk_is_done_without(self):
+        os.mkdir(self.cache())
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", self.cache()], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.cache()], check=True)
+        point = self.mount(self.source)
+        self.assertEqual(self.read_model(point), self.DATA)
+        self.assertEqual((blobs_in(self.cache()), debris_in(self.cache())), ([], []))
+
+    # semantics 10.4
+    def test_the_quota_holds(self):
+        sources = [self.carton(f"{i}.carton", {"model/w": noise(2 * MEGABYTE, i)}) for i in range(4)]
+        for i, source in enumerate(sources):
+            point = self.mount("--cache-size", "5M", source, at=f"mnt{i}")
+            self.assertEqual(self.read_model(point), noise(2 * MEGABYTE, i))
+            self.assertLessEqual(sum(os.stat(blob).st_blocks * 512 for blob in blobs_in(self.cache())), 5 * MEGABYTE)
+        self.assertEqual(len(blobs_in(self.cache())), 2)
+        self.assertEqual(self.read_model(self.path("mnt0")), noise(2 * MEGABYTE, 0))
+
+    def test_a_bomb_fills_no_disk(self):
+        with archives.Zip(self.path("bomb.zip")) as out:
+            out.write("bomb", b"", method=archives.ZSTD, packed=archives.zstd(bytes(64 * MEGABYTE)), crc=0, size=1 << 40)
+            out.write("shorter", b"", method=archives.ZSTD, packed=archives.zstd(bytes(64 * MEGABYTE)), crc=0, size=MEGABYTE)
+        point = self.mount("--cache-size", "1M", self.path("bomb.zip"))
+        for name in ("bomb", "shorter"):
+            with self.assertRaises(OSError):
+                with open(os.path.join(point, "files", name), "rb") as file:
+                    file.seek(65 * MEGABYTE if name == "bomb" else 0)
+                    file.read()
+        self.assertEqual((blobs_in(self.cache()), debris_in(self.cache())), ([], []))
+
+    # semantics 9.6
+    def test_damaged_members_are_never_read_to_their_end(self):
+        data = noise(2 * MEGABYTE)
+        with archives.Zip(self.path("z.zip")) as out:
+            out.write("crc", data, method=archives.DEFLATE, crc=1)
+            out.write("cut", data, method=archives.DEFLATE, packed=archives.deflate(data)[:-1000])
+            out.write("small", b"x" * 1000, method=archives.DEFLATE, crc=1)
+            out.write("good", data, method=archives.DEFLATE)
+        point = self.mount(self.path("z.zip"))
+        for name in ("crc", "cut", "small"):
+            for _ in range(2):
+                with self.assertRaises(OSError):
+                    self.whole(point, "files", name)
+        self.assertEqual(self.whole(point, "files", "good"), data)
+        self.assertEqual(len(blobs_in(self.cache())), 1)
+        self.assertEqual(debris_in(self.cache()), [])
+
+    def test_without_a_cache_nothing_is_left(self):
+        point = self.mount("--no-cache", self.source)
+        self.assertEqual(self.read_model(point), self.DATA)
+        self.assertFalse(os.path.exists(self.cache()))
+        self.unmount(point)
+        self.assertEqual(subprocess.run([WEIGHTFS, "cat", "--no-cache", self.source, "files/model/w"], capture_output=True).stdout,
+                         self.DATA)
+        self.assertFalse(os.path.exists(self.cache()))
+
+    def test_unmounting_does_not_wait_for_what_nobody_reads(self):
+        source = self.carton("large.carton", {"model/w": bytes(900 * MEGABYTE)})
+        process, point = self.foreground(source)
+        with open(os.path.join(point, "files/model/w"), "rb") as file:
+            file.read(4096 * 64)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(debris_in(self.cache()), [])
+
+    def test_memory_does_not_grow_with_a_member(self):
+        source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})
+        point = self.mount(source)
+        with open(os.path.join(point, "files/model/w"), "rb") as file:
+            while file.read(MEGABYTE):
+                pass
+        with open(f"/proc/{self.server(point)}/status") as status:
+            peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+        if "asan" not in WEIGHTFS:
+            self.assertLess(peak, 64 * 1024)
+
+
+class Verify(TestCase):
+    # semantics 8.5
+    def test_a_sound_carton(self):
+        archives.write_carton(self.path("m.carton"), {"model/w": noise(MEGABYTE)}, links={"model/l": ("w", "model/w")})
+        done = run("verify", self.path("m.carton"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, f"{self.path('m.carton')}: 4 files match their checksums\n")
+        self.assertFalse(os.path.exists(self.path("cache")))
+
+    def test_a_line_for_each_file_that_differs(self):
+        files = {"carton.toml": archives.NOOP.encode(), "model/a": b"right", "model/b": b"right"}
+        with archives.Zip(self.path("m.carton")) as out:
+            for name, data in {**files, "model/b": b"wrong"}.items():
+                out.write(name, data)
+            out.write("MANIFEST", archives.manifest(files))
+        done = run("verify", self.path("m.carton"))
+        self.assertEqual(done.returncode, 7)
+        right, wrong = (hashlib.sha256(text).hexdigest() for text in (b"right", b"wrong"))
+        self.assertEqual(done.stdout, f'{self.path("m.carton")}: "model/b": SHA-256 is {wrong}, should be {right}\n')
+
+    def test_damaged_bytes(self):
+        for method in (archives.STORED, archives.DEFLATE):
+            with archives.Zip(self.path("z.zip")) as out:
+                out.write("good", b"good")
+                out.write("bad", b"bad" * 1000, method=method, crc=1)
+            done = run("verify", self.path("z.zip"))
+            self.assertIn(done.returncode, (5, 7), done.stdout)
+            self.assertIn('"bad": ', done.stdout)
+
+    def test_a_format_without_checksums_says_so(self):
+        self.sample()
+        done = run("verify", self.path("model.safetensors"))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("carries no checksums; its structure is sound, 5 tensors", done.stdout)
+
+    def test_every_model_of_a_directory(self):
+        os.mkdir(self.path("models"))
+        self.sample("models/a.safetensors")
+        archives.write_carton(self.path("models/b.carton"), {"model/w": b"w"})
+        self.write("models/c.gguf", b"GGUF" + bytes(50))
+        done = run("verify", self.path("models"))
+        self.assertEqual(done.returncode, 5)
+        self.assertEqual(len(done.stdout.splitlines()), 2, done.stdout)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
