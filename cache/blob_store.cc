@@ -62,7 +62,7 @@ class StoredBlob final : public Source {
 
   Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
     if (const Kept kept = store_->shelf().opened(name_); kept && kept.range->read(offset, out)) return {};
-    if (const SourcePtr instead = fallback()) return read_exact(*instead, offset, out);
+    if (const SourcePtr instead = fallback(offset, out.size())) return read_exact(*instead, offset, out);
     const Name name = learned_name();
     auto filling = store_->running(name);
     if (filling == nullptr) {
@@ -84,28 +84,42 @@ class StoredBlob final : public Source {
   }
 
   Result<void> fill_from(Store::FillingPtr filling, const Name& name, uint64_t offset, std::span<std::byte> out) const {
-    for (;; filling = nullptr) {
-      if (filling == nullptr) filling = store_->filling(recipe_, name);
-      if (filling == nullptr) break;
-      const auto read = filling->read(offset, out);
-      if (read.phase == Phase::failed) return read.done;
+    Result<void> kept;
+    for (auto phase = Phase::cancelled; phase == Phase::cancelled; filling = nullptr) {
+      if (filling == nullptr) {
+        auto begun = store_->filling(recipe_, name);
+        if (!begun) return fill_without(begun.error(), offset, out);
+        filling = std::move(*begun);
+      }
+      auto read = filling->read(offset, out);
+      if (read.phase == Phase::unkept) return fill_without(read.done.error(), offset, out);
       if (read.phase == Phase::finished) learn(filling->kept().digest);
-      if (read.phase == Phase::unkept) break;
-      if (read.phase != Phase::cancelled) return {};
+      phase = read.phase;
+      kept = std::move(read.done);
     }
-    // In a making that has to end, a blob that it is made from is not begun anew.
-    if (Filling::is_told_to_stop()) return failure(Code::unavailable, "cancelled");
-    return read_exact(*fall_back(), offset, out);
+    return kept;
   }
 
-  SourcePtr fallback() const {
+  Result<void> fill_without(const Error& reason, uint64_t offset, std::span<std::byte> out) const {
+    // In a making that has to end, a blob that it is made from is not begun anew.
+    if (Filling::is_told_to_stop()) return tl::unexpected(reason);
+    store_->note(reason);
+    return read_exact(*fall_back(offset, out.size()), offset, out);
+  }
+
+  // What reads without the store, as long as that goes on where it stopped. Before it would start anew, keeping the
+  // blob is tried again: there may be room by now.
+  SourcePtr fallback(uint64_t offset, size_t size) const {
     const std::scoped_lock lock(mutex_);
+    if (offset < fallback_end_) fallback_ = nullptr;
+    fallback_end_ = fallback_ == nullptr ? 0 : offset + size;
     return fallback_;
   }
 
-  SourcePtr fall_back() const {
+  SourcePtr fall_back(uint64_t offset, size_t size) const {
     const std::scoped_lock lock(mutex_);
     if (fallback_ == nullptr) fallback_ = unstored_blobs()->blob(recipe_.digest ? proving(recipe_) : recipe_);
+    fallback_end_ = offset + size;
     return fallback_;
   }
 
@@ -126,8 +140,9 @@ class StoredBlob final : public Source {
   Recipe recipe_;
   uint64_t size_;
   Name name_;
-  mutable std::mutex mutex_;  // guards the next two
+  mutable std::mutex mutex_;  // guards the rest
   mutable SourcePtr fallback_;
+  mutable uint64_t fallback_end_ = 0;  // where its last read ended
   mutable std::optional<Digest> learned_;
 };
 
@@ -146,13 +161,15 @@ class StoredBlobs final : public Blobs {
     const Name name = store_->name_of(recipe);
     if (const Kept kept = find(name)) return known(std::move(recipe), kept.range->size(), kept.digest);
     if (auto small = TRY(made_small(recipe))) return small;
-    Store::FillingPtr filling;
-    Phase phase = Phase::cancelled;
-    while (phase == Phase::cancelled && (filling = store_->filling(recipe, name))) phase = TRY(filling->wait());
-    if (phase == Phase::failed) return tl::unexpected(filling->error());
-    if (phase != Phase::finished) return unstored_blobs()->made(recipe.digest ? proving(recipe) : recipe);
-    const Kept kept = filling->kept();
-    return known(std::move(recipe), kept.range->size(), kept.digest);
+    for (;;) {
+      const auto filling = store_->filling(recipe, name);
+      if (!filling) return made_without(filling.error(), recipe);
+      const Phase phase = TRY((*filling)->wait());
+      if (phase == Phase::failed) return tl::unexpected((*filling)->error());
+      if (phase == Phase::unkept) return made_without((*filling)->error(), recipe);
+      const Kept kept = (*filling)->kept();
+      if (phase == Phase::finished) return known(std::move(recipe), kept.range->size(), kept.digest);
+    }
   }
 
  private:
@@ -171,6 +188,11 @@ class StoredBlobs final : public Blobs {
     TRY_VOID(proof.add(bytes));
     const Digest digest = TRY(proof.end());
     return known(recipe, bytes.size(), digest);
+  }
+
+  Result<SourcePtr> made_without(const Error& reason, const Recipe& recipe) {
+    store_->note(reason);
+    return unstored_blobs()->made(recipe.digest ? proving(recipe) : recipe);
   }
 
   SourcePtr known(Recipe recipe, uint64_t size, const Digest& digest) {

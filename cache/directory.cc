@@ -17,8 +17,6 @@ constexpr size_t kMostOpen = 128;
 // Each turn of begin() needs another process that got in between.
 constexpr int kTurns = 1000;
 
-bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
-
 RangePtr whole(OpenFilePtr file, uint64_t size) {
   return std::make_shared<Range>(std::move(file), std::vector<Range::Piece>{{0, size}});
 }
@@ -29,11 +27,12 @@ class DirectoryDraft final : public Draft {
       : directory_(std::move(directory)), name_(std::move(name)), file_(std::move(file)), path_(std::move(path)) {}
 
   ~DirectoryDraft() override {
-    if (!published_) ::unlink(path_.c_str());
+    if (!published_ && is_at(path_, file_->fd())) ::unlink(path_.c_str());
     release(file_->fd());
   }
 
   Result<void> reserve(uint64_t size) override {
+    if (size <= reserved_) return {};
     TRY_VOID(directory_->room().take(file_->fd(), reserved_, size));
     reserved_ = size;
     return {};
@@ -41,9 +40,11 @@ class DirectoryDraft final : public Draft {
 
   Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
     if (write_fully(file_->fd(), offset, bytes)) return {};
-    const bool freed = is_full(errno) && directory_->room().free_up(bytes.size());
+    const bool full = is_full(errno);
+    const Error error = system_error("a blob cannot be written");
+    const bool freed = full && directory_->room().free_up(bytes.size());
     if (freed && write_fully(file_->fd(), offset, bytes)) return {};
-    return tl::unexpected(system_error("the blobs' directory"));
+    return tl::unexpected(error);
   }
 
   RangePtr range() const override { return whole(file_, INT64_MAX); }
@@ -140,10 +141,12 @@ Result<std::optional<Begun>> Directory::try_begin(const Name& name, std::optiona
 Result<Kept> Directory::publish(const Name& name, const OpenFilePtr& file, const std::string& path,
                                 const Digest& digest, uint64_t size) {
   const std::string place = paths_.blob(digest.hex());
-  if (::fchmod(file->fd(), 0400) != 0 || ::fsync(file->fd()) != 0) return tl::unexpected(system_error(paths_.making));
+  if (::fsync(file->fd()) != 0) return tl::unexpected(system_error(paths_.making));
   TRY_VOID(make_directories(place.substr(0, place.rfind('/'))));
   // The link first: one that leads nowhere is harmless, a blob that nobody finds is not.
   if (!name.key.empty()) TRY_VOID(link(name, digest));
+  // Somebody may have cleared the directory away, and somebody else may be making the same blob there.
+  if (!is_at(path, file->fd())) return failure(Code::unavailable, str(paths_.making, ": was cleared"));
   if (::rename(path.c_str(), place.c_str()) != 0) return tl::unexpected(system_error(paths_.blobs));
   const Kept kept{whole(file, size), digest};
   open_.add(name.text, kept);

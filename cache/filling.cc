@@ -108,6 +108,7 @@ std::optional<Filling::Ended> Filling::write(Draft& draft, Pipe& pipe, Proof& pr
     if (auto right = proof.add(bytes); !right) return Ended{Phase::failed, right.error()};
     if (proof.seen() > room) {
       room = proof.seen() + std::max(kLeastStep, offset / 16);
+      if (!draft.reserve(room)) room = proof.seen();  // all that is left may be enough
       if (auto had = draft.reserve(room); !had) return Ended{Phase::unkept, had.error()};
     }
     if (auto put = draft.write(offset, bytes); !put) return Ended{Phase::unkept, put.error()};
@@ -122,7 +123,7 @@ Filling::Ended Filling::publish(Draft& draft, Proof& proof) {
   if (!digest) return Ended{Phase::failed, digest.error()};
   {
     const std::scoped_lock lock(mutex_);
-    if (has_ended()) return Ended{Phase::cancelled, cancelled()};
+    if (is_end(phase_)) return Ended{Phase::cancelled, cancelled()};
     phase_ = Phase::proved;
     changed_.notify_all();
   }
@@ -173,23 +174,25 @@ Filling::Read Filling::read(uint64_t offset, std::span<std::byte> out) {
   if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size()); }); !waited)
     return {Phase::failed, std::move(waited)};
   const Phase phase = phase_;
-  if (phase == Phase::failed) return {phase, tl::unexpected(error_)};
-  if (phase == Phase::unkept || phase == Phase::cancelled) return {phase, {}};
+  if (phase == Phase::failed || phase == Phase::unkept) return {phase, tl::unexpected(error_)};
+  if (phase == Phase::cancelled) return {phase, {}};
   const RangePtr range = range_;
   lock.unlock();
   // A disk that does not give back what it took is a cache that cannot keep.
-  return {range->read(offset, out) ? phase : Phase::unkept, {}};
+  auto done = range->read(offset, out);
+  return {done ? phase : Phase::unkept, std::move(done)};
 }
 
 Result<Filling::Phase> Filling::wait() {
   std::unique_lock lock(mutex_);
-  TRY_VOID(wait_until(lock, [&] { return has_ended(); }));
+  TRY_VOID(wait_until(lock, [&] { return is_end(phase_); }));
   return phase_;
 }
 
 // Counts as a reader that waits. Fails when the calling thread makes a blob itself and has been told to stop.
 template <class Ready>
 Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
+  asked_for_ = true;
   if (ready()) return {};
   ++waiting_;
   changed_.notify_all();
@@ -218,7 +221,7 @@ Filling::Phase Filling::phase() const {
 
 bool Filling::cancel_if_idle() {
   const std::scoped_lock lock(mutex_);
-  if (waiting_ > 0 || phase_ != Phase::making) return false;
+  if (!asked_for_ || waiting_ > 0 || phase_ != Phase::making) return false;
   phase_ = Phase::cancelled;
   stop_ = true;
   changed_.notify_all();

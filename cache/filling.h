@@ -42,7 +42,7 @@ class Filling {
   /// What a read came to: bytes, or how the making ended without them.
   struct Read {
     Phase phase;
-    Result<void> done;  ///< a failure only when it `failed`
+    Result<void> done;  ///< the failure when it `failed`, and why not when it is `unkept`
   };
   /// Waits until `out` can be filled from `offset`, and fills it.
   Read read(uint64_t offset, std::span<std::byte> out);
@@ -54,11 +54,12 @@ class Filling {
   /// Of one that finished.
   Kept kept() const;
 
-  /// Ends it unless somebody waits for it or it is proved; whether it did.
+  /// Ends it unless somebody waits for it or is about to, or it is proved; whether it did.
   bool cancel_if_idle();
   /// Ends it as soon as it can, unless it is proved.
   void cancel();
   Phase phase() const;
+  bool has_ended() const { return is_end(phase()); }
 
   /// Whether the calling thread makes a blob, and has to end.
   static bool is_told_to_stop();
@@ -81,7 +82,7 @@ class Filling {
   void begin_at(RangePtr range);
   void advance(uint64_t written);
   bool is_ready(uint64_t offset, size_t size) const;
-  bool has_ended() const { return phase_ != Phase::making && phase_ != Phase::proved; }
+  static bool is_end(Phase phase) { return phase != Phase::making && phase != Phase::proved; }
   template <class Ready>
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
@@ -100,6 +101,7 @@ class Filling {
   Kept kept_;       // once it finished
   uint64_t written_ = 0;
   size_t waiting_ = 0;
+  bool asked_for_ = false;  // false until whoever wanted it begun gets to reading it
 };
 
 }  // namespace weightfs

@@ -63,8 +63,6 @@ bool is_older(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
-
 }  // namespace
 
 uint64_t default_quota(std::string path) {
@@ -89,6 +87,8 @@ bool allocate(int fd, uint64_t from, uint64_t to) {
   return done == 0 || errno == EOPNOTSUPP || errno == ENOSYS;
 }
 
+bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
+
 uint64_t Room::quota() {
   const std::scoped_lock lock(mutex_);
   if (!quota_) quota_ = default_quota(paths_.top);
@@ -105,12 +105,14 @@ Result<void> Room::take(int fd, uint64_t from, uint64_t to) {
       counted && *counted <= quota() && wanted <= quota() - *counted ? *counted : TRY(make_room(wanted));
   count.write(used + wanted);  // first: to be killed in between must not leave less counted than used
   if (allocate(fd, from, to)) return {};
-  if (!is_full(errno)) return tl::unexpected(system_error(paths_.making));
+  const bool full = is_full(errno);
+  const Error error = system_error(paths_.making);
+  if (!full) return tl::unexpected(error);
   Contents contents = look();
   const uint64_t freed = evict(contents, wanted);
   count.write(contents.used + wanted);
   if (freed > 0 && allocate(fd, from, to)) return {};
-  return tl::unexpected(system_error(paths_.making));
+  return tl::unexpected(error);
 }
 
 bool Room::free_up(uint64_t size) {

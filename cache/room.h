@@ -25,6 +25,9 @@ uint64_t allocated(uint64_t size);
 /// true also where a file system cannot allocate before bytes are written.
 bool allocate(int fd, uint64_t from, uint64_t to);
 
+/// Whether that errno says that there is no room, for the disk or for the user.
+bool is_full(int error);
+
 /// Callable from any thread.
 class Room {
  public:

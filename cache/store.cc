@@ -36,18 +36,33 @@ Store::FillingPtr Store::running(const Name& name) {
   return find(name);
 }
 
+// One that ended is none, whether its thread got to saying so or not.
 Store::FillingPtr Store::find(const Name& name) {
   const auto running = std::find_if(running_.begin(), running_.end(),
                                     [&](const Running& r) { return r.filling->name().text == name.text; });
   if (running == running_.end()) return nullptr;
-  running_.splice(running_.end(), running_, running);
-  return running->filling;
+  const FillingPtr filling = running->filling;
+  if (!filling->has_ended()) {
+    running_.splice(running_.end(), running_, running);
+    return filling;
+  }
+  leave(running);
+  return nullptr;
 }
 
-Store::FillingPtr Store::filling(const Recipe& recipe, const Name& name) {
+// Ends with what there is to learn from it: whether its bytes are to be trusted the next time.
+void Store::leave(Runnings::iterator running) {
+  const Filling& filling = *running->filling;
+  const auto phase = filling.phase();
+  if (phase == Filling::Phase::finished) distrusted_.erase(filling.name().text);
+  if (phase == Filling::Phase::failed && is_about_the_bytes(filling.error())) distrusted_.insert(filling.name().text);
+  leaving_.splice(leaving_.end(), running_, running);
+}
+
+Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name) {
   std::unique_lock lock(mutex_);
   do {
-    if (stopped_) return nullptr;
+    if (stopped_) return failure(Code::unavailable, "the store is closed");
     if (auto filling = find(name)) return filling;
   } while (!make_place(lock));
   return begin(recipe, name);
@@ -56,10 +71,12 @@ Store::FillingPtr Store::filling(const Recipe& recipe, const Name& name) {
 // False when it waited, and all may be different.
 bool Store::make_place(std::unique_lock<std::mutex>& lock) {
   reap();
+  for (auto running = running_.begin(); running != running_.end();)
+    if (const auto here = running++; here->filling->has_ended()) leave(here);
   if (running_.size() < kMostFillings) return true;
   for (auto running = running_.begin(); running != running_.end(); ++running) {
     if (!running->filling->cancel_if_idle()) continue;
-    leaving_.splice(leaving_.end(), running_, running);
+    leave(running);
     return true;
   }
   // One that is being published ends by itself, whatever becomes of the others.
@@ -69,7 +86,7 @@ bool Store::make_place(std::unique_lock<std::mutex>& lock) {
   return !ends;
 }
 
-Store::FillingPtr Store::begin(const Recipe& recipe, const Name& name) {
+Result<Store::FillingPtr> Store::begin(const Recipe& recipe, const Name& name) {
   const bool shared_by_promise = name.digest && name.key.empty();
   const auto serve =
       shared_by_promise || distrusted_.contains(name.text) ? Filling::Serve::nothing : Filling::Serve::what_is_there;
@@ -77,23 +94,19 @@ Store::FillingPtr Store::begin(const Recipe& recipe, const Name& name) {
   Running& place = running_.emplace_back(Running{filling, {}});
   try {
     place.thread = std::thread([self = shared_from_this(), filling] { self->run(filling); });
-  } catch (const std::system_error&) {
+  } catch (const std::system_error& error) {
     running_.pop_back();
-    return nullptr;
+    return failure(Code::unavailable, error.what());
   }
   return filling;
 }
 
 void Store::run(const FillingPtr& filling) {
   filling->run();
-  const Filling::Phase phase = filling->phase();
-  if (phase == Filling::Phase::unkept) note(filling->error());
   const std::scoped_lock lock(mutex_);
-  if (phase == Filling::Phase::failed && is_about_the_bytes(filling->error())) distrusted_.insert(filling->name().text);
-  if (phase == Filling::Phase::finished) distrusted_.erase(filling->name().text);
   const auto is_this = [&](const Running& r) { return r.filling == filling; };
   const auto running = std::find_if(running_.begin(), running_.end(), is_this);
-  if (running != running_.end()) leaving_.splice(leaving_.end(), running_, running);
+  if (running != running_.end()) leave(running);
   const auto leaving = std::find_if(leaving_.begin(), leaving_.end(), is_this);
   if (leaving != leaving_.end()) leaving->over = true;
   ended_.notify_all();

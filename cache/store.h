@@ -31,13 +31,13 @@ class Store : public std::enable_shared_from_this<Store> {
 
   /// The making of that blob if it is under way; null otherwise.
   FillingPtr running(const Name& name);
-  /// The same, begun if it is not. Null when there can be none.
-  FillingPtr filling(const Recipe& recipe, const Name& name);
+  /// The same, begun if it is not. Fails when there can be none.
+  Result<FillingPtr> filling(const Recipe& recipe, const Name& name);
 
   /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
   bool is_distrusted(const Name& name);
 
-  /// Logs what keeps a blob from being kept, once for each reason.
+  /// Logs what keeps a blob from being kept, once for each reason, as long as the store is open.
   void note(const Error& reason);
 
   /// Ends all makings and begins no more.
@@ -52,8 +52,9 @@ class Store : public std::enable_shared_from_this<Store> {
   using Runnings = std::list<Running>;
 
   FillingPtr find(const Name& name);
+  void leave(Runnings::iterator running);
   bool make_place(std::unique_lock<std::mutex>& lock);
-  FillingPtr begin(const Recipe& recipe, const Name& name);
+  Result<FillingPtr> begin(const Recipe& recipe, const Name& name);
   void run(const FillingPtr& filling);
   void reap();
 

@@ -100,8 +100,16 @@ Kept Temporary::opened(const Name& name) {
   return blob == blobs_.end() ? Kept{} : blob->second;
 }
 
-Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t>) {
-  if (auto kept = opened(name)) return Begun{std::move(kept), nullptr, nullptr, 0};
+Kept Temporary::find(const Name& name, std::optional<uint64_t> size) {
+  const std::scoped_lock lock(mutex_);
+  auto blob = blobs_.find(name.text);
+  if (blob == blobs_.end() && name.digest) blob = blobs_.find(name.digest->hex());
+  if (blob == blobs_.end() || (size && blob->second.range->size() != *size)) return {};
+  return blobs_.try_emplace(name.text, blob->second).first->second;
+}
+
+Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t> size) {
+  if (auto kept = find(name, size)) return Begun{std::move(kept), nullptr, nullptr, 0};
   OpenFilePtr file = TRY(this->file());
   return Begun{{}, std::make_unique<TemporaryDraft>(shared_from_this(), std::move(file), name.text), nullptr, 0};
 }
@@ -140,7 +148,9 @@ void Temporary::give_back(const Range::Piece& piece) {
 
 Kept Temporary::keep(const std::string& name, Kept blob) {
   const std::scoped_lock lock(mutex_);
-  return blobs_.try_emplace(name, std::move(blob)).first->second;
+  const Kept kept = blobs_.try_emplace(blob.digest.hex(), std::move(blob)).first->second;
+  blobs_[name] = kept;
+  return kept;
 }
 
 }  // namespace weightfs

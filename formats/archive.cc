@@ -320,12 +320,18 @@ Result<Model> read_tar(const Container& container) {
 }
 
 Result<Model> read_mlf(const Container& container) {
+  if (is_mlf_metadata(container.bytes)) return mlf_of(TRY(folder_members(container)), container);
   Archive archive = TRY(tar_members(container));
   if (!is_mlf(archive)) return failure(Code::unsupported, "no metadata.json of a TVM Model Library Format in it");
   return sized(mlf_of(std::move(archive), container), container);
 }
 
 Result<Model> read_carton(const Container& container) {
+  if (container.name == "carton.toml") {
+    Archive directory = TRY(folder_members(container));
+    if (directory.find("MANIFEST") == nullptr) return failure(Code::unsupported, "no MANIFEST lies beside it");
+    return carton_of(std::move(directory), container);
+  }
   Archive archive = TRY(zip_members(container));
   if (!is_carton(archive)) return failure(Code::unsupported, "no carton.toml in it");
   return sized(carton_of(std::move(archive), container), container);

@@ -112,10 +112,4 @@ Result<Model> carton_of(Archive archive, const Container& container) {
 
 Match matches_carton_directory(const Clues& clues) { return clues.name == "carton.toml" ? Match::maybe : Match::no; }
 
-Result<Model> read_carton_directory(const Container& container) {
-  Archive archive = TRY(folder_members(container));
-  if (archive.find("MANIFEST") == nullptr) return failure(Code::unsupported, "no MANIFEST lies beside it");
-  return carton_of(std::move(archive), container);
-}
-
 }  // namespace weightfs

@@ -18,6 +18,15 @@ bool is_dtype(std::string_view name) {
 bool is_text(const Value& value) { return std::holds_alternative<std::string>(value); }
 bool is_count(const Value& value) { return std::holds_alternative<int64_t>(value) && std::get<int64_t>(value) >= 0; }
 
+// A value for a message.
+std::string shown(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text != nullptr) return quoted(*text);
+  constexpr size_t kLongest = 80;
+  const std::string json = to_json_line(value);
+  return json.size() <= kLongest ? json : "a longer value";
+}
+
 bool all_digits(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
 
 // A comparator of a version requirement: an operator, then up to three numbers or wildcards, then what a release may
@@ -81,7 +90,7 @@ class Table {
       return nullptr;
     }
     if (test(*value)) return value;
-    wrong(key, what, " is expected, not ", quoted(to_json_line(*value)));
+    wrong(key, what, " is expected, not ", shown(*value));
     return nullptr;
   }
 
@@ -156,7 +165,7 @@ void check_refs(const Table& of, std::string_view key, Needed needed,
   for (const auto& [name, value] : *refs) {
     const auto begins = [&](std::string_view prefix) { return std::get<std::string>(value).starts_with(prefix); };
     if (!is_text(value) || std::none_of(prefixes.begin(), prefixes.end(), begins))
-      table.wrong(name, "a reference (", *prefixes.begin(), "…) is expected, not ", quoted(to_json_line(value)));
+      table.wrong(name, "a reference (", *prefixes.begin(), "…) is expected, not ", shown(value));
   }
 }
 
@@ -193,7 +202,7 @@ void check_platforms(const Table& top) {
   if (platforms == nullptr) return;
   for (const Value& platform : *platforms)
     if (!is_text(platform) || !is_target_triple(std::get<std::string>(platform)))
-      top.wrong("required_platforms", quoted(to_json_line(platform)), " is no target triple");
+      top.wrong("required_platforms", shown(platform), " is no target triple");
 }
 
 void check(const Table& top) {
@@ -246,10 +255,12 @@ Map common_fields(const Map& carton_toml, Warnings& warnings) {
   for (const char* key : {"license", "repository", "homepage"}) copy(carton_toml, key, key);
   const Value* runner = carton_toml.find("runner");
   if (runner != nullptr && std::holds_alternative<Map>(*runner)) {
-    Map shown;
-    for (const auto& [key, value] : std::get<Map>(*runner))
-      if (key != "opts") shown.append(key == "runner_name" ? "name" : key, value);
-    common.append("runner", std::move(shown));
+    Map fields;
+    const Map& table = std::get<Map>(*runner);
+    if (const Value* name = table.find("runner_name")) fields.append("name", *name);
+    for (const auto& [key, value] : table)
+      if (key != "opts" && key != "runner_name") fields.append(key, value);
+    common.append("runner", std::move(fields));
   }
   copy(carton_toml, "required_platforms", "platforms");
   copy(carton_toml, "input", "inputs");

@@ -112,15 +112,15 @@ Result<Model> read_bintensors(const Container& container);
 Result<Model> read_bintensors_release(const Container& container);
 Result<Model> read_bintensors_legacy(const Container& container);
 Match matches_zip(const Clues& clues);
-Result<Model> read_zip(const Container& container);     // a carton, or any zip
-Result<Model> read_carton(const Container& container);  // a zip that must be a carton
+Result<Model> read_zip(const Container& container);  // a carton, or any zip
 Match matches_carton_directory(const Clues& clues);
-Result<Model> read_carton_directory(const Container& container);  // named by its carton.toml
+Result<Model> read_carton(
+    const Container& container);  // a zip that must be one, or a directory, named by its carton.toml
 Match matches_tar(const Clues& clues);
 Result<Model> read_tar(const Container& container);  // a TVM Model Library Format, or any tar
-Result<Model> read_mlf(const Container& container);  // a tar that must be one
 Match matches_mlf_directory(const Clues& clues);
-Result<Model> read_mlf_directory(const Container& container);  // named by its metadata.json
+Result<Model> read_mlf(
+    const Container& container);  // a tar that must be one, or a directory, named by its metadata.json
 Match matches_tvm_params(const Clues& clues);
 Result<Model> read_tvm_params(const Container& container);
 Match matches_tensor_cache(const Clues& clues);

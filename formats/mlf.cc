@@ -378,9 +378,4 @@ Match matches_mlf_directory(const Clues& clues) {
   return has_version(clues.head) || has_version(clues.tail) ? Match::maybe : Match::no;
 }
 
-Result<Model> read_mlf_directory(const Container& container) {
-  if (!is_mlf_metadata(container.bytes)) return failure(Code::unsupported, "no metadata of a TVM Model Library Format");
-  return mlf_of(TRY(folder_members(container)), container);
-}
-
 }  // namespace weightfs

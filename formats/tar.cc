@@ -7,6 +7,7 @@
 #include <archive_entry.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <exception>
 #include <limits>
@@ -24,8 +25,7 @@ using namespace tar;
 constexpr size_t kStep = 16 * 1024;
 
 // All headers of one member, its extended ones and a map of its holes: what libarchive may read between two members. It
-// takes extended headers of 1 MiB, 32 for each member and maps without end, and the time that an access control list
-// takes it grows with the square of the list's length.
+// takes extended headers of 1 MiB, 32 for each member, and maps without end.
 constexpr uint64_t kMostHeaderBytes = 5 * kStep;
 
 constexpr size_t kLongestMemberName = 65'535;
@@ -38,15 +38,18 @@ struct Input {
   uint64_t at = 0;
   uint64_t left = std::numeric_limits<uint64_t>::max();  // what it may still read
   std::optional<Error> error = {};
-  std::vector<std::byte> buffer = std::vector<std::byte>(kStep);
+  bool headers_only = false;  // then nobody sees that other bytes are changed
+  std::string buffer = std::string(kStep + kLongestKey, '\0');
 
   Result<size_t> next() {
-    if (left < kStep && at < source->size())
-      return failure(Code::corrupt, str("more than ", kMostHeaderBytes, " bytes of headers"));
-    const size_t got = TRY(source->read(at, buffer));
+    if (at >= source->size()) return size_t{0};
+    if (left < kStep) return failure(Code::corrupt, str("more than ", kMostHeaderBytes, " bytes of headers"));
+    const size_t got = TRY(source->read(at, std::as_writable_bytes(std::span(buffer))));
+    const size_t given = std::min(got, kStep);
+    if (headers_only) hide_access_lists(std::span(buffer).first(got), given);
     left -= kStep;
-    at += got;
-    return got;
+    at += given;
+    return given;
   }
 
   // The callbacks. Nothing is thrown through a C library.
@@ -71,32 +74,26 @@ struct Input {
   }
 };
 
-auto support_of(Compression compression) {
-  switch (compression) {
-    case Compression::none:
-      break;
-    case Compression::gzip:
-      return archive_read_support_filter_gzip;
-    case Compression::xz:
-      return archive_read_support_filter_xz;
-    case Compression::zstd:
-      return archive_read_support_filter_zstd;
-    case Compression::bzip2:
-      return archive_read_support_filter_bzip2;
-  }
-  return archive_read_support_filter_none;
-}
+// By Compression.
+constexpr std::array kSupports = {archive_read_support_filter_none, archive_read_support_filter_gzip,
+                                  archive_read_support_filter_xz, archive_read_support_filter_zstd,
+                                  archive_read_support_filter_bzip2};
 
 // libarchive at work.
 class Reader {
  public:
-  static Result<std::unique_ptr<Reader>> of_tar(SourcePtr source) {
-    return open(std::move(source), archive_read_support_format_tar);
+  static Result<std::unique_ptr<Reader>> of_headers(SourcePtr source) {
+    return open({.source = std::move(source), .headers_only = true}, archive_read_support_format_tar);
+  }
+
+  static Result<std::unique_ptr<Reader>> of_members(SourcePtr source) {
+    return open({std::move(source)}, archive_read_support_format_tar);
   }
 
   // What a compressed stream holds is one member to libarchive, which has no name and no size.
   static Result<std::unique_ptr<Reader>> of_stream(SourcePtr source, Compression compression) {
-    auto reader = TRY(open(std::move(source), archive_read_support_format_raw, support_of(compression)));
+    auto reader =
+        TRY(open({std::move(source)}, archive_read_support_format_raw, kSupports[static_cast<size_t>(compression)]));
     const int got = reader->next_header();
     if (got != ARCHIVE_OK && got != ARCHIVE_EOF) return tl::unexpected(reader->error());
     // A filter is applied as often as it fits.
@@ -129,11 +126,11 @@ class Reader {
   }
 
  private:
-  explicit Reader(SourcePtr source) : input_{std::move(source)} {}
+  explicit Reader(Input input) : input_(std::move(input)) {}
 
   template <class... Support>
-  static Result<std::unique_ptr<Reader>> open(SourcePtr source, Support... support) {
-    std::unique_ptr<Reader> reader(new Reader(std::move(source)));
+  static Result<std::unique_ptr<Reader>> open(Input input, Support... support) {
+    std::unique_ptr<Reader> reader(new Reader(std::move(input)));
     archive* const handle = reader->get();
     if (handle == nullptr) return failure(Code::unavailable, "out of memory");
     // ARCHIVE_WARN: it would run a program.
@@ -245,7 +242,7 @@ class Holey final : public Stream {
 // Reads the member whose headers begin at `header`, as the first of what is left from there on.
 Result<StreamPtr> with_holes(const SourcePtr& tar, uint64_t header, uint64_t size) {
   auto rest = std::make_shared<const Slice>(TRY(slice(tar, header, tar->size() - header)));
-  auto reader = TRY(Reader::of_tar(std::move(rest)));
+  auto reader = TRY(Reader::of_members(std::move(rest)));
   const int got = reader->next_tar_header();
   if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return tl::unexpected(reader->error());
   return std::make_unique<Holey>(std::move(reader), size);
@@ -257,7 +254,7 @@ class Listing {
   Listing(SourcePtr tar, BlobsPtr blobs) : tar_(std::move(tar)), blobs_(std::move(blobs)) {}
 
   Result<Archive> all() && {
-    reader_ = TRY(Reader::of_tar(tar_));
+    reader_ = TRY(Reader::of_headers(tar_));
     while (TRY(add_next())) {
     }
     return std::move(builder_).finish();
@@ -267,9 +264,9 @@ class Listing {
   // A member as its headers tell.
   struct Member {
     std::string name;
-    uint64_t header;  // where they begin
-    uint64_t begin;   // where its bytes begin, and where the padding behind them ends
-    uint64_t end;
+    uint64_t header;              // where they begin
+    uint64_t begin;               // where its bytes begin
+    std::optional<uint64_t> end;  // where the padding behind them ends; nothing when the tar ends before
   };
 
   // Whether there may be another.
@@ -282,7 +279,7 @@ class Listing {
     const bool whole = archive_read_data_skip(reader_->get()) == ARCHIVE_OK;
     if (!whole && reader_->error().code != Code::corrupt) return tl::unexpected(reader_->error());
     if (member) {
-      member->end = whole ? reader_->position() : tar_->size();
+      if (whole) member->end = reader_->position();
       add(*member);
     }
     return whole;
@@ -304,7 +301,7 @@ class Listing {
     archive* const a = reader_->get();
     const char* const name = archive_entry_pathname(reader_->entry());
     Member member{name == nullptr ? "" : name, static_cast<uint64_t>(archive_read_header_position(a)),
-                  reader_->position(), 0};
+                  reader_->position(), std::nullopt};
     if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
       builder_.warnings().add("member ", quoted(member.name), ": ", reader_->error().message);
     if (!member.name.empty() && member.name.size() <= kLongestMemberName) return member;
@@ -351,9 +348,8 @@ class Listing {
     auto bytes = slice(tar_, member.begin, size);
     if (!bytes) return refuse(member, size, str("cut by the end of the tar, ", bytes.error().message));
     // The headers of a sparse file may give another size than the bytes that are stored for it.
-    const uint64_t stored = member.end - member.begin;
-    if (padded(size) != stored && member.end != tar_->size())
-      return refuse(member, size, str("a size of ", size, ", but ", stored, " bytes are stored"));
+    if (member.end && padded(size) != *member.end - member.begin)
+      return refuse(member, size, str("a size of ", size, ", but ", *member.end - member.begin, " bytes are stored"));
     builder_.add_file(member.name, std::make_shared<const Slice>(*std::move(bytes)));
   }
 
@@ -367,6 +363,7 @@ class Listing {
   }
 
   void add_sparse(const Member& member, uint64_t size) {
+    if (!member.end) builder_.warnings().add("member ", quoted(member.name), ": cut by the end of the tar");
     Recipe recipe;
     recipe.name = member.name;
     recipe.size = size;

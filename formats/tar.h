@@ -18,6 +18,13 @@ inline constexpr size_t kBlock = 512;
 /// what there was before.
 bool is_header(std::string_view bytes);
 
+/// The longest text that hide_access_lists looks for.
+inline constexpr size_t kLongestKey = 19;
+
+/// Changes access control lists in headers, of which `bytes` are some and what follows, to what libarchive passes over:
+/// the time that it takes to read one grows with the square of its length. Only those that begin in the first `most`.
+void hide_access_lists(std::span<char> bytes, size_t most);
+
 /// What a tar may be compressed with.
 enum class Compression { none, gzip, xz, zstd, bzip2 };
 

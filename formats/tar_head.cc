@@ -112,6 +112,23 @@ Compression compression_of(std::string_view head) {
   return row == std::end(kMagics) ? Compression::none : row->compression;
 }
 
+void hide_access_lists(std::span<char> bytes, size_t most) {
+  const std::string_view text(bytes.data(), bytes.size());
+  // PAX: the key of another, unknown attribute. Not in a header, where it is a name and part of the checksum.
+  for (const std::string_view key : {"SCHILY.acl.access=", "SCHILY.acl.default="})
+    for (size_t at = text.find(key); at < most; at = text.find(key, at + 1))
+      if (!is_header(text.substr(at / kBlock * kBlock))) bytes[at] = 's';
+  // Solaris: a header of type `A`, which becomes one of PAX that is not well-formed.
+  for (size_t at = 0; at + kBlock <= most; at += kBlock) {
+    const std::string_view block = text.substr(at, kBlock);
+    if (block[156] != 'A' || !has_right_checksum(block)) continue;
+    uint64_t sum = *octal(block.substr(148, 8)) + ('x' - 'A');
+    bytes[at + 156] = 'x';
+    std::fill_n(&bytes[at + 148], 8, '\0');
+    for (size_t digit = 6; digit-- > 0; sum /= 8) bytes[at + 148 + digit] = static_cast<char>('0' + sum % 8);
+  }
+}
+
 Result<std::string> first_block(Stream& stream) {
   std::string block(kBlock, '\0');
   auto left = std::as_writable_bytes(std::span(block));

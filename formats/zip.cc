@@ -43,8 +43,8 @@ class Feed {
   /// From now on members are read, not the directory.
   void directory_is_read() {
     opening_ = false;
-    window_ = {};
     error_.reset();
+    window_ = {};
   }
 
   uint64_t last_read() const { return last_read_; }  ///< where the last read began
@@ -106,16 +106,16 @@ class Feed {
   }
 
   // libzip reads a directory in two bites per member; and it takes as an end record whatever looks like one, so that it
-  // is shown nothing but the directory and the right one.
+  // is shown nothing but the directory and the right one. After a failure it may try on.
   Result<size_t> read_directory(std::span<std::byte> out) {
+    if (error_) return tl::unexpected(*error_);
     if (reads_++ > 2 * kMostMembers + 1000)
       return failure(Code::unsupported, str("zip: more than ", kMostMembers, " members"));
     const size_t got = TRY(out.size() < kWindow ? read_window(out) : zip_->read(at_, out));
     const uint64_t shown = std::clamp(directory_, at_, at_ + got);
     const uint64_t hidden = std::clamp(end_, shown, at_ + got);
-    std::fill_n(out.begin(), shown - at_, std::byte{0});
-    std::fill(out.begin() + static_cast<std::ptrdiff_t>(hidden - at_), out.begin() + static_cast<std::ptrdiff_t>(got),
-              std::byte{0});
+    std::ranges::fill(out.first(shown - at_), std::byte{0});
+    std::ranges::fill(out.first(got).subspan(hidden - at_), std::byte{0});
     return got;
   }
 

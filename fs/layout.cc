@@ -21,19 +21,22 @@ Later<SourcePtr> text(Render render) {
   return Later<SourcePtr>([=]() -> Result<SourcePtr> { return in_memory(render()); });
 }
 
-void add_parts(TreeBuilder& builder, const Model& model) {
-  builder.add_directory("files");
-  const auto paths = part_paths(model);
-  for (const std::string& path : directory_paths(model, paths)) builder.add_directory("files/" + path);
-  for (size_t i = 0; i < paths.size(); ++i) {
-    const Part& part = model.parts[i];
-    const std::string path = "files/" + paths[i];
-    if (part.link_target.empty()) {
-      builder.add_file(path, part.source);
-    } else {
-      builder.add_link(path, part.link_target);
+// The container's own files, complete.
+Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
+  return Later<TreePtr>([=]() -> Result<TreePtr> {
+    TreeBuilder builder(model);
+    builder.set_modified(modified);
+    const auto paths = part_paths(*model);
+    for (const std::string& path : directory_paths(*model, paths)) builder.add_directory(path);
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const Part& part = model->parts[i];
+      if (part.link_target.empty())
+        builder.add_file(paths[i], part.source);
+      else
+        builder.add_link(paths[i], part.link_target);
     }
-  }
+    return std::move(builder).freeze();
+  });
 }
 
 // Each container among the parts, at its path in files/, read when it is entered.
@@ -65,7 +68,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   builder.add_tree("tensors", modified, tensors);
   builder.add_tree("npy", modified, tree_of(model, Kind::npy, modified));
-  add_parts(builder, *model);
+  builder.add_tree("files", modified, files_tree(model, modified));
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);
   if (!model->warnings.empty()) builder.add_file("warnings.txt", text([=] { return warnings_text(*model); }));

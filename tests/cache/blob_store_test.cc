@@ -22,13 +22,13 @@ using BlobStoreTest = StoreDirectory;
 TEST_F(BlobStoreTest, KeepsABlobUnderItsDigestAndALinkToItUnderItsKey) {
   {
     const BlobsPtr blobs = store();
-    EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), bytes);
+    EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
   }
   EXPECT_THAT(files(), ElementsAre(blob_path(bytes), "v1/index/" + sha256("zip 1").hex(), "v1/lock"));
   EXPECT_EQ(std::filesystem::read_symlink(directory + "/v1/index/" + sha256("zip 1").hex()), sha256(bytes).hex());
   struct stat status {};
   ASSERT_EQ(::stat((directory + "/" + blob_path(bytes)).c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0777, 0400U);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
   EXPECT_EQ(status.st_size, static_cast<off_t>(kMember));
   ASSERT_EQ(::stat((directory + "/v1/making").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700U);
@@ -49,32 +49,33 @@ TEST_F(BlobStoreTest, MakesABlobOnceForManyThreadsAndASecondStore) {
       threads.emplace_back([&, t] {
         const auto blob = blobs->blob(recipe_of(member, "zip 1"));
         for (size_t offset = t * 1000; offset < kMember; offset += 50'000)
-          EXPECT_EQ(read(*blob, offset, 5000), bytes.substr(offset, 5000));
+          EXPECT_EQ(read(*blob, offset, 5000), told(bytes.substr(offset, 5000)));
       });
     for (auto& thread : threads) thread.join();
+    EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
     EXPECT_EQ(member->starts, 1);
   }
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), bytes);
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
 TEST_F(BlobStoreTest, FindsABlobByItsDigestWhateverItsKey) {
   Recipe first = recipe_of(member, "");
   first.digest = sha256(bytes);
-  EXPECT_EQ(read(*store()->blob(first)), bytes);
+  EXPECT_EQ(read(*store()->blob(first)), told(bytes));
   Recipe second = recipe_of(member, "other");
   second.digest = sha256(bytes);
-  EXPECT_EQ(read(*store()->blob(second)), bytes);
+  EXPECT_EQ(read(*store()->blob(second)), told(bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
 TEST_F(BlobStoreTest, KeepsWhatNobodyElseCanFindForItsOwnReader) {
   const BlobsPtr blobs = store();
   const auto blob = blobs->blob(recipe_of(member, ""));
-  EXPECT_EQ(read(*blob), bytes);
-  EXPECT_EQ(read(*blob), bytes);
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blob), told(bytes));
   EXPECT_EQ(member->starts, 1);
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, ""))), bytes);
+  EXPECT_EQ(read(*blobs->blob(recipe_of(member, ""))), told(bytes));
   EXPECT_EQ(member->starts, 2);
 }
 
@@ -92,11 +93,11 @@ TEST_F(BlobStoreTest, ServesBytesWhileLaterOnesAreMade) {
   };
   const BlobsPtr blobs = store();
   const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 0, 100'000), bytes.substr(0, 100'000));
-  EXPECT_EQ(read(*blob, 100'000, 100'000), bytes.substr(100'000, 100'000));
+  EXPECT_EQ(read(*blob, 0, 100'000), told(bytes.substr(0, 100'000)));
+  EXPECT_EQ(read(*blob, 100'000, 100'000), told(bytes.substr(100'000, 100'000)));
   EXPECT_THAT(this->blobs(), IsEmpty());
   middle.open();
-  EXPECT_EQ(read(*blob), bytes);
+  EXPECT_EQ(read(*blob), told(bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
@@ -110,8 +111,8 @@ TEST_F(BlobStoreTest, MakesNoFileOfSmallBlobsAndProvesThem) {
   const BlobsPtr blobs = store();
   const MakingPtr small = making(some_bytes(64 * 1024));
   const auto blob = blobs->blob(recipe_of(small, "zip 2"));
-  EXPECT_EQ(read(*blob, 10, 20), small->bytes.substr(10, 20));
-  EXPECT_EQ(read(*blob), small->bytes);
+  EXPECT_EQ(read(*blob, 10, 20), told(small->bytes.substr(10, 20)));
+  EXPECT_EQ(read(*blob), told(small->bytes));
   EXPECT_FALSE(std::filesystem::exists(directory));
   small->error = Error{Code::corrupt, "wrong checksum"};
   EXPECT_EQ(read(*blob, 0, 1), "error: wrong checksum");
@@ -126,8 +127,8 @@ TEST_F(BlobStoreTest, LooksAtAHeadWithoutMakingTheBlob) {
   member->before = [&](size_t given) { most = std::max(most, given); };
   member->piece = 1000;
   const auto blob = store()->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 0, 16), bytes.substr(0, 16));
-  EXPECT_EQ(read(*blob, 96, 4000), bytes.substr(96, 4000));
+  EXPECT_EQ(read(*blob, 0, 16), told(bytes.substr(0, 16)));
+  EXPECT_EQ(read(*blob, 96, 4000), told(bytes.substr(96, 4000)));
   EXPECT_LE(most, 4096U);
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
@@ -135,10 +136,10 @@ TEST_F(BlobStoreTest, LooksAtAHeadWithoutMakingTheBlob) {
 TEST_F(BlobStoreTest, IsAnOrdinarySource) {
   const auto blob = store()->blob(recipe_of(member, "zip 1"));
   for (int again = 0; again < 2; ++again) {
-    EXPECT_EQ(read(*blob, kMember - 5, 100), bytes.substr(kMember - 5));
-    EXPECT_EQ(read(*blob, kMember, 10), "");
-    EXPECT_EQ(read(*blob, UINT64_MAX, 10), "");
-    EXPECT_EQ(read(*blob, 7, 0), "");
+    EXPECT_EQ(read(*blob, kMember - 5, 100), told(bytes.substr(kMember - 5)));
+    EXPECT_EQ(read(*blob, kMember, 10), told(""));
+    EXPECT_EQ(read(*blob, UINT64_MAX, 10), told(""));
+    EXPECT_EQ(read(*blob, 7, 0), told(""));
   }
 }
 
@@ -167,7 +168,7 @@ TEST_P(ALie, LeavesNothingBehindAndIsTriedAgain) {
     member->bytes = bytes;
     member->error = std::nullopt;
     if (recipe.size == kMember && (!recipe.digest || *recipe.digest == sha256(bytes))) {
-      EXPECT_EQ(read(*blob), bytes);
+      EXPECT_EQ(read(*blob), told(bytes));
       EXPECT_EQ(member->starts, 3);
     }
   }
@@ -205,12 +206,12 @@ TEST_F(BlobStoreTest, AFailureToStartIsTheReaders) {
   const auto blob = store()->blob(recipe);
   EXPECT_EQ(read(*blob), "error: offline");
   offline = false;
-  EXPECT_EQ(read(*blob), bytes);
+  EXPECT_EQ(read(*blob), told(bytes));
 }
 
 TEST_F(BlobStoreTest, WhatIsKeptUnderOneDigestIsNotServedUnderAnother) {
   const BlobsPtr blobs = store();
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), bytes);
+  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
   Recipe wrong = recipe_of(member, "zip 1");
   wrong.digest = sha256("others");
   EXPECT_THAT(read(*blobs->blob(wrong)), HasSubstr("error: member: the digest of its bytes is"));
@@ -228,30 +229,51 @@ TEST_F(BlobStoreTest, UnprovedBytesAreSharedByKeyNotByPromisedDigest) {
   Recipe truth = recipe_of(member, "zip 1");
   lie.digest = truth.digest = sha256(bytes);
   const auto wrong = blobs->blob(lie);
-  EXPECT_EQ(read(*wrong, 0, 5000), lying->bytes.substr(0, 5000));
-  EXPECT_EQ(read(*blobs->blob(truth), 0, 5000), bytes.substr(0, 5000));
+  EXPECT_EQ(read(*wrong, 0, 5000), told(lying->bytes.substr(0, 5000)));
+  EXPECT_EQ(read(*blobs->blob(truth), 0, 5000), told(bytes.substr(0, 5000)));
   middle.open();
 }
 
 TEST_F(BlobStoreTest, ABlobFileThatWasCutIsMadeAgain) {
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), bytes);
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
   const std::string path = directory + "/" + blob_path(bytes);
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   std::filesystem::resize_file(path, 5);
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), bytes);
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
   EXPECT_EQ(member->starts, 2);
   EXPECT_EQ(std::filesystem::file_size(path), kMember);
 }
 
 TEST_F(BlobStoreTest, ADirectoryThatWentAwayIsMadeAgain) {
   const BlobsPtr blobs = store();
-  const auto open = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*open), bytes);
+  Recipe recipe = recipe_of(member, "zip 1");
+  recipe.size = std::nullopt;  // made() returns when all is on disk
+  const auto open = blobs->made(recipe);
+  ASSERT_TRUE(open);
   std::filesystem::remove_all(directory);
-  EXPECT_EQ(read(*open), bytes);
+  EXPECT_EQ(read(**open), told(bytes));
   const MakingPtr other = making(some_bytes(kMember, 2));
-  EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), other->bytes);
+  EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), told(other->bytes));
   EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(BlobStoreTest, AnotherMakingOfTheSameNameIsNotTakenForItsOwn) {
+  Gate middle;
+  member->before = [&](size_t given) {
+    if (given == 200'000) middle.pass();
+  };
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 100'000, 5000), told(bytes.substr(100'000, 5000)));
+  ASSERT_THAT(makings(), SizeIs(1));
+  const std::string path = directory + "/v1/making/" + makings()[0];
+  std::filesystem::remove(path);
+  std::ofstream(path) << "what another process has so far";
+  middle.open();
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*store()->blob(recipe_of(making("others"), "zip 2"))), told("others"));
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  for (const std::string& kept : this->blobs())
+    EXPECT_EQ(std::filesystem::file_size(directory + "/v1/blobs/" + kept), kMember);
 }
 
 TEST_F(BlobStoreTest, KeepsFewFilesOpen) {
@@ -267,7 +289,7 @@ TEST_F(BlobStoreTest, KeepsFewFilesOpen) {
     sources.push_back(blobs->blob(recipe_of(makings.back(), str("zip ", i))));
   }
   for (int again = 0; again < 2; ++again)
-    for (size_t i = 0; i < sources.size(); ++i) ASSERT_EQ(read(*sources[i]), makings[i]->bytes);
+    for (size_t i = 0; i < sources.size(); ++i) ASSERT_EQ(read(*sources[i]), told(makings[i]->bytes));
   // Those being published have theirs and the store's lock open.
   EXPECT_LE(open_now() - before, 128 + 3 * 4);
   for (const auto& made : makings) EXPECT_EQ(made->starts, 1);
@@ -282,12 +304,12 @@ TEST_F(BlobStoreTest, MeasuresABlobOfUnknownSizeByMakingItOnce) {
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ((*made)->size(), kMember);
     EXPECT_EQ((*made)->identity(), "sha256 " + sha256(bytes).hex());
-    EXPECT_EQ(read(**made), bytes);
+    EXPECT_EQ(read(**made), told(bytes));
   }
   // Its first 64 KiB were made twice: to see that it is not small.
   EXPECT_EQ(member->starts, 2);
   EXPECT_THAT(blobs(), SizeIs(1));
-  EXPECT_EQ(read(**store()->made(recipe)), bytes);
+  EXPECT_EQ(read(**store()->made(recipe)), told(bytes));
   EXPECT_EQ(member->starts, 2);
 }
 
@@ -313,7 +335,7 @@ TEST_F(BlobStoreTest, ASmallBlobOfUnknownSizeMakesNoFile) {
   recipe.size = std::nullopt;
   const auto made = store()->made(recipe);
   ASSERT_TRUE(made);
-  EXPECT_EQ(read(**made), "some text");
+  EXPECT_EQ(read(**made), told("some text"));
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 

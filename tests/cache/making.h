@@ -97,13 +97,16 @@ inline Recipe recipe_of(const MakingPtr& making, std::string key) {
   return recipe;
 }
 
-/// Those bytes of the source, or what went wrong.
+/// Bytes in a form to compare and to print: the first few, how many, and their digest.
+inline std::string told(std::string_view bytes) {
+  return str(quoted(bytes.substr(0, 20)), ", ", bytes.size(), " bytes ", sha256(bytes).hex().substr(0, 8));
+}
+
+/// Those bytes of the source, told, or what went wrong.
 inline std::string read(const Source& source, uint64_t offset, size_t size) {
   std::string out(size, '?');
   const auto got = source.read(offset, std::as_writable_bytes(std::span(out)));
-  if (!got) return "error: " + got.error().message;
-  out.resize(*got);
-  return out;
+  return got ? told(std::string_view(out).substr(0, *got)) : "error: " + got.error().message;
 }
 inline std::string read(const Source& source) { return read(source, 0, source.size()); }
 

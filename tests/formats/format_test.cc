@@ -38,14 +38,14 @@ TEST(Detection, TellsWhatItTriedWhereNothingFits) {
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::unsupported);
   EXPECT_EQ(model.error().message,
-            "m: not a model I know (56 B); tried gguf, rten, safetensors, safetensors-index, bintensors");
+            "m: not a model I know (56 B); tried gguf, rten, tvm-params, zip, tar, safetensors, safetensors-index, bintensors");
   EXPECT_THAT(outcome(""), StartsWith("m: not a model I know (0 B); "));
 }
 
 // A format without a magic number may be meant: then the message has what is wrong with it.
 TEST(Detection, TellsWhyWhatMightFitDoesNot) {
   EXPECT_EQ(outcome(bintensors_file("\2")),
-            "m: not a model I know (9 B); tried gguf, rten, safetensors, safetensors-index, bintensors");
+            "m: not a model I know (9 B); tried gguf, rten, tvm-params, zip, tar, safetensors, safetensors-index, bintensors");
   EXPECT_THAT(outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
               HasSubstr("safetensors-index, bintensors (bintensors: in the release layout: "));
   EXPECT_THAT(outcome(R"({"weight_map": 7})"), HasSubstr("safetensors-index (safetensors index: "));

@@ -301,7 +301,7 @@ Container unpacked(const Files& files) {
 }
 
 TEST(MlfDirectory, IsReadAsTheArchiveIs) {
-  const auto model = read_mlf_directory(unpacked(mlf_files(7)));
+  const auto model = read_mlf(unpacked(mlf_files(7)));
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->format, "tvm-mlf");
   EXPECT_THAT(scoped_listing(*model), ElementsAre(":p0 float32 float32 [2] 00001111"));
@@ -309,8 +309,8 @@ TEST(MlfDirectory, IsReadAsTheArchiveIs) {
 }
 
 TEST(MlfDirectory, NeedsItsMetadataAndADirectory) {
-  EXPECT_FALSE(read_mlf_directory(unpacked({{"metadata.json", "{}"}, {"parameters/a.params", mlf_parameters()}})));
-  EXPECT_FALSE(read_mlf_directory(Container{"metadata.json", in_memory(mlf_metadata(7)), nullptr}));
+  EXPECT_FALSE(read_mlf(unpacked({{"metadata.json", "{}"}, {"parameters/a.params", mlf_parameters()}})));
+  EXPECT_FALSE(read_mlf(Container{"metadata.json", in_memory(mlf_metadata(7)), nullptr}));
 }
 
 TEST(MlfDirectory, MayBeWhereAMetadataJsonHasAVersion) {

@@ -1,18 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <limits>
-#include <map>
-
-#include "formats/archive.h"
-#include "tests/support/model_text.h"
-#include "tests/support/tar_builder.h"
+#include "tests/support/tar_reading.h"
 
 namespace weightfs {
 namespace {
 
-using namespace test;
+using namespace test::tars;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
@@ -20,106 +14,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 using testing::StartsWith;
-
-// Keeps what it is asked for; makes it as where nothing can be stored.
-class RecordingBlobs final : public Blobs {
- public:
-  SourcePtr blob(Recipe recipe) override {
-    recipes.push_back(recipe);
-    return unstored_blobs()->blob(std::move(recipe));
-  }
-  Result<SourcePtr> made(Recipe recipe) override {
-    recipes.push_back(recipe);
-    return unstored_blobs()->made(std::move(recipe));
-  }
-  std::vector<Recipe> recipes;
-};
-
-// Bytes with an identity, which fail from some offset on if told so, and count how often they are read.
-class Disk final : public Source {
- public:
-  explicit Disk(std::string bytes, uint64_t broken_from = std::numeric_limits<uint64_t>::max())
-      : bytes_(in_memory(std::move(bytes))), broken_from_(broken_from) {}
-  uint64_t size() const override { return bytes_->size(); }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    ++reads;
-    if (offset + out.size() > broken_from_ && size() > broken_from_) return failure(Code::io, "the disk is on fire");
-    return bytes_->read(offset, out);
-  }
-  std::string identity() const override { return "disk 7"; }
-  mutable size_t reads = 0;
-
- private:
-  SourcePtr bytes_;
-  uint64_t broken_from_;
-};
-
-Result<Archive> members(SourcePtr bytes, BlobsPtr blobs = unstored_blobs()) {
-  return tar_members(Container{"m.tar", std::move(bytes), nullptr, std::move(blobs)});
-}
-Result<Archive> members(std::string bytes) { return members(in_memory(std::move(bytes))); }
-
-// One line per part: its path, then its bytes or its link or why it cannot be read.
-std::vector<std::string> listing(const Archive& archive) {
-  std::vector<std::string> lines;
-  for (const Part& part : archive.parts) {
-    const SourcePtr source = *part.source.get();
-    const auto bytes = read_text(*source, 0, std::min<uint64_t>(source->size(), 1 << 20));
-    lines.push_back(part.path + (!part.link_target.empty() ? " -> " + part.link_target
-                                 : bytes                   ? " = " + *bytes
-                                                           : " ! " + bytes.error().message));
-  }
-  return lines;
-}
-
-// The members, or none and a failed test.
-Archive read_well(std::string bytes) {
-  auto archive = members(std::move(bytes));
-  if (archive) return std::move(*archive);
-  ADD_FAILURE() << archive.error().message;
-  return {};
-}
-
-std::vector<std::string> listing_of(std::string bytes) { return listing(read_well(std::move(bytes))); }
-std::vector<std::string> warnings_of(Archive archive) { return std::move(archive.warnings).take(); }
-std::vector<std::string> warnings_of(std::string bytes) { return warnings_of(read_well(std::move(bytes))); }
-
-std::string error_of(const Result<Archive>& archive) {
-  return archive ? "no error" : str(archive.error().code == Code::corrupt ? "corrupt: " : "", archive.error().message);
-}
-std::string error_of(std::string bytes) { return error_of(members(std::move(bytes))); }
-
-Match match(std::string_view bytes) {
-  const std::string_view head = bytes.substr(0, kHeadSize);
-  return matches_tar({"m", head, bytes.substr(bytes.size() - head.size()), bytes.size()});
-}
-
-std::string unhex(std::string_view digits) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < digits.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16));
-  return bytes;
-}
-
-// A tar of one member, and what xz, zstd and bzip2 make of it.
-std::string one_tar() { return TarBuilder().file("a", "hello").build(); }
-std::string one_xz() {
-  return unhex(
-      "fd377a585a000004e6d6b4460200210116000000742fe5a3e007ff003c5d00308033501868898301dce26e2105573538564d"
-      "56f6b4b033cdd6cf455242850cdd764dae4facc60e72d4ca15b868867f1821788e2252c48d76def10000166ecaf57bd63b80"
-      "00015880100000004ab977c2b1c467fb020000000004595a");
-}
-std::string one_zstd() {
-  return unhex(
-      "28b52ffd640007c50100b282080fb06b0ce409cd4b5ea4f532c2004d012684ccf15585ade6407120ef8e7fefc8bf25072070"
-      "1ff7fd658e3a60f2844b0486f393c3024a98d2d9");
-}
-std::string one_bzip2() {
-  return unhex(
-      "425a6839314159265359afbf47f100002adb80c98040006f000000e2449e000808200054440000193d412453234c27a8018c"
-      "ce3e448415eaf4316d7428c93835dc4ec221d1b650d5786bc893a0d08c01352be2ee48a70a1215f7e8fe20");
-}
-std::vector<std::string> compressed() { return {gzip_stored(one_tar()), one_xz(), one_zstd(), one_bzip2()}; }
 
 // Plain tars.
 
@@ -410,6 +304,29 @@ TEST(Tar, BoundsTheHeadersOfAMember) {
               SizeIs(1));
 }
 
+// libarchive would take a second for each megabyte of these, were it shown them: that is seen by what it says of bad
+// ones.
+TEST(Tar, AccessControlListsAreNotParsed) {
+  const std::string bad = "nobody knows what this is";
+  const std::string two = pax_record("SCHILY.acl.access", bad) + pax_record("SCHILY.acl.default", bad);
+  // Wherever in what is read at once the key begins.
+  for (size_t at = 16'384 - 600; at < 16'384; at += 7) {
+    const std::string tar = TarBuilder()
+                                .file("pad", std::string(14'000, 'p'))
+                                .pax(pax_record("comment", std::string(at - 15'600, 'c')) + two)
+                                .file("a", "1")
+                                .build();
+    EXPECT_THAT(warnings_of(tar), IsEmpty()) << at;
+  }
+  const std::string solaris =
+      TarBuilder().member({.name = "acl", .type = 'A', .size = 3}, "777").file("a", "1").build();
+  EXPECT_THAT(listing_of(solaris), ElementsAre("a = 1"));
+  EXPECT_THAT(warnings_of(solaris), ElementsAre(HasSubstr("malformed pax extended attribute")));
+  // Names and bytes are what they are.
+  const std::string key = "1 SCHILY.acl.access=";
+  EXPECT_THAT(listing_of(TarBuilder().file(key, key).build()), ElementsAre(str(key, " = ", key)));
+}
+
 TEST(Tar, ManyMembersTakeFewReads) {
   TarBuilder b;
   for (int i = 0; i < 10'000; ++i) b.file(str("m", i), "x");
@@ -478,7 +395,7 @@ TEST(Tar, AMemberWithHolesIsABlobOfKnownSize) {
 TEST(Tar, WithoutAnIdentityABlobHasNoKey) {
   const auto blobs = std::make_shared<RecordingBlobs>();
   ASSERT_TRUE(members(in_memory(two_pieces()), blobs));
-  ASSERT_TRUE(members(in_memory(gzip_stored(one_tar())), blobs));
+  ASSERT_TRUE(members(in_memory(gzip_stored(small_tar())), blobs));
   ASSERT_THAT(blobs->recipes, SizeIs(2));
   EXPECT_EQ(blobs->recipes[0].key, "");
   EXPECT_EQ(blobs->recipes[1].key, "");
@@ -500,6 +417,12 @@ TEST(Tar, ReadsTheMapsOfHolesThatPaxHas) {
 
 TEST(Tar, AMemberMayBeOneHole) {
   EXPECT_THAT(listing_of(gnu_sparse("s", {{3000, 0}}, 3000, "")), ElementsAre("s = " + std::string(3000, '\0')));
+}
+
+TEST(Tar, AMemberWithHolesMayBeCut) {
+  const std::string tar = two_pieces().substr(0, 512 + 300);
+  EXPECT_THAT(warnings_of(tar), ElementsAre("member \"s\": cut by the end of the tar"));
+  EXPECT_THAT(listing_of(tar), ElementsAre(StartsWith("s ! ")));
 }
 
 TEST(Tar, HolesThatLieCannotBeRead) {
@@ -527,83 +450,6 @@ TEST(Tar, ASizeThatIsNotWhatIsStoredIsRefused) {
   EXPECT_THAT(listing_of(tar), ElementsAre(HasSubstr("a ! \"a\": a size of 1000, but 512 bytes are stored"),
                                            "b = " + std::string(2000, 'b')));
   EXPECT_THAT(warnings_of(tar), SizeIs(1));
-}
-
-// Compressed tars.
-
-TEST(Tar, IsReadCompressed) {
-  for (const std::string& bytes : compressed()) {
-    EXPECT_THAT(listing_of(bytes), ElementsAre("a = hello"));
-    EXPECT_THAT(warnings_of(bytes), IsEmpty());
-  }
-  EXPECT_THAT(listing_of(gzip_stored(small_tar())), SizeIs(6));
-}
-
-TEST(Tar, IsDecodedOnceIntoOneBlob) {
-  const auto blobs = std::make_shared<RecordingBlobs>();
-  const auto archive = members(std::make_shared<const Disk>(gzip_stored(small_tar())), blobs);
-  ASSERT_TRUE(archive);
-  ASSERT_THAT(blobs->recipes, SizeIs(1));
-  const Recipe& recipe = blobs->recipes[0];
-  EXPECT_EQ(recipe.name, "m.tar");
-  EXPECT_EQ(recipe.size, std::nullopt);
-  EXPECT_EQ(recipe.key, "disk 7 decoded from gzip");
-  for (const Part& part : archive->parts)
-    if (part.link_target.empty()) {
-      const SourcePtr source = *part.source.get();
-      const auto* const slice = dynamic_cast<const Slice*>(source.get());
-      ASSERT_NE(slice, nullptr) << part.path;
-      EXPECT_EQ(slice->whole()->size(), small_tar().size());
-    }
-}
-
-TEST(Tar, KeysSayWhatTheyWereDecodedFrom) {
-  const auto blobs = std::make_shared<RecordingBlobs>();
-  for (const std::string& bytes : compressed()) ASSERT_TRUE(members(std::make_shared<const Disk>(bytes), blobs));
-  std::vector<std::string> keys;
-  for (const Recipe& recipe : blobs->recipes) keys.push_back(recipe.key);
-  EXPECT_THAT(keys, ElementsAre("disk 7 decoded from gzip", "disk 7 decoded from xz", "disk 7 decoded from zstd",
-                                "disk 7 decoded from bzip2"));
-}
-
-TEST(Tar, AGzipMayHaveSeveralMembersAndATail) {
-  const std::string tar = one_tar();
-  const std::string two = gzip_stored(tar.substr(0, 700)) + gzip_stored(tar.substr(700));
-  EXPECT_THAT(listing_of(two), ElementsAre("a = hello"));
-  EXPECT_THAT(listing_of(gzip_stored("") + two + gzip_stored("")), ElementsAre("a = hello"));
-  EXPECT_THAT(listing_of(gzip_stored(tar) + std::string(100, '\0')), ElementsAre("a = hello"));
-  EXPECT_THAT(listing_of(two + "garbage behind it"), ElementsAre("a = hello"));
-}
-
-TEST(Tar, AGzipMemberIsFoundAcrossReads) {
-  const std::string large = TarBuilder().file("a", std::string(65'500, 'x')).file("b", "2").build();
-  for (size_t at = 65'480; at < 65'560; at += 3)
-    EXPECT_THAT(listing_of(gzip_stored(large.substr(0, at)) + gzip_stored(large.substr(at))), SizeIs(2)) << at;
-}
-
-TEST(Tar, WrongChecksumsAreFound) {
-  for (std::string bytes : compressed()) {
-    bytes[bytes.size() / 2] ^= 1;
-    EXPECT_THAT(error_of(bytes), StartsWith("corrupt: "));
-  }
-  std::string gzip = gzip_stored(one_tar());
-  gzip[10 + 5 + 512] = 'H';  // of "hello"
-  EXPECT_EQ(error_of(gzip), "corrupt: gzip: 2048 bytes that do not fit its checksum");
-  gzip = gzip_stored(one_tar());
-  gzip[gzip.size() - 1] = 1;
-  EXPECT_EQ(error_of(gzip), "corrupt: gzip: 2048 bytes that do not fit its checksum");
-}
-
-TEST(Tar, WhatIsCompressedAndNoTarIsNotDecodedToItsEnd) {
-  const auto blobs = std::make_shared<RecordingBlobs>();
-  const auto archive = members(in_memory(gzip_stored(std::string(100'000, 'x'))), blobs);
-  ASSERT_FALSE(archive);
-  EXPECT_EQ(archive.error().code, Code::unsupported);
-  EXPECT_EQ(archive.error().message, "gzip of something that is no tar");
-  EXPECT_THAT(blobs->recipes, IsEmpty());
-  EXPECT_THAT(error_of(gzip_stored("")), StartsWith("corrupt: gzip: "));
-  EXPECT_EQ(error_of(gzip_stored(gzip_stored(one_tar()))), "gzip: compressed more than once");
-  EXPECT_THAT(listing_of(gzip_stored(std::string(1024, '\0'))), IsEmpty());
 }
 
 // Recognition.
@@ -638,53 +484,21 @@ TEST(Tar, IsRecognisedByASumOfSignedBytes) {
   EXPECT_THAT(listing_of(header), ElementsAre("é = "));
 }
 
-TEST(Tar, IsRecognisedCompressed) {
-  for (const std::string& bytes : compressed()) EXPECT_EQ(match(bytes), Match::yes);
-  // gzip tells from a head that is cut; the others only if a block fits.
-  EXPECT_EQ(match(gzip_stored(TarBuilder().file("a", std::string(100'000, 'x')).build())), Match::yes);
-  EXPECT_EQ(match(one_bzip2().substr(0, 60)), Match::maybe);
-  EXPECT_EQ(match(one_zstd().substr(0, 60)), Match::maybe);
-  EXPECT_EQ(match(one_xz().substr(0, 60)), Match::maybe);
-}
-
-TEST(Tar, IsRecognisedBehindEverythingThatAGzipHeaderMayHold) {
-  constexpr char kAll = 2 | 4 | 8 | 16;
-  const std::string announced("\3\0xyzname\0comment\0\xAB\xCD", 20);
-  EXPECT_EQ(match(gzip_stored(one_tar(), kAll, announced)), Match::yes);
-  EXPECT_THAT(listing_of(gzip_stored(one_tar(), kAll, announced)), ElementsAre("a = hello"));
-  EXPECT_EQ(match(gzip_stored(one_tar(), 8, std::string(5000, 'n') + '\0')), Match::maybe);
-  EXPECT_EQ(match(gzip_stored(one_tar(), 4, std::string("\xFF\xFF", 2))), Match::maybe);
-}
-
-TEST(Tar, OtherThingsCompressedAreNone) {
-  EXPECT_EQ(match(gzip_stored("hello")), Match::no);
-  EXPECT_EQ(match(gzip_stored("")), Match::no);
-  EXPECT_EQ(match(gzip_stored(std::string(10'000, '\0'))), Match::no);
-  EXPECT_EQ(match("\x1F\x8B"), Match::maybe);
-}
-
-// Whatever happens to a tar, it is refused or read: every member then has bytes or an error.
-
-void read_or_refuse(const std::string& bytes) {
-  match(bytes);
-  if (const auto archive = members(bytes)) listing(*archive);
-}
-
 std::string everything() { return TarBuilder().raw(two_pieces()).raw(small_tar()).without_end(); }
 
 TEST(Tar, EveryTruncationIsRefusedOrRead) {
-  for (const std::string& whole : {everything(), gzip_stored(one_tar()), one_xz(), one_zstd(), one_bzip2()})
-    for (size_t size = 0; size < whole.size(); ++size) read_or_refuse(whole.substr(0, size));
+  const std::string whole = everything();
+  for (size_t size = 0; size < whole.size(); ++size) read_or_refuse(whole.substr(0, size));
 }
 
 TEST(Tar, EveryFlippedByteIsRefusedOrRead) {
-  for (const std::string& whole : {everything(), gzip_stored(one_tar()), one_xz(), one_zstd(), one_bzip2()})
-    for (size_t i = 0; i < whole.size(); ++i)
-      for (const char flip : {'\x01', '\x80', '\xFF'}) {
-        std::string bytes = whole;
-        bytes[i] = static_cast<char>(bytes[i] ^ flip);
-        read_or_refuse(bytes);
-      }
+  const std::string whole = everything();
+  for (size_t i = 0; i < whole.size(); ++i)
+    for (const char flip : {'\x01', '\xFF'}) {
+      std::string bytes = whole;
+      bytes[i] = static_cast<char>(bytes[i] ^ flip);
+      read_or_refuse(bytes);
+    }
 }
 
 // The same behind a checksum that is right, so that more than the checksum is tried.
@@ -692,7 +506,7 @@ TEST(Tar, EveryFlippedByteOfARightHeaderIsRefusedOrRead) {
   const std::string whole = everything();
   for (size_t block = 0; block < whole.size(); block += 512)
     for (size_t i = 0; i < 512; ++i)
-      for (const char flip : {'\x01', '\x06', '\x80', '\xFF'}) {
+      for (const char flip : {'\x01', '\xFF'}) {
         std::string header = whole.substr(block, 512);
         header[i] = static_cast<char>(header[i] ^ flip);
         std::string bytes = whole;

@@ -595,8 +595,11 @@ TEST(Zip, CutAnywhereItIsRefusedInALine) {
 }
 
 TEST(Zip, WithAFlippedBitItIsRefusedOrItsCompressedMembersAreRight) {
-  const std::string whole = of_all_methods().build();
-  const std::vector<std::string> right = {"in blocks", sample_text(), "in a frame"};
+  ZipBuilder members;
+  members.stored("stored", "as it is");
+  members.deflated("deflated", "in blocks");
+  members.zstandard("zstd", "in a frame");
+  const std::string whole = members.build();
   for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
     std::string zip = whole;
     zip[bit / 8] = static_cast<char>(zip[bit / 8] ^ 1 << bit % 8);
@@ -605,12 +608,11 @@ TEST(Zip, WithAFlippedBitItIsRefusedOrItsCompressedMembersAreRight) {
       EXPECT_NE(archive.error().code, Code::io) << bit;
       continue;
     }
-    for (const Part& part : archive->parts) {
+    // Nobody has compared stored bytes with their CRC-32 here.
+    for (const Part& part : std::span(archive->parts).subspan(archive->parts.size() == 3 ? 1 : 0)) {
       const SourcePtr source = part.source.get().value();
       const auto text = read_text(*source, 0, std::min<uint64_t>(source->size(), 1 << 20));
-      // Nobody has compared stored bytes with their CRC-32 here.
-      const bool as_stored = text && zip.find(*text) != zip.npos;
-      EXPECT_TRUE(!text || as_stored || std::find(right.begin(), right.end(), *text) != right.end()) << bit << *text;
+      EXPECT_TRUE(!text || *text == "in blocks" || *text == "in a frame") << bit << *text;
     }
   }
 }

@@ -52,7 +52,7 @@ class Zip:
         packed = PACK[method](data) if packed is None else packed
         crc = zlib.crc32(data) if crc is None else crc
         size = len(data) if size is None else size
-        flags = 0 if raw.isascii() else 1 << 11
+        flags = 0 if raw.isascii() or isinstance(name, bytes) else 1 << 11
         head = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 0x21, crc, len(packed), size, len(raw), 0)
         offset = self.file.tell()
         self.file.write(b"PK\3\4" + head + raw + packed)

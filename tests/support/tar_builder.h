@@ -12,7 +12,7 @@
 #include "base/digest.h"
 #include "base/text.h"
 
-namespace weightfs::test {
+namespace weightfs::test::tars {
 
 /// `bytes` with zeros behind them to a whole number of blocks.
 inline std::string tar_padded(std::string_view bytes) {
@@ -146,4 +146,4 @@ inline std::string gzip_stored(std::string_view bytes, char flags = 0, std::stri
   return gzip + gzip_number(crc32(0, std::as_bytes(std::span(bytes)))) + gzip_number(bytes.size());
 }
 
-}  // namespace weightfs::test
+}  // namespace weightfs::test::tars

@@ -1,0 +1,158 @@
+// One store, several processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/blob_store.h"
+#include "tests/cache/child.h"
+#include "tests/cache/store_directory.h"
+
+namespace weightfs::test {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+using ProcessesTest = StoreDirectory;
+
+constexpr int kRight = 0;
+constexpr int kWrong = 1;
+
+// What a process did in one go with a store of its own.
+int reads_all(const BlobsPtr& blobs, const MakingPtr& member) {
+  return read(*blobs->blob(recipe_of(member, "zip 1"))) == told(member->bytes) ? kRight : kWrong;
+}
+
+TEST_F(ProcessesTest, WhatOneMadeAnotherFinds) {
+  Child child([&] { return reads_all(store(), member); });
+  EXPECT_EQ(child.wait(), kRight);
+  EXPECT_EQ(reads_all(store(), member), kRight);
+  EXPECT_EQ(member->starts, 0);  // of this process
+}
+
+TEST_F(ProcessesTest, TwoThatReadAtOnceMakeItOnceAndBothSeeBytesBeforeItsEnd) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given == 0) ++shared->starts;
+    if (given != 200'000) return;
+    ::sem_post(&shared->first);
+    wait_for(shared->second);
+  };
+  Child maker([&] { return reads_all(store(), member); });
+  Child follower([&] {
+    wait_for(shared->first);
+    const BlobsPtr blobs = store();
+    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+    // The maker stands still: these bytes are those that it has written.
+    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
+    ::sem_post(&shared->second);
+    return early && read(*blob) == told(bytes) ? kRight : kWrong;
+  });
+  EXPECT_EQ(maker.wait(), kRight);
+  EXPECT_EQ(follower.wait(), kRight);
+  EXPECT_EQ(shared->starts, 1);
+  EXPECT_THAT(blobs(), SizeIs(1));
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+TEST_F(ProcessesTest, WhoFollowsOneThatIsKilledTakesOver) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given == 0) ++shared->starts;
+    if (given != 200'000 || shared->starts > 1) return;
+    ::sem_post(&shared->first);
+    wait_for(shared->second);
+    ::raise(SIGKILL);
+  };
+  Child maker([&] { return reads_all(store(), member); });
+  Child follower([&] {
+    wait_for(shared->first);
+    const BlobsPtr blobs = store();
+    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
+    ::sem_post(&shared->second);
+    return early && read(*blob) == told(bytes) ? kRight : kWrong;
+  });
+  EXPECT_EQ(maker.wait(), 128 + SIGKILL);
+  EXPECT_EQ(follower.wait(), kRight);
+  EXPECT_EQ(shared->starts, 2);
+  EXPECT_THAT(blobs(), SizeIs(1));
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+TEST_F(ProcessesTest, WhoFollowsOneThatFailsTriesItself) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given == 0) ++shared->starts;
+    if (given != 200'000 || shared->starts > 1) return;
+    ::sem_post(&shared->first);
+    wait_for(shared->second);
+    member->error = Error{Code::unavailable, "connection lost"};
+    member->bytes.resize(200'000);
+  };
+  Child maker(
+      [&] { return read(*store()->blob(recipe_of(member, "zip 1"))) == "error: connection lost" ? kRight : kWrong; });
+  Child follower([&] {
+    wait_for(shared->first);
+    const BlobsPtr blobs = store();
+    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
+    ::sem_post(&shared->second);
+    return early && read(*blob) == told(bytes) ? kRight : kWrong;
+  });
+  EXPECT_EQ(maker.wait(), kRight);
+  EXPECT_EQ(follower.wait(), kRight);
+  EXPECT_EQ(shared->starts, 2);
+}
+
+TEST_F(ProcessesTest, ManyAtOnceMakeItOnce) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given == 0) ++shared->starts;
+  };
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < 6; ++i) children.push_back(std::make_unique<Child>([&] { return reads_all(store(), member); }));
+  for (const auto& child : children) EXPECT_EQ(child->wait(), kRight);
+  EXPECT_EQ(shared->starts, 1);
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+TEST_F(ProcessesTest, ToBeKilledAtAnyMomentLeavesNothingWrong) {
+  constexpr size_t kMoments = 50;
+  member->piece = kMember / (kMoments - 2);
+  for (size_t moment = 0; moment < kMoments; ++moment) {
+    SCOPED_TRACE(moment);
+    std::filesystem::remove_all(directory);
+    member->before = [&](size_t given) {
+      if (given >= moment * member->piece || given == kMember) ::raise(SIGKILL);
+    };
+    Child child([&] { return reads_all(store(), member); });
+    EXPECT_EQ(child.wait(), 128 + SIGKILL);
+    EXPECT_THAT(blobs(), IsEmpty());
+    EXPECT_THAT(makings(), SizeIs(1));
+    member->before = nullptr;
+    // Another blob: whoever uses the store first clears it up.
+    const MakingPtr other = making(some_bytes(70'000, 2));
+    EXPECT_EQ(read(*store()->blob(recipe_of(other, "zip 2"))), told(other->bytes));
+    EXPECT_THAT(makings(), IsEmpty());
+    EXPECT_EQ(reads_all(store(), member), kRight);
+    EXPECT_THAT(blobs(), SizeIs(2));
+  }
+}
+
+// Whatever lies in the way of the name that is made: what is made goes by its own bytes only.
+TEST_F(ProcessesTest, WhatADeadProcessWroteIsNotContinued) {
+  member->before = [&](size_t given) {
+    if (given == 200'000) ::raise(SIGKILL);
+  };
+  Child child([&] { return reads_all(store(), member); });
+  EXPECT_EQ(child.wait(), 128 + SIGKILL);
+  ASSERT_THAT(makings(), SizeIs(1));
+  const std::string left = directory + "/v1/making/" + makings()[0];
+  std::filesystem::resize_file(left, 0);
+  std::filesystem::resize_file(left, 299'000);
+  member->before = nullptr;
+  EXPECT_EQ(reads_all(store(), member), kRight);
+}
+
+}  // namespace
+}  // namespace weightfs::test

@@ -1,0 +1,273 @@
+// What a store does for room: its quota, full disks, and directories where nothing can be written.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/blob_store.h"
+#include "tests/cache/child.h"
+#include "tests/cache/store_directory.h"
+
+namespace weightfs::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+class RoomTest : public StoreDirectory {
+ protected:
+  // Makes a blob of its own kind in a store of its own, and returns its path.
+  std::string keep(uint32_t seed, std::optional<uint64_t> quota) {
+    const MakingPtr made = making(some_bytes(kMember, seed));
+    EXPECT_EQ(read(*store(quota)->blob(recipe_of(made, str("zip ", seed)))), told(made->bytes));
+    return blob_path(made->bytes).substr(std::string("v1/blobs/").size());
+  }
+  // Says that the blob was last used so many seconds after the beginning of time.
+  void used_at(const std::string& blob, time_t seconds) {
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, (directory + "/v1/blobs/" + blob).c_str(), times, 0), 0);
+  }
+};
+
+TEST_F(RoomTest, TheBlobUsedLongestAgoMakesWay) {
+  constexpr uint64_t kQuota = 1'100'000;  // room for three
+  const std::string first = keep(1, kQuota);
+  const std::string second = keep(2, kQuota);
+  const std::string third = keep(3, kQuota);
+  used_at(first, 3000);
+  used_at(second, 1000);
+  used_at(third, 2000);
+  const std::string fourth = keep(4, kQuota);
+  EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
+  EXPECT_THAT(files_in(directory + "/v1/index"), SizeIs(3));  // no link leads nowhere
+  EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(RoomTest, ToReadABlobIsToUseIt) {
+  constexpr uint64_t kQuota = 1'100'000;
+  const std::string first = keep(1, kQuota);
+  const std::string second = keep(2, kQuota);
+  const std::string third = keep(3, kQuota);
+  used_at(first, 1000);
+  used_at(second, 2000);
+  used_at(third, 3000);
+  keep(1, kQuota);
+  const std::string fourth = keep(4, kQuota);
+  EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
+}
+
+TEST_F(RoomTest, TheQuotaIsNeverExceeded) {
+  constexpr uint64_t kQuota = 1'000'000;
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < 12; ++i) {
+    const MakingPtr made = making(some_bytes(70'000 + i * 50'000, i));
+    made->piece = 20'000;
+    made->before = [&](size_t) { most = std::max(most, allocated_in(directory)); };
+    EXPECT_EQ(read(*store(kQuota)->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
+    most = std::max(most, allocated_in(directory));
+  }
+  EXPECT_LE(most, kQuota + 4096);  // and the lock file's block
+  EXPECT_GT(most, kQuota / 2);
+}
+
+// Nobody may count on what a process that was killed had counted, nor on a count that somebody spoiled.
+TEST_F(RoomTest, TheCountIsPutRightWhenItIsSpoiled) {
+  constexpr uint64_t kQuota = 1'100'000;
+  keep(1, kQuota);
+  keep(2, kQuota);
+  for (const std::string count : {"", "nonsense", "99999999999999999999999999999999999999999999999999999999\n"}) {
+    std::filesystem::resize_file(directory + "/v1/lock", 0);
+    std::ofstream(directory + "/v1/lock") << count;
+    keep(3, kQuota);
+    std::filesystem::remove(directory + "/v1/blobs/" + keep(3, kQuota));
+  }
+  EXPECT_THAT(blobs(), SizeIs(2));
+  EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(RoomTest, ABlobLargerThanTheQuotaIsReadWithoutBeingKept) {
+  const auto blob = store(200'000)->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), told(bytes));
+  const BlobsPtr blobs = store(200'000);
+  const auto another = blobs->blob(recipe_of(member, "zip 1"));
+  for (const size_t offset : {250'000UL, 100'000UL, 299'999UL, 0UL})
+    EXPECT_EQ(read(*another, offset, 5000), told(std::string_view(bytes).substr(offset, 5000)));
+  EXPECT_THAT(this->blobs(), IsEmpty());
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+TEST_F(RoomTest, WhatIsNotKeptIsProvedAllTheSame) {
+  Recipe wrong = recipe_of(member, "zip 1");
+  wrong.digest = sha256("others");
+  EXPECT_THAT(read(*store(200'000)->blob(wrong)), HasSubstr("not " + sha256("others").hex()));
+}
+
+TEST_F(RoomTest, ABlobOfUnknownSizeThatIsTooLargeIsReadWithoutBeingKept) {
+  Recipe recipe = recipe_of(member, "tar.gz 1");
+  recipe.size = std::nullopt;
+  const BlobsPtr blobs = store(200'000);
+  const auto made = blobs->made(recipe);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(read(**made), told(bytes));
+  EXPECT_THAT(this->blobs(), IsEmpty());
+  EXPECT_THAT(log, SizeIs(1));
+}
+
+TEST_F(RoomTest, OneLineIsLoggedForEachReason) {
+  const BlobsPtr blobs = store(200'000);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const MakingPtr made = making(some_bytes(kMember, i));
+    EXPECT_EQ(read(*blobs->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
+  }
+  EXPECT_THAT(log, ElementsAre("not kept, made anew by each reader: larger than all that may be kept, 195.3 KiB"));
+}
+
+TEST_F(RoomTest, AnEvictedBlobIsStillReadByWhoHasItOpen) {
+  constexpr uint64_t kQuota = 400'000;
+  const auto blob = store(kQuota)->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), told(bytes));
+  keep(2, kQuota);
+  EXPECT_EQ(read(*blob), told(bytes));
+}
+
+TEST_F(RoomTest, AnEvictedBlobIsMadeAgain) {
+  constexpr uint64_t kQuota = 400'000;
+  const BlobsPtr blobs = store(kQuota);
+  // made() returns when all is on disk.
+  const auto made = [&](Recipe recipe) {
+    recipe.size = std::nullopt;
+    return blobs->made(recipe).value();
+  };
+  const auto blob = made(recipe_of(member, "zip 1"));
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  made(recipe_of(other, "zip 2"));
+  EXPECT_EQ(this->blobs(), std::vector{blob_path(other->bytes).substr(std::string("v1/blobs/").size())});
+  const int before = member->starts;
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(member->starts, before + 1);
+}
+
+TEST_F(RoomTest, WhatFoundNoRoomIsKeptOnceThereIs) {
+  temporary.write("deep", "a file");
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 200'000), told(bytes.substr(0, 200'000)));
+  std::filesystem::remove(temporary.path("deep"));
+  EXPECT_EQ(read(*blob, 200'000, 100'000), told(bytes.substr(200'000)));  // goes on
+  EXPECT_EQ(member->starts, 1);
+  EXPECT_EQ(read(*blob), told(bytes));  // starts anew, and keeps
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(member->starts, 2);
+}
+
+TEST_F(RoomTest, AFileInPlaceOfTheDirectoryKeepsNothingAndHarmsNothing) {
+  temporary.write("deep", "a file");
+  const BlobsPtr blobs = store();
+  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 2"))), told(bytes));
+  EXPECT_THAT(log, ElementsAre(HasSubstr("Not a directory")));
+}
+
+TEST_F(RoomTest, ADirectoryThatOthersMayWriteToIsNotTrusted) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  std::filesystem::permissions(directory + "/v1", std::filesystem::perms::all);
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(member->starts, 2);
+  EXPECT_THAT(log, ElementsAre(HasSubstr("others may write there")));
+}
+
+// What a child process says about itself, 77 when it could not do what the test needs.
+constexpr int kRight = 0;
+constexpr int kSkip = 77;
+
+int nobody_reads(const std::function<int()>& work) {
+  if (::geteuid() != 0) return work();
+  return ::setgid(65534) == 0 && ::setuid(65534) == 0 ? work() : kSkip;
+}
+
+TEST_F(RoomTest, WhereNothingMayBeWrittenWhatIsKeptIsReadAndTheRestIsMadeAnew) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  // The test's directory and the store are to be read by all, written by none.
+  std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0555));
+  std::filesystem::permissions(temporary.path("deep"), std::filesystem::perms(0555));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary.path("deep")))
+    if (!entry.is_symlink())
+      std::filesystem::permissions(entry.path(), std::filesystem::perms(entry.is_directory() ? 0555 : 0444));
+  Child child([&] {
+    return nobody_reads([&] {
+      const BlobsPtr blobs = store();
+      if (read(*blobs->blob(recipe_of(member, "zip 1"))) != told(bytes)) return 1;
+      if (::geteuid() == 65534 && member->starts != 1) return 2;
+      if (read(*blobs->blob(recipe_of(other, "zip 2"))) != told(other->bytes)) return 3;
+      if (read(*blobs->blob(recipe_of(other, "zip 2"))) != told(other->bytes)) return 4;
+      return log.size() == 1 ? kRight : 5;
+    });
+  });
+  EXPECT_EQ(child.wait(), kRight);
+  std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0755));
+  EXPECT_THAT(blobs(), SizeIs(1));
+}
+
+// A file system of one mebibyte that only the child sees.
+int with_small_disk(const std::string& place, const std::function<int()>& work) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
+  if (::mount("tmpfs", place.c_str(), "tmpfs", 0, "size=1m") != 0) return kSkip;
+  return work();
+}
+
+TEST_F(RoomTest, AFullDiskEvictsOnceAndThenKeepsNothing) {
+  std::filesystem::create_directories(directory);
+  Child child([&] {
+    return with_small_disk(directory, [&] {
+      for (uint32_t i = 0; i < 8; ++i) {
+        const MakingPtr made = making(some_bytes(kMember, i));
+        const BlobsPtr blobs = store();
+        if (read(*blobs->blob(recipe_of(made, str("zip ", i)))) != told(made->bytes)) return 1;
+      }
+      if (!log.empty() || blobs().size() < 2) return 2;
+      const MakingPtr large = making(some_bytes(2'000'000));
+      const BlobsPtr blobs = store();
+      if (read(*blobs->blob(recipe_of(large, "large"))) != told(large->bytes)) return 3;
+      Recipe unsized = recipe_of(large, "unsized");
+      unsized.size = std::nullopt;
+      const auto made = blobs->made(unsized);
+      if (!made || read(**made) != told(large->bytes)) return 4;
+      return log.size() == 1 && makings().empty() ? kRight : 5;
+    });
+  });
+  const int status = child.wait();
+  if (status == kSkip) GTEST_SKIP() << "no file system can be mounted here";
+  EXPECT_EQ(status, kRight);
+}
+
+// Where blocks cannot be had beforehand, the disk is found full in the middle; a limit on file sizes does the same.
+TEST_F(RoomTest, ADiskThatFillsInTheMiddleLosesNoReader) {
+  Child child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{150'000, 150'000};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return kSkip;
+    const BlobsPtr blobs = store();
+    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+    if (read(*blob, 10'000, 5000) != told(bytes.substr(10'000, 5000))) return 1;
+    if (read(*blob) != told(bytes)) return 2;
+    Recipe unsized = recipe_of(member, "unsized");
+    unsized.size = std::nullopt;
+    const auto made = blobs->made(unsized);
+    if (!made || read(**made) != told(bytes)) return 3;
+    return log.size() == 1 && makings().empty() && this->blobs().empty() ? kRight : 4;
+  });
+  const int status = child.wait();
+  if (status == kSkip) GTEST_SKIP() << "no limit can be set here";
+  EXPECT_EQ(status, kRight);
+}
+
+}  // namespace
+}  // namespace weightfs::test

@@ -1,0 +1,164 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tar_reading.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test::tars;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::StartsWith;
+
+std::string unhex(std::string_view digits) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16));
+  return bytes;
+}
+
+// A tar of one member, and what xz, zstd and bzip2 make of it.
+std::string one_tar() { return TarBuilder().file("a", "hello").build(); }
+std::string one_xz() {
+  return unhex(
+      "fd377a585a000004e6d6b4460200210116000000742fe5a3e007ff003c5d00308033501868898301dce26e2105573538564d"
+      "56f6b4b033cdd6cf455242850cdd764dae4facc60e72d4ca15b868867f1821788e2252c48d76def10000166ecaf57bd63b80"
+      "00015880100000004ab977c2b1c467fb020000000004595a");
+}
+std::string one_zstd() {
+  return unhex(
+      "28b52ffd640007c50100b282080fb06b0ce409cd4b5ea4f532c2004d012684ccf15585ade6407120ef8e7fefc8bf25072070"
+      "1ff7fd658e3a60f2844b0486f393c3024a98d2d9");
+}
+std::string one_bzip2() {
+  return unhex(
+      "425a6839314159265359afbf47f100002adb80c98040006f000000e2449e000808200054440000193d412453234c27a8018c"
+      "ce3e448415eaf4316d7428c93835dc4ec221d1b650d5786bc893a0d08c01352be2ee48a70a1215f7e8fe20");
+}
+std::vector<std::string> compressed() { return {gzip_stored(one_tar()), one_xz(), one_zstd(), one_bzip2()}; }
+
+TEST(TarCompressed, IsReadCompressed) {
+  for (const std::string& bytes : compressed()) {
+    EXPECT_THAT(listing_of(bytes), ElementsAre("a = hello"));
+    EXPECT_THAT(warnings_of(bytes), IsEmpty());
+  }
+  EXPECT_THAT(listing_of(gzip_stored(small_tar())), SizeIs(6));
+}
+
+TEST(TarCompressed, IsDecodedOnceIntoOneBlob) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  const auto archive = members(std::make_shared<const Disk>(gzip_stored(small_tar())), blobs);
+  ASSERT_TRUE(archive);
+  ASSERT_THAT(blobs->recipes, SizeIs(1));
+  const Recipe& recipe = blobs->recipes[0];
+  EXPECT_EQ(recipe.name, "m.tar");
+  EXPECT_EQ(recipe.size, std::nullopt);
+  EXPECT_EQ(recipe.key, "disk 7 decoded from gzip");
+  for (const Part& part : archive->parts)
+    if (part.link_target.empty()) {
+      const SourcePtr source = *part.source.get();
+      const auto* const slice = dynamic_cast<const Slice*>(source.get());
+      ASSERT_NE(slice, nullptr) << part.path;
+      EXPECT_EQ(slice->whole()->size(), small_tar().size());
+    }
+}
+
+TEST(TarCompressed, KeysSayWhatTheyWereDecodedFrom) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  for (const std::string& bytes : compressed()) ASSERT_TRUE(members(std::make_shared<const Disk>(bytes), blobs));
+  std::vector<std::string> keys;
+  for (const Recipe& recipe : blobs->recipes) keys.push_back(recipe.key);
+  EXPECT_THAT(keys, ElementsAre("disk 7 decoded from gzip", "disk 7 decoded from xz", "disk 7 decoded from zstd",
+                                "disk 7 decoded from bzip2"));
+}
+
+TEST(TarCompressed, AGzipMayHaveSeveralMembersAndATail) {
+  const std::string tar = one_tar();
+  const std::string two = gzip_stored(tar.substr(0, 700)) + gzip_stored(tar.substr(700));
+  EXPECT_THAT(listing_of(two), ElementsAre("a = hello"));
+  EXPECT_THAT(listing_of(gzip_stored("") + two + gzip_stored("")), ElementsAre("a = hello"));
+  EXPECT_THAT(listing_of(gzip_stored(tar) + std::string(100, '\0')), ElementsAre("a = hello"));
+  EXPECT_THAT(listing_of(two + "garbage behind it"), ElementsAre("a = hello"));
+}
+
+TEST(TarCompressed, AGzipMemberIsFoundAcrossReads) {
+  const std::string large = TarBuilder().file("a", std::string(65'500, 'x')).file("b", "2").build();
+  for (size_t at = 65'480; at < 65'560; at += 3)
+    EXPECT_THAT(listing_of(gzip_stored(large.substr(0, at)) + gzip_stored(large.substr(at))), SizeIs(2)) << at;
+}
+
+TEST(TarCompressed, WrongChecksumsAreFound) {
+  for (std::string bytes : compressed()) {
+    bytes[bytes.size() / 2] ^= 1;
+    EXPECT_THAT(error_of(bytes), StartsWith("corrupt: "));
+  }
+  std::string gzip = gzip_stored(one_tar());
+  gzip[10 + 5 + 512] = 'H';  // of "hello"
+  EXPECT_EQ(error_of(gzip), "corrupt: gzip: 2048 bytes that do not fit its checksum");
+  gzip = gzip_stored(one_tar());
+  gzip[gzip.size() - 1] = 1;
+  EXPECT_EQ(error_of(gzip), "corrupt: gzip: 2048 bytes that do not fit its checksum");
+}
+
+TEST(TarCompressed, WhatIsCompressedAndNoTarIsNotDecodedToItsEnd) {
+  const auto blobs = std::make_shared<RecordingBlobs>();
+  const auto archive = members(in_memory(gzip_stored(std::string(100'000, 'x'))), blobs);
+  ASSERT_FALSE(archive);
+  EXPECT_EQ(archive.error().code, Code::unsupported);
+  EXPECT_EQ(archive.error().message, "gzip of something that is no tar");
+  EXPECT_THAT(blobs->recipes, IsEmpty());
+  EXPECT_THAT(error_of(gzip_stored("")), StartsWith("corrupt: gzip: "));
+  EXPECT_EQ(error_of(gzip_stored(gzip_stored(one_tar()))), "gzip: compressed more than once");
+  EXPECT_THAT(listing_of(gzip_stored(std::string(1024, '\0'))), IsEmpty());
+}
+
+// Recognition.
+
+TEST(TarCompressed, IsRecognisedCompressed) {
+  for (const std::string& bytes : compressed()) EXPECT_EQ(match(bytes), Match::yes);
+  // gzip tells from a head that is cut; the others only if a block fits.
+  EXPECT_EQ(match(gzip_stored(TarBuilder().file("a", std::string(100'000, 'x')).build())), Match::yes);
+  EXPECT_EQ(match(one_bzip2().substr(0, 60)), Match::maybe);
+  EXPECT_EQ(match(one_zstd().substr(0, 60)), Match::maybe);
+  EXPECT_EQ(match(one_xz().substr(0, 60)), Match::maybe);
+}
+
+TEST(TarCompressed, IsRecognisedBehindEverythingThatAGzipHeaderMayHold) {
+  constexpr char kAll = 2 | 4 | 8 | 16;
+  const std::string announced("\3\0xyzname\0comment\0\xAB\xCD", 20);
+  EXPECT_EQ(match(gzip_stored(one_tar(), kAll, announced)), Match::yes);
+  EXPECT_THAT(listing_of(gzip_stored(one_tar(), kAll, announced)), ElementsAre("a = hello"));
+  EXPECT_EQ(match(gzip_stored(one_tar(), 8, std::string(5000, 'n') + '\0')), Match::maybe);
+  EXPECT_EQ(match(gzip_stored(one_tar(), 4, std::string("\xFF\xFF", 2))), Match::maybe);
+}
+
+TEST(TarCompressed, OtherThingsCompressedAreNone) {
+  EXPECT_EQ(match(gzip_stored("hello")), Match::no);
+  EXPECT_EQ(match(gzip_stored("")), Match::no);
+  EXPECT_EQ(match(gzip_stored(std::string(10'000, '\0'))), Match::no);
+  EXPECT_EQ(match("\x1F\x8B"), Match::maybe);
+}
+
+// A stream that is cut has no right end.
+TEST(TarCompressed, EveryTruncationIsRefused) {
+  for (const std::string& whole : compressed())
+    for (size_t size = 0; size < whole.size(); ++size) {
+      match(whole.substr(0, size));
+      EXPECT_FALSE(members(whole.substr(0, size))) << size << " of " << whole.size();
+    }
+}
+
+TEST(TarCompressed, EveryFlippedByteIsRefusedOrRead) {
+  for (const std::string& whole : compressed())
+    for (size_t i = 0; i < whole.size(); ++i)
+      for (const char flip : {'\x01', '\xFF'}) {
+        std::string bytes = whole;
+        bytes[i] = static_cast<char>(bytes[i] ^ flip);
+        read_or_refuse(bytes);
+      }
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,97 @@
+// Reads tars as tests want to see them: what is in them as lines, warnings, errors; and what stands in for the disk and
+// the blobs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/archive.h"
+#include "tests/support/tar_builder.h"
+
+namespace weightfs::test::tars {
+
+// Keeps what it is asked for; makes it as where nothing can be stored.
+class RecordingBlobs final : public Blobs {
+ public:
+  SourcePtr blob(Recipe recipe) override {
+    recipes.push_back(recipe);
+    return unstored_blobs()->blob(std::move(recipe));
+  }
+  Result<SourcePtr> made(Recipe recipe) override {
+    recipes.push_back(recipe);
+    return unstored_blobs()->made(std::move(recipe));
+  }
+  std::vector<Recipe> recipes;
+};
+
+// Bytes with an identity, which fail from some offset on if told so, and count how often they are read.
+class Disk final : public Source {
+ public:
+  explicit Disk(std::string bytes, uint64_t broken_from = std::numeric_limits<uint64_t>::max())
+      : bytes_(in_memory(std::move(bytes))), broken_from_(broken_from) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    ++reads;
+    if (offset + out.size() > broken_from_ && size() > broken_from_) return failure(Code::io, "the disk is on fire");
+    return bytes_->read(offset, out);
+  }
+  std::string identity() const override { return "disk 7"; }
+  mutable size_t reads = 0;
+
+ private:
+  SourcePtr bytes_;
+  uint64_t broken_from_;
+};
+
+inline Result<Archive> members(SourcePtr bytes, BlobsPtr blobs = unstored_blobs()) {
+  return tar_members(Container{"m.tar", std::move(bytes), nullptr, std::move(blobs)});
+}
+inline Result<Archive> members(std::string bytes) { return members(in_memory(std::move(bytes))); }
+
+// One line per part: its path, then its bytes or its link or why it cannot be read.
+inline std::vector<std::string> listing(const Archive& archive) {
+  std::vector<std::string> lines;
+  for (const Part& part : archive.parts) {
+    const SourcePtr source = *part.source.get();
+    const auto bytes = read_text(*source, 0, std::min<uint64_t>(source->size(), 1 << 20));
+    lines.push_back(part.path + (!part.link_target.empty() ? " -> " + part.link_target
+                                 : bytes                   ? " = " + *bytes
+                                                           : " ! " + bytes.error().message));
+  }
+  return lines;
+}
+
+// The members, or none and a failed test.
+inline Archive read_well(std::string bytes) {
+  auto archive = members(std::move(bytes));
+  if (archive) return std::move(*archive);
+  ADD_FAILURE() << archive.error().message;
+  return {};
+}
+
+inline std::vector<std::string> listing_of(std::string bytes) { return listing(read_well(std::move(bytes))); }
+inline std::vector<std::string> warnings_of(Archive archive) { return std::move(archive.warnings).take(); }
+inline std::vector<std::string> warnings_of(std::string bytes) { return warnings_of(read_well(std::move(bytes))); }
+
+inline std::string error_of(const Result<Archive>& archive) {
+  return archive ? "no error" : str(archive.error().code == Code::corrupt ? "corrupt: " : "", archive.error().message);
+}
+inline std::string error_of(std::string bytes) { return error_of(members(std::move(bytes))); }
+
+inline Match match(std::string_view bytes) {
+  const std::string_view head = bytes.substr(0, kHeadSize);
+  return matches_tar({"m", head, bytes.substr(bytes.size() - head.size()), bytes.size()});
+}
+
+// Whatever has been done to it, it is refused or read: every member then has bytes or an error.
+inline void read_or_refuse(const std::string& bytes) {
+  match(bytes);
+  if (const auto archive = members(bytes)) listing(*archive);
+}
+
+}  // namespace weightfs::test::tars
