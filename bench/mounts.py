@@ -107,16 +107,18 @@ class Mount:
 class Weightfs(Mount):
     """`seconds`: how long `weightfs mount` took, process start included."""
 
-    def __init__(self, binary, source, folder):
+    def __init__(self, binary, source, folder, cache):
         super().__init__(folder)
         self.command = [binary, "mount", source, self.path]
+        self.environment = dict(os.environ, WEIGHTFS_CACHE=cache)
         self.seconds = None
 
     def mount(self):
         # A file and not a pipe: the daemon may keep it open.
         with tempfile.TemporaryFile() as errors:
             start = time.perf_counter()
-            status = run_to_its_end(self.command, stdout=subprocess.DEVNULL, stderr=errors)
+            status = run_to_its_end(self.command, stdout=subprocess.DEVNULL, stderr=errors,
+                                    env=self.environment)
             self.seconds = time.perf_counter() - start
             errors.seek(0)
             if status != 0:
@@ -159,3 +161,21 @@ class Floor(Mount):
             self.server.terminate()
             self.server.wait(PATIENCE_S)
         unmount(self.path)
+
+
+class Peer(Mount):
+    """Another file system of the same kind, which puts itself into the background. `seconds`: until its root answers."""
+
+    def __init__(self, command, folder):
+        super().__init__(folder)
+        self.command = [*command, self.path]
+        self.seconds = None
+
+    def mount(self):
+        start = time.perf_counter()
+        status = run_to_its_end(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if status != 0:
+            raise Failed(f"{' '.join(self.command)}: status {status}")
+        os.stat(self.path)
+        os.listdir(self.path)
+        self.seconds = time.perf_counter() - start

@@ -1,5 +1,7 @@
 // Verified bytes on disk, made once and shared by every mount and process of a user, without a daemon.
 // The invariant: a file that has a blob's name holds that blob.
+// A process that forks to go on in the background uses a store only after that: its threads and locks do not come
+// along.
 #pragma once
 
 #include <cstdint>

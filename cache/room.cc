@@ -96,10 +96,11 @@ uint64_t Room::quota() {
 }
 
 Result<void> Room::take(int fd, uint64_t from, uint64_t to) {
-  if (to > INT64_MAX || allocated(to) > quota())
+  if (to > INT64_MAX || allocated(to) + kBlock > quota())
     return failure(Code::unavailable, str("larger than all that may be kept, ", human_size(quota())));
   const Count count = TRY(Count::locked(paths_.lock));
-  const uint64_t wanted = allocated(to) - allocated(from);
+  const uint64_t link = from == 0 ? kBlock : 0;  // ext4 puts the text of one this long in a block of its own
+  const uint64_t wanted = allocated(to) - allocated(from) + link;
   const auto counted = count.read();
   const uint64_t used =
       counted && *counted <= quota() && wanted <= quota() - *counted ? *counted : TRY(make_room(wanted));

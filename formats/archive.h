@@ -53,6 +53,9 @@ class ArchiveBuilder {
  public:
   explicit ArchiveBuilder(Twice twice) : twice_(twice) {}
 
+  /// Room for so many members, when that is known before; the caller has bounded it by the container's size.
+  void reserve(size_t members) { archive_.parts.reserve(members); }
+
   /// A file. `source` tells its size without making its bytes.
   void add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32 = {});
 

@@ -11,58 +11,41 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <new>
 #include <system_error>
-#include <vector>
 
+#include "base/digest.h"
 #include "base/text.h"
+#include "formats/codec_input.h"
 
 namespace weightfs {
 namespace {
 
-// Compressed bytes, a buffer at a time.
-class Input {
+using codec::decoder_of;
+using codec::Input;
+
+// Deflate data, decoded by isa-l.
+class Deflate {
  public:
-  explicit Input(SourcePtr source) : source_(std::move(source)), buffer_(kBuffer) {}
-
-  /// What was read and not consumed yet.
-  std::span<std::byte> left() { return std::span(buffer_).subspan(begin_, end_ - begin_); }
-  void consume(size_t count) { begin_ += count; }
-  uint64_t position() const { return next_ - (end_ - begin_); }
-
-  /// Reads on, behind what is left; left() stays as it is only at the end.
-  Result<void> fill() {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-    const size_t got = TRY(source_->read(next_, std::span(buffer_).subspan(end_)));
-    next_ += got;
-    end_ += got;
-    return {};
+  /// `format`: for messages. `behind`: ISAL_DEFLATE, or ISAL_GZIP_NO_HDR_VER for the sums that gzip has behind the
+  /// data.
+  Deflate(Input& input, std::string_view format, uint32_t behind) : input_(input), format_(format) {
+    isal_inflate_init(&state_);
+    state_.crc_flag = behind;
   }
 
- private:
-  static constexpr size_t kBuffer = 128 * 1024;
-
-  SourcePtr source_;
-  uint64_t next_ = 0;  // the first byte that was not read
-  std::vector<std::byte> buffer_;
-  size_t begin_ = 0, end_ = 0;  // what is left, in buffer_
-};
-
-class Inflated final : public Stream {
- public:
-  explicit Inflated(SourcePtr compressed) : input_(std::move(compressed)) { isal_inflate_init(&state_); }
-
-  Result<size_t> next(std::span<std::byte> out) override {
+  /// As Stream's.
+  Result<size_t> next(std::span<std::byte> out) {
     const auto wanted = static_cast<uint32_t>(std::min<size_t>(out.size(), std::numeric_limits<uint32_t>::max()));
     state_.next_out = reinterpret_cast<uint8_t*>(out.data());
     state_.avail_out = wanted;
     while (state_.avail_out == wanted && state_.block_state != ISAL_BLOCK_FINISH) TRY_VOID(step());
     return wanted - state_.avail_out;
   }
+
+  /// From here on other data.
+  void begin() { isal_inflate_reset(&state_); }
 
  private:
   Result<void> step() {
@@ -74,6 +57,7 @@ class Inflated final : public Stream {
     const int status = isal_inflate(&state_);
     const size_t taken = given.size() - state_.avail_in;
     input_.consume(taken);
+    if (status == ISAL_INCORRECT_CHECKSUM) return broken("bytes that do not match their CRC-32 and size");
     if (status != ISAL_DECOMP_OK)
       return broken(status == ISAL_INVALID_LOOKBACK ? "a distance too far back" : "an invalid code");
     // Without input it may still have had bits to decode, or bytes to give.
@@ -82,11 +66,104 @@ class Inflated final : public Stream {
   }
 
   Result<void> broken(std::string_view what) const {
-    return failure(Code::corrupt, str("deflate: ", what, " before byte ", input_.position()));
+    return failure(Code::corrupt, str(format_, ": ", what, " before byte ", input_.position()));
+  }
+
+  Input& input_;
+  std::string_view format_;
+  inflate_state state_;
+};
+
+class Inflated final : public Stream {
+ public:
+  explicit Inflated(SourcePtr compressed) : input_(std::move(compressed)) {}
+  Result<size_t> next(std::span<std::byte> out) override { return deflate_.next(out); }
+
+ private:
+  Input input_;
+  Deflate deflate_{input_, "deflate", ISAL_DEFLATE};
+};
+
+uint16_t number_at(std::string_view bytes, size_t at) {
+  return static_cast<uint16_t>(static_cast<uint8_t>(bytes[at]) | static_cast<uint8_t>(bytes[at + 1]) << 8);
+}
+
+// The length of the header (RFC 1952 section 2.3) that `bytes` begin with; 0 when they end before it does.
+Result<size_t> gzip_header(std::string_view bytes) {
+  constexpr unsigned kChecksum = 2, kExtra = 4, kName = 8, kComment = 16, kReserved = 0xE0;
+  constexpr size_t kFixed = 10;
+  if (bytes.size() < kFixed) return size_t{0};
+  const auto method = static_cast<unsigned>(static_cast<uint8_t>(bytes[2]));
+  const auto flags = static_cast<unsigned>(static_cast<uint8_t>(bytes[3]));
+  if (method != 8) return failure(Code::unsupported, str("compression method ", method, ", only Deflate (8) is read"));
+  if ((flags & kReserved) != 0) return failure(Code::unsupported, str("reserved flags in ", flags));
+  size_t at = kFixed;
+  if ((flags & kExtra) != 0) {
+    if (bytes.size() < at + 2) return size_t{0};
+    at += 2U + number_at(bytes, at);
+  }
+  for (const unsigned text : {kName, kComment}) {
+    if ((flags & text) == 0) continue;
+    const size_t end = bytes.find('\0', at);
+    if (end == bytes.npos) return size_t{0};
+    at = end + 1;
+  }
+  if ((flags & kChecksum) == 0) return at <= bytes.size() ? at : 0;
+  if (at + 2 > bytes.size()) return size_t{0};
+  if (number_at(bytes, at) != (crc32(0, std::as_bytes(std::span(bytes.substr(0, at)))) & 0xFFFF))
+    return failure(Code::corrupt, "a header that does not match its checksum");
+  return at + 2;
+}
+
+class Gunzipped final : public Stream {
+ public:
+  explicit Gunzipped(SourcePtr compressed) : input_(std::move(compressed)) {}
+
+  Result<size_t> next(std::span<std::byte> out) override {
+    for (;;) {
+      if (between_members_ && !TRY(begins_member())) return size_t{0};
+      const size_t got = TRY(deflate_.next(out));
+      if (got > 0) return got;
+      between_members_ = true;
+    }
+  }
+
+ private:
+  // Goes on behind the header of the next member, if there is one.
+  Result<bool> begins_member() {
+    constexpr std::string_view kMagic = "\x1F\x8B";
+    if (input_.left().size() < kMagic.size()) TRY_VOID(input_.fill());
+    const std::string_view magic = left().substr(0, kMagic.size());
+    if (!first_ && (magic.empty() || !kMagic.starts_with(magic))) return false;
+    if (!kMagic.starts_with(magic)) return failure(Code::corrupt, "gzip: no member at byte 0");
+    input_.consume(TRY(header()));
+    deflate_.begin();
+    first_ = between_members_ = false;
+    return true;
+  }
+
+  Result<size_t> header() {
+    const auto about = [&](const Error& e) {
+      return Error{e.code, str("gzip: ", e.message, " at byte ", input_.position())};
+    };
+    if (const size_t length = TRY(gzip_header(left()).map_error(about))) return length;
+    TRY_VOID(input_.fill());
+    if (const size_t length = TRY(gzip_header(left()).map_error(about))) return length;
+    if (!input_.is_read())
+      return failure(Code::unsupported,
+                     str("gzip: a header of more than ", Input::kBuffer, " bytes at byte ", input_.position()));
+    return failure(Code::corrupt, str("gzip: cut short in the header at byte ", input_.position()));
+  }
+
+  std::string_view left() {
+    const auto left = input_.left();
+    return {reinterpret_cast<const char*>(left.data()), left.size()};
   }
 
   Input input_;
-  inflate_state state_;
+  Deflate deflate_{input_, "gzip", ISAL_GZIP_NO_HDR_VER};
+  bool between_members_ = true;
+  bool first_ = true;  // no member was seen yet
 };
 
 constexpr int kLongestWindowLog = 27;
@@ -218,19 +295,11 @@ class Unzstd final : public Stream {
   std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> decoder_;
 };
 
-// A decoder is made of some large pieces.
-template <class Decoder>
-Result<StreamPtr> decoder_of(SourcePtr compressed) {
-  try {
-    return std::make_unique<Decoder>(std::move(compressed));
-  } catch (const std::bad_alloc&) {
-    return failure(Code::unavailable, "out of memory");
-  }
-}
-
 }  // namespace
 
 Result<StreamPtr> inflated(SourcePtr compressed) { return decoder_of<Inflated>(std::move(compressed)); }
+
+Result<StreamPtr> gunzipped(SourcePtr compressed) { return decoder_of<Gunzipped>(std::move(compressed)); }
 
 Result<StreamPtr> decompressed_zstd(SourcePtr compressed) { return decoder_of<Unzstd>(std::move(compressed)); }
 

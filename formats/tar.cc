@@ -7,7 +7,6 @@
 #include <archive_entry.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <exception>
 #include <limits>
@@ -44,7 +43,8 @@ struct Input {
   Result<size_t> next() {
     if (at >= source->size()) return size_t{0};
     if (left < kStep) return failure(Code::corrupt, str("more than ", kMostHeaderBytes, " bytes of headers"));
-    const size_t got = TRY(source->read(at, std::as_writable_bytes(std::span(buffer))));
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer.size(), source->size() - at));
+    const size_t got = TRY(source->read(at, std::as_writable_bytes(std::span(buffer).first(wanted))));
     const size_t given = std::min(got, kStep);
     if (headers_only) hide_access_lists(std::span(buffer).first(got), given);
     left -= kStep;
@@ -74,11 +74,6 @@ struct Input {
   }
 };
 
-// By Compression.
-constexpr std::array kSupports = {archive_read_support_filter_none, archive_read_support_filter_gzip,
-                                  archive_read_support_filter_xz, archive_read_support_filter_zstd,
-                                  archive_read_support_filter_bzip2};
-
 // libarchive at work.
 class Reader {
  public:
@@ -91,9 +86,8 @@ class Reader {
   }
 
   // What a compressed stream holds is one member to libarchive, which has no name and no size.
-  static Result<std::unique_ptr<Reader>> of_stream(SourcePtr source, Compression compression) {
-    auto reader =
-        TRY(open({std::move(source)}, archive_read_support_format_raw, kSupports[static_cast<size_t>(compression)]));
+  static Result<std::unique_ptr<Reader>> of_bzip2(SourcePtr source) {
+    auto reader = TRY(open({std::move(source)}, archive_read_support_format_raw, archive_read_support_filter_bzip2));
     const int got = reader->next_header();
     if (got != ARCHIVE_OK && got != ARCHIVE_EOF) return tl::unexpected(reader->error());
     // A filter is applied as often as it fits.
@@ -113,9 +107,8 @@ class Reader {
     return got;
   }
 
-  // Where the next byte comes from: in what is decoded, and in what is stored.
+  // Where the next byte comes from.
   uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(get(), 0)); }
-  uint64_t stored_position() const { return static_cast<uint64_t>(archive_filter_bytes(get(), -1)); }
 
   // Why it failed. What the source said comes first.
   Error error() const {
@@ -151,45 +144,38 @@ class Reader {
 
 using ReaderPtr = std::unique_ptr<Reader>;
 
-// A compressed stream, decoded.
-class Decoded final : public Stream {
+// What a reader of bzip2 gives.
+class Unbzip2 final : public Stream {
  public:
-  Decoded(ReaderPtr reader, SourcePtr stored, Compression compression)
-      : reader_(std::move(reader)), stored_(std::move(stored)), compression_(compression) {}
+  explicit Unbzip2(ReaderPtr reader) : reader_(std::move(reader)) {}
 
   Result<size_t> next(std::span<std::byte> out) override {
     const la_ssize_t got = archive_read_data(reader_->get(), out.data(), out.size());
-    if (got < 0) return tl::unexpected(about(compression_, reader_->error()));
-    const auto count = static_cast<size_t>(got);
-    if (compression_ != Compression::gzip) return count;
-    sums_.add(out.first(count));
-    if (count == 0) TRY_VOID(sums_.check(*stored_, reader_->stored_position()));
-    return count;
+    if (got < 0) return tl::unexpected(about(reader_->error()));
+    return static_cast<size_t>(got);
   }
 
-  static Error about(Compression compression, const Error& error) {
-    return error.code == Code::io ? error : Error{error.code, str(name_of(compression), ": ", error.message)};
+  static Error about(const Error& error) {
+    return error.code == Code::io ? error : Error{error.code, str("bzip2: ", error.message)};
   }
 
  private:
   ReaderPtr reader_;
-  SourcePtr stored_;
-  Compression compression_;
-  GzipSums sums_;
 };
 
 // The tar that a compressed container is, as a blob. What holds something else is not decoded to its end.
-Result<SourcePtr> unpacked(const Container& container, Compression compression) {
+Result<SourcePtr> unpacked(const Container& container, const Compression& compression) {
   const SourcePtr stored = container.bytes;
-  const StreamPtr peek = TRY(decoded(stored, compression));
+  const StreamPtr peek = TRY(compression.undone(stored));
   const std::string block = TRY(first_block(*peek));
+  if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, which is no tar"));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
-    return failure(Code::unsupported, str(name_of(compression), " of something that is no tar"));
+    return failure(Code::unsupported, str(compression.name, " of something that is no tar"));
   Recipe recipe;
   recipe.name = container.name;
   const std::string identity = stored->identity();
-  if (!identity.empty()) recipe.key = str(identity, " decoded from ", name_of(compression));
-  recipe.start = [stored, compression] { return decoded(stored, compression); };
+  if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
+  recipe.start = [stored, undone = compression.undone] { return undone(stored); };
   return container.blobs->made(std::move(recipe));
 }
 
@@ -382,19 +368,16 @@ class Listing {
 
 }  // namespace
 
-Result<StreamPtr> tar::decoded(const SourcePtr& stored, Compression compression) {
-  auto reader = Reader::of_stream(stored, compression).map_error([&](const Error& error) {
-    return Decoded::about(compression, error);
-  });
-  return std::make_unique<Decoded>(TRY(std::move(reader)), stored, compression);
+Result<StreamPtr> tar::decompressed_bzip2(SourcePtr compressed) {
+  return std::make_unique<Unbzip2>(TRY(Reader::of_bzip2(std::move(compressed)).map_error(Unbzip2::about)));
 }
 
 Result<Archive> tar_members(const Container& container) {
   const uint64_t size = container.bytes->size();
   if (size == 0) return failure(Code::corrupt, "0 bytes, which is no tar");
   const std::string head = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(size, kBlock)));
-  const Compression compression = is_header(head) ? Compression::none : compression_of(head);
-  SourcePtr tar = compression == Compression::none ? container.bytes : TRY(unpacked(container, compression));
+  const Compression* const compression = is_header(head) ? nullptr : compression_of(head);
+  SourcePtr tar = compression == nullptr ? container.bytes : TRY(unpacked(container, *compression));
   return Listing(std::move(tar), container.blobs).all();
 }
 

@@ -1,5 +1,5 @@
-// What the files of the tar reader share: tar.cc, which alone knows libarchive, tar_head.cc, which knows a tar when it
-// sees one, and tar_gzip.cc.
+// What the two files of the tar reader share: tar.cc, which alone knows libarchive, and tar_head.cc, which knows a tar
+// when it sees one.
 #pragma once
 
 #include <cstdint>
@@ -25,35 +25,20 @@ inline constexpr size_t kLongestKey = 19;
 /// the time that it takes to read one grows with the square of its length. Only those that begin in the first `most`.
 void hide_access_lists(std::span<char> bytes, size_t most);
 
-/// What a tar may be compressed with.
-enum class Compression { none, gzip, xz, zstd, bzip2 };
+/// What a tar may be compressed with: a row of a table.
+struct Compression {
+  std::string_view name;
+  std::string_view magic;                             ///< what compressed bytes begin with
+  Result<StreamPtr> (*undone)(SourcePtr compressed);  ///< fails with corrupt, unsupported, and as reading does
+};
 
-std::string_view name_of(Compression compression);
+/// By the magic number at the beginning of `head`; null for none.
+const Compression* compression_of(std::string_view head);
 
-/// By the magic number at the beginning of `head`.
-Compression compression_of(std::string_view head);
-
-/// What `stored` decompresses to. Fails with corrupt, with unsupported when that is compressed the same way again, and
-/// as reading does.
-Result<StreamPtr> decoded(const SourcePtr& stored, Compression compression);
+/// Undoes bzip2. Fails with corrupt, with unsupported when what comes out is compressed too, and as reading does.
+Result<StreamPtr> decompressed_bzip2(SourcePtr compressed);
 
 /// The first kBlock bytes of a stream, or all if it has less.
 Result<std::string> first_block(Stream& stream);
-
-/// The sums that a gzip stream (RFC 1952) ends with, which libarchive skips.
-class GzipSums {
- public:
-  /// More of what the stream holds.
-  void add(std::span<const std::byte> bytes);
-
-  /// Fails with corrupt unless what was added is what `stored` says, whose last member ends at `end`. Of several
-  /// members only the sizes are compared: only the last tells where it ends, so nobody knows what the other checksums
-  /// are of.
-  Result<void> check(const Source& stored, uint64_t end) const;
-
- private:
-  uint32_t crc_ = 0;
-  uint64_t size_ = 0;
-};
 
 }  // namespace weightfs::tar

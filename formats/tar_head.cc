@@ -47,49 +47,19 @@ bool is_plausible_v7(std::string_view block) {
          octal(block.substr(100, 8)) && octal(block.substr(124, 12)) && (type == '\0' || (type >= '0' && type <= '7'));
 }
 
-// Where the Deflate data of a gzip member begin (RFC 1952 section 2.3); nothing when that is not in the head.
-std::optional<size_t> deflate_in(std::string_view head) {
-  constexpr uint8_t kHasChecksum = 2, kHasExtra = 4, kHasName = 8, kHasComment = 16;
-  if (head.size() < 12) return std::nullopt;
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(head[i]); };
-  size_t at = 10;
-  if ((byte(3) & kHasExtra) != 0) at += 2U + byte(10) + 256U * byte(11);
-  for (const uint8_t text : {kHasName, kHasComment}) {
-    if ((byte(3) & text) == 0) continue;
-    const size_t end = head.find('\0', at);
-    if (end == head.npos) return std::nullopt;
-    at = end + 1;
-  }
-  if ((byte(3) & kHasChecksum) != 0) at += 2;
-  return at < head.size() ? std::optional(at) : std::nullopt;
-}
-
-// libarchive gives no byte of a gzip stream that is cut within the first 64 KiB that it holds.
-Result<StreamPtr> decoded_head(std::string_view head, Compression compression) {
-  if (compression != Compression::gzip) return decoded(in_memory(std::string(head)), compression);
-  const auto begin = deflate_in(head);
-  if (!begin) return failure(Code::corrupt, "gzip: no data in the head");
-  return inflated(in_memory(std::string(head.substr(*begin))));
-}
-
-// The others come in blocks, of up to 900,000 bytes: mostly a head is not enough.
-Match matches_decoded(std::string_view head, Compression compression) {
-  const auto stream = decoded_head(head, compression);
+// A head is mostly not enough of what comes in blocks, as all but gzip does.
+Match matches_undone(std::string_view head, const Compression& compression) {
+  const auto stream = compression.undone(in_memory(std::string(head)));
   const auto block = stream ? first_block(**stream) : tl::unexpected(stream.error());
   if (!block) return Match::maybe;
   return is_header(*block) ? Match::yes : Match::no;
 }
 
-struct Magic {
-  Compression compression;
-  std::string_view name, bytes;
-};
-
-constexpr Magic kMagics[] = {
-    {Compression::gzip, "gzip", {"\x1F\x8B", 2}},
-    {Compression::xz, "xz", {"\xFD\x37\x7A\x58\x5A\0", 6}},
-    {Compression::zstd, "zstd", {"\x28\xB5\x2F\xFD", 4}},
-    {Compression::bzip2, "bzip2", {"BZh", 3}},
+constexpr Compression kCompressions[] = {
+    {"gzip", {"\x1F\x8B", 2}, gunzipped},
+    {"xz", {"\xFD\x37\x7A\x58\x5A\0", 6}, decompressed_xz},
+    {"zstd", {"\x28\xB5\x2F\xFD", 4}, decompressed_zstd},
+    {"bzip2", {"BZh", 3}, decompressed_bzip2},
 };
 
 }  // namespace
@@ -100,16 +70,11 @@ bool is_header(std::string_view bytes) {
   return has_right_checksum(block) && (has_magic(block) || is_plausible_v7(block));
 }
 
-std::string_view name_of(Compression compression) {
-  const auto* const row = std::find_if(std::begin(kMagics), std::end(kMagics),
-                                       [&](const Magic& magic) { return magic.compression == compression; });
-  return row == std::end(kMagics) ? "" : row->name;
-}
-
-Compression compression_of(std::string_view head) {
-  const auto* const row = std::find_if(std::begin(kMagics), std::end(kMagics),
-                                       [&](const Magic& magic) { return head.starts_with(magic.bytes); });
-  return row == std::end(kMagics) ? Compression::none : row->compression;
+const Compression* compression_of(std::string_view head) {
+  const auto* const row =
+      std::find_if(std::begin(kCompressions), std::end(kCompressions),
+                   [&](const Compression& compression) { return head.starts_with(compression.magic); });
+  return row == std::end(kCompressions) ? nullptr : row;
 }
 
 void hide_access_lists(std::span<char> bytes, size_t most) {
@@ -146,8 +111,8 @@ Result<std::string> first_block(Stream& stream) {
 // A file of zeros is an empty tar to tar(1). Here it is one only to those who say so.
 Match matches_tar(const Clues& clues) {
   if (tar::is_header(clues.head)) return Match::yes;
-  const tar::Compression compression = tar::compression_of(clues.head);
-  return compression == tar::Compression::none ? Match::no : tar::matches_decoded(clues.head, compression);
+  const tar::Compression* const compression = tar::compression_of(clues.head);
+  return compression == nullptr ? Match::no : tar::matches_undone(clues.head, *compression);
 }
 
 }  // namespace weightfs

@@ -158,6 +158,8 @@ class Member final : public Source {
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_) return size_t{0};
+    const bool little = size_ <= kLittle || (offset <= kHeadSize && out.size() <= kHeadSize - offset);
+    if (little && opened_.load(std::memory_order_acquire) == nullptr) return TRY(made())->read(offset, out);
     return TRY(opened())->read(offset, out);
   }
   std::optional<Extent> extent() const override {
@@ -172,6 +174,11 @@ class Member final : public Source {
   void expect(const Digest& digest) const;
 
  private:
+  // Of a hundred thousand members that are looked at, none keeps more than this: what a member begins with, and all of
+  // a small one, is had without keeping what it takes to read it.
+  static constexpr uint64_t kLittle = 64 * 1024;
+
+  Result<SourcePtr> made() const;
   Result<const Source*> opened() const;
 
   Zip& zip_;
@@ -326,11 +333,16 @@ Result<SourcePtr> Zip::member(uint64_t index, Blobs& blobs, const std::optional<
   return blobs.blob(std::move(recipe));
 }
 
+Result<SourcePtr> Member::made() const {
+  const std::scoped_lock lock(zip_.mutex());
+  return zip_.member(index_, zip_.blobs(), digest_ ? std::optional(*digest_) : std::nullopt);
+}
+
 Result<const Source*> Member::opened() const {
   if (const Source* source = opened_.load(std::memory_order_acquire)) return source;
+  SourcePtr made = TRY(this->made());
   const std::scoped_lock lock(zip_.mutex());
-  if (source_ == nullptr)
-    source_ = TRY(zip_.member(index_, zip_.blobs(), digest_ ? std::optional(*digest_) : std::nullopt));
+  if (source_ == nullptr) source_ = std::move(made);
   opened_.store(source_.get(), std::memory_order_release);
   return source_.get();
 }
@@ -387,6 +399,7 @@ Result<Archive> zip_members(const Container& container) {
   ArchiveBuilder builder(Twice::first_wins);
   if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes in front of the zip are no part of it");
   const uint64_t members = zip->size();
+  builder.reserve(members);
   for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, i));
   return std::move(builder).finish();
 }

@@ -24,6 +24,7 @@ THIRD_PARTY = {
     "isa-l/crc": r"base/crc32\.cc",
     "isa-l/igzip": r"formats/codec\.cc",
     "zstd": r"formats/codec\.cc",
+    "lzma.h": r"formats/codec\w*\.cc",
     "zip.h": r"formats/zip\.cc",
     "archive": r"formats/tar\.cc",
     "nlohmann/": r"base/json\.cc",

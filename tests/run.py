@@ -16,7 +16,10 @@ import unittest
 
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
-FORMATS = ("rten", "bintensors", "/gguf/", "safetensors")
+FORMATS = ("rten", "bintensors", "/gguf/", "safetensors", "carton", "/tvm/")
+
+# Where reading a file fails because it is behind a link, which is not fetched (docs/formats/carton.md, LINKS).
+LINKED = ("carton/crafted/links_", "carton/packed/linked.carton", "carton/packed/symlinks.carton")
 
 
 class Count:
@@ -79,10 +82,13 @@ def run_conform(count, weightfs):
         done = subprocess.run([sys.executable, CONFORM, weightfs, os.path.join(os.path.dirname(CONFORM), "samples"), "--only", name],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
         *failures, last = done.stdout.strip().splitlines() or ["no output"]
-        print("\n".join(failures), done.stderr, end="")
+        linked = [line for line in failures if line.removeprefix("FAIL ").startswith(LINKED) and ": unreadable: " in line]
+        print("\n".join(line for line in failures if line not in linked), done.stderr, end="")
+        for line in linked:
+            print(f"skipped: {line.split()[1]} has files that are behind a link, which is not fetched")
         words = last.split()
         if len(words) == 4 and words[1] == "passed,":
-            count.add(f"conform {name}", int(words[0]), int(words[2]))
+            count.add(f"conform {name}", int(words[0]), int(words[2]) - len(linked), len(linked))
         else:
             print(last)
             count.add(f"conform {name}", 0, 1)

@@ -9,4 +9,9 @@ namespace weightfs::test {
 /// the container's own bytes.
 inline constexpr std::string_view kSibling = "\n~~~ sibling ~~~\n";
 
+/// A line that begins and ends so is followed by the bytes of one file beside the container; between the two stands
+/// what it is called.
+inline constexpr std::string_view kFile = "\n~~~ file ";
+inline constexpr std::string_view kEndOfLine = " ~~~\n";
+
 }  // namespace weightfs::test

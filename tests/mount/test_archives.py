@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tarfile
 import threading
+import time
 import unittest
 import zipfile
 
@@ -46,6 +47,13 @@ class ArchiveTestCase(MountTestCase):
 
     def cache(self):
         return self.path("cache")
+
+    def published(self, count=1):
+        """The finished blobs, once there are so many and nothing is being made: they get their names after the last byte
+        was read."""
+        while len(blobs_in(self.cache())) < count or debris_in(self.cache()):
+            time.sleep(0.01)
+        return blobs_in(self.cache())
 
     def whole(self, point, *names):
         with open(os.path.join(point, *names), "rb") as file:
@@ -234,7 +242,7 @@ class Cache(ArchiveTestCase):
     def test_what_one_mount_decoded_another_finds(self):
         first, second = self.mount(self.source, at="one"), self.mount(self.source, at="two")
         self.assertEqual(self.read_model(first), self.DATA)
-        blob, = blobs_in(self.cache())
+        blob, = self.published()
         self.assertEqual(os.path.basename(blob), hashlib.sha256(self.DATA).hexdigest())
         inode = os.stat(blob).st_ino
         self.assertEqual(self.read_model(second), self.DATA)
@@ -275,8 +283,7 @@ class Cache(ArchiveTestCase):
             subprocess.run(["umount", "-l", point], check=True)
         point = self.mount(self.source)
         self.assertEqual(self.read_model(point), self.DATA)
-        self.assertEqual(debris_in(self.cache()), [])
-        self.assertEqual(len(blobs_in(self.cache())), 1)
+        self.assertEqual(len(self.published()), 1)
 
     # semantics 10.5
     def test_a_cache_that_cannot_be_is_done_without(self):
@@ -304,13 +311,14 @@ class Cache(ArchiveTestCase):
         for i, source in enumerate(sources):
             point = self.mount("--cache-size", "5M", source, at=f"mnt{i}")
             self.assertEqual(self.read_model(point), noise(2 * MEGABYTE, i))
+            self.published(min(i + 1, 2))
             self.assertLessEqual(sum(os.stat(blob).st_blocks * 512 for blob in blobs_in(self.cache())), 5 * MEGABYTE)
         self.assertEqual(len(blobs_in(self.cache())), 2)
         self.assertEqual(self.read_model(self.path("mnt0")), noise(2 * MEGABYTE, 0))
 
     def test_a_bomb_fills_no_disk(self):
         with archives.Zip(self.path("bomb.zip")) as out:
-            out.write("bomb", b"", method=archives.ZSTD, packed=archives.zstd(bytes(64 * MEGABYTE)), crc=0, size=1 << 40)
+            out.write("bomb", b"", method=archives.ZSTD, packed=archives.zstd(bytes(64 * MEGABYTE)), crc=0, size=0xFFFFFFF0)
             out.write("shorter", b"", method=archives.ZSTD, packed=archives.zstd(bytes(64 * MEGABYTE)), crc=0, size=MEGABYTE)
         point = self.mount("--cache-size", "1M", self.path("bomb.zip"))
         for name in ("bomb", "shorter"):
@@ -334,8 +342,7 @@ class Cache(ArchiveTestCase):
                 with self.assertRaises(OSError):
                     self.whole(point, "files", name)
         self.assertEqual(self.whole(point, "files", "good"), data)
-        self.assertEqual(len(blobs_in(self.cache())), 1)
-        self.assertEqual(debris_in(self.cache()), [])
+        self.assertEqual(len(self.published()), 1)
 
     def test_without_a_cache_nothing_is_left(self):
         point = self.mount("--no-cache", self.source)
@@ -407,7 +414,7 @@ class Verify(TestCase):
         os.mkdir(self.path("models"))
         self.sample("models/a.safetensors")
         archives.write_carton(self.path("models/b.carton"), {"model/w": b"w"})
-        self.write("models/c.gguf", b"GGUF" + bytes(50))
+        self.write("models/c.gguf", b"GGUF\3\0\0\0" + b"\xff" * 50)
         done = run("verify", self.path("models"))
         self.assertEqual(done.returncode, 5)
         self.assertEqual(len(done.stdout.splitlines()), 2, done.stdout)

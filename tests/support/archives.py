@@ -22,7 +22,7 @@ runner_compat_version = 1
 
 def zstd(data, block=1 << 17):
     """`data` as one frame that says its size. A block of one byte, repeated, takes four bytes."""
-    out = [struct.pack("<IBQ", 0xFD2FB528, 0xE0, len(data))]  # a single segment, its size in eight bytes
+    out = [struct.pack("<IBBQ", 0xFD2FB528, 0xC0, 0x38, len(data))]  # a window of 128 KiB, the size in eight bytes
     blocks = [data[i:i + block] for i in range(0, len(data), block)] or [b""]
     for i, piece in enumerate(blocks):
         last = i + 1 == len(blocks)

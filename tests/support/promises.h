@@ -9,12 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "formats/format.h"
 #include "fs/forest.h"
 #include "fs/layout.h"
 #include "fs/listing.h"
 #include "fs/npy.h"
+#include "tests/support/small_disk.h"
 
 namespace weightfs::test {
 
@@ -30,20 +33,15 @@ inline bool is_file_name(std::string_view name) {
          name.find('/') == name.npos;
 }
 
-/// Walks all that is mounted of one model and keeps the first promise that is broken. Of large files it reads the ends,
-/// of many nodes the first, so that its time is bounded.
+/// Walks all that is mounted of one model, and of the containers in it, and keeps the first promise that is broken. Of
+/// large files it reads the ends, of many nodes the first, so that its time is bounded.
 class Promises {
  public:
-  explicit Promises(ModelPtr model) : model_(std::move(model)), forest_(lay_out(model_, "a model", 0)) {}
+  explicit Promises(ModelPtr model) : forest_(lay_out(std::move(model), "a model", 0)) {}
 
   /// What is broken; "" if nothing is.
   std::string broken() {
-    for (const Tensor& tensor : model_->tensors) check_tensor(tensor);
-    walk(Forest::kRoot);
-    check_tensor_index();
-    check_views();
-    for (const std::string& warning : model_->warnings)
-      promise(is_one_line(warning), warning, "a warning that is not one line");
+    check_mount(Forest::kRoot, 0, Bytes::plain);
     return broken_;
   }
 
@@ -52,10 +50,46 @@ class Promises {
   static constexpr size_t kReadAtEachEnd = 4096;
   static constexpr uint64_t kLongestText = 64 << 20;
 
+  // Bytes out of an archive are known to be right only once they have been unpacked: reading may fail for what they
+  // are.
+  enum class Bytes { plain, unpacked };
+
+  // One model's tree: the container's, or that of a container in it.
+  struct Mount {
+    ModelPtr model;
+    std::string at;  // its path; where not empty, with a `/` at the end
+    int depth;       // how many containers it lies in
+    Bytes bytes;
+    ptrdiff_t views = 0;
+  };
+
   // `subject`: the path or name that it is about. Made text only where it is broken.
   template <class... Parts>
   void promise(bool kept, std::string_view subject, const Parts&... parts) {
     if (!kept && broken_.empty()) broken_ = str(quoted(subject), ": ", parts...);
+  }
+
+  void check_mount(Ino root, int depth, Bytes bytes) {
+    const std::string path = forest_.path(root);
+    promise(depth <= kDeepest, path, "lies in ", depth, " containers, at most ", kDeepest, " are entered");
+    const auto metadata = forest_.lookup(root, "metadata.json");
+    if (!metadata) return promise(false, path, "has no metadata.json");
+    const ModelPtr model = forest_.model_of(*metadata);
+    const bool archive = model->nested != nullptr || model->stored_bytes;
+    Mount mount{model, path.empty() ? "" : path + "/", depth, archive ? Bytes::unpacked : bytes};
+    for (const Tensor& tensor : model->tensors) check_tensor(tensor);
+    walk(mount, root);
+    check_tensor_index(mount);
+    check_views(mount);
+    for (const std::string& warning : model->warnings)
+      promise(is_one_line(warning), warning, "a warning that is not one line");
+  }
+
+  // What bytes are refused for: what they hold. Of bytes out of an archive also for want of room.
+  static bool is_refusal(const Error& error) {
+    const bool by_content =
+        error.code == Code::corrupt || error.code == Code::unsupported || error.code == Code::mismatch;
+    return is_one_line(error.message) && (by_content || SmallDisk::refused(error));
   }
 
   void check_tensor(const Tensor& tensor) {
@@ -64,12 +98,13 @@ class Promises {
     const uint64_t whole = tensor.source.whole()->size();
     promise(tensor.source.offset() <= whole && tensor.nbytes() <= whole - tensor.source.offset(), tensor.name,
             "reaches out of its container");
-    if (tensor.dtype == &kUnknownDType) return;
+    // Texts have no size that a shape could tell.
+    if (tensor.dtype == &kUnknownDType || tensor.dtype->block_bytes == 0) return;
     promise(size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes(), tensor.name, tensor.nbytes(),
             " bytes are not what its shape takes");
   }
 
-  void walk(Ino directory) {
+  void walk(Mount& mount, Ino directory) {
     const std::string path = forest_.path(directory);
     const auto all = forest_.list(directory);
     if (!all) return promise(false, path, all.error().message);
@@ -77,53 +112,99 @@ class Promises {
       const Node& node = all->tree->node(all->first + i);
       const bool sorted = i == 0 || all->tree->node(all->first + i - 1).name() < node.name();
       promise(sorted, path, "names stand twice or in disorder");
-      check_node(directory, all->ino + i, node);
+      check_node(mount, directory, all->ino + i, node);
     }
   }
 
-  void check_node(Ino directory, Ino ino, const Node& node) {
+  void check_node(Mount& mount, Ino directory, Ino ino, const Node& node) {
     const std::string path = forest_.path(ino);
     promise(is_file_name(node.name()), path, "not a name that can be shown");
     promise(forest_.lookup(directory, node.name()) == ino, path, "listed, but not found");
     promise(forest_.resolve(path) == ino, path, "does not lead back to its node");
     promise(forest_.parent(ino) == directory, path, "has another parent");
+    if (node.kind == Kind::tree && path.starts_with(mount.at + "nested/")) return enter(mount, ino, path);
     const auto attributes = forest_.attributes(ino);
-    if (!attributes) return promise(false, path, attributes.error().message);
-    if (attributes->is_directory()) return walk(ino);
+    if (!attributes) return check_unreadable(mount, node, path, attributes.error());
+    if (attributes->is_directory()) return walk(mount, ino);
     if (node.kind == Kind::link)
-      promise(forest_.link(ino).value().size() == attributes->size, path, "a link of another size");
+      check_link(mount, path, forest_.link(ino).value(), attributes->size);
     else
-      check_file(ino, node, path, attributes->size);
+      check_file(mount, ino, node, path, attributes->size);
   }
 
-  void check_file(Ino ino, const Node& node, const std::string& path, uint64_t size) {
+  // A container in this one. What cannot be read after all says why; that something is missing is io to a kernel.
+  void enter(const Mount& mount, Ino ino, const std::string& path) {
+    const auto inner = forest_.list(ino);
+    if (inner) return check_mount(ino, mount.depth + 1, Bytes::unpacked);
+    promise(is_refusal(inner.error()) || inner.error().code == Code::io, path, inner.error().message);
+    promise(is_one_line(inner.error().message), path, "an error in disorder");
+  }
+
+  // A file whose bytes have to be made to tell its size: one behind a link of a carton, an array of texts.
+  void check_unreadable(Mount& mount, const Node& node, const std::string& path, const Error& error) {
+    const bool texts = node.kind == Kind::npy && mount.model->strings.contains(node.first);
+    const bool member = node.kind == Kind::file && path.starts_with(mount.at + "files/");
+    promise((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error), path, error.message);
+    if (texts) ++mount.views;
+  }
+
+  // A link leads to a place in files/, whatever other links are on its way: so `..` stand only at its beginning.
+  void check_link(const Mount& mount, const std::string& path, std::string_view target, uint64_t size) {
+    const std::string files = mount.at + "files/";
+    promise(path.starts_with(files), path, "a link beside the files");
+    promise(target.size() == size && size > 0, path, "a link of another size");
+    promise(!target.starts_with('/') && target.find('\0') == target.npos, path, "a link to ", quoted(target));
+    auto above =
+        std::count(path.begin() + static_cast<ptrdiff_t>(std::min(files.size(), path.size())), path.end(), '/');
+    bool down = false;
+    for (size_t begin = 0, end = 0; begin <= target.size(); begin = end + 1) {
+      end = std::min(target.find('/', begin), target.size());
+      const std::string_view component = target.substr(begin, end - begin);
+      if (component == "..")
+        promise(!down && --above >= 0, path, "a link that leads out, to ", quoted(target));
+      else if (!component.empty() && component != ".")
+        down = true;
+    }
+  }
+
+  void check_file(Mount& mount, Ino ino, const Node& node, const std::string& path, uint64_t size) {
     const auto source = forest_.open(ino);
-    if (node.kind == Kind::file && !path.starts_with("files/")) {
+    if (node.kind == Kind::file && !path.starts_with(mount.at + "files/")) {
       if (!source) return promise(false, path, source.error().message);
       return check_text(**source, path);
     }
-    if (node.kind != Kind::file) check_xattrs(ino, path);
+    if (node.kind != Kind::file) check_xattrs(mount, ino, node, path);
     const bool refused = node.kind == Kind::tensor && forest_.xattrs(ino)[3].second == "0" && !source;
-    if (refused) return promise(!model_->warnings.empty(), path, "refused without a warning");
+    if (refused) return promise(!mount.model->warnings.empty(), path, "refused without a warning");
     if (!source) return promise(false, path, source.error().message);
     promise((*source)->size() == size, path, "its size is not that of its bytes");
-    check_ends(**source, path);
+    check_ends(mount, **source, path);
     if (node.kind != Kind::npy) return;
-    ++views_;
+    ++mount.views;
     promise(read_text(**source, 0, 6) == "\x93NUMPY", path, "does not begin as a .npy file");
   }
 
-  void check_xattrs(Ino ino, const std::string& path) {
-    for (const auto& [name, value] : forest_.xattrs(ino))
+  void check_xattrs(const Mount& mount, Ino ino, const Node& node, const std::string& path) {
+    for (const auto& [name, value] : forest_.xattrs(ino)) {
       promise(name.starts_with("user.weightfs."), path, "an attribute out of place");
+      if (name != "user.weightfs.sha256") continue;
+      const auto digest = mount.model->digests.find(node.first);
+      promise(digest != mount.model->digests.end() && digest_of_hex(value) == digest->second, path,
+              "the digest of another tensor");
+    }
   }
 
-  void check_ends(const Source& source, const std::string& path) {
+  void check_ends(const Mount& mount, const Source& source, const std::string& path) {
     std::array<std::byte, kReadAtEachEnd> buffer;
     const uint64_t size = source.size();
     const auto part = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(size, buffer.size())));
-    promise(source.read(0, part) == part.size(), path, "cannot be read from its beginning");
-    promise(source.read(size - part.size(), part) == part.size(), path, "cannot be read to its end");
+    for (const uint64_t offset : {uint64_t{0}, size - part.size()}) {
+      const auto got = source.read(offset, part);
+      if (got)
+        promise(got == part.size(), path, "cannot be read at byte ", offset);
+      else
+        promise(mount.bytes == Bytes::unpacked && is_refusal(got.error()), path, got.error().message);
+    }
   }
 
   // A text that we rendered, read whole.
@@ -139,41 +220,54 @@ class Promises {
   }
 
   // tensors.json tells of each tensor where it is.
-  void check_tensor_index() {
-    const auto ino = forest_.resolve("tensors.json");
-    if (!ino || !broken_.empty()) return promise(ino.has_value(), "tensors.json", "not there");
+  void check_tensor_index(const Mount& mount) {
+    const auto ino = forest_.resolve(mount.at + "tensors.json");
+    if (!ino || !broken_.empty()) return promise(ino.has_value(), mount.at, "no tensors.json");
     const SourcePtr source = forest_.open(*ino).value();
     const Value index = parse_json(*source, 0, source->size()).value();
     const auto* lines = std::get_if<List>(std::get<Map>(index).find("tensors"));
-    if (lines == nullptr || lines->size() != model_->tensors.size())
-      return promise(false, "tensors.json", "does not list every tensor");
+    const auto& tensors = mount.model->tensors;
+    if (lines == nullptr || lines->size() != tensors.size())
+      return promise(false, mount.at, "tensors.json does not list every tensor");
     for (size_t i = 0; i < std::min<size_t>(lines->size(), kMostNodes); ++i)
-      check_line(std::get<Map>((*lines)[i]), model_->tensors[i]);
+      check_line(mount, std::get<Map>((*lines)[i]), tensors[i]);
   }
 
-  void check_line(const Map& line, const Tensor& tensor) {
+  void check_line(const Mount& mount, const Map& line, const Tensor& tensor) {
     const auto& path = std::get<std::string>(*line.find("path"));
-    const auto ino = forest_.resolve("tensors/" + path);
+    const auto ino = forest_.resolve(str(mount.at, "tensors/", path));
     if (!ino) return promise(false, path, "in tensors.json, but nowhere else");
     promise(forest_.attributes(*ino)->size == tensor.nbytes(), path, "another tensor than tensors.json says");
     promise(forest_.xattrs(*ino).front().second == tensor.name, path, "another name than tensors.json says");
+    if (const Value* storage = line.find("storage")) check_storage(mount, std::get<Map>(*storage), tensor);
     // Where names are cut or clash a view may be elsewhere, but never is another tensor's in its place.
-    const auto view = forest_.resolve("npy/" + path + ".npy");
-    if (view && !forest_.attributes(*view)->is_directory())
-      promise(forest_.xattrs(*view) == forest_.xattrs(*ino), path, "its .npy view shows another tensor");
+    const auto view = forest_.resolve(str(mount.at, "npy/", path, ".npy"));
+    const auto known = view ? forest_.known_attributes(*view) : std::nullopt;
+    if (!view || (known && known->is_directory())) return;
+    promise(forest_.xattrs(*view) == forest_.xattrs(*ino), path, "its .npy view shows another tensor");
   }
 
-  void check_views() {
-    const auto& tensors = model_->tensors;
-    const auto expected = std::count_if(tensors.begin(), tensors.end(), has_npy);
+  // The file that a tensor lies in is shown, and long enough.
+  void check_storage(const Mount& mount, const Map& storage, const Tensor& tensor) {
+    const auto file = forest_.resolve(str(mount.at, "files/", std::get<std::string>(*storage.find("file"))));
+    if (!file) return promise(false, tensor.name, "its file is nowhere");
+    const auto attributes = forest_.attributes(*file);
+    promise(attributes && tensor.source.offset() <= attributes->size &&
+                tensor.nbytes() <= attributes->size - tensor.source.offset(),
+            tensor.name, "its file is too short");
+  }
+
+  void check_views(const Mount& mount) {
+    ptrdiff_t expected = 0;
+    for (size_t i = 0; i < mount.model->tensors.size(); ++i)
+      if (has_npy(mount.model->tensors[i]) || has_string_npy(*mount.model, i)) ++expected;
     if (seen_ < kMostNodes)
-      promise(views_ == expected, "npy", views_, " .npy views of ", expected, " tensors that have one");
+      promise(mount.views == expected, mount.at + "npy", mount.views, " .npy views of ", expected,
+              " tensors that have one");
   }
 
-  ModelPtr model_;
   Forest forest_;
   uint64_t seen_ = 0;
-  ptrdiff_t views_ = 0;
   std::string broken_;
 };
 

@@ -10,8 +10,13 @@
 #include "tests/support/bintensors_builder.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/memory_folder.h"
+#include "tests/support/mlf_builder.h"
+#include "tests/support/params_builder.h"
 #include "tests/support/rten_builder.h"
 #include "tests/support/safetensors_builder.h"
+#include "tests/support/tar_builder.h"
+#include "tests/support/tensor_cache_builder.h"
+#include "tests/support/zip_builder.h"
 
 namespace weightfs::test {
 
@@ -40,6 +45,81 @@ inline std::string small_safetensors_index() {
          "\n";
 }
 
+/// A container to lie in others.
+inline std::string inner_model() { return SafetensorsBuilder().tensor("t", "U8", "1", "x").build(); }
+
+/// Members of each kind that a zip can have.
+inline std::string small_zip() {
+  ZipBuilder b;
+  b.stored("d/", "");
+  b.stored("plain.txt", "plain");
+  b.deflated("d/deflated.txt", "deflated");
+  b.zstandard("d/zstandard.txt", "zstandard");
+  b.link("link", "d/deflated.txt");
+  b.stored("inner.safetensors", inner_model());
+  return b.build();
+}
+
+/// A carton with tensors of numbers, of texts and nested ones, a model, and a file that is behind a link.
+inline Files small_carton_files() {
+  Files files = {
+      {"carton.toml",
+       "spec_version = 1\nmodel_name = \"Tiny\"\n[runner]\nrunner_name = \"noop\"\n"
+       "required_framework_version = \"*\"\nrunner_compat_version = 1\n"},
+      {"model/m.safetensors", inner_model()},
+      {"tensor_data/0.bin", "0000"},
+      {"tensor_data/1.toml", "data = [\"a\", \"\u00e9\"]\n"},
+      {"tensor_data/index.toml",
+       "[[tensor]]\nname = \"n\"\ndtype = \"float32\"\nshape = [1]\nfile = \"0.bin\"\n"
+       "[[tensor]]\nname = \"s\"\ndtype = \"string\"\nshape = [2]\nfile = \"1.toml\"\n"
+       "[[tensor]]\nname = \"outer\"\ndtype = \"nested\"\ninner = [\"n\"]\n"},
+  };
+  std::string manifest;
+  for (const auto& [path, text] : files) manifest += str(path, '=', sha256(text).hex(), '\n');
+  const std::string far = sha256("far").hex();
+  files["LINKS"] = str("version = 1\n[urls]\n", far, " = [\"https://example.org/far\"]\n");
+  files["MANIFEST"] = str(manifest, "tensor_data/far=", far, '\n');
+  return files;
+}
+
+inline std::string small_carton() {
+  ZipBuilder b;
+  for (const auto& [path, text] : small_carton_files()) {
+    if (path == "tensor_data/0.bin")
+      b.deflated(path, text);
+    else
+      b.stored(path, text);
+  }
+  return b.build();
+}
+
+/// Members of each kind that a tar can have.
+inline std::string tiny_tar() {
+  tars::TarBuilder b;
+  b.directory("d").file("d/a", "a").link("link", "d/a").hard_link("same", "d/a");
+  return b.file("inner.safetensors", inner_model()).build();
+}
+
+inline std::string small_mlf() {
+  tars::TarBuilder b;
+  for (const auto& [path, text] : mlf_files(7)) b.file("./" + path, text);
+  return b.build();
+}
+
+/// The files of a directory without the one that it is named by.
+inline Files without(Files files, std::string_view name) {
+  files.erase(files.find(name));
+  return files;
+}
+
+inline std::string small_tensor_cache() {
+  return cache_index({cache_shard("0.bin", 12,
+                                  {cache_tensor("w", "[2, 2]", "float32", "f32-to-bf16", 8, 0),
+                                   cache_tensor("b", "[1]", "float32", "raw", 4, 8)},
+                                  "\"d41d8cd98f00b204e9800998ecf8427e\"")},
+                     R"({"ParamSize": 2})");
+}
+
 /// One per format, and per layout and byte order where it has several.
 inline std::vector<SmallModel> small_models() {
   return {
@@ -66,6 +146,16 @@ inline std::vector<SmallModel> small_models() {
       {"BintensorsLegacy", "bintensors", true, "m.bt", small_bintensors().legacy()},
       {"BintensorsForcedRelease", "bintensors-release", false, "m.bt", small_bintensors().release()},
       {"BintensorsForcedLegacy", "bintensors-legacy", false, "m.bt", small_bintensors().legacy()},
+      {"TvmParams", "tvm-params", true, "m.params", small_params()},
+      {"Zip", "zip", true, "m.zip", small_zip()},
+      {"Carton", "carton", true, "m.carton", small_carton()},
+      {"CartonDirectory", "carton", true, "carton.toml", small_carton_files()["carton.toml"],
+       without(small_carton_files(), "carton.toml")},
+      {"Tar", "tar", true, "m.tar", tiny_tar()},
+      {"TarGzip", "tar", true, "m.tar.gz", tars::gzip_stored(tiny_tar())},
+      {"Mlf", "tvm-mlf", true, "m.tar", small_mlf()},
+      {"MlfDirectory", "tvm-mlf", true, "metadata.json", mlf_metadata(7), without(mlf_files(7), "metadata.json")},
+      {"TensorCache", "tensor-cache", true, "tensor-cache.json", small_tensor_cache(), {{"0.bin", "wwwwwwwwbbbb"}}},
   };
 }
 

@@ -1,0 +1,60 @@
+// What the decoders of codec.cc and codec_xz.cc read from, and how they are made.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/blobs.h"
+
+namespace weightfs::codec {
+
+/// Compressed bytes, a buffer at a time.
+class Input {
+ public:
+  static constexpr size_t kBuffer = 128 * 1024;
+
+  explicit Input(SourcePtr source) : source_(std::move(source)), buffer_(kBuffer) {}
+
+  /// What was read and not consumed yet.
+  std::span<std::byte> left() { return std::span(buffer_).subspan(begin_, end_ - begin_); }
+  void consume(size_t count) { begin_ += count; }
+  uint64_t position() const { return next_ - (end_ - begin_); }
+
+  /// Whether nothing follows what is left.
+  bool is_read() const { return next_ == source_->size(); }
+
+  /// Reads on, behind what is left, until the buffer is full or the source ends.
+  Result<void> fill() {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(kBuffer - end_, source_->size() - next_));
+    const size_t got = TRY(source_->read(next_, std::span(buffer_).subspan(end_, wanted)));
+    next_ += got;
+    end_ += got;
+    return {};
+  }
+
+ private:
+  SourcePtr source_;
+  uint64_t next_ = 0;  // the first byte that was not read
+  std::vector<std::byte> buffer_;
+  size_t begin_ = 0, end_ = 0;  // what is left, in buffer_
+};
+
+/// A decoder, which is made of some large pieces.
+template <class Decoder>
+Result<StreamPtr> decoder_of(SourcePtr compressed) {
+  try {
+    return std::make_unique<Decoder>(std::move(compressed));
+  } catch (const std::bad_alloc&) {
+    return failure(Code::unavailable, "out of memory");
+  }
+}
+
+}  // namespace weightfs::codec
