@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/proof.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -71,7 +72,7 @@ class Unstored final : public Blobs {
  public:
   SourcePtr blob(Recipe recipe) override {
     const uint64_t size = recipe.size.value_or(0);
-    return std::make_shared<Streamed>(std::move(recipe), size);
+    return std::make_shared<Streamed>(recipe.digest ? proving(std::move(recipe)) : std::move(recipe), size);
   }
 
   Result<SourcePtr> made(Recipe recipe) override {

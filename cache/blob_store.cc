@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cache/directory.h"
-#include "cache/proof.h"
+#include "base/proof.h"
 #include "cache/store.h"
 #include "cache/temporary.h"
 

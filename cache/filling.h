@@ -12,7 +12,7 @@
 
 #include "base/blobs.h"
 #include "cache/pipe.h"
-#include "cache/proof.h"
+#include "base/proof.h"
 #include "cache/shelf.h"
 
 namespace weightfs {

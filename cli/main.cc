@@ -132,6 +132,8 @@ int main(int argc, char** argv) {
   using namespace weightfs;
   // A reader that goes away ends `weightfs cat` as it ends cat, even under a parent that ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
+  // A cache that may not grow is an error to get around, not an end.
+  std::signal(SIGXFSZ, SIG_IGN);
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();

@@ -1,5 +1,6 @@
 #include "base/value.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -122,6 +123,47 @@ TEST(ParseJson, CrossesItsBufferAnywhere) {
   for (int i = 0; i < 30'000; ++i) json += "\"text number " + std::to_string(i) + "\",";
   json += "0]";
   EXPECT_EQ(parsed(json), json);
+}
+
+// semantics 5.3, read back: what to_toml writes, parse_toml reads.
+TEST(ParseToml, ReadsEveryKindOfValue) {
+  const auto toml = parse_toml(R"(
+b = true
+i = -9223372036854775808
+f = 0.5
+s = "a\u00e9\n"
+m = '''x
+y'''
+d = 1979-05-27T07:32:00Z
+t = 07:32:00
+l = [1, "two", [3.0, {four = 4}]]
+[a.b]
+c = 1
+[[x]]
+n = 1
+[[x]]
+n = 2
+)");
+  ASSERT_TRUE(toml) << toml.error().message;
+  EXPECT_EQ(to_json_line(*toml),
+            R"({"a":{"b":{"c":1}},"b":true,"d":"1979-05-27T07:32:00Z","f":0.5,"i":-9223372036854775808,)"
+            R"("l":[1,"two",[3.0,{"four":4}]],"m":"x\ny","s":"aé\n","t":"07:32:00","x":[{"n":1},{"n":2}]})");
+}
+
+TEST(ParseToml, RefusesWhatIsNoneAndSaysWhere) {
+  for (const char* text :
+       {"a = ", "a = 1\na = 2", "[a", "a = \"\xFF\"", "= 1", "a = 1 b = 2", "a = 99999999999999999999"}) {
+    const auto toml = parse_toml(text);
+    ASSERT_FALSE(toml) << text;
+    EXPECT_EQ(toml.error().code, Code::corrupt);
+    EXPECT_THAT(toml.error().message, testing::StartsWith("line ")) << text;
+    for (const char c : toml.error().message) EXPECT_GE(static_cast<unsigned char>(c), 0x20) << text;
+  }
+}
+
+TEST(ParseToml, EndsWhereNestingDoesNot) {
+  EXPECT_FALSE(parse_toml("a = " + std::string(100000, '[')));
+  EXPECT_TRUE(parse_toml("a = " + std::string(100, '[') + std::string(100, ']')));
 }
 
 }  // namespace

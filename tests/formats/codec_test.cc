@@ -9,7 +9,7 @@
 #include <iterator>
 #include <vector>
 
-#include "base/text.h"
+#include "tests/support/codec_reading.h"
 #include "tests/support/compressed.h"
 #include "tests/support/temporary.h"
 
@@ -19,32 +19,6 @@ namespace {
 using namespace test;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-using Codec = Result<StreamPtr> (*)(SourcePtr);
-
-// All that a stream gives, `step` bytes at a time; a failure, with how much came before.
-struct Read {
-  std::string bytes;
-  std::optional<Error> error = std::nullopt;
-
-  std::string message() const { return error ? error->message : "no error"; }
-};
-
-Read read_from(Stream& stream, size_t step) {
-  Read read;
-  std::vector<std::byte> buffer(step);
-  for (;;) {
-    const auto got = stream.next(buffer);
-    if (!got) read.error = got.error();
-    if (!got || *got == 0) return read;
-    read.bytes.append(reinterpret_cast<const char*>(buffer.data()), *got);
-  }
-}
-
-Read undo(Codec codec, std::string compressed, size_t step = 4096) {
-  const auto stream = codec(in_memory(std::move(compressed)));
-  return stream ? read_from(**stream, step) : Read{"", stream.error()};
-}
 
 // The environment variable TMPDIR, as it was again at the end.
 class TemporaryFilesIn {
@@ -66,6 +40,21 @@ std::string memory_map() {
   return {std::istreambuf_iterator<char>(maps), {}};
 }
 
+// Fails the test when bytes beyond its end are asked for.
+class Ending final : public Source {
+ public:
+  explicit Ending(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    EXPECT_LE(offset, size());
+    EXPECT_LE(out.size(), size() - std::min(offset, size()));
+    return bytes_->read(offset, out);
+  }
+
+ private:
+  SourcePtr bytes_;
+};
+
 // A source whose bytes from `good` on cannot be had.
 class Failing final : public Source {
  public:
@@ -84,6 +73,8 @@ class Failing final : public Source {
 TEST(Codec, UndoesWhatTheUsualCompressorsMake) {
   for (const size_t step : {1U, 7U, 100U, 4096U, 1U << 20}) {
     EXPECT_EQ(undo(inflated, sample_deflate(), step).bytes, sample_text());
+    EXPECT_EQ(undo(gunzipped, sample_gzip(), step).bytes, sample_text());
+    EXPECT_EQ(undo(decompressed_xz, sample_xz(), step).bytes, sample_text());
     EXPECT_EQ(undo(decompressed_zstd, sample_zstd(), step).bytes, sample_text());
   }
 }
@@ -132,6 +123,76 @@ TEST(Codec, DeflateDataWithAFlippedBitComeToAnEnd) {
     EXPECT_LT(undo(inflated, bytes, 100).bytes.size(), bytes.size() * 1032);
   }
 }
+
+// xz.
+
+TEST(Codec, TakesAnyNumberOfXzStreams) {
+  const std::string one = xz::stream("one ");
+  EXPECT_EQ(undo(decompressed_xz, one + xz::stream("two")).bytes, "one two");
+  // Between streams and behind them may be zeros, four at a time.
+  EXPECT_EQ(undo(decompressed_xz, one + std::string(8, '\0') + sample_xz() + std::string(4, '\0'), 1).bytes,
+            "one " + sample_text());
+  for (const std::string& behind : {std::string(3, '\0'), std::string("garbage behind it")}) {
+    const Read read = undo(decompressed_xz, one + behind);
+    ASSERT_TRUE(read.error);
+    EXPECT_EQ(read.error->code, Code::corrupt);
+  }
+}
+
+TEST(Codec, ManyXzStreamsLieAcrossBuffersAsTheyLike) {
+  std::string compressed, bytes;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string text = std::to_string(i);
+    compressed += xz::stream(text);
+    bytes += text;
+  }
+  for (const size_t step : {3U, 4096U}) EXPECT_EQ(undo(decompressed_xz, compressed, step).bytes, bytes);
+}
+
+TEST(Codec, XzDataThatAreCutAreRefused) {
+  const std::string one = xz::stream("one ");
+  const std::string whole = one + sample_xz();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    if (size == one.size()) continue;
+    const Read read = undo(decompressed_xz, whole.substr(0, size));
+    ASSERT_TRUE(read.error) << size;
+    EXPECT_EQ(read.error->code, Code::corrupt) << read.message();
+    EXPECT_THAT(read.message(), StartsWith("xz: "));
+    EXPECT_THAT("one " + sample_text(), StartsWith(read.bytes));
+  }
+  EXPECT_EQ(undo(decompressed_xz, one.substr(0, 20)).message(), "xz: cut short before byte 20");
+}
+
+TEST(Codec, XzDataWithAFlippedBitAreRefused) {
+  for (size_t bit = 0; bit < sample_xz().size() * 8; ++bit)
+    EXPECT_TRUE(undo(decompressed_xz, flipped(sample_xz(), bit), 100).error) << bit;
+  const Read read = undo(decompressed_xz, xz::stream("wrong", crc_of("right")));
+  ASSERT_TRUE(read.error);
+  EXPECT_EQ(read.error->code, Code::corrupt);
+  EXPECT_THAT(read.message(), StartsWith("xz: broken before byte "));
+}
+
+TEST(Codec, AnXzDictionaryBeyondTheLimitIsUnsupported) {
+  EXPECT_EQ(undo(decompressed_xz, xz::stream("x", crc_of("x"), 28)).bytes, "x");  // 64 MiB: xz -9
+  for (const char dictionary : {'\x1D', '\x28'}) {                                // 96 MiB, 4 GiB
+    const Read read = undo(decompressed_xz, xz::stream_header() + xz::block_header(dictionary));
+    ASSERT_TRUE(read.error);
+    EXPECT_EQ(read.error->code, Code::unsupported);
+    EXPECT_THAT(read.message(), StartsWith("xz: the dictionary is too large: "));
+    EXPECT_THAT(read.message(), HasSubstr("at most 80.0 MiB are used"));
+  }
+}
+
+TEST(Codec, ACheckOrAFilterOfXzThatNobodyKnowsIsUnsupported) {
+  for (const std::string& xz : {xz::stream_header(2), xz::stream_header() + xz::block_header(0, 0x22)}) {
+    const Read read = undo(decompressed_xz, xz + std::string(100, '\0'));
+    ASSERT_TRUE(read.error);
+    EXPECT_EQ(read.error->code, Code::unsupported) << read.message();
+    EXPECT_THAT(read.message(), HasSubstr("that is not known"));
+  }
+}
+
+// Zstandard.
 
 TEST(Codec, TakesAnyNumberOfZstandardFrames) {
   const std::string one = zstd::sized_frame("one ");
@@ -232,6 +293,8 @@ TEST(Codec, AWindowBeyondTheLimitIsUnsupported) {
 TEST(Codec, AnErrorOfTheSourceStaysWhatItIs) {
   for (const auto& [codec, bytes] :
        {std::pair<Codec, std::string>{inflated, deflate_stored(std::string(500'000, 'x'))},
+        {gunzipped, gzip_stored(std::string(500'000, 'x'))},
+        {decompressed_xz, xz::stream("x") + std::string(500'000, '\0')},
         {decompressed_zstd, zstd::sized_frame("x") + zstd::skippable(std::string(500'000, 'x'))}}) {
     const auto stream = codec(std::make_shared<Failing>(bytes, 200'000));
     ASSERT_TRUE(stream);
@@ -240,6 +303,22 @@ TEST(Codec, AnErrorOfTheSourceStaysWhatItIs) {
     EXPECT_EQ(read.error->code, Code::io);
     EXPECT_EQ(read.message(), "the disk is gone");
   }
+}
+
+TEST(Codec, NoDecoderAsksForBytesBeyondTheEnd) {
+  for (const size_t more : {0U, 100'000U, 200'000U})
+    for (const auto& [codec, bytes] :
+         {std::pair<Codec, std::string>{inflated, deflate_stored(std::string(more, 'x')) + sample_deflate()},
+          {gunzipped, gzip_stored(std::string(more, 'x')) + sample_gzip()},
+          {decompressed_xz, sample_xz() + std::string(more, '\0') + sample_xz()},
+          {decompressed_zstd, zstd::skippable(std::string(more, 'x')) + sample_zstd()}}) {
+      const auto stream = codec(std::make_shared<Ending>(bytes));
+      ASSERT_TRUE(stream);
+      EXPECT_EQ(read_from(**stream, 1000).message(), "no error");
+      const auto cut = codec(std::make_shared<Ending>(bytes.substr(0, bytes.size() / 2)));
+      ASSERT_TRUE(cut);
+      read_from(**cut, 1000);
+    }
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Writes the seeds of the corpus: `fuzz_seeds FOLDER`. One small file for each thing that a format can have, so that
 // the fuzzer starts inside every reader.
+#include "tests/fuzz/seeds.h"
+
 #include <fstream>
 #include <iostream>
-#include <map>
-#include <string>
 
 #include "tests/fuzz/sibling.h"
 #include "tests/support/small_models.h"
@@ -17,48 +17,21 @@ constexpr uint8_t kLoop = 116;
 constexpr uint8_t kIfAttrs = 39;
 constexpr uint8_t kLoopAttrs = 49;
 
-using Seeds = std::map<std::string, std::string>;
-
 void add_small_models(Seeds& seeds) {
   for (const SmallModel& small : small_models()) {
+    // Shards have a name of their own in each input.
     std::string bytes = small.bytes;
-    for (const auto& [name, sibling] : small.beside) bytes.append(kSibling).append(sibling);
+    if (small.format == "gguf" || small.format == "safetensors-index")
+      for (const auto& [name, sibling] : small.beside) bytes.append(kSibling).append(sibling);
+    else
+      bytes = with_files(bytes, small.beside);
     seeds[str("small-", small.title)] = bytes;
   }
 }
 
-// Names that cannot stand in a directory as they are, and names that meet where they become paths.
-std::vector<std::string> names() {
-  return {"",
-          ".",
-          "..",
-          "../../etc/passwd",
-          "/",
-          "//a",
-          "a/",
-          "a",
-          "a/b",
-          "a/b/c",
-          "a%2Fb",
-          "%~2",
-          "a.npy",
-          "\x7F",
-          "\xFF\xFE",
-          "a\nb",
-          "\x01",
-          "a//b",
-          "%",
-          std::string(256, 'n'),
-          std::string(300, 'n') + "m",
-          "v",
-          "v.npy/b",
-          "\xED\xA0\x80",
-          "\xC3\xA9"};
-}
-
 void add_names(Seeds& seeds) {
   GgufBuilder gguf;
-  for (const std::string& name : names()) gguf.tensor(name, {1}, 24, "x");
+  for (const std::string& name : hostile_names()) gguf.tensor(name, {1}, 24, "x");
   seeds["names-gguf"] = gguf.tensor("a", {1}, 24, "y").tensor("a", {2}, 24, "zz").build();
 
   // Names that clash, of which not all have a .npy view.
@@ -67,7 +40,7 @@ void add_names(Seeds& seeds) {
   seeds["names-views"] = views.tensor("c", {32}, 2, std::string(18, 'q')).tensor("c/d", {1}, 24, "z").build();
 
   BinTensorsBuilder bintensors;
-  for (const std::string& name : names())
+  for (const std::string& name : hostile_names())
     if (is_utf8(name)) bintensors.tensor(name, 1, {1}, "x");
   seeds["names-bintensors"] = bintensors.release();
   seeds["names-bintensors-legacy"] = bintensors.legacy();
@@ -189,6 +162,39 @@ void add_rten_attributes(Seeds& seeds) {
 
 }  // namespace
 
+std::vector<std::string> hostile_names() {
+  return {"",
+          ".",
+          "..",
+          "../../etc/passwd",
+          "/",
+          "//a",
+          "a/",
+          "a",
+          "a/b",
+          "a/b/c",
+          "a%2Fb",
+          "%~2",
+          "a.npy",
+          "\x7F",
+          "\xFF\xFE",
+          "a\nb",
+          "\x01",
+          "a//b",
+          "%",
+          std::string(256, 'n'),
+          std::string(300, 'n') + "m",
+          "v",
+          "v.npy/b",
+          "\xED\xA0\x80",
+          "\xC3\xA9"};
+}
+
+std::string with_files(std::string container, const Files& beside) {
+  for (const auto& [name, bytes] : beside) container.append(kFile).append(name).append(kEndOfLine).append(bytes);
+  return container;
+}
+
 int write_seeds(const std::string& folder) {
   Seeds seeds;
   add_small_models(seeds);
@@ -197,6 +203,10 @@ int write_seeds(const std::string& folder) {
   add_json(seeds);
   add_rten_graphs(seeds);
   add_rten_attributes(seeds);
+  add_zips(seeds);
+  add_tars(seeds);
+  add_cartons(seeds);
+  add_tvm(seeds);
   for (const auto& [name, bytes] : seeds) {
     std::ofstream file(str(folder, '/', name), std::ios::binary);
     if (!(file << bytes).flush()) {

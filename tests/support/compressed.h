@@ -1,11 +1,14 @@
-// Deflate and Zstandard data for tests, written by hand: every byte is visible, and no compressor is needed.
+// Deflate, gzip, xz and Zstandard data for tests, written by hand: every byte is visible, and no compressor is needed.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "base/digest.h"
 
 namespace weightfs::test {
 
@@ -26,6 +29,22 @@ inline std::string deflate_stored(std::string_view bytes) {
     blocks += le(block.size(), 2) + le(~block.size(), 2) + std::string(block);
   } while (!bytes.empty());
   return blocks;
+}
+
+/// The CRC-32 of `bytes`, as it is stored.
+inline std::string crc_of(std::string_view bytes) { return le(crc32(0, std::as_bytes(std::span(bytes))), 4); }
+
+/// A gzip member (RFC 1952) around `deflate`, whose bytes have this checksum and this size. `flags`, and what they
+/// announce.
+inline std::string gzip_member(std::string_view deflate, std::string_view crc, uint64_t size, char flags = 0,
+                               std::string_view announced = {}) {
+  return std::string("\x1F\x8B\x08", 3) + flags + std::string("\0\0\0\0\0\xFF", 6) + std::string(announced) +
+         std::string(deflate) + std::string(crc) + le(size, 4);
+}
+
+/// A gzip member that holds `bytes` in stored blocks.
+inline std::string gzip_stored(std::string_view bytes, char flags = 0, std::string_view announced = {}) {
+  return gzip_member(deflate_stored(bytes), crc_of(bytes), bytes.size(), flags, announced);
 }
 
 /// Raw Deflate of an `x` and `runs` times 258 more, 13 bits each: as much as Deflate can be made to swell.
@@ -52,7 +71,7 @@ inline std::string deflate_bomb(size_t runs) {
   return bytes;
 }
 
-/// 606 bytes of text, and what zlib (level 9) and zstd (level 19, with a checksum) make of them.
+/// 606 bytes of text, and what zlib (level 9), xz and zstd (level 19, with a checksum) make of them.
 inline std::string sample_text() {
   std::string text;
   for (int i = 0; i < 30; ++i) text += "layer " + std::to_string(i) + ": weight " + std::to_string(i * i) + "\n";
@@ -69,6 +88,20 @@ inline std::string sample_deflate() {
       "\x99\x34\xEA\xDC\x9E\xBE\xE8\xD7\xF3\x0B",
       166);
 }
+inline std::string sample_gzip() { return gzip_member(sample_deflate(), crc_of(sample_text()), sample_text().size()); }
+inline std::string sample_xz() {
+  return std::string(
+      "\xFD\x37\x7A\x58\x5A\x00\x00\x04\xE6\xD6\xB4\x46\x02\x00\x21\x01\x16\x00\x00\x00\x74\x2F\xE5\xA3\xE0\x02"
+      "\x5D\x00\x9A\x5D\x00\x36\x18\x4B\x98\xE9\xC3\x72\x37\xEA\x25\xC7\x7A\xD1\xC9\x38\xB2\x0A\xA6\x2C\x3E\x55"
+      "\x39\xD8\x63\xD7\xBD\x01\xB0\xEF\xF8\x74\xDC\x6C\xB9\xB9\x0C\xAA\x24\x1D\x85\xAC\x98\x2D\x6F\x92\xB0\x2C"
+      "\xC1\x9F\xD2\x1A\x25\x3D\xFF\x60\x53\x1D\x47\x8D\x05\xC1\x69\x10\x30\x86\xBD\xA4\x60\x3A\x5E\xA3\x4E\xD4"
+      "\xB9\x73\x5A\x0E\x10\x10\xD8\x09\x29\x02\x2D\xCC\x05\xE6\xF1\xEA\x22\xB9\x25\x25\x2C\x17\x7D\xE1\xEC\xAE"
+      "\x1D\xB3\xF1\x6F\x6D\x52\x1C\xD0\xDB\xA5\x5E\x1C\x04\x61\xF0\x8E\x54\x83\x23\x31\x78\x08\x0A\x75\x30\xA1"
+      "\x93\xE9\x16\xBF\x7D\x23\x5B\x0F\xC8\x99\x99\xCC\xCB\x58\xE9\x97\x88\xFD\x04\xAE\x23\x78\x2F\xDF\xE2\x77"
+      "\x59\x96\x00\x00\x00\x00\x6B\xE5\xFA\xA8\x93\x5D\xE3\x9C\x00\x01\xB6\x01\xDE\x04\x00\x00\x73\x6B\x24\xF3"
+      "\xB1\xC4\x67\xFB\x02\x00\x00\x00\x00\x04\x59\x5A",
+      220);
+}
 inline std::string sample_zstd() {
   return std::string(
       "\x28\xB5\x2F\xFD\x04\x68\x3D\x04\x00\x92\x88\x15\x13\xB0\xA9\x03\x6F\xD0\x61\x09\x24\xA9\xB4\x2D\xB7\x94"
@@ -79,6 +112,46 @@ inline std::string sample_zstd() {
       "\xD4\xD7\x8E\x51\x8D\x91\x6D\x2F\x64\xFB\x82\x02\xA4\x0A\x17\x72\x15\xDA",
       148);
 }
+
+namespace xz {
+
+/// `bytes` with zeros behind them to a multiple of four bytes.
+inline std::string padded(std::string bytes) { return bytes.append((4 - bytes.size() % 4) % 4, '\0'); }
+
+/// What a stream (The .xz File Format, 2.1) begins with. Checks have numbers: 1 is CRC-32.
+inline std::string stream_header(char check = 1) {
+  const std::string flags = {'\0', check};
+  return std::string(
+             "\xFD"
+             "7zXZ\0",
+             6) +
+         flags + crc_of(flags);
+}
+
+/// The header of a block in LZMA2 (3.1), with the largest dictionary that `dictionary` stands for: 2 or 3 (its lowest
+/// bit) times 2 to the power of 11 and its upper bits.
+inline std::string block_header(char dictionary = 0, char filter = 0x21) {
+  const std::string header = padded(std::string{'\2', '\0', filter, '\1', dictionary});
+  return header + crc_of(header);
+}
+
+/// A chunk of LZMA2 that holds 1 to 65536 bytes as they are, and the end.
+inline std::string chunk(std::string_view bytes) {
+  const size_t size = bytes.size() - 1;
+  return std::string{'\1', static_cast<char>(size >> 8), static_cast<char>(size & 0xFF)} + std::string(bytes) + '\0';
+}
+
+/// A stream of one block of fewer than 100 bytes, with any check.
+inline std::string stream(std::string_view bytes, std::string_view check, char dictionary = 0) {
+  const std::string block = block_header(dictionary) + chunk(bytes);
+  const std::string index =
+      padded({'\0', '\1', static_cast<char>(block.size() + check.size()), static_cast<char>(bytes.size())});
+  const std::string footer = le(index.size() / 4, 4) + std::string{'\0', '\1'};
+  return stream_header() + padded(block) + std::string(check) + index + crc_of(index) + crc_of(footer) + footer + "YZ";
+}
+inline std::string stream(std::string_view bytes) { return stream(bytes, crc_of(bytes)); }
+
+}  // namespace xz
 
 namespace zstd {
 

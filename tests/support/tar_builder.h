@@ -1,18 +1,19 @@
 // Builds tars for tests, right or wrong, block by block (POSIX pax(1), "ustar Interchange Format"; GNU tar's manual,
-// "The Standard Format"), and gzip streams that compress nothing.
+// "The Standard Format").
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <span>
 #include <string>
 #include <string_view>
 
-#include "base/digest.h"
 #include "base/text.h"
+#include "tests/support/compressed.h"
 
 namespace weightfs::test::tars {
+
+using test::gzip_stored;
 
 /// `bytes` with zeros behind them to a whole number of blocks.
 inline std::string tar_padded(std::string_view bytes) {
@@ -122,28 +123,6 @@ inline std::string small_tar() {
   b.directory("./").file("./a.bin", "aaaa").file("./d/empty", "").link("./l", "a.bin").hard_link("./h", "./a.bin");
   b.gnu_long('L', std::string(120, 'n')).file("cut", "long");
   return b.pax(pax_record("path", "ü/ß")).file("?", "pax").build();
-}
-
-/// `n` as four little-endian bytes.
-inline std::string gzip_number(uint64_t n) {
-  std::string bytes;
-  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(n >> (8 * i) & 0xFF);
-  return bytes;
-}
-
-/// A gzip member (RFC 1952) that holds `bytes` in stored blocks (RFC 1951 section 3.2.4). `flags`, and what they
-/// announce.
-inline std::string gzip_stored(std::string_view bytes, char flags = 0, std::string_view announced = {}) {
-  std::string gzip("\x1F\x8B\x08", 3);
-  gzip += flags + std::string("\0\0\0\0\0\xFF", 6) + std::string(announced);
-  for (size_t at = 0;; at += 65535) {
-    const std::string_view block = bytes.substr(at, 65535);
-    const bool last = at + block.size() == bytes.size();
-    const uint64_t length = block.size() | (~block.size() & 0xFFFF) << 16;
-    gzip += static_cast<char>(last) + gzip_number(length) + std::string(block);
-    if (last) break;
-  }
-  return gzip + gzip_number(crc32(0, std::as_bytes(std::span(bytes)))) + gzip_number(bytes.size());
 }
 
 }  // namespace weightfs::test::tars

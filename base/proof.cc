@@ -1,4 +1,4 @@
-#include "cache/proof.h"
+#include "base/proof.h"
 
 #include "base/text.h"
 

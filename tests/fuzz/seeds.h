@@ -1,0 +1,26 @@
+// The seeds of the corpus: one small input for each thing that a format can have, by name.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/memory_folder.h"
+
+namespace weightfs::test {
+
+using Seeds = std::map<std::string, std::string>;
+
+/// Names that cannot stand in a directory as they are, and names that meet where they become paths.
+std::vector<std::string> hostile_names();
+
+/// An input that holds `container` and these files beside it.
+std::string with_files(std::string container, const Files& beside);
+
+/// Zips and tars (seeds_archives.cc), cartons and what TVM writes (seeds_models.cc).
+void add_zips(Seeds& seeds);
+void add_tars(Seeds& seeds);
+void add_cartons(Seeds& seeds);
+void add_tvm(Seeds& seeds);
+
+}  // namespace weightfs::test
