@@ -13,18 +13,35 @@ using tars::TarBuilder;
 
 // Where links may lead.
 std::vector<std::string> targets() {
-  return {"d/a", "..", "../..", "/etc/passwd", "../../x", "a/../../b", "", ".", "link0", "link9", std::string(4095, 'x'),
-          std::string(4096, 'x'), "//", "\xFF", "a\nb", "inner.safetensors"};
+  return {"d/a",
+          "..",
+          "../..",
+          "/etc/passwd",
+          "../../x",
+          "a/../../b",
+          "",
+          ".",
+          "link0",
+          "link9",
+          std::string(4095, 'x'),
+          std::string(4096, 'x'),
+          "//",
+          "\xFF",
+          "a\nb",
+          "inner.safetensors"};
 }
 
 // A link whose directories cannot all be shown as such, since there are files of their names.
 const std::vector<std::pair<std::string, std::string>>& escaped_links() {
   static const std::vector<std::pair<std::string, std::string>> links = {
-      {"a/b/c/d", "../../../x"}, {"q/r", "../x"}, {[] {
+      {"a/b/c/d", "../../../x"},
+      {"q/r", "../x"},
+      {[] {
          std::string deep;
          for (int i = 0; i < 40; ++i) deep += "e/";
          return deep + "link";
-       }(), "../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../x"}};
+       }(),
+       "../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../x"}};
   return links;
 }
 
@@ -144,14 +161,16 @@ void add_tar_members(Seeds& seeds) {
 
   TarBuilder links;
   int number = 0;
-  for (const std::string& target : targets()) links.pax(pax_record("linkpath", target)).link(str("link", number++), "x");
+  for (const std::string& target : targets())
+    links.pax(pax_record("linkpath", target)).link(str("link", number++), "x");
   links.hard_link("h1", "h2").hard_link("h2", "h3").hard_link("h3", "h1").hard_link("h4", "d/a");
   links.file("d/a", "1").file("d/a", "2").hard_link("h5", "./d/a").hard_link("h6", "link0");
   seeds["tar-links"] = links.build();
 
   TarBuilder escaped;
   for (const char* file : {"a", "a/b", "a/b/c", "q"}) escaped.file(file, "x");
-  for (const auto& [path, target] : escaped_links()) escaped.link(path, "x").pax(pax_record("linkpath", target)).link(path, "x");
+  for (const auto& [path, target] : escaped_links())
+    escaped.link(path, "x").pax(pax_record("linkpath", target)).link(path, "x");
   seeds["tar-links-under-files"] = escaped.build();
 
   seeds["tar-kinds"] = TarBuilder()
@@ -168,19 +187,21 @@ void add_tar_members(Seeds& seeds) {
 }
 
 void add_tar_lies(Seeds& seeds) {
-  seeds["tar-sizes"] = TarBuilder().file("a", "a").member({.name = "vast", .size = (1ULL << 33) - 1}, "x").without_end();
+  seeds["tar-sizes"] =
+      TarBuilder().file("a", "a").member({.name = "vast", .size = (1ULL << 33) - 1}, "x").without_end();
   std::string wide = tar_block({.name = "wide"});
   wide.replace(124, 12, std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 12));
   seeds["tar-negative"] = TarBuilder().file("a", "a").raw(tars::tar_checked(wide)).build();
   wide.replace(124, 12, std::string("\x80\0\0\0\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 12));
   seeds["tar-base-256"] = TarBuilder().file("a", "a").raw(tars::tar_checked(wide)).build();
-  seeds["tar-pax"] = TarBuilder()
-                         .pax(pax_record("size", "9223372036854775807") + "99 x=y\n" + pax_record("SCHILY.acl.access", "u"))
-                         .file("a", "a")
-                         .member({.name = "g", .type = 'g', .size = 20}, pax_record("comment", "x"))
-                         .pax(pax_record("hdrcharset", "BINARY") + pax_record("path", "\xFF"))
-                         .file("b", "b")
-                         .build();
+  seeds["tar-pax"] =
+      TarBuilder()
+          .pax(pax_record("size", "9223372036854775807") + "99 x=y\n" + pax_record("SCHILY.acl.access", "u"))
+          .file("a", "a")
+          .member({.name = "g", .type = 'g', .size = 20}, pax_record("comment", "x"))
+          .pax(pax_record("hdrcharset", "BINARY") + pax_record("path", "\xFF"))
+          .file("b", "b")
+          .build();
   const std::string sparse = pax_record("GNU.sparse.major", "1") + pax_record("GNU.sparse.minor", "0") +
                              pax_record("GNU.sparse.name", "s") + pax_record("GNU.sparse.realsize", "2148");
   seeds["tar-sparse"] = TarBuilder().pax(sparse).file("x", "1\n4\n2\n" + std::string(506, '\0') + "ab").build();
@@ -222,7 +243,8 @@ void add_compressed_tars(Seeds& seeds) {
   std::string blocks = zstd::raw_block(header, false);
   for (int i = 0; i < 8; ++i) blocks += zstd::run_block('x', 128 << 10, i == 7);
   seeds["tar-zstd-bomb"] = zstd::frame(blocks, 17);
-  seeds["tar-zstd-frames"] = zstd::sized_frame(tar.substr(0, 600)) + zstd::skippable("x") + zstd::sized_frame(tar.substr(600));
+  seeds["tar-zstd-frames"] =
+      zstd::sized_frame(tar.substr(0, 600)) + zstd::skippable("x") + zstd::sized_frame(tar.substr(600));
 }
 
 }  // namespace

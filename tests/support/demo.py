@@ -3,6 +3,7 @@ import os
 import random
 import struct
 
+import archives
 import containers
 from containers import Graph, Operator, Value
 from tensors import Tensor
@@ -123,6 +124,63 @@ def write_perceptron(path):
     containers.write_rten(path, constants, metadata, Graph(values, operators, ("pixels",), ("digits",)))
 
 
+CARTON_TOML = """spec_version = 1
+model_name = "digits"
+short_description = "A perceptron, packed with a test of itself"
+license = "CC0-1.0"
+
+[[input]]
+name = "pixels"
+dtype = "float32"
+shape = ["batch", 16]
+
+[[output]]
+name = "digits"
+dtype = "string"
+shape = ["batch"]
+
+[[self_test]]
+name = "one of each"
+inputs = { pixels = "@tensor_data/pixels" }
+expected_out = { digits = "@tensor_data/digits" }
+
+[runner]
+runner_name = "rten"
+required_framework_version = "=0.13.0"
+runner_compat_version = 1
+"""
+
+TENSOR_INDEX = """[[tensor]]
+name = "pixels"
+dtype = "float32"
+shape = [2, 16]
+file = "tensor_0.bin"
+
+[[tensor]]
+name = "digits"
+dtype = "string"
+shape = [2]
+file = "tensor_1.toml"
+"""
+
+
+def carton_files(perceptron, adapter_file):
+    """A carton in which the model and its adapter lie."""
+    return {
+        "carton.toml": CARTON_TOML.encode(),
+        "model/digits.rten": perceptron,
+        "model/adapter.safetensors": adapter_file,
+        "tensor_data/index.toml": TENSOR_INDEX.encode(),
+        "tensor_data/tensor_0.bin": float32("pixels", 2, 16).data,
+        "tensor_data/tensor_1.toml": b'data = ["three", "seven"]\n',
+    }
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def write_demo(folder):
     def path(*names):
         whole = os.path.join(folder, *names)
@@ -134,6 +192,10 @@ def write_demo(folder):
     containers.write_gguf(path("demo.gguf"), llama, gguf_metadata())
     containers.write_bintensors(path("demo.bt"), adapter(), {**notes, "base_model": "weightfs demo"})
     write_perceptron(path("demo.rten"))
+    containers.write_safetensors(path("adapter.safetensors"), adapter(), notes)
+    archives.write_carton(path("demo.carton"), carton_files(read(path("demo.rten")), read(path("adapter.safetensors"))),
+                          method=archives.DEFLATE)
+    os.remove(path("adapter.safetensors"))
     sharded = path("demo-sharded", "")
     containers.write_safetensors_shards(sharded, [model[:6], model[6:]], notes)
     containers.write_gguf_shards(path("demo-split", "demo"), [llama[:6], llama[6:]], gguf_metadata())
