@@ -92,6 +92,15 @@ TEST(TarCompressed, AGzipMayHaveSeveralMembersAndATail) {
   EXPECT_THAT(listing_of(two + "garbage behind it"), ElementsAre("a = hello"));
 }
 
+TEST(TarCompressed, AnXzMayHaveSeveralStreams) {
+  std::string pieces;
+  for (size_t at = 0; at < one_tar().size(); at += 64) pieces += xz::stream(one_tar().substr(at, 64));
+  EXPECT_THAT(listing_of(pieces), ElementsAre("a = hello"));
+  EXPECT_EQ(match(pieces), Match::yes);
+  pieces.replace(pieces.size() - 24, 4, "oops");  // the last check, before the index and the footer
+  EXPECT_THAT(error_of(pieces), StartsWith("corrupt: xz: broken"));
+}
+
 TEST(TarCompressed, AGzipMemberIsFoundAcrossReads) {
   const std::string large = TarBuilder().file("a", std::string(65'500, 'x')).file("b", "2").build();
   for (size_t at = 65'480; at < 65'560; at += 3)

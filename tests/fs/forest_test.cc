@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/digest.h"
 #include "fs/layout.h"
 #include "tests/support/models.h"
 
@@ -26,7 +27,8 @@ std::vector<std::string> walk(Forest& forest, Ino ino) {
   for (uint32_t i = 0; i < all->count; ++i) {
     const Ino child = all->ino + i;
     const std::string path = forest.path(child);
-    const bool directory = forest.attributes(child).value().is_directory();
+    const auto attributes = forest.attributes(child);
+    const bool directory = attributes && attributes->is_directory();
     out.push_back(path + (directory ? "/" : ""));
     if (directory)
       for (auto& below : walk(forest, child)) out.push_back(below);
@@ -193,6 +195,144 @@ TEST(Forest, AModelInADirectoryHasItsOwnTime) {
   EXPECT_EQ(forest.attributes(forest.resolve("model/tensors").value()).value().modified, 77);
 }
 
+// A model that is an archive: files, directories and links, and another model among them.
+class ArchiveForest : public testing::Test {
+ protected:
+  static Part file(std::string path, std::string bytes) {
+    return {std::move(path), Later<SourcePtr>::of(in_memory(std::move(bytes)))};
+  }
+  static Part link(std::string path, std::string target) {
+    Part part = file(std::move(path), target);
+    part.link_target = std::move(target);
+    return part;
+  }
+
+  ModelPtr model() {
+    auto model = std::make_shared<Model>();
+    model->format = "zip";
+    model->stored_bytes = 7;
+    model->parts = {file("d/in.gguf", "bytes"), link("d/link", "in.gguf"), file("100%", "x"), file("taken", "y")};
+    model->parts.push_back(
+        {"far", Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::unsupported, "behind a link"); })});
+    model->directories = {"empty/inside", "d", "taken", "taken/below"};
+    model->nested = [this](const ModelPtr& itself) -> Result<std::vector<Nested>> {
+      EXPECT_EQ(itself->format, "zip");
+      ++looked;
+      return std::vector<Nested>{{0, Later<ModelPtr>([this] { return inner(); })}};
+    };
+    return model;
+  }
+
+  Result<ModelPtr> inner() {
+    if (read++ == 0) return failure(Code::corrupt, "torn");
+    auto model = std::make_shared<Model>();
+    model->format = "gguf";
+    model->parts.push_back(file("in.gguf", "bytes"));
+    model->tensors.push_back(make_tensor("w", "uint8", {2}));
+    return model;
+  }
+
+  std::string cat(const std::string& path) {
+    const auto source = forest.resolve(path).and_then([&](Ino ino) { return forest.open(ino); });
+    return source ? text(**source) : "error: " + source.error().message;
+  }
+
+  int looked = 0;  // for containers among the parts
+  int read = 0;    // the one that there is
+  Forest forest{lay_out(model(), "/models/m.zip", 5)};
+};
+
+// semantics 9.1
+TEST_F(ArchiveForest, ShowsItsMembersUnderTheirOwnPaths) {
+  EXPECT_THAT(walk(forest, forest.resolve("files").value()),
+              ElementsAre("files/100%", "files/d/", "files/d/in.gguf", "files/d/link", "files/empty/",
+                          "files/empty/inside/", "files/far", "files/taken"));
+  EXPECT_EQ(cat("files/d/in.gguf"), "bytes");
+  EXPECT_EQ(forest.container_bytes(), 7U);
+}
+
+TEST_F(ArchiveForest, LinksHaveATextAndAreNotFollowed) {
+  const Ino ino = forest.resolve("files/d/link").value();
+  EXPECT_EQ(forest.link(ino), "in.gguf");
+  EXPECT_EQ(forest.known_attributes(ino)->kind, Kind::link);
+  EXPECT_EQ(forest.known_attributes(ino)->size, 7U);
+  EXPECT_EQ(forest.open(ino).error().message, "not a file");
+  EXPECT_EQ(forest.resolve("files/d/link/x").error().code, Code::not_found);
+  EXPECT_FALSE(forest.link(forest.resolve("files/100%").value()));
+}
+
+TEST_F(ArchiveForest, AFileThatCannotBeHadIsListedAndSaysWhy) {
+  const Ino ino = forest.resolve("files/far").value();
+  EXPECT_EQ(forest.known_attributes(ino), std::nullopt);
+  EXPECT_EQ(forest.attributes(ino).error().message, "behind a link");
+  EXPECT_EQ(forest.open(ino).error().code, Code::unsupported);
+  EXPECT_EQ(cat("files/100%"), "x");
+}
+
+TEST_F(ArchiveForest, NestedModelsAreReadWhenTheyAreEntered) {
+  EXPECT_EQ(forest.list(Forest::kRoot).value().count, 7U);
+  EXPECT_EQ(looked, 0) << "looking at the model looks for no other";
+  EXPECT_THAT(walk(forest, forest.resolve("nested/d").value()), ElementsAre("nested/d/in.gguf/", "error: torn"));
+  EXPECT_EQ(cat("nested/d/in.gguf/tensors/w"), std::string("\0\1", 2)) << "a failure is not kept";
+  EXPECT_THAT(walk(forest, forest.resolve("nested").value()),
+              ElementsAre("nested/d/", "nested/d/in.gguf/", "nested/d/in.gguf/files/", "nested/d/in.gguf/files/in.gguf",
+                          "nested/d/in.gguf/metadata.json", "nested/d/in.gguf/metadata.toml", "nested/d/in.gguf/npy/",
+                          "nested/d/in.gguf/npy/w.npy", "nested/d/in.gguf/tensors/", "nested/d/in.gguf/tensors/w",
+                          "nested/d/in.gguf/tensors.json"));
+  EXPECT_EQ(looked, 1);
+  EXPECT_EQ(read, 2);
+}
+
+TEST_F(ArchiveForest, ANestedModelIsInItsPlace) {
+  read = 1;
+  const Ino at = forest.resolve("nested/d/in.gguf").value();
+  const Ino w = forest.resolve("nested/d/in.gguf/tensors/w").value();
+  EXPECT_EQ(forest.path(w), "nested/d/in.gguf/tensors/w");
+  EXPECT_EQ(forest.parent(forest.parent(w)), at);
+  EXPECT_EQ(forest.parent(forest.parent(at)), forest.resolve("nested").value());
+  EXPECT_EQ(forest.attributes(w).value().modified, 5);
+  EXPECT_EQ(forest.model_of(w)->format, "gguf");
+  EXPECT_THAT(forest.xattrs(w), testing::Contains(Xattr("user.weightfs.format", "gguf")));
+  EXPECT_THAT(cat("nested/d/in.gguf/metadata.json"), HasSubstr("\"source\": \"/models/m.zip/d/in.gguf\""));
+}
+
+TEST_F(ForestTest, HasNoNestedModelsWhereThereCannotBeAny) {
+  EXPECT_EQ(forest.resolve("nested").error().code, Code::not_found);
+}
+
+// semantics 4.5: texts are not known before they are asked for, and may prove to be none.
+TEST(Forest, TextsAreMadeWhenTheyAreAskedFor) {
+  using Strings = std::shared_ptr<const std::vector<std::string>>;
+  auto model = std::make_shared<Model>();
+  Tensor tensor = make_tensor("s", "uint8", {2});
+  tensor.dtype = dtype_named("string");
+  tensor.shape = {1};
+  model->tensors.push_back(tensor);
+  int made = 0;
+  model->strings.emplace(0, Later<Strings>([&made]() -> Result<Strings> {
+                           if (made++ == 0) return failure(Code::corrupt, "no array `data`");
+                           return std::make_shared<const std::vector<std::string>>(1, "ab");
+                         }));
+  Forest forest(lay_out(model, "m", 0));
+  const Ino view = forest.resolve("npy/s.npy").value();
+  EXPECT_EQ(forest.known_attributes(view), std::nullopt);
+  EXPECT_EQ(made, 0);
+  EXPECT_EQ(forest.attributes(view).error().message, "no array `data`");
+  EXPECT_EQ(forest.attributes(view).value().size, 128U + 8U);
+  EXPECT_EQ(text(*forest.open(view).value()).substr(128), std::string("a\0\0\0b\0\0\0", 8));
+  EXPECT_EQ(made, 2);
+}
+
+TEST(Forest, TellsADigestThatIsKnown) {
+  auto model = std::make_shared<Model>();
+  model->tensors = {make_tensor("a", "uint8", {1}), make_tensor("b", "uint8", {1})};
+  model->digests.emplace(1, sha256("x"));
+  Forest forest(lay_out(model, "m", 0));
+  EXPECT_THAT(forest.xattrs(forest.resolve("tensors/b").value()),
+              testing::Contains(Xattr("user.weightfs.sha256", sha256("x").hex())));
+  EXPECT_THAT(forest.xattrs(forest.resolve("npy/a.npy").value()), testing::SizeIs(5));
+}
+
 // A million tensors: lines are made as they are read, from anywhere.
 TEST(TensorsJson, ReadsTheSameFromAnyOffset) {
   auto model = std::make_shared<Model>();
@@ -212,13 +352,13 @@ TEST(TensorsJson, ReadsTheSameFromAnyOffset) {
 TEST(TensorsJson, NamesTheFileAsItIsShown) {
   auto model = std::make_shared<Model>();
   const SourcePtr bytes = in_memory("abcd");
-  model->parts.push_back({"50%.bin", Later<SourcePtr>::of(bytes)});
+  model->parts.push_back({"50%\n.bin", Later<SourcePtr>::of(bytes)});
   model->tensors.push_back(make_tensor("t", "uint8", {4}));
   model->tensors[0].source = slice(bytes, 0, 4).value();
   Forest forest(lay_out(model, "m", 0));
   EXPECT_THAT(text(*forest.open(forest.resolve("tensors.json").value()).value()),
-              HasSubstr("{\"file\": \"50%25.bin\", "));
-  EXPECT_EQ(text(*forest.open(forest.resolve("files/50%25.bin").value()).value()), "abcd");
+              HasSubstr("{\"file\": \"50%%0A.bin\", "));
+  EXPECT_EQ(text(*forest.open(forest.resolve("files/50%%0A.bin").value()).value()), "abcd");
 }
 
 TEST(TensorsJson, OfNoTensorsIsAnEmptyList) {

@@ -15,11 +15,19 @@ namespace {
 using testing::ElementsAre;
 
 // The paths of `names`, in the order of the names.
-std::vector<std::string> paths(const std::vector<TensorName>& names, std::string_view suffix = "") {
+std::vector<std::string> paths(const std::vector<TensorName>& names, std::string_view suffix = "",
+                               Percent percent = Percent::escaped) {
   Texts texts;
   std::vector<std::string> out(names.size());
-  for (const auto& [path, name] : paths_of(names, suffix, texts)) out[name] = path;
+  for (const auto& [path, name] : paths_of(names, suffix, texts, percent)) out[name] = path;
   return out;
+}
+
+// The same of the members of an archive.
+std::vector<std::string> member_paths(const std::vector<std::string_view>& names) {
+  std::vector<TensorName> members;
+  for (const std::string_view name : names) members.push_back({"", name});
+  return paths(members, "", Percent::kept);
 }
 
 std::string path(std::string_view name) { return paths({{"", name}})[0]; }
@@ -119,10 +127,58 @@ TEST(Names, AScopeIsADirectoryInFront) {
   EXPECT_THAT(paths({{"g", "a"}, {"", "g"}}), ElementsAre("g/a", "g%~1"));
 }
 
+// semantics 3.8: a member of an archive keeps its own name as far as a file system can hold it.
+TEST(Names, AMembersPercentStays) {
+  EXPECT_THAT(member_paths({"100%", "%", "%%", "a%2Fb", "50%/x", "%~2"}),
+              ElementsAre("100%", "%", "%%", "a%2Fb", "50%/x", "%~2"));
+  EXPECT_EQ(component("100%", ".npy", Percent::kept), "100%.npy");
+}
+
+TEST(Names, WhatAFileSystemCannotShowIsEscapedBesideAPercentThatStays) {
+  EXPECT_THAT(member_paths({"%\n", "\n%", "%\xFF%", "a%0A\n", "."}),
+              ElementsAre("%%0A", "%0A%", "%%FF%", "a%0A%0A", "%2E"));
+  EXPECT_THAT(member_paths({"%/../%", "/a", "a//"}), ElementsAre("%/%2E%2E/%", "%2Fa", "a/%2F"));
+}
+
+// So an escape may meet a name that has it literally.
+TEST(Names, AnEscapeThatALiteralNameHasIsNumbered) {
+  EXPECT_THAT(member_paths({"a", "a/b", "a%2Fb"}), ElementsAre("a", "a%2Fb", "a%2Fb%~2"));
+  EXPECT_THAT(member_paths({"a%2Fb", "a/b", "a"}), ElementsAre("a%2Fb", "a%2Fb%~2", "a"));
+  EXPECT_THAT(member_paths({"a\n", "a%0A/b"}), ElementsAre("a%0A%~1", "a%0A/b"));
+  EXPECT_THAT(member_paths({"a\n", "a%0A", "a%0A%~2"}), ElementsAre("a%0A", "a%0A%~2", "a%0A%~2%~2"));
+}
+
+TEST(Names, ALongMembersNameIsCutAtNoHalfEscape) {
+  const std::string name = std::string(236, 'x') + "%2F" + std::string(20, 'y');
+  const std::string shown = component(name, "", Percent::kept);
+  EXPECT_EQ(shown, std::string(236, 'x') + "~" + sha256(name).hex().substr(0, 16));
+  EXPECT_EQ(component(std::string(255, '%'), "", Percent::kept), std::string(255, '%'));
+}
+
 // Whatever the names are: unique, no path through another's file, nothing that is no component, sorted as promised.
+void hold_promises(const std::vector<TensorName>& names, std::string_view suffix, Percent percent) {
+  Texts texts;
+  const auto all = paths_of(names, suffix, texts, percent);
+  ASSERT_EQ(all.size(), names.size());
+  std::set<std::string_view> files;
+  for (const auto& p : all) EXPECT_TRUE(files.insert(p.path).second) << p.path;
+  for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_TRUE(path_less(all[i].path, all[i + 1].path));
+  for (const auto& p : all) {
+    for (size_t slash = p.path.find('/'); slash != p.path.npos; slash = p.path.find('/', slash + 1))
+      EXPECT_FALSE(files.contains(p.path.substr(0, slash))) << p.path;
+    for (size_t begin = 0, end = 0; end != p.path.npos; begin = end + 1) {
+      end = p.path.find('/', begin);
+      const std::string_view component = p.path.substr(begin, end == p.path.npos ? end : end - begin);
+      EXPECT_TRUE(!component.empty() && component.size() <= 255 && component != "." && component != "..") << p.path;
+    }
+  }
+}
+
 TEST(Names, HoldTheirPromisesForHostileNames) {
   std::mt19937 random(7);
-  const std::string alphabet = "ab/.%~\n\xFF";
+  const std::string alphabet =
+      "ab/.%~\n\xFF"
+      "02FA";
   std::vector<std::string> raw;
   for (int i = 0; i < 3000; ++i) {
     std::string name;
@@ -132,23 +188,8 @@ TEST(Names, HoldTheirPromisesForHostileNames) {
   }
   std::vector<TensorName> names;
   for (const auto& name : raw) names.push_back({"", name});
-  for (const char* suffix : {"", ".npy"}) {
-    Texts texts;
-    const auto all = paths_of(names, suffix, texts);
-    ASSERT_EQ(all.size(), names.size());
-    std::set<std::string_view> files;
-    for (const auto& p : all) EXPECT_TRUE(files.insert(p.path).second) << p.path;
-    for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_TRUE(path_less(all[i].path, all[i + 1].path));
-    for (const auto& p : all) {
-      for (size_t slash = p.path.find('/'); slash != p.path.npos; slash = p.path.find('/', slash + 1))
-        EXPECT_FALSE(files.contains(p.path.substr(0, slash))) << p.path;
-      for (size_t begin = 0, end = 0; end != p.path.npos; begin = end + 1) {
-        end = p.path.find('/', begin);
-        const std::string_view component = p.path.substr(begin, end == p.path.npos ? end : end - begin);
-        EXPECT_TRUE(!component.empty() && component.size() <= 255 && component != "." && component != "..") << p.path;
-      }
-    }
-  }
+  for (const Percent percent : {Percent::escaped, Percent::kept})
+    for (const char* suffix : {"", ".npy"}) hold_promises(names, suffix, percent);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+
 #include "tests/support/models.h"
 
 namespace weightfs {
@@ -43,6 +46,106 @@ TEST(Npy, IsNotMadeWhereNumpyCouldNotReadIt) {
   Tensor refused = make_tensor("w", "float32", {1});
   refused.source = Slice();
   EXPECT_FALSE(has_npy(refused));
+}
+
+// An array of texts: what its header says, and its elements.
+class StringNpy : public testing::Test {
+ protected:
+  using Texts = std::vector<std::string>;
+
+  static SourcePtr array(const Shape& shape, Texts texts) {
+    return string_npy(shape, std::make_shared<const Texts>(std::move(texts))).value();
+  }
+  static std::string whole(const Source& source) { return read_text(source, 0, source.size()).value(); }
+
+  // The bytes after the header, which is checked.
+  static std::string elements(const Shape& shape, Texts texts, const std::string& dict) {
+    const std::string bytes = whole(*array(shape, std::move(texts)));
+    EXPECT_EQ(bytes.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+    const size_t header = 10 + static_cast<uint8_t>(bytes[8]) + 256U * static_cast<uint8_t>(bytes[9]);
+    EXPECT_EQ(header % 64, 0U);
+    EXPECT_EQ(bytes.substr(10, dict.size()), dict);
+    return bytes.substr(header);
+  }
+
+  // Of characters below U+0080.
+  static std::string utf32(std::string_view ascii) {
+    std::string out;
+    for (const char c : ascii) out += {c, '\0', '\0', '\0'};
+    return out;
+  }
+};
+
+// numpy.lib.format: "<U" and the length in code points of UTF-32, zeros behind what is shorter.
+TEST_F(StringNpy, IsAnArrayOfTheLongestTextsLength) {
+  EXPECT_EQ(elements({2, 2}, {"a", "bcd", "", "ef"}, "{'descr': '<U3', 'fortran_order': False, 'shape': (2, 2), }"),
+            utf32(std::string_view("a\0\0bcd\0\0\0ef\0", 12)));
+}
+
+TEST_F(StringNpy, CountsCharactersAndNotBytes) {
+  using namespace std::string_literals;
+  EXPECT_EQ(elements({2}, {"\u00e9\u4e2d", "\U0001F600"}, "{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }"),
+            "\xE9\0\0\0\x2D\x4E\0\0\x00\xF6\x01\0\0\0\0\0"s);
+  EXPECT_EQ(elements({1}, {"\U0010FFFF"}, "{'descr': '<U1', "), "\xFF\xFF\x10\0"s);
+  EXPECT_EQ(elements({1}, {"a\0b"s}, "{'descr': '<U3', "), utf32("a\0b"s));
+}
+
+// NumPy has no strings of no characters.
+TEST_F(StringNpy, OfEmptyTextsHasRoomForOneCharacter) {
+  EXPECT_EQ(elements({2}, {"", ""}, "{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }"), std::string(8, '\0'));
+}
+
+TEST_F(StringNpy, OfNoTextsIsAHeader) {
+  EXPECT_EQ(elements({0}, {}, "{'descr': '<U1', 'fortran_order': False, 'shape': (0,), }"), "");
+  EXPECT_EQ(elements({3, 0, 2}, {}, "{'descr': '<U1', 'fortran_order': False, 'shape': (3, 0, 2), }"), "");
+}
+
+TEST_F(StringNpy, OfAScalarHasNoDimensions) {
+  EXPECT_EQ(elements({}, {"ab"}, "{'descr': '<U2', 'fortran_order': False, 'shape': (), }"), utf32("ab"));
+}
+
+TEST_F(StringNpy, ReadsTheSameFromAnyOffset) {
+  const SourcePtr source = array({5}, {"abc", "", "\U0001F600x", "d", "\u00e9"});
+  const std::string all = whole(*source);
+  for (size_t offset = 0; offset <= all.size() + 1; ++offset)
+    for (const size_t length : {1U, 3U, 7U, 13U, 1000U}) {
+      std::string part(length, '?');
+      part.resize(source->read(offset, std::as_writable_bytes(std::span(part))).value());
+      EXPECT_EQ(part, all.substr(std::min(offset, all.size()), length)) << length << " bytes at " << offset;
+    }
+}
+
+// One long text makes all elements long.
+TEST_F(StringNpy, HasALimit) {
+  constexpr size_t kLong = size_t{1} << 20;  // characters: elements of 4 MiB
+  constexpr size_t kMost = kLongestStringArray / (4 * kLong);
+  Texts texts(kMost);
+  texts[0] = std::string(kLong, 'x');
+  const SourcePtr largest = array({kMost}, texts);
+  EXPECT_EQ(largest->size() - largest->size() % kLongestStringArray, kLongestStringArray);
+  EXPECT_EQ(read_text(*largest, largest->size() - 4, 4), std::string(4, '\0'));
+  texts.emplace_back();
+  const auto larger = string_npy({kMost + 1}, std::make_shared<const Texts>(std::move(texts)));
+  ASSERT_FALSE(larger);
+  EXPECT_EQ(larger.error().code, Code::unsupported);
+  EXPECT_EQ(larger.error().message, "65 texts of up to 1048576 characters make an array of more than 256.0 MiB");
+}
+
+// It is a tensor of texts by what the model has of it, not by its type alone.
+TEST_F(StringNpy, IsThereWhereTheModelHasTexts) {
+  Model model;
+  for (const Shape& shape : {Shape{}, Shape(32, 1), Shape(33, 1)}) {
+    Tensor tensor = make_tensor("s", "uint8", shape);
+    tensor.dtype = dtype_named("string");
+    EXPECT_FALSE(has_npy(tensor));
+    EXPECT_FALSE(has_string_npy(model, model.tensors.size()));
+    model.tensors.push_back(tensor);
+  }
+  for (size_t i = 0; i < 3; ++i)
+    model.strings.emplace(i, Later<std::shared_ptr<const Texts>>::of(std::make_shared<const Texts>(1)));
+  EXPECT_TRUE(has_string_npy(model, 0));
+  EXPECT_TRUE(has_string_npy(model, 1));
+  EXPECT_FALSE(has_string_npy(model, 2));
 }
 
 }  // namespace

@@ -136,8 +136,10 @@ void add_nested(Seeds& seeds) {
     ZipBuilder b;
     b.stored(depth == 0 ? "m.safetensors" : "0.zip", deep);
     for (const char* name : {"1.zip", "2.zip"}) {
-      b.stored(name, "").offset = 0;
-      b.stored(name, deep).data = "";
+      ZipMember& member = b.stored(name, deep);
+      member.data.clear();
+      member.stored_size = deep.size();
+      member.offset = 0;
     }
     deep = b.build();
   }

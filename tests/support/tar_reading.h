@@ -29,7 +29,8 @@ class RecordingBlobs final : public Blobs {
   std::vector<Recipe> recipes;
 };
 
-// Bytes with an identity, which fail from some offset on if told so, and count how often they are read.
+// Bytes with an identity, which fail from some offset on if told so, count how often they are read, and fail the test
+// when bytes beyond their end are asked for.
 class Disk final : public Source {
  public:
   explicit Disk(std::string bytes, uint64_t broken_from = std::numeric_limits<uint64_t>::max())
@@ -37,6 +38,7 @@ class Disk final : public Source {
   uint64_t size() const override { return bytes_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     ++reads;
+    EXPECT_LE(out.size(), size() - std::min(offset, size()));
     if (offset + out.size() > broken_from_ && size() > broken_from_) return failure(Code::io, "the disk is on fire");
     return bytes_->read(offset, out);
   }
