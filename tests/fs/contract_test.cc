@@ -280,6 +280,27 @@ TEST_P(EveryFormat, PassesOnWhatTheSystemRefuses) {
   }
 }
 
+// What a directory shows is kept for ever: when the disk fails while nested/ is looked for, that is an error, not a
+// list without it.
+TEST_P(EveryFormat, ShowsAllNestedModelsOrNone) {
+  const auto names = golden(GetParam().title);
+  if (std::find(names.begin(), names.end(), "nested/") == names.end()) GTEST_SKIP() << "has no nested models";
+  for (uint64_t read = 0;; ++read) {
+    const auto bytes = std::make_shared<Scripted>(GetParam().bytes);
+    auto model = read_model(container(bytes), needed());
+    ASSERT_TRUE(model) << model.error().message;
+    Forest forest(lay_out(std::make_shared<Model>(std::move(*model)), "m", 0));
+    const uint64_t before = bytes->reads();
+    bytes->fail_at(before + read);
+    const auto nested = forest.list(forest.resolve("nested").value());
+    if (nested)
+      EXPECT_EQ(nested->count, 1U) << "read " << read << " failed";
+    else
+      EXPECT_EQ(nested.error().code, Code::io) << nested.error().message;
+    if (bytes->reads() <= before + read) break;
+  }
+}
+
 // A file that begins well and goes on with zeroes for ever: what is read of it depends on what it holds, not on its
 // size.
 TEST_P(EveryFormat, ReadsLittleOfAFileThatClaimsToBeHuge) {

@@ -1,5 +1,5 @@
 // Zips and tars, right and wrong.
-#include <utility>
+#include <string_view>
 
 #include "tests/fuzz/seeds.h"
 #include "tests/support/small_models.h"
@@ -31,18 +31,19 @@ std::vector<std::string> targets() {
           "inner.safetensors"};
 }
 
-// A link whose directories cannot all be shown as such, since there are files of their names.
-const std::vector<std::pair<std::string, std::string>>& escaped_links() {
-  static const std::vector<std::pair<std::string, std::string>> links = {
-      {"a/b/c/d", "../../../x"},
-      {"q/r", "../x"},
-      {[] {
-         std::string deep;
-         for (int i = 0; i < 40; ++i) deep += "e/";
-         return deep + "link";
-       }(),
-       "../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../../x"}};
-  return links;
+struct Link {
+  std::string path, target;
+};
+
+std::string times(int count, std::string_view text) {
+  std::string all;
+  for (; count > 0; --count) all += text;
+  return all;
+}
+
+// Links whose directories cannot all be shown as such: there are files of their names, or they are too many.
+std::vector<Link> links_under_files() {
+  return {{"a/b/c/d", "../../../x"}, {"q/r", "../x"}, {times(40, "e/") + "link", times(33, "../") + "x"}};
 }
 
 void add_zip_members(Seeds& seeds) {
@@ -62,7 +63,7 @@ void add_zip_members(Seeds& seeds) {
 
   ZipBuilder escaped;
   for (const char* file : {"a", "a/b", "a/b/c", "q"}) escaped.stored(file, "x");
-  for (const auto& [path, target] : escaped_links()) escaped.link(path, target);
+  for (const auto& [path, target] : links_under_files()) escaped.link(path, target);
   seeds["zip-links-under-files"] = escaped.build();
 }
 
@@ -158,21 +159,22 @@ void add_nested(Seeds& seeds) {
 
 void add_tar_members(Seeds& seeds) {
   TarBuilder names;
-  for (const std::string& name : hostile_names()) names.pax(pax_record("path", name)).file("x", "y");
+  for (const std::string& name : hostile_names())
+    if (name.size() <= 100) names.file(name, "");
+  names.pax(pax_record("path", std::string(300, 'n') + "m")).file("x", "");
   seeds["tar-names"] = names.build();
 
   TarBuilder links;
   int number = 0;
   for (const std::string& target : targets())
-    links.pax(pax_record("linkpath", target)).link(str("link", number++), "x");
+    if (target.size() <= 100) links.link(str("link", number++), target);
   links.hard_link("h1", "h2").hard_link("h2", "h3").hard_link("h3", "h1").hard_link("h4", "d/a");
   links.file("d/a", "1").file("d/a", "2").hard_link("h5", "./d/a").hard_link("h6", "link0");
   seeds["tar-links"] = links.build();
 
   TarBuilder escaped;
   for (const char* file : {"a", "a/b", "a/b/c", "q"}) escaped.file(file, "x");
-  for (const auto& [path, target] : escaped_links())
-    escaped.link(path, "x").pax(pax_record("linkpath", target)).link(path, "x");
+  for (const auto& [path, target] : links_under_files()) escaped.link(path, target);
   seeds["tar-links-under-files"] = escaped.build();
 
   seeds["tar-kinds"] = TarBuilder()

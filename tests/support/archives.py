@@ -68,7 +68,11 @@ class Zip:
             self.file.write(record)
         count = len(self.directory)
         end = self.file.tell()
-        self.file.write(b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, min(count, 0xFFFF), min(count, 0xFFFF), end - begin, begin, 0))
+        if count > 0xFFFF:
+            self.file.write(b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, 0x032D, 45, 0, 0, count, count, end - begin, begin))
+            self.file.write(b"PK\6\7" + struct.pack("<IQI", 0, end, 1))
+        shown = min(count, 0xFFFF)
+        self.file.write(b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, shown, shown, end - begin, begin, 0))
         self.file.close()
 
     def __enter__(self):
