@@ -55,6 +55,10 @@ class Blobs {
 
   /// The bytes of a recipe, made and proved before it returns: for those whose size only making tells.
   virtual Result<SourcePtr> made(Recipe recipe) = 0;
+
+  /// Ends what is being made, soon; whoever waits for bytes that are not there yet gets unavailable, now and from then
+  /// on. What is kept can still be read.
+  virtual void stop() {}
 };
 
 using BlobsPtr = std::shared_ptr<Blobs>;

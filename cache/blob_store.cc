@@ -6,9 +6,9 @@
 #include <mutex>
 #include <vector>
 
+#include "base/proof.h"
 #include "base/text.h"
 #include "cache/directory.h"
-#include "base/proof.h"
 #include "cache/store.h"
 #include "cache/temporary.h"
 
@@ -34,6 +34,28 @@ Result<size_t> take(Stream& stream, std::span<std::byte> out) {
     done += got;
   }
   return done;
+}
+
+// A stream that ends when the store gives up: what is decoded for one reader alone may take as long as for all.
+class Abandonable final : public Stream {
+ public:
+  Abandonable(StorePtr store, StreamPtr stream) : store_(std::move(store)), stream_(std::move(stream)) {}
+  Result<size_t> next(std::span<std::byte> out) override {
+    if (store_->has_given_up()) return failure(Code::unavailable, "the mount is ending");
+    return stream_->next(out);
+  }
+
+ private:
+  StorePtr store_;
+  StreamPtr stream_;
+};
+
+Recipe abandonable(const StorePtr& store, const Recipe& recipe) {
+  Recipe out = recipe;
+  out.start = [store, start = recipe.start]() -> Result<StreamPtr> {
+    return std::make_unique<Abandonable>(store, TRY(start()));
+  };
+  return out;
 }
 
 class StoredBlob final : public Source {
@@ -118,7 +140,7 @@ class StoredBlob final : public Source {
 
   SourcePtr fall_back(uint64_t offset, size_t size) const {
     const std::scoped_lock lock(mutex_);
-    if (fallback_ == nullptr) fallback_ = unstored_blobs()->blob(recipe_.digest ? proving(recipe_) : recipe_);
+    if (fallback_ == nullptr) fallback_ = unstored_blobs()->blob(abandonable(store_, recipe_));
     fallback_end_ = offset + size;
     return fallback_;
   }
@@ -150,6 +172,8 @@ class StoredBlobs final : public Blobs {
  public:
   StoredBlobs(ShelfPtr shelf, Log log) : store_(std::make_shared<Store>(std::move(shelf), std::move(log))) {}
   ~StoredBlobs() override { store_->stop(); }
+
+  void stop() override { store_->give_up(); }
 
   SourcePtr blob(Recipe recipe) override {
     const uint64_t size = recipe.size.value_or(0);
@@ -192,7 +216,7 @@ class StoredBlobs final : public Blobs {
 
   Result<SourcePtr> made_without(const Error& reason, const Recipe& recipe) {
     store_->note(reason);
-    return unstored_blobs()->made(recipe.digest ? proving(recipe) : recipe);
+    return unstored_blobs()->made(abandonable(store_, recipe.digest ? proving(recipe) : recipe));
   }
 
   SourcePtr known(Recipe recipe, uint64_t size, const Digest& digest) {

@@ -137,6 +137,11 @@ void Store::stop() {
   reap();
 }
 
+void Store::give_up() {
+  gave_up_ = true;
+  stop();
+}
+
 bool Store::is_distrusted(const Name& name) {
   const std::scoped_lock lock(mutex_);
   return distrusted_.contains(name.text);

@@ -1,6 +1,7 @@
 // The makings of one store: who may make a blob at the moment, shared by all who read it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -40,8 +41,10 @@ class Store : public std::enable_shared_from_this<Store> {
   /// Logs what keeps a blob from being kept, once for each reason, as long as the store is open.
   void note(const Error& reason);
 
-  /// Ends all makings and begins no more.
+  /// Ends all makings and begins no more. Whoever reads decodes for himself, but not once it is told to give up.
   void stop();
+  void give_up();
+  bool has_given_up() const { return gave_up_; }
 
  private:
   struct Running {
@@ -60,6 +63,7 @@ class Store : public std::enable_shared_from_this<Store> {
 
   ShelfPtr shelf_;
   Log log_;
+  std::atomic<bool> gave_up_ = false;
   const std::string own_;  // what no other store's names begin with
 
   std::mutex mutex_;  // guards the rest

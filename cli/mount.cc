@@ -74,7 +74,7 @@ Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   const std::string source = sources.size() == 1 ? absolute_path(sources[0]).value_or(sources[0]) : "weightfs";
   const auto served = point.make().and_then([&] {
-    return serve(forest, {point.path(), source, options, on_usable, log});
+    return serve(forest, {point.path(), source, options, on_usable, [&] { opening.blobs->stop(); }, log});
   });
   point.remove_if_made();
   if (served) return Exit::ok;

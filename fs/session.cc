@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -33,6 +35,11 @@ constexpr size_t kLargestRead = size_t{1} << 20;
 
 // The kernel reads this far ahead where it lets us say so: one request a megabyte instead of eight.
 constexpr int kReadAheadKiB = 1024;
+
+// A reader may have to wait until what it reads has been unpacked, and a thread waits with it: there are more threads
+// than readers usually wait, so that all else is answered meanwhile; but few stay when there is nothing to do.
+constexpr unsigned kMostThreads = 64;
+constexpr unsigned kIdleThreads = 10;
 
 // The one place where a failure becomes an errno.
 int errno_of(Code code) {
@@ -135,6 +142,8 @@ void init(void*, fuse_conn_info* connection) {
   // Without it the kernel asks for the attributes again before each read.
   connection->want &= ~static_cast<unsigned>(FUSE_CAP_AUTO_INVAL_DATA);
   connection->max_readahead = kReadAheadKiB * 1024;
+  // Reads ahead that wait for the kernel to send them wait for those that it has sent.
+  connection->max_background = kMostThreads;
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -374,42 +383,111 @@ void raise_read_ahead(dev_t device) {
   std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadAheadKiB;
 }
 
-// Waits for the first answer: only then is the mount usable, and only then has it a read-ahead to raise. A mount that
-// never answers, though nobody ended it, is no mount: then it is ended as a signal would end it.
-void greet(const Mounting& mounting, fuse_session* session, std::atomic<bool>& dead) {
-  struct stat root {};
-  if (::stat(mounting.mountpoint.c_str(), &root) != 0) {
-    if (fuse_session_exited(session) != 0) return;
-    dead = true;
-    ::kill(::getpid(), SIGTERM);
-    return;
-  }
-  raise_read_ahead(root.st_dev);
-  if (mounting.on_usable) mounting.on_usable();
-}
-
 int run(fuse_session* session) {
   fuse_loop_config* config = fuse_loop_cfg_create();
+  fuse_loop_cfg_set_max_threads(config, kMostThreads);
+  fuse_loop_cfg_set_idle_threads(config, kIdleThreads);
   const int ended = fuse_session_loop_mt(session, config);
   fuse_loop_cfg_destroy(config);
   return ended;
 }
 
-// The signals that end a mount wait while they would leave it half made. Threads that are started meanwhile never get
-// them.
-class SignalsWait {
+// The signals that end a mount.
+sigset_t ending_signals() {
+  sigset_t ends{};
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, number);
+  return ends;
+}
+
+// They are kept for the thread that waits for them, and never interrupt another: threads that are started meanwhile do
+// not get them either. One more than was needed is nobody's business afterwards.
+class SignalsKept {
  public:
-  SignalsWait() {
-    sigset_t ends{};
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, number);
-    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+  SignalsKept() { ::pthread_sigmask(SIG_BLOCK, &ends_, &before_); }
+  ~SignalsKept() {
+    const timespec now{};
+    while (::sigtimedwait(&ends_, nullptr, &now) > 0) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  ~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsWait(const SignalsWait&) = delete;
-  SignalsWait& operator=(const SignalsWait&) = delete;
+  SignalsKept(const SignalsKept&) = delete;
+  SignalsKept& operator=(const SignalsKept&) = delete;
 
  private:
+  const sigset_t ends_ = ending_signals();
   sigset_t before_{};
+};
+
+// Beside the loop that serves: says when the mount can be used, and ends the loop when a signal asks for that.
+class Attendant {
+ public:
+  /// Made in the thread that will run the loop, with the signals kept.
+  Attendant(const Mounting& mounting, fuse_session* session) : mounting_(mounting), session_(session) {
+    struct sigaction wake {};
+    wake.sa_handler = [](int) {};  // not SIG_IGN, and no SA_RESTART: it has to interrupt the loop
+    ::sigaction(kWake, &wake, nullptr);
+    thread_ = std::thread([this] { attend(); });
+  }
+  /// After the loop has ended.
+  ~Attendant() {
+    {
+      const std::scoped_lock lock(mutex_);
+      over_ = true;
+    }
+    ended_.notify_all();
+    ::pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+  Attendant(const Attendant&) = delete;
+  Attendant& operator=(const Attendant&) = delete;
+
+  /// Whether the mount never answered.
+  bool found_it_dead() const { return dead_; }
+
+ private:
+  static constexpr int kWake = SIGURG;  // of no meaning to anybody else
+
+  void attend() {
+    if (!greet()) return;
+    const sigset_t ends = ending_signals();
+    int number = 0;
+    ::sigwait(&ends, &number);
+    end();
+  }
+
+  // Waits for the first answer: only then is the mount usable, and only then has it a read-ahead to raise. A mount that
+  // never answers, though nobody ended it, is no mount: then it is ended as a signal would end it.
+  bool greet() {
+    struct stat root {};
+    if (::stat(mounting_.mountpoint.c_str(), &root) != 0) {
+      dead_ = fuse_session_exited(session_) == 0;
+      if (dead_) end();
+      return false;
+    }
+    raise_read_ahead(root.st_dev);
+    if (mounting_.on_usable) mounting_.on_usable();
+    return true;
+  }
+
+  // What reads wait for is ended first: the loop ends when all have been answered. It looks for its end when it is
+  // interrupted, and may have been about to wait.
+  void end() {
+    std::unique_lock lock(mutex_);
+    if (over_) return;
+    if (mounting_.on_end) mounting_.on_end();
+    fuse_session_exit(session_);
+    do ::pthread_kill(loop_, kWake);
+    while (!ended_.wait_for(lock, std::chrono::milliseconds(10), [&] { return over_; }));
+  }
+
+  const Mounting& mounting_;
+  fuse_session* session_;
+  const pthread_t loop_ = ::pthread_self();
+  std::atomic<bool> dead_ = false;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false;  // guarded by mutex_: the loop has ended
+  std::thread thread_;
 };
 
 Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
@@ -423,16 +501,17 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
 
 Result<void> serve(Forest& forest, const Mounting& mounting) {
   Server s(forest, mounting);
-  std::atomic<bool> dead = false;
-  std::optional<SignalsWait> signals_wait(std::in_place);
+  const SignalsKept signals_kept;
   const SessionPtr session = TRY(mounted_session(s, mounting));
-  fuse_set_signal_handlers(session.get());
-  std::thread greeter(greet, std::cref(mounting), session.get(), std::ref(dead));
-  signals_wait.reset();
-  const int ended = run(session.get());
-  fuse_session_unmount(session.get());
-  greeter.join();
-  fuse_remove_signal_handlers(session.get());
+  std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more
+  int ended = 0;
+  bool dead = false;
+  {
+    const Attendant attendant(mounting, session.get());
+    ended = run(session.get());
+    fuse_session_unmount(session.get());
+    dead = attendant.found_it_dead();
+  }
   if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));
   if (dead) return failure(Code::io, str(mounting.mountpoint, ": the mount does not answer"));
   return {};

@@ -363,6 +363,38 @@ class Cache(ArchiveTestCase):
         self.assertEqual(process.returncode, 0)
         self.assertEqual(debris_in(self.cache()), [])
 
+    def test_readers_that_wait_keep_nobody_waiting_and_end_with_the_mount(self):
+        with archives.Zip(self.path("z.zip")) as out:
+            packed = archives.zstd(bytes(200 * MEGABYTE))
+            for i in range(20):
+                out.write(f"large{i}", b"", method=archives.ZSTD, packed=packed, crc=0, size=200 * MEGABYTE)
+            out.write("stored", b"text")
+        process, point = self.foreground(self.path("z.zip"))
+        begun, outcomes = threading.Semaphore(0), []
+
+        def read_the_end(name):
+            with open(os.path.join(point, "files", name), "rb") as file:
+                file.seek(-10, os.SEEK_END)
+                begun.release()
+                try:
+                    outcomes.append(file.read())
+                except OSError as error:
+                    outcomes.append(error)
+        readers = [threading.Thread(target=read_the_end, args=(f"large{i}",)) for i in range(20)]
+        for reader in readers:
+            reader.start()
+        for _ in readers:
+            begun.acquire()
+        self.assertEqual(self.whole(point, "files", "stored"), b"text")
+        self.assertIn("files", os.listdir(point))
+        self.assertLess(len(outcomes), 20, "nobody waited")
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+        for reader in readers:
+            reader.join()
+        self.assertEqual(process.returncode, 0)
+        self.assertTrue(all(isinstance(outcome, OSError) for outcome in outcomes), "no CRC-32 is 0")
+
     def test_memory_does_not_grow_with_a_member(self):
         source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})
         point = self.mount(source)
