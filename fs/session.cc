@@ -46,10 +46,9 @@ int errno_of(Code code) {
   switch (code) {
     case Code::not_found:
       return ENOENT;
-    case Code::unavailable:
-      return EAGAIN;
     // What the bytes of a container can cause is an I/O error to those who read it: EBADMSG and its kin surprise
-    // programs.
+    // programs. So does EAGAIN, which no regular file gives: Python's read() returns None then.
+    case Code::unavailable:
     case Code::corrupt:
     case Code::unsupported:
     case Code::mismatch:
