@@ -174,10 +174,9 @@ Exit cat(CatArguments& arguments) {
   Forest forest(std::move(*tree));
   Exit status = Exit::ok;
   for (const std::string& path : arguments.paths) {
-    const auto copied =
-        forest.resolve(path).and_then([&](Ino ino) { return forest.open(ino); }).and_then([](const SourcePtr& bytes) {
-          return copy_out(*bytes);
-        });
+    const auto copied = forest.resolve(path, Forest::Last::followed)
+                            .and_then([&](Ino ino) { return forest.open(ino); })
+                            .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
     if (copied) continue;
     const Exit failed = complain({copied.error().code, str(path, ": ", copied.error().message)});
     if (status == Exit::ok) status = failed;

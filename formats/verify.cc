@@ -74,11 +74,17 @@ class Verifier {
   void check(const Part& part) {
     const auto compared = compare(part);
     if (!compared)
-      out_.unreadable.push_back({compared.error().code, str(quoted(part.path), ": ", compared.error().message)});
+      out_.unreadable.push_back(about(part, compared.error()));
     else if (!compared->empty())
       out_.wrong.push_back(str(quoted(part.path), ": ", *compared));
     else
       ++out_.checked;
+  }
+
+  // Members say their name themselves when they cannot be read.
+  static Error about(const Part& part, const Error& error) {
+    const std::string name = quoted(part.path);
+    return error.message.starts_with(name) ? error : Error{error.code, str(name, ": ", error.message)};
   }
 
   Result<std::string> compare(const Part& part) {

@@ -149,13 +149,24 @@ std::vector<Xattr> Forest::xattrs(Ino ino) const {
   return xattrs;
 }
 
-Result<Ino> Forest::resolve(std::string_view path) {
+Result<Ino> Forest::resolve(std::string_view path, Last last) {
+  constexpr int kMostLinks = 40;  // as Linux
+  std::string left(path);
+  int links = 0;
   Ino ino = kRoot;
-  while (!path.empty()) {
-    const size_t end = std::min(path.find('/'), path.size());
-    const std::string_view name = path.substr(0, end);
-    path.remove_prefix(std::min(end + 1, path.size()));
-    if (!name.empty() && name != ".") ino = TRY(lookup(ino, name));
+  while (!left.empty()) {
+    const size_t end = std::min(left.find('/'), left.size());
+    const std::string name = left.substr(0, end);
+    left.erase(0, end + 1);
+    if (name.empty() || name == ".") continue;
+    const Ino found = name == ".." ? parent(ino) : TRY(lookup(ino, name));
+    const bool is_last = left.find_first_not_of('/') == left.npos;
+    if (place(found).node().kind != Kind::link || (is_last && last == Last::kept)) {
+      ino = found;
+      continue;
+    }
+    if (++links > kMostLinks) return failure(Code::io, str(quoted(name), ": links that lead in a circle"));
+    left = str(TRY(link(found)), "/", left);  // it leads on from the directory that it lies in
   }
   return ino;
 }

@@ -70,8 +70,12 @@ class Forest {
 
   std::vector<Xattr> xattrs(Ino ino) const;
 
-  /// The node at `path` (components joined by `/`; empty components and `.` are passed over). Links are not followed.
-  Result<Ino> resolve(std::string_view path);
+  /// Whether a link at the end of a path is what is asked for, or what it leads to.
+  enum class Last { kept, followed };
+
+  /// The node at `path` (components joined by `/`; empty components and `.` are passed over), as the kernel would find
+  /// it: links on the way are followed.
+  Result<Ino> resolve(std::string_view path, Last last = Last::kept);
 
   /// The names from the root to `ino`, joined by `/`.
   std::string path(Ino ino) const;

@@ -145,6 +145,16 @@ class Files(ArchiveTestCase):
                 self.assertTrue((real + "/").startswith(files + "/"), name)
         self.assertEqual(len(self.whole(point, "warnings.txt").splitlines()), 4)
 
+    def test_cat_follows_links_as_the_kernel_does(self):
+        with archives.Zip(self.path("z.zip")) as out:
+            out.write("a/file", b"bytes")
+            for name, target in {"far": "a/near", "a/near": "file", "dir": "a", "a/up": "../dir/file", "loop": "loop"}.items():
+                out.link(name, target)
+        for path in ("files/far", "files/dir/near", "files/a/up", "files/dir/up", "files/a/../far"):
+            self.assertEqual(run("cat", self.path("z.zip"), path).stdout, "bytes", path)
+        self.assertEqual(run("cat", self.path("z.zip"), "files/loop").returncode, 1)
+        self.assertIn("far -> a/near", run("ls", "-l", self.path("z.zip"), "files").stdout)
+
     def test_hostile_names_stay_in_the_mount(self):
         names = ["../up", "/root", "a/../../b", "back\\slash", "twice", "twice", b"bad\xff", "nul\0inside", "x" * 300, ".", "//"]
         with archives.Zip(self.path("z.zip")) as out:
