@@ -32,7 +32,7 @@ THIRD_PARTY = {
     "flatbuffers/": r"formats/rten_\w+\.(cc|h)",
     "rten_generated.h": r"formats/rten\w*\.cc",
     "rten_bfbs_generated.h": r"formats/rten_schema\.cc",
-    "fuse": r"fs/session\.cc",
+    "fuse": r"fs/operations\.h",
     "CLI/": r"cli/\w+\.(cc|h)",
 }
 

@@ -1,0 +1,311 @@
+#include "fs/operations.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+constexpr blksize_t kBlock = 4096;
+
+// Nothing ever changes, so the kernel may keep every answer. It converts seconds to jiffies: this is as long as it can
+// hold.
+constexpr double kForEver = std::numeric_limits<int32_t>::max();
+
+// As much as one READ may ask for (FUSE_MAX_MAX_PAGES pages).
+constexpr size_t kLargestRead = size_t{1} << 20;
+
+// The one place where a failure becomes an errno. What the bytes of a container can cause is an I/O error to those who
+// read it: EBADMSG and its kin surprise programs. So does EAGAIN, which no regular file gives: Python's read() returns
+// None then.
+int errno_of(Code code) { return code == Code::not_found ? ENOENT : EIO; }
+
+// Rounded towards the past: nanoseconds are never negative.
+timespec timespec_of(Time time) {
+  constexpr Time kSecond = 1'000'000'000;
+  const Time nanoseconds = (time % kSecond + kSecond) % kSecond;
+  return {(time - nanoseconds) / kSecond, nanoseconds};
+}
+
+Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
+
+// Calls `answer`, which returns a Result<void> and has replied if that is a success. An exception fails the request: it
+// must not end the mount.
+template <class Answer>
+void respond(fuse_req_t request, const Answer& answer) {
+  Result<void> done;
+  try {
+    done = answer();
+    if (!done) server(request).log(done.error());
+  } catch (const std::bad_alloc&) {
+    done = failure(Code::unavailable, {});
+  } catch (const std::exception&) {
+    done = failure(Code::io, {});
+  }
+  if (!done) fuse_reply_err(request, errno_of(done.error().code));
+}
+
+fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes) {
+  fuse_entry_param entry{};
+  entry.ino = ino;
+  entry.attr = s.stat_of(ino, attributes);
+  entry.attr_timeout = entry.entry_timeout = kForEver;
+  return entry;
+}
+
+void init(void*, fuse_conn_info* connection) {
+  const auto want = [&](unsigned wanted) { connection->want |= connection->capable & wanted; };
+  want(FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPLICIT_INVAL_DATA |
+       FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+  // Without it the kernel asks for the attributes again before each read.
+  connection->want &= ~static_cast<unsigned>(FUSE_CAP_AUTO_INVAL_DATA);
+  connection->max_readahead = kReadAheadKiB * 1024;
+  // Reads ahead that wait for the kernel to send them wait for those that it has sent.
+  connection->max_background = kMostThreads;
+}
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  respond(request, [&]() -> Result<void> {
+    Server& s = server(request);
+    const auto ino = s.forest().lookup(parent, name);
+    if (!ino && ino.error().code == Code::not_found) {
+      fuse_entry_param absent{};  // inode 0: the kernel remembers that there is no such name
+      absent.entry_timeout = kForEver;
+      fuse_reply_entry(request, &absent);
+      return {};
+    }
+    const Ino found = TRY(ino);
+    const fuse_entry_param entry = entry_of(s, found, TRY(s.forest().attributes(found)));
+    fuse_reply_entry(request, &entry);
+    return {};
+  });
+}
+
+void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  respond(request, [&]() -> Result<void> {
+    Server& s = server(request);
+    const struct stat attributes = s.stat_of(ino, TRY(s.forest().attributes(ino)));
+    fuse_reply_attr(request, &attributes, kForEver);
+    return {};
+  });
+}
+
+void readlink(fuse_req_t request, fuse_ino_t ino) {
+  respond(request, [&]() -> Result<void> {
+    const std::string text = TRY(server(request).forest().link(ino));
+    fuse_reply_readlink(request, text.c_str());
+    return {};
+  });
+}
+
+void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  respond(request, [&]() -> Result<void> {
+    if ((file->flags & O_ACCMODE) != O_RDONLY) {
+      fuse_reply_err(request, EROFS);
+      return {};
+    }
+    auto source = std::make_unique<SourcePtr>(TRY(server(request).forest().open(ino)));
+    file->fh = reinterpret_cast<uintptr_t>(source.get());
+    file->keep_cache = 1;
+    file->noflush = 1;
+    // An open that was interrupted is never released.
+    if (fuse_reply_open(request, file) == 0) source.release();
+    return {};
+  });
+}
+
+void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  const std::unique_ptr<SourcePtr> closed(reinterpret_cast<SourcePtr*>(file->fh));
+  fuse_reply_err(request, 0);
+}
+
+void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* file) {
+  respond(request, [&]() -> Result<void> {
+    // One buffer per worker thread: a fresh megabyte per request would be zeroed by the kernel each time.
+    thread_local std::vector<std::byte> buffer;
+    if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
+    const auto out = std::span(buffer).first(std::min(size, buffer.size()));
+    const size_t got = TRY((*reinterpret_cast<SourcePtr*>(file->fh))->read(static_cast<uint64_t>(offset), out));
+    fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), got);
+    return {};
+  });
+}
+
+// The kernel keeps listings of a file system whose opendir is not implemented, and never opens or releases a directory
+// again.
+void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
+
+mode_t type_of(Kind kind) {
+  if (kind == Kind::directory || kind == Kind::tree) return S_IFDIR;
+  return kind == Kind::link ? S_IFLNK : S_IFREG;
+}
+
+enum class Listed { names, attributes };
+
+// Offsets: 1 after `.`, 2 after `..`, 2 + k after the k-th child.
+class Page {
+ public:
+  Page(fuse_req_t request, size_t size, Listed listed) : request_(request), listed_(listed), bytes_(size) {}
+
+  // False when the page is full.
+  bool add(const char* name, Ino ino, Kind kind, off_t next) {
+    char* at = bytes_.data() + used_;
+    const size_t left = bytes_.size() - used_;
+    size_t needed = 0;
+    if (listed_ == Listed::names) {
+      struct stat known {};
+      known.st_ino = ino;
+      known.st_mode = type_of(kind);
+      needed = fuse_add_direntry(request_, at, left, name, &known, next);
+    } else {
+      const fuse_entry_param entry = entry_for(name, ino, kind);
+      needed = fuse_add_direntry_plus(request_, at, left, name, &entry, next);
+    }
+    if (needed > left) return false;
+    used_ += needed;
+    return true;
+  }
+
+  void reply() { fuse_reply_buf(request_, bytes_.data(), used_); }
+
+ private:
+  // Inode 0 tells the kernel to take the name alone: for `.` and `..`, and where the size is not known yet.
+  fuse_entry_param entry_for(std::string_view name, Ino ino, Kind kind) const {
+    Server& s = server(request_);
+    const bool dots = name == "." || name == "..";
+    if (const auto known = dots ? std::nullopt : s.forest().known_attributes(ino)) return entry_of(s, ino, *known);
+    fuse_entry_param entry{};
+    entry.attr.st_ino = ino;
+    entry.attr.st_mode = type_of(kind);
+    return entry;
+  }
+
+  fuse_req_t request_;
+  Listed listed_;
+  std::vector<char> bytes_;
+  size_t used_ = 0;
+};
+
+void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed listed) {
+  respond(request, [&]() -> Result<void> {
+    Forest& forest = server(request).forest();
+    const Forest::Listing all = TRY(forest.list(ino));
+    Page page(request, size, listed);
+    bool room = true;
+    if (offset < 1) room = page.add(".", ino, Kind::directory, 1);
+    if (offset < 2 && room) room = page.add("..", forest.parent(ino), Kind::directory, 2);
+    std::string name;  // fuse_add_direntry wants an end to it
+    for (auto i = static_cast<uint64_t>(std::max<off_t>(offset, 2)) - 2; room && i < all.count; ++i) {
+      const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
+      name = child.name();
+      room = page.add(name.c_str(), all.ino + i, child.kind, static_cast<off_t>(i + 3));
+    }
+    page.reply();
+    return {};
+  });
+}
+
+void readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+  list(request, ino, size, offset, Listed::names);
+}
+
+void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+  list(request, ino, size, offset, Listed::attributes);
+}
+
+void statfs(fuse_req_t request, fuse_ino_t) {
+  respond(request, [&]() -> Result<void> {
+    const Forest& forest = server(request).forest();
+    struct statvfs out {};
+    out.f_bsize = out.f_frsize = kBlock;
+    out.f_blocks = (forest.container_bytes() + out.f_frsize - 1) / out.f_frsize;
+    out.f_files = forest.node_count();
+    out.f_namemax = kLongestComponent;
+    fuse_reply_statfs(request, &out);
+    return {};
+  });
+}
+
+// The protocol of getxattr and listxattr: size 0 asks how much there is.
+void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
+  if (size == 0) {
+    fuse_reply_xattr(request, bytes.size());
+  } else if (bytes.size() > size) {
+    fuse_reply_err(request, ERANGE);
+  } else {
+    fuse_reply_buf(request, bytes.data(), bytes.size());
+  }
+}
+
+void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
+  respond(request, [&]() -> Result<void> {
+    const auto all = server(request).forest().xattrs(ino);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Xattr& x) { return x.first == name; });
+    if (found == all.end()) {
+      fuse_reply_err(request, ENODATA);
+    } else {
+      reply_xattr(request, found->second, size);
+    }
+    return {};
+  });
+}
+
+void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
+  respond(request, [&]() -> Result<void> {
+    std::string keys;
+    for (const auto& [key, value] : server(request).forest().xattrs(ino)) keys += key + '\0';
+    reply_xattr(request, keys, size);
+    return {};
+  });
+}
+
+}  // namespace
+
+struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
+  struct stat out {};
+  out.st_ino = ino;
+  out.st_mode = attributes.is_directory()       ? S_IFDIR | 0555U
+                : attributes.kind == Kind::link ? S_IFLNK | 0777U
+                                                : S_IFREG | 0444U;
+  out.st_nlink = attributes.links;
+  out.st_uid = uid_;
+  out.st_gid = gid_;
+  out.st_size = static_cast<off_t>(attributes.size);
+  out.st_blksize = kBlock;
+  out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
+  out.st_mtim = timespec_of(attributes.modified);
+  out.st_atim = out.st_ctim = out.st_mtim;
+  return out;
+}
+
+void Server::log(const Error& error) {
+  constexpr size_t kMostLines = 1000;
+  if (error.code == Code::not_found || !log_) return;
+  const std::scoped_lock lock(mutex_);
+  if (said_.size() < kMostLines && said_.insert(error.message).second) log_(error.message);
+}
+
+fuse_lowlevel_ops operations() {
+  fuse_lowlevel_ops ops{};
+  ops.init = init;
+  ops.lookup = lookup;
+  ops.getattr = getattr;
+  ops.readlink = readlink;
+  ops.open = open;
+  ops.read = read;
+  ops.release = release;
+  ops.opendir = opendir;
+  ops.readdir = readdir;
+  ops.readdirplus = readdirplus;
+  ops.statfs = statfs;
+  ops.getxattr = getxattr;
+  ops.listxattr = listxattr;
+  return ops;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,51 @@
+// What the kernel asks, answered by asking the Forest: the operations of a FUSE session. No decision is made here.
+#pragma once
+
+#define FUSE_USE_VERSION 312
+#include <fuse_lowlevel.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "fs/forest.h"
+
+namespace weightfs {
+
+/// The kernel reads this far ahead where it lets us say so: one request a megabyte instead of eight.
+inline constexpr int kReadAheadKiB = 1024;
+
+/// A reader may have to wait until what it reads has been unpacked, and a thread waits with it: there are more threads
+/// than readers usually wait, so that all else is answered meanwhile; but few stay when there is nothing to do.
+inline constexpr unsigned kMostThreads = 64;
+inline constexpr unsigned kIdleThreads = 10;
+
+/// What the user data of a session points to. Callable from any thread.
+class Server {
+ public:
+  using Log = std::function<void(const std::string&)>;
+
+  Server(Forest& forest, const Log& log) : forest_(forest), log_(log) {}
+
+  Forest& forest() { return forest_; }
+  struct stat stat_of(Ino ino, const Attributes& attributes) const;
+
+  /// Says why a request failed, once for each reason; what merely is not there needs no word.
+  void log(const Error& error);
+
+ private:
+  Forest& forest_;
+  const Log& log_;
+  uid_t uid_ = ::getuid();
+  gid_t gid_ = ::getgid();
+  std::mutex mutex_;
+  std::set<std::string> said_;
+};
+
+/// For fuse_session_new, whose user data is a Server.
+fuse_lowlevel_ops operations();
+
+}  // namespace weightfs
