@@ -24,6 +24,12 @@ struct Error {
   std::string message;
 };
 
+/// Whether it was what the bytes hold that failed: then it fails again. A disk or a network that fails says nothing about
+/// the bytes.
+inline bool is_about_the_bytes(const Error& error) {
+  return error.code == Code::corrupt || error.code == Code::mismatch || error.code == Code::unsupported;
+}
+
 template <class T>
 using Result = tl::expected<T, Error>;
 

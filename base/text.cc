@@ -83,6 +83,21 @@ std::string percent_encoded(std::string_view text, const Escapes& escapes) {
   return out;
 }
 
+// Take the first byte, or the first character, off `text`.
+void append_escaped(std::string& out, std::string_view& text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const auto first = static_cast<uint8_t>(text[0]);
+  out += {'\\', 'x', kHex[first >> 4], kHex[first & 15]};
+  text.remove_prefix(1);
+}
+
+void append_printable(std::string& out, std::string_view& text) {
+  const size_t length = utf8_sequence(text);
+  if (length == 0 || is_control(text)) return append_escaped(out, text);
+  out += text.substr(0, length);
+  text.remove_prefix(length);
+}
+
 }  // namespace
 
 std::string to_utf8_key(std::string_view text) {
@@ -95,21 +110,21 @@ std::string percent_escaped(std::string_view text) {
 
 std::string quoted(std::string_view name) {
   constexpr size_t kLongest = 80;
-  constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";
   while (!name.empty()) {
     if (out.size() > kLongest) return out + "...\"";
-    const size_t length = utf8_sequence(name);
-    const auto first = static_cast<uint8_t>(name[0]);
-    if (length == 0 || is_control(name) || first == '"' || first == '\\') {
-      out += {'\\', 'x', kHex[first >> 4], kHex[first & 15]};
-      name.remove_prefix(1);
-    } else {
-      out += name.substr(0, length);
-      name.remove_prefix(length);
-    }
+    if (name[0] == '"' || name[0] == '\\')
+      append_escaped(out, name);
+    else
+      append_printable(out, name);
   }
   return out + "\"";
+}
+
+std::string printable(std::string_view name) {
+  std::string out;
+  while (!name.empty()) append_printable(out, name);
+  return out;
 }
 
 std::string human_size(uint64_t count) {

@@ -19,6 +19,9 @@ std::string str(const Parts&... parts) {
 /// written \xNN, and a long one is cut after 80 bytes.
 std::string quoted(std::string_view name);
 
+/// `name` as it is where it can be printed; control characters and bytes that are no UTF-8 are written \xNN.
+std::string printable(std::string_view name);
+
 /// Whether `text` is UTF-8 by RFC 3629: no surrogates, no overlong forms, nothing beyond U+10FFFF.
 bool is_utf8(std::string_view text);
 

@@ -12,10 +12,6 @@ namespace {
 // Each takes two threads and 2 MiB. More run only when somebody waits for every one of them.
 constexpr size_t kMostFillings = 4;
 
-bool is_about_the_bytes(const Error& error) {
-  return error.code == Code::corrupt || error.code == Code::mismatch || error.code == Code::unsupported;
-}
-
 }  // namespace
 
 Store::Store(ShelfPtr shelf, Log log) : shelf_(std::move(shelf)), log_(std::move(log)), own_(random_hex(16)) {}

@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -54,14 +53,12 @@ std::optional<uint64_t> size_of(const std::string& text) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{}) return std::nullopt;
-  std::string unit(end, text.data() + text.size());
-  for (const char* suffix : {"iB", "B"})
-    if (unit.size() > std::strlen(suffix) - (suffix[0] == 'B' ? 1 : 0) && unit.ends_with(suffix))
-      unit.resize(unit.size() - std::strlen(suffix));
-  if (unit.empty()) return number;
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (unit.empty() || unit == "B") return number;
+  const std::string_view behind = unit.substr(1);
   const size_t power =
       std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
-  if (unit.size() != 1 || power == std::string_view::npos) return std::nullopt;
+  if (power == std::string_view::npos || !(behind.empty() || behind == "B" || behind == "iB")) return std::nullopt;
   uint64_t size = 0;
   return __builtin_mul_overflow(number, uint64_t{1024} << (10 * power), &size) ? std::nullopt : std::optional(size);
 }

@@ -76,6 +76,8 @@ Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std
   const auto served = point.make().and_then([&] {
     return serve(forest, {point.path(), source, options, on_usable, [&] { opening.blobs->stop(); }, log});
   });
+  // A reader that was never told of the end may hold what it reads, and with it the store, for as long as we live.
+  opening.blobs->stop();
   point.remove_if_made();
   if (served) return Exit::ok;
   complain(served.error());
@@ -184,8 +186,7 @@ void add_mount(CLI::App& app, Run& run) {
                    "noexec, noatime")
       ->delimiter(',')
       ->type_name("OPTIONS")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);  // what follows the one argument is a source
   add_opening_options(*verb, arguments->opening);
   add_cache_options(*verb, arguments->caching);
   verb->callback([&run, arguments] { run = [arguments] { return mount(*arguments); }; });

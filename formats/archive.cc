@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <set>
 
 #include "base/text.h"
 
@@ -78,16 +79,14 @@ std::optional<Container> container_in(const ModelPtr& model, const Part& part, c
 
 Result<std::vector<Nested>> nested_in(const ModelPtr& model, const BlobsPtr& blobs, int depth) {
   std::vector<Nested> nested;
-  std::vector<std::string> split_models;
+  std::set<std::string> split_models;
   for (size_t i = 0; i < model->parts.size(); ++i) {
     const Part& part = model->parts[i];
     const auto container = container_in(model, part, blobs, depth);
     if (!container || !could_be_model(*container)) continue;
     // The first file of a split model stands for all.
     if (const auto split = split_model_of(*container)) {
-      const std::string whole = str(directory_of(part.path), "/", *split);
-      if (std::find(split_models.begin(), split_models.end(), whole) != split_models.end()) continue;
-      split_models.push_back(whole);
+      if (!split_models.insert(str(directory_of(part.path), "/", *split)).second) continue;
     }
     nested.push_back({i, Later<ModelPtr>([container = *container]() -> Result<ModelPtr> {
                         return std::make_shared<const Model>(TRY(read_model(container)));
@@ -315,14 +314,15 @@ Result<Model> read_zip(const Container& container) {
 
 Result<Model> read_tar(const Container& container) {
   Archive archive = TRY(tar_members(container));
-  return sized(is_mlf(archive) ? mlf_of(std::move(archive), container) : model_of(std::move(archive), container, "tar"),
-               container);
+  const bool mlf = TRY(is_mlf(archive));
+  return sized(mlf ? mlf_of(std::move(archive), container) : model_of(std::move(archive), container, "tar"), container);
 }
 
 Result<Model> read_mlf(const Container& container) {
-  if (is_mlf_metadata(container.bytes)) return mlf_of(TRY(folder_members(container)), container);
+  if (container.name == "metadata.json" && TRY(is_mlf_metadata(container.bytes)))
+    return mlf_of(TRY(folder_members(container)), container);
   Archive archive = TRY(tar_members(container));
-  if (!is_mlf(archive)) return failure(Code::unsupported, "no metadata.json of a TVM Model Library Format in it");
+  if (!TRY(is_mlf(archive))) return failure(Code::unsupported, "no metadata.json of a TVM Model Library Format in it");
   return sized(mlf_of(std::move(archive), container), container);
 }
 

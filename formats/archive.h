@@ -106,8 +106,8 @@ bool is_carton(const Archive& archive);
 Result<Model> carton_of(Archive archive, const Container& container);
 
 /// TVM Model Library Format and the packages of tvmc (formats/mlf.cc), from a tar or a directory.
-bool is_mlf(const Archive& archive);
-bool is_mlf_metadata(const SourcePtr& metadata);  ///< whether a metadata.json is one of a Model Library Format
+Result<bool> is_mlf(const Archive& archive);
+Result<bool> is_mlf_metadata(const SourcePtr& metadata);  ///< whether a metadata.json is one of a Model Library Format
 Result<Model> mlf_of(Archive archive, const Container& container);
 
 }  // namespace weightfs

@@ -13,9 +13,11 @@ using carton::Links;
 using carton::Manifest;
 
 // A text of the carton, or nothing and a warning when it is there but cannot be read.
-std::optional<std::string> text_of(const Archive& archive, std::string_view path, uint64_t most, Warnings& warnings) {
+Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
+                                           Warnings& warnings) {
   auto text = archive.text(path, most);
   if (text) return std::move(*text);
+  if (!is_about_the_bytes(text.error()) && text.error().code != Code::not_found) return tl::unexpected(text.error());
   warnings.add(text.error().message);
   return std::nullopt;
 }
@@ -53,23 +55,23 @@ void set_digests(Archive& archive, const Manifest& manifest, Warnings& warnings)
   }
 }
 
-Map toml_of(const Archive& archive, Warnings& warnings) {
-  const auto text = text_of(archive, "carton.toml", carton::kLongestToml, warnings);
-  if (!text) return {};
+Result<Map> toml_of(const Archive& archive, Warnings& warnings) {
+  const auto text = TRY(text_of(archive, "carton.toml", carton::kLongestToml, warnings));
+  if (!text) return Map{};
   auto parsed = parse_toml(*text);
   if (parsed) return std::move(*parsed);
   warnings.add("carton.toml: ", parsed.error().message);
-  return {};
+  return Map{};
 }
 
-Links links_of(const Archive& archive, Warnings& warnings) {
-  if (archive.find("LINKS") == nullptr) return {};
-  const auto text = text_of(archive, "LINKS", carton::kLongestToml, warnings);
-  if (!text) return {};
+Result<Links> links_of(const Archive& archive, Warnings& warnings) {
+  if (archive.find("LINKS") == nullptr) return Links{};
+  const auto text = TRY(text_of(archive, "LINKS", carton::kLongestToml, warnings));
+  if (!text) return Links{};
   auto links = carton::read_links(*text, warnings);
   if (links) return std::move(*links);
   warnings.add("LINKS: ", links.error().message);
-  return {};
+  return Links{};
 }
 
 }  // namespace
@@ -83,19 +85,19 @@ bool is_carton(const Archive& archive) {
 Result<Model> carton_of(Archive archive, const Container& container) {
   Warnings warnings;
   std::optional<Manifest> manifest;
-  if (const auto text = text_of(archive, "MANIFEST", carton::kLongestManifest, warnings))
+  if (const auto text = TRY(text_of(archive, "MANIFEST", carton::kLongestManifest, warnings)))
     manifest = carton::read_manifest(*text, warnings);
-  const Links links = links_of(archive, warnings);
+  const Links links = TRY(links_of(archive, warnings));
   if (manifest) {
     add_linked(archive, *manifest, links, warnings);
     set_digests(archive, *manifest, warnings);
   }
-  Map toml = toml_of(archive, warnings);
+  Map toml = TRY(toml_of(archive, warnings));
   Model model;
   model.format = "carton";
   if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
   model.common = carton::common_fields(toml, warnings);
-  carton::add_tensors(model, archive, manifest.value_or(Manifest{}), warnings);
+  TRY_VOID(carton::add_tensors(model, archive, manifest.value_or(Manifest{}), warnings));
   carton::check_references(toml, archive, model, warnings);
 
   Map facts;

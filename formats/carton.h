@@ -41,7 +41,8 @@ Map common_fields(const Map& carton_toml, Warnings& warnings);
 /// Checks that what carton.toml refers to as @tensor_data/NAME and @misc/PATH is there.
 void check_references(const Map& carton_toml, const Archive& archive, const Model& model, Warnings& warnings);
 
-/// Adds the tensors of tensor_data/index.toml to the model. `manifest` gives their digests.
-void add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings);
+/// Adds the tensors of tensor_data/index.toml to the model. `manifest` gives their digests. Fails when the index cannot
+/// be read, but not for what it says.
+Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings);
 
 }  // namespace weightfs::carton

@@ -202,24 +202,29 @@ class Adder {
 
 }  // namespace
 
-void add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings) {
+Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings) {
   constexpr std::string_view kIndex = "tensor_data/index.toml";
   if (archive.find(kIndex) == nullptr) {
     const auto is_tensor_data = [](const Part& part) { return part.path.starts_with("tensor_data/"); };
     if (std::any_of(archive.parts.begin(), archive.parts.end(), is_tensor_data))
       warnings.add("tensor_data: no index.toml, so its files have no names");
-    return;
+    return {};
   }
   const auto text = archive.text(kIndex, kLongestToml);
-  if (!text) return warnings.add(text.error().message);
+  if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
+  if (!text) {
+    warnings.add(text.error().message);
+    return {};
+  }
   const auto toml = parse_toml(*text);
-  if (!toml) return warnings.add(kIndex, ": ", toml.error().message);
-  const Value* index = toml->find("tensor");
-  if (index == nullptr) return;
-  if (const auto* list = std::get_if<List>(index))
-    Adder(model, archive, manifest, warnings).add_all(*list);
-  else
+  const Value* index = toml ? toml->find("tensor") : nullptr;
+  if (!toml)
+    warnings.add(kIndex, ": ", toml.error().message);
+  else if (index != nullptr && !std::holds_alternative<List>(*index))
     warnings.add(kIndex, ": `tensor` is no array of tables");
+  else if (index != nullptr)
+    Adder(model, archive, manifest, warnings).add_all(std::get<List>(*index));
+  return {};
 }
 
 }  // namespace weightfs::carton

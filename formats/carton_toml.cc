@@ -163,8 +163,9 @@ void check_refs(const Table& of, std::string_view key, Needed needed,
   if (refs == nullptr) return;
   const Table table = of.inside(key, *refs);
   for (const auto& [name, value] : *refs) {
-    const auto begins = [&](std::string_view prefix) { return std::get<std::string>(value).starts_with(prefix); };
-    if (!is_text(value) || std::none_of(prefixes.begin(), prefixes.end(), begins))
+    const auto* text = std::get_if<std::string>(&value);
+    const auto begins = [text](std::string_view prefix) { return text->starts_with(prefix); };
+    if (text == nullptr || std::none_of(prefixes.begin(), prefixes.end(), begins))
       table.wrong(name, "a reference (", *prefixes.begin(), "…) is expected, not ", shown(value));
   }
 }

@@ -64,8 +64,8 @@ bool is_named_as(const Format& format, std::string_view name) {
 
 // An error is about a container; its name comes first, once.
 Error about(const Container& container, const Error& error) {
-  return error.message.starts_with(container.name + ": ") ? error
-                                                          : Error{error.code, str(container.name, ": ", error.message)};
+  const std::string name = printable(container.name);
+  return error.message.starts_with(name + ": ") ? error : Error{error.code, str(name, ": ", error.message)};
 }
 
 }  // namespace
@@ -114,10 +114,11 @@ bool is_model(const Container& container) {
 
 bool could_be_model(const Container& member) {
   const auto look = Look::at(member, Look::At::head);
-  return look && std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
-           const Match match = look->match(format);
-           return match == Match::yes || (match == Match::maybe && is_named_as(format, member.name));
-         });
+  const bool unseen = !look && !is_about_the_bytes(look.error());
+  return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
+    const Match match = look ? look->match(format) : unseen ? Match::maybe : Match::no;
+    return match == Match::yes || (match == Match::maybe && is_named_as(format, member.name));
+  });
 }
 
 std::optional<std::string> key_file(const Folder& folder) {
@@ -135,7 +136,7 @@ std::optional<std::string> key_file(const Folder& folder) {
   // Many directories have a metadata.json; only what it says makes one a model.
   if (!there("metadata.json")) return std::nullopt;
   const auto bytes = folder.open("metadata.json");
-  return bytes && is_mlf_metadata(*bytes) ? std::optional("metadata.json") : std::nullopt;
+  return bytes && is_mlf_metadata(*bytes).value_or(false) ? std::optional("metadata.json") : std::nullopt;
 }
 
 }  // namespace weightfs

@@ -91,7 +91,7 @@ std::optional<std::string> split_model_of(const Container& container);
 bool is_model(const Container& container);
 
 /// The same of a member of an archive, which to read may take unpacking all of it: there a `maybe` is settled by its
-/// name.
+/// name, and so is one that cannot be looked at now.
 bool could_be_model(const Container& member);
 
 /// The file by which a directory is one model and not a directory of models: carton.toml beside a MANIFEST, the only

@@ -59,9 +59,10 @@ const std::string* text_at(const Map& map, std::string_view key) {
   return value == nullptr ? nullptr : std::get_if<std::string>(value);
 }
 
-bool has_magic(const Part& part) {
-  const auto bytes = part.source.get();
-  const auto head = bytes ? read_text(**bytes, 0, std::min<uint64_t>((*bytes)->size(), 8)) : std::string();
+Result<bool> has_magic(const Part& part) {
+  const auto head = part.source.get().and_then(
+      [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), 8)); });
+  if (!head && !is_about_the_bytes(head.error())) return tl::unexpected(head.error());
   return head && is_params(*head);
 }
 
@@ -73,12 +74,12 @@ std::string_view without_suffix(std::string_view path) {
 }
 
 // Those in parameters/, of which the ones named `.params` should be lists of parameters.
-std::vector<ParamsFile> in_parameters(const Archive& archive) {
+Result<std::vector<ParamsFile>> in_parameters(const Archive& archive) {
   std::vector<ParamsFile> files;
   for (const Part& part : archive.parts) {
     if (!part.path.starts_with(kParameters) || !part.link_target.empty()) continue;
     const std::string_view name = without_suffix(std::string_view(part.path).substr(kParameters.size()));
-    if (name.empty() || (!part.path.ends_with(kSuffix) && !has_magic(part))) continue;
+    if (name.empty() || (!part.path.ends_with(kSuffix) && !TRY(has_magic(part)))) continue;
     files.push_back({&part, std::string(name)});
     if (files.size() > kMostParamsFiles) break;
   }
@@ -86,25 +87,24 @@ std::vector<ParamsFile> in_parameters(const Archive& archive) {
 }
 
 // Those at the root of a package: `mod.params` beside the graph `mod.json`, under any name that people gave it.
-std::vector<ParamsFile> at_root(const Archive& archive) {
+Result<std::vector<ParamsFile>> at_root(const Archive& archive) {
   std::vector<ParamsFile> files;
   for (const Part& part : archive.parts) {
     if (part.path.find('/') != part.path.npos || !part.path.ends_with(kSuffix) || !part.link_target.empty()) continue;
     std::string name(without_suffix(part.path));
     const bool has_graph = archive.find("mod.json") != nullptr || archive.find(name + ".json") != nullptr;
-    if (name.empty() || !has_graph || !has_magic(part)) continue;
+    if (name.empty() || !has_graph || !TRY(has_magic(part))) continue;
     files.push_back({&part, std::move(name)});
     if (files.size() > kMostParamsFiles) break;
   }
   return files;
 }
 
-bool any_has_magic(const std::vector<ParamsFile>& files) {
-  return std::any_of(files.begin(), files.end(), [](const ParamsFile& file) { return has_magic(*file.part); });
+Result<bool> any_has_magic(const std::vector<ParamsFile>& files) {
+  for (const ParamsFile& file : files)
+    if (TRY(has_magic(*file.part))) return true;
+  return false;
 }
-
-// A disk or a network that fails says nothing about the file.
-bool is_about_the_bytes(const Error& error) { return error.code != Code::io && error.code != Code::unavailable; }
 
 uint64_t bytes_of_headers(const Params& params) {
   uint64_t bytes = 0;
@@ -311,14 +311,19 @@ Map library_facts(const Map& metadata, const std::vector<Module>& modules, const
 }
 
 // What has parameters where a library has them is one, whatever became of its metadata.json.
-bool is_library(const Archive& archive) {
+Result<bool> is_library(const Archive& archive) {
   const Part* const metadata = archive.find_followed(kMetadata);
-  const auto bytes = metadata == nullptr ? SourcePtr() : metadata->source.get().value_or(nullptr);
-  return bytes != nullptr && (is_mlf_metadata(bytes) || any_has_magic(in_parameters(archive)));
+  if (metadata == nullptr) return false;
+  const auto bytes = metadata->source.get();
+  if (!bytes && !is_about_the_bytes(bytes.error())) return tl::unexpected(bytes.error());
+  if (!bytes) return false;
+  if (TRY(is_mlf_metadata(*bytes))) return true;
+  return any_has_magic(TRY(in_parameters(archive)));
 }
 
 Result<Model> library_of(Archive archive, const Container& container) {
-  Parameters parameters = TRY(ParametersReader(in_parameters(archive), archive.warnings).read());
+  auto files = TRY(in_parameters(archive));
+  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings).read());
   auto metadata = read_metadata(archive);
   if (!metadata && !is_about_the_bytes(metadata.error())) return tl::unexpected(metadata.error());
   std::string version;
@@ -343,7 +348,8 @@ Result<Model> library_of(Archive archive, const Container& container) {
 }
 
 Result<Model> package_of(Archive archive, const Container& container) {
-  Parameters parameters = TRY(ParametersReader(at_root(archive), archive.warnings).read());
+  auto files = TRY(at_root(archive));
+  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings).read());
   Map facts;
   facts.append("parameters", counts_of(parameters.files));
   Model model = model_of(std::move(archive), container, "tvm-package");
@@ -356,18 +362,23 @@ Result<Model> package_of(Archive archive, const Container& container) {
 }  // namespace
 
 // Many files are called metadata.json and have a version. What all exporters wrote beside it is asked for too.
-bool is_mlf_metadata(const SourcePtr& metadata) {
+Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
   const auto keys = outline(*metadata, kLongestMetadata);
+  if (!keys && !is_about_the_bytes(keys.error())) return tl::unexpected(keys.error());
   if (!keys || (!holds<int64_t>(*keys, "version") && !holds<std::string>(*keys, "version"))) return false;
   if (holds<Map>(*keys, "modules")) return true;
   return holds<std::string>(*keys, "model_name") &&
          (keys->find("memory") != nullptr || keys->find("target") != nullptr);
 }
 
-bool is_mlf(const Archive& archive) { return is_library(archive) || !at_root(archive).empty(); }
+Result<bool> is_mlf(const Archive& archive) {
+  if (TRY(is_library(archive))) return true;
+  return !TRY(at_root(archive)).empty();
+}
 
 Result<Model> mlf_of(Archive archive, const Container& container) {
-  return is_library(archive) ? library_of(std::move(archive), container) : package_of(std::move(archive), container);
+  const bool library = TRY(is_library(archive));
+  return library ? library_of(std::move(archive), container) : package_of(std::move(archive), container);
 }
 
 // Sorted keys, as all exporters but those of the operator style write them, have `version` last.

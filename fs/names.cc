@@ -24,11 +24,13 @@ std::string escaped(std::string_view raw, Percent percent) {
   if (raw == ".") return "%2E";
   if (raw == "..") return "%2E%2E";
   if (percent == Percent::escaped) return percent_escaped(raw);
+  // But not in front of a `~`: `%~` is what tells paths apart that would clash.
   std::string out;
   for (size_t end = 0; end <= raw.size(); ++end) {
     const size_t begin = end;
     end = std::min(raw.find('%', begin), raw.size());
-    out.append(begin == 0 ? "" : "%").append(percent_escaped(raw.substr(begin, end - begin)));
+    const bool mark = begin < raw.size() && raw[begin] == '~';
+    out.append(begin == 0 ? "" : mark ? "%25" : "%").append(percent_escaped(raw.substr(begin, end - begin)));
   }
   return out;
 }

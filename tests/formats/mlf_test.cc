@@ -26,7 +26,7 @@ Archive archive_of(const Files& files) {
 Container container() { return Container{"m.tar", in_memory(""), nullptr}; }
 
 Model read_well(const Files& files) {
-  EXPECT_TRUE(is_mlf(archive_of(files)));
+  EXPECT_TRUE(is_mlf(archive_of(files)).value());
   auto model = mlf_of(archive_of(files), container());
   if (model) return std::move(*model);
   ADD_FAILURE() << model.error().message;
@@ -279,11 +279,11 @@ TEST(Mlf, IsNotSeenInOtherArchives) {
                                                {{"mod.params", mlf_parameters()}},
                                                {{"mod.params", "other bytes"}, {"mod.json", "{}"}},
                                                {{"a/mod.params", mlf_parameters()}, {"a/mod.json", "{}"}}})
-    EXPECT_FALSE(is_mlf(archive_of(files)));
+    EXPECT_FALSE(is_mlf(archive_of(files)).value());
 }
 
 TEST(Mlf, IsKnownByItsMetadata) {
-  const auto is_one = [](std::string_view json) { return is_mlf_metadata(in_memory(std::string(json))); };
+  const auto is_one = [](std::string_view json) { return is_mlf_metadata(in_memory(std::string(json))).value(); };
   for (int version = 1; version <= 7; ++version) EXPECT_TRUE(is_one(mlf_metadata(version))) << version;
   for (int version = 4; version <= 7; ++version) EXPECT_TRUE(is_one(mlf_operator_metadata(version))) << version;
   for (const char* json :

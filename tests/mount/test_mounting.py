@@ -173,7 +173,11 @@ class Mistakes(MountTestCase):
 
     def test_a_wrong_option(self):
         self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))
-        self.refused(2, "mount", "-o", "nonsense", self.sample(), self.path("mnt"))
+        self.assertIn('unknown mount option "nonsense"', self.refused(2, "mount", "-o", "nonsense", self.sample(), self.path("mnt")))
+        self.assertIn('unknown mount option "b"', self.refused(2, "mount", "-o", "all,b", "-o", "c", self.sample(), self.path("mnt")))
+        for size in ("", "x", "5KBiB", "-1", "99999999999T", "1.5G"):
+            self.refused(2, "mount", "--cache-size", size, self.sample(), self.path("mnt"))
+            self.refused(2, "mount", "-o", f"cache_size={size}", self.sample(), self.path("mnt"))
         self.refused(2, "mount")
         self.refused(2)
         self.refused(2, "nonsense")
