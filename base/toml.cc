@@ -123,6 +123,10 @@ Value from_toml(const toml::node& node) {
 }  // namespace
 
 Result<Map> parse_toml(std::string_view text) {
+  const auto may_begin_a_value = [](char c) { return c == ',' || c == '[' || c == '{' || c == '='; };
+  const auto most = std::count_if(text.begin(), text.end(), may_begin_a_value);
+  if (most > static_cast<std::ptrdiff_t>(kMostTomlValues))
+    return failure(Code::unsupported, str("TOML of up to ", most, " values, at most ", kMostTomlValues, " are read"));
   try {
     return map_of(toml::parse(text));
   } catch (const toml::parse_error& error) {

@@ -85,6 +85,9 @@ std::string to_toml(const Map& map);
 /// saying the line. For texts whose size the caller has bounded: values take many times their text.
 Result<Map> parse_toml(std::string_view text);
 
+/// So many commas, brackets and equals signs are read, wherever they stand: values take many times their text.
+inline constexpr size_t kMostTomlValues = 200'000;
+
 /// Appends `text` as a JSON string, with its quotes, by the rule of to_json.
 void append_json_string(std::string& out, std::string_view text);
 

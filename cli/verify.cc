@@ -71,12 +71,15 @@ Exit verify_model(const Model& model, const std::string& name) {
   ProgressBar bar;
   const Verification found = verify(model, [&](const Progress& progress) { bar.show(progress); });
   bar.clear();
-  for (const std::string& line : found.wrong) std::printf("%s: %s\n", name.c_str(), line.c_str());
-  for (const Error& error : found.unreadable) std::printf("%s: %s\n", name.c_str(), error.message.c_str());
-  for (const std::string& warning : model.warnings) std::printf("%s: warning: %s\n", name.c_str(), warning.c_str());
+  const auto say = [&](const char* what, const std::string& line) {
+    std::printf("%s: %s%s\n", printable(name).c_str(), what, printable(line).c_str());
+  };
+  for (const std::string& line : found.wrong) say("", line);
+  for (const Error& error : found.unreadable) say("", error.message);
   if (!found.wrong.empty()) return Exit::mismatch;
   if (!found.unreadable.empty()) return exit_of(found.unreadable.front().code);
-  std::printf("%s: %s\n", name.c_str(), praise(model, found).c_str());
+  for (const std::string& warning : model.warnings) say("warning: ", warning);
+  say("", praise(model, found));
   return Exit::ok;
 }
 

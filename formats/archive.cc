@@ -4,21 +4,13 @@
 #include <iterator>
 #include <numeric>
 #include <set>
+#include <unordered_map>
 
 #include "base/text.h"
+#include "formats/links.h"
 
 namespace weightfs {
 namespace {
-
-// Calls `take` with each component between slashes, the empty ones too.
-template <class Take>
-void for_each_component(std::string_view path, const Take& take) {
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('/', begin), path.size());
-    take(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-}
 
 std::string_view directory_of(std::string_view path) {
   const size_t slash = path.rfind('/');
@@ -27,65 +19,84 @@ std::string_view directory_of(std::string_view path) {
 
 std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// The parts of a model that lie in one of its directories.
+// The files of a model, by path: what its nested models share to find what lies beside them.
+struct FilesByPath {
+  explicit FilesByPath(ModelPtr of) : model(std::move(of)) {
+    for (size_t i = 0; i < model->parts.size(); ++i)
+      if (model->parts[i].link_target.empty()) places.push_back(static_cast<uint32_t>(i));
+    std::sort(places.begin(), places.end(), [&](uint32_t a, uint32_t b) { return path(a) < path(b); });
+  }
+
+  std::string_view path(uint32_t place) const { return model->parts[place].path; }
+  auto from(std::string_view path_begin) const {
+    return std::lower_bound(places.begin(), places.end(), path_begin,
+                            [&](uint32_t place, std::string_view wanted) { return path(place) < wanted; });
+  }
+
+  ModelPtr model;
+  std::vector<uint32_t> places;
+};
+
+// Those that lie in one of its directories.
 class PartsFolder final : public Folder {
  public:
-  PartsFolder(ModelPtr model, std::string_view directory)
-      : model_(std::move(model)), prefix_(directory.empty() ? "" : str(directory, "/")) {}
+  PartsFolder(std::shared_ptr<const FilesByPath> files, std::string_view directory)
+      : files_(std::move(files)), prefix_(directory.empty() ? "" : str(directory, "/")) {}
 
   Result<std::vector<std::string>> names() const override {
     std::vector<std::string> names;
-    for (const Part& part : model_->parts)
-      if (const auto name = name_here(part)) names.emplace_back(*name);
-    std::sort(names.begin(), names.end());
+    for (auto at = files_->from(prefix_); is_below(at); ++at) {
+      const std::string_view name = files_->path(*at).substr(prefix_.size());
+      if (name.find('/') == name.npos) names.emplace_back(name);
+    }
     return names;
   }
 
   Result<SourcePtr> open(std::string_view name) const override {
-    for (const Part& part : model_->parts)
-      if (name_here(part) == name) return part.source.get();
-    return failure(Code::not_found, str(quoted(name), " does not lie beside the container"));
+    const std::string path = str(prefix_, name);
+    const auto at = files_->from(path);
+    if (name.find('/') != name.npos || at == files_->places.end() || files_->path(*at) != path)
+      return failure(Code::not_found, str(quoted(name), " does not lie beside the container"));
+    return files_->model->parts[*at].source.get();
   }
 
   Result<std::vector<Part>> parts() const override {
     std::vector<Part> parts;
-    for (const Part& part : model_->parts)
-      if (part.path.starts_with(prefix_)) {
-        parts.push_back(part);
-        parts.back().path.erase(0, prefix_.size());
-      }
-    std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.path < b.path; });
+    for (auto at = files_->from(prefix_); is_below(at); ++at) {
+      parts.push_back(files_->model->parts[*at]);
+      parts.back().path.erase(0, prefix_.size());
+    }
     return parts;
   }
 
  private:
-  std::optional<std::string_view> name_here(const Part& part) const {
-    if (!part.link_target.empty() || !part.path.starts_with(prefix_)) return std::nullopt;
-    const std::string_view name = std::string_view(part.path).substr(prefix_.size());
-    return name.find('/') == name.npos ? std::optional(name) : std::nullopt;
+  bool is_below(std::vector<uint32_t>::const_iterator at) const {
+    return at != files_->places.end() && files_->path(*at).starts_with(prefix_);
   }
 
-  ModelPtr model_;
+  std::shared_ptr<const FilesByPath> files_;
   std::string prefix_;
 };
 
 // The container that a part may be; nothing when its bytes cannot be had without making them.
-std::optional<Container> container_in(const ModelPtr& model, const Part& part, const BlobsPtr& blobs, int depth) {
+std::optional<Container> container_in(const std::shared_ptr<const FilesByPath>& files, const Part& part,
+                                      const BlobsPtr& blobs, int depth) {
   const auto bytes = part.source.peek();
   if (!part.link_target.empty() || !bytes || (*bytes)->size() == 0) return std::nullopt;
   return Container{std::string(name_of(part.path)), *bytes,
-                   std::make_shared<PartsFolder>(model, directory_of(part.path)), blobs, depth};
+                   std::make_shared<PartsFolder>(files, directory_of(part.path)), blobs, depth};
 }
 
 Result<std::vector<Nested>> nested_in(const ModelPtr& model, const BlobsPtr& blobs, int depth) {
+  const auto files = std::make_shared<const FilesByPath>(model);
   std::vector<Nested> nested;
   std::set<std::string> split_models;
   for (size_t i = 0; i < model->parts.size(); ++i) {
     const Part& part = model->parts[i];
-    const auto container = container_in(model, part, blobs, depth);
-    if (!container || !could_be_model(*container)) continue;
-    // The first file of a split model stands for all.
-    if (const auto split = split_model_of(*container)) {
+    const auto container = container_in(files, part, blobs, depth);
+    if (!container || !TRY(could_be_model(*container))) continue;
+    // The first file of a split model stands for all. Its name is enough: more would have to be unpacked.
+    if (const auto split = split_model_named(container->name)) {
       if (!split_models.insert(str(directory_of(part.path), "/", *split)).second) continue;
     }
     nested.push_back({i, Later<ModelPtr>([container = *container]() -> Result<ModelPtr> {
@@ -166,12 +177,14 @@ void ArchiveBuilder::add_link(std::string_view name, std::string target) {
   std::string path = clean(name);
   const bool shown = !target.empty() && target.size() <= kLongestLink && target.find('\0') == target.npos &&
                      stays_inside(path, target);
-  if (!shown)
-    warnings().add("link ", quoted(name), " to ", quoted(target),
-                   ": does not stay inside; shown as a file of that text");
+  if (!shown) warn_of_link(name, target);
   Part part{std::move(path), Later<SourcePtr>::of(in_memory(target))};
   if (shown) part.link_target = std::move(target);
   archive_.parts.push_back(std::move(part));
+}
+
+void ArchiveBuilder::warn_of_link(std::string_view name, std::string_view target) {
+  warnings().add("link ", quoted(name), " to ", quoted(target), ": does not stay inside; shown as a file of that text");
 }
 
 void ArchiveBuilder::add_directory(std::string_view name) {
@@ -184,34 +197,43 @@ void ArchiveBuilder::add_same(std::string_view name, std::string_view target) {
   archive_.parts.push_back({clean(name), Later<SourcePtr>::of(in_memory(""))});
 }
 
-// Gives hard links their bytes. One link may lead to the next, each to one that is no link in the end.
+// Gives hard links their bytes, in the archive's order as unpacking would: those of the last member of that path before
+// the link. One that leads forward has those of the last of all.
 void ArchiveBuilder::resolve_same() {
-  std::vector<size_t> places(archive_.parts.size());
-  std::iota(places.begin(), places.end(), size_t{0});
-  const auto path_of = [&](size_t i) -> const std::string& { return archive_.parts[i].path; };
-  std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return path_of(a) < path_of(b); });
-  std::vector<bool> open(archive_.parts.size());  // links that have no bytes yet
-  for (const auto& [link, target] : same_) open[link] = true;
-  for (const auto& [link, target] : same_) {
-    const auto after = std::upper_bound(places.begin(), places.end(), target,
-                                        [&](const std::string& wanted, size_t i) { return wanted < path_of(i); });
-    // Of several members of that path the last before the link, as unpacking would have it.
-    auto found = after;
-    for (auto at = after; at != places.begin() && path_of(*std::prev(at)) == target; --at)
-      if (const size_t i = *std::prev(at); !open[i] && (found == after || i < link)) {
-        found = std::prev(at);
-        if (i < link) break;
+  auto& parts = archive_.parts;
+  std::unordered_map<std::string_view, size_t> latest;  // of what has bytes
+  std::vector<std::pair<size_t, std::string_view>> forward;
+  auto link = same_.begin();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (link != same_.end() && link->first == i) {
+      const std::string& target = link++->second;
+      const auto found = latest.find(target);
+      if (found == latest.end()) {
+        forward.emplace_back(i, target);
+        continue;
       }
-    if (found == after) {
-      warnings().add("hard link ", quoted(path_of(link)), ": ", quoted(target), " is not in the archive; shown empty");
-      continue;
+      share(parts[found->second], parts[i]);
     }
-    const Part& whole = archive_.parts[*found];
-    archive_.parts[link].source = whole.source;
-    archive_.parts[link].crc32 = whole.crc32;
-    archive_.parts[link].link_target = whole.link_target;
-    open[link] = false;
+    latest.insert_or_assign(parts[i].path, i);
   }
+  for (const auto& [i, target] : forward) {
+    const auto found = latest.find(target);
+    if (found == latest.end())
+      warnings().add("hard link ", quoted(parts[i].path), ": ", quoted(target), " is not in the archive; shown empty");
+    else
+      share(parts[found->second], parts[i]);
+  }
+}
+
+// A link that is safe where it lies may lead out from elsewhere.
+void ArchiveBuilder::share(const Part& whole, Part& same) {
+  same.source = whole.source;
+  same.crc32 = whole.crc32;
+  if (whole.link_target.empty()) return;
+  if (stays_inside(same.path, whole.link_target))
+    same.link_target = whole.link_target;
+  else
+    warn_of_link(same.path, whole.link_target);
 }
 
 void ArchiveBuilder::keep_one_of_each_path() {
@@ -246,33 +268,6 @@ Archive ArchiveBuilder::finish() && {
   if (!same_.empty()) resolve_same();
   keep_one_of_each_path();
   return std::move(archive_);
-}
-
-bool stays_inside(std::string_view path, std::string_view target) {
-  if (target.starts_with('/')) return false;
-  auto above = std::count(path.begin(), path.end(), '/');
-  bool down = false;
-  bool inside = true;
-  for_each_component(target, [&](std::string_view component) {
-    if (component == "..")
-      inside = inside && !down && --above >= 0;
-    else if (!component.empty() && component != ".")
-      down = true;
-  });
-  return inside;
-}
-
-std::string target_of(std::string_view path, std::string_view target) {
-  std::string_view directory = directory_of(path);
-  std::string below;
-  for_each_component(target, [&](std::string_view component) {
-    if (component == "..")
-      directory = directory_of(directory);
-    else if (!component.empty() && component != ".")
-      below += (below.empty() ? "" : "/") + std::string(component);
-  });
-  if (directory.empty() || below.empty()) return below.empty() ? std::string(directory) : below;
-  return str(directory, "/", below);
 }
 
 Result<Archive> folder_members(const Container& container) {

@@ -77,18 +77,13 @@ class ArchiveBuilder {
   std::string clean(std::string_view name);
   void keep_one_of_each_path();
   void resolve_same();
+  void share(const Part& whole, Part& same);
+  void warn_of_link(std::string_view name, std::string_view target);
 
   Twice twice_;
   Archive archive_;
   std::vector<std::pair<size_t, std::string>> same_;  // the place of a part, and the path whose bytes it has
 };
-
-/// Whether a link with this text at `path` leads to a place inside the root, whatever other such links lie on its way:
-/// it is relative, has `..` only at its beginning, and no more of them than there are directories above it.
-bool stays_inside(std::string_view path, std::string_view target);
-
-/// Where a link that stays inside leads, as a path from the root.
-std::string target_of(std::string_view path, std::string_view target);
 
 /// The members of a zip (formats/zip.cc), of a tar (formats/tar.cc), of the directory that the container lies in.
 Result<Archive> zip_members(const Container& container);

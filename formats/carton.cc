@@ -12,6 +12,8 @@ namespace {
 using carton::Links;
 using carton::Manifest;
 
+constexpr std::string_view kUnfetched = ": only behind a link, which is not fetched: ";
+
 // A text of the carton, or nothing and a warning when it is there but cannot be read.
 Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
                                            Warnings& warnings) {
@@ -23,31 +25,36 @@ Result<std::optional<std::string>> text_of(const Archive& archive, std::string_v
 }
 
 // Files that MANIFEST has and the archive has not: behind a link, or nowhere.
-void add_linked(Archive& archive, const Manifest& manifest, const Links& links, Warnings& warnings) {
+void add_linked(Model& model, Archive& archive, const Manifest& manifest, const Links& links, Warnings& warnings) {
   std::vector<Part> linked;
+  std::map<std::string_view, Later<SourcePtr>> unfetched;  // by digest: many files may be one
   for (const auto& [path, digest] : manifest.digests) {
     if (archive.find(path) != nullptr) continue;
     const auto urls = links.urls.find(digest.hex());
     if (urls == links.urls.end() || urls->second.empty()) {
       warnings.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
+      model.missing.push_back(path);
       continue;
     }
-    const std::string reason =
-        str(quoted(path), ": only behind a link, which is not fetched: ", quoted(urls->second[0]));
-    warnings.add(reason);
-    linked.push_back(
-        {path, Later<SourcePtr>([reason]() -> Result<SourcePtr> { return failure(Code::unsupported, reason); })});
+    const std::string_view url = urls->second[0];
+    warnings.add(quoted(path), kUnfetched, quoted(url));
+    const auto fail = [url = std::string(url)]() -> Result<SourcePtr> {
+      return failure(Code::unsupported, str("a file", kUnfetched, quoted(url)));
+    };
+    const auto later = unfetched.try_emplace(urls->first, Later<SourcePtr>(fail)).first;
+    linked.push_back({path, later->second});
   }
   archive.append(std::move(linked));
 }
 
 // Gives each part the digest that MANIFEST has for it.
-void set_digests(Archive& archive, const Manifest& manifest, Warnings& warnings) {
+void set_digests(Model& model, Archive& archive, const Manifest& manifest, Warnings& warnings) {
   for (Part& part : archive.parts) {
     if (part.path == "MANIFEST" || part.path == "LINKS") continue;
     const auto entry = manifest.digests.find(part.path);
     if (entry == manifest.digests.end()) {
       warnings.add(quoted(part.path), ": in the carton, but not in MANIFEST");
+      model.unlisted.push_back(part.path);
       continue;
     }
     part.digest = entry->second;
@@ -83,18 +90,19 @@ bool is_carton(const Archive& archive) {
 }
 
 Result<Model> carton_of(Archive archive, const Container& container) {
+  Model model;
+  model.format = "carton";
   Warnings warnings;
   std::optional<Manifest> manifest;
   if (const auto text = TRY(text_of(archive, "MANIFEST", carton::kLongestManifest, warnings)))
     manifest = carton::read_manifest(*text, warnings);
   const Links links = TRY(links_of(archive, warnings));
   if (manifest) {
-    add_linked(archive, *manifest, links, warnings);
-    set_digests(archive, *manifest, warnings);
+    add_linked(model, archive, *manifest, links, warnings);
+    set_digests(model, archive, *manifest, warnings);
   }
   Map toml = TRY(toml_of(archive, warnings));
-  Model model;
-  model.format = "carton";
+  if (!manifest) model.missing.emplace_back("MANIFEST");
   if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
   model.common = carton::common_fields(toml, warnings);
   TRY_VOID(carton::add_tensors(model, archive, manifest.value_or(Manifest{}), warnings));

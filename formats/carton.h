@@ -14,7 +14,7 @@ namespace weightfs::carton {
 inline constexpr uint64_t kLongestToml = 4 << 20;
 
 /// MANIFEST is read up to this size: it has a line for each file.
-inline constexpr uint64_t kLongestManifest = 64 << 20;
+inline constexpr uint64_t kLongestManifest = 16 << 20;
 
 /// MANIFEST: which file has which digest.
 struct Manifest {

@@ -8,12 +8,10 @@
 namespace weightfs::carton {
 namespace {
 
-constexpr std::array<std::string_view, 10> kDTypes = {"float32", "float64", "string", "int8",   "int16",
-                                                      "int32",   "int64",   "uint8",  "uint16", "uint32"};
+constexpr std::array<std::string_view, 11> kDTypes = {"float32", "float64", "string", "int8",   "int16", "int32",
+                                                      "int64",   "uint8",   "uint16", "uint32", "uint64"};
 
-bool is_dtype(std::string_view name) {
-  return name == "uint64" || std::find(kDTypes.begin(), kDTypes.end(), name) != kDTypes.end();
-}
+bool is_dtype(std::string_view name) { return std::find(kDTypes.begin(), kDTypes.end(), name) != kDTypes.end(); }
 
 bool is_text(const Value& value) { return std::holds_alternative<std::string>(value); }
 bool is_count(const Value& value) { return std::holds_alternative<int64_t>(value) && std::get<int64_t>(value) >= 0; }
@@ -128,7 +126,7 @@ class Table {
 
   template <class... Parts>
   void wrong(std::string_view key, const Parts&... parts) const {
-    warnings_.add("carton.toml: ", path_, to_utf8_key(key), ": ", parts...);
+    warnings_.add("carton.toml: ", path_, printable(key), ": ", parts...);
   }
 
  private:

@@ -25,7 +25,7 @@ class Checked final : public Stream {
   Result<size_t> end() {
     std::byte more;
     if (TRY(passed(std::span(&more, 1))) > 0) return wrong("longer than the ", size_, " bytes that it should have");
-    if (seen_ != crc_) return wrong("its bytes do not match their CRC-32");
+    if (seen_ != crc_) return failure(Code::mismatch, str(name_, ": its bytes do not match their CRC-32"));
     return size_t{0};
   }
 

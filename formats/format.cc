@@ -17,7 +17,8 @@ constexpr std::array kFormats = {
     Format{"rten", ".rten", matches_rten, read_rten},
     Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
     Format{"zip", ".zip .carton", matches_zip, read_zip},
-    Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2", matches_tar, read_tar},
+    Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2", matches_tar, read_tar,
+           Settled::by_name},
     Format{"carton", "", matches_carton_directory, read_carton},
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
     Format{"tvm-mlf", "", matches_mlf_directory, read_mlf},
@@ -105,18 +106,22 @@ bool is_model(const Container& container) {
   if (!look) return false;
   const auto matches = [&](Match wanted) {
     return [&, wanted](const Format& format) {
-      return look->match(format) == wanted && (wanted == Match::yes || format.read(container).has_value());
+      if (look->match(format) != wanted) return false;
+      if (wanted == Match::yes) return true;
+      return format.settled == Settled::by_name ? is_named_as(format, container.name)
+                                                : format.read(container).has_value();
     };
   };
   return std::any_of(kFormats.begin(), kFormats.end(), matches(Match::yes)) ||
          std::any_of(kFormats.begin(), kFormats.end(), matches(Match::maybe));
 }
 
-bool could_be_model(const Container& member) {
+Result<bool> could_be_model(const Container& member) {
   const auto look = Look::at(member, Look::At::head);
-  const bool unseen = !look && !is_about_the_bytes(look.error());
+  if (!look && look.error().code == Code::io) return tl::unexpected(look.error());
+  const Match unseen = look || is_about_the_bytes(look.error()) ? Match::no : Match::maybe;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
-    const Match match = look ? look->match(format) : unseen ? Match::maybe : Match::no;
+    const Match match = look ? look->match(format) : unseen;
     return match == Match::yes || (match == Match::maybe && is_named_as(format, member.name));
   });
 }

@@ -64,12 +64,16 @@ struct Clues {
   uint64_t size;          ///< in bytes
 };
 
+/// How a `maybe` is settled: by reading, or where that might unpack all of the file, by its name.
+enum class Settled { by_reading, by_name };
+
 /// One row per format.
 struct Format {
   std::string_view name;      ///< what `--format` takes and metadata.json shows
   std::string_view suffixes;  ///< how its files' names usually end, separated by spaces
   Match (*matches)(const Clues& clues);
   Result<Model> (*read)(const Container& container);
+  Settled settled = Settled::by_reading;
 };
 
 /// Every format, in the order in which they are tried. Those after the first that cannot be detected by content (a
@@ -87,12 +91,15 @@ Result<Model> read_model(const Container& container, const Format* forced = null
 /// stands alone. Any of them opens the whole model, so a directory shows one.
 std::optional<std::string> split_model_of(const Container& container);
 
+/// The same as far as the name alone tells.
+std::optional<std::string> split_model_named(std::string_view name);
+
 /// Whether read_model could succeed, from the first bytes; a `maybe` is settled by reading.
 bool is_model(const Container& container);
 
 /// The same of a member of an archive, which to read may take unpacking all of it: there a `maybe` is settled by its
-/// name, and so is one that cannot be looked at now.
-bool could_be_model(const Container& member);
+/// name, and so is one whose bytes cannot be had now. Fails with io where the system refuses to look.
+Result<bool> could_be_model(const Container& member);
 
 /// The file by which a directory is one model and not a directory of models: carton.toml beside a MANIFEST, the only
 /// `*.safetensors.index*.json`, an MLC tensor cache's index, the metadata.json of an unpacked TVM Model Library Format.

@@ -87,6 +87,8 @@ struct Model {
   std::map<size_t, Digest> digests;      ///< of tensors (by their place), where they are known without reading
   /// The elements of tensors of type string (by their place), in C order, UTF-8.
   std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>> strings;
+  std::vector<std::string> missing;      ///< files that it says it has, and has not
+  std::vector<std::string> unlisted;     ///< files that it has, though its list of all its files does not name them
   /// Finds the parts of `itself` that are containers; null where there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 };

@@ -141,7 +141,10 @@ class Assembly {
     take_metadata(std::move(index));
     model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
     for (const Shard* const shard : order_) {
-      if (shard->bytes == nullptr) continue;
+      if (shard->bytes == nullptr) {
+        model_.missing.push_back(shard->name);
+        continue;
+      }
       Part part{shard->name, Later<SourcePtr>::of(shard->bytes)};
       part.md5 = shard->md5;
       model_.parts.push_back(std::move(part));

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/text.h"
-#include "formats/archive.h"
+#include "formats/links.h"
 
 namespace weightfs {
 namespace {
@@ -67,6 +67,9 @@ class Verifier {
       else
         ++out_.unchecked;
     }
+    for (const std::string& path : model_.missing) out_.wrong.push_back(str(quoted(path), ": missing"));
+    for (const std::string& path : model_.unlisted)
+      out_.wrong.push_back(str(quoted(path), ": not in the container's list of its files"));
     return std::move(out_);
   }
 

@@ -14,8 +14,8 @@ namespace weightfs {
 struct Verification {
   uint64_t checked = 0;            ///< files whose bytes are right
   uint64_t unchecked = 0;          ///< files that carry no checksum
-  std::vector<std::string> wrong;  ///< one line each: files with other bytes than they should have
-  std::vector<Error> unreadable;   ///< one each: files that could not be read, or that are missing
+  std::vector<std::string> wrong;  ///< one line each: files that have other bytes, are missing, or should not be there
+  std::vector<Error> unreadable;   ///< one each: files that could not be read
 };
 
 /// How much of what carries a checksum has been read.

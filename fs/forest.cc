@@ -1,5 +1,10 @@
 #include "fs/forest.h"
 
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "base/text.h"
 #include "fs/listing.h"
 #include "fs/npy.h"
@@ -10,6 +15,17 @@ namespace {
 // An inode number holds a node's number + 1 below and its tree's number above: 2^24 trees of 2^40 nodes.
 constexpr int kNodeBits = 40;
 constexpr uint64_t kNodeMask = (uint64_t{1} << kNodeBits) - 1;
+
+// What was entered stays in memory, and a few kilobytes of containers in containers can hold a lot of it: when so much
+// is taken, no more is entered.
+uint64_t memory_in_use() { return ::mallinfo2().uordblks + ::mallinfo2().hblkhd; }
+
+uint64_t most_memory() {
+  constexpr uint64_t kAlways = uint64_t{1} << 30;
+  static const uint64_t all =
+      static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::max(kAlways, all / 4);
+}
 
 Result<SourcePtr> npy_source(const Model& model, size_t place) {
   const Tensor& tensor = model.tensors[place];
@@ -42,10 +58,14 @@ Result<Forest::Place> Forest::enter(Ino directory) {
   const Place here = place(directory);
   if (here.node().kind == Kind::directory) return here;
   if (here.node().kind != Kind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
-  TreePtr tree = TRY(present(here.tree().tree(here.node()).get()));
+  const Later<TreePtr>& grown = here.tree().tree(here.node());
+  if (!grown.peek() && memory_in_use() > most_memory())
+    return failure(Code::unavailable,
+                   str(path(directory), ": so many models are open that there is no memory for more"));
+  TreePtr tree = TRY(present(grown.get()));
   const std::scoped_lock lock(mutex_);
-  const auto grown = grown_from_.find(directory);
-  if (grown != grown_from_.end()) return Place{grown->second, Tree::kRoot};
+  const auto known = grown_from_.find(directory);
+  if (known != grown_from_.end()) return Place{known->second, Tree::kRoot};
   planted_.push_back({std::move(tree), static_cast<uint32_t>(planted_.size()), directory});
   grown_from_.emplace(directory, &planted_.back());
   return Place{&planted_.back(), Tree::kRoot};

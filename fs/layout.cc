@@ -1,8 +1,7 @@
 #include "fs/layout.h"
 
-#include <algorithm>
-
 #include "base/text.h"
+#include "formats/links.h"
 #include "fs/listing.h"
 
 namespace weightfs {
@@ -23,12 +22,6 @@ Later<SourcePtr> text(Render render) {
   return Later<SourcePtr>([=]() -> Result<SourcePtr> { return in_memory(render()); });
 }
 
-// A link leads upwards from where it is shown: where a `/` of its path could not make a directory, it might lead out.
-bool is_link(const Part& part, const std::string& shown) {
-  const auto depth = [](const std::string& path) { return std::count(path.begin(), path.end(), '/'); };
-  return !part.link_target.empty() && depth(shown) >= depth(part.path);
-}
-
 // The container's own files, complete.
 Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
@@ -38,7 +31,8 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
     for (const std::string& path : directory_paths(*model, paths)) builder.add_directory(path);
     for (size_t i = 0; i < paths.size(); ++i) {
       const Part& part = model->parts[i];
-      if (is_link(part, paths[i]))
+      // A link leads on from where it is shown, which is not always where the container has it.
+      if (!part.link_target.empty() && stays_inside(paths[i], part.link_target))
         builder.add_link(paths[i], part.link_target);
       else
         builder.add_file(paths[i], part.source);

@@ -98,12 +98,13 @@ class TensorIndex final : public Source {
       return;
     }
     const auto part = part_of_.find(t.source.whole().get());
-    if (part == part_of_.end()) return;
-    out += ", \"storage\": {\"file\": ";
-    append_json_string(out, part->second);
-    out += ", \"offset\": ";
-    append(out, t.source.offset());
-    out += '}';
+    if (part != part_of_.end()) {
+      out += ", \"storage\": {\"file\": ";
+      append_json_string(out, part->second);
+      out += ", \"offset\": ";
+      append(out, t.source.offset());
+      out += '}';
+    }
     const auto digest = model().digests.find(i);
     if (digest != model().digests.end()) out += ", \"sha256\": \"" + digest->second.hex() + '"';
   }
@@ -173,6 +174,7 @@ std::vector<std::string> directory_paths(const Model& model, const std::vector<s
   std::sort(parts.begin(), parts.end());
   std::vector<std::string> out;
   for (const std::string& directory : model.directories) {
+    if (std::count(directory.begin(), directory.end(), '/') >= static_cast<std::ptrdiff_t>(kMostComponents)) continue;
     std::string path;
     bool clashes = false;
     for (size_t begin = 0; begin <= directory.size();) {
@@ -182,8 +184,7 @@ std::vector<std::string> directory_paths(const Model& model, const std::vector<s
       clashes = clashes || std::binary_search(parts.begin(), parts.end(), path);
       begin = end + 1;
     }
-    if (!clashes && std::count(path.begin(), path.end(), '/') < static_cast<std::ptrdiff_t>(kMostComponents))
-      out.push_back(std::move(path));
+    if (!clashes) out.push_back(std::move(path));
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -203,8 +204,7 @@ SourcePtr tensor_index(TreePtr tensors) { return std::make_shared<TensorIndex>(s
 std::string warnings_text(const Model& model) {
   std::string out;
   for (const std::string& warning : model.warnings) {
-    for (const char c : to_utf8(warning)) out += c == '\n' || c == '\r' ? ' ' : c;
-    out += '\n';
+    out += printable(warning) + '\n';
   }
   return out;
 }

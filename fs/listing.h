@@ -27,7 +27,7 @@ uint64_t file_bytes(const Model& model);
 /// Its lines are made as they are read: a million tensors cost a few bytes per thousand.
 SourcePtr tensor_index(TreePtr tensors);
 
-/// One line per warning; control bytes of names are escaped already, a line break in one becomes a space.
+/// One line per warning; control characters are escaped.
 std::string warnings_text(const Model& model);
 
 /// A shape as tensors.json has it: [2,3].

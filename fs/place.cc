@@ -57,7 +57,9 @@ class DiskFolder final : public Folder {
   Result<std::vector<Part>> parts() const override {
     std::vector<Part> parts;
     std::error_code error;
-    for (stdfs::recursive_directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+    constexpr auto kPassOver = stdfs::directory_options::skip_permission_denied;
+    for (stdfs::recursive_directory_iterator entry(path_, kPassOver, error), end; !error && entry != end;
+         entry.increment(error)) {
       if (parts.size() == kMostMembers)
         return failure(Code::unsupported, str(path_, ": more than ", kMostMembers, " files"));
       if (auto part = part_at(*entry)) parts.push_back(std::move(*part));

@@ -166,5 +166,15 @@ TEST(ParseToml, EndsWhereNestingDoesNot) {
   EXPECT_TRUE(parse_toml("a = " + std::string(100, '[') + std::string(100, ']')));
 }
 
+TEST(ParseToml, BoundsTheValues) {
+  const auto of = [](size_t count) {
+    std::string list;
+    for (size_t i = 0; i + 1 < count; ++i) list += "0,";
+    return parse_toml("a = [" + list + "]");
+  };
+  EXPECT_TRUE(of(kMostTomlValues - 1));
+  EXPECT_EQ(of(kMostTomlValues + 1).error().code, Code::unsupported);
+}
+
 }  // namespace
 }  // namespace weightfs

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/links.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/small_models.h"
 
@@ -137,6 +138,28 @@ TEST(Archive, GivesAHardLinkTheBytesOfItsTarget) {
                           "member \"file\": there twice; the last is shown"));
 }
 
+TEST(Archive, AHardLinkToALinkIsOneOnlyWhereItStaysInside) {
+  ArchiveBuilder b(Twice::last_wins);
+  b.add_link("a/b/c/deep", "../../../etc/passwd");
+  b.add_same("shallow", "a/b/c/deep");
+  b.add_same("x/y/z/other", "a/b/c/deep");
+  Archive archive = std::move(b).finish();
+  EXPECT_THAT(listing(archive.parts), ElementsAre("a/b/c/deep->../../../etc/passwd", "shallow=../../../etc/passwd",
+                                                  "x/y/z/other->../../../etc/passwd"));
+  EXPECT_EQ(archive.warnings.size(), 1U);
+}
+
+// As many as this took minutes when each looked at all others.
+TEST(Archive, ResolvesManyHardLinksToOneName) {
+  ArchiveBuilder b(Twice::last_wins);
+  constexpr int kMany = 50'000;
+  for (int i = 0; i < kMany; ++i) b.add_same(str("x", i), "t");
+  for (int i = 0; i < kMany; ++i) b.add_same("t", "t");
+  add(b, "t", "bytes");
+  const Archive archive = std::move(b).finish();
+  EXPECT_EQ(archive.text("x7", 100).value(), "bytes");
+}
+
 // An archive's model, and where in it others lie.
 class Inside : public testing::Test {
  protected:
@@ -191,6 +214,17 @@ TEST_F(Inside, ShowsASplitModelOnce) {
   add("m-00002-of-00002.gguf", small_gguf_shard(1));
   ASSERT_THAT(nested_paths(), ElementsAre("m-00001-of-00002.gguf"));
   EXPECT_EQ(nested_[0].model.get().value()->tensors.size(), 2U);
+}
+
+TEST_F(Inside, FindsManyShardsBesideAnIndex) {
+  std::string map;
+  for (int i = 0; i < 10'000; ++i) {
+    add(str("dir/", i, ".safetensors"), "");
+    map += str(i == 0 ? "" : ",", "\"t", i, "\":\"", i, ".safetensors\"");
+  }
+  add("dir/m.safetensors.index.json", "{\"weight_map\":{" + map + "}}");
+  ASSERT_THAT(nested_paths(), ElementsAre("dir/m.safetensors.index.json"));
+  EXPECT_FALSE(nested_[0].model.get());  // every shard was opened, and is empty
 }
 
 TEST_F(Inside, EndsAtADepth) {

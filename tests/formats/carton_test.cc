@@ -240,8 +240,8 @@ TEST(Carton, ListsAFileBehindALinkWhoseReadingFailsAndSaysWhy) {
   const auto model = CartonBuilder().only_in_manifest("model/w", "weights").file("LINKS", links).model();
   const auto read = part(model, "model/w").source.get();
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message, "\"model/w\": only behind a link, which is not fetched: \"https://a/b\"");
-  EXPECT_THAT(model.warnings, ElementsAre(read.error().message));
+  EXPECT_EQ(read.error().message, "a file: only behind a link, which is not fetched: \"https://a/b\"");
+  EXPECT_THAT(model.warnings, ElementsAre("\"model/w\": only behind a link, which is not fetched: \"https://a/b\""));
   EXPECT_EQ(part(model, "model/w").digest, sha256("weights"));
   EXPECT_THAT(to_json_line(*model.metadata.find("carton")), HasSubstr("\"links\":1"));
 }
@@ -379,19 +379,20 @@ TEST(Carton, ADirectoryWithTheSameTreeIsOneToo) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(tensors(*model), ElementsAre("n uint16 uint16 [2,] 1234"));
   files.erase("MANIFEST");
-  EXPECT_EQ(read_carton(
-                Container{"carton.toml", in_memory(files["carton.toml"]), std::make_shared<MemoryFolder>(files)})
-                .error()
-                .message,
-            "no MANIFEST lies beside it");
+  EXPECT_EQ(
+      read_carton(Container{"carton.toml", in_memory(files["carton.toml"]), std::make_shared<MemoryFolder>(files)})
+          .error()
+          .message,
+      "no MANIFEST lies beside it");
 }
 
 TEST(Verify, ComparesEveryFileWithItsChecksum) {
-  const auto right = CartonBuilder().file("model/w", "weights").link("model/l", "w").model();
+  const auto right =
+      CartonBuilder().file("model/w", "weights").link("model/l", "w").only_in_manifest("model/l", "weights").model();
   const auto found = verify(right, {});
   EXPECT_THAT(found.wrong, IsEmpty());
-  EXPECT_EQ(found.checked, 2U);  // carton.toml and model/w; the link is not in MANIFEST
-  EXPECT_EQ(found.unchecked, 2U);
+  EXPECT_EQ(found.checked, 3U);
+  EXPECT_EQ(found.unchecked, 1U);  // MANIFEST
 
   const CartonBuilder built = CartonBuilder().file("model/w", "weights").only_in_manifest("model/l", "weights");
   const auto tampered =
@@ -399,6 +400,26 @@ TEST(Verify, ComparesEveryFileWithItsChecksum) {
   EXPECT_THAT(verify(tampered, {}).wrong,
               ElementsAre(HasSubstr("\"model/w\": SHA-256 is " + sha256("WEIGHTS").hex() + ", should be "),
                           HasSubstr("\"model/l\": SHA-256 is ")));
+}
+
+TEST(Verify, NamesEveryFileThatIsMissingAndEveryOneThatIsTooMany) {
+  CartonBuilder carton;
+  std::vector<std::string> expected;
+  for (int i = 100; i < 300; ++i) {
+    carton.only_in_manifest(str("gone", i), "x");
+    expected.push_back(str("\"gone", i, "\": missing"));
+  }
+  const std::string manifest = carton.manifest();
+  const auto model = carton.file("MANIFEST", manifest).file("evil.py", "x").model();
+  expected.emplace_back("\"evil.py\": not in the container's list of its files");
+  EXPECT_EQ(verify(model, {}).wrong, expected);
+}
+
+TEST(Verify, ACartonWithoutAManifestIsNotRight) {
+  ArchiveBuilder builder(Twice::first_wins);
+  builder.add_file("carton.toml", in_memory(std::string(kMinimal)));
+  const auto model = carton_of(std::move(builder).finish(), Container{"m", in_memory("")}).value();
+  EXPECT_THAT(verify(model, {}).wrong, ElementsAre("\"MANIFEST\": missing"));
 }
 
 TEST(Verify, SaysWhatCannotBeRead) {

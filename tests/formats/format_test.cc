@@ -101,7 +101,9 @@ TEST(Detection, SaysBeforehandWhatCanBeRead) {
                           std::make_shared<MemoryFolder>(small.beside)};
       const auto model = read_model(cut);
       // A model that is broken is still one; what is no model at all is not.
-      const bool is_broken = !model && model.error().message.find("not a model I know") == std::string::npos;
+      // So is one that only unpacking could tell, by its name.
+      const bool is_broken = !model && (model.error().message.find("not a model I know") == std::string::npos ||
+                                        small.file_name.ends_with(".tar.gz"));
       EXPECT_EQ(is_model(cut), model || is_broken) << small.title << ", " << size << " bytes";
     }
   }

@@ -407,7 +407,7 @@ TEST(Zip, ABombGivesNoMoreThanTheDirectorySays) {
   }
 }
 
-TEST(Zip, AMemberThatIsNoneOfItsSizeOrChecksumIsCorrupt) {
+TEST(Zip, AMemberMustHaveItsSizeAndItsChecksum) {
   for (const uint16_t method : {uint16_t{8}, uint16_t{93}}) {
     ZipBuilder zip;
     ZipMember& member =
@@ -419,7 +419,7 @@ TEST(Zip, AMemberThatIsNoneOfItsSizeOrChecksumIsCorrupt) {
     member.size = 5;
     member.crc ^= 1;
     EXPECT_EQ(error_of_member(zip).message, "\"a\": its bytes do not match their CRC-32");
-    EXPECT_EQ(error_of_member(zip).code, Code::corrupt);
+    EXPECT_EQ(error_of_member(zip).code, Code::mismatch);
   }
 }
 
