@@ -67,7 +67,7 @@ class Lister {
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node& node = all.tree->node(all.first + i);
       // As JSON there are no headings to say where an entry lies.
-      TRY_VOID(print(all.ino + i, arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
+      note(print(all.ino + i, arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
       if (arguments_.json && arguments_.recursive && is_directory(node)) enter(all.ino + i, join(path, node.name()));
     }
     if (arguments_.json || !arguments_.recursive) return {};
@@ -78,9 +78,10 @@ class Lister {
     return {};
   }
 
-  // A model that cannot be read is complained of, and the listing goes on.
-  void enter(Ino directory, const std::string& path) {
-    const auto listed = list_directory(directory, path);
+  void enter(Ino directory, const std::string& path) { note(list_directory(directory, path)); }
+
+  // What cannot be read is complained of, and the listing goes on.
+  void note(const Result<void>& listed) {
     if (listed) return;
     const Exit status = complain(listed.error());
     if (status_ == Exit::ok) status_ = status;
@@ -91,7 +92,8 @@ class Lister {
       std::printf("%s\n", name.c_str());
       return {};
     }
-    const Attributes attributes = TRY(forest_.attributes(ino));
+    const auto about = [&](const Error& error) { return Error{error.code, str(printable(name), ": ", error.message)}; };
+    const Attributes attributes = TRY(forest_.attributes(ino).map_error(about));
     const std::string target = kind == Kind::link ? TRY(forest_.link(ino)) : "";
     if (!arguments_.json) {
       std::printf("%c%s %4u %14llu %s %s%s%s\n", type_letter(kind),

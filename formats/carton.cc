@@ -12,7 +12,7 @@ namespace {
 using carton::Links;
 using carton::Manifest;
 
-constexpr std::string_view kUnfetched = ": only behind a link, which is not fetched: ";
+constexpr std::string_view kUnfetched = " is only behind a link, which is not fetched: ";
 
 // A text of the carton, or nothing and a warning when it is there but cannot be read.
 Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
@@ -39,7 +39,7 @@ void add_linked(Model& model, Archive& archive, const Manifest& manifest, const 
     const std::string_view url = urls->second[0];
     warnings.add(quoted(path), kUnfetched, quoted(url));
     const auto fail = [url = std::string(url)]() -> Result<SourcePtr> {
-      return failure(Code::unsupported, str("a file", kUnfetched, quoted(url)));
+      return failure(Code::unsupported, str("it", kUnfetched, quoted(url)));
     };
     const auto later = unfetched.try_emplace(urls->first, Later<SourcePtr>(fail)).first;
     linked.push_back({path, later->second});

@@ -240,8 +240,8 @@ TEST(Carton, ListsAFileBehindALinkWhoseReadingFailsAndSaysWhy) {
   const auto model = CartonBuilder().only_in_manifest("model/w", "weights").file("LINKS", links).model();
   const auto read = part(model, "model/w").source.get();
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message, "a file: only behind a link, which is not fetched: \"https://a/b\"");
-  EXPECT_THAT(model.warnings, ElementsAre("\"model/w\": only behind a link, which is not fetched: \"https://a/b\""));
+  EXPECT_EQ(read.error().message, "it is only behind a link, which is not fetched: \"https://a/b\"");
+  EXPECT_THAT(model.warnings, ElementsAre("\"model/w\" is only behind a link, which is not fetched: \"https://a/b\""));
   EXPECT_EQ(part(model, "model/w").digest, sha256("weights"));
   EXPECT_THAT(to_json_line(*model.metadata.find("carton")), HasSubstr("\"links\":1"));
 }

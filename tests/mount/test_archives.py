@@ -1,4 +1,5 @@
 """Containers of files through the kernel: cartons, zips, tars, what is nested in them, and the cache."""
+import errno
 import hashlib
 import io
 import json
@@ -423,6 +424,29 @@ class Cache(ArchiveTestCase):
             peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
         if "asan" not in WEIGHTFS:
             self.assertLess(peak, 64 * 1024)
+
+
+class Links(ArchiveTestCase):
+    def test_a_file_behind_a_link_is_listed_and_cannot_be_read(self):
+        source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["https://example.com/far"]})
+        process, point = self.foreground(source)
+        self.assertEqual(os.listdir(os.path.join(point, "files", "model")), ["far", "near"])
+        with self.assertRaises(OSError) as caught:
+            self.whole(point, "files", "model", "far")
+        self.assertEqual(caught.exception.errno, errno.EIO)
+        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        why = 'is only behind a link, which is not fetched: "https://example.com/far"'
+        self.assertEqual(self.whole(point, "warnings.txt").decode(), f'"model/far" {why}\n')
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        self.assertEqual(process.stderr.read(), f"weightfs: it {why}\n")
+
+    def test_ls_goes_on_behind_it(self):
+        source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["https://example.com/far"]})
+        done = run("ls", "-lR", source, "files")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn(" near\n", done.stdout)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
 
 class Verify(TestCase):
