@@ -41,7 +41,7 @@ class Abandonable final : public Stream {
  public:
   Abandonable(StorePtr store, StreamPtr stream) : store_(std::move(store)), stream_(std::move(stream)) {}
   Result<size_t> next(std::span<std::byte> out) override {
-    if (store_->has_given_up()) return failure(Code::unavailable, "the mount is ending");
+    TRY_VOID(store_->go_on());
     return stream_->next(out);
   }
 
@@ -53,6 +53,7 @@ class Abandonable final : public Stream {
 Recipe abandonable(const StorePtr& store, const Recipe& recipe) {
   Recipe out = recipe;
   out.start = [store, start = recipe.start]() -> Result<StreamPtr> {
+    TRY_VOID(store->go_on());
     return std::make_unique<Abandonable>(store, TRY(start()));
   };
   return out;
@@ -64,7 +65,8 @@ class StoredBlob final : public Source {
       : store_(std::move(store)), recipe_(std::move(recipe)), size_(size), name_(store_->name_of(recipe_)) {}
 
   uint64_t size() const override { return size_; }
-  std::string identity() const override { return recipe_.digest ? "sha256 " + recipe_.digest->hex() : recipe_.key; }
+  // What a container says the digest of its bytes is names them only once that has proved right.
+  std::string identity() const override { return is_proved() ? "sha256 " + recipe_.digest->hex() : recipe_.key; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_ || out.empty()) return size_t{0};
@@ -74,6 +76,11 @@ class StoredBlob final : public Source {
   }
 
  private:
+  // Small ones are with every read, before it returns.
+  bool is_proved() const {
+    return recipe_.digest && (size_ <= kSmall || store_->shelf().opened(name_) || store_->shelf().find(name_, size_));
+  }
+
   Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
     std::vector<std::byte> all(static_cast<size_t>(size_) + 1);
     const StreamPtr stream = TRY(proving(recipe_).start());
@@ -83,6 +90,7 @@ class StoredBlob final : public Source {
   }
 
   Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
+    const Filling::Pause pause;
     if (const Kept kept = store_->shelf().opened(name_); kept && kept.range->read(offset, out)) return {};
     if (const SourcePtr instead = fallback(offset, out.size())) return read_exact(*instead, offset, out);
     const Name name = learned_name();
@@ -185,6 +193,7 @@ class StoredBlobs final : public Blobs {
     const Name name = store_->name_of(recipe);
     if (const Kept kept = find(name)) return known(std::move(recipe), kept.range->size(), kept.digest);
     if (auto small = TRY(made_small(recipe))) return small;
+    const Filling::Pause pause;
     for (;;) {
       const auto filling = store_->filling(recipe, name);
       if (!filling) return made_without(filling.error(), recipe);

@@ -19,7 +19,9 @@ namespace weightfs {
 Result<std::string> cache_directory();
 
 struct StoreOptions {
-  std::string directory;          ///< made with mode 0700 when the first blob is kept; nothing is written before
+  /// Made with mode 0700 when the first blob is kept; nothing is written before. Not used when it belongs to neither
+  /// this user nor root, or others may write there.
+  std::string directory;
   std::optional<uint64_t> quota;  ///< bytes on disk that the store never exceeds; else a tenth of the file system
   std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong and was got around
 };

@@ -5,6 +5,7 @@
 // missing.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,22 +22,20 @@ class Directory final : public Shelf, public std::enable_shared_from_this<Direct
 
   Kept opened(const Name& name) override { return open_.find(name.text); }
   Kept find(const Name& name, std::optional<uint64_t> size) override;
-  Result<Begun> begin(const Name& name, std::optional<uint64_t> size) override;
+  Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) override;
 
-  /// Makes the file at `path`, which the caller has locked, the blob of that digest.
-  Result<Kept> publish(const Name& name, const OpenFilePtr& file, const std::string& path, const Digest& digest,
-                       uint64_t size);
+  /// Makes the file `made` in making/, which the caller has locked, the blob of that digest.
+  Result<Kept> publish(const Folders& folders, const Name& name, const OpenFilePtr& file, const std::string& made,
+                       const Digest& digest, uint64_t size);
 
   Room& room() { return room_; }
 
  private:
-  Result<void> look_over();
-  Result<void> prepare();
-  void sweep() const;
-  Result<void> link(const Name& name, const Digest& digest) const;
-  Result<std::optional<Begun>> try_begin(const Name& name, std::optional<uint64_t> size);
+  Result<FoldersPtr> folders(Missing missing);
+  Kept find_in(const Folders& folders, const Name& name, std::optional<uint64_t> size);
+  Result<std::optional<Begun>> try_begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop);
 
-  StorePaths paths_;
+  std::string top_;
   OpenBlobs open_;
   Room room_;
   std::string suffix_;  // of names in making/

@@ -18,51 +18,76 @@ constexpr uint64_t kLeastStep = 1 << 20;
 constexpr std::chrono::milliseconds kShortestPause{1};
 constexpr std::chrono::milliseconds kLongestPause{20};
 
+// A maker that has written nothing for so long may be stopped. Once all is written, flushing it takes its time.
+constexpr std::chrono::seconds kLongestStall{2};
+constexpr std::chrono::seconds kLongestFlush{60};
+
+// Between two reads of one reader, his blob is not taken for idle.
+constexpr std::chrono::milliseconds kIdle{200};
+
 // Set in a thread that makes a blob. Its stream may read another blob of the same store (a container in a container):
 // that wait must end when this filling has to.
-thread_local const std::atomic<bool>* told_to_stop = nullptr;
+thread_local Filling* maker = nullptr;
 
 Error cancelled() { return Error{Code::unavailable, "cancelled while it was being made"}; }
+
+Error out_of_memory() noexcept { return Error{Code::unavailable, "out of memory"}; }  // too short to be allocated
+
+Error told(const std::exception& error) noexcept {
+  try {
+    return Error{Code::unavailable, error.what()};
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  }
+}
 
 // What `work` returns, or the failure that its exception stands for: one that got out of a thread would end the
 // process.
 template <class Work>
-Result<void> caught(Work work) {
+Result<void> caught(Work work) noexcept {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return failure(Code::unavailable, "out of memory");
+    return tl::unexpected(out_of_memory());
   } catch (const std::exception& error) {
-    return failure(Code::unavailable, error.what());
+    return tl::unexpected(told(error));
   }
 }
 
 }  // namespace
 
-void Filling::run() {
-  told_to_stop = &stop_;
-  std::optional<Ended> ended;
-  const auto done = caught([&]() -> Result<void> {
-    while (!ended) ended = stop_ ? Ended{Phase::cancelled, cancelled()} : step();
+void Filling::run() noexcept {
+  maker = this;
+  Ended ended{Phase::unkept, {Code::unavailable, ""}};
+  auto done = caught([&]() -> Result<void> {
+    ended = run_to_end();
     return {};
   });
-  if (!done) ended = Ended{Phase::unkept, done.error()};
+  if (!done) ended = Ended{Phase::unkept, std::move(done).error()};
   recipe_.start = nullptr;  // and with it what the bytes are made from
-  told_to_stop = nullptr;
+  maker = nullptr;
+  give_permit_back();
   const std::scoped_lock lock(mutex_);
-  if (phase_ != Phase::cancelled) phase_ = ended->phase;
-  error_ = ended->error;
+  if (phase_ != Phase::cancelled) phase_ = ended.phase;
+  if (phase_ != Phase::finished) range_ = nullptr;  // and with it the room that it takes
+  error_ = std::move(ended.error);
   changed_.notify_all();
+}
+
+Filling::Ended Filling::run_to_end() {
+  take_permit();
+  std::optional<Ended> ended;
+  while (!ended) ended = stop_ ? Ended{Phase::cancelled, cancelled()} : step();
+  return std::move(*ended);
 }
 
 // Nothing as long as another process makes the blob.
 std::optional<Filling::Ended> Filling::step() {
-  auto begun = shelf_->begin(name_, recipe_.size);
+  auto begun = shelf_->begin(name_, recipe_.size, stop_);
   if (!begun) return Ended{Phase::unkept, begun.error()};
   if (begun->kept) return finish(std::move(begun->kept));
   if (begun->draft) return make(*begun->draft);
-  follow(std::move(begun->others), begun->others_size);
-  return std::nullopt;
+  return follow(std::move(begun->others), begun->others_size);
 }
 
 Filling::Ended Filling::make(Draft& draft) {
@@ -119,6 +144,7 @@ std::optional<Filling::Ended> Filling::write(Draft& draft, Pipe& pipe, Proof& pr
 }
 
 Filling::Ended Filling::publish(Draft& draft, Proof& proof) {
+  give_permit_back();  // it decodes no more
   const auto digest = proof.end();
   if (!digest) return Ended{Phase::failed, digest.error()};
   {
@@ -139,15 +165,20 @@ Filling::Ended Filling::finish(Kept kept) {
   return Ended{Phase::finished, {}};
 }
 
-// Shows what another process has made so far, and lets a while pass.
-void Filling::follow(RangePtr others, uint64_t size) {
+// Shows what another process has made so far, and lets a while pass. It ends when the other makes no more of it.
+std::optional<Filling::Ended> Filling::follow(RangePtr others, uint64_t size) {
   std::unique_lock lock(mutex_);
-  pause_ = size != written_ ? kShortestPause : std::min(2 * pause_, kLongestPause);
+  const bool grew = size != written_ || range_ == nullptr;
+  stalled_ = grew ? stalled_.zero() : stalled_ + pause_;
+  pause_ = grew ? kShortestPause : std::min(2 * pause_, kLongestPause);
+  if (stalled_ > (size == recipe_.size ? kLongestFlush : kLongestStall))
+    return Ended{Phase::unkept, {Code::unavailable, "another process is making it and does not go on"}};
   range_ = std::move(others);
   written_ = size;
   changed_.notify_all();
   changed_.wait_for(lock, pause_, [&] { return stop_.load(); });
   changed_.wait(lock, [&] { return stop_ || waiting_ > 0; });
+  return std::nullopt;
 }
 
 void Filling::begin_at(RangePtr range) {
@@ -159,6 +190,7 @@ void Filling::begin_at(RangePtr range) {
 void Filling::advance(uint64_t written) {
   const std::scoped_lock lock(mutex_);
   written_ = written;
+  permits_.step();
   changed_.notify_all();
 }
 
@@ -192,14 +224,16 @@ Result<Filling::Phase> Filling::wait() {
 // Counts as a reader that waits. Fails when the calling thread makes a blob itself and has been told to stop.
 template <class Ready>
 Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
-  asked_for_ = true;
+  asked_for_ = std::chrono::steady_clock::now();
   if (ready()) return {};
+  Pause::wait_begins();
   ++waiting_;
   changed_.notify_all();
-  if (told_to_stop == nullptr) changed_.wait(lock, ready);
-  while (told_to_stop != nullptr && !*told_to_stop && !changed_.wait_for(lock, kLongestPause, ready)) {
+  if (maker == nullptr) changed_.wait(lock, ready);
+  while (maker != nullptr && !maker->stop_ && !changed_.wait_for(lock, kLongestPause, ready)) {
   }
   --waiting_;
+  asked_for_ = std::chrono::steady_clock::now();
   if (ready()) return {};
   return tl::unexpected(cancelled());
 }
@@ -222,19 +256,48 @@ Filling::Phase Filling::phase() const {
 bool Filling::cancel_if_idle() {
   const std::scoped_lock lock(mutex_);
   if (!asked_for_ || waiting_ > 0 || phase_ != Phase::making) return false;
-  phase_ = Phase::cancelled;
-  stop_ = true;
-  changed_.notify_all();
+  if (std::chrono::steady_clock::now() - *asked_for_ < kIdle) return false;
+  stop(Phase::cancelled);
   return true;
 }
 
-bool Filling::is_told_to_stop() { return told_to_stop != nullptr && *told_to_stop; }
-
 void Filling::cancel() {
   const std::scoped_lock lock(mutex_);
+  stop(phase_ == Phase::making ? Phase::cancelled : phase_);
+}
+
+// Its permit goes at once: what its stream waits for, others need not wait for.
+void Filling::stop(Phase phase) {
+  phase_ = phase;
   stop_ = true;
-  if (phase_ == Phase::making) phase_ = Phase::cancelled;
+  permits_.look();
+  give_permit_back();
   changed_.notify_all();
+}
+
+void Filling::take_permit() {
+  permitted_ = permits_.take(stop_);
+  if (stop_) give_permit_back();
+}
+
+void Filling::give_permit_back() {
+  if (permitted_.exchange(false)) permits_.give_back();
+}
+
+bool Filling::is_told_to_stop() { return maker != nullptr && maker->stop_; }
+
+bool Filling::is_making() { return maker != nullptr; }
+
+void Filling::Pause::wait_begins() {
+  if (maker != nullptr) maker->give_permit_back();
+}
+
+Filling::Pause::~Pause() {
+  if (maker != nullptr && !maker->permitted_)
+    std::ignore = caught([]() -> Result<void> {
+      maker->take_permit();
+      return {};
+    });
 }
 
 }  // namespace weightfs

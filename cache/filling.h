@@ -11,8 +11,9 @@
 #include <span>
 
 #include "base/blobs.h"
-#include "cache/pipe.h"
 #include "base/proof.h"
+#include "cache/permits.h"
+#include "cache/pipe.h"
 #include "cache/shelf.h"
 
 namespace weightfs {
@@ -33,11 +34,16 @@ class Filling {
     cancelled,  ///< nobody waited for it
   };
 
-  Filling(Recipe recipe, Name name, ShelfPtr shelf, Serve serve)
-      : recipe_(std::move(recipe)), name_(std::move(name)), shelf_(std::move(shelf)), serve_(serve) {}
+  /// The permits outlive it.
+  Filling(Recipe recipe, Name name, ShelfPtr shelf, Serve serve, Permits& permits)
+      : recipe_(std::move(recipe)),
+        name_(std::move(name)),
+        shelf_(std::move(shelf)),
+        serve_(serve),
+        permits_(permits) {}
 
-  /// Makes the blob, or follows another process that does; returns when it ended.
-  void run();
+  /// Makes the blob once there is a permit, or follows another process that does; returns when it ended.
+  void run() noexcept;
 
   /// What a read came to: bytes, or how the making ended without them.
   struct Read {
@@ -54,15 +60,28 @@ class Filling {
   /// Of one that finished.
   Kept kept() const;
 
-  /// Ends it unless somebody waits for it or is about to, or it is proved; whether it did.
+  /// Ends it unless somebody waits for it, or did a moment ago, or is about to, or it is proved; whether it did.
   bool cancel_if_idle();
   /// Ends it as soon as it can, unless it is proved.
   void cancel();
   Phase phase() const;
   bool has_ended() const { return is_end(phase()); }
 
-  /// Whether the calling thread makes a blob, and has to end.
+  /// Whether the calling thread makes a blob.
+  static bool is_making();
+  /// Whether it does, and has to end.
   static bool is_told_to_stop();
+
+  /// A thread that makes a blob may wait for another in this one's life: it gives its permit back when it begins to
+  /// wait, so that the other can be made, and waits for a new one at the end.
+  class Pause {
+   public:
+    Pause() = default;
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    static void wait_begins();
+  };
 
   const Name& name() const { return name_; }
 
@@ -72,17 +91,21 @@ class Filling {
     Error error;
   };
 
+  Ended run_to_end();
   std::optional<Ended> step();
   Ended make(Draft& draft);
   Result<void> decode(Pipe& pipe);
   std::optional<Ended> write(Draft& draft, Pipe& pipe, Proof& proof);
   Ended publish(Draft& draft, Proof& proof);
-  void follow(RangePtr others, uint64_t size);
+  std::optional<Ended> follow(RangePtr others, uint64_t size);
   Ended finish(Kept kept);
   void begin_at(RangePtr range);
   void advance(uint64_t written);
   bool is_ready(uint64_t offset, size_t size) const;
   static bool is_end(Phase phase) { return phase != Phase::making && phase != Phase::proved; }
+  void take_permit();
+  void give_permit_back();
+  void stop(Phase phase);
   template <class Ready>
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
@@ -90,8 +113,11 @@ class Filling {
   const Name name_;
   ShelfPtr shelf_;
   const Serve serve_;
+  Permits& permits_;
   std::atomic<bool> stop_ = false;
-  std::chrono::milliseconds pause_{1};  // between two looks at another process's progress
+  std::atomic<bool> permitted_ = false;
+  std::chrono::milliseconds pause_{1};    // between two looks at another process's progress
+  std::chrono::milliseconds stalled_{0};  // how long it was waited for in vain
 
   mutable std::mutex mutex_;  // guards the rest
   mutable std::condition_variable changed_;
@@ -101,7 +127,7 @@ class Filling {
   Kept kept_;       // once it finished
   uint64_t written_ = 0;
   size_t waiting_ = 0;
-  bool asked_for_ = false;  // false until whoever wanted it begun gets to reading it
+  std::optional<std::chrono::steady_clock::time_point> asked_for_;  // nothing until whoever wanted it begun reads it
 };
 
 }  // namespace weightfs

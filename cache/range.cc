@@ -1,5 +1,6 @@
 #include "cache/range.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,16 +77,22 @@ Kept OpenBlobs::find(const std::string& name) {
 void OpenBlobs::add(const std::string& name, Kept blob) {
   const std::scoped_lock lock(mutex_);
   if (const auto place = places_.find(name); place != places_.end()) remove(place->second);
+  remove_deleted();
   entries_.push_front(Entry{name, std::move(blob)});
   places_[name] = entries_.begin();
   if (entries_.size() > most_) remove(std::prev(entries_.end()));
 }
 
-void OpenBlobs::drop(const Digest& digest) {
+void OpenBlobs::drop_deleted() {
   const std::scoped_lock lock(mutex_);
+  remove_deleted();
+}
+
+void OpenBlobs::remove_deleted() {
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto here = entry++;
-    if (here->blob.digest == digest) remove(here);
+    struct stat status {};
+    if (::fstat(here->blob.range->file()->fd(), &status) == 0 && status.st_nlink == 0) remove(here);
   }
 }
 

@@ -44,6 +44,7 @@ class Range {
   struct Piece {
     uint64_t offset;
     uint64_t size;
+    std::shared_ptr<const void> taken = nullptr;  ///< keeps the bytes from being given to another
   };
 
   Range(OpenFilePtr file, std::vector<Piece> pieces) : file_(std::move(file)), pieces_(std::move(pieces)) {}
@@ -69,14 +70,15 @@ struct Kept {
   explicit operator bool() const { return range != nullptr; }
 };
 
-/// The blobs opened last, by name: never more than `most`. Callable from any thread.
+/// The blobs opened last, by name: never more than `most`, and none that was deleted longer than it takes to open
+/// another: its blocks are free only when it is closed. Callable from any thread.
 class OpenBlobs {
  public:
   explicit OpenBlobs(size_t most) : most_(most) {}
 
   Kept find(const std::string& name);
   void add(const std::string& name, Kept blob);
-  void drop(const Digest& digest);  ///< lets go of the blob, under whatever names
+  void drop_deleted();
 
  private:
   struct Entry {
@@ -86,6 +88,7 @@ class OpenBlobs {
   using Entries = std::list<Entry>;  // the one used last comes first
 
   void remove(Entries::iterator entry);
+  void remove_deleted();
 
   size_t most_;
   std::mutex mutex_;  // guards the next two

@@ -1,7 +1,6 @@
 #include "cache/room.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -9,7 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <string_view>
+#include <thread>
 
 #include "base/text.h"
 
@@ -20,17 +21,29 @@ constexpr uint64_t kBlock = 4096;
 
 constexpr size_t kDigits = 20;  // of 2^64
 
+// Who holds the lock looks at all files at worst, and at one number else.
+constexpr std::chrono::seconds kLongestWait{2};
+constexpr std::chrono::milliseconds kPause{5};
+
 uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
 
 // The lock file, locked: "<boot> <bytes>". The boot is there because a count that was never written back when the
 // machine stopped may be less than the truth; one of this boot is what the last process wrote.
 class Count {
  public:
-  static Result<Count> locked(const std::string& path) {
-    auto file = std::make_shared<OpenFile>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (file->fd() < 0) return tl::unexpected(system_error(path));
-    while (::flock(file->fd(), LOCK_EX) != 0)
-      if (errno != EINTR) return tl::unexpected(system_error(path));
+  // Polled for: whoever holds it may be stopped, and flock(2) waits without end.
+  static Result<Count> locked(const Folders& folders, const std::atomic<bool>& stop) {
+    const std::string path = folders.top + "/v1/lock";
+    const int fd = ::openat(folders.root->fd(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return tl::unexpected(system_error(path));
+    auto file = std::make_shared<OpenFile>(fd);
+    const auto last = std::chrono::steady_clock::now() + kLongestWait;
+    while (!try_lock(fd)) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return tl::unexpected(system_error(path));
+      if (stop || std::chrono::steady_clock::now() > last)
+        return failure(Code::unavailable, str(path, ": another process holds it and does not let go"));
+      std::this_thread::sleep_for(kPause);
+    }
     return Count(std::move(file));
   }
 
@@ -63,6 +76,13 @@ bool is_older(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
+void unlink_links_to(const OpenFile& index, const std::unordered_set<std::string>& gone) {
+  for_each_in(index, ".", [&](const std::string& link) {
+    const auto digest = digest_in_link(index, link);
+    if (digest && gone.contains(digest->hex())) ::unlinkat(index.fd(), link.c_str(), 0);
+  });
+}
+
 }  // namespace
 
 uint64_t default_quota(std::string path) {
@@ -89,95 +109,89 @@ bool allocate(int fd, uint64_t from, uint64_t to) {
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
 
-uint64_t Room::quota() {
+uint64_t Room::quota(const Folders& folders) {
   const std::scoped_lock lock(mutex_);
-  if (!quota_) quota_ = default_quota(paths_.top);
+  if (!quota_) quota_ = default_quota(folders.top);
   return *quota_;
 }
 
-Result<void> Room::take(int fd, uint64_t from, uint64_t to) {
-  if (to > INT64_MAX || allocated(to) + kBlock > quota())
-    return failure(Code::unavailable, str("larger than all that may be kept, ", human_size(quota())));
-  const Count count = TRY(Count::locked(paths_.lock));
+Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t to, const std::atomic<bool>& stop) {
+  const uint64_t quota = this->quota(folders);
+  if (to > INT64_MAX || allocated(to) + kBlock > quota)
+    return failure(Code::unavailable, str("larger than all that may be kept, ", human_size(quota)));
+  const Count count = TRY(Count::locked(folders, stop));
   const uint64_t link = from == 0 ? kBlock : 0;  // ext4 puts the text of one this long in a block of its own
   const uint64_t wanted = allocated(to) - allocated(from) + link;
   const auto counted = count.read();
-  const uint64_t used =
-      counted && *counted <= quota() && wanted <= quota() - *counted ? *counted : TRY(make_room(wanted));
+  const bool fits = counted && *counted <= quota && wanted <= quota - *counted;
+  const uint64_t used = fits ? *counted : TRY(make_room(folders, quota, wanted));
   count.write(used + wanted);  // first: to be killed in between must not leave less counted than used
   if (allocate(fd, from, to)) return {};
   const bool full = is_full(errno);
-  const Error error = system_error(paths_.making);
+  const Error error = system_error(folders.top);
   if (!full) return tl::unexpected(error);
-  Contents contents = look();
-  const uint64_t freed = evict(contents, wanted);
+  Contents contents = look(folders);
+  const uint64_t freed = evict(folders, contents, wanted);
   count.write(contents.used + wanted);
   if (freed > 0 && allocate(fd, from, to)) return {};
   return tl::unexpected(error);
 }
 
-bool Room::free_up(uint64_t size) {
-  const auto count = Count::locked(paths_.lock);
+bool Room::free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop) {
+  const auto count = Count::locked(folders, stop);
   if (!count) return false;
-  Contents contents = look();
-  const uint64_t freed = evict(contents, size);
+  Contents contents = look(folders);
+  const uint64_t freed = evict(folders, contents, size);
   count->write(contents.used);
   return freed > 0;
 }
 
 // The bytes that are used once blobs made way for `wanted` more. Some more of them go than have to: looking at all
 // files is dear, and should not be due again with the very next blob.
-Result<uint64_t> Room::make_room(uint64_t wanted) {
-  Contents contents = look();
-  if (contents.used <= quota() && wanted <= quota() - contents.used) return contents.used;
-  const uint64_t over = contents.used + wanted - quota();
-  evict(contents, over + quota() / 32);
-  if (contents.used > quota() || wanted > quota() - contents.used)
+Result<uint64_t> Room::make_room(const Folders& folders, uint64_t quota, uint64_t wanted) {
+  Contents contents = look(folders);
+  if (contents.used <= quota && wanted <= quota - contents.used) return contents.used;
+  const uint64_t over = contents.used + wanted - quota;
+  evict(folders, contents, over + quota / 32);
+  if (contents.used > quota || wanted > quota - contents.used)
     return failure(Code::unavailable, "all that may be kept is being made at the moment");
   return contents.used;
 }
 
-Room::Contents Room::look() const {
+// What there is, once what killed processes left is gone.
+Room::Contents Room::look(const Folders& folders) {
+  sweep(folders);
   Contents contents;
-  const auto add = [&](const std::string& path, const std::string& blob) {
+  const auto add = [&](const OpenFile& folder, const std::string& path, const std::string& blob) {
     struct stat file {};
-    if (::lstat(path.c_str(), &file) != 0) return;
+    if (::fstatat(folder.fd(), path.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) return;
     contents.used += on_disk(file);
     const auto digest = digest_of_hex(blob);
     if (digest && S_ISREG(file.st_mode)) contents.blobs.push_back(Blob{*digest, on_disk(file), file.st_mtim});
   };
-  for_each_in(paths_.blobs, [&](const std::string& folder) {
-    const std::string path = str(paths_.blobs, "/", folder);
-    for_each_in(path, [&](const std::string& name) { add(str(path, "/", name), name); });
+  for_each_in(*folders.blobs, ".", [&](const std::string& two) {
+    for_each_in(*folders.blobs, two, [&](const std::string& name) { add(*folders.blobs, str(two, "/", name), name); });
   });
-  for_each_in(paths_.making, [&](const std::string& name) { add(str(paths_.making, "/", name), ""); });
-  for_each_in(paths_.index, [&](const std::string& name) { add(str(paths_.index, "/", name), ""); });
+  for (const OpenFilePtr& folder : {folders.making, folders.index})
+    for_each_in(*folder, ".", [&](const std::string& name) { add(*folder, name, ""); });
   return contents;
 }
 
-uint64_t Room::evict(Contents& contents, uint64_t wanted) {
+uint64_t Room::evict(const Folders& folders, Contents& contents, uint64_t wanted) {
   std::sort(contents.blobs.begin(), contents.blobs.end(),
             [](const Blob& a, const Blob& b) { return is_older(a.used, b.used); });
   uint64_t freed = 0;
   std::unordered_set<std::string> gone;
   for (const Blob& blob : contents.blobs) {
     if (freed >= wanted) break;
-    if (::unlink(paths_.blob(blob.digest.hex()).c_str()) != 0) continue;
-    evicted_(blob.digest);
+    if (::unlinkat(folders.blobs->fd(), blob_file(blob.digest).c_str(), 0) != 0) continue;
     gone.insert(blob.digest.hex());
     freed += blob.allocated;
   }
-  if (!gone.empty()) unlink_links_to(gone);
+  evicted_();
+  if (!gone.empty()) unlink_links_to(*folders.index, gone);
   contents.used -= std::min(contents.used, freed);
   return freed;
-}
-
-void Room::unlink_links_to(const std::unordered_set<std::string>& gone) const {
-  for_each_in(paths_.index, [&](const std::string& link) {
-    const std::string path = str(paths_.index, "/", link);
-    const auto digest = digest_in_link(path);
-    if (digest && gone.contains(digest->hex())) ::unlink(path.c_str());
-  });
 }
 
 }  // namespace weightfs

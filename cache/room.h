@@ -1,8 +1,11 @@
 // The room that a store may take on disk, shared by all its processes.
 // The invariant: under the store's lock, what is counted as used is never less than what is used. So room is taken by
 // adding to one number; only when that number reaches the quota are the files looked at, and the count put right.
+// Not counted: directories and the lock file, and blobs that were removed while a process has them open, whose blocks
+// the system keeps until that process lets go of them (when it opens or evicts another one).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -31,15 +34,15 @@ bool is_full(int error);
 /// Callable from any thread.
 class Room {
  public:
-  /// `evicted` is called with the digest of every blob that was removed.
-  Room(StorePaths paths, std::optional<uint64_t> quota, std::function<void(const Digest&)> evicted)
-      : paths_(std::move(paths)), quota_(quota), evicted_(std::move(evicted)) {}
+  /// `evicted` is called when blobs were looked for to be removed.
+  Room(std::optional<uint64_t> quota, std::function<void()> evicted) : quota_(quota), evicted_(std::move(evicted)) {}
 
-  /// Allocates the bytes [from, to) of a file in making/, if need be in place of the blobs used longest ago.
-  Result<void> take(int fd, uint64_t from, uint64_t to);
+  /// Allocates the bytes [from, to) of a file in making/, if need be in place of the blobs used longest ago. Fails when
+  /// the store's lock cannot be had for two seconds, and when it is told to stop.
+  Result<void> take(const Folders& folders, int fd, uint64_t from, uint64_t to, const std::atomic<bool>& stop);
 
   /// For when the disk is full whatever the quota says: removes blobs of `size` bytes. False when there were none.
-  bool free_up(uint64_t size);
+  bool free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop);
 
  private:
   struct Blob {
@@ -52,16 +55,14 @@ class Room {
     std::vector<Blob> blobs;
   };
 
-  uint64_t quota();
-  Contents look() const;
-  Result<uint64_t> make_room(uint64_t wanted);
-  uint64_t evict(Contents& contents, uint64_t wanted);
-  void unlink_links_to(const std::unordered_set<std::string>& gone) const;
+  uint64_t quota(const Folders& folders);
+  static Contents look(const Folders& folders);
+  Result<uint64_t> make_room(const Folders& folders, uint64_t quota, uint64_t wanted);
+  uint64_t evict(const Folders& folders, Contents& contents, uint64_t wanted);
 
-  StorePaths paths_;
   std::mutex mutex_;  // guards quota_
   std::optional<uint64_t> quota_;
-  std::function<void(const Digest&)> evicted_;
+  std::function<void()> evicted_;
 };
 
 }  // namespace weightfs

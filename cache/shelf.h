@@ -3,6 +3,7 @@
 // both. Every failure here means "cannot be kept", and its message says why in words that fit every blob.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,10 +60,11 @@ class Shelf {
 
   /// The blob if it is at hand; cheap.
   virtual Kept opened(const Name& name) = 0;
-  /// The blob if it is kept. One that has another size than `size` is thrown away.
+  /// The blob if it is kept. One that has another size than `size` is not.
   virtual Kept find(const Name& name, std::optional<uint64_t> size) = 0;
-  /// Takes the making of a blob, unless it is there or is being made.
-  virtual Result<Begun> begin(const Name& name, std::optional<uint64_t> size) = 0;
+  /// Takes the making of a blob, unless it is there or is being made. The draft waits for nothing any more once `stop`
+  /// is true, which outlives it.
+  virtual Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) = 0;
 };
 
 using ShelfPtr = std::shared_ptr<Shelf>;

@@ -1,7 +1,9 @@
 #include "cache/store.h"
 
 #include <algorithm>
-#include <system_error>
+#include <chrono>
+#include <exception>
+#include <new>
 
 #include "base/text.h"
 #include "cache/paths.h"
@@ -9,12 +11,34 @@
 namespace weightfs {
 namespace {
 
-// Each takes two threads and 2 MiB. More run only when somebody waits for every one of them.
-constexpr size_t kMostFillings = 4;
+// So many decode at once, and so many are begun for readers. Each takes two threads, 2 MiB and its decoder.
+constexpr int kMostFillings = 4;
+
+// Who waits for a place looks so often whether one became idle.
+constexpr std::chrono::milliseconds kLook{20};
+
+// Whether nothing was decoded for too long, as one sees who looks often.
+class Standstill {
+ public:
+  explicit Standstill(const Permits& permits) : permits_(permits), steps_(permits.steps()) {}
+  bool is_there() {
+    const auto now = std::chrono::steady_clock::now();
+    const uint64_t steps = permits_.steps();
+    if (steps != steps_) since_ = now;
+    steps_ = steps;
+    return now - since_ > Permits::kStandstill;
+  }
+
+ private:
+  const Permits& permits_;
+  uint64_t steps_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
-Store::Store(ShelfPtr shelf, Log log) : shelf_(std::move(shelf)), log_(std::move(log)), own_(random_hex(16)) {}
+Store::Store(ShelfPtr shelf, Log log)
+    : shelf_(std::move(shelf)), log_(std::move(log)), own_(random_hex(16)), permits_(kMostFillings) {}
 
 // Bytes are served before they are proved, so a making is shared only by those whose recipes make and promise the same:
 // what a container says the digest of its bytes is must not put them before readers of another.
@@ -47,65 +71,89 @@ Store::FillingPtr Store::find(const Name& name) {
 }
 
 // Ends with what there is to learn from it: whether its bytes are to be trusted the next time.
-void Store::leave(Runnings::iterator running) {
+void Store::leave(Runnings::iterator running) noexcept {
+  leaving_.splice(leaving_.end(), running_, running);
   const Filling& filling = *running->filling;
   const auto phase = filling.phase();
   if (phase == Filling::Phase::finished) distrusted_.erase(filling.name().text);
-  if (phase == Filling::Phase::failed && is_about_the_bytes(filling.error())) distrusted_.insert(filling.name().text);
-  leaving_.splice(leaving_.end(), running_, running);
+  try {
+    if (phase == Filling::Phase::failed && is_about_the_bytes(filling.error())) distrusted_.insert(filling.name().text);
+  } catch (const std::exception&) {  // no memory to remember it in: it fails again
+  }
 }
 
 Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name) {
-  std::unique_lock lock(mutex_);
-  do {
-    if (stopped_) return failure(Code::unavailable, "the store is closed");
-    if (auto filling = find(name)) return filling;
-  } while (!make_place(lock));
-  return begin(recipe, name);
+  try {
+    return find_or_begin(recipe, name);
+  } catch (const std::bad_alloc&) {
+    return failure(Code::unavailable, "out of memory");
+  } catch (const std::exception& error) {
+    return failure(Code::unavailable, error.what());
+  }
 }
 
-// False when it waited, and all may be different.
-bool Store::make_place(std::unique_lock<std::mutex>& lock) {
+// Who makes a blob and needs another for it does not wait for a place: whoever has one may be waiting for him. The four
+// at most that others began each need one at a time.
+Result<Store::FillingPtr> Store::find_or_begin(const Recipe& recipe, const Name& name) {
+  const bool nested = Filling::is_making();
+  std::unique_lock lock(mutex_);
+  const auto turn = queue_.insert(queue_.end(), std::this_thread::get_id());
+  const auto leave_queue = [&](void*) {
+    queue_.erase(turn);
+    changed_.notify_all();
+  };
+  const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
+  Standstill standstill(permits_);
+  for (;;) {
+    if (stopped_) return failure(Code::unavailable, "the store is closed");
+    if (auto filling = find(name)) return filling;
+    if (Filling::is_told_to_stop()) return failure(Code::unavailable, "cancelled while it was being made");
+    const bool is_next = nested || turn == queue_.begin();
+    if (is_next && (make_place(nested) || nested || standstill.is_there())) return begin(recipe, name, nested);
+    changed_.wait_for(lock, kLook);
+  }
+}
+
+bool Store::make_place(bool nested) {
   reap();
   for (auto running = running_.begin(); running != running_.end();)
     if (const auto here = running++; here->filling->has_ended()) leave(here);
-  if (running_.size() < kMostFillings) return true;
-  for (auto running = running_.begin(); running != running_.end(); ++running) {
-    if (!running->filling->cancel_if_idle()) continue;
-    leave(running);
-    return true;
-  }
-  // One that is being published ends by itself, whatever becomes of the others.
-  const bool ends = std::any_of(running_.begin(), running_.end(),
-                                [](const Running& r) { return r.filling->phase() != Filling::Phase::making; });
-  if (ends) ended_.wait(lock);
-  return !ends;
+  const auto counts = [&](const Running& r) { return r.nested == nested; };
+  if (std::count_if(running_.begin(), running_.end(), counts) < kMostFillings) return true;
+  const auto idle = std::find_if(running_.begin(), running_.end(),
+                                 [&](const Running& r) { return counts(r) && r.filling->cancel_if_idle(); });
+  if (idle == running_.end()) return false;
+  leave(idle);
+  return true;
 }
 
-Result<Store::FillingPtr> Store::begin(const Recipe& recipe, const Name& name) {
+Store::FillingPtr Store::begin(const Recipe& recipe, const Name& name, bool nested) {
   const bool shared_by_promise = name.digest && name.key.empty();
   const auto serve =
       shared_by_promise || distrusted_.contains(name.text) ? Filling::Serve::nothing : Filling::Serve::what_is_there;
-  auto filling = std::make_shared<Filling>(recipe, name, shelf_, serve);
-  Running& place = running_.emplace_back(Running{filling, {}});
+  auto filling = std::make_shared<Filling>(recipe, name, shelf_, serve, permits_);
+  Running& place = running_.emplace_back(Running{filling, nested, {}});
   try {
     place.thread = std::thread([self = shared_from_this(), filling] { self->run(filling); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception&) {
     running_.pop_back();
-    return failure(Code::unavailable, error.what());
+    throw;
   }
   return filling;
 }
 
-void Store::run(const FillingPtr& filling) {
+void Store::run(const FillingPtr& filling) noexcept {
   filling->run();
   const std::scoped_lock lock(mutex_);
   const auto is_this = [&](const Running& r) { return r.filling == filling; };
   const auto running = std::find_if(running_.begin(), running_.end(), is_this);
   if (running != running_.end()) leave(running);
   const auto leaving = std::find_if(leaving_.begin(), leaving_.end(), is_this);
-  if (leaving != leaving_.end()) leaving->over = true;
-  ended_.notify_all();
+  if (leaving != leaving_.end()) {
+    leaving->over = true;
+    leaving->filling = nullptr;  // and with it the file that it has open
+  }
+  changed_.notify_all();
 }
 
 void Store::reap() {
@@ -127,15 +175,20 @@ void Store::stop() {
     r.thread.detach();
     r.over = true;
   }
-  ended_.notify_all();
-  ended_.wait(lock,
-              [&] { return std::all_of(leaving_.begin(), leaving_.end(), [](const Running& r) { return r.over; }); });
+  changed_.notify_all();
+  changed_.wait(lock,
+                [&] { return std::all_of(leaving_.begin(), leaving_.end(), [](const Running& r) { return r.over; }); });
   reap();
 }
 
 void Store::give_up() {
   gave_up_ = true;
   stop();
+}
+
+Result<void> Store::go_on() const {
+  if (gave_up_) return failure(Code::unavailable, "the mount is ending");
+  return {};
 }
 
 bool Store::is_distrusted(const Name& name) {

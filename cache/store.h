@@ -32,7 +32,7 @@ class Store : public std::enable_shared_from_this<Store> {
 
   /// The making of that blob if it is under way; null otherwise.
   FillingPtr running(const Name& name);
-  /// The same, begun if it is not. Fails when there can be none.
+  /// The same, begun if it is not; waits until there is a place for it. Fails when there can be none.
   Result<FillingPtr> filling(const Recipe& recipe, const Name& name);
 
   /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
@@ -41,35 +41,42 @@ class Store : public std::enable_shared_from_this<Store> {
   /// Logs what keeps a blob from being kept, once for each reason, as long as the store is open.
   void note(const Error& reason);
 
-  /// Ends all makings and begins no more. Whoever reads decodes for himself, but not once it is told to give up.
+  /// Ends all makings and begins no more, not for those who wait either. Whoever reads decodes for himself, but not
+  /// once it is told to give up.
   void stop();
   void give_up();
-  bool has_given_up() const { return gave_up_; }
+  /// Fails once it gave up.
+  Result<void> go_on() const;
 
  private:
   struct Running {
     FillingPtr filling;
+    bool nested;  // begun by another
     std::thread thread;
     bool over = false;  // the thread has nothing left to do
   };
   using Runnings = std::list<Running>;
+  using Queue = std::list<std::thread::id>;
 
   FillingPtr find(const Name& name);
-  void leave(Runnings::iterator running);
-  bool make_place(std::unique_lock<std::mutex>& lock);
-  Result<FillingPtr> begin(const Recipe& recipe, const Name& name);
-  void run(const FillingPtr& filling);
+  void leave(Runnings::iterator running) noexcept;
+  Result<FillingPtr> find_or_begin(const Recipe& recipe, const Name& name);
+  bool make_place(bool nested);
+  FillingPtr begin(const Recipe& recipe, const Name& name, bool nested);
+  void run(const FillingPtr& filling) noexcept;
   void reap();
 
   ShelfPtr shelf_;
   Log log_;
   std::atomic<bool> gave_up_ = false;
   const std::string own_;  // what no other store's names begin with
+  Permits permits_;
 
-  std::mutex mutex_;  // guards the rest
-  std::condition_variable ended_;
-  Runnings running_;  // the one asked for last comes last
-  Runnings leaving_;  // ended or cancelled; joined by and by
+  std::mutex mutex_;                 // guards the rest
+  std::condition_variable changed_;  // somebody ended, or came or left the queue
+  Runnings running_;                 // the one asked for last comes last
+  Runnings leaving_;                 // ended or cancelled; joined by and by
+  Queue queue_;                      // who waits for a place
   std::unordered_set<std::string> distrusted_;
   std::set<std::string> noted_;
   uint64_t names_ = 0;

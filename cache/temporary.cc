@@ -33,28 +33,24 @@ std::vector<std::string> places() {
 
 class TemporaryDraft final : public Draft {
  public:
-  explicit TemporaryDraft(std::shared_ptr<Temporary> shelf, OpenFilePtr file, std::string name)
+  TemporaryDraft(std::shared_ptr<Temporary> shelf, std::shared_ptr<TemporaryFile> file, std::string name)
       : shelf_(std::move(shelf)), file_(std::move(file)), name_(std::move(name)) {}
-
-  ~TemporaryDraft() override {
-    for (const Range::Piece& piece : pieces_) shelf_->give_back(piece);
-  }
 
   Result<void> reserve(uint64_t size) override {
     if (size <= reserved_) return {};
-    pieces_.push_back(TRY(shelf_->take(size - reserved_)));
+    pieces_.push_back(TRY(file_->take(size - reserved_)));
     reserved_ = size;
     return {};
   }
 
   Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
-    for (const Range::Piece& piece : pieces_) {
-      if (offset >= piece.size) {
-        offset -= piece.size;
+    for (const auto& piece : pieces_) {
+      if (offset >= piece->size()) {
+        offset -= piece->size();
         continue;
       }
-      const auto here = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), piece.size - offset)));
-      if (!write_fully(file_->fd(), piece.offset + offset, here))
+      const auto here = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), piece->size() - offset)));
+      if (!write_fully(file_->file()->fd(), piece->offset() + offset, here))
         return tl::unexpected(system_error("the temporary file"));
       bytes = bytes.subspan(here.size());
       offset = 0;
@@ -62,37 +58,69 @@ class TemporaryDraft final : public Draft {
     return {};
   }
 
-  RangePtr range() const override { return std::make_shared<Range>(file_, pieces_); }
+  RangePtr range() const override {
+    std::vector<Range::Piece> pieces;
+    for (const auto& piece : pieces_) pieces.push_back({piece->offset(), piece->size(), piece});
+    return std::make_shared<Range>(file_->file(), std::move(pieces));
+  }
 
   Result<Kept> publish(const Digest& digest, uint64_t size) override {
     cut(size);
-    Kept mine{range(), digest};
-    Kept kept = shelf_->keep(name_, mine);
-    if (kept.range == mine.range) pieces_.clear();
-    return kept;
+    return shelf_->keep(name_, Kept{range(), digest});
   }
 
  private:
   // What was taken beyond the end goes back.
   void cut(uint64_t size) {
     while (reserved_ > size) {
-      Range::Piece& last = pieces_.back();
-      const uint64_t more = std::min(last.size, reserved_ - size);
-      last.size -= more;
+      const uint64_t more = std::min(pieces_.back()->size(), reserved_ - size);
+      pieces_.back()->shorten(pieces_.back()->size() - more);
       reserved_ -= more;
-      shelf_->give_back({last.offset + last.size, more});
-      if (last.size == 0) pieces_.pop_back();
+      if (pieces_.back()->size() == 0) pieces_.pop_back();
     }
   }
 
   std::shared_ptr<Temporary> shelf_;
-  OpenFilePtr file_;
+  std::shared_ptr<TemporaryFile> file_;
   std::string name_;
-  std::vector<Range::Piece> pieces_;
+  std::vector<std::shared_ptr<TemporaryFile::Taken>> pieces_;
   uint64_t reserved_ = 0;
 };
 
 }  // namespace
+
+Result<std::shared_ptr<TemporaryFile>> TemporaryFile::open(std::optional<uint64_t> quota) {
+  for (const std::string& place : places()) {
+    const int fd = open_nameless(place);
+    if (fd < 0) continue;
+    return std::make_shared<TemporaryFile>(std::make_shared<OpenFile>(fd), quota ? *quota : default_quota(place));
+  }
+  return tl::unexpected(system_error("no temporary file can be made"));
+}
+
+Result<std::shared_ptr<TemporaryFile::Taken>> TemporaryFile::take(uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  const uint64_t room = quota_ - std::min(quota_, used_);
+  if (size > room || size > INT64_MAX - end_)
+    return failure(Code::unavailable, str("the temporary file may hold no more than ", human_size(quota_)));
+  if (!allocate(file_->fd(), end_, end_ + size)) return tl::unexpected(system_error("the temporary file"));
+  auto taken = std::make_shared<Taken>(shared_from_this(), end_, size);
+  end_ += size;
+  used_ += size;
+  return taken;
+}
+
+void TemporaryFile::give_back(uint64_t offset, uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  const bool freed = ::fallocate(file_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                                 static_cast<off_t>(size)) == 0;
+  if (freed) used_ -= size;
+}
+
+void TemporaryFile::Taken::shorten(uint64_t size) {
+  if (size < size_) file_->give_back(offset_ + size, size_ - size);
+  size_ = std::min(size_, size);
+}
 
 Kept Temporary::opened(const Name& name) {
   const std::scoped_lock lock(mutex_);
@@ -108,42 +136,16 @@ Kept Temporary::find(const Name& name, std::optional<uint64_t> size) {
   return blobs_.try_emplace(name.text, blob->second).first->second;
 }
 
-Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t> size) {
+Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>&) {
   if (auto kept = find(name, size)) return Begun{std::move(kept), nullptr, nullptr, 0};
-  OpenFilePtr file = TRY(this->file());
-  return Begun{{}, std::make_unique<TemporaryDraft>(shared_from_this(), std::move(file), name.text), nullptr, 0};
+  auto draft = std::make_unique<TemporaryDraft>(shared_from_this(), TRY(file()), name.text);
+  return Begun{{}, std::move(draft), nullptr, 0};
 }
 
-Result<OpenFilePtr> Temporary::file() {
+Result<std::shared_ptr<TemporaryFile>> Temporary::file() {
   const std::scoped_lock lock(mutex_);
-  if (file_ != nullptr) return file_;
-  for (const std::string& place : places()) {
-    const int fd = open_nameless(place);
-    if (fd < 0) continue;
-    file_ = std::make_shared<OpenFile>(fd);
-    if (!quota_) quota_ = default_quota(place);
-    return file_;
-  }
-  return tl::unexpected(system_error("no temporary file can be made"));
-}
-
-Result<Range::Piece> Temporary::take(uint64_t size) {
-  const std::scoped_lock lock(mutex_);
-  const uint64_t room = *quota_ - std::min(*quota_, used_);
-  if (size > room || size > INT64_MAX - end_)
-    return failure(Code::unavailable, str("the temporary file may hold no more than ", human_size(*quota_)));
-  if (!allocate(file_->fd(), end_, end_ + size)) return tl::unexpected(system_error("the temporary file"));
-  const Range::Piece piece{end_, size};
-  end_ += size;
-  used_ += size;
-  return piece;
-}
-
-void Temporary::give_back(const Range::Piece& piece) {
-  const std::scoped_lock lock(mutex_);
-  const bool freed = ::fallocate(file_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                 static_cast<off_t>(piece.offset), static_cast<off_t>(piece.size)) == 0;
-  if (freed) used_ -= piece.size;
+  if (file_ == nullptr) file_ = TRY(TemporaryFile::open(quota_));
+  return file_;
 }
 
 Kept Temporary::keep(const std::string& name, Kept blob) {

@@ -79,11 +79,30 @@ TEST_F(BlobStoreTest, KeepsWhatNobodyElseCanFindForItsOwnReader) {
   EXPECT_EQ(member->starts, 2);
 }
 
-TEST_F(BlobStoreTest, HasTheIdentityOfItsDigestElseOfItsKey) {
+// A container may name any digest: what is made of the bytes must not be found by it before they have it.
+TEST_F(BlobStoreTest, HasTheIdentityOfItsDigestOnceThatHasProvedRightElseOfItsKey) {
   Recipe recipe = recipe_of(member, "zip 1");
   EXPECT_EQ(store()->blob(recipe)->identity(), "zip 1");
   recipe.digest = sha256(bytes);
-  EXPECT_EQ(store()->blob(recipe)->identity(), "sha256 " + sha256(bytes).hex());
+  BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe);
+  EXPECT_EQ(blob->identity(), "zip 1");
+  Gate middle;
+  member->before = [&](size_t given) {
+    if (given == 200'000) middle.pass();
+  };
+  EXPECT_EQ(read(*blob, 0, 5000), told(bytes.substr(0, 5000)));
+  EXPECT_EQ(blob->identity(), "zip 1");
+  middle.open();
+  EXPECT_EQ(read(*blob), told(bytes));
+  blobs = nullptr;  // returns when all is on disk
+  EXPECT_EQ(blob->identity(), "sha256 " + sha256(bytes).hex());
+  recipe.key = "zip 2";
+  EXPECT_EQ(store()->blob(recipe)->identity(), "sha256 " + sha256(bytes).hex());  // found
+  recipe.digest = sha256("others");
+  const auto lie = store()->blob(recipe);
+  EXPECT_THAT(read(*lie), HasSubstr("the digest of its bytes is"));
+  EXPECT_EQ(lie->identity(), "zip 2");
 }
 
 TEST_F(BlobStoreTest, ServesBytesWhileLaterOnesAreMade) {
@@ -241,6 +260,16 @@ TEST_F(BlobStoreTest, ABlobFileThatWasCutIsMadeAgain) {
   EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
   EXPECT_EQ(member->starts, 2);
   EXPECT_EQ(std::filesystem::file_size(path), kMember);
+}
+
+TEST_F(BlobStoreTest, ABlobStaysThereWhateverSizeAnotherContainerTellsOfItsDigest) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  Recipe lie = recipe_of(making(some_bytes(kMember + 1, 2)), "zip of lies");
+  lie.digest = sha256(bytes);
+  EXPECT_THAT(read(*store()->blob(lie)), HasSubstr("the digest of its bytes is"));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/" + blob_path(bytes)));
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(member->starts, 1);
 }
 
 TEST_F(BlobStoreTest, ADirectoryThatWentAwayIsMadeAgain) {

@@ -54,6 +54,13 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void kill() const { ::kill(pid_, SIGKILL); }
+  /// Wakes one that stopped itself, or is about to: waits until it has.
+  void go_on() const {
+    int status = 0;
+    while (::waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
+    }
+    ::kill(pid_, SIGCONT);
+  }
   /// Its exit status; that of one that was killed is 128 and the signal.
   int wait() {
     int status = 0;

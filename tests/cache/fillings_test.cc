@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
 #include <thread>
 
 #include "cache/blob_store.h"
@@ -58,49 +59,115 @@ TEST_P(FillingsTest, TheFifthEndsTheOneThatNobodyAskedForLongest) {
   EXPECT_THAT(starts, testing::ElementsAre(1, 2, 1, 1, 1));
 }
 
-TEST_P(FillingsTest, MoreRunWhenAllAreWaitedFor) {
-  constexpr int kReaders = 7;
+// How many streams of such members are between their first byte and their end at the same time.
+struct Load {
+  std::atomic<int> now = 0;
+  std::atomic<int> most = 0;
+
+  MakingPtr making(uint32_t seed) {
+    const MakingPtr made = test::making(some_bytes(kMember, seed));
+    made->piece = 1000;
+    made->before = [this](size_t given) {
+      if (given == kMember) --now;
+      if (given != 0) return;
+      const int here = ++now;
+      for (int seen = most; here > seen && !most.compare_exchange_weak(seen, here);) {
+      }
+    };
+    return made;
+  }
+};
+
+TEST_P(FillingsTest, NoMoreThanFourDecodeAtOnceHoweverManyAreWaitedFor) {
+  Load load;
   std::vector<std::thread> readers;
   const BlobsPtr blobs = any_store();
-  std::atomic<int> stuck = 0;
-  Gate all_stuck;
-  for (uint32_t i = 0; i < kReaders; ++i) {
-    const MakingPtr made = making(some_bytes(kMember, i));
-    made->before = [&](size_t given) {
-      if (given != 100'000) return;
-      if (++stuck == kReaders) all_stuck.open();
-      all_stuck.pass();
-    };
-    readers.emplace_back([&blobs, made, i] {
+  for (uint32_t i = 0; i < 20; ++i)
+    readers.emplace_back([&blobs, &load, i] {
+      const MakingPtr made = load.making(i);
       EXPECT_EQ(read(*blobs->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
       EXPECT_EQ(made->starts, 1);
     });
-  }
   for (auto& reader : readers) reader.join();
+  EXPECT_LE(load.most, 4);
+  EXPECT_GT(load.most, 1);
+}
+
+// The bytes of another blob.
+class Copy final : public Stream {
+ public:
+  explicit Copy(SourcePtr from) : from_(std::move(from)) {}
+  Result<size_t> next(std::span<std::byte> out) override {
+    const size_t got = TRY(from_->read(at_, out));
+    at_ += got;
+    return got;
+  }
+
+ private:
+  SourcePtr from_;
+  uint64_t at_ = 0;
+};
+
+Recipe copy_of(const SourcePtr& from, std::string key) {
+  Recipe recipe;
+  recipe.name = "copy";
+  recipe.size = from->size();
+  recipe.key = std::move(key);
+  recipe.start = [from]() -> Result<StreamPtr> { return std::make_unique<Copy>(from); };
+  return recipe;
+}
+
+// Each reader's blob is made from another, and that from a third: more wait for one another than may decode.
+TEST_P(FillingsTest, ThoseThatAreMadeFromOthersDoNotKeepThemFromBeingMade) {
+  Load load;
+  std::vector<std::thread> readers;
+  const BlobsPtr blobs = any_store();
+  for (uint32_t i = 0; i < 12; ++i)
+    readers.emplace_back([&blobs, &load, i] {
+      const MakingPtr made = load.making(i);
+      SourcePtr blob = blobs->blob(recipe_of(made, str("zip ", i)));
+      for (int depth = 1; depth < 4; ++depth) blob = blobs->blob(copy_of(blob, str("zip ", i, " depth ", depth)));
+      EXPECT_EQ(read(*blob), told(made->bytes));
+      EXPECT_EQ(made->starts, 1);
+    });
+  for (auto& reader : readers) reader.join();
+  EXPECT_LE(load.most, 4);
 }
 
 // A container in a container in a container: each is made from the one before, of the same store.
-TEST_P(FillingsTest, ABlobMayBeMadeFromOthersOfTheStore) {
-  class Copy final : public Stream {
-   public:
-    explicit Copy(SourcePtr from) : from_(std::move(from)) {}
-    Result<size_t> next(std::span<std::byte> out) override {
-      const size_t got = TRY(from_->read(at_, out));
-      at_ += got;
-      return got;
-    }
+// As where four members are made from one thing that a fifth reader is opening.
+TEST_P(FillingsTest, WhoHoldsALockThatTheOthersWaitForIsServed) {
+  std::mutex lock;
+  Gate held;
+  Gate four;
+  std::atomic<int> waiting = 0;
+  const BlobsPtr blobs = any_store();
+  std::thread holder([&] {
+    const std::scoped_lock mine(lock);
+    held.open();
+    four.pass();
+    EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip"))), told(bytes));
+  });
+  held.pass();
+  std::vector<std::thread> readers;
+  for (uint32_t i = 0; i < 4; ++i)
+    readers.emplace_back([&, i] {
+      const MakingPtr made = making(some_bytes(kMember, i + 2));
+      made->before = [&](size_t given) {
+        if (given != 100'000) return;
+        if (++waiting == 4) four.open();
+        const std::scoped_lock theirs(lock);
+      };
+      EXPECT_EQ(read(*blobs->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
+    });
+  for (auto& reader : readers) reader.join();
+  holder.join();
+}
 
-   private:
-    SourcePtr from_;
-    uint64_t at_ = 0;
-  };
+TEST_P(FillingsTest, ABlobMayBeMadeFromOthersOfTheStore) {
   const BlobsPtr blobs = any_store();
   SourcePtr inner = blobs->blob(recipe_of(member, "zip 0"));
-  for (int depth = 1; depth < 8; ++depth) {
-    Recipe recipe = recipe_of(member, str("zip ", depth));
-    recipe.start = [inner]() -> Result<StreamPtr> { return std::make_unique<Copy>(inner); };
-    inner = blobs->blob(recipe);
-  }
+  for (int depth = 1; depth < 8; ++depth) inner = blobs->blob(copy_of(inner, str("zip ", depth)));
   EXPECT_EQ(read(*inner), told(bytes));
   EXPECT_EQ(member->starts, 1);
 }
@@ -181,6 +248,37 @@ TEST_P(FillingsTest, AnExceptionOfALibraryIsAFailure) {
   const auto blob = blobs->blob(recipe_of(member, "zip 1"));
   EXPECT_EQ(read(*blob), "error: out of memory");
   member->before = nullptr;
+  EXPECT_EQ(read(*blob), told(bytes));
+}
+
+// What a stream is started with, in a process that runs out of memory when it is copied for the first time.
+struct Copied {
+  std::shared_ptr<std::atomic<int>> failures;
+  MakingPtr making;
+
+  Copied(std::shared_ptr<std::atomic<int>> f, MakingPtr m) : failures(std::move(f)), making(std::move(m)) {}
+  Copied(Copied&&) = default;
+  Copied(const Copied& other) : failures(other.failures), making(other.making) {
+    if (*failures > 0) {
+      --*failures;
+      throw std::bad_alloc();
+    }
+  }
+  Copied& operator=(const Copied&) = delete;
+  Copied& operator=(Copied&&) = delete;
+  ~Copied() = default;
+  Result<StreamPtr> operator()() const { return std::make_unique<MakingStream>(making); }
+};
+
+TEST_P(FillingsTest, WhatCannotBeBegunForWantOfMemoryIsReadWithoutBeingKept) {
+  const auto failures = std::make_shared<std::atomic<int>>(0);
+  const BlobsPtr blobs = any_store();
+  Recipe recipe = recipe_of(member, "zip 1");
+  recipe.start = Copied(failures, member);
+  const auto blob = blobs->blob(std::move(recipe));
+  *failures = 1;
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(*failures, 0);
   EXPECT_EQ(read(*blob), told(bytes));
 }
 

@@ -79,6 +79,25 @@ TEST_F(ProcessesTest, WhoFollowsOneThatIsKilledTakesOver) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
+TEST_F(ProcessesTest, WhoFollowsOneThatIsStoppedMakesItForItself) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given == 0) ++shared->starts;
+    if (given != 200'000 || shared->starts > 1) return;
+    ::sem_post(&shared->first);
+    ::raise(SIGSTOP);
+  };
+  Child maker([&] { return reads_all(store(), member); });
+  wait_for(shared->first);
+  Child follower([&] { return reads_all(store(), member) == kRight && log.size() == 1 ? kRight : kWrong; });
+  EXPECT_EQ(follower.wait(), kRight);
+  EXPECT_EQ(shared->starts, 2);
+  EXPECT_THAT(blobs(), IsEmpty());
+  maker.go_on();
+  EXPECT_EQ(maker.wait(), kRight);
+  EXPECT_THAT(blobs(), SizeIs(1));
+}
+
 TEST_F(ProcessesTest, WhoFollowsOneThatFailsTriesItself) {
   const auto shared = shared_memory();
   member->before = [&](size_t given) {

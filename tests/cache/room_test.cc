@@ -3,21 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cache/blob_store.h"
+#include "cache/range.h"
 #include "tests/cache/child.h"
 #include "tests/cache/store_directory.h"
 
 namespace weightfs::test {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
@@ -154,6 +158,62 @@ TEST_F(RoomTest, AnEvictedBlobIsMadeAgain) {
   EXPECT_EQ(member->starts, before + 1);
 }
 
+// To be deleted is not to be gone: blocks are free when nobody has the file open.
+TEST_F(RoomTest, ABlobThatAnotherEvictedIsLetGoOfWhenTheNextIsOpened) {
+  const auto deleted = [&] {
+    size_t count = 0;
+    std::error_code closed;  // the iterator's own descriptor
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      const std::string path = std::filesystem::read_symlink(entry.path(), closed);
+      count += path.starts_with(directory + "/v1/blobs/") && path.ends_with("(deleted)");
+    }
+    return count;
+  };
+  Recipe first = recipe_of(member, "zip 1");
+  first.size = std::nullopt;
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  Recipe second = recipe_of(other, "zip 2");
+  second.size = std::nullopt;
+  ASSERT_TRUE(store()->made(first));
+  const BlobsPtr blobs = store();
+  ASSERT_TRUE(blobs->made(first));  // found
+  std::filesystem::remove(directory + "/" + blob_path(bytes));
+  EXPECT_EQ(deleted(), 1U);
+  ASSERT_TRUE(blobs->made(second));
+  EXPECT_EQ(deleted(), 0U);
+}
+
+TEST_F(RoomTest, WhatAKilledProcessLeftMakesWayInARunningStore) {
+  constexpr uint64_t kQuota = 500'000;  // room for one
+  const BlobsPtr blobs = store(kQuota);
+  Recipe first = recipe_of(member, "zip 1");
+  first.size = std::nullopt;  // made() returns when all is on disk
+  ASSERT_TRUE(blobs->made(first));
+  temporary.write("deep/cache/v1/making/left", some_bytes(kMember, 3));
+  std::filesystem::resize_file(directory + "/v1/lock", 0);  // so that the next looks at what there is
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), told(other->bytes));
+  EXPECT_THAT(log, IsEmpty());
+  EXPECT_THAT(makings(), Not(Contains("left")));
+}
+
+TEST_F(RoomTest, ALockThatSomebodyKeepsKeepsNobodyFromReading) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe_of(other, "zip 2"));
+  {
+    const OpenFile lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(lock.fd(), LOCK_EX), 0);
+    EXPECT_EQ(read(*blob), told(other->bytes));
+    EXPECT_THAT(log, ElementsAre(HasSubstr("v1/lock: another process holds it and does not let go")));
+    EXPECT_THAT(this->blobs(), SizeIs(1));
+  }
+  EXPECT_EQ(read(*blob), told(other->bytes));
+  EXPECT_EQ(read(*blob), told(other->bytes));
+  EXPECT_EQ(other->starts, 2);
+}
+
 TEST_F(RoomTest, WhatFoundNoRoomIsKeptOnceThereIs) {
   temporary.write("deep", "a file");
   const BlobsPtr blobs = store();
@@ -219,7 +279,7 @@ TEST_F(RoomTest, WhereNothingMayBeWrittenWhatIsKeptIsReadAndTheRestIsMadeAnew) {
 // A file system of one mebibyte that only the child sees.
 int with_small_disk(const std::string& place, const std::function<int()>& work) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
-  if (::mount("tmpfs", place.c_str(), "tmpfs", 0, "size=1m") != 0) return kSkip;
+  if (::mount("tmpfs", place.c_str(), "tmpfs", 0, "size=1m,mode=700") != 0) return kSkip;
   return work();
 }
 

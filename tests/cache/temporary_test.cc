@@ -1,7 +1,10 @@
 // Blobs in a temporary file, for --no-cache.
+#include "cache/temporary.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 
@@ -87,6 +90,47 @@ TEST_F(TemporaryBlobsTest, WhatFailedTakesNoRoom) {
   member->error = std::nullopt;
   EXPECT_EQ(read(*blob), told(bytes));
   EXPECT_THAT(log, IsEmpty());
+}
+
+// What was made in vain, as far as somebody reads it.
+class TemporaryShelfTest : public TemporaryBlobsTest {
+ protected:
+  static constexpr uint64_t kQuota = 400'000;  // room for one
+  std::unique_ptr<Draft> draft(const std::string& name, const std::string& text) {
+    auto begun = shelf->begin(Name{name, "", {}}, text.size(), stop);
+    EXPECT_TRUE(begun && begun->draft->reserve(text.size()));
+    EXPECT_TRUE(begun->draft->write(0, std::as_bytes(std::span(text))));
+    return std::move(begun->draft);
+  }
+  static std::string all_of(const Range& range) {
+    std::string out(range.size(), '?');
+    const auto done = range.read(0, std::as_writable_bytes(std::span(out)));
+    return done ? told(out) : "error: " + done.error().message;
+  }
+  std::atomic<bool> stop = false;
+  std::shared_ptr<Temporary> shelf = std::make_shared<Temporary>(kQuota);
+};
+
+TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheirDraftGoes) {
+  auto begun = draft("a", bytes);
+  RangePtr range = begun->range();
+  begun = nullptr;
+  EXPECT_EQ(all_of(*range), told(bytes));
+  EXPECT_FALSE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember));  // they take their room
+  range = nullptr;
+  EXPECT_TRUE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember));
+}
+
+TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheyAreThereTwice) {
+  const std::string half = bytes.substr(0, kMember / 2);
+  auto first = draft("a", half);
+  auto second = draft("b", half);
+  const RangePtr range = second->range();
+  ASSERT_TRUE(first->publish(sha256(half), half.size()));
+  const auto kept = second->publish(sha256(half), half.size());
+  second = nullptr;
+  EXPECT_EQ(all_of(*range), told(half));
+  EXPECT_EQ(all_of(*kept->range), told(half));
 }
 
 // Its pieces lie between those of others.

@@ -318,7 +318,7 @@ class Cache(ArchiveTestCase):
     @unittest.skipUnless(os.geteuid() == 0, "a file system of its own needs root")
     def test_a_full_disk_is_done_without(self):
         os.mkdir(self.cache())
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", self.cache()], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", self.cache()], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", self.cache()], check=True)
         point = self.mount(self.source)
         self.assertEqual(self.read_model(point), self.DATA)

@@ -11,7 +11,7 @@
 
 namespace weightfs::test {
 
-/// Makes what has at most kRoom bytes, and refuses the rest as a full disk does: with io and kFull.
+/// Makes what has at most kRoom bytes, and refuses the rest as what is too large: unsupported, with kFull.
 class SmallDisk final : public Blobs {
  public:
   static constexpr uint64_t kRoom = 1 << 20;
@@ -37,7 +37,7 @@ class SmallDisk final : public Blobs {
   }
 
  private:
-  static tl::unexpected<Error> full() { return failure(Code::io, std::string(kFull)); }
+  static tl::unexpected<Error> full() { return failure(Code::unsupported, std::string(kFull)); }
 };
 
 }  // namespace weightfs::test
