@@ -6,30 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 
+#include "base/nameless.h"
 #include "base/text.h"
 #include "cache/room.h"
 
 namespace weightfs {
 namespace {
-
-// A file in `directory` that has no name; -1 when there can be none.
-int open_nameless(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
-  if (fd >= 0) return fd;
-  // Some file systems know no O_TMPFILE (open(2)).
-  std::string path = directory + "/weightfs-XXXXXX";
-  const int named = ::mkostemp(path.data(), O_CLOEXEC);
-  if (named >= 0) ::unlink(path.c_str());
-  return named;
-}
-
-std::vector<std::string> places() {
-  const char* named = std::getenv("TMPDIR");
-  if (named != nullptr && *named != '\0') return {named, "/var/tmp", "/tmp"};
-  return {"/var/tmp", "/tmp"};
-}
 
 class TemporaryDraft final : public Draft {
  public:
@@ -90,7 +73,7 @@ class TemporaryDraft final : public Draft {
 }  // namespace
 
 Result<std::shared_ptr<TemporaryFile>> TemporaryFile::open(std::optional<uint64_t> quota) {
-  for (const std::string& place : places()) {
+  for (const std::string& place : temporary_places()) {
     const int fd = open_nameless(place);
     if (fd < 0) continue;
     return std::make_shared<TemporaryFile>(std::make_shared<OpenFile>(fd), quota ? *quota : default_quota(place));

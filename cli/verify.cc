@@ -63,7 +63,7 @@ class ProgressBar {
 std::string praise(const Model& model, const Verification& found) {
   if (found.checked == 0)
     return str(model.format, " carries no checksums; its structure is sound, ", model.tensors.size(), " tensors");
-  return str(found.checked, " files match their checksums",
+  return str(found.checked == 1 ? "1 file matches its checksum" : str(found.checked, " files match their checksums"),
              found.unchecked == 0 ? "" : str(", ", found.unchecked, " carry none"));
 }
 

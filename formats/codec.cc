@@ -10,12 +10,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <limits>
 #include <new>
 #include <system_error>
 
 #include "base/digest.h"
+#include "base/nameless.h"
 #include "base/text.h"
 #include "formats/codec_input.h"
 
@@ -173,16 +173,6 @@ constexpr size_t kLargestInMemory = (8U << 20) + (1U << 20);
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// A file without a name. Where there is no O_TMPFILE (overlayfs before Linux 6.6 has none), it has one for a moment.
-int unnamed_file(std::string directory) {
-  const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
-  if (fd >= 0) return fd;
-  directory += "/weightfs-XXXXXX";
-  const int named = ::mkostemp(directory.data(), O_CLOEXEC);
-  if (named >= 0) ::unlink(directory.c_str());
-  return named;
-}
-
 // The memory of one decoder. A window of 128 MiB for each member that is being read would be much for a machine to
 // hold; in a file the kernel may write it out.
 class Workspace {
@@ -220,9 +210,8 @@ class Workspace {
   }
 
   void* map(size_t size) {
-    const char* chosen = std::getenv("TMPDIR");
-    const std::string directory = chosen != nullptr && *chosen != '\0' ? chosen : "/var/tmp";
-    const int fd = unnamed_file(directory);
+    const std::string directory = temporary_places().front();
+    const int fd = open_nameless(directory);
     // Allocated now: a page that finds no room on the disk when it is written to would end the process.
     const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
     void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;

@@ -1,0 +1,26 @@
+#include "base/nameless.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace weightfs {
+
+std::vector<std::string> temporary_places() {
+  const char* named = std::getenv("TMPDIR");
+  if (named != nullptr && *named != '\0') return {named, "/var/tmp", "/tmp"};
+  return {"/var/tmp", "/tmp"};
+}
+
+int open_nameless(const std::string& directory) {
+  const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+  if (fd >= 0) return fd;
+  // Some file systems know no O_TMPFILE (overlayfs before Linux 6.6): there it has a name for a moment.
+  std::string path = directory + "/weightfs-XXXXXX";
+  const int named = ::mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(path.c_str());
+  return named;
+}
+
+}  // namespace weightfs

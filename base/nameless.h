@@ -1,0 +1,15 @@
+// Temporary files that nothing leads to: they are gone with whoever has them open, however that ends.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weightfs {
+
+/// Where temporary files may be large: $TMPDIR, then /var/tmp, then /tmp, which is often in memory.
+std::vector<std::string> temporary_places();
+
+/// A descriptor, close-on-exec, of a new file in `directory` that has no name; -1 and errno when there can be none.
+int open_nameless(const std::string& directory);
+
+}  // namespace weightfs
