@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kTensorsShown = 20;
 constexpr size_t kLongestText = 60;
+constexpr size_t kLongestPath = 1000;
 
 struct InfoArguments {
   std::string source;
@@ -85,7 +86,7 @@ void print_facts(const Model& model, const std::string& source) {
   facts.add({"files", str(model.parts.size(), ", ", human_size(file_bytes(model)))});
   facts.add({"tensors", str(model.tensors.size(), ", ", human_size(bytes))});
   if (!model.warnings.empty()) facts.add({"warnings", str(model.warnings.size(), ", see warnings.txt")});
-  std::printf("%s\n\n", cell(source, 1000).c_str());
+  std::printf("%s\n\n", cell(source, kLongestPath).c_str());
   facts.print();
 }
 
@@ -133,11 +134,28 @@ void print_tensors(const Model& model, size_t most) {
     std::printf("  … and %zu more (--tensors shows all)\n", model.tensors.size() - shown);
 }
 
-void print_model(const Model& model, const InfoArguments& arguments) {
+// The containers in it, by name: what they are, is said of each when it is asked for.
+void print_nested(const ModelPtr& model) {
+  if (!model->nested) return;
+  const auto nested = model->nested(model);
+  if (!nested) {
+    complain(nested.error());
+    return;
+  }
+  if (nested->empty()) return;
+  std::printf("\nnested\n");
+  for (size_t i = 0; i < std::min(nested->size(), kTensorsShown); ++i)
+    std::printf("  %s\n", cell(model->parts[(*nested)[i].part].path, kLongestPath).c_str());
+  if (nested->size() > kTensorsShown) std::printf("  … and %zu more\n", nested->size() - kTensorsShown);
+}
+
+void print_model(const ModelPtr& shared, const InfoArguments& arguments) {
+  const Model& model = *shared;
   print_facts(model, arguments.source);
   print_metadata(model);
   print_dtypes(model);
   print_tensors(model, arguments.tensors ? model.tensors.size() : kTensorsShown);
+  print_nested(shared);
 }
 
 // One entry of a directory: what it is, or why that cannot be said.
@@ -207,7 +225,7 @@ Exit info(InfoArguments& arguments) {
   if (arguments.json) {
     std::fputs(to_json(metadata_of(*model, arguments.source)).c_str(), stdout);
   } else {
-    print_model(*model, arguments);
+    print_model(model, arguments);
   }
   return Exit::ok;
 }

@@ -234,6 +234,10 @@ class NestedContainers(ArchiveTestCase):
         self.assertEqual(os.listdir(os.path.join(point, "nested")), ["a.safetensors", "b.safetensors"])
         self.assertEqual(self.whole(point, "nested", "b.safetensors", "files", "b.safetensors"), inner)
 
+    def test_info_names_them(self):
+        archives.write_zip64(self.path("two.zip"), {"a.safetensors": self.bytes_of_model(), "readme": b"x", "b.gguf": b"GGUF"})
+        self.assertTrue(run("info", self.path("two.zip")).stdout.endswith("\nnested\n  a.safetensors\n  b.gguf\n"))
+
     def test_a_broken_one_is_an_error_where_it_is(self):
         point = self.mount(self.carton(files={"model/bad.gguf": b"GGUF" + bytes(100), "model/good.safetensors": self.bytes_of_model()}))
         with self.assertRaises(OSError):
