@@ -123,6 +123,7 @@ class Attendant {
       if (dead_) end();
       return false;
     }
+    if (fuse_session_exited(session_) != 0) return false;  // then it was not the mount that answered, maybe
     raise_read_ahead(root.st_dev);
     if (mounting_.on_usable) mounting_.on_usable();
     return true;
