@@ -61,6 +61,10 @@ class Blobs {
   virtual void stop() {}
 };
 
+/// Blobs up to this many bytes are made for each read and not kept: that is quicker than a file of their own, whose
+/// bytes the kernel keeps no better.
+inline constexpr uint64_t kSmallBlob = 64 * 1024;
+
 using BlobsPtr = std::shared_ptr<Blobs>;
 
 /// Keeps nothing: a read goes on where the last one stopped, and starts anew when it lies before that. What there is

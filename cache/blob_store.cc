@@ -18,10 +18,6 @@ namespace {
 using StorePtr = std::shared_ptr<Store>;
 using Phase = Filling::Phase;
 
-// What is no longer than this is made anew for each read: quicker than a file of its own, whose bytes the kernel keeps
-// no better.
-constexpr uint64_t kSmall = 64 * 1024;
-
 // Reads that end here do not make a blob of which nothing is there yet: it takes no more to see what a file is.
 constexpr uint64_t kHead = 4096;
 
@@ -71,14 +67,15 @@ class StoredBlob final : public Source {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_ || out.empty()) return size_t{0};
     const auto wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(size_ <= kSmall ? read_small(offset, wanted) : fill(offset, wanted));
+    TRY_VOID(size_ <= kSmallBlob ? read_small(offset, wanted) : fill(offset, wanted));
     return wanted.size();
   }
 
  private:
   // Small ones are with every read, before it returns.
   bool is_proved() const {
-    return recipe_.digest && (size_ <= kSmall || store_->shelf().opened(name_) || store_->shelf().find(name_, size_));
+    return recipe_.digest &&
+           (size_ <= kSmallBlob || store_->shelf().opened(name_) || store_->shelf().find(name_, size_));
   }
 
   Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
@@ -213,10 +210,10 @@ class StoredBlobs final : public Blobs {
 
   // Null when the bytes are too many to be made for each read.
   Result<SourcePtr> made_small(const Recipe& recipe) {
-    std::vector<std::byte> all(kSmall + 1);
+    std::vector<std::byte> all(kSmallBlob + 1);
     const StreamPtr stream = TRY(recipe.start());
     const auto bytes = std::span<const std::byte>(all).first(TRY(take(*stream, all)));
-    if (bytes.size() > kSmall) return SourcePtr();
+    if (bytes.size() > kSmallBlob) return SourcePtr();
     Proof proof(recipe);
     TRY_VOID(proof.add(bytes));
     const Digest digest = TRY(proof.end());

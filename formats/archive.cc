@@ -12,11 +12,6 @@
 namespace weightfs {
 namespace {
 
-std::string_view directory_of(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == path.npos ? "" : path.substr(0, slash);
-}
-
 std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // The files of a model, by path: what its nested models share to find what lies beside them.
@@ -120,17 +115,8 @@ const Part* Archive::find(std::string_view path) const {
   return place == sorted_.end() || parts[*place].path != path ? nullptr : &parts[*place];
 }
 
-Part* Archive::find(std::string_view path) { return const_cast<Part*>(std::as_const(*this).find(path)); }
-
 const Part* Archive::find_followed(std::string_view path) const {
-  constexpr int kMostLinks = 40;  // as Linux
-  std::string at(path);
-  for (int links = 0; links <= kMostLinks; ++links) {
-    const Part* part = find(at);
-    if (part == nullptr || part->link_target.empty()) return part;
-    at = target_of(at, part->link_target);
-  }
-  return nullptr;
+  return followed(find(path), [this](const std::string& at) { return find(at); });
 }
 
 void Archive::sort() {

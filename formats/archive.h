@@ -22,7 +22,6 @@ struct Archive {
 
   /// The part with this path; null when there is none. Links are not followed.
   const Part* find(std::string_view path) const;
-  Part* find(std::string_view path);
 
   /// The same, following links from part to part.
   const Part* find_followed(std::string_view path) const;

@@ -32,18 +32,26 @@ constexpr std::array kFormats = {
 // What there is to see of a container without reading it all.
 class Look {
  public:
-  enum class At { head, both_ends };
-
-  static Result<Look> at(const Container& container, At which) {
-    const uint64_t size = container.bytes->size();
-    const uint64_t shown = std::min<uint64_t>(size, kHeadSize);
+  /// At the beginning.
+  static Result<Look> at(const Container& container) {
     Look look;
     look.name_ = container.name;
-    look.size_ = size;
-    look.head_ = TRY(read_text(*container.bytes, 0, shown));
-    if (which == At::both_ends) look.tail_ = TRY(read_text(*container.bytes, size - shown, shown));
+    look.size_ = container.bytes->size();
+    look.head_ = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(look.size_, kHeadSize)));
     return look;
   }
+
+  /// And at the end, unless the beginning tells all: a cold disk takes as long for one as for the other.
+  static Result<Look> at_both_ends(const Container& container) {
+    Look look = TRY(at(container));
+    if (look.find_sure() != nullptr) return look;
+    const uint64_t shown = look.head_.size();
+    look.tail_ = TRY(read_text(*container.bytes, look.size_ - shown, shown));
+    return look;
+  }
+
+  /// The first format that this surely is; null when there is none.
+  const Format* find_sure() const;
 
   Match match(const Format& format) const { return format.matches({name_, head_, tail_, size_}); }
 
@@ -51,6 +59,12 @@ class Look {
   std::string name_, head_, tail_;
   uint64_t size_ = 0;
 };
+
+const Format* Look::find_sure() const {
+  const auto sure = std::find_if(kFormats.begin(), kFormats.end(),
+                                 [this](const Format& format) { return match(format) == Match::yes; });
+  return sure == kFormats.end() ? nullptr : &*sure;
+}
 
 // Whether `name` ends as the names of the format's files usually do.
 bool is_named_as(const Format& format, std::string_view name) {
@@ -81,11 +95,10 @@ const Format* format_named(std::string_view name) {
 Result<Model> read_model(const Container& container, const Format* forced) {
   const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
-  const auto look = Look::at(container, Look::At::both_ends);
+  const auto look = Look::at_both_ends(container);
   if (!look) return named(look.error());
-  for (const Format& format : kFormats)
-    if (look->match(format) == Match::yes)
-      return format.read(container).map_error([&](const Error& e) { return about(container, e); });
+  if (const Format* sure = look->find_sure())
+    return sure->read(container).map_error([&](const Error& e) { return about(container, e); });
   std::string tried;
   for (const Format& format : kFormats) {
     const Match match = look->match(format);
@@ -102,22 +115,18 @@ Result<Model> read_model(const Container& container, const Format* forced) {
 }
 
 bool is_model(const Container& container) {
-  const auto look = Look::at(container, Look::At::both_ends);
+  const auto look = Look::at_both_ends(container);
   if (!look) return false;
-  const auto matches = [&](Match wanted) {
-    return [&, wanted](const Format& format) {
-      if (look->match(format) != wanted) return false;
-      if (wanted == Match::yes) return true;
-      return format.settled == Settled::by_name ? is_named_as(format, container.name)
-                                                : format.read(container).has_value();
-    };
-  };
-  return std::any_of(kFormats.begin(), kFormats.end(), matches(Match::yes)) ||
-         std::any_of(kFormats.begin(), kFormats.end(), matches(Match::maybe));
+  if (look->find_sure() != nullptr) return true;
+  return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
+    if (look->match(format) != Match::maybe) return false;
+    return format.settled == Settled::by_name ? is_named_as(format, container.name)
+                                              : format.read(container).has_value();
+  });
 }
 
 Result<bool> could_be_model(const Container& member) {
-  const auto look = Look::at(member, Look::At::head);
+  const auto look = Look::at(member);
   if (!look && look.error().code == Code::io) return tl::unexpected(look.error());
   const Match unseen = look || is_about_the_bytes(look.error()) ? Match::no : Match::maybe;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
@@ -126,22 +135,21 @@ Result<bool> could_be_model(const Container& member) {
   });
 }
 
-std::optional<std::string> key_file(const Folder& folder) {
-  const auto names = folder.names();
-  if (!names) return std::nullopt;
-  const auto there = [&](std::string_view name) { return std::binary_search(names->begin(), names->end(), name); };
+Result<std::optional<std::string>> key_file(const std::vector<std::string>& names, const Folder& folder) {
+  const auto there = [&](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
   if (there("carton.toml") && there("MANIFEST")) return "carton.toml";
   const auto is_index = [](std::string_view name) {
     return name.find(".safetensors.index.") != name.npos && name.ends_with(".json");
   };
-  if (std::count_if(names->begin(), names->end(), is_index) == 1)
-    return *std::find_if(names->begin(), names->end(), is_index);
+  if (std::count_if(names.begin(), names.end(), is_index) == 1)
+    return *std::find_if(names.begin(), names.end(), is_index);
   for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
     if (there(index)) return index;
   // Many directories have a metadata.json; only what it says makes one a model.
   if (!there("metadata.json")) return std::nullopt;
   const auto bytes = folder.open("metadata.json");
-  return bytes && is_mlf_metadata(*bytes).value_or(false) ? std::optional("metadata.json") : std::nullopt;
+  if (bytes && TRY(is_mlf_metadata(*bytes))) return "metadata.json";
+  return std::nullopt;
 }
 
 }  // namespace weightfs

@@ -103,7 +103,8 @@ Result<bool> could_be_model(const Container& member);
 
 /// The file by which a directory is one model and not a directory of models: carton.toml beside a MANIFEST, the only
 /// `*.safetensors.index*.json`, an MLC tensor cache's index, the metadata.json of an unpacked TVM Model Library Format.
-std::optional<std::string> key_file(const Folder& folder);
+/// `names`: what lies in the directory, sorted by byte. Fails with io.
+Result<std::optional<std::string>> key_file(const std::vector<std::string>& names, const Folder& folder);
 
 // The formats' own entries, each in its file.
 Match matches_gguf(const Clues& clues);

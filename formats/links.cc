@@ -5,14 +5,11 @@
 #include "base/text.h"
 
 namespace weightfs {
-namespace {
 
 std::string_view directory_of(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == path.npos ? "" : path.substr(0, slash);
 }
-
-}  // namespace
 
 bool stays_inside(std::string_view path, std::string_view target) {
   if (target.starts_with('/')) return false;

@@ -14,6 +14,19 @@ bool stays_inside(std::string_view path, std::string_view target);
 /// Where a link that stays inside leads, as a path from the root.
 std::string target_of(std::string_view path, std::string_view target);
 
+/// The path of the directory that `path` lies in; "" for the root.
+std::string_view directory_of(std::string_view path);
+
+/// What `part` (of whatever has a path and a link_target) leads to, link after link; null where one leads nowhere, and
+/// after as many links as Linux follows. `find` gives the part at a path, or null.
+template <class Part, class Find>
+const Part* followed(const Part* part, const Find& find) {
+  constexpr int kMostLinks = 40;
+  for (int links = 0; part != nullptr && !part->link_target.empty(); ++links)
+    part = links == kMostLinks ? nullptr : find(target_of(part->path, part->link_target));
+  return part;
+}
+
 /// Calls `take` with each component of a path, the empty ones too.
 template <class Take>
 void for_each_component(std::string_view path, const Take& take) {

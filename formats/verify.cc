@@ -91,7 +91,10 @@ class Verifier {
   }
 
   Result<std::string> compare(const Part& part) {
-    const Part* file = followed(part);
+    const Part* file = followed(&part, [this](const std::string& path) {
+      const auto found = by_path_.find(path);
+      return found == by_path_.end() ? nullptr : found->second;
+    });
     if (file == nullptr)
       return failure(Code::not_found, str("a link to ", quoted(part.link_target), ", which is not there"));
     const SourcePtr source = TRY(file->source.get());
@@ -105,17 +108,6 @@ class Verifier {
       read_ += got;
     }
     return sums.difference();
-  }
-
-  const Part* followed(const Part& part) const {
-    constexpr int kMostLinks = 40;  // as Linux
-    const Part* at = &part;
-    for (int links = 0; at != nullptr && !at->link_target.empty(); ++links) {
-      if (links == kMostLinks) return nullptr;
-      const auto next = by_path_.find(target_of(at->path, at->link_target));
-      at = next == by_path_.end() ? nullptr : next->second;
-    }
-    return at;
   }
 
   const Model& model_;

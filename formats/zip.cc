@@ -158,7 +158,8 @@ class Member final : public Source {
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_) return size_t{0};
-    const bool little = size_ <= kLittle || (offset <= kHeadSize && out.size() <= kHeadSize - offset);
+    // Of a hundred thousand members that are looked at, none keeps what it takes to read it.
+    const bool little = size_ <= kSmallBlob || (offset <= kHeadSize && out.size() <= kHeadSize - offset);
     if (little && opened_.load(std::memory_order_acquire) == nullptr) return TRY(made())->read(offset, out);
     return TRY(opened())->read(offset, out);
   }
@@ -174,10 +175,6 @@ class Member final : public Source {
   void expect(const Digest& digest) const;
 
  private:
-  // Of a hundred thousand members that are looked at, none keeps more than this: what a member begins with, and all of
-  // a small one, is had without keeping what it takes to read it.
-  static constexpr uint64_t kLittle = 64 * 1024;
-
   Result<SourcePtr> made() const;
   Result<const Source*> opened() const;
 

@@ -57,9 +57,16 @@ class DiskFolder final : public Folder {
   Result<std::vector<Part>> parts() const override {
     std::vector<Part> parts;
     std::error_code error;
+    const auto mounts = weightfs_devices();
     constexpr auto kPassOver = stdfs::directory_options::skip_permission_denied;
     for (stdfs::recursive_directory_iterator entry(path_, kPassOver, error), end; !error && entry != end;
          entry.increment(error)) {
+      // A mount of weightfs in it is no part of it, and might show it.
+      struct stat found {};
+      std::error_code unreadable;
+      if (entry->is_directory(unreadable) && ::lstat(entry->path().c_str(), &found) == 0 &&
+          mounts.contains(found.st_dev))
+        entry.disable_recursion_pending();
       if (parts.size() == kMostMembers)
         return failure(Code::unsupported, str(path_, ": more than ", kMostMembers, " files"));
       if (auto part = part_at(*entry)) parts.push_back(std::move(*part));
@@ -165,7 +172,7 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
   if (weightfs_devices().contains(found.st_dev))
     return failure(Code::unsupported, str(path, ": a weightfs mount is not shown in another"));
   const auto names = TRY(names_in(path));
-  if (const auto key = key_file(DiskFolder(path))) return open_keyed(path, *key, modified(found), opening);
+  if (const auto key = TRY(key_file(names, DiskFolder(path)))) return open_keyed(path, *key, modified(found), opening);
   ancestors.emplace(found.st_dev, found.st_ino);
   TreeBuilder builder(nullptr);
   builder.set_modified(modified(found));

@@ -12,10 +12,21 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-using ProcessesTest = StoreDirectory;
-
 constexpr int kRight = 0;
 constexpr int kWrong = 1;
+
+class ProcessesTest : public StoreDirectory {
+ protected:
+  // Of a maker that stands still in the middle: first the bytes that it has written, then, once it goes on, all.
+  int reads_what_is_there(Shared& shared) {
+    wait_for(shared.first);
+    const BlobsPtr blobs = store();
+    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
+    ::sem_post(&shared.second);
+    return early && read(*blob) == told(bytes) ? kRight : kWrong;
+  }
+};
 
 // What a process did in one go with a store of its own.
 int reads_all(const BlobsPtr& blobs, const MakingPtr& member) {
@@ -38,15 +49,7 @@ TEST_F(ProcessesTest, TwoThatReadAtOnceMakeItOnceAndBothSeeBytesBeforeItsEnd) {
     wait_for(shared->second);
   };
   Child maker([&] { return reads_all(store(), member); });
-  Child follower([&] {
-    wait_for(shared->first);
-    const BlobsPtr blobs = store();
-    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-    // The maker stands still: these bytes are those that it has written.
-    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
-    ::sem_post(&shared->second);
-    return early && read(*blob) == told(bytes) ? kRight : kWrong;
-  });
+  Child follower([&] { return reads_what_is_there(*shared); });
   EXPECT_EQ(maker.wait(), kRight);
   EXPECT_EQ(follower.wait(), kRight);
   EXPECT_EQ(shared->starts, 1);
@@ -64,14 +67,7 @@ TEST_F(ProcessesTest, WhoFollowsOneThatIsKilledTakesOver) {
     ::raise(SIGKILL);
   };
   Child maker([&] { return reads_all(store(), member); });
-  Child follower([&] {
-    wait_for(shared->first);
-    const BlobsPtr blobs = store();
-    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
-    ::sem_post(&shared->second);
-    return early && read(*blob) == told(bytes) ? kRight : kWrong;
-  });
+  Child follower([&] { return reads_what_is_there(*shared); });
   EXPECT_EQ(maker.wait(), 128 + SIGKILL);
   EXPECT_EQ(follower.wait(), kRight);
   EXPECT_EQ(shared->starts, 2);
@@ -110,14 +106,7 @@ TEST_F(ProcessesTest, WhoFollowsOneThatFailsTriesItself) {
   };
   Child maker(
       [&] { return read(*store()->blob(recipe_of(member, "zip 1"))) == "error: connection lost" ? kRight : kWrong; });
-  Child follower([&] {
-    wait_for(shared->first);
-    const BlobsPtr blobs = store();
-    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
-    ::sem_post(&shared->second);
-    return early && read(*blob) == told(bytes) ? kRight : kWrong;
-  });
+  Child follower([&] { return reads_what_is_there(*shared); });
   EXPECT_EQ(maker.wait(), kRight);
   EXPECT_EQ(follower.wait(), kRight);
   EXPECT_EQ(shared->starts, 2);

@@ -242,7 +242,10 @@ TEST_F(Inside, ABrokenContainerIsRefusedWhenItIsEntered) {
 
 // What makes a directory one model.
 TEST(KeyFile, IsToldByWhatLiesThere) {
-  const auto key = [](const Files& files) { return key_file(MemoryFolder(files)).value_or("none"); };
+  const auto key = [](const Files& files) {
+    const MemoryFolder folder(files);
+    return key_file(folder.names().value(), folder).value().value_or("none");
+  };
   EXPECT_EQ(key({{"carton.toml", ""}, {"MANIFEST", ""}, {"m.safetensors.index.json", "{}"}}), "carton.toml");
   EXPECT_EQ(key({{"carton.toml", ""}}), "none");
   EXPECT_EQ(key({{"m.safetensors.index.json", "{}"}, {"tensor-cache.json", "{}"}}), "m.safetensors.index.json");

@@ -99,6 +99,12 @@ class Files(ArchiveTestCase):
         self.assertEqual(json.loads(self.whole(point, "metadata.json"))["format"], "carton")
         self.assertEqual(self.whole(point, "files", "model", "weights"), b"w")
 
+    def test_a_mount_in_a_directory_that_is_a_carton_is_no_part_of_it(self):
+        archives.write_carton_directory(self.path("unpacked"), {"model/weights": b"w"})
+        self.mount(self.path("unpacked"), at="unpacked/mnt")
+        outer = self.mount(self.path("unpacked"), at="outer")
+        self.assertEqual(sorted(os.listdir(os.path.join(outer, "files"))), ["MANIFEST", "carton.toml", "model"])
+
     def test_an_empty_directory_of_a_zip_is_there(self):
         with archives.Zip(self.path("z.zip")) as out:
             out.write("empty/", b"", mode=0o40755)
@@ -423,6 +429,7 @@ class Cache(ArchiveTestCase):
             reader.join()
         self.assertEqual(process.returncode, 0)
         self.assertEqual([outcome for outcome in outcomes if not isinstance(outcome, OSError)], [], "no CRC-32 is 0")
+        self.assertIn("the mount is ending", process.stderr.read(), "all were decoded to their end")
 
     def test_memory_does_not_grow_with_a_member(self):
         source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})
