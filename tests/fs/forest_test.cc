@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "base/digest.h"
@@ -364,6 +366,29 @@ TEST(TensorsJson, NamesTheFileAsItIsShown) {
 TEST(TensorsJson, OfNoTensorsIsAnEmptyList) {
   Forest forest(lay_out(std::make_shared<Model>(), "m", 0));
   EXPECT_EQ(text(*forest.open(forest.resolve("tensors.json").value()).value()), "{\"tensors\": []}\n");
+}
+
+// semantics 9.7
+TEST(Forest, EntersNothingNewWhenMemoryRunsOut) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
+#endif
+  TreeBuilder builder(nullptr);
+  const auto empty = [] { return Later<TreePtr>([]() -> Result<TreePtr> { return TreeBuilder(nullptr).freeze(); }); };
+  builder.add_tree("entered", 0, empty());
+  builder.add_tree("new", 0, empty());
+  Forest forest(std::move(builder).freeze());
+  const Ino entered = forest.resolve("entered").value();
+  const Ino fresh = forest.resolve("new").value();
+  ASSERT_TRUE(forest.list(entered));
+  // Never touched, so that it takes addresses and no memory.
+  const auto all = static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* const volatile much = std::malloc(all / 4 + (size_t{1} << 30));
+  ASSERT_NE(much, nullptr);
+  EXPECT_TRUE(forest.list(entered));
+  EXPECT_EQ(forest.list(fresh).error().code, Code::unavailable);
+  std::free(much);
+  EXPECT_TRUE(forest.list(fresh));
 }
 
 }  // namespace
