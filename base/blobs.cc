@@ -68,6 +68,14 @@ class Streamed final : public Source {
   mutable uint64_t at_ = 0;  // the next byte that it gives
 };
 
+// The digest of all of it, which somebody may not want to wait for.
+Result<SourcePtr> checked(const Wanted& wanted, SourcePtr bytes) {
+  const Digest digest = TRY(sha256(*bytes));
+  if (digest == wanted.digest) return bytes;
+  return failure(Code::mismatch,
+                 str(wanted.name, ": the digest of its bytes is ", digest.hex(), ", not ", wanted.digest.hex()));
+}
+
 class Unstored final : public Blobs {
  public:
   SourcePtr blob(Recipe recipe) override {
@@ -85,6 +93,24 @@ class Unstored final : public Blobs {
 };
 
 }  // namespace
+
+Result<SourcePtr> here_of(const Wanted& wanted) {
+  if (!wanted.here) return failure(Code::not_found, str(wanted.name, ": not here"));
+  SourcePtr bytes = TRY(wanted.here());
+  if (wanted.size && bytes->size() != *wanted.size)
+    return failure(Code::mismatch, str(wanted.name, ": has ", bytes->size(), " bytes, not ", *wanted.size));
+  return bytes;
+}
+
+Result<Found> Blobs::named(const Wanted& wanted) {
+  const auto bytes = here_of(wanted);
+  if (!bytes && bytes.error().code == Code::not_found)
+    return failure(Code::unreachable, str(wanted.name, ": not here, and nothing is fetched"));
+  const SourcePtr there = TRY(bytes);
+  return Found{lazy(there->size(), Later<SourcePtr>([=] { return checked(wanted, there); })), there};
+}
+
+bool Blobs::is_at_hand(const Wanted& wanted) { return here_of(wanted).has_value(); }
 
 BlobsPtr unstored_blobs() {
   static const BlobsPtr unstored = std::make_shared<Unstored>();

@@ -1,5 +1,6 @@
-// Bytes that have to be made before they can be read: a member inflated, a tar unpacked, later a body fetched. Formats
-// say how they are made, with a Recipe; whoever implements Blobs says where they are kept.
+// Bytes that are not simply there. What has to be made (a member inflated, a tar unpacked) formats describe with a
+// Recipe; what lies elsewhere under its digest (a linked file, a layer of a manifest) with a Wanted. Whoever implements
+// Blobs says where they are kept and how they are fetched.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/source.h"
@@ -40,7 +42,23 @@ struct Recipe {
   std::function<Result<StreamPtr>()> start;  ///< from the first byte, as often as asked, from any thread
 };
 
-/// Makes bytes by recipes. Callable from any thread.
+/// Bytes that are known by their digest, and where they may be found.
+struct Wanted {
+  std::string name;  ///< for messages: the file's path, the layer's name
+  Digest digest;
+  std::optional<uint64_t> size;        ///< as the container says; bytes of another size are not these
+  std::vector<std::string> urls = {};  ///< named by the container, so not trusted; tried in this order
+  /// A file that should hold them, beside the container: read in place once it has proved right. Fails with not_found.
+  std::function<Result<SourcePtr>()> here = {};
+};
+
+/// Bytes that were found, or will be fetched when they are read.
+struct Found {
+  SourcePtr proved;    ///< serves nothing before the digest has proved right; fails with mismatch when it has not
+  SourcePtr arriving;  ///< the same bytes as they come: for whoever wants to know what they are, never to be served
+};
+
+/// Makes bytes by recipes, and finds them by digests. Callable from any thread.
 class Blobs {
  public:
   virtual ~Blobs() = default;
@@ -56,6 +74,13 @@ class Blobs {
   /// The bytes of a recipe, made and proved before it returns: for those whose size only making tells.
   virtual Result<SourcePtr> made(Recipe recipe) = 0;
 
+  /// The bytes of a digest. Reads nothing but, when only asking tells the size, that (which may be to fetch them all).
+  /// Fails with unreachable when they would have to be fetched and cannot be. As it is here it knows only `here`.
+  virtual Result<Found> named(const Wanted& wanted);
+
+  /// Whether named() gives bytes that nobody has to fetch.
+  virtual bool is_at_hand(const Wanted& wanted);
+
   /// Ends what is being made, soon; whoever waits for bytes that are not there yet gets unavailable, now and from then
   /// on. What is kept can still be read.
   virtual void stop() {}
@@ -64,6 +89,9 @@ class Blobs {
 /// Blobs up to this many bytes are made for each read and not kept: that is quicker than a file of their own, whose
 /// bytes the kernel keeps no better.
 inline constexpr uint64_t kSmallBlob = 64 * 1024;
+
+/// What `wanted.here` gives. Fails with not_found when there is nothing, with mismatch when it has another size.
+Result<SourcePtr> here_of(const Wanted& wanted);
 
 using BlobsPtr = std::shared_ptr<Blobs>;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +20,7 @@ struct Digest {
   std::array<std::byte, 32> bytes{};
 
   std::string hex() const;  ///< 64 lower-case hex digits
-  friend bool operator==(const Digest&, const Digest&) = default;
+  friend auto operator<=>(const Digest&, const Digest&) = default;
 };
 
 /// The digest that 64 hex digits of either case name; nothing for any other text.

@@ -1,4 +1,4 @@
-// What every fallible call in weightfs returns: a value, or one of six kinds of failure with a sentence.
+// What every fallible call in weightfs returns: a value, or one of seven kinds of failure with a sentence.
 // Malformed input is a normal case here: it is a value, never an exception.
 #pragma once
 
@@ -8,13 +8,14 @@
 
 namespace weightfs {
 
-/// The six kinds of failure. Which errno and which exit status each becomes is decided in fs/operations.cc and cli/exit.h.
+/// The seven kinds of failure. Which errno and which exit status each becomes is decided in fs/operations.cc and cli/exit.h.
 enum class Code {
   not_found,    ///< the thing that was named does not exist
   corrupt,      ///< the bytes break a rule of their format
   unsupported,  ///< the bytes may be right, but this reader does not know them
   mismatch,     ///< the bytes are not those of the digest they are known by
   unavailable,  ///< cannot be had now; trying again may help
+  unreachable,  ///< the network does not give it now, or must not be asked; trying again may help
   io,           ///< the system refused, or the file changed under us
 };
 

@@ -9,6 +9,7 @@
 #include "base/proof.h"
 #include "base/text.h"
 #include "cache/directory.h"
+#include "cache/named_blob.h"
 #include "cache/store.h"
 #include "cache/temporary.h"
 
@@ -20,6 +21,8 @@ using Phase = Filling::Phase;
 
 // Reads that end here do not make a blob of which nothing is there yet: it takes no more to see what a file is.
 constexpr uint64_t kHead = 4096;
+
+constexpr size_t kLongestText = 16 << 20;  // of what is remembered
 
 // Takes bytes until `out` is full or the stream ends; how many came.
 Result<size_t> take(Stream& stream, std::span<std::byte> out) {
@@ -173,9 +176,11 @@ class StoredBlob final : public Source {
   mutable std::optional<Digest> learned_;
 };
 
-class StoredBlobs final : public Blobs {
+class StoredBlobs final : public BlobStore {
  public:
-  StoredBlobs(ShelfPtr shelf, Log log) : store_(std::make_shared<Store>(std::move(shelf), std::move(log))) {}
+  StoredBlobs(ShelfPtr shelf, StoreOptions options)
+      : store_(std::make_shared<Store>(std::move(shelf), std::move(options.log), std::move(options.fetching),
+                                       std::move(options.blob_directories))) {}
   ~StoredBlobs() override { store_->stop(); }
 
   void stop() override { store_->give_up(); }
@@ -202,7 +207,44 @@ class StoredBlobs final : public Blobs {
     }
   }
 
+  Result<Found> named(const Wanted& wanted) override { return named_blob(store_, wanted, {}); }
+  Result<Found> fetched(const Wanted& wanted, std::vector<Origin> origins) override {
+    return named_blob(store_, wanted, std::move(origins));
+  }
+  bool is_at_hand(const Wanted& wanted) override { return weightfs::is_at_hand(*store_, wanted); }
+
+  // A text is a blob like any other, under a key that may come to mean another.
+  void remember(const std::string& key, std::string_view text) override {
+    if (const auto kept = keep(key, text); !kept) store_->note(kept.error());
+  }
+
+  std::optional<std::string> recall(const std::string& key) override {
+    const auto digest = store_->shelf().noted("text " + key);
+    if (!digest) return std::nullopt;
+    const Kept kept = store_->shelf().find(Store::name_of(*digest, std::nullopt), std::nullopt);
+    if (!kept || kept.range->size() > kLongestText) return std::nullopt;
+    std::string text(static_cast<size_t>(kept.range->size()), '\0');
+    if (!kept.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
+    return text;
+  }
+
+  StoreStatus status() override { return store_->status(); }
+
  private:
+  Result<void> keep(const std::string& key, std::string_view text) {
+    if (text.size() > kLongestText) return failure(Code::unsupported, "too long a text to be remembered");
+    const Digest digest = sha256(text);
+    Shelf& shelf = store_->shelf();
+    auto begun = TRY(shelf.begin(Store::name_of(digest, text.size()), text.size(), store_->gave_up()));
+    if (begun.draft) {
+      if (begun.draft->left() > 0) TRY_VOID(begun.draft->restart());
+      TRY_VOID(begun.draft->reserve(text.size()));
+      TRY_VOID(begun.draft->write(0, std::as_bytes(std::span(text))));
+      TRY(begun.draft->publish(digest, text.size()));
+    }
+    return shelf.note("text " + key, digest);
+  }
+
   Kept find(const Name& name) {
     const Kept kept = store_->shelf().opened(name);
     return kept ? kept : store_->shelf().find(name, std::nullopt);
@@ -236,13 +278,20 @@ class StoredBlobs final : public Blobs {
 
 }  // namespace
 
-BlobsPtr blob_store(StoreOptions options) {
-  return std::make_shared<StoredBlobs>(std::make_shared<Directory>(options.directory, options.quota),
-                                       std::move(options.log));
+BlobStorePtr blob_store(StoreOptions options) {
+  ShelfPtr shelf;
+  if (options.directory.empty())
+    shelf = std::make_shared<Temporary>(options.quota);
+  else
+    shelf = std::make_shared<Directory>(options.directory, options.quota);
+  return std::make_shared<StoredBlobs>(std::move(shelf), std::move(options));
 }
 
-BlobsPtr temporary_blobs(std::optional<uint64_t> quota, std::function<void(const std::string&)> log) {
-  return std::make_shared<StoredBlobs>(std::make_shared<Temporary>(quota), std::move(log));
+BlobStorePtr temporary_blobs(std::optional<uint64_t> quota, std::function<void(const std::string&)> log) {
+  StoreOptions options;
+  options.quota = quota;
+  options.log = std::move(log);
+  return blob_store(std::move(options));
 }
 
 }  // namespace weightfs

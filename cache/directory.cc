@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 
 #include "base/text.h"
@@ -13,6 +14,11 @@ namespace {
 
 // Blobs that are open at the same time: as many as are read at once, and few of the 1024 descriptors of a process.
 constexpr size_t kMostOpen = 128;
+
+// A note is the text of a symbolic link (PATH_MAX).
+constexpr size_t kLongestNote = 4000;
+
+std::string note_name(const std::string& made) { return made + ".from"; }
 
 // Each turn of begin() needs another process that got in between.
 constexpr int kTurns = 1000;
@@ -24,18 +30,52 @@ RangePtr whole(OpenFilePtr file, uint64_t size) {
 class DirectoryDraft final : public Draft {
  public:
   DirectoryDraft(std::shared_ptr<Directory> directory, FoldersPtr folders, Name name, OpenFilePtr file,
-                 std::string made, const std::atomic<bool>& stop)
+                 std::string made, uint64_t left, const std::atomic<bool>& stop)
       : directory_(std::move(directory)),
         folders_(std::move(folders)),
         name_(std::move(name)),
         file_(std::move(file)),
         made_(std::move(made)),
-        stop_(stop) {}
+        left_(left),
+        stop_(stop),
+        reserved_(left) {}
 
   ~DirectoryDraft() override {
     const OpenFile& making = *folders_->making;
-    if (!published_ && is_at(making, made_, file_->fd())) ::unlinkat(making.fd(), made_.c_str(), 0);
+    if (!over_ && is_at(making, made_, file_->fd())) {
+      forget();  // first: from then on it is the next maker's
+      ::unlinkat(making.fd(), made_.c_str(), 0);
+    }
     release(file_->fd());
+  }
+
+  uint64_t left() const override { return left_; }
+
+  std::string note() const override {
+    std::array<char, kLongestNote + 1> text{};
+    if (left_ == 0) return {};
+    const ssize_t got = ::readlinkat(folders_->making->fd(), note_name(made_).c_str(), text.data(), text.size());
+    return got > 0 ? std::string(text.data(), static_cast<size_t>(got)) : "";
+  }
+
+  // What it took stays counted until all files are looked at: that is never less than what is used.
+  Result<void> restart() override {
+    forget();
+    left_ = reserved_ = 0;
+    if (::ftruncate(file_->fd(), 0) == 0) return {};
+    return tl::unexpected(system_error("a blob cannot be written"));
+  }
+
+  void take_note(const std::string& line) override {
+    if (!name_.resumable) return;
+    forget();
+    if (!line.empty() && line.size() <= kLongestNote)
+      std::ignore = ::symlinkat(line.c_str(), folders_->making->fd(), note_name(made_).c_str());
+  }
+
+  void leave(uint64_t written) override {
+    // Also lets go of blocks that were allocated beyond.
+    over_ = name_.resumable && written > 0 && ::ftruncate(file_->fd(), static_cast<off_t>(written)) == 0;
   }
 
   Result<void> reserve(uint64_t size) override {
@@ -59,19 +99,25 @@ class DirectoryDraft final : public Draft {
   Result<Kept> publish(const Digest& digest, uint64_t size) override {
     if (reserved_ > size) std::ignore = ::ftruncate(file_->fd(), static_cast<off_t>(size));  // blocks beyond the end
     Kept kept = TRY(directory_->publish(*folders_, name_, file_, made_, digest, size));
-    published_ = true;
+    over_ = true;
+    forget();
     return kept;
   }
 
  private:
+  void forget() const {
+    if (name_.resumable) ::unlinkat(folders_->making->fd(), note_name(made_).c_str(), 0);
+  }
+
   std::shared_ptr<Directory> directory_;
   FoldersPtr folders_;
   Name name_;
   OpenFilePtr file_;
   std::string made_;  // its name in making/
+  uint64_t left_;
   const std::atomic<bool>& stop_;
-  uint64_t reserved_ = 0;
-  bool published_ = false;
+  uint64_t reserved_;
+  bool over_ = false;  // it was published, or is left for the next
 };
 
 // A symbolic link comes with its text, at once (symlink(2)).
@@ -123,6 +169,19 @@ Kept Directory::find_in(const Folders& folders, const Name& name, std::optional<
   return kept;
 }
 
+std::string Directory::made_name(const Name& name) const {
+  return name.resumable ? part_file(*name.digest) : str(name.text, ".", suffix_);
+}
+
+std::optional<Digest> Directory::noted(const std::string& key) {
+  const auto folders = this->folders(Missing::fail);
+  return folders ? digest_in_link(*(*folders)->index, index_link({"", key, {}})) : std::nullopt;
+}
+
+Result<void> Directory::note(const std::string& key, const Digest& digest) {
+  return link(*TRY(folders(Missing::make)), {"", key, {}}, digest);
+}
+
 Result<Begun> Directory::begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) {
   for (int turn = 0; turn < kTurns; ++turn) {
     auto begun = TRY(try_begin(name, size, stop));
@@ -137,7 +196,7 @@ Result<std::optional<Begun>> Directory::try_begin(const Name& name, std::optiona
   const FoldersPtr folders = TRY(this->folders(Missing::make));
   if (auto kept = find_in(*folders, name, size)) return Begun{std::move(kept), nullptr, nullptr, 0};
   const OpenFile& making = *folders->making;
-  const std::string made = str(name.text, ".", suffix_);
+  const std::string made = made_name(name);
   const int fd = ::openat(making.fd(), made.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return tl::unexpected(system_error(top_));
   auto file = std::make_shared<OpenFile>(fd);
@@ -148,11 +207,11 @@ Result<std::optional<Begun>> Directory::try_begin(const Name& name, std::optiona
   const auto there = static_cast<uint64_t>(opened.st_size);
   if (!locked) return Begun{{}, nullptr, whole(std::move(file), there), there};
   if (!is_at(making, made, fd)) return std::nullopt;
-  if (there > 0) {
+  if (there > 0 && !name.resumable) {
     ::unlinkat(making.fd(), made.c_str(), 0);
     return std::nullopt;
   }
-  auto draft = std::make_unique<DirectoryDraft>(shared_from_this(), folders, name, std::move(file), made, stop);
+  auto draft = std::make_unique<DirectoryDraft>(shared_from_this(), folders, name, std::move(file), made, there, stop);
   // Whoever held the lock before may have published it since.
   if (auto kept = find_in(*folders, name, size)) return Begun{std::move(kept), nullptr, nullptr, 0};
   return Begun{{}, std::move(draft), nullptr, 0};

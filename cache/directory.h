@@ -1,8 +1,9 @@
 // The shelf that all processes of a user share: files named by their digest, see cache/paths.h for the layout.
 // Who holds the lock (flock) of a file in making/ is its maker, and only the maker unlinks or renames it. Its size is
-// its progress: it only ever grows, and a file that a dead maker left is replaced, never continued. Its name ends in
+// its progress: it only ever grows, and a file that a dead maker left is replaced, not continued. Its name ends in
 // the id of the machine's boot, so that nobody follows what was left when the machine stopped, of which blocks may be
-// missing.
+// missing. A resumable one is continued, whatever happened to it: it is `<digest>.part`, and only its digest is
+// believed.
 #pragma once
 
 #include <atomic>
@@ -23,6 +24,8 @@ class Directory final : public Shelf, public std::enable_shared_from_this<Direct
   Kept opened(const Name& name) override { return open_.find(name.text); }
   Kept find(const Name& name, std::optional<uint64_t> size) override;
   Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) override;
+  std::optional<Digest> noted(const std::string& key) override;
+  Result<void> note(const std::string& key, const Digest& digest) override;
 
   /// Makes the file `made` in making/, which the caller has locked, the blob of that digest.
   Result<Kept> publish(const Folders& folders, const Name& name, const OpenFilePtr& file, const std::string& made,
@@ -34,6 +37,8 @@ class Directory final : public Shelf, public std::enable_shared_from_this<Direct
   Result<FoldersPtr> folders(Missing missing);
   Kept find_in(const Folders& folders, const Name& name, std::optional<uint64_t> size);
   Result<std::optional<Begun>> try_begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop);
+
+  std::string made_name(const Name& name) const;
 
   std::string top_;
   OpenBlobs open_;

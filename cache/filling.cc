@@ -4,6 +4,9 @@
 #include <exception>
 #include <new>
 #include <thread>
+#include <vector>
+
+#include "base/text.h"
 
 namespace weightfs {
 namespace {
@@ -21,6 +24,12 @@ constexpr std::chrono::milliseconds kLongestPause{20};
 // A maker that has written nothing for so long may be stopped. Once all is written, flushing it takes its time.
 constexpr std::chrono::seconds kLongestStall{2};
 constexpr std::chrono::seconds kLongestFlush{60};
+
+// A fetch that nobody wants any more ends after so long; what came is left for the next.
+constexpr std::chrono::seconds kForgotten{10};
+
+// A process that fetches may wait for its server, once and again.
+constexpr std::chrono::seconds kLongestFetchStall{180};
 
 // Between two reads of one reader, his blob is not taken for idle.
 constexpr std::chrono::milliseconds kIdle{200};
@@ -75,7 +84,7 @@ void Filling::run() noexcept {
 }
 
 Filling::Ended Filling::run_to_end() {
-  take_permit();
+  if (fetch_ == nullptr) take_permit();  // a fetch decodes next to nothing, and waits a lot
   std::optional<Ended> ended;
   while (!ended) ended = stop_ ? Ended{Phase::cancelled, cancelled()} : step();
   return std::move(*ended);
@@ -86,48 +95,101 @@ std::optional<Filling::Ended> Filling::step() {
   auto begun = shelf_->begin(name_, recipe_.size, stop_);
   if (!begun) return Ended{Phase::unkept, begun.error()};
   if (begun->kept) return finish(std::move(begun->kept));
-  if (begun->draft) return make(*begun->draft);
+  if (begun->draft) {
+    const std::unique_ptr<Draft> draft = std::move(begun->draft);
+    return make(*draft);
+  }
   return follow(std::move(begun->others), begun->others_size);
 }
 
-Filling::Ended Filling::make(Draft& draft) {
+// What goes from the thread that decodes or fetches to the one that proves and writes.
+struct Filling::Incoming {
+  explicit Incoming(size_t buffer) : pipe(kBuffers, buffer) {}
+
+  Pipe pipe;
+  // Of a fetch; set before the first buffer, or the end, goes through the pipe.
+  uint64_t begins_at = 0;
+  std::string validator;
+};
+
+// Nothing when other bytes than the right ones came, and it is worth to fetch them from elsewhere. A reader who was
+// served some of the wrong ones has to learn of it, so then it ends.
+std::optional<Filling::Ended> Filling::make(Draft& draft) {
+  Ended ended = fill(draft);
+  if (fetch_ == nullptr) return ended;
+  const bool wrong =
+      ended.phase == Phase::failed && (ended.error.code == Code::mismatch || ended.error.code == Code::corrupt);
+  if (!wrong && (ended.phase == Phase::failed || ended.phase == Phase::cancelled)) draft.leave(progress().here);
+  if (!wrong || !fetch_->reject() || stop_) return ended;
+  const std::scoped_lock lock(mutex_);
+  if (served_unproved_) return ended;
+  range_ = nullptr;
+  written_ = 0;
+  progress_.here = 0;
+  return std::nullopt;
+}
+
+Filling::Ended Filling::fill(Draft& draft) {
   if (recipe_.size)
     if (auto room = draft.reserve(*recipe_.size); !room) return Ended{Phase::unkept, room.error()};
-  Pipe pipe(kBuffers, static_cast<size_t>(std::min<uint64_t>(kBuffer, recipe_.size.value_or(kBuffer))));
+  Incoming incoming(static_cast<size_t>(std::clamp<uint64_t>(recipe_.size.value_or(kBuffer), 1, kBuffer)));
   Proof proof(recipe_);
   begin_at(draft.range());
   std::optional<Ended> unwritten;
   std::thread writer([&] {
     const auto done = caught([&]() -> Result<void> {
-      unwritten = write(draft, pipe, proof);
+      unwritten = write(draft, incoming, proof);
       return {};
     });
     if (!done) unwritten = Ended{Phase::unkept, done.error()};
-    pipe.give_up();
+    incoming.pipe.give_up();
   });
-  const auto decoded = caught([&] { return decode(pipe); });
-  pipe.end();
+  const auto decoded = caught([&] { return fetch_ == nullptr ? decode(incoming, draft) : fetch(incoming, draft); });
+  incoming.pipe.end();
   writer.join();
   if (unwritten) return *unwritten;
-  if (!decoded) return Ended{stop_ ? Phase::cancelled : Phase::failed, decoded.error()};
+  if (!decoded) return Ended{stop_ || is_forgotten() ? Phase::cancelled : Phase::failed, decoded.error()};
   return publish(draft, proof);
 }
 
-Result<void> Filling::decode(Pipe& pipe) {
+Result<void> Filling::decode(Incoming& incoming, const Draft&) {
   const StreamPtr stream = TRY(recipe_.start());
-  while (auto buffer = pipe.take_empty()) {
+  while (auto buffer = incoming.pipe.take_empty()) {
     if (stop_) return tl::unexpected(cancelled());
     buffer->filled = TRY(stream->next(buffer->bytes));
     if (buffer->filled == 0) break;
-    pipe.put_full(std::move(*buffer));
+    incoming.pipe.put_full(std::move(*buffer));
   }
   return {};
 }
 
+Result<void> Filling::fetch(Incoming& incoming, const Draft& draft) {
+  const auto stream = TRY(fetch_->begin({draft.left(), draft.note()}, stop_));
+  for (bool first = true;; first = false) {
+    auto buffer = incoming.pipe.take_empty();
+    if (!buffer) return {};
+    if (stop_ || is_forgotten()) return tl::unexpected(cancelled());
+    buffer->filled = TRY(stream->next(buffer->bytes));
+    if (first) {
+      incoming.begins_at = stream->begins_at();
+      incoming.validator = stream->validator();
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      progress_.fetched += buffer->filled;
+      progress_.from = stream->source();
+    }
+    if (buffer->filled == 0) return {};
+    incoming.pipe.put_full(std::move(*buffer));
+  }
+}
+
 // Nothing when all that came was written.
-std::optional<Filling::Ended> Filling::write(Draft& draft, Pipe& pipe, Proof& proof) {
+std::optional<Filling::Ended> Filling::write(Draft& draft, Incoming& incoming, Proof& proof) {
   uint64_t room = recipe_.size.value_or(0);
-  while (auto buffer = pipe.take_full()) {
+  auto buffer = incoming.pipe.take_full();
+  if (auto ended = go_on(draft, incoming, proof)) return ended;
+  for (; buffer; buffer = incoming.pipe.take_full()) {
     const auto bytes = std::span<const std::byte>(buffer->bytes).first(buffer->filled);
     const uint64_t offset = proof.seen();
     if (auto right = proof.add(bytes); !right) return Ended{Phase::failed, right.error()};
@@ -138,8 +200,28 @@ std::optional<Filling::Ended> Filling::write(Draft& draft, Pipe& pipe, Proof& pr
     }
     if (auto put = draft.write(offset, bytes); !put) return Ended{Phase::unkept, put.error()};
     advance(proof.seen());
-    pipe.put_empty(std::move(*buffer));
+    incoming.pipe.put_empty(std::move(*buffer));
   }
+  return std::nullopt;
+}
+
+// Before the first bytes are written to a draft in which some were left: these are proved like all others, or thrown
+// away when the fetch does not go on behind them.
+std::optional<Filling::Ended> Filling::go_on(Draft& draft, const Incoming& incoming, Proof& proof) {
+  if (fetch_ == nullptr) return std::nullopt;
+  if (incoming.begins_at == 0 && draft.left() > 0)
+    if (auto empty = draft.restart(); !empty) return Ended{Phase::unkept, empty.error()};
+  draft.take_note(incoming.validator);
+  const RangePtr range = draft.range();
+  std::vector<std::byte> bytes(incoming.begins_at > 0 ? kBuffer : 0);
+  while (proof.seen() < incoming.begins_at) {
+    if (stop_) return Ended{Phase::cancelled, cancelled()};
+    const auto part = std::span(bytes).first(
+        static_cast<size_t>(std::min<uint64_t>(bytes.size(), incoming.begins_at - proof.seen())));
+    if (auto had = range->read(proof.seen(), part); !had) return Ended{Phase::unkept, had.error()};
+    if (auto right = proof.add(part); !right) return Ended{Phase::failed, right.error()};
+  }
+  advance(proof.seen());
   return std::nullopt;
 }
 
@@ -171,8 +253,13 @@ std::optional<Filling::Ended> Filling::follow(RangePtr others, uint64_t size) {
   const bool grew = size != written_ || range_ == nullptr;
   stalled_ = grew ? stalled_.zero() : stalled_ + pause_;
   pause_ = grew ? kShortestPause : std::min(2 * pause_, kLongestPause);
-  if (stalled_ > (size == recipe_.size ? kLongestFlush : kLongestStall))
-    return Ended{Phase::unkept, {Code::unavailable, "another process is making it and does not go on"}};
+  const auto longest = fetch_ != nullptr ? kLongestFetchStall : size == recipe_.size ? kLongestFlush : kLongestStall;
+  if (stalled_ > longest) {
+    if (fetch_ == nullptr)
+      return Ended{Phase::unkept, {Code::unavailable, "another process is making it and does not go on"}};
+    return Ended{Phase::failed,
+                 {Code::unreachable, str(recipe_.name, ": another process fetches it and does not go on")}};
+  }
   range_ = std::move(others);
   written_ = size;
   changed_.notify_all();
@@ -190,22 +277,24 @@ void Filling::begin_at(RangePtr range) {
 void Filling::advance(uint64_t written) {
   const std::scoped_lock lock(mutex_);
   written_ = written;
+  progress_.here = written;
   permits_.step();
   changed_.notify_all();
 }
 
-bool Filling::is_ready(uint64_t offset, size_t size) const {
+bool Filling::is_ready(uint64_t offset, size_t size, Wants wants) const {
   if (phase_ != Phase::making) return true;
-  if (serve_ == Serve::nothing || !recipe_.size) return false;
+  if ((serve_ == Serve::nothing && wants == Wants::proved) || !recipe_.size) return false;
   const uint64_t end = offset + size;
   return end <= written_ && end < *recipe_.size;
 }
 
-Filling::Read Filling::read(uint64_t offset, std::span<std::byte> out) {
+Filling::Read Filling::read(uint64_t offset, std::span<std::byte> out, Wants wants) {
   std::unique_lock lock(mutex_);
-  if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size()); }); !waited)
+  if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size(), wants); }); !waited)
     return {Phase::failed, std::move(waited)};
   const Phase phase = phase_;
+  served_unproved_ = served_unproved_ || (phase == Phase::making && wants == Wants::proved);
   if (phase == Phase::failed || phase == Phase::unkept) return {phase, tl::unexpected(error_)};
   if (phase == Phase::cancelled) return {phase, {}};
   const RangePtr range = range_;
@@ -236,6 +325,18 @@ Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready
   asked_for_ = std::chrono::steady_clock::now();
   if (ready()) return {};
   return tl::unexpected(cancelled());
+}
+
+Filling::Progress Filling::progress() const {
+  const std::scoped_lock lock(mutex_);
+  return progress_;
+}
+
+// Nobody has wanted it for a while: bytes that nobody waits for are not fetched.
+bool Filling::is_forgotten() const {
+  const std::scoped_lock lock(mutex_);
+  return fetch_ != nullptr && waiting_ == 0 && asked_for_ &&
+         std::chrono::steady_clock::now() - *asked_for_ > kForgotten;
 }
 
 Error Filling::error() const {

@@ -12,6 +12,7 @@
 
 #include "base/blobs.h"
 #include "base/proof.h"
+#include "cache/fetch.h"
 #include "cache/permits.h"
 #include "cache/pipe.h"
 #include "cache/shelf.h"
@@ -24,6 +25,13 @@ class Filling {
   /// What is served before all is proved.
   enum class Serve { what_is_there, nothing };
 
+  /// How far a fetch is.
+  struct Progress {
+    uint64_t here = 0;     ///< bytes that were fetched, by earlier fetches too
+    uint64_t fetched = 0;  ///< by this one
+    std::string from;      ///< where they come from, for people
+  };
+
   /// How it ended, or how far it is.
   enum class Phase {
     making,
@@ -34,9 +42,10 @@ class Filling {
     cancelled,  ///< nobody waited for it
   };
 
-  /// The permits outlive it.
-  Filling(Recipe recipe, Name name, ShelfPtr shelf, Serve serve, Permits& permits)
+  /// Makes what the recipe promises, as it says or, with `fetch`, by that. The permits outlive it.
+  Filling(Recipe recipe, FetchPtr fetch, Name name, ShelfPtr shelf, Serve serve, Permits& permits)
       : recipe_(std::move(recipe)),
+        fetch_(std::move(fetch)),
         name_(std::move(name)),
         shelf_(std::move(shelf)),
         serve_(serve),
@@ -50,8 +59,13 @@ class Filling {
     Phase phase;
     Result<void> done;  ///< the failure when it `failed`, and why not when it is `unkept`
   };
-  /// Waits until `out` can be filled from `offset`, and fills it.
-  Read read(uint64_t offset, std::span<std::byte> out);
+  /// Waits until `out` can be filled from `offset`, and fills it. Who wants what arrives gets it as soon as it is
+  /// there, and has to see for himself whether it was still so in the end.
+  enum class Wants { proved, arriving };
+  Read read(uint64_t offset, std::span<std::byte> out, Wants wants = Wants::proved);
+
+  Progress progress() const;
+  const FetchPtr& fetch() const { return fetch_; }
 
   /// Waits until it ended, and says how.
   Result<Phase> wait();
@@ -93,15 +107,20 @@ class Filling {
 
   Ended run_to_end();
   std::optional<Ended> step();
-  Ended make(Draft& draft);
-  Result<void> decode(Pipe& pipe);
-  std::optional<Ended> write(Draft& draft, Pipe& pipe, Proof& proof);
+  struct Incoming;
+  std::optional<Ended> make(Draft& draft);
+  Ended fill(Draft& draft);
+  Result<void> decode(Incoming& incoming, const Draft& draft);
+  Result<void> fetch(Incoming& incoming, const Draft& draft);
+  std::optional<Ended> write(Draft& draft, Incoming& incoming, Proof& proof);
+  std::optional<Ended> go_on(Draft& draft, const Incoming& incoming, Proof& proof);
   Ended publish(Draft& draft, Proof& proof);
   std::optional<Ended> follow(RangePtr others, uint64_t size);
   Ended finish(Kept kept);
   void begin_at(RangePtr range);
   void advance(uint64_t written);
-  bool is_ready(uint64_t offset, size_t size) const;
+  bool is_ready(uint64_t offset, size_t size, Wants wants) const;
+  bool is_forgotten() const;
   static bool is_end(Phase phase) { return phase != Phase::making && phase != Phase::proved; }
   void take_permit();
   void give_permit_back();
@@ -110,6 +129,7 @@ class Filling {
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
   Recipe recipe_;
+  const FetchPtr fetch_;
   const Name name_;
   ShelfPtr shelf_;
   const Serve serve_;
@@ -126,6 +146,8 @@ class Filling {
   RangePtr range_;  // what is served
   Kept kept_;       // once it finished
   uint64_t written_ = 0;
+  bool served_unproved_ = false;
+  Progress progress_;
   size_t waiting_ = 0;
   std::optional<std::chrono::steady_clock::time_point> asked_for_;  // nothing until whoever wanted it begun reads it
 };

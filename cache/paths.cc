@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <memory>
 #include <string_view>
 
@@ -14,6 +15,12 @@
 
 namespace weightfs {
 namespace {
+
+// Nobody comes back for a fetch that was left alone for so long.
+constexpr time_t kLongestLeft = 7 * 24 * 3600;
+
+constexpr std::string_view kPart = ".part";
+constexpr std::string_view kNote = ".from";
 
 std::string read_boot() {
   const OpenFile file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
@@ -28,6 +35,7 @@ std::string read_boot() {
 // A directory that only this user and root can have changed.
 Result<OpenFilePtr> open_ours(int at, const std::string& name, int how, const std::string& path) {
   const int fd = ::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | how);
+  if (fd < 0 && errno == ENOENT) return failure(Code::not_found, str(path, ": no such directory"));
   if (fd < 0) return tl::unexpected(system_error(path));
   auto folder = std::make_shared<const OpenFile>(fd);
   struct stat status {};
@@ -37,6 +45,45 @@ Result<OpenFilePtr> open_ours(int at, const std::string& name, int how, const st
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return failure(Code::unavailable, str(path, ": others may write there"));
   return folder;
+}
+
+Result<void> read_folder(const OpenFile& folder, const std::string& name,
+                         const std::function<void(const std::string&)>& each) {
+  const int fd = ::openat(folder.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return tl::unexpected(system_error(name));
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(fd), [](DIR* d) { return ::closedir(d); });
+  if (open == nullptr) {
+    const Error error = system_error(name);
+    ::close(fd);
+    return tl::unexpected(error);
+  }
+  while (const dirent* entry = ::readdir(open.get())) {
+    const std::string here = entry->d_name;
+    if (here != "." && here != "..") each(here);
+  }
+  return {};
+}
+
+Result<OpenFilePtr> open_pins(const Folders& folders) {
+  return open_ours(folders.root->fd(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
+}
+
+bool is_there(const OpenFile& folder, const std::string& name) {
+  struct stat status {};
+  return ::fstatat(folder.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
+bool is_forgotten(const OpenFile& making, const std::string& part) {
+  struct stat status {};
+  return ::fstatat(making.fd(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         status.st_mtim.tv_sec < ::time(nullptr) - kLongestLeft;
+}
+
+// The part whose note this is; empty when it is none.
+std::string noted_part(const std::string& name) {
+  if (!name.ends_with(kNote)) return "";
+  const std::string part = name.substr(0, name.size() - kNote.size());
+  return digest_of_part(part) ? part : "";
 }
 
 }  // namespace
@@ -94,28 +141,87 @@ std::string blob_file(const Digest& digest) {
 
 std::string index_link(const Name& name) { return sha256(name.key).hex(); }
 
-void for_each_in(const OpenFile& folder, const std::string& name, const std::function<void(const std::string&)>& each) {
-  const int fd = ::openat(folder.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(fd), [](DIR* d) { return ::closedir(d); });
-  if (open == nullptr) {
-    ::close(fd);
-    return;
-  }
-  while (const dirent* entry = ::readdir(open.get())) {
-    const std::string here = entry->d_name;
-    if (here != "." && here != "..") each(here);
-  }
+std::string part_file(const Digest& digest) { return str(digest.hex(), kPart); }
+
+std::optional<Digest> digest_of_part(const std::string& name) {
+  if (!name.ends_with(kPart)) return std::nullopt;
+  const auto digest = digest_of_hex(std::string_view(name).substr(0, name.size() - kPart.size()));
+  return digest && part_file(*digest) == name ? digest : std::nullopt;
 }
 
-void sweep(const Folders& folders) {
-  const OpenFile& making = *folders.making;
-  for_each_in(making, ".", [&](const std::string& name) {
-    const int fd = ::openat(making.fd(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return;
-    const OpenFile file(fd);
-    if (try_lock(fd) && is_at(making, name, fd)) ::unlinkat(making.fd(), name.c_str(), 0);
+Result<std::set<std::string>> pins(const Folders& folders) {
+  const auto folder = open_pins(folders);
+  if (!folder && folder.error().code == Code::not_found) return std::set<std::string>{};
+  if (!folder) return tl::unexpected(folder.error());
+  std::set<std::string> pins;
+  TRY_VOID(read_folder(**folder, ".", [&](const std::string& name) {
+    if (const auto digest = digest_of_hex(name); digest && digest->hex() == name) pins.insert(name);
+  }));
+  return pins;
+}
+
+Result<bool> add_pin(const Folders& folders, const Digest& digest) {
+  ::mkdirat(folders.root->fd(), "pins", 0700);  // if that fails, opening it does
+  const OpenFilePtr folder = TRY(open_pins(folders));
+  const OpenFile pin(::openat(folder->fd(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (pin.fd() >= 0) return true;
+  if (errno == EEXIST) return false;
+  return tl::unexpected(system_error(str(folders.top, "/v1/pins/", digest.hex())));
+}
+
+Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
+  const auto folder = open_pins(folders);
+  if (!folder && folder.error().code == Code::not_found) return false;
+  if (!folder) return tl::unexpected(folder.error());
+  if (::unlinkat((*folder)->fd(), digest.hex().c_str(), 0) == 0) return true;
+  if (errno == ENOENT) return false;
+  return tl::unexpected(system_error(str(folders.top, "/v1/pins/", digest.hex())));
+}
+
+bool has_blob(const Folders& folders, const Digest& digest) { return is_there(*folders.blobs, blob_file(digest)); }
+
+// Asked again for each: somebody may have made the blob, and its link, meanwhile.
+uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone) {
+  const OpenFile& index = *folders.index;
+  uint64_t unlinked = 0;
+  for_each_in(index, ".", [&](const std::string& link) {
+    const auto digest = digest_in_link(index, link);
+    if (digest && gone.contains(digest->hex()) && !has_blob(folders, *digest))
+      unlinked += ::unlinkat(index.fd(), link.c_str(), 0) == 0;
   });
+  return unlinked;
+}
+
+void for_each_in(const OpenFile& folder, const std::string& name, const std::function<void(const std::string&)>& each) {
+  std::ignore = read_folder(folder, name, each);
+}
+
+Swept sweep(const Folders& folders) {
+  const OpenFile& making = *folders.making;
+  Swept swept;
+  for_each_in(making, ".", [&](const std::string& name) {
+    // Who begins to fetch makes the file before the note. At worst one that was noted just now is begun anew later.
+    if (const std::string part = noted_part(name); !part.empty()) {
+      if (!is_there(making, part)) ::unlinkat(making.fd(), name.c_str(), 0);
+    } else if (!digest_of_part(name) || is_forgotten(making, name)) {
+      const auto removed = remove_unheld(folders, name);
+      swept.files += removed.has_value();
+      swept.bytes += removed.value_or(0);
+    }
+  });
+  return swept;
+}
+
+// The note goes first: once the file is gone, another one may begin, and note something.
+std::optional<uint64_t> remove_unheld(const Folders& folders, const std::string& made) {
+  const OpenFile& making = *folders.making;
+  const int fd = ::openat(making.fd(), made.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return std::nullopt;
+  const OpenFile file(fd);
+  struct stat status {};
+  if (!try_lock(fd) || !is_at(making, made, fd) || ::fstat(fd, &status) != 0) return std::nullopt;
+  if (digest_of_part(made)) ::unlinkat(making.fd(), str(made, kNote).c_str(), 0);
+  return ::unlinkat(making.fd(), made.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
 }
 
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "base/digest.h"
@@ -22,7 +24,7 @@ struct Folders {
   OpenFilePtr root;    ///< v1: all below belongs to this version of the layout. Its file `lock` is room.cc's
   OpenFilePtr blobs;   ///< ab/<64 hex digits>: finished, named by their SHA-256
   OpenFilePtr index;   ///< <SHA-256 of a key>: a symbolic link whose text is the blob's digest
-  OpenFilePtr making;  ///< <name>.<boot>: being made by whoever holds its lock
+  OpenFilePtr making;  ///< <name>.<boot>: being made by whoever holds its lock. Fetches: see part_file()
 };
 
 using FoldersPtr = std::shared_ptr<const Folders>;
@@ -30,12 +32,32 @@ using FoldersPtr = std::shared_ptr<const Folders>;
 enum class Missing { fail, make };
 
 /// Opens them. Fails when others than this user and root own one, or may write there: the bytes that they put there
-/// would be served as ours, and the names that they put there be removed. Only `top` may be a symbolic link.
+/// would be served as ours, and the names that they put there be removed. Only `top` may be a symbolic link. Fails with
+/// not_found when one is missing, and may.
 Result<FoldersPtr> open_folders(const std::string& top, Missing missing);
 
 /// Where a blob is in `blobs`, and where a name's link is in `index`.
 std::string blob_file(const Digest& digest);
 std::string index_link(const Name& name);
+
+/// A fetch that may be continued, in `making`: <64 hex digits>.part, without the boot; nobody fetches it at the moment
+/// when its lock can be had. Beside it the symbolic link <64 hex digits>.part.from, whose text says where it came from.
+std::string part_file(const Digest& digest);
+/// The digest that the name of such a file tells; nothing for any other name.
+std::optional<Digest> digest_of_part(const std::string& name);
+
+/// The blobs that the user wants to keep, by their digests in hex: the names of the empty files in v1/pins, which is
+/// made with the first of them. Fails when that directory is not to be trusted or cannot be read.
+Result<std::set<std::string>> pins(const Folders& folders);
+/// Makes a pin, or removes it. Whether there was none, or one, before.
+Result<bool> add_pin(const Folders& folders, const Digest& digest);
+Result<bool> remove_pin(const Folders& folders, const Digest& digest);
+
+/// Whether there is a file of the blob's name.
+bool has_blob(const Folders& folders, const Digest& digest);
+
+/// Removes the links in the index to those of the digests (in hex) of which there is no blob; returns how many.
+uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone);
 
 /// 16 hex digits that change when the machine starts anew; empty when the system does not tell.
 /// (proc_sys_kernel(5): /proc/sys/kernel/random/boot_id.)
@@ -51,8 +73,22 @@ Result<void> make_directories(const std::string& path);
 /// there, or is a symbolic link, never.
 void for_each_in(const OpenFile& folder, const std::string& name, const std::function<void(const std::string&)>& each);
 
-/// Removes what killed processes left: files in making/ whose lock can be had.
-void sweep(const Folders& folders);
+/// What a sweep removed, but notes.
+struct Swept {
+  uint64_t files = 0;
+  uint64_t bytes = 0;  ///< on disk
+};
+
+/// Removes what killed processes left: files in making/ whose lock can be had, but of fetches that may be continued
+/// only those that nobody has for a week.
+Swept sweep(const Folders& folders);
+
+/// What the file takes on disk.
+inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
+
+/// Removes a file in making/, with what is noted beside it, unless somebody holds its lock; the bytes on disk that it
+/// took, or nothing when it stays.
+std::optional<uint64_t> remove_unheld(const Folders& folders, const std::string& made);
 
 /// Takes the file's lock if nobody has it. It goes with the descriptor, or with release().
 bool try_lock(int fd);

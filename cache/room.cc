@@ -5,82 +5,32 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
-#include <chrono>
-#include <string_view>
-#include <thread>
+#include <utility>
 
 #include "base/text.h"
+#include "cache/count.h"
 
 namespace weightfs {
 namespace {
 
 constexpr uint64_t kBlock = 4096;
 
-constexpr size_t kDigits = 20;  // of 2^64
+// A link in the index, or the note beside a part: ext4 puts the text of one this long in a block of its own.
+constexpr uint64_t kLink = kBlock;
 
-// Who holds the lock looks at all files at worst, and at one number else.
-constexpr std::chrono::seconds kLongestWait{2};
-constexpr std::chrono::milliseconds kPause{5};
-
-uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
-
-// The lock file, locked: "<boot> <bytes>". The boot is there because a count that was never written back when the
-// machine stopped may be less than the truth; one of this boot is what the last process wrote.
-class Count {
- public:
-  // Polled for: whoever holds it may be stopped, and flock(2) waits without end.
-  static Result<Count> locked(const Folders& folders, const std::atomic<bool>& stop) {
-    const std::string path = folders.top + "/v1/lock";
-    const int fd = ::openat(folders.root->fd(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return tl::unexpected(system_error(path));
-    auto file = std::make_shared<OpenFile>(fd);
-    const auto last = std::chrono::steady_clock::now() + kLongestWait;
-    while (!try_lock(fd)) {
-      if (errno != EWOULDBLOCK && errno != EINTR) return tl::unexpected(system_error(path));
-      if (stop || std::chrono::steady_clock::now() > last)
-        return failure(Code::unavailable, str(path, ": another process holds it and does not let go"));
-      std::this_thread::sleep_for(kPause);
-    }
-    return Count(std::move(file));
-  }
-
-  std::optional<uint64_t> read() const {
-    std::array<char, 64> buffer{};
-    const ssize_t got = ::pread(file_->fd(), buffer.data(), buffer.size(), 0);
-    std::string_view text(buffer.data(), got > 0 ? static_cast<size_t>(got) : 0);
-    if (boot().empty() || !text.starts_with(boot() + " ") || !text.ends_with('\n')) return std::nullopt;
-    text.remove_prefix(boot().size() + 1);
-    uint64_t used = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size() - 1, used);
-    if (error != std::errc() || end != text.data() + text.size() - 1) return std::nullopt;
-    return used;
-  }
-
-  // Always as long as before: that needs no room on a full disk. A count that cannot be written is made unreadable.
-  void write(uint64_t used) const {
-    const std::string digits = str(used);
-    const std::string text = str(boot(), " ", std::string(kDigits - digits.size(), '0'), digits, "\n");
-    if (!write_fully(file_->fd(), 0, std::as_bytes(std::span(text)))) std::ignore = ::ftruncate(file_->fd(), 0);
-  }
-
- private:
-  explicit Count(OpenFilePtr file) : file_(std::move(file)) {}
-
-  OpenFilePtr file_;
-};
-
-bool is_older(const timespec& a, const timespec& b) {
-  return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+// The links of what is being made are yet to come, while their room was taken with the first byte.
+uint64_t used_by(const Contents& contents) {
+  return contents.on_disk + (contents.makings + contents.parts.size()) * kLink;
 }
 
-void unlink_links_to(const OpenFile& index, const std::unordered_set<std::string>& gone) {
-  for_each_in(index, ".", [&](const std::string& link) {
-    const auto digest = digest_in_link(index, link);
-    if (digest && gone.contains(digest->hex())) ::unlinkat(index.fd(), link.c_str(), 0);
-  });
+Error no_room(const Contents& contents, uint64_t quota, uint64_t wanted) {
+  uint64_t pinned = 0;
+  for (const Contents::Blob& blob : contents.blobs) pinned += blob.pinned ? blob.on_disk : 0;
+  const char* reason = "all that may be kept is being made at the moment";
+  if (pinned > 0) reason = "the pinned blobs, and what is being made at the moment, leave no room for it";
+  if (pinned > quota - wanted) reason = "the pinned blobs leave no room for it";
+  return {Code::unavailable, reason};
 }
 
 }  // namespace
@@ -120,8 +70,7 @@ Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t 
   if (to > INT64_MAX || allocated(to) + kBlock > quota)
     return failure(Code::unavailable, str("larger than all that may be kept, ", human_size(quota)));
   const Count count = TRY(Count::locked(folders, stop));
-  const uint64_t link = from == 0 ? kBlock : 0;  // ext4 puts the text of one this long in a block of its own
-  const uint64_t wanted = allocated(to) - allocated(from) + link;
+  const uint64_t wanted = allocated(to) - allocated(from) + (from == 0 ? kLink : 0);
   const auto counted = count.read();
   const bool fits = counted && *counted <= quota && wanted <= quota - *counted;
   const uint64_t used = fits ? *counted : TRY(make_room(folders, quota, wanted));
@@ -130,67 +79,77 @@ Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t 
   const bool full = is_full(errno);
   const Error error = system_error(folders.top);
   if (!full) return tl::unexpected(error);
-  Contents contents = look(folders);
-  const uint64_t freed = evict(folders, contents, wanted);
-  count.write(contents.used + wanted);
-  if (freed > 0 && allocate(fd, from, to)) return {};
+  sweep(folders);
+  auto contents = contents_of(folders);
+  if (!contents) return tl::unexpected(error);
+  const Freed freed = evict(folders, *contents, wanted);
+  count.write(used_by(*contents) + wanted);
+  if (freed.bytes > 0 && allocate(fd, from, to)) return {};
   return tl::unexpected(error);
 }
 
 bool Room::free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop) {
   const auto count = Count::locked(folders, stop);
   if (!count) return false;
-  Contents contents = look(folders);
-  const uint64_t freed = evict(folders, contents, size);
-  count->write(contents.used);
-  return freed > 0;
+  sweep(folders);
+  auto contents = contents_of(folders);
+  if (!contents) return false;
+  const Freed freed = evict(folders, *contents, size);
+  count->write(used_by(*contents));
+  return freed.bytes > 0;
 }
 
-// The bytes that are used once blobs made way for `wanted` more. Some more of them go than have to: looking at all
+Result<Freed> Room::shrink(const Folders& folders, uint64_t most, const std::atomic<bool>& stop) {
+  const Count count = TRY(Count::locked(folders, stop));
+  sweep(folders);
+  Contents contents = TRY(contents_of(folders));
+  const uint64_t used = contents.on_disk;
+  const Freed freed = used > most ? evict(folders, contents, used - most) : Freed{};
+  count.write(used_by(contents));
+  return freed;
+}
+
+// The bytes that are used once others made way for `wanted` more. Some more of them go than have to: looking at all
 // files is dear, and should not be due again with the very next blob.
 Result<uint64_t> Room::make_room(const Folders& folders, uint64_t quota, uint64_t wanted) {
-  Contents contents = look(folders);
-  if (contents.used <= quota && wanted <= quota - contents.used) return contents.used;
-  const uint64_t over = contents.used + wanted - quota;
-  evict(folders, contents, over + quota / 32);
-  if (contents.used > quota || wanted > quota - contents.used)
-    return failure(Code::unavailable, "all that may be kept is being made at the moment");
-  return contents.used;
-}
-
-// What there is, once what killed processes left is gone.
-Room::Contents Room::look(const Folders& folders) {
   sweep(folders);
-  Contents contents;
-  const auto add = [&](const OpenFile& folder, const std::string& path, const std::string& blob) {
-    struct stat file {};
-    if (::fstatat(folder.fd(), path.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) return;
-    contents.used += on_disk(file);
-    const auto digest = digest_of_hex(blob);
-    if (digest && S_ISREG(file.st_mode)) contents.blobs.push_back(Blob{*digest, on_disk(file), file.st_mtim});
-  };
-  for_each_in(*folders.blobs, ".", [&](const std::string& two) {
-    for_each_in(*folders.blobs, two, [&](const std::string& name) { add(*folders.blobs, str(two, "/", name), name); });
-  });
-  for (const OpenFilePtr& folder : {folders.making, folders.index})
-    for_each_in(*folder, ".", [&](const std::string& name) { add(*folder, name, ""); });
-  return contents;
+  Contents contents = TRY(contents_of(folders));
+  const auto fits = [&] { return used_by(contents) <= quota && wanted <= quota - used_by(contents); };
+  if (!fits()) evict(folders, contents, used_by(contents) + wanted - quota + quota / 32);
+  if (!fits()) return tl::unexpected(no_room(contents, quota, wanted));
+  return used_by(contents);
 }
 
-uint64_t Room::evict(const Folders& folders, Contents& contents, uint64_t wanted) {
-  std::sort(contents.blobs.begin(), contents.blobs.end(),
-            [](const Blob& a, const Blob& b) { return is_older(a.used, b.used); });
-  uint64_t freed = 0;
-  std::unordered_set<std::string> gone;
-  for (const Blob& blob : contents.blobs) {
-    if (freed >= wanted) break;
-    if (::unlinkat(folders.blobs->fd(), blob_file(blob.digest).c_str(), 0) != 0) continue;
+// What could not be removed stays in `contents`.
+Freed Room::evict(const Folders& folders, Contents& contents, uint64_t wanted) {
+  Freed freed;
+  std::vector<Contents::Part> parts = std::exchange(contents.parts, {});
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return is_older(a.written, b.written); });
+  for (const Contents::Part& part : parts) {
+    const auto removed = freed.bytes < wanted ? remove_unheld(folders, part_file(part.digest)) : std::nullopt;
+    if (!removed) {
+      contents.parts.push_back(part);
+      continue;
+    }
+    freed.bytes += *removed;
+    ++freed.parts;
+  }
+  std::vector<Contents::Blob> blobs = std::exchange(contents.blobs, {});
+  std::sort(blobs.begin(), blobs.end(), [](const auto& a, const auto& b) { return is_older(a.used, b.used); });
+  std::set<std::string> gone;
+  for (const Contents::Blob& blob : blobs) {
+    const bool stays = freed.bytes >= wanted || blob.pinned;
+    if (stays || ::unlinkat(folders.blobs->fd(), blob_file(blob.digest).c_str(), 0) != 0) {
+      contents.blobs.push_back(blob);
+      continue;
+    }
     gone.insert(blob.digest.hex());
-    freed += blob.allocated;
+    freed.bytes += blob.on_disk;
+    ++freed.blobs;
   }
   evicted_();
-  if (!gone.empty()) unlink_links_to(*folders.index, gone);
-  contents.used -= std::min(contents.used, freed);
+  if (!gone.empty()) unlink_links_to(folders, gone);
+  contents.on_disk -= std::min(contents.on_disk, freed.bytes);
   return freed;
 }
 

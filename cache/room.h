@@ -1,6 +1,9 @@
 // The room that a store may take on disk, shared by all its processes.
 // The invariant: under the store's lock, what is counted as used is never less than what is used. So room is taken by
 // adding to one number; only when that number reaches the quota are the files looked at, and the count put right.
+// A fetch that was left stays counted; who continues it takes room for what is to come only.
+// What makes room: first the fetches that were left, the one left longest ago first, then the blobs used longest ago.
+// Never what the user pinned, nor what somebody is making.
 // Not counted: directories and the lock file, and blobs that were removed while a process has them open, whose blocks
 // the system keeps until that process lets go of them (when it opens or evicts another one).
 #pragma once
@@ -11,10 +14,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_set>
-#include <vector>
 
-#include "cache/paths.h"
+#include "cache/contents.h"
 
 namespace weightfs {
 
@@ -31,34 +32,34 @@ bool allocate(int fd, uint64_t from, uint64_t to);
 /// Whether that errno says that there is no room, for the disk or for the user.
 bool is_full(int error);
 
+/// What was removed to make room.
+struct Freed {
+  uint64_t blobs = 0;
+  uint64_t parts = 0;
+  uint64_t bytes = 0;  ///< on disk
+};
+
 /// Callable from any thread.
 class Room {
  public:
   /// `evicted` is called when blobs were looked for to be removed.
   Room(std::optional<uint64_t> quota, std::function<void()> evicted) : quota_(quota), evicted_(std::move(evicted)) {}
 
-  /// Allocates the bytes [from, to) of a file in making/, if need be in place of the blobs used longest ago. Fails when
-  /// the store's lock cannot be had for two seconds, and when it is told to stop.
+  /// Allocates the bytes [from, to) of a file in making/, if need be in place of others. `from` is 0 or what the file
+  /// took room for before, by whichever process. Fails when the store's lock cannot be had for two seconds, and when it
+  /// is told to stop.
   Result<void> take(const Folders& folders, int fd, uint64_t from, uint64_t to, const std::atomic<bool>& stop);
 
-  /// For when the disk is full whatever the quota says: removes blobs of `size` bytes. False when there were none.
+  /// For when the disk is full whatever the quota says: removes `size` bytes. False when there was nothing to remove.
   bool free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop);
 
- private:
-  struct Blob {
-    Digest digest;
-    uint64_t allocated;
-    timespec used;
-  };
-  struct Contents {
-    uint64_t used = 0;
-    std::vector<Blob> blobs;
-  };
+  /// Puts the count right, and removes until at most `most` bytes are used, or nothing is left that may go.
+  Result<Freed> shrink(const Folders& folders, uint64_t most, const std::atomic<bool>& stop);
 
+ private:
   uint64_t quota(const Folders& folders);
-  static Contents look(const Folders& folders);
   Result<uint64_t> make_room(const Folders& folders, uint64_t quota, uint64_t wanted);
-  uint64_t evict(const Folders& folders, Contents& contents, uint64_t wanted);
+  Freed evict(const Folders& folders, Contents& contents, uint64_t wanted);
 
   std::mutex mutex_;  // guards quota_
   std::optional<uint64_t> quota_;

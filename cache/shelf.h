@@ -21,10 +21,13 @@ struct Name {
   std::string text;              ///< equal for all who may share one making; letters, digits and dashes
   std::string key;               ///< the recipe's
   std::optional<Digest> digest;  ///< when it is known
+  /// What of it was made when its maker ended goes on being made by the next. It has a digest then: what is wrong in
+  /// what was left is found.
+  bool resumable = false;
 };
 
-/// A blob while it is made: bytes are written to it one after the other. One that goes before it is published leaves
-/// nothing behind. Written to by one thread; reading its range() is for any.
+/// A blob while it is made: bytes are written to it one after the other. One that goes before it is published or left
+/// leaves nothing behind. Written to by one thread; reading its range() is for any.
 class Draft {
  public:
   virtual ~Draft() = default;
@@ -36,6 +39,15 @@ class Draft {
   virtual Result<void> reserve(uint64_t size) = 0;
   /// Puts `bytes` at `offset`, where those before ended.
   virtual Result<void> write(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  /// How many bytes an earlier maker left in it, and the note that he made. Nothing is known of them.
+  virtual uint64_t left() const { return 0; }
+  virtual std::string note() const { return {}; }
+  /// Throws away what was left, before anything is written.
+  virtual Result<void> restart() = 0;
+  /// Notes a line for whoever goes on with it.
+  virtual void take_note(const std::string& line) = 0;
+  /// Keeps its first `written` bytes for the next maker, if it is resumable. Nothing else is called after that.
+  virtual void leave(uint64_t written) = 0;
   /// What is to be read of it while it is made; the size that it tells means nothing.
   virtual RangePtr range() const = 0;
   /// Makes a finished blob of it, which is `size` bytes long. Nothing else is called after that.
@@ -65,6 +77,10 @@ class Shelf {
   /// Takes the making of a blob, unless it is there or is being made. The draft waits for nothing any more once `stop`
   /// is true, which outlives it.
   virtual Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) = 0;
+
+  /// Which digest was last noted under a key, here or by an earlier process.
+  virtual std::optional<Digest> noted(const std::string& key) = 0;
+  virtual Result<void> note(const std::string& key, const Digest& digest) = 0;
 };
 
 using ShelfPtr = std::shared_ptr<Shelf>;

@@ -14,6 +14,10 @@ namespace {
 // So many decode at once, and so many are begun for readers. Each takes two threads, 2 MiB and its decoder.
 constexpr int kMostFillings = 4;
 
+// So many are fetched at once, each from one server with several connections. They wait a lot: one that hangs must not
+// keep another waiting.
+constexpr int kMostFetches = 16;
+
 // Who waits for a place looks so often whether one became idle.
 constexpr std::chrono::milliseconds kLook{20};
 
@@ -37,8 +41,13 @@ class Standstill {
 
 }  // namespace
 
-Store::Store(ShelfPtr shelf, Log log)
-    : shelf_(std::move(shelf)), log_(std::move(log)), own_(random_hex(16)), permits_(kMostFillings) {}
+Store::Store(ShelfPtr shelf, Log log, Fetching fetching, std::vector<std::string> blob_directories)
+    : fetching_(std::move(fetching)),
+      elsewhere_(std::move(blob_directories)),
+      shelf_(std::move(shelf)),
+      log_(std::move(log)),
+      own_(random_hex(16)),
+      permits_(kMostFillings) {}
 
 // Bytes are served before they are proved, so a making is shared only by those whose recipes make and promise the same:
 // what a container says the digest of its bytes is must not put them before readers of another.
@@ -49,6 +58,11 @@ Name Store::name_of(const Recipe& recipe) {
   if (recipe.digest) return {"digest-" + sha256(promised).hex(), "", recipe.digest};
   const std::scoped_lock lock(mutex_);
   return {str("own-", own_, "-", names_++), "", {}};
+}
+
+Name Store::name_of(const Digest& digest, std::optional<uint64_t> size) {
+  const std::string promised = str("fetched ", size ? str(*size) : "", " ", digest.hex());
+  return {"digest-" + sha256(promised).hex(), "", digest, true};
 }
 
 Store::FillingPtr Store::running(const Name& name) {
@@ -77,14 +91,15 @@ void Store::leave(Runnings::iterator running) noexcept {
   const auto phase = filling.phase();
   if (phase == Filling::Phase::finished) distrusted_.erase(filling.name().text);
   try {
+    if (running->kind == Kind::fetching) account_.ended(filling);
     if (phase == Filling::Phase::failed && is_about_the_bytes(filling.error())) distrusted_.insert(filling.name().text);
   } catch (const std::exception&) {  // no memory to remember it in: it fails again
   }
 }
 
-Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name) {
+Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name, const FetchPtr& fetch) {
   try {
-    return find_or_begin(recipe, name);
+    return find_or_begin(recipe, name, fetch);
   } catch (const std::bad_alloc&) {
     return failure(Code::unavailable, "out of memory");
   } catch (const std::exception& error) {
@@ -94,12 +109,13 @@ Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name)
 
 // Who makes a blob and needs another for it does not wait for a place: whoever has one may be waiting for him. The four
 // at most that others began each need one at a time.
-Result<Store::FillingPtr> Store::find_or_begin(const Recipe& recipe, const Name& name) {
-  const bool nested = Filling::is_making();
+Result<Store::FillingPtr> Store::find_or_begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch) {
+  const Kind kind = fetch != nullptr ? Kind::fetching : Filling::is_making() ? Kind::nested : Kind::decoding;
   std::unique_lock lock(mutex_);
-  const auto turn = queue_.insert(queue_.end(), std::this_thread::get_id());
+  Queue& queue = queues_[static_cast<size_t>(kind)];
+  const auto turn = queue.insert(queue.end(), std::this_thread::get_id());
   const auto leave_queue = [&](void*) {
-    queue_.erase(turn);
+    queue.erase(turn);
     changed_.notify_all();
   };
   const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
@@ -108,18 +124,20 @@ Result<Store::FillingPtr> Store::find_or_begin(const Recipe& recipe, const Name&
     if (stopped_) return failure(Code::unavailable, "the store is closed");
     if (auto filling = find(name)) return filling;
     if (Filling::is_told_to_stop()) return failure(Code::unavailable, "cancelled while it was being made");
-    const bool is_next = nested || turn == queue_.begin();
-    if (is_next && (make_place(nested) || nested || standstill.is_there())) return begin(recipe, name, nested);
+    const bool waits_long = kind == Kind::decoding && standstill.is_there();
+    const bool is_next = kind == Kind::nested || turn == queue.begin();
+    if (is_next && (make_place(kind) || kind == Kind::nested || waits_long)) return begin(recipe, name, fetch, kind);
     changed_.wait_for(lock, kLook);
   }
 }
 
-bool Store::make_place(bool nested) {
+bool Store::make_place(Kind kind) {
   reap();
   for (auto running = running_.begin(); running != running_.end();)
     if (const auto here = running++; here->filling->has_ended()) leave(here);
-  const auto counts = [&](const Running& r) { return r.nested == nested; };
-  if (std::count_if(running_.begin(), running_.end(), counts) < kMostFillings) return true;
+  const auto counts = [&](const Running& r) { return r.kind == kind; };
+  const int most = kind == Kind::fetching ? kMostFetches : kMostFillings;
+  if (std::count_if(running_.begin(), running_.end(), counts) < most) return true;
   const auto idle = std::find_if(running_.begin(), running_.end(),
                                  [&](const Running& r) { return counts(r) && r.filling->cancel_if_idle(); });
   if (idle == running_.end()) return false;
@@ -127,12 +145,13 @@ bool Store::make_place(bool nested) {
   return true;
 }
 
-Store::FillingPtr Store::begin(const Recipe& recipe, const Name& name, bool nested) {
-  const bool shared_by_promise = name.digest && name.key.empty();
+Store::FillingPtr Store::begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch, Kind kind) {
+  const bool fetched = kind == Kind::fetching;
+  const bool shared_by_promise = fetched ? !fetching_.stream : name.digest && name.key.empty();
   const auto serve =
       shared_by_promise || distrusted_.contains(name.text) ? Filling::Serve::nothing : Filling::Serve::what_is_there;
-  auto filling = std::make_shared<Filling>(recipe, name, shelf_, serve, permits_);
-  Running& place = running_.emplace_back(Running{filling, nested, {}});
+  auto filling = std::make_shared<Filling>(recipe, fetch, name, shelf_, serve, permits_);
+  Running& place = running_.emplace_back(Running{filling, kind, {}});
   try {
     place.thread = std::thread([self = shared_from_this(), filling] { self->run(filling); });
   } catch (const std::exception&) {
@@ -196,12 +215,22 @@ bool Store::is_distrusted(const Name& name) {
   return distrusted_.contains(name.text);
 }
 
-void Store::note(const Error& reason) {
+StoreStatus Store::status() {
+  const std::scoped_lock lock(mutex_);  // so that no fetch ends in between, and is counted twice or not at all
+  StoreStatus status = account_.status();
+  for (const Running& r : running_)
+    if (r.kind == Kind::fetching) Account::add_running(status, *r.filling);
+  return status;
+}
+
+void Store::say(const std::string& line) {
   {
     const std::scoped_lock lock(mutex_);
-    if (stopped_ || !noted_.insert(reason.message).second) return;
+    if (stopped_ || !noted_.insert(line).second) return;
   }
-  if (log_) log_(str("not kept, made anew by each reader: ", reason.message));
+  if (log_) log_(line);
 }
+
+void Store::note(const Error& reason) { say(str("not kept, made anew by each reader: ", reason.message)); }
 
 }  // namespace weightfs

@@ -1,6 +1,7 @@
 // The makings of one store: who may make a blob at the moment, shared by all who read it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -13,6 +14,9 @@
 #include <unordered_set>
 
 #include "base/blobs.h"
+#include "cache/account.h"
+#include "cache/blob_store.h"
+#include "cache/elsewhere.h"
 #include "cache/filling.h"
 #include "cache/shelf.h"
 
@@ -25,19 +29,28 @@ class Store : public std::enable_shared_from_this<Store> {
  public:
   using FillingPtr = std::shared_ptr<Filling>;
 
-  Store(ShelfPtr shelf, Log log);
+  Store(ShelfPtr shelf, Log log, Fetching fetching = {}, std::vector<std::string> blob_directories = {});
 
   Shelf& shelf() { return *shelf_; }
+  const Fetching& fetching() const { return fetching_; }
+  const Elsewhere& elsewhere() const { return elsewhere_; }
+  const std::atomic<bool>& gave_up() const { return gave_up_; }
+  Account& account() { return account_; }
+  StoreStatus status();
   Name name_of(const Recipe& recipe);
+  /// Of one that is fetched by its digest: shared by all who promise the same size.
+  static Name name_of(const Digest& digest, std::optional<uint64_t> size);
 
   /// The making of that blob if it is under way; null otherwise.
   FillingPtr running(const Name& name);
   /// The same, begun if it is not; waits until there is a place for it. Fails when there can be none.
-  Result<FillingPtr> filling(const Recipe& recipe, const Name& name);
+  Result<FillingPtr> filling(const Recipe& recipe, const Name& name, const FetchPtr& fetch = nullptr);
 
   /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
   bool is_distrusted(const Name& name);
 
+  /// Logs a line, once as long as the store is open.
+  void say(const std::string& line);
   /// Logs what keeps a blob from being kept, once for each reason, as long as the store is open.
   void note(const Error& reason);
 
@@ -49,9 +62,12 @@ class Store : public std::enable_shared_from_this<Store> {
   Result<void> go_on() const;
 
  private:
+  /// Each kind has its own places, so that none waits for another: what decodes may wait for what is begun by it, and
+  /// for what is fetched.
+  enum class Kind { decoding, nested, fetching };
   struct Running {
     FillingPtr filling;
-    bool nested;  // begun by another
+    Kind kind;
     std::thread thread;
     bool over = false;  // the thread has nothing left to do
   };
@@ -60,12 +76,15 @@ class Store : public std::enable_shared_from_this<Store> {
 
   FillingPtr find(const Name& name);
   void leave(Runnings::iterator running) noexcept;
-  Result<FillingPtr> find_or_begin(const Recipe& recipe, const Name& name);
-  bool make_place(bool nested);
-  FillingPtr begin(const Recipe& recipe, const Name& name, bool nested);
+  Result<FillingPtr> find_or_begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch);
+  bool make_place(Kind kind);
+  FillingPtr begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch, Kind kind);
   void run(const FillingPtr& filling) noexcept;
   void reap();
 
+  const Fetching fetching_;
+  const Elsewhere elsewhere_;
+  Account account_;
   ShelfPtr shelf_;
   Log log_;
   std::atomic<bool> gave_up_ = false;
@@ -76,7 +95,7 @@ class Store : public std::enable_shared_from_this<Store> {
   std::condition_variable changed_;  // somebody ended, or came or left the queue
   Runnings running_;                 // the one asked for last comes last
   Runnings leaving_;                 // ended or cancelled; joined by and by
-  Queue queue_;                      // who waits for a place
+  std::array<Queue, 3> queues_;      // who waits for a place, by kind
   std::unordered_set<std::string> distrusted_;
   std::set<std::string> noted_;
   uint64_t names_ = 0;

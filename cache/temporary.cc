@@ -41,6 +41,10 @@ class TemporaryDraft final : public Draft {
     return {};
   }
 
+  Result<void> restart() override { return {}; }  // nothing was left in it
+  void take_note(const std::string&) override {}
+  void leave(uint64_t) override {}
+
   RangePtr range() const override {
     std::vector<Range::Piece> pieces;
     for (const auto& piece : pieces_) pieces.push_back({piece->offset(), piece->size(), piece});
@@ -123,6 +127,18 @@ Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t> size, c
   if (auto kept = find(name, size)) return Begun{std::move(kept), nullptr, nullptr, 0};
   auto draft = std::make_unique<TemporaryDraft>(shared_from_this(), TRY(file()), name.text);
   return Begun{{}, std::move(draft), nullptr, 0};
+}
+
+std::optional<Digest> Temporary::noted(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto note = notes_.find(key);
+  return note == notes_.end() ? std::nullopt : std::optional(note->second);
+}
+
+Result<void> Temporary::note(const std::string& key, const Digest& digest) {
+  const std::scoped_lock lock(mutex_);
+  notes_.insert_or_assign(key, digest);
+  return {};
 }
 
 Result<std::shared_ptr<TemporaryFile>> Temporary::file() {

@@ -63,6 +63,9 @@ class Temporary final : public Shelf, public std::enable_shared_from_this<Tempor
   Kept find(const Name& name, std::optional<uint64_t> size) override;
   Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) override;
 
+  std::optional<Digest> noted(const std::string& key) override;
+  Result<void> note(const std::string& key, const Digest& digest) override;
+
   /// Keeps the blob; returns the one of the same digest that was there before, if there was.
   Kept keep(const std::string& name, Kept blob);
 
@@ -72,6 +75,7 @@ class Temporary final : public Shelf, public std::enable_shared_from_this<Tempor
   std::mutex mutex_;  // guards the rest
   std::optional<uint64_t> quota_;
   std::shared_ptr<TemporaryFile> file_;
+  std::unordered_map<std::string, Digest> notes_;
   std::unordered_map<std::string, Kept> blobs_;  // each by its digest, and by the names that it was wanted under
 };
 

@@ -29,6 +29,7 @@ constexpr Exit exit_of(Code code) {
     case Code::mismatch:
       return Exit::mismatch;
     case Code::unavailable:
+    case Code::unreachable:
       return Exit::unavailable;
     case Code::io:
       return Exit::io;

@@ -1,6 +1,7 @@
 // weightfs info: what a model is, on a page.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -20,7 +21,7 @@ struct InfoArguments {
   std::string source;
   bool json = false;
   bool tensors = false;
-  Caching caching;
+  Storing storing;
   Opening opening;
 };
 
@@ -159,23 +160,33 @@ void print_model(const ModelPtr& shared, const InfoArguments& arguments) {
 }
 
 // One entry of a directory: what it is, or why that cannot be said.
-struct Found {
+struct Listed {
   std::string name;
   ModelPtr model;  // null for what is no model
   std::string what;
   std::optional<Error> error;
 };
 
-Found find_out(Forest& forest, Ino ino, const Node& node) {
-  Found found{std::string(node.name()), nullptr, node.kind == Kind::file ? "file" : "directory", {}};
+// What a model is when all of it is known; fetches what that takes.
+Result<ModelPtr> whole(const ModelPtr& model) { return model->whole ? model->whole->get() : Result<ModelPtr>(model); }
+
+Listed find_out(Forest& forest, Ino ino, const Node& node, const std::string& name) {
+  Listed found{name, nullptr, node.kind == Kind::file ? "file" : "directory", {}};
   if (node.kind == Kind::file) return found;
   const auto inside = forest.list(ino);
   if (!inside) found.error = inside.error();
-  if (inside && inside->count > 0) found.model = forest.model_of(inside->ino);
+  if (!inside || inside->count == 0) return found;
+  const ModelPtr model = forest.model_of(inside->ino);
+  if (model == nullptr) return found;
+  auto known = whole(model);
+  if (known)
+    found.model = std::move(*known);
+  else
+    found.error = known.error();
   return found;
 }
 
-Value as_value(const Found& found) {
+Value as_value(const Listed& found) {
   if (found.model) return metadata_of(*found.model, found.name);
   Map out;
   out.append("source", found.name);
@@ -183,23 +194,39 @@ Value as_value(const Found& found) {
   return out;
 }
 
-std::vector<std::string> as_row(const Found& found) {
+std::vector<std::string> as_row(const Listed& found) {
   if (!found.model) return {cell(found.name), found.error ? cell(found.error->message) : found.what, "", ""};
   uint64_t bytes = 0;
   for (const Tensor& tensor : found.model->tensors) bytes += tensor.nbytes();
   return {cell(found.name), found.model->format, std::to_string(found.model->tensors.size()), human_size(bytes)};
 }
 
+// What is in a directory, and in the directories between it and the models.
+Result<std::vector<Listed>> find_all(Forest& forest, Ino directory, const std::string& path) {
+  const auto all = TRY(forest.list(directory));
+  std::vector<Listed> out;
+  for (uint32_t i = 0; i < all.count; ++i) {
+    const Node& node = all.tree->node(all.first + i);
+    const std::string name = str(path, path.empty() ? "" : "/", node.name());
+    if (node.kind == Kind::directory) {
+      auto below = TRY(find_all(forest, all.ino + i, name));
+      std::move(below.begin(), below.end(), std::back_inserter(out));
+    } else {
+      out.push_back(find_out(forest, all.ino + i, node, name));
+    }
+  }
+  return out;
+}
+
 // A directory of models: a line for each.
 Exit print_models(Forest& forest, const InfoArguments& arguments) {
-  const auto all = forest.list(Forest::kRoot);
+  const auto all = find_all(forest, Forest::kRoot, "");
   if (!all) return complain(all.error());
   Exit status = Exit::ok;
   List list;
   Table table({Align::left, Align::left, Align::right, Align::right});
   table.add({"model", "format", "tensors", "size"});
-  for (uint32_t i = 0; i < all->count; ++i) {
-    const Found found = find_out(forest, all->ino + i, all->tree->node(all->first + i));
+  for (const Listed& found : *all) {
     if (found.error && status == Exit::ok) status = exit_of(found.error->code);
     if (arguments.json) {
       list.push_back(as_value(found));
@@ -216,16 +243,19 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
 }
 
 Exit info(InfoArguments& arguments) {
-  arguments.opening.blobs = blobs_for(arguments.caching, log_to_stderr);
+  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
+  if (!store) return complain(store.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
   const ModelPtr model = forest.model_of(Forest::kRoot);
   if (model == nullptr) return print_models(forest, arguments);
+  const auto known = whole(model);
+  if (!known) return complain(known.error());
   if (arguments.json) {
-    std::fputs(to_json(metadata_of(*model, arguments.source)).c_str(), stdout);
+    std::fputs(to_json(metadata_of(**known, arguments.source)).c_str(), stdout);
   } else {
-    print_model(model, arguments);
+    print_model(*known, arguments);
   }
   return Exit::ok;
 }
@@ -235,11 +265,13 @@ Exit info(InfoArguments& arguments) {
 void add_info(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<InfoArguments>();
   CLI::App* verb = app.add_subcommand("info", "say what a model is: format, metadata, types, tensors");
-  verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
+  verb->add_option("SOURCE", arguments->source,
+                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
+      ->required();
   verb->add_flag("--tensors", arguments->tensors, "list every tensor");
   verb->add_flag("--json", arguments->json, "the content of metadata.json");
   add_opening_options(*verb, arguments->opening);
-  add_cache_options(*verb, arguments->caching);
+  add_store_options(*verb, arguments->storing);
   verb->callback([&run, arguments] { run = [arguments] { return info(*arguments); }; });
 }
 

@@ -20,7 +20,7 @@ struct ListArguments {
   bool long_form = false;
   bool recursive = false;
   bool json = false;
-  Caching caching;
+  Storing storing;
   Opening opening;
 };
 
@@ -131,7 +131,8 @@ class Lister {
 };
 
 Exit ls(ListArguments& arguments) {
-  arguments.opening.blobs = blobs_for(arguments.caching, log_to_stderr);
+  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
+  if (!store) return complain(store.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
@@ -165,12 +166,13 @@ Result<void> copy_out(const Source& source) {
 struct CatArguments {
   std::string source;
   std::vector<std::string> paths;
-  Caching caching;
+  Storing storing;
   Opening opening;
 };
 
 Exit cat(CatArguments& arguments) {
-  arguments.opening.blobs = blobs_for(arguments.caching, log_to_stderr);
+  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
+  if (!store) return complain(store.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
@@ -191,23 +193,27 @@ Exit cat(CatArguments& arguments) {
 void add_ls(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<ListArguments>();
   CLI::App* verb = app.add_subcommand("ls", "list what a mount would show, without mounting");
-  verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
+  verb->add_option("SOURCE", arguments->source,
+                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
+      ->required();
   verb->add_option("PATH", arguments->path, "where in it to look; the top if not given");
   verb->add_flag("-l,--long", arguments->long_form, "with modes, sizes and times");
   verb->add_flag("-R,--recursive", arguments->recursive, "directories in it too");
   verb->add_flag("--json", arguments->json, "as a JSON array of {path, type, size}");
   add_opening_options(*verb, arguments->opening);
-  add_cache_options(*verb, arguments->caching);
+  add_store_options(*verb, arguments->storing);
   verb->callback([&run, arguments] { run = [arguments] { return ls(*arguments); }; });
 }
 
 void add_cat(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<CatArguments>();
   CLI::App* verb = app.add_subcommand("cat", "write files of a model to standard output, without mounting");
-  verb->add_option("SOURCE", arguments->source, "a model file or a directory of models")->required();
+  verb->add_option("SOURCE", arguments->source,
+                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
+      ->required();
   verb->add_option("PATH", arguments->paths, "what to write, such as tensors/NAME or metadata.json")->required();
   add_opening_options(*verb, arguments->opening);
-  add_cache_options(*verb, arguments->caching);
+  add_store_options(*verb, arguments->storing);
   verb->callback([&run, arguments] { run = [arguments] { return cat(*arguments); }; });
 }
 

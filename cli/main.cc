@@ -3,8 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cctype>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +12,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cache/blob_store.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -48,38 +45,6 @@ void add_opening_options(CLI::App& verb, Opening& opening) {
 }
 
 void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", line.c_str()); }
-
-std::optional<uint64_t> size_of(const std::string& text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{}) return std::nullopt;
-  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  if (unit.empty() || unit == "B") return number;
-  const std::string_view behind = unit.substr(1);
-  const size_t power =
-      std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
-  if (power == std::string_view::npos || !(behind.empty() || behind == "B" || behind == "iB")) return std::nullopt;
-  uint64_t size = 0;
-  return __builtin_mul_overflow(number, uint64_t{1024} << (10 * power), &size) ? std::nullopt : std::optional(size);
-}
-
-void add_cache_options(CLI::App& verb, Caching& caching) {
-  verb.add_flag("--no-cache", caching.off, "keep what has to be unpacked in a temporary file, for this command only");
-  verb.add_option_function<std::string>(
-          "--cache-size",
-          [&caching](const std::string& text) {
-            caching.size = size_of(text);
-            if (!caching.size) throw CLI::ValidationError("--cache-size", str(quoted(text), " is no size (try 20G)"));
-          },
-          "the most that the cache may take on disk (20G, 500M); a tenth of the file system if not given")
-      ->type_name("SIZE");
-}
-
-BlobsPtr blobs_for(const Caching& caching, std::function<void(const std::string&)> log) {
-  const auto directory = cache_directory();
-  if (caching.off || !directory) return temporary_blobs(caching.size, std::move(log));
-  return blob_store({*directory, caching.size, std::move(log)});
-}
 
 namespace {
 
@@ -144,7 +109,9 @@ int main(int argc, char** argv) {
   add_ls(app, run);
   add_cat(app, run);
   add_info(app, run);
+  add_fetch(app, run);
   add_verify(app, run);
+  add_cache(app, run);
   try {
     app.parse(arguments_of(argc, argv));
     const Exit status = run();

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "cli/mount_point.h"
+#include "cli/status.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 #include "fs/session.h"
@@ -23,12 +24,16 @@ struct MountArguments {
   std::vector<std::string> paths;  // sources, then the mount point
   std::vector<std::string> options;
   bool foreground = false;
-  Caching caching;
+  Storing storing;
   Opening opening;
 };
 
 Error cannot(const char* what, int error) {
   return {Code::io, str(what, ": ", std::generic_category().message(error))};
+}
+
+std::string option_names() {
+  return str("all, format=NAME, ", store_option_names(), ", allow_other, allow_root, auto_unmount, noexec, noatime");
 }
 
 // The options of -o: for us, for the kernel, or already true of every mount.
@@ -37,7 +42,6 @@ Result<std::vector<std::string>> kernel_options(MountArguments& arguments) {
   constexpr std::array kPassed = {"allow_other", "allow_root", "auto_unmount", "noexec", "noatime"};
   constexpr std::array kAlways = {"ro", "nosuid", "nodev", "default_permissions"};
   constexpr std::string_view kFormat = "format=";
-  constexpr std::string_view kCacheSize = "cache_size=";
   std::vector<std::string> passed;
   for (const std::string& option : arguments.options) {
     const auto is = [&](const char* name) { return option == name; };
@@ -48,15 +52,8 @@ Result<std::vector<std::string>> kernel_options(MountArguments& arguments) {
     } else if (option.starts_with(kFormat)) {
       if (!set_format(opening, option.substr(kFormat.size())))
         return failure(Code::unsupported, str("-o ", quoted(option), ": there are ", format_names()));
-    } else if (option == "no_cache") {
-      arguments.caching.off = true;
-    } else if (option.starts_with(kCacheSize)) {
-      arguments.caching.size = size_of(option.substr(kCacheSize.size()));
-      if (!arguments.caching.size) return failure(Code::unsupported, str("-o ", quoted(option), ": no size (try 20G)"));
-    } else if (!std::any_of(kAlways.begin(), kAlways.end(), is)) {
-      return failure(Code::unsupported, str("unknown mount option ", quoted(option),
-                                            "; known are all, format=NAME, no_cache, cache_size=SIZE, allow_other, "
-                                            "allow_root, auto_unmount, noexec, noatime"));
+    } else if (!TRY(take_store_option(arguments.storing, option)) && !std::any_of(kAlways.begin(), kAlways.end(), is)) {
+      return failure(Code::unsupported, str("unknown mount option ", quoted(option), "; known are ", option_names()));
     }
   }
   return passed;
@@ -68,13 +65,16 @@ Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std
   const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
   Opening opening = arguments.opening;
   opening.hidden = point.path();
-  opening.blobs = blobs_for(arguments.caching, log);
+  const auto store = use_store(opening, arguments.storing, log);
+  if (!store) return complain(store.error());
   auto tree = open_sources(sources, opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
+  forest.hide(kStatusDirectory, status_tree(*store));
   const std::string source = sources.size() == 1 ? absolute_path(sources[0]).value_or(sources[0]) : "weightfs";
   const auto served = point.make().and_then([&] {
-    return serve(forest, {point.path(), source, options, on_usable, [&] { opening.blobs->stop(); }, log});
+    return serve(forest, {point.path(), source, options, on_usable, [&] { opening.blobs->stop(); },
+                          arguments.storing.stream, log});
   });
   // A reader that was never told of the end may hold what it reads, and with it the store, for as long as we live.
   opening.blobs->stop();
@@ -176,19 +176,18 @@ void add_mount(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("mount", "show models as a read-only directory");
   // Not required, so that what is missing is said in our words.
   verb->add_option("SOURCE... MOUNTPOINT", arguments->paths,
-                   "model files or directories of models, then the directory to mount on (made if it is missing)")
+                   "model files, directories of models, Ollama stores or names such as ollama:llama3.2, then the "
+                   "directory to mount on (made if it is missing)")
       ->expected(0, -1);
   verb->formatter(std::make_shared<PlainUsage>());
   verb->add_flag("-f,--foreground", arguments->foreground, "stay in the foreground; Ctrl-C unmounts");
   verb->add_option("-o", arguments->options,
-                   "mount options, separated by commas: all, format=NAME, no_cache, cache_size=SIZE, allow_other, "
-                   "allow_root, auto_unmount, "
-                   "noexec, noatime")
+                   "mount options, separated by commas: " + option_names())
       ->delimiter(',')
       ->type_name("OPTIONS")
       ->allow_extra_args(false);  // what follows the one argument is a source
   add_opening_options(*verb, arguments->opening);
-  add_cache_options(*verb, arguments->caching);
+  add_store_options(*verb, arguments->storing);
   verb->callback([&run, arguments] { run = [arguments] { return mount(*arguments); }; });
 }
 

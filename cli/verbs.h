@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "cli/exit.h"
+#include "cli/store_options.h"
 #include "fs/place.h"
 
 namespace weightfs {
@@ -21,24 +22,11 @@ void add_ls(CLI::App& app, Run& run);
 void add_cat(CLI::App& app, Run& run);
 void add_info(CLI::App& app, Run& run);
 void add_verify(CLI::App& app, Run& run);
+void add_fetch(CLI::App& app, Run& run);
+void add_cache(CLI::App& app, Run& run);
 
 /// Adds the options that every verb which opens a source takes: --format, --all.
 void add_opening_options(CLI::App& verb, Opening& opening);
-
-/// Where what has to be unpacked is kept.
-struct Caching {
-  bool off = false;              ///< in a temporary file of this process only
-  std::optional<uint64_t> size;  ///< the cache's quota, in bytes
-};
-
-/// Adds the options that every verb which reads a source takes: --no-cache, --cache-size.
-void add_cache_options(CLI::App& verb, Caching& caching);
-
-/// The store that `caching` asks for; `log` is told what it had to get around.
-BlobsPtr blobs_for(const Caching& caching, std::function<void(const std::string&)> log);
-
-/// A size such as 500M, 20GiB or 1048576 (K, M, G, T are powers of 1024), in bytes; nothing when it is none.
-std::optional<uint64_t> size_of(const std::string& text);
 
 /// Prints `weightfs: <line>` to standard error.
 void log_to_stderr(const std::string& line);

@@ -1,63 +1,15 @@
 // weightfs verify: whether a model's bytes are those that its container says it has.
 #include "formats/verify.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <array>
-#include <chrono>
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/progress.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 
 namespace weightfs {
 namespace {
-
-// One line that is written over again and again, on a terminal only.
-class ProgressBar {
- public:
-  ProgressBar() : shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~ProgressBar() { clear(); }
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void show(const Progress& progress) {
-    const auto now = Clock::now();
-    if (!shown_ || progress.whole == 0 || now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const auto rate = static_cast<uint64_t>(static_cast<double>(progress.bytes) / std::max(seconds, 0.001));
-    constexpr size_t kWidth = 24;
-    const auto full =
-        static_cast<size_t>(static_cast<double>(progress.bytes) / static_cast<double>(progress.whole) * kWidth);
-    const std::string line =
-        str("[", std::string(std::min(full, kWidth), '#'), std::string(kWidth - std::min(full, kWidth), '.'), "] ",
-            human_size(progress.bytes), " of ", human_size(progress.whole), ", ", human_size(rate), "/s  ",
-            quoted(progress.path));
-    std::fprintf(stderr, "\r\033[K%s", line.substr(0, columns() - 1).c_str());
-    drawn_ = true;
-  }
-
-  void clear() {
-    if (drawn_) std::fputs("\r\033[K", stderr);
-    drawn_ = false;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  static size_t columns() {
-    winsize size{};
-    return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-  }
-
-  bool shown_;
-  bool drawn_ = false;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_ = begin_;
-};
 
 // What there is to say of a model whose bytes are right.
 std::string praise(const Model& model, const Verification& found) {
@@ -69,7 +21,8 @@ std::string praise(const Model& model, const Verification& found) {
 
 Exit verify_model(const Model& model, const std::string& name) {
   ProgressBar bar;
-  const Verification found = verify(model, [&](const Progress& progress) { bar.show(progress); });
+  const Verification found =
+      verify(model, [&](const Progress& progress) { bar.show(progress.bytes, progress.whole, quoted(progress.path)); });
   bar.clear();
   const auto say = [&](const char* what, const std::string& line) {
     std::printf("%s: %s%s\n", printable(name).c_str(), what, printable(line).c_str());
@@ -98,11 +51,25 @@ Exit verify_all(Forest& forest, Ino directory, const std::string& name) {
   return status;
 }
 
-Exit verify_source(const std::string& source, const Opening& opening) {
-  // The container's own bytes are looked at, not what a cache has of them.
-  Opening anew = opening;
-  anew.blobs = unstored_blobs();
-  auto tree = open_sources({source}, anew);
+// What the container holds is looked at itself, not what a cache has of it; what it only names comes from where reads
+// have it from.
+class Unkept final : public Blobs {
+ public:
+  explicit Unkept(BlobsPtr store) : store_(std::move(store)) {}
+  SourcePtr blob(Recipe recipe) override { return unstored_blobs()->blob(std::move(recipe)); }
+  Result<SourcePtr> made(Recipe recipe) override { return unstored_blobs()->made(std::move(recipe)); }
+  Result<Found> named(const Wanted& wanted) override { return store_->named(wanted); }
+  bool is_at_hand(const Wanted& wanted) override { return store_->is_at_hand(wanted); }
+
+ private:
+  BlobsPtr store_;
+};
+
+Exit verify_source(const std::string& source, Opening opening, const Storing& storing) {
+  const auto store = use_store(opening, storing, log_to_stderr);
+  if (!store) return complain(store.error());
+  opening.blobs = std::make_shared<Unkept>(*store);
+  auto tree = open_sources({source}, opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
   return verify_all(forest, Forest::kRoot, source);
@@ -113,10 +80,15 @@ Exit verify_source(const std::string& source, const Opening& opening) {
 void add_verify(CLI::App& app, Run& run) {
   auto source = std::make_shared<std::string>();
   auto opening = std::make_shared<Opening>();
+  auto storing = std::make_shared<Storing>();
   CLI::App* verb = app.add_subcommand("verify", "compare every file with the checksum that its container has for it");
-  verb->add_option("SOURCE", *source, "a model file or a directory of models")->required();
+  verb->add_option("SOURCE", *source,
+                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
+      ->required();
   add_opening_options(*verb, *opening);
-  verb->callback([&run, source, opening] { run = [=] { return verify_source(*source, *opening); }; });
+  add_store_options(*verb, *storing);
+  verb->callback(
+      [&run, source, opening, storing] { run = [=] { return verify_source(*source, *opening, *storing); }; });
 }
 
 }  // namespace weightfs

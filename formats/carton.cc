@@ -12,8 +12,6 @@ namespace {
 using carton::Links;
 using carton::Manifest;
 
-constexpr std::string_view kUnfetched = " is only behind a link, which is not fetched: ";
-
 // A text of the carton, or nothing and a warning when it is there but cannot be read.
 Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
                                            Warnings& warnings) {
@@ -24,25 +22,25 @@ Result<std::optional<std::string>> text_of(const Archive& archive, std::string_v
   return std::nullopt;
 }
 
-// Files that MANIFEST has and the archive has not: behind a link, or nowhere.
-void add_linked(Model& model, Archive& archive, const Manifest& manifest, const Links& links, Warnings& warnings) {
+// Files that MANIFEST has and the archive has not: kept somewhere, behind a link, or nowhere.
+void add_linked(Model& model, Archive& archive, const Container& container, const Manifest& manifest,
+                const Links& links, Warnings& warnings) {
   std::vector<Part> linked;
-  std::map<std::string_view, Later<SourcePtr>> unfetched;  // by digest: many files may be one
+  std::map<Digest, Later<SourcePtr>> sources;  // many files may be one
   for (const auto& [path, digest] : manifest.digests) {
     if (archive.find(path) != nullptr) continue;
     const auto urls = links.urls.find(digest.hex());
-    if (urls == links.urls.end() || urls->second.empty()) {
+    const Wanted wanted{path, digest, std::nullopt,
+                        urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
+    if (wanted.urls.empty() && !container.blobs->is_at_hand(wanted)) {
       warnings.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
       model.missing.push_back(path);
       continue;
     }
-    const std::string_view url = urls->second[0];
-    warnings.add(quoted(path), kUnfetched, quoted(url));
-    const auto fail = [url = std::string(url)]() -> Result<SourcePtr> {
-      return failure(Code::unsupported, str("it", kUnfetched, quoted(url)));
+    const auto find = [blobs = container.blobs, wanted]() -> Result<SourcePtr> {
+      return TRY(blobs->named(wanted)).proved;
     };
-    const auto later = unfetched.try_emplace(urls->first, Later<SourcePtr>(fail)).first;
-    linked.push_back({path, later->second});
+    linked.push_back({path, sources.try_emplace(digest, Later<SourcePtr>(find)).first->second});
   }
   archive.append(std::move(linked));
 }
@@ -98,7 +96,7 @@ Result<Model> carton_of(Archive archive, const Container& container) {
     manifest = carton::read_manifest(*text, warnings);
   const Links links = TRY(links_of(archive, warnings));
   if (manifest) {
-    add_linked(model, archive, *manifest, links, warnings);
+    add_linked(model, archive, container, *manifest, links, warnings);
     set_digests(model, archive, *manifest, warnings);
   }
   Map toml = TRY(toml_of(archive, warnings));

@@ -22,6 +22,7 @@ constexpr std::array kFormats = {
     Format{"carton", "", matches_carton_directory, read_carton},
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
     Format{"tvm-mlf", "", matches_mlf_directory, read_mlf},
+    Format{"ollama", "", matches_ollama, read_ollama},
     Format{"safetensors", ".safetensors", matches_safetensors, read_safetensors},
     Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index},
     Format{"bintensors", ".bt .bintensors", matches_bintensors, read_bintensors},

@@ -106,6 +106,26 @@ Result<bool> could_be_model(const Container& member);
 /// `names`: what lies in the directory, sorted by byte. Fails with io.
 Result<std::optional<std::string>> key_file(const std::vector<std::string>& names, const Folder& folder);
 
+/// A model of a store, by its place: "registry.ollama.ai/library/llama3.2/latest".
+struct Shelved {
+  std::string path;
+  Container container;  ///< its manifest
+};
+
+/// What a store of manifests holds, sorted by place, and a line for each thing in it that is no model, or lacks blobs.
+struct Shelves {
+  std::vector<Shelved> models;
+  std::vector<std::string> warnings;
+};
+
+/// The models of an Ollama store, from its directories manifests/ and blobs/. Every manifest is read, no blob is. Fails as
+/// listing the directories fails.
+Result<Shelves> read_shelves(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
+                             const BlobsPtr& store);
+
+/// Whether a file at this place in such a store (components joined by `/`) is a manifest.
+bool is_shelf_path(std::string_view path);
+
 // The formats' own entries, each in its file.
 Match matches_gguf(const Clues& clues);
 Result<Model> read_gguf(const Container& container);
@@ -133,5 +153,7 @@ Match matches_tvm_params(const Clues& clues);
 Result<Model> read_tvm_params(const Container& container);
 Match matches_tensor_cache(const Clues& clues);
 Result<Model> read_tensor_cache(const Container& container);  // named by its index
+Match matches_ollama(const Clues& clues);
+Result<Model> read_ollama(const Container& container);  // a manifest; the blobs lie in its folder
 
 }  // namespace weightfs

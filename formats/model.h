@@ -91,6 +91,10 @@ struct Model {
   std::vector<std::string> unlisted;     ///< files that it has, though its list of all its files does not name them
   /// Finds the parts of `itself` that are containers; null where there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
+
+  /// Set while to know the tensors, the metadata and all warnings takes fetching: this model has what is known before
+  /// (format, parts, nested), and this gives the whole one, which has the same parts.
+  std::optional<Later<ModelPtr>> whole;
 };
 
 /// The bytes that a tensor of this type and shape takes. Nothing on overflow, for an unknown type, and when the

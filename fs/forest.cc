@@ -48,6 +48,12 @@ Forest::Forest(TreePtr root, std::vector<Xattr> root_xattrs) : root_xattrs_(std:
   planted_.push_back({std::move(root), 0, kRoot});
 }
 
+// It grows from nowhere: it answers to a number of its own.
+void Forest::hide(std::string name, TreePtr tree) {
+  hidden_ = std::move(name);
+  planted_.push_back({std::move(tree), 1, (Ino{1} << kNodeBits) + 1});
+}
+
 Forest::Place Forest::place(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   return {&planted_[ino >> kNodeBits], static_cast<uint32_t>((ino & kNodeMask) - 1)};
@@ -77,6 +83,7 @@ Ino Forest::ino_of(const Planted& planted, uint32_t index) const {
 }
 
 Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
+  if (directory == kRoot && !hidden_.empty() && name == hidden_) return planted_[1].at;
   const Place in = TRY(enter(directory));
   const auto child = in.tree().find(in.index, name);
   if (!child) return failure(Code::not_found, str(quoted(name), " does not exist"));
@@ -86,6 +93,7 @@ Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
 Ino Forest::parent(Ino ino) const {
   if (ino == kRoot) return kRoot;
   const Place at = place(ino);
+  if (ino == at.planted->at) return kRoot;  // the hidden one: any other is reached by the node that it grew from
   return ino_of(*at.planted, at.node().parent);
 }
 
@@ -109,6 +117,8 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
     case Kind::file:
       if (const auto source = tree.file(node).peek()) return of_size((*source)->size());
       return std::nullopt;
+    case Kind::live:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -131,6 +141,8 @@ Result<SourcePtr> Forest::open(Ino ino) const {
   switch (node.kind) {
     case Kind::file:
       return present(at.tree().file(node).get());
+    case Kind::live:
+      return at.tree().live(node)();
     case Kind::npy:
       return present(npy_source(*at.tree().model(), node.first));
     case Kind::tensor: {
@@ -195,6 +207,8 @@ std::string Forest::path(Ino ino) const {
   const Place at = place(ino);
   const std::string within = at.tree().path(at.index);
   if (at.planted->number == 0) return within;
+  if (ino == at.planted->at || place(at.planted->at).planted == at.planted)
+    return str(hidden_, within.empty() ? "" : "/", within);
   return str(path(at.planted->at), within.empty() ? "" : "/", within);
 }
 

@@ -40,6 +40,10 @@ class Forest {
   /// `root_xattrs` are shown on the root beside what its tree gives.
   explicit Forest(TreePtr root, std::vector<Xattr> root_xattrs = {});
 
+  /// Shows `tree` as the directory `name` of the root, found by its name but not listed (as the snapshots of other file
+  /// systems are), so that no copy of a mount takes it along. Once, before anything is asked.
+  void hide(std::string name, TreePtr tree);
+
   /// The child `name` of a directory; enters the directory if need be. Fails with not_found, or as entering fails.
   Result<Ino> lookup(Ino directory, std::string_view name);
 
@@ -64,6 +68,9 @@ class Forest {
 
   /// The bytes of a file. Fails with corrupt for a tensor that was refused.
   Result<SourcePtr> open(Ino ino) const;
+
+  /// Whether it is a file whose content changes.
+  bool is_live(Ino ino) const { return place(ino).node().kind == Kind::live; }
 
   /// The text of a symbolic link.
   Result<std::string> link(Ino ino) const;
@@ -108,6 +115,7 @@ class Forest {
   std::deque<Planted> planted_;                         // elements stay where they are
   std::unordered_map<Ino, const Planted*> grown_from_;  // node of kind tree → what grew there
   std::vector<Xattr> root_xattrs_;
+  std::string hidden_;  // the name of the tree that is planted second; empty when there is none
 };
 
 }  // namespace weightfs

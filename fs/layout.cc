@@ -7,19 +7,35 @@
 namespace weightfs {
 namespace {
 
-Later<TreePtr> tree_of(const ModelPtr& model, Kind kind, Time modified) {
+using LaterModel = Later<ModelPtr>;
+
+Later<TreePtr> tree_of(const LaterModel& model, Kind kind, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
-    TreeBuilder builder(model);
+    TreeBuilder builder(TRY(model.get()));
     builder.set_modified(modified);
     builder.add_tensors(kind);
     return std::move(builder).freeze();
   });
 }
 
-// A text that is rendered when it is asked for.
+// A text about the model that is rendered when it is asked for.
 template <class Render>
-Later<SourcePtr> text(Render render) {
-  return Later<SourcePtr>([=]() -> Result<SourcePtr> { return in_memory(render()); });
+Later<SourcePtr> text(const LaterModel& model, Render render) {
+  return Later<SourcePtr>([=]() -> Result<SourcePtr> { return in_memory(render(*TRY(model.get()))); });
+}
+
+// The documents that lie in metadata/, for a model of which nobody knows yet whether it has any.
+Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
+  constexpr std::string_view kPrefix = "metadata/";
+  return Later<TreePtr>([=]() -> Result<TreePtr> {
+    const ModelPtr whole = TRY(model.get());
+    TreeBuilder builder(whole);
+    builder.set_modified(modified);
+    for (const Document& document : whole->documents)
+      if (document.path.starts_with(kPrefix))
+        builder.add_file(std::string_view(document.path).substr(kPrefix.size()), document.source);
+    return std::move(builder).freeze();
+  });
 }
 
 // The container's own files, complete.
@@ -63,17 +79,20 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   TreeBuilder builder(model);
   builder.set_modified(modified);
   builder.set_container_bytes(file_bytes(*model));
-  const auto tensors = tree_of(model, Kind::tensor, modified);
-  builder.add_file("metadata.json", text([=] { return to_json(metadata_of(*model, source)); }));
-  builder.add_file("metadata.toml", text([=] { return to_toml(metadata_of(*model, source)); }));
+  const LaterModel whole = model->whole ? *model->whole : LaterModel::of(model);
+  const auto tensors = tree_of(whole, Kind::tensor, modified);
+  builder.add_file("metadata.json", text(whole, [=](const Model& m) { return to_json(metadata_of(m, source)); }));
+  builder.add_file("metadata.toml", text(whole, [=](const Model& m) { return to_toml(metadata_of(m, source)); }));
   builder.add_file("tensors.json",
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   builder.add_tree("tensors", modified, tensors);
-  builder.add_tree("npy", modified, tree_of(model, Kind::npy, modified));
+  builder.add_tree("npy", modified, tree_of(whole, Kind::npy, modified));
   builder.add_tree("files", modified, files_tree(model, modified));
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);
-  if (!model->warnings.empty()) builder.add_file("warnings.txt", text([=] { return warnings_text(*model); }));
+  // What only fetching tells has a place all the same: what a directory holds is said once.
+  if (model->whole) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
+  if (model->whole || !model->warnings.empty()) builder.add_file("warnings.txt", text(whole, warnings_text));
   return std::move(builder).freeze();
 }
 

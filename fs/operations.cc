@@ -22,8 +22,17 @@ constexpr size_t kLargestRead = size_t{1} << 20;
 
 // The one place where a failure becomes an errno. What the bytes of a container can cause is an I/O error to those who
 // read it: EBADMSG and its kin surprise programs. So does EAGAIN, which no regular file gives: Python's read() returns
-// None then.
-int errno_of(Code code) { return code == Code::not_found ? ENOENT : EIO; }
+// None then. What only the network has says so: whoever reads may try again.
+int errno_of(Code code) {
+  switch (code) {
+    case Code::not_found:
+      return ENOENT;
+    case Code::unreachable:
+      return EHOSTUNREACH;
+    default:
+      return EIO;
+  }
+}
 
 // Rounded towards the past: nanoseconds are never negative.
 timespec timespec_of(Time time) {
@@ -50,11 +59,14 @@ void respond(fuse_req_t request, const Answer& answer) {
   if (!done) fuse_reply_err(request, errno_of(done.error().code));
 }
 
+double timeout_of(const Attributes& attributes) { return attributes.kind == Kind::live ? 0 : kForEver; }
+
 fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes) {
   fuse_entry_param entry{};
   entry.ino = ino;
   entry.attr = s.stat_of(ino, attributes);
-  entry.attr_timeout = entry.entry_timeout = kForEver;
+  entry.entry_timeout = kForEver;
+  entry.attr_timeout = timeout_of(attributes);
   return entry;
 }
 
@@ -89,8 +101,9 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   respond(request, [&]() -> Result<void> {
     Server& s = server(request);
-    const struct stat attributes = s.stat_of(ino, TRY(s.forest().attributes(ino)));
-    fuse_reply_attr(request, &attributes, kForEver);
+    const Attributes attributes = TRY(s.forest().attributes(ino));
+    const struct stat status = s.stat_of(ino, attributes);
+    fuse_reply_attr(request, &status, timeout_of(attributes));
     return {};
   });
 }
@@ -111,7 +124,10 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     }
     auto source = std::make_unique<SourcePtr>(TRY(server(request).forest().open(ino)));
     file->fh = reinterpret_cast<uintptr_t>(source.get());
-    file->keep_cache = 1;
+    // What changes goes past the kernel's pages.
+    const bool live = server(request).forest().is_live(ino);
+    file->direct_io = live ? 1 : 0;
+    file->keep_cache = !live && server(request).pages() == Server::Pages::kept ? 1 : 0;
     file->noflush = 1;
     // An open that was interrupted is never released.
     if (fuse_reply_open(request, file) == 0) source.release();

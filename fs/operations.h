@@ -18,9 +18,10 @@ namespace weightfs {
 /// The kernel reads this far ahead where it lets us say so: one request a megabyte instead of eight.
 inline constexpr int kReadAheadKiB = 1024;
 
-/// A reader may have to wait until what it reads has been unpacked, and a thread waits with it: there are more threads
-/// than readers usually wait, so that all else is answered meanwhile; but few stay when there is nothing to do.
-inline constexpr unsigned kMostThreads = 64;
+/// A reader may have to wait until what it reads has been unpacked or fetched, and a thread waits with it: there are
+/// more threads than reads ever wait, so that all else is answered meanwhile; but few stay when there is nothing to do.
+/// A process that waits has a few reads under way (a megabyte each, as far as the kernel reads ahead).
+inline constexpr unsigned kMostThreads = 1024;
 inline constexpr unsigned kIdleThreads = 10;
 
 /// What the user data of a session points to. Callable from any thread.
@@ -28,9 +29,13 @@ class Server {
  public:
   using Log = std::function<void(const std::string&)>;
 
-  Server(Forest& forest, const Log& log) : forest_(forest), log_(log) {}
+  /// Whether the kernel keeps what was read once its file is opened again.
+  enum class Pages { kept, dropped };
+
+  Server(Forest& forest, Pages pages, const Log& log) : forest_(forest), pages_(pages), log_(log) {}
 
   Forest& forest() { return forest_; }
+  Pages pages() const { return pages_; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
 
   /// Says why a request failed, once for each reason; what merely is not there needs no word.
@@ -38,6 +43,7 @@ class Server {
 
  private:
   Forest& forest_;
+  Pages pages_;
   const Log& log_;
   uid_t uid_ = ::getuid();
   gid_t gid_ = ::getgid();

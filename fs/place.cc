@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -105,12 +106,29 @@ class DiskFolder final : public Folder {
   std::string path_;
 };
 
+bool is_directory(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+// Whether the directory is a store of manifests.
+bool is_store(const std::string& path) { return is_directory(path + "/manifests") && is_directory(path + "/blobs"); }
+
+// What lies beside a container; beside a manifest in a store its blobs do.
+std::shared_ptr<const Folder> folder_of(const stdfs::path& container) {
+  stdfs::path top = container;
+  for (int up = 0; up < 4; ++up) top = top.parent_path();
+  if (top.filename() == "manifests" && is_store(top.parent_path()) &&
+      is_shelf_path(container.lexically_relative(top).string()))
+    return std::make_shared<DiskFolder>(top.parent_path() / "blobs");
+  return std::make_shared<DiskFolder>(container.parent_path());
+}
+
 // A container on disk; `path` is absolute.
 Result<Container> container_at(const std::string& path, const Opening& opening) {
   const stdfs::path where(path);
   SourcePtr bytes = TRY(open_file(path));
-  return Container{where.filename(), std::move(bytes), std::make_shared<DiskFolder>(where.parent_path()),
-                   opening.blobs};
+  return Container{where.filename(), std::move(bytes), folder_of(where), opening.blobs};
 }
 
 Result<TreePtr> open_container(const std::string& path, Time time, const Opening& opening) {
@@ -131,6 +149,31 @@ Result<TreePtr> open_keyed(const std::string& directory, const std::string& key,
     model.parts.push_back({name, Later<SourcePtr>([folder = container.folder, name] { return folder->open(name); })});
   }
   return lay_out(std::make_shared<Model>(std::move(model)), directory, time);
+}
+
+// A store of manifests: its models by their places.
+Result<TreePtr> open_store(const std::string& path, Time time, const Opening& opening) {
+  const std::string manifests = path + "/manifests";
+  const auto blobs = std::make_shared<DiskFolder>(path + "/blobs");
+  Shelves shelves = TRY(read_shelves(DiskFolder(manifests), blobs, opening.blobs));
+  TreeBuilder builder(nullptr);
+  builder.set_modified(time);
+  for (const Shelved& shelved : shelves.models) {
+    const std::string file = str(manifests, "/", shelved.path);
+    const auto found = examine(file);
+    const Time modified_then = found ? modified(*found) : time;
+    const auto read = [=, container = shelved.container, forced = opening.forced]() -> Result<TreePtr> {
+      Model model = TRY(read_model(container, forced == nullptr ? format_named("ollama") : forced));
+      return lay_out(std::make_shared<Model>(std::move(model)), file, modified_then);
+    };
+    builder.add_tree(shelved.path, modified_then, Later<TreePtr>(read));
+  }
+  if (!shelves.warnings.empty()) {
+    std::string text;
+    for (const std::string& line : shelves.warnings) text += printable(line) + "\n";
+    builder.add_file("warnings.txt", Later<SourcePtr>::of(in_memory(std::move(text))));
+  }
+  return std::move(builder).freeze();
 }
 
 Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening);
@@ -171,6 +214,7 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
   // A mount that showed itself, or another that shows this one, would never end.
   if (weightfs_devices().contains(found.st_dev))
     return failure(Code::unsupported, str(path, ": a weightfs mount is not shown in another"));
+  if (is_store(path)) return open_store(path, modified(found), opening);
   const auto names = TRY(names_in(path));
   if (const auto key = TRY(key_file(names, DiskFolder(path)))) return open_keyed(path, *key, modified(found), opening);
   ancestors.emplace(found.st_dev, found.st_ino);
@@ -190,10 +234,52 @@ Result<void> check_is_model(const std::string& path, const Opening& opening) {
   return {};
 }
 
+Time now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Result<TreePtr> open_remote(const Remote& remote, Time time, const Opening& opening) {
+  Model model = TRY(read_model(remote.container, opening.forced));
+  return lay_out(std::make_shared<Model>(std::move(model)), remote.source, time);
+}
+
 Result<TreePtr> open_source(const std::string& path, const Opening& opening) {
   const struct stat found = TRY(examine(path));
   if (S_ISDIR(found.st_mode)) return open_directory(path, {}, opening);
   return open_container(path, modified(found), opening);
+}
+
+// One of several sources, as an entry of the tree that shows them all.
+struct Entry {
+  std::string name;
+  Time modified;
+  uint64_t bytes;
+  Later<TreePtr> tree;
+};
+
+Result<Entry> entry_of(const std::string& path, const Opening& opening) {
+  const struct stat found = TRY(examine(path));
+  if (S_ISREG(found.st_mode)) TRY_VOID(check_is_model(path, opening));
+  return Entry{stdfs::path(path).filename().string(), modified(found),
+               S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0,
+               Later<TreePtr>([=] { return open_source(path, opening); })};
+}
+
+Entry entry_of(const Remote& remote, Time time, const Opening& opening) {
+  return Entry{remote.name, time, 0, Later<TreePtr>([=] { return open_remote(remote, time, opening); })};
+}
+
+// What a user named: a model elsewhere, or an absolute path.
+struct Named {
+  std::optional<Remote> remote;
+  std::string path;
+};
+
+Result<Named> find(std::string source, const Opening& opening) {
+  if (opening.find)
+    if (auto remote = TRY(opening.find(source))) return Named{std::move(remote), {}};
+  return Named{{}, TRY(absolute_path(source))};
 }
 
 }  // namespace
@@ -211,14 +297,15 @@ Result<std::string> absolute_path(const std::string& path) {
   return is_name ? (directory / name).string() : directory.string();
 }
 
-Result<TreePtr> open_sources(const std::vector<std::string>& paths, const Opening& opening) {
+Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Opening& opening) {
   // The process that serves the mount may have another working directory by the time it reads.
-  std::vector<std::string> absolute;
-  for (const std::string& path : paths) absolute.push_back(TRY(absolute_path(path)));
-  if (absolute.size() == 1) {
-    TreePtr tree = TRY(open_source(absolute.front(), opening));
+  std::vector<Named> named;
+  for (const std::string& source : sources) named.push_back(TRY(find(source, opening)));
+  if (named.size() == 1) {
+    if (named[0].remote) return open_remote(*named[0].remote, now(), opening);
+    TreePtr tree = TRY(open_source(named[0].path, opening));
     if (tree->size() == 1)
-      return failure(Code::unsupported, str(paths.front(), ": no model that I know is in this directory"));
+      return failure(Code::unsupported, str(sources.front(), ": no model that I know is in this directory"));
     return tree;
   }
 
@@ -226,17 +313,14 @@ Result<TreePtr> open_sources(const std::vector<std::string>& paths, const Openin
   uint64_t bytes = 0;
   Time newest = 0;
   std::set<std::string> used;
-  for (const std::string& path : absolute) {
-    const struct stat found = TRY(examine(path));
-    if (S_ISREG(found.st_mode)) {
-      TRY_VOID(check_is_model(path, opening));
-      bytes += static_cast<uint64_t>(found.st_size);
-    }
-    const std::string name = component(stdfs::path(path).filename().string());
+  for (const auto& [remote, path] : named) {
+    const Entry entry = remote ? entry_of(*remote, now(), opening) : TRY(entry_of(path, opening));
+    const std::string name = component(entry.name);
     std::string shown = name;
     for (int copy = 2; !used.insert(shown).second; ++copy) shown = str(name, "~", copy);
-    builder.add_tree(shown, modified(found), Later<TreePtr>([=] { return open_source(path, opening); }));
-    newest = std::max(newest, modified(found));
+    builder.add_tree(shown, entry.modified, entry.tree);
+    bytes += entry.bytes;
+    newest = std::max(newest, entry.modified);
   }
   builder.set_container_bytes(bytes);
   builder.set_modified(newest);

@@ -160,7 +160,7 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
 }  // namespace
 
 Result<void> serve(Forest& forest, const Mounting& mounting) {
-  Server s(forest, mounting.log);
+  Server s(forest, mounting.drop_pages ? Server::Pages::dropped : Server::Pages::kept, mounting.log);
   const SignalsKept signals_kept;
   const SessionPtr session = TRY(mounted_session(s, mounting));
   std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more

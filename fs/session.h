@@ -17,7 +17,8 @@ struct Mounting {
   std::string source;                    ///< what /proc/mounts names as the source
   std::vector<std::string> options;      ///< for the kernel and fusermount3 beside ro,nosuid,nodev,default_permissions
   std::function<void()> on_usable = {};  ///< called once a stat of the mount's root was answered
-  std::function<void()> on_end = {};     ///< called when a signal ends the mount: what reads wait for should end as well
+  std::function<void()> on_end = {};  ///< called when a signal ends the mount: what reads wait for should end as well
+  bool drop_pages = false;  ///< what is read may turn out wrong: the kernel forgets it when a file is opened again
   std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong, each said once
 };
 

@@ -48,6 +48,11 @@ void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
   tree_->files_.push_back(std::move(source));
 }
 
+void TreeBuilder::add_live(std::string_view path, Live live) {
+  add(path, Kind::live, tree_->lives_.size());
+  tree_->lives_.push_back(std::move(live));
+}
+
 void TreeBuilder::add_link(std::string_view path, std::string target) {
   add(path, Kind::link, tree_->links_.size());
   tree_->links_.push_back(std::move(target));

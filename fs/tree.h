@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,11 +21,15 @@ using TreePtr = std::shared_ptr<const Tree>;
 enum class Kind : uint8_t {
   directory,
   file,    ///< a source of its own
+  live,    ///< a file whose content is made anew each time that it is opened: the one thing in a mount that changes
   tensor,  ///< a tensor's bytes as stored
   npy,     ///< a tensor's bytes behind a .npy header
   link,    ///< a symbolic link
   tree,    ///< a directory that is another tree, made when it is entered
 };
+
+/// What a live file holds at the moment.
+using Live = std::function<Result<SourcePtr>()>;
 
 /// Nanoseconds since 1970-01-01 UTC.
 using Time = int64_t;
@@ -63,6 +68,7 @@ class Tree {
   /// What a node of these kinds shows.
   const Tensor& tensor(const Node& node) const { return model_->tensors[node.first]; }
   const Later<SourcePtr>& file(const Node& node) const { return files_[node.first]; }
+  const Live& live(const Node& node) const { return lives_[node.first]; }
   const std::string& link(const Node& node) const { return links_[node.first]; }
   const Later<TreePtr>& tree(const Node& node) const { return trees_[node.first].tree; }
   Time modified_of_tree(const Node& node) const { return trees_[node.first].modified; }
@@ -84,6 +90,7 @@ class Tree {
   std::vector<Node> nodes_;
   std::vector<uint32_t> tensor_nodes_;
   std::vector<Later<SourcePtr>> files_;
+  std::vector<Live> lives_;
   std::vector<std::string> links_;
   struct Grafted {
     Later<TreePtr> tree;
@@ -103,6 +110,7 @@ class TreeBuilder {
   void set_container_bytes(uint64_t bytes);
   void add_directory(std::string_view path);  ///< one that is there even when nothing lies in it
   void add_file(std::string_view path, Later<SourcePtr> source);
+  void add_live(std::string_view path, Live live);
   void add_link(std::string_view path, std::string target);
   void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);
 

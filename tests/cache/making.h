@@ -115,7 +115,7 @@ inline std::vector<std::string> files_in(const std::string& directory) {
   std::vector<std::string> files;
   if (!std::filesystem::exists(directory)) return files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
-    if (!entry.is_directory()) files.push_back(entry.path().lexically_relative(directory));
+    if (entry.is_symlink() || !entry.is_directory()) files.push_back(entry.path().lexically_relative(directory));
   std::sort(files.begin(), files.end());
   return files;
 }

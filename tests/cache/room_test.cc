@@ -1,4 +1,6 @@
 // What a store does for room: its quota, full disks, and directories where nothing can be written.
+#include "cache/room.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +13,7 @@
 
 #include "cache/blob_store.h"
 #include "cache/range.h"
+#include "tests/cache/cache_folders.h"
 #include "tests/cache/child.h"
 #include "tests/cache/store_directory.h"
 
@@ -327,6 +330,158 @@ TEST_F(RoomTest, ADiskThatFillsInTheMiddleLosesNoReader) {
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "no limit can be set here";
   EXPECT_EQ(status, kRight);
+}
+
+// Room as one process after another takes it, with fetches that were left.
+class RoomForFetchesTest : public CacheFolders {
+ protected:
+  // Takes room for a file that is being made, of which `from` bytes are there.
+  std::string take(const OpenFilePtr& file, uint64_t from, uint64_t to, uint64_t quota) const {
+    const std::atomic<bool> stop = false;
+    const auto taken = Room(quota, [] {}).take(*folders(), file->fd(), from, to, stop);
+    return taken ? "" : taken.error().message;
+  }
+  // A blob of that many bytes, of which some more are kept.
+  std::string take_new(uint64_t size, uint64_t quota) const { return take(held(making()), 0, size, quota); }
+  std::string making() const { return write("making/key-1.0123456789abcdef", ""); }
+  void pin(const Digest& digest) const { ASSERT_TRUE(add_pin(*folders(), digest).value()); }
+  bool is_kept(const Digest& digest) const { return std::filesystem::exists(blob_at(digest)); }
+  bool is_left(const Digest& digest) const { return std::filesystem::exists(part_at(digest)); }
+
+  const time_t now_ = ::time(nullptr);
+};
+
+// A file of 50,000 bytes takes 13 blocks, 53,248 bytes; each that is being made or was left takes one more for its
+// link.
+TEST_F(RoomForFetchesTest, FetchesThatWereLeftMakeWayBeforeBlobsTheOldestFirst) {
+  const Digest blob = keep(1, 1);  // used long before either
+  const Digest older = leave(2, now_ - 2000);
+  const Digest newer = leave(3, now_ - 1000);
+  const uint64_t quota = used() + 30'000;
+  EXPECT_EQ(take_new(kKept, quota), "");
+  EXPECT_FALSE(is_left(older));
+  EXPECT_TRUE(is_left(newer));
+  EXPECT_TRUE(is_kept(blob));
+  EXPECT_EQ(take_new(2 * kKept, quota), "");
+  EXPECT_FALSE(is_left(newer));
+  EXPECT_TRUE(is_kept(blob));
+  EXPECT_THAT(makings(), ElementsAre("key-1.0123456789abcdef"));  // no note is left either
+}
+
+TEST_F(RoomForFetchesTest, AFetchThatAnotherProcessGoesOnWithStays) {
+  const Digest blob = keep(1);
+  const Digest fetched = leave(2, now_ - 1000);
+  const auto shared = shared_memory();
+  Child fetching([&] {
+    const OpenFilePtr part = held(part_at(fetched));
+    ::sem_post(&shared->first);
+    wait_for(shared->second);
+    return 0;
+  });
+  wait_for(shared->first);
+  EXPECT_EQ(take_new(kKept, 150'000), "");
+  EXPECT_TRUE(is_left(fetched));
+  EXPECT_FALSE(is_kept(blob));
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "all that may be kept is being made at the moment");
+  ::sem_post(&shared->second);
+  EXPECT_EQ(fetching.wait(), 0);
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "");
+  EXPECT_FALSE(is_left(fetched));
+}
+
+TEST_F(RoomForFetchesTest, WhatIsPinnedNeverMakesWay) {
+  const Digest pinned = keep(1, 1000);
+  const Digest other = keep(2, 2000);
+  pin(pinned);
+  EXPECT_EQ(take_new(kKept, 150'000), "");
+  EXPECT_TRUE(is_kept(pinned));
+  EXPECT_FALSE(is_kept(other));
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "the pinned blobs leave no room for it");
+  EXPECT_TRUE(is_kept(pinned));
+  const OpenFilePtr making = held(write("making/key-2.0123456789abcdef", some_bytes(kKept)));
+  EXPECT_EQ(take_new(kKept, 150'000), "the pinned blobs, and what is being made at the moment, leave no room for it");
+  EXPECT_TRUE(is_kept(pinned));
+}
+
+// Whoever can write there could have everything removed that the user wants to keep.
+TEST_F(RoomForFetchesTest, NothingMakesWayWherePinsCannotBeTrusted) {
+  const Digest blob = keep(1);
+  std::filesystem::create_directories(directory + "/v1/pins");
+  std::filesystem::permissions(directory + "/v1/pins", std::filesystem::perms::all);
+  EXPECT_THAT(take_new(kKept, 100'000), HasSubstr("v1/pins: others may write there"));
+  EXPECT_TRUE(is_kept(blob));
+}
+
+// Caches of earlier versions have no directory of pins, and a full or read-only one gets none.
+TEST_F(RoomForFetchesTest, WithoutPinsNothingIsPinned) {
+  const Digest blob = keep(1);
+  EXPECT_EQ(take_new(kKept, 100'000), "");
+  EXPECT_FALSE(is_kept(blob));
+  EXPECT_FALSE(std::filesystem::exists(directory + "/v1/pins"));
+}
+
+// The invariant of room.h, at each step of a fetch that is killed, left, continued by others and moved to its place.
+TEST_F(RoomForFetchesTest, WhatIsCountedIsNeverLessThanWhatIsUsedByAFetchThatIsContinued) {
+  constexpr uint64_t kQuota = 10 << 20;
+  constexpr uint64_t kPiece = 300'001;
+  const std::string piece = some_bytes(kPiece);
+  const std::string note = "https://example.org" + std::string(900, '/');
+  for (const bool count_is_lost : {false, true}) {
+    SCOPED_TRACE(count_is_lost);
+    const Digest digest = sha256(str("the whole ", count_is_lost));
+    const std::string part = part_at(digest);
+    folders();
+    for (uint64_t from = 0; from < 5 * kPiece; from += kPiece) {
+      if (count_is_lost) std::filesystem::resize_file(directory + "/v1/lock", 0);
+      const OpenFilePtr file = held(part);
+      ASSERT_EQ(take(file, from, from + 2 * kPiece, kQuota), "");  // of which it comes to half
+      EXPECT_GE(counted(), used());
+      ASSERT_TRUE(write_fully(file->fd(), from, std::as_bytes(std::span(piece))));
+      std::filesystem::remove(part + ".from");
+      std::filesystem::create_symlink(note, part + ".from");
+      EXPECT_GE(counted(), used());
+      // The first is killed; the next ones leave it, and let go of what they did not need.
+      if (from > 0) std::filesystem::resize_file(part, from + kPiece);
+      EXPECT_GE(counted(), used());
+    }
+    std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
+    std::filesystem::rename(part, blob_at(digest));
+    std::filesystem::remove(part + ".from");
+    link(str("key ", count_is_lost), digest);
+    EXPECT_GE(counted(), used());
+  }
+}
+
+// Somebody else looks at all files while a fetch has taken its room, but has neither note nor link.
+TEST_F(RoomForFetchesTest, TheLinkOfWhatIsBeingMadeIsCountedBeforeItIsThere) {
+  const Digest digest = sha256("the whole");
+  folders();
+  const OpenFilePtr file = held(part_at(digest));
+  ASSERT_EQ(take(file, 0, kKept, 10 << 20), "");
+  std::filesystem::resize_file(directory + "/v1/lock", 0);
+  const OpenFilePtr other = held(making());
+  ASSERT_EQ(take(other, 0, kKept, 10 << 20), "");
+  EXPECT_GE(counted(), used() + 2 * 4096);
+  const uint64_t before = *counted();
+  const OpenFilePtr third = held(write("making/key-3.0123456789abcdef", ""));
+  ASSERT_EQ(take(third, 0, kKept, 10 << 20), "");
+  EXPECT_EQ(counted(), before + allocated(kKept) + 4096);
+}
+
+TEST_F(RoomForFetchesTest, WhatIsUnpinnedAndUsedLongestAgoGoesWhenTheCacheShrinks) {
+  const Digest first = keep(1, 3000);
+  const Digest second = keep(2, 1000);
+  const std::atomic<bool> stop = false;
+  Room room(10 << 20, [] {});
+  const Freed nothing = room.shrink(*folders(), UINT64_MAX, stop).value();
+  EXPECT_EQ(nothing.bytes, 0U);
+  EXPECT_EQ(counted(), used());
+  const Freed freed = room.shrink(*folders(), used() - 1, stop).value();
+  EXPECT_EQ(freed.blobs, 1U);
+  EXPECT_GE(freed.bytes, kKept);
+  EXPECT_TRUE(is_kept(first));
+  EXPECT_FALSE(is_kept(second));
+  EXPECT_GE(counted(), used());
 }
 
 }  // namespace

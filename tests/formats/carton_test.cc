@@ -235,13 +235,14 @@ TEST(Carton, SaysWhichFilesManifestLacksAndWhichItHasTooMany) {
                                           "\"model/new\": in the carton, but not in MANIFEST"));
 }
 
-TEST(Carton, ListsAFileBehindALinkWhoseReadingFailsAndSaysWhy) {
+TEST(Carton, ListsAFileBehindALinkAndLooksForItOnlyWhenItIsRead) {
   const std::string links = "version = 1\n[urls]\n" + sha256("weights").hex() + " = [\"https://a/b\", \"https://c\"]\n";
   const auto model = CartonBuilder().only_in_manifest("model/w", "weights").file("LINKS", links).model();
   const auto read = part(model, "model/w").source.get();
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message, "it is only behind a link, which is not fetched: \"https://a/b\"");
-  EXPECT_THAT(model.warnings, ElementsAre("\"model/w\" is only behind a link, which is not fetched: \"https://a/b\""));
+  EXPECT_EQ(read.error().message, "model/w: not here, and nothing is fetched");
+  EXPECT_EQ(read.error().code, Code::unreachable);
+  EXPECT_THAT(model.warnings, IsEmpty());
   EXPECT_EQ(part(model, "model/w").digest, sha256("weights"));
   EXPECT_THAT(to_json_line(*model.metadata.find("carton")), HasSubstr("\"links\":1"));
 }
@@ -348,7 +349,7 @@ TEST(Carton, ATensorBehindALinkHasTheSizeOfItsShape) {
                           .model();
   EXPECT_EQ(model.tensors.at(0).nbytes(), 8U);
   std::array<std::byte, 8> out;
-  EXPECT_THAT(model.tensors.at(0).source.read(0, out).error().message, HasSubstr("only behind a link"));
+  EXPECT_THAT(model.tensors.at(0).source.read(0, out).error().message, HasSubstr("far.bin: not here"));
 }
 
 TEST(Carton, RefusesTextsThatAreNoStringTensor) {
@@ -432,7 +433,7 @@ TEST(Verify, SaysWhatCannotBeRead) {
   const auto found = verify(model, {});
   ASSERT_EQ(found.unreadable.size(), 2U);
   EXPECT_THAT(found.unreadable[0].message, HasSubstr("\"dangling\": a link to \"nowhere\""));
-  EXPECT_THAT(found.unreadable[1].message, HasSubstr("only behind a link"));
+  EXPECT_EQ(found.unreadable[1].message, "\"far\": far: not here, and nothing is fetched");
 }
 
 TEST(Verify, ReportsHowFarItIs) {

@@ -199,6 +199,11 @@ Names golden(std::string_view title) {
     return tree({"codegen/", "codegen/host/", "codegen/host/src/", "codegen/host/src/lib0.c", "metadata.json",
                  "parameters/", "parameters/mlp.params", "src/", "src/relay.txt"},
                 {}, {"p0.npy"}, {"p0"}, nested("parameters/", "mlp.params", "p0"));
+  if (title == "Ollama")
+    return tree({"config.json", "license", "manifest.json", "model.gguf", "params.json", "projector.gguf", "template",
+                 "tensors/", "tensors/d", "tensors/t.safetensors"},
+                {}, {"d.npy", "scalar.npy", "t.npy", "w.npy"}, {"d", "q", "scalar", "t", "w"},
+                nested("", "projector.gguf", "p"));
   return tree({"m.bt"}, {}, {"empty.npy", "s.npy", "w.npy"}, {"empty", "s", "w"});
 }
 

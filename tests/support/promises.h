@@ -144,7 +144,8 @@ class Promises {
   void check_unreadable(Mount& mount, const Node& node, const std::string& path, const Error& error) {
     const bool texts = node.kind == Kind::npy && mount.model->strings.contains(node.first);
     const bool member = node.kind == Kind::file && path.starts_with(mount.at + "files/");
-    promise((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error), path, error.message);
+    const bool linked = member && error.code == Code::unreachable;  // and here nothing is fetched
+    promise(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path, error.message);
     if (texts) ++mount.views;
   }
 
@@ -203,7 +204,8 @@ class Promises {
       if (got)
         promise(got == part.size(), path, "cannot be read at byte ", offset);
       else
-        promise(mount.bytes == Bytes::unpacked && is_refusal(got.error()), path, got.error().message);
+        promise(got.error().code == Code::unreachable || (mount.bytes == Bytes::unpacked && is_refusal(got.error())),
+                path, got.error().message);
     }
   }
 

@@ -11,6 +11,7 @@
 #include "tests/support/gguf_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/mlf_builder.h"
+#include "tests/support/ollama_builder.h"
 #include "tests/support/params_builder.h"
 #include "tests/support/rten_builder.h"
 #include "tests/support/safetensors_builder.h"
@@ -156,6 +157,7 @@ inline std::vector<SmallModel> small_models() {
       {"Mlf", "tvm-mlf", true, "m.tar", small_mlf()},
       {"MlfDirectory", "tvm-mlf", true, "metadata.json", mlf_metadata(7), without(mlf_files(7), "metadata.json")},
       {"TensorCache", "tensor-cache", true, "tensor-cache.json", small_tensor_cache(), {{"0.bin", "wwwwwwwwbbbb"}}},
+      {"Ollama", "ollama", true, "latest", small_ollama().manifest(), small_ollama().blobs()},
   };
 }
 

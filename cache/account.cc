@@ -1,0 +1,81 @@
+#include "cache/account.h"
+
+#include <algorithm>
+
+namespace weightfs {
+namespace {
+
+// A container may name any number of blobs; more than this are counted, but not told one by one.
+constexpr size_t kMostTold = 100'000;
+
+}  // namespace
+
+void Account::asked(const Wanted& wanted, std::optional<uint64_t> size) {
+  const std::scoped_lock lock(mutex_);
+  if (entries_.size() == kMostTold) return;
+  if (!entries_.try_emplace(wanted.digest.hex(), Entry{status_.blobs.size()}).second) return;
+  status_.blobs.push_back({wanted.name, wanted.digest, size, 0, false, {}, {}});
+}
+
+void Account::found(const Digest& digest, uint64_t size, const std::string& from) {
+  const std::scoped_lock lock(mutex_);
+  if (is_first_read(digest)) ++status_.hits;
+  if (StoreStatus::Blob* told = blob(digest); told != nullptr && !told->verified) {
+    told->size = told->fetched = size;
+    told->verified = true;
+    if (told->from.empty()) told->from = from;
+    told->error.clear();
+  }
+}
+
+void Account::missed(const Digest& digest) {
+  const std::scoped_lock lock(mutex_);
+  if (is_first_read(digest)) ++status_.misses;
+}
+
+void Account::ended(const Filling& filling) {
+  const auto phase = filling.phase();
+  const auto progress = filling.progress();
+  const bool failed = phase == Filling::Phase::failed || phase == Filling::Phase::unkept;
+  const std::scoped_lock lock(mutex_);
+  status_.bytes_fetched += progress.fetched;
+  if (failed) ++status_.errors;
+  StoreStatus::Blob* told = blob(*filling.name().digest);
+  if (told == nullptr) return;
+  told->verified = phase == Filling::Phase::finished;
+  if (!progress.from.empty()) told->from = progress.from;
+  told->error = failed ? filling.error().message : "";
+  if (told->verified) told->size = told->fetched = filling.kept().range->size();
+  if (!told->verified) told->fetched = failed && is_about_the_bytes(filling.error()) ? 0 : progress.here;
+}
+
+StoreStatus Account::status() const {
+  const std::scoped_lock lock(mutex_);
+  return status_;
+}
+
+void Account::add_running(StoreStatus& status, const Filling& filling) {
+  const auto progress = filling.progress();
+  status.bytes_fetched += progress.fetched;
+  const auto told = std::find_if(status.blobs.begin(), status.blobs.end(),
+                                 [&](const StoreStatus::Blob& blob) { return blob.digest == *filling.name().digest; });
+  if (told == status.blobs.end() || told->verified) return;
+  told->fetched = progress.here;
+  told->from = progress.from;
+  // It is served from then on.
+  told->verified = filling.phase() == Filling::Phase::proved || filling.phase() == Filling::Phase::finished;
+}
+
+StoreStatus::Blob* Account::blob(const Digest& digest) {
+  const auto entry = entries_.find(digest.hex());
+  return entry == entries_.end() ? nullptr : &status_.blobs[entry->second.place];
+}
+
+bool Account::is_first_read(const Digest& digest) {
+  const auto entry = entries_.find(digest.hex());
+  if (entry == entries_.end() || entry->second.read) return false;
+  entry->second.read = true;
+  return true;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,62 @@
+// Blobs that other programs keep on this machine, read in place and never written: Ollama's store, the cartons' cache,
+// the Hugging Face hub's cache, directories that the user names.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/source.h"
+
+namespace weightfs {
+
+/// A file that should hold a blob, by its name. Nobody has compared its digest yet.
+struct Candidate {
+  std::string path;
+  SourcePtr bytes;
+};
+
+/// Callable from any thread.
+class Elsewhere {
+ public:
+  /// `directories` in front of the well-known places of this user: $OLLAMA_MODELS/blobs, ~/.ollama/models/blobs,
+  /// /usr/share/ollama/.ollama/models/blobs; $CARTON_CACHE_DIR/files, ~/.carton/cache/files; $HF_HUB_CACHE,
+  /// $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub.
+  /// Of the environment only absolute paths count. Nothing is looked at yet.
+  explicit Elsewhere(std::vector<std::string> directories);
+
+  /// Every file that is named as that blob would be: in a directory (or its blobs/) sha256-HEX, sha256:HEX, HEX,
+  /// sha256/HEX (an OCI image layout), HEX/file (cartons), and models--*/blobs/HEX (the hub; also datasets--*,
+  /// spaces--*). Symbolic links are followed; a file that several of these are is told once. What lies on a weightfs
+  /// mount is passed over. Files of another size than `size`, and those that cannot be read, are left out, and said in
+  /// `wrong`, a line each.
+  std::vector<Candidate> find(const Digest& digest, std::optional<uint64_t> size,
+                              std::vector<std::string>& wrong) const;
+
+ private:
+  using Names = std::shared_ptr<const std::vector<std::string>>;
+  // The repositories of a hub's cache, of which there may be thousands, as the directory had them at that time.
+  struct Listing {
+    struct stat directory;
+    bool settled;  // it was not changed just before, so that the next change shows in its time
+    Names repositories;
+  };
+
+  Names repositories_in(const std::string& directory, const struct stat& status) const;
+
+  std::vector<std::string> directories_;
+  mutable std::mutex mutex_;  // guards the rest
+  mutable std::map<std::string, Listing> listings_;
+};
+
+/// Fails when what the user named cannot be one of `directories`: not_found when it is not there, io when it is no
+/// directory or cannot be entered.
+Result<void> check_blob_directory(const std::string& path);
+
+}  // namespace weightfs

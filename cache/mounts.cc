@@ -1,0 +1,75 @@
+#include "cache/mounts.h"
+
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+bool is_octal(char c) { return c >= '0' && c <= '7'; }
+
+// proc(5): in /proc/self/mountinfo blanks and backslashes are \ooo.
+std::string unescaped(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '\\' && i + 3 < text.size() && std::all_of(&text[i + 1], &text[i + 4], is_octal);
+    out += escape ? static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8)) : text[i];
+    i += escape ? 3 : 0;
+  }
+  return out;
+}
+
+bool is_at_or_below(const std::string& path, const std::string& point) {
+  if (point == "/") return true;
+  return path.starts_with(point) && (path.size() == point.size() || path[point.size()] == '/');
+}
+
+}  // namespace
+
+// A line: id parent major:minor root point options [tags] - type source options.
+Mounts Mounts::now() {
+  Mounts mounts;
+  std::ifstream table("/proc/self/mountinfo");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string id, parent, root, point;
+    unsigned device_major = 0;
+    unsigned device_minor = 0;
+    char colon = 0;
+    if (fields >> id >> parent >> device_major >> colon >> device_minor >> root >> point)
+      mounts.mounts_.push_back(
+          {makedev(device_major, device_minor), unescaped(point), line.find(" - fuse.weightfs ") != std::string::npos});
+  }
+  return mounts;
+}
+
+// The last one counts: it covers what was mounted there, or below it, before.
+bool Mounts::is_on_weightfs(const std::string& path) const {
+  const auto mount = std::find_if(mounts_.rbegin(), mounts_.rend(),
+                                  [&](const Mount& each) { return is_at_or_below(path, each.point); });
+  return mount != mounts_.rend() && mount->weightfs;
+}
+
+bool Mounts::is_weightfs(dev_t device) const {
+  return std::any_of(mounts_.begin(), mounts_.end(),
+                     [&](const Mount& mount) { return mount.weightfs && mount.device == device; });
+}
+
+// By its names first: no link of a mount is read that way.
+Result<void> check_not_in_a_mount(const std::string& directory) {
+  const Mounts mounts = Mounts::now();
+  std::error_code failed;
+  const auto named = std::filesystem::absolute(directory, failed);
+  const bool on_it = mounts.is_on_weightfs(named.lexically_normal()) ||
+                     mounts.is_on_weightfs(std::filesystem::weakly_canonical(named, failed));
+  if (!on_it) return {};
+  return failure(Code::unsupported, str(directory, ": the cache cannot be in a weightfs mount"));
+}
+
+}  // namespace weightfs

@@ -1,0 +1,285 @@
+#include "cache/named_blob.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+using StorePtr = std::shared_ptr<Store>;
+using Phase = Filling::Phase;
+using Wants = Filling::Wants;
+
+// That a file holds a blob is remembered when to compute its digest takes a while.
+constexpr uint64_t kWorthRemembering = 4 << 20;
+
+constexpr size_t kStep = 1 << 20;
+
+// A file that should hold the blob, and how to call it.
+struct Place {
+  std::string name;
+  SourcePtr bytes;
+};
+
+// The files that should hold it, but for those of another size, which are reported.
+std::vector<Place> places_of(Store& store, const Wanted& wanted) {
+  std::vector<Place> places;
+  if (auto here = here_of(wanted))
+    places.push_back({wanted.name, std::move(*here)});
+  else if (here.error().code != Code::not_found)
+    store.say(here.error().message);
+  std::vector<std::string> wrong;
+  for (Candidate& candidate : store.elsewhere().find(wanted.digest, wanted.size, wrong))
+    places.push_back({std::move(candidate.path), std::move(candidate.bytes)});
+  for (const std::string& line : wrong) store.say(line);
+  return places;
+}
+
+Result<Digest> digest_of(Store& store, const Source& bytes) {
+  Sha256 hash;
+  std::vector<std::byte> buffer(kStep);
+  for (uint64_t offset = 0; offset < bytes.size();) {
+    TRY_VOID(store.go_on());
+    const size_t got = TRY(bytes.read(offset, buffer));
+    if (got == 0) return failure(Code::io, "the file ended before its size");
+    hash.update(std::span(buffer).first(got));
+    offset += got;
+  }
+  return hash.finish();
+}
+
+// The digest, computed only if nobody of this user's processes did it before for this very file.
+Result<Digest> known_digest_of(Store& store, const Source& bytes) {
+  const std::string identity = bytes.size() < kWorthRemembering ? "" : bytes.identity();
+  const std::string key = "digest of " + identity;
+  if (!identity.empty())
+    if (const auto known = store.shelf().noted(key)) return *known;
+  const Digest digest = TRY(digest_of(store, bytes));
+  if (!identity.empty()) std::ignore = store.shelf().note(key, digest);
+  return digest;
+}
+
+// The first place that holds the blob. Fails with not_found when there is no place, as the last one does when none is
+// right.
+Result<Place> proved_place(Store& store, const Wanted& wanted) {
+  Error last{Code::not_found, str(wanted.name, ": not at hand")};
+  for (Place& place : places_of(store, wanted)) {
+    const auto digest = known_digest_of(store, *place.bytes);
+    if (digest && *digest == wanted.digest) return std::move(place);
+    TRY_VOID(store.go_on());
+    last = digest ? Error{Code::mismatch, str(place.name, ": the digest of its bytes is ", digest->hex(), ", not ",
+                                              wanted.digest.hex())}
+                  : Error{digest.error().code, str(place.name, ": ", digest.error().message)};
+    store.say(last.message);
+  }
+  return tl::unexpected(std::move(last));
+}
+
+class NamedBlob final : public Source {
+ public:
+  NamedBlob(StorePtr store, Wanted wanted, uint64_t size, FetchPtr fetch)
+      : store_(std::move(store)),
+        wanted_(std::move(wanted)),
+        size_(size),
+        fetch_(std::move(fetch)),
+        name_(Store::name_of(wanted_.digest, size)),
+        place_([store = store_, wanted = wanted_] { return proved_place(*store, wanted); }) {}
+
+  uint64_t size() const override { return size_; }
+  std::string identity() const override {
+    const bool proved = place_.peek() || store_->shelf().opened(name_) || store_->shelf().find(name_, size_);
+    return proved ? "sha256 " + wanted_.digest.hex() : "";
+  }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return read(offset, out, Wants::proved);
+  }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out, Wants wants) const {
+    if (offset >= size_ || out.empty()) return size_t{0};
+    const auto wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
+    TRY_VOID(wants == Wants::proved ? fill(offset, wanted) : fill_arriving(offset, wanted));
+    return wanted.size();
+  }
+
+ private:
+  // What was given out before it was proved.
+  struct Given {
+    uint64_t offset;
+    size_t size;
+    Digest digest;
+  };
+
+  Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
+    if (TRY(fill_at_hand(offset, out))) return compare_given();
+    TRY_VOID(fill_fetching(offset, out, Wants::proved));
+    return compare_given();
+  }
+
+  // Takes what nobody proved, too: what is in the first place, what has come so far. It is noted, and compared when all
+  // is proved.
+  Result<void> fill_arriving(uint64_t offset, std::span<std::byte> out) const {
+    if (fill_kept(offset, out)) return {};
+    if (const auto proved = place_.peek()) return read_exact(*proved->bytes, offset, out);
+    const auto places = places_of(*store_, wanted_);
+    const auto fits =
+        std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.bytes->size() == size_; });
+    TRY_VOID(fits != places.end() ? read_exact(*fits->bytes, offset, out)
+                                  : fill_fetching(offset, out, Wants::arriving));
+    Sha256 hash;
+    hash.update(out);
+    const std::scoped_lock lock(mutex_);
+    given_.push_back({offset, out.size(), hash.finish()});
+    return {};
+  }
+
+  bool fill_kept(uint64_t offset, std::span<std::byte> out) const {
+    Kept kept = store_->shelf().opened(name_);
+    if (!kept) kept = store_->shelf().find(name_, size_);
+    if (!kept || !kept.range->read(offset, out)) return false;
+    store_->account().found(wanted_.digest, size_, "cache");
+    return true;
+  }
+
+  Result<bool> fill_at_hand(uint64_t offset, std::span<std::byte> out) const {
+    if (!place_.peek() && fill_kept(offset, out)) return true;
+    const auto place = place_.get();
+    if (!place) {
+      TRY_VOID(store_->go_on());
+      if (fetch_ != nullptr) return false;
+      return tl::unexpected(without_fetching(place.error()));
+    }
+    TRY_VOID(read_exact(*place->bytes, offset, out));
+    store_->account().found(wanted_.digest, size_, place->name);
+    return true;
+  }
+
+  Error without_fetching(const Error& reason) const {
+    if (reason.code != Code::not_found) return reason;
+    const bool offline = store_->fetching().http == nullptr;
+    return {Code::unreachable,
+            str(wanted_.name, offline ? ": not cached, and offline" : ": not cached, and nothing says where it is")};
+  }
+
+  Result<void> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
+    if (fetch_ == nullptr) return tl::unexpected(without_fetching({Code::not_found, ""}));
+    store_->account().missed(wanted_.digest);
+    const Filling::Pause pause;
+    const Recipe recipe{wanted_.name, size_, wanted_.digest, "", {}};
+    for (;;) {
+      const auto filling = TRY(store_->filling(recipe, name_, fetch_));
+      auto read = filling->read(offset, out, wants);
+      if (read.phase == Phase::cancelled) continue;
+      if (read.done) return {};
+      // Who fetched it for somebody else may have asked others.
+      if (read.phase == Phase::failed && filling->fetch() != fetch_ && !Filling::is_told_to_stop()) continue;
+      return tl::unexpected(failed(read.phase, read.done.error()));
+    }
+  }
+
+  Error failed(Phase phase, const Error& error) const {
+    if (phase == Phase::unkept)
+      return {Code::io, str(wanted_.name, ": cannot be kept, so it cannot be read: ", error.message)};
+    // The file is there; what was fetched for it is not.
+    return {error.code == Code::not_found ? Code::io : error.code, error.message};
+  }
+
+  Result<void> compare_given() const {
+    std::vector<Given> given;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (differs_) return tl::unexpected(*differs_);
+      given.swap(given_);
+    }
+    std::vector<std::byte> bytes;
+    for (const Given& piece : given) {
+      bytes.resize(piece.size);
+      if (!TRY(fill_at_hand(piece.offset, bytes))) TRY_VOID(fill_fetching(piece.offset, bytes, Wants::proved));
+      Sha256 hash;
+      hash.update(bytes);
+      if (hash.finish() == piece.digest) continue;
+      const std::scoped_lock lock(mutex_);
+      differs_ = Error{Code::mismatch, str(wanted_.name,
+                                           ": what was listed of it came from other bytes than those that "
+                                           "proved right; mount it again")};
+      return tl::unexpected(*differs_);
+    }
+    return {};
+  }
+
+  StorePtr store_;
+  Wanted wanted_;
+  uint64_t size_;
+  FetchPtr fetch_;  // null: there is nothing to fetch it from
+  Name name_;
+  Later<Place> place_;
+  mutable std::mutex mutex_;  // guards the rest
+  mutable std::vector<Given> given_;
+  mutable std::optional<Error> differs_;
+};
+
+class Arriving final : public Source {
+ public:
+  explicit Arriving(std::shared_ptr<const NamedBlob> blob) : blob_(std::move(blob)) {}
+  uint64_t size() const override { return blob_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return blob_->read(offset, out, Wants::arriving);
+  }
+  std::string identity() const override { return blob_->identity(); }
+
+ private:
+  std::shared_ptr<const NamedBlob> blob_;
+};
+
+Kept kept_of(Store& store, const Wanted& wanted) {
+  return store.shelf().find(Store::name_of(wanted.digest, wanted.size), wanted.size);
+}
+
+// The size of one that is fetched: as a server says, or of what came.
+Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const FetchPtr& fetch) {
+  if (const auto told = TRY(fetch->size(store.gave_up()))) return *told;
+  store.account().missed(wanted.digest);
+  const Name name = Store::name_of(wanted.digest, std::nullopt);
+  const Recipe recipe{wanted.name, std::nullopt, wanted.digest, "", {}};
+  const Filling::Pause pause;
+  for (;;) {
+    const auto filling = TRY(store.filling(recipe, name, fetch));
+    const Phase phase = TRY(filling->wait());
+    if (phase == Phase::finished) return filling->kept().range->size();
+    if (phase == Phase::cancelled) continue;
+    if (phase == Phase::failed && filling->fetch() != fetch && !Filling::is_told_to_stop()) continue;
+    const Error error = filling->error();
+    return failure(phase == Phase::unkept || error.code == Code::not_found ? Code::io : error.code, error.message);
+  }
+}
+
+Result<uint64_t> size_of(Store& store, const Wanted& wanted, const FetchPtr& fetch) {
+  if (wanted.size) return *wanted.size;
+  if (const Kept kept = kept_of(store, wanted)) return kept.range->size();
+  if (const auto place = proved_place(store, wanted)) return place->bytes->size();
+  if (fetch != nullptr) return fetched_size(store, wanted, fetch);
+  return failure(Code::unreachable, str(wanted.name, ": not cached, and ",
+                                        store.fetching().http == nullptr ? "offline" : "nothing says where it is"));
+}
+
+}  // namespace
+
+Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vector<Origin> origins) {
+  for (const std::string& url : wanted.urls) origins.push_back({url, Trust::container});
+  FetchPtr fetch;
+  const Fetching& fetching = store->fetching();
+  if (fetching.http != nullptr && !origins.empty())
+    fetch = std::make_shared<Fetch>(fetching.http, wanted.name, wanted.size, std::move(origins), fetching.options);
+  store->account().asked(wanted, wanted.size);
+  const uint64_t size = TRY(size_of(*store, wanted, fetch));
+  store->account().asked(wanted, size);
+  const auto blob = std::make_shared<const NamedBlob>(store, wanted, size, fetch);
+  return Found{blob, std::make_shared<Arriving>(blob)};
+}
+
+bool is_at_hand(Store& store, const Wanted& wanted) {
+  return kept_of(store, wanted) || !places_of(store, wanted).empty();
+}
+
+}  // namespace weightfs

@@ -1,0 +1,302 @@
+// weightfs cache: what is kept on this machine, whether it is right, and what may go.
+#include <array>
+#include <cstdio>
+#include <ctime>
+
+#include "base/text.h"
+#include "base/value.h"
+#include "cache/blob_store.h"
+#include "cache/upkeep.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+
+namespace weightfs {
+namespace {
+
+constexpr size_t kShortDigest = 12;
+
+struct CacheArguments {
+  std::vector<std::string> digests;
+  std::optional<uint64_t> size;
+  bool all = false;
+  bool force = false;
+  bool long_form = false;
+  bool json = false;
+  bool bytes = false;
+};
+
+// Called with the cache that the user's environment names.
+Exit with_cache(const std::function<Result<Exit>(const Upkeep&)>& work) {
+  const auto directory = cache_directory();
+  if (!directory) return complain(directory.error());
+  const auto done = work(Upkeep(*directory));
+  return done ? *done : complain(done.error());
+}
+
+std::string counted(uint64_t count, const std::string& one, const std::string& many) {
+  return str(count, " ", count == 1 ? one : many);
+}
+
+// "a, b and c" of those that are not empty.
+std::string enumerated(std::vector<std::string> things) {
+  std::erase(things, "");
+  std::string out;
+  for (size_t i = 0; i < things.size(); ++i)
+    out += str(i == 0 ? "" : i + 1 == things.size() ? " and " : ", ", things[i]);
+  return out;
+}
+
+// To the minute and here, for people; in UTC (RFC 3339) for programs.
+std::string time_here(const timespec& time) {
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (::localtime_r(&time.tv_sec, &parts) != nullptr) std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M", &parts);
+  return text.data();
+}
+std::string time_in_utc(const timespec& time) {
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (::gmtime_r(&time.tv_sec, &parts) != nullptr)
+    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+// A line of `ls`, whichever kind of thing it is.
+struct Entry {
+  Digest digest;
+  uint64_t size = 0;
+  uint64_t on_disk = 0;
+  std::optional<timespec> used;
+  bool pinned = false;
+  const char* state;
+};
+
+std::vector<Entry> entries_of(const Contents& contents) {
+  std::vector<Entry> entries;
+  for (const Contents::Blob& b : contents.blobs)
+    entries.push_back({b.digest, b.size, b.on_disk, b.used, b.pinned, "complete"});
+  for (const Contents::Part& p : contents.parts)
+    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.held ? "fetching" : "unfinished"});
+  for (const Digest& digest : contents.absent) entries.push_back({digest, 0, 0, {}, true, "absent"});
+  return entries;
+}
+
+Value as_value(const Entry& entry) {
+  Map out;
+  out.append("digest", "sha256:" + entry.digest.hex());
+  out.append("size", entry.size);
+  out.append("on_disk", entry.on_disk);
+  out.append("used", entry.used ? Value(time_in_utc(*entry.used)) : Value());
+  out.append("pinned", entry.pinned);
+  out.append("state", entry.state);
+  return out;
+}
+
+void print_entry(const Entry& entry, size_t digits) {
+  std::printf("%-*s  %10s  %-16s  %-6s  %s\n", static_cast<int>(digits), entry.digest.hex().substr(0, digits).c_str(),
+              human_size(entry.size).c_str(), entry.used ? time_here(*entry.used).c_str() : "-",
+              entry.pinned ? "yes" : "-", entry.state);
+}
+
+Result<Exit> list(const Upkeep& cache, const CacheArguments& arguments) {
+  const std::vector<Entry> entries = entries_of(TRY(cache.contents()));
+  if (arguments.json) {
+    List all;
+    for (const Entry& entry : entries) all.push_back(as_value(entry));
+    std::fputs(to_json(std::move(all)).c_str(), stdout);
+    return Exit::ok;
+  }
+  if (entries.empty()) {
+    std::printf("the cache is empty\n");
+    return Exit::ok;
+  }
+  const size_t digits = arguments.long_form ? 64 : kShortDigest;
+  std::printf("%-*s  %10s  %-16s  %-6s  %s\n", static_cast<int>(digits), "digest", "size", "last used", "pinned",
+              "state");
+  for (const Entry& entry : entries) print_entry(entry, digits);
+  return Exit::ok;
+}
+
+Value as_value(const Usage& usage) {
+  Map out;
+  out.append("blobs", usage.blobs);
+  out.append("blob_bytes", usage.blob_bytes);
+  out.append("pinned", usage.pinned);
+  out.append("pinned_bytes", usage.pinned_bytes);
+  out.append("unfinished", usage.unfinished);
+  out.append("unfinished_bytes", usage.unfinished_bytes);
+  out.append("all_bytes", usage.all_bytes);
+  return out;
+}
+
+Result<Exit> sum_up(const Upkeep& cache, const CacheArguments& arguments) {
+  const Usage usage = usage_of(TRY(cache.contents()));
+  if (arguments.json) {
+    std::fputs(to_json(as_value(usage)).c_str(), stdout);
+    return Exit::ok;
+  }
+  const auto print = [&](const char* what, const std::string& count, uint64_t bytes) {
+    std::printf("%-10s  %8s  %12s\n", what, count.c_str(), (arguments.bytes ? str(bytes) : human_size(bytes)).c_str());
+  };
+  print("blobs", str(usage.blobs), usage.blob_bytes);
+  if (usage.pinned > 0) print("  pinned", str(usage.pinned), usage.pinned_bytes);
+  print("unfinished", str(usage.unfinished), usage.unfinished_bytes);
+  print("all", "", usage.all_bytes);
+  return Exit::ok;
+}
+
+Result<Exit> verify_cache(const Upkeep& cache) {
+  ProgressBar bar;
+  const Checked checked = TRY(cache.verify(
+      [&](const Checking& now) { bar.show(now.bytes, now.whole, now.digest.hex().substr(0, kShortDigest)); }));
+  bar.clear();
+  for (const std::string& line : checked.wrong) complain({Code::mismatch, line});
+  for (const Error& error : checked.unreadable) complain(error);
+  const uint64_t all = checked.right + checked.wrong.size() + checked.unreadable.size();
+  if (all == 0) {
+    std::printf("the cache is empty\n");
+  } else {
+    std::printf("%llu of %s, %s, %s\n", static_cast<unsigned long long>(checked.right),
+                counted(all, "blob", "blobs").c_str(), human_size(checked.bytes).c_str(),
+                all == 1 ? "matches its digest" : "match their digests");
+  }
+  if (!checked.wrong.empty()) return Exit::mismatch;
+  return checked.unreadable.empty() ? Exit::ok : exit_of(checked.unreadable.front().code);
+}
+
+// What went, on a line.
+void print_removed(const Removed& removed) {
+  const auto part = [](uint64_t count, const char* one, const char* many) {
+    return count == 0 ? "" : counted(count, one, many);
+  };
+  const std::string what = enumerated({part(removed.blobs, "blob", "blobs"),
+                                       part(removed.unfinished, "unfinished fetch", "unfinished fetches"),
+                                       part(removed.leftovers, "leftover", "leftovers")});
+  if (what.empty()) {
+    std::printf("nothing to remove\n");
+  } else {
+    std::printf("removed %s, %s\n", what.c_str(), human_size(removed.bytes).c_str());
+  }
+}
+
+Result<Exit> collect(const Upkeep& cache, const CacheArguments& arguments) {
+  const Removed removed = TRY(cache.collect(arguments.size));
+  print_removed(removed);
+  for (const std::string& line : removed.stays) log_to_stderr(line);
+  return Exit::ok;
+}
+
+Result<std::vector<Digest>> digests_of(const Upkeep& cache, const std::vector<std::string>& texts) {
+  const Contents contents = TRY(cache.contents());
+  std::vector<Digest> digests;
+  for (const std::string& text : texts) digests.push_back(TRY(digest_in(contents, text)));
+  return digests;
+}
+
+// Of what was named, all has to go; of all, what is pinned stays as it is meant to.
+Result<Exit> remove(const Upkeep& cache, const CacheArguments& arguments) {
+  if (!arguments.all && arguments.digests.empty()) {
+    complain({Code::io, "rm needs a DIGEST or --all (see weightfs cache rm --help)"});
+    return Exit::usage;
+  }
+  const Pinned pinned = arguments.force ? Pinned::goes : Pinned::stays;
+  const std::vector<Digest> digests = TRY(digests_of(cache, arguments.digests));
+  const Removed removed = TRY(arguments.all ? cache.remove_all(pinned) : cache.remove(digests, pinned));
+  print_removed(removed);
+  for (const std::string& line : removed.stays) log_to_stderr(line + ", so it stays");
+  return arguments.all || removed.stays.empty() ? Exit::ok : Exit::io;
+}
+
+Result<Exit> pin(const Upkeep& cache, const CacheArguments& arguments) {
+  for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
+    std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.pin(digest)) ? "pinned" : "is pinned already");
+  return Exit::ok;
+}
+
+Result<Exit> unpin(const Upkeep& cache, const CacheArguments& arguments) {
+  for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
+    std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.unpin(digest)) ? "no longer pinned" : "was not pinned");
+  return Exit::ok;
+}
+
+Exit print_path() {
+  const auto directory = cache_directory();
+  if (!directory) return complain(directory.error());
+  std::printf("%s\n", directory->c_str());
+  return Exit::ok;
+}
+
+using Work = Result<Exit> (*)(const Upkeep&, const CacheArguments&);
+
+// The verbs of `weightfs cache`, one after the other.
+class Verbs {
+ public:
+  Verbs(CLI::App& cache, Run& run) : cache_(cache), run_(run) {}
+
+  CLI::App* add(const char* name, const char* what, Work work) {
+    CLI::App* verb = cache_.add_subcommand(name, what);
+    verb->callback([&run = run_, arguments = arguments_, work] {
+      run = [=] { return with_cache([=](const Upkeep& cache) { return work(cache, *arguments); }); };
+    });
+    return verb;
+  }
+
+  CLI::Option* add_digests(CLI::App* verb) {
+    const auto check = [](const std::string& text) {
+      return may_be_digest(text) ? "" : str(weightfs::quoted(text), " is no digest: 6 to 64 hex digits are");
+    };
+    return verb->add_option("DIGEST", arguments_->digests, "a blob's digest, or the first of its hex digits, 6 or more")
+        ->check(CLI::Validator(check, ""));
+  }
+
+  CacheArguments& arguments() { return *arguments_; }
+
+ private:
+  CLI::App& cache_;
+  Run& run_;
+  std::shared_ptr<CacheArguments> arguments_ = std::make_shared<CacheArguments>();
+};
+
+void add_collecting(Verbs& verbs) {
+  CLI::App* gc =
+      verbs.add("gc", "remove unfinished fetches that nobody goes on with, and what else is of no use", collect);
+  gc->add_option_function<std::string>(
+        "--size",
+        [&arguments = verbs.arguments()](const std::string& text) {
+          arguments.size = size_of(text);
+          if (!arguments.size)
+            throw CLI::ValidationError("--size", str(weightfs::quoted(text), " is no size (try 20G)"));
+        },
+        "and the blobs used longest ago, until so much is left (20G, 500M)")
+      ->type_name("SIZE");
+}
+
+void add_removing(Verbs& verbs) {
+  CLI::App* rm = verbs.add("rm", "remove blobs; whoever reads one at the moment goes on reading", remove);
+  CLI::Option* all = rm->add_flag("--all", verbs.arguments().all, "all that is not pinned");
+  rm->add_flag("--force", verbs.arguments().force, "what is pinned, too");
+  verbs.add_digests(rm)->excludes(all);
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app, Run& run) {
+  CLI::App* cache = app.add_subcommand("cache", "look after what is kept on this machine");
+  cache->require_subcommand(1);
+  cache->add_subcommand("path", "print the cache's directory")->callback([&run] { run = print_path; });
+  Verbs verbs(*cache, run);
+  CLI::App* ls = verbs.add("ls", "list blobs, and fetches that are not finished", list);
+  ls->add_flag("-l", verbs.arguments().long_form, "whole digests");
+  ls->add_flag("--json", verbs.arguments().json, "as a JSON array, in bytes");
+  CLI::App* du = verbs.add("du", "say what the cache takes on disk", sum_up);
+  du->add_flag("-b,--bytes", verbs.arguments().bytes, "in bytes");
+  du->add_flag("--json", verbs.arguments().json, "as a JSON object, in bytes");
+  verbs.add("verify", "read every blob, and remove those that do not match their digest",
+            [](const Upkeep& each, const CacheArguments&) { return verify_cache(each); });
+  add_collecting(verbs);
+  add_removing(verbs);
+  verbs.add_digests(verbs.add("pin", "never evict these blobs", pin))->required();
+  verbs.add_digests(verbs.add("unpin", "let these blobs be evicted again", unpin))->required();
+}
+
+}  // namespace weightfs

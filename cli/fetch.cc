@@ -1,0 +1,227 @@
+// weightfs fetch: bring what a model links to, or a registry has, into the cache before it is read.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/text.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "fs/forest.h"
+
+namespace weightfs {
+namespace {
+
+constexpr size_t kAtOnce = 4;
+
+struct FetchArguments {
+  std::string source;
+  std::vector<std::string> paths;
+  Storing storing;
+  Opening opening;
+};
+
+// Files to be fetched, by several threads; a directory gives what lies in it.
+class Fetching {
+ public:
+  explicit Fetching(Forest& forest) : forest_(forest) {}
+
+  // Every file below, to the last. `listed`: of a model only its own files; the rest of its tree is made of them.
+  void add(Ino ino, const std::string& path) {
+    const auto listing = forest_.list(ino);
+    if (!listing) return fail(path, listing.error());
+    const ModelPtr model = listing->count > 0 ? forest_.model_of(listing->ino) : nullptr;
+    if (model != nullptr && is_top_of_model(path, *listing)) {
+      if (const auto files = forest_.lookup(ino, "files")) return add(*files, join(path, "files"));
+    }
+    for (uint32_t i = 0; i < listing->count; ++i) {
+      const Node& node = listing->tree->node(listing->first + i);
+      const std::string name = join(path, node.name());
+      if (node.kind == Kind::directory || node.kind == Kind::tree)
+        add(listing->ino + i, name);
+      else if (node.kind != Kind::link && node.kind != Kind::live)
+        files_.push_back({listing->ino + i, name});
+    }
+  }
+
+  void add_path(const std::string& path) {
+    const auto ino = forest_.resolve(path, Forest::Last::followed);
+    if (!ino) return fail(path, ino.error());
+    const auto known = forest_.known_attributes(*ino);
+    if (known && known->is_directory())
+      add(*ino, path);
+    else
+      files_.push_back({*ino, path});
+  }
+
+  // Reads from each file until `done` says that nothing is left; `look` is called in between.
+  void run(const std::function<void()>& look) {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < std::min(kAtOnce, files_.size()); ++i) threads.emplace_back([this] { work(); });
+    {
+      std::unique_lock lock(mutex_);
+      while (!changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return ended_ == threads.size(); })) {
+        lock.unlock();
+        look();
+        lock.lock();
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+    look();
+  }
+
+  size_t count() const { return files_.size(); }
+  Exit status() const { return status_; }
+  std::vector<std::string> take_complaints() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(complaints_, {});
+  }
+
+ private:
+  struct File {
+    Ino ino;
+    std::string path;
+  };
+
+  static std::string join(const std::string& path, std::string_view name) {
+    return str(path, path.empty() ? "" : "/", name);
+  }
+
+  // The directory that a whole model is, not one of those in it.
+  static bool is_top_of_model(const std::string&, const Forest::Listing& listing) {
+    return listing.tree->find(Tree::kRoot, "tensors.json").has_value() &&
+           listing.tree->node(listing.first).parent == Tree::kRoot;
+  }
+
+  void work() {
+    for (;;) {
+      const size_t mine = next_++;
+      if (mine >= files_.size()) break;
+      if (const auto done = fetch(files_[mine].ino); !done) fail(files_[mine].path, done.error());
+    }
+    const std::scoped_lock lock(mutex_);
+    ++ended_;
+    changed_.notify_all();
+  }
+
+  // One byte is served only once all of them have proved right.
+  Result<void> fetch(Ino ino) {
+    const SourcePtr bytes = TRY(forest_.open(ino));
+    std::byte last;
+    if (bytes->size() > 0) TRY(bytes->read(bytes->size() - 1, std::span(&last, 1)));
+    return {};
+  }
+
+  void fail(const std::string& path, const Error& error) {
+    const std::scoped_lock lock(mutex_);
+    if (status_ == Exit::ok) status_ = exit_of(error.code);
+    complaints_.push_back(error.message.starts_with(path) ? error.message : str(path, ": ", error.message));
+  }
+
+  Forest& forest_;
+  std::deque<File> files_;
+  std::atomic<size_t> next_ = 0;
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  size_t ended_ = 0;
+  Exit status_ = Exit::ok;
+  std::vector<std::string> complaints_;
+};
+
+// Says what becomes of each blob: a bar on a terminal, and a line for each that is done.
+class Reporter {
+ public:
+  explicit Reporter(BlobStorePtr store) : store_(std::move(store)), before_(bytes_of(store_->status()).first) {}
+
+  void look(const std::vector<std::string>& complaints) {
+    const StoreStatus status = store_->status();
+    std::string_view working;
+    for (const StoreStatus::Blob& blob : status.blobs) {
+      if (blob.verified && told_.insert(blob.digest.hex()).second) tell(blob);
+      if (!blob.verified && blob.fetched > 0) working = blob.name;
+    }
+    for (const std::string& line : complaints) {
+      bar_.clear();
+      log_to_stderr(line);
+    }
+    const auto [done, whole] = bytes_of(status);
+    bar_.show(done, whole, working, before_);
+  }
+
+  // What all of it came to.
+  void end() {
+    bar_.clear();
+    const StoreStatus status = store_->status();
+    uint64_t verified = 0;
+    uint64_t bytes = 0;
+    for (const StoreStatus::Blob& blob : status.blobs) {
+      verified += blob.verified ? 1 : 0;
+      bytes += blob.verified ? blob.size.value_or(0) : 0;
+    }
+    if (status.blobs.empty())
+      std::printf("nothing to fetch: every file lies in its container\n");
+    else
+      std::printf("%llu %s at hand (%s), %s fetched\n", static_cast<unsigned long long>(verified),
+                  verified == 1 ? "blob" : "blobs", human_size(bytes).c_str(),
+                  human_size(status.bytes_fetched).c_str());
+  }
+
+ private:
+  static std::pair<uint64_t, uint64_t> bytes_of(const StoreStatus& status) {
+    uint64_t done = 0;
+    uint64_t whole = 0;
+    for (const StoreStatus::Blob& blob : status.blobs) {
+      done += blob.fetched;
+      whole += blob.size.value_or(0);
+    }
+    return {done, whole};
+  }
+
+  void tell(const StoreStatus::Blob& blob) {
+    bar_.clear();
+    std::printf("%s  %s  %s  from %s\n", blob.digest.hex().substr(0, 12).c_str(),
+                human_size(blob.size.value_or(0)).c_str(), printable(blob.name).c_str(), printable(blob.from).c_str());
+    std::fflush(stdout);
+  }
+
+  BlobStorePtr store_;
+  uint64_t before_;
+  ProgressBar bar_;
+  std::set<std::string> told_;
+};
+
+Exit fetch(FetchArguments& arguments) {
+  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
+  if (!store) return complain(store.error());
+  auto tree = open_sources({arguments.source}, arguments.opening);
+  if (!tree) return complain(tree.error());
+  Forest forest(std::move(*tree));
+  Fetching fetching(forest);
+  if (arguments.paths.empty()) fetching.add(Forest::kRoot, "");
+  for (const std::string& path : arguments.paths) fetching.add_path(path);
+  Reporter reporter(*store);
+  fetching.run([&] { reporter.look(fetching.take_complaints()); });
+  reporter.end();
+  return fetching.status();
+}
+
+}  // namespace
+
+void add_fetch(CLI::App& app, Run& run) {
+  auto arguments = std::make_shared<FetchArguments>();
+  CLI::App* verb = app.add_subcommand("fetch", "bring what a model links to into the cache, before it is read");
+  verb->add_option("SOURCE", arguments->source,
+                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
+      ->required();
+  verb->add_option("PATH", arguments->paths, "what of it, such as files/model.gguf or tensors/NAME; all if not given");
+  add_opening_options(*verb, arguments->opening);
+  add_store_options(*verb, arguments->storing);
+  verb->callback([&run, arguments] { run = [arguments] { return fetch(*arguments); }; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,44 @@
+// The options that say where blobs are kept and whether what is not at hand is fetched, and the store that they ask
+// for.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/blob_store.h"
+#include "fs/place.h"
+
+namespace weightfs {
+
+/// As the command line has them.
+struct Storing {
+  bool no_cache = false;         ///< keep blobs in a temporary file of this process only
+  std::optional<uint64_t> size;  ///< the cache's quota, in bytes
+  std::vector<std::string> blob_directories;
+  bool offline = false;   ///< fetch nothing
+  bool stream = false;    ///< serve bytes before they are proved
+  bool insecure = false;  ///< speak http with registries
+  bool allow_private_urls = false;
+  unsigned timeout = 30;  ///< seconds that nothing may arrive
+};
+
+/// Adds the options that every verb which reads a source takes.
+void add_store_options(CLI::App& verb, Storing& storing);
+
+/// Takes an option of mount's -o: whether it is one of these. Fails with unsupported when its value is wrong.
+Result<bool> take_store_option(Storing& storing, const std::string& option);
+
+/// What take_store_option() knows, for messages.
+std::string store_option_names();
+
+/// Opens sources with the store that they ask for: sets Opening::blobs, and Opening::find for the names of models
+/// (`ollama:llama3.2`). `log` is told what had to be got around. Fails with not_found when a directory is missing.
+Result<BlobStorePtr> use_store(Opening& opening, const Storing& storing, std::function<void(const std::string&)> log);
+
+/// A size such as 500M, 20GiB or 1048576 (K, M, G, T are powers of 1024), in bytes; nothing when it is none.
+std::optional<uint64_t> size_of(const std::string& text);
+
+}  // namespace weightfs

@@ -1,0 +1,160 @@
+// From a manifest to blobs: where each is, and what it is called in files/.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/ollama.h"
+
+namespace weightfs::ollama {
+namespace {
+
+// What the layer is called before it has a path.
+std::string title(const Layer& layer) {
+  if (!layer.name.empty()) return layer.name;
+  if (layer.kind == Kind::config) return "config";
+  const std::string& type = layer.descriptor.media_type;
+  return type.empty() ? "layer" : type.substr(type.rfind('.') + 1);
+}
+
+// The file in `folder` that has the blob's name: Ollama's, Ollama's before 2024, that of an OCI image layout.
+Result<SourcePtr> open_in(const Folder& folder, const std::string& hex) {
+  for (const char* const before : {"sha256-", "sha256:"}) {
+    auto bytes = folder.open(before + hex);
+    if (bytes || bytes.error().code != Code::not_found) return bytes;
+  }
+  return folder.open(hex);
+}
+
+// Finds each blob once, however many layers name it.
+class Finder {
+ public:
+  explicit Finder(const Container& container) : container_(container) {}
+
+  using BlobPtr = std::shared_ptr<const Blob>;
+
+  Result<BlobPtr> find(const Layer& layer) {
+    const auto [row, is_new] = found_.try_emplace({layer.descriptor.digest->bytes, layer.descriptor.size}, BlobPtr());
+    if (is_new) row->second = look_for(layer);
+    return row->second;
+  }
+
+ private:
+  Wanted wanted(const Layer& layer) const {
+    Wanted wanted{title(layer), *layer.descriptor.digest, layer.descriptor.size};
+    if (container_.folder != nullptr)
+      wanted.here = [folder = container_.folder, hex = wanted.digest.hex()] { return open_in(*folder, hex); };
+    return wanted;
+  }
+
+  Result<BlobPtr> look_for(const Layer& layer) const {
+    const Wanted wanted = this->wanted(layer);
+    const bool at_hand = container_.blobs->is_at_hand(wanted);
+    const bool in_store = container_.folder != nullptr;
+    if (!at_hand && !in_store) return to_be_fetched(wanted);
+    auto found = container_.blobs->named(wanted);
+    if (!found && !in_store) return to_be_fetched(wanted);
+    if (!found) return tl::unexpected(found.error());
+    const auto proved = Later<SourcePtr>::of(found->proved);
+    return std::make_shared<Blob>(Blob{Later<Found>::of(std::move(*found)), proved, at_hand});
+  }
+
+  // Nobody is asked for it before it is read, nor for its size when the manifest has it.
+  BlobPtr to_be_fetched(const Wanted& wanted) const {
+    const Later<Found> found([blobs = container_.blobs, wanted] { return blobs->named(wanted); });
+    const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).proved; });
+    const auto bytes = wanted.size ? Later<SourcePtr>::of(lazy(*wanted.size, proved)) : proved;
+    return std::make_shared<Blob>(Blob{found, bytes, false});
+  }
+
+  const Container& container_;
+  std::map<std::pair<std::array<std::byte, 32>, std::optional<uint64_t>>, Result<BlobPtr>> found_;
+};
+
+class Opener {
+ public:
+  Opener(const Container& container, Package& package) : finder_(container), package_(package) {}
+
+  Result<void> open() {
+    const auto problems = TRY(find_blobs());
+    const std::string own = name_layers(layers_, package_.warnings);
+    package_.parts.push_back({own, Later<SourcePtr>::of(package_.container.bytes), package_.digest});
+    package_.stored_bytes = package_.container.bytes->size();
+    size_t problem = 0;
+    for (Item& item : package_.items) {
+      if (!item.layer.descriptor.digest) continue;
+      if (item.blob != nullptr)
+        add_part(item);
+      else
+        miss(item, problems[problem++]);
+    }
+    return {};
+  }
+
+ private:
+  // Why those that cannot be had cannot, in order.
+  Result<std::vector<Error>> find_blobs() {
+    std::vector<Error> problems;
+    for (Item& item : package_.items) {
+      if (!item.layer.descriptor.digest) continue;
+      layers_.push_back(&item.layer);
+      auto blob = finder_.find(item.layer);
+      if (!blob) {
+        problems.push_back(blob.error());
+        continue;
+      }
+      item.blob = std::move(*blob);
+      // To give a file its name nothing is fetched.
+      if (!item.blob->at_hand || !item.layer.is_container()) continue;
+      const Found found = TRY(item.blob->found.get());
+      item.layer.look = TRY(look_at(*found.arriving));
+    }
+    return problems;
+  }
+
+  void add_part(Item& item) {
+    item.part = package_.parts.size();
+    package_.parts.push_back({item.layer.path, item.blob->bytes, item.layer.descriptor.digest});
+    const auto bytes = item.blob->bytes.peek();
+    if (!bytes || !counted_.insert(bytes->get()).second) return;
+    // Sizes that nobody has seen yet may be anything; a file system counts no further than this.
+    constexpr uint64_t kMost = INT64_MAX;
+    package_.stored_bytes += std::min((*bytes)->size(), kMost - std::min(kMost, package_.stored_bytes));
+  }
+
+  void miss(const Item& item, const Error& problem) {
+    package_.warnings.add(quoted(item.layer.path), ": ", problem.message, "; it is missing");
+    package_.missing.push_back(item.layer.path);
+  }
+
+  Finder finder_;
+  Package& package_;
+  std::vector<Layer*> layers_;
+  std::set<const Source*> counted_;
+};
+
+}  // namespace
+
+Result<Package> open_package(const Container& container) {
+  const uint64_t size = container.bytes->size();
+  if (size > kLongestManifest)
+    return failure(Code::unsupported, str("a manifest of ", size, " bytes, at most ", kLongestManifest, " are read"));
+  const std::string text = TRY(read_text(*container.bytes, 0, size));
+  Package package{container, {}, sha256(text), {}, {}, {}, 0, {}};
+  package.manifest = TRY(read_manifest(text, package.warnings));
+  for (Layer& layer : layers_of(package.manifest, package.warnings)) package.items.push_back({std::move(layer)});
+  if (package.items.empty()) package.warnings.add("the manifest names no layers");
+  TRY_VOID(Opener(container, package).open());
+  return package;
+}
+
+Result<Look> look_at(const Source& bytes) {
+  const std::string head = TRY(read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize)));
+  const Clues clues{"", head, head, bytes.size()};
+  if (matches_gguf(clues) == Match::yes) return Look::gguf;
+  return matches_safetensors(clues) == Match::yes ? Look::safetensors : Look::neither;
+}
+
+}  // namespace weightfs::ollama

@@ -1,0 +1,92 @@
+// A cache's directory with blobs and unfinished fetches put there by hand, as stores leave them.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "cache/count.h"
+#include "cache/paths.h"
+#include "tests/cache/making.h"
+#include "tests/support/temporary.h"
+
+namespace weightfs::test {
+
+constexpr size_t kKept = 50'000;
+
+/// Some time after the beginning of time.
+inline timespec at_second(time_t seconds) { return {seconds, 0}; }
+
+class CacheFolders : public testing::Test {
+ protected:
+  FoldersPtr folders() const { return open_folders(directory, Missing::make).value(); }
+
+  std::string write(const std::string& path, std::string_view bytes) const {
+    folders();
+    return temporary.write("cache/v1/" + path, bytes);
+  }
+  std::string blob_at(const Digest& digest) const { return directory + "/v1/blobs/" + blob_file(digest); }
+
+  /// A blob that a link in the index leads to, used so long after the beginning of time.
+  Digest keep(uint32_t seed, time_t used = 1000) const {
+    const std::string bytes = some_bytes(kKept, seed);
+    const Digest digest = sha256(bytes);
+    set_time(write("blobs/" + blob_file(digest), bytes), used);
+    link(str("key ", seed), digest);
+    return digest;
+  }
+  /// A fetch that was left, with its note.
+  Digest leave(uint32_t seed, time_t written) const {
+    const Digest digest = sha256(str("a whole of which there is a part ", seed));
+    const std::string path = write("making/" + part_file(digest), some_bytes(kKept, seed));
+    std::filesystem::create_symlink("https://example.org/ an ETag", path + ".from");
+    set_time(path, written);
+    return digest;
+  }
+  std::string part_at(const Digest& digest) const { return directory + "/v1/making/" + part_file(digest); }
+
+  void link(const std::string& key, const Digest& digest) const {
+    const FoldersPtr open = folders();
+    ASSERT_EQ(::symlinkat(digest.hex().c_str(), open->index->fd(), index_link({"", key, {}}).c_str()), 0);
+  }
+  std::string link_at(const std::string& key) const { return directory + "/v1/index/" + index_link({"", key, {}}); }
+
+  static void set_time(const std::string& path, time_t seconds) {
+    const timespec times[2] = {at_second(seconds), at_second(seconds)};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW), 0) << path;
+  }
+
+  /// Open, and locked as its maker has it.
+  static OpenFilePtr held(const std::string& path) {
+    auto file = std::make_shared<const OpenFile>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_TRUE(try_lock(file->fd())) << path;
+    return file;
+  }
+
+  std::optional<uint64_t> counted() const {
+    const std::atomic<bool> stop = false;
+    return Count::locked(*folders(), stop).value().read();
+  }
+  /// What is taken on disk, but by the lock file.
+  uint64_t used() const { return allocated_in(directory) - allocated_at(directory + "/v1/lock"); }
+
+  std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
+  std::vector<std::string> makings() const { return files_in(directory + "/v1/making"); }
+  std::vector<std::string> links() const { return files_in(directory + "/v1/index"); }
+
+  TemporaryDirectory temporary;
+  std::string directory = temporary.path("cache");
+
+ private:
+  static uint64_t allocated_at(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * 512 : 0;
+  }
+};
+
+}  // namespace weightfs::test

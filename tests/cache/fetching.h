@@ -1,0 +1,120 @@
+// What the tests of fetching share: short patience, and a fetch told as text.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "cache/fetch.h"
+#include "tests/cache/making.h"
+#include "tests/support/http_server.h"
+
+namespace weightfs::fetching {
+
+using test::some_bytes;
+using test::told;
+
+inline const std::atomic<bool> kGoOn = false;
+
+inline HttpOptions short_patience() {
+  HttpOptions options;
+  options.stall_timeout = std::chrono::milliseconds(300);
+  return options;
+}
+
+inline FetchOptions quick_retries() {
+  FetchOptions options;
+  options.retries = 3;
+  options.first_pause = std::chrono::milliseconds(1);
+  options.longest_pause = std::chrono::milliseconds(1500);
+  options.look = std::chrono::milliseconds(10);
+  return options;
+}
+
+inline FetchPtr fetch_of(std::optional<uint64_t> size, const std::vector<std::string>& urls,
+                         FetchOptions options = quick_retries(), HttpOptions http = short_patience()) {
+  std::vector<Origin> origins;
+  for (const std::string& url : urls) origins.push_back({url});
+  return std::make_shared<Fetch>(std::make_shared<Http>(http), "model", size, origins, options);
+}
+
+/// All that a stream gives, and how it ends.
+struct Fetched {
+  uint64_t begins_at = 0;
+  std::string bytes;
+  std::string validator;
+  std::string source;
+  std::optional<Error> error;
+
+  /// The bytes, told; then the error.
+  std::string text() const { return error ? str(told(bytes), ", then ", error->message) : told(bytes); }
+};
+
+inline Fetched fetched(Fetch& fetch, const Left& left = {}, const std::atomic<bool>& stop = kGoOn) {
+  auto begun = fetch.begin(left, stop);
+  if (!begun) return {0, "", "", "", begun.error()};
+  FetchStream& stream = **begun;
+  Fetched out;
+  std::string buffer(100'000, '\0');
+  for (;;) {
+    const auto got = stream.next(std::as_writable_bytes(std::span(buffer)));
+    if (!got) out.error = got.error();
+    if (!got || *got == 0) break;
+    out.bytes.append(buffer, 0, *got);
+  }
+  out.begins_at = stream.begins_at();
+  out.validator = stream.validator();
+  out.source = stream.source();
+  return out;
+}
+
+inline Fetched fetched(std::optional<uint64_t> size, const std::vector<std::string>& urls) {
+  return fetched(*fetch_of(size, urls));
+}
+
+inline const std::string kBody = some_bytes(300'000);
+inline constexpr uint64_t kSize = 300'000;
+
+inline HttpServer::Handler serves(const std::string& body, const std::string& etag = "\"e1\"") {
+  return [=](const SeenRequest& request, Wire& wire) { serve_file(request, wire, body, etag); };
+}
+
+inline std::string head(uint64_t size, const std::string& headers = "") {
+  return str("HTTP/1.1 200 OK\r\nContent-Length: ", size, "\r\n", headers, "\r\n");
+}
+
+/// The first answers in turn, then a good file server.
+inline HttpServer::Handler first(std::vector<std::string> answers) {
+  auto count = std::make_shared<std::atomic<size_t>>(0);
+  return [=](const SeenRequest& request, Wire& wire) {
+    const size_t i = (*count)++;
+    i < answers.size() ? static_cast<void>(wire.send(answers[i])) : serve_file(request, wire, kBody);
+  };
+}
+
+/// Cut off after so many bytes of the body, the first time.
+inline HttpServer::Handler cut_once(size_t after) {
+  auto count = std::make_shared<std::atomic<size_t>>(0);
+  return [=](const SeenRequest& request, Wire& wire) {
+    if ((*count)++ > 0) return serve_file(request, wire, kBody);
+    wire.send(head(kSize, "ETag: \"e1\"\r\n") + kBody.substr(0, after));
+    wire.close();
+  };
+}
+
+inline std::string chunked(std::string_view body) {
+  std::ostringstream out;
+  out << std::hex << body.size() << "\r\n" << body << "\r\n0\r\n\r\n";
+  return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + out.str();
+}
+
+inline std::string dead_url() {
+  HttpServer server(always(""));
+  return server.url("/dead");
+}
+
+}  // namespace weightfs::fetching

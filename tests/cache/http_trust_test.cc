@@ -1,0 +1,250 @@
+// Where a request is led, and what goes with it: redirects, addresses, credentials, proxies.
+#include <cstdlib>
+
+#include "tests/cache/asking.h"
+
+namespace weightfs {
+namespace {
+
+using namespace asking;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// ---- redirects
+
+TEST(Http, RedirectsAreFollowedOverEveryStatus) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/0") return void(wire.send(answer("301 Moved", "x", {"Location: 1"})));
+    if (request.target == "/1") return void(wire.send(answer("302 Found", "", {"Location: /2"})));
+    if (request.target == "/2") return void(wire.send(answer("303 See Other", "", {"Location: ?q=3"})));
+    if (request.target == "/2?q=3")
+      return void(wire.send(answer("307 Temporary", "", {"Location: //" + request.header("host") + "/4"})));
+    if (request.target == "/4") return void(wire.send(answer("308 Permanent", "", {"Location: /a b"})));
+    wire.send(answer("200 OK", request.target));
+  });
+  Http http(quick());
+  const auto page = http.page(get(server.url("/0")), 100, kGoOn);
+  ASSERT_EQ(told(page), "200 /a%20b");
+  EXPECT_EQ(page->answer.url, server.url("/a%20b"));
+  EXPECT_EQ(server.requests().size(), 6u);
+}
+
+TEST(Http, ARedirectWithoutATargetIsAnAnswer) {
+  HttpServer server(always(answer("302 Found", "where?")));
+  EXPECT_EQ(ask(get(server.url("/"))), "302 where?");
+}
+
+TEST(Http, AnEndlessRedirectIsGivenUpAfterTen) {
+  HttpServer server(always(answer("302 Found", "", {"Location: /again"})));
+  EXPECT_THAT(ask(get(server.url("/"))),
+              HasSubstr("unreachable: " + server.url("/again") + ": more than 10 redirects"));
+  EXPECT_EQ(server.requests().size(), 11u);
+}
+
+TEST(Http, ARedirectLeadsToNothingButTheWeb) {
+  for (const char* location : {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/"}) {
+    HttpServer server(always(answer("302 Found", "", {str("Location: ", location)})));
+    EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("only http and https are fetched")) << location;
+    EXPECT_EQ(server.requests().size(), 1u);
+  }
+}
+
+TEST(Http, ARedirectNeverLeadsOutOfHttps) {
+  EXPECT_FALSE(may_redirect("https://a/", "http://a/"));
+  EXPECT_FALSE(may_redirect("HTTPS://a/", "HTTP://b/"));
+  EXPECT_TRUE(may_redirect("https://a/", "https://b/"));
+  EXPECT_TRUE(may_redirect("http://a/", "https://a/"));
+  EXPECT_TRUE(may_redirect("http://a/", "http://b/"));
+}
+
+TEST(Http, AHugeBodyOfARedirectIsNotRead) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/there") return void(wire.send(answer("200 OK", "there")));
+    wire.send("HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 1000000000000\r\n\r\n");
+    while (wire.send(std::string(10'000, 'x'))) {
+    }
+  });
+  EXPECT_EQ(ask(get(server.url("/"))), "200 there");
+}
+
+// ---- where a URL may lead (design.md, Trust)
+
+TEST(Http, AContainerReachesNoLoopbackHoweverItIsSpelled) {
+  HttpServer server(always(answer("200 OK", "secret")));
+  for (const char* host : {"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "localhost", "localhost.",
+                           "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "[::1]"}) {
+    const std::string url = str("http://", host, ":", server.port(), "/");
+    EXPECT_THAT(ask(get(url, Trust::container)), HasSubstr("unsupported: ")) << host;
+    EXPECT_THAT(ask(get(url, Trust::container)), HasSubstr("--allow-private-urls")) << host;
+  }
+  EXPECT_THAT(ask(get("http://169.254.169.254/", Trust::container)),
+              HasSubstr("169.254.169.254 is a link-local address"));
+  EXPECT_EQ(server.requests().size(), 0u);
+  EXPECT_EQ(ask(get(server.url("/"), Trust::container), private_allowed()), "200 secret");
+}
+
+TEST(Http, AConnectionOfTheUsersIsNoWayInForAContainer) {
+  HttpServer server(always(answer("200 OK", "secret")));
+  Http http(quick());
+  EXPECT_EQ(told(http.page(get(server.url("/")), 100, kGoOn)), "200 secret");
+  EXPECT_THAT(told(http.page(get(server.url("/"), Trust::container), 100, kGoOn)), HasSubstr("unsupported: "));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Http, WhatWasPublicOnceHasToStaySo) {
+  HttpServer server(always(answer("200 OK", "secret")));
+  Request request = get(server.url("/"));
+  request.only_public = true;
+  EXPECT_THAT(ask(request), HasSubstr("unsupported: "));
+  EXPECT_EQ(server.requests().size(), 0u);
+}
+
+TEST(Http, TheUserAsksHttpOnlyOfLoopbackUnlessInsecure) {
+  EXPECT_THAT(ask(get("http://192.0.2.1/")),
+              HasSubstr("unsupported: http://192.0.2.1/: refused: http leads in the clear"));
+}
+
+TEST(Http, OnlyHttpAndHttpsAreAsked) {
+  EXPECT_EQ(ask(get("file:///etc/passwd?q")), "unsupported: file:///etc/passwd: only http and https are fetched");
+  EXPECT_THAT(ask(get("nothing at all\x01")), HasSubstr("unsupported: "));
+  EXPECT_THAT(ask(get("")), HasSubstr("unsupported: "));
+}
+
+TEST(Http, UserAndPasswordInAUrlAreRefusedAndNotShown) {
+  HttpServer server(always(answer("200 OK", "")));
+  for (const Trust trust : {Trust::user, Trust::container}) {
+    const std::string said = ask(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
+    EXPECT_THAT(said, HasSubstr("a URL with user or password is not fetched"));
+    EXPECT_THAT(said, Not(HasSubstr("secret")));
+    EXPECT_THAT(said, Not(HasSubstr("token")));
+  }
+  EXPECT_EQ(server.requests().size(), 0u);
+}
+
+// ---- credentials
+
+class Token final : public Credentials {
+ public:
+  std::string authorization() override { return value; }
+  Result<bool> challenged(const std::vector<std::string>& challenges, const std::string& with,
+                          const std::atomic<bool>&) override {
+    seen = challenges;
+    sent = with;
+    ++times;
+    if (next.empty()) return false;
+    value = next;
+    return true;
+  }
+  std::string value;
+  std::string next;
+  std::vector<std::string> seen;
+  std::string sent;
+  int times = 0;
+};
+
+HttpServer::Handler wants(const std::string& authorization) {
+  return [=](const SeenRequest& request, Wire& wire) {
+    if (request.header("authorization") == authorization) return void(wire.send(answer("200 OK", "in")));
+    wire.send(answer("401 Unauthorized", "out", {"WWW-Authenticate: Bearer realm=\"r\"", "WWW-Authenticate: Basic"}));
+  };
+}
+
+Request with(Request request, std::shared_ptr<Credentials> credentials) {
+  request.credentials = std::move(credentials);
+  return request;
+}
+
+TEST(Http, AChallengeIsMetOnce) {
+  HttpServer server(wants("Bearer new"));
+  const auto token = std::make_shared<Token>();
+  token->value = "Bearer old";
+  token->next = "Bearer new";
+  EXPECT_EQ(ask(with(get(server.url("/")), token)), "200 in");
+  EXPECT_EQ(token->sent, "Bearer old");
+  EXPECT_EQ(token->seen, (std::vector<std::string>{"Bearer realm=\"r\"", "Basic"}));
+  EXPECT_EQ(server.requests().size(), 2u);
+  token->value = "Bearer older";
+  token->next = "Bearer wrong";
+  EXPECT_EQ(ask(with(get(server.url("/")), token)), "401 out");
+  EXPECT_EQ(server.requests().size(), 4u);
+}
+
+TEST(Http, AChallengeThatCannotBeMetIsAnAnswer) {
+  HttpServer server(wants("Bearer new"));
+  const auto token = std::make_shared<Token>();
+  EXPECT_EQ(ask(with(get(server.url("/")), token)), "401 out");
+  EXPECT_EQ(token->times, 1);
+  EXPECT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(ask(get(server.url("/"))), "401 out");
+}
+
+TEST(Http, CredentialsGoToNoOtherPort) {
+  HttpServer other(wants("Bearer it"));
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    wire.send(answer("307 Temporary", "", {"Location: " + (request.target == "/" ? "/next" : other.url("/"))}));
+  });
+  const auto token = std::make_shared<Token>();
+  token->value = "Bearer it";
+  EXPECT_EQ(ask(with(get(server.url("/")), token)), "401 out");
+  ASSERT_EQ(server.requests().size(), 2u);
+  for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.header("authorization"), "Bearer it");
+  ASSERT_EQ(other.requests().size(), 1u);
+  EXPECT_EQ(other.requests()[0].headers.count("authorization"), 0u);
+  EXPECT_EQ(token->times, 0);
+}
+
+TEST(Http, ALineBreakInACredentialIsNotSent) {
+  HttpServer server(wants(""));
+  const auto token = std::make_shared<Token>();
+  token->value = "Bearer x\r\nHost: evil";
+  EXPECT_THAT(ask(with(get(server.url("/")), token)), HasSubstr("corrupt: "));
+  EXPECT_EQ(server.requests().size(), 0u);
+}
+
+// ---- proxies
+
+class HttpProxy : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (const char* name : {"http_proxy", "no_proxy"}) ::unsetenv(name);
+  }
+  HttpServer proxy_{always(answer("200 OK", "by proxy"))};
+  HttpServer server_{always(answer("200 OK", "directly"))};
+};
+
+TEST_F(HttpProxy, IsAskedForNamesThatItAloneNeedsToKnow) {
+  ::setenv("http_proxy", proxy_.url("").c_str(), 1);
+  EXPECT_EQ(ask(get("http://model.example/x", Trust::container)), "200 by proxy");
+  ASSERT_EQ(proxy_.requests().size(), 1u);
+  EXPECT_EQ(proxy_.requests()[0].target, "http://model.example/x");
+}
+
+TEST_F(HttpProxy, IsNoWayToAnAddressThatTheUrlSpells) {
+  ::setenv("http_proxy", proxy_.url("").c_str(), 1);
+  for (const char* host : {"10.0.0.1", "0x7f.1", "localhost", "[::1]"})
+    EXPECT_THAT(ask(get(str("http://", host, "/"), Trust::container)), HasSubstr("unsupported: ")) << host;
+  EXPECT_THAT(ask(get("http://model.example/")), HasSubstr("--insecure"));
+  EXPECT_EQ(proxy_.requests().size(), 0u);
+}
+
+TEST_F(HttpProxy, IsNotAskedForWhatNoProxyNames) {
+  ::setenv("http_proxy", proxy_.url("").c_str(), 1);
+  EXPECT_EQ(ask(get(server_.url("/"))), "200 by proxy");
+  ::setenv("no_proxy", "example.com,127.0.0.0/8", 1);
+  EXPECT_EQ(ask(get(server_.url("/"))), "200 directly");
+  EXPECT_EQ(proxy_.requests().size(), 1u);
+  EXPECT_EQ(server_.requests().size(), 1u);
+}
+
+TEST_F(HttpProxy, DoesNotLetAPublicNameRedirectInside) {
+  HttpServer leads(
+      [](const SeenRequest&, Wire& wire) { wire.send(answer("302 Found", "", {"Location: http://10.0.0.1/"})); });
+  ::setenv("http_proxy", leads.url("").c_str(), 1);
+  HttpOptions insecure = quick();
+  insecure.insecure = true;
+  EXPECT_THAT(ask(get("http://model.example/"), insecure), HasSubstr("a redirect from a public address"));
+  EXPECT_EQ(leads.requests().size(), 1u);
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,192 @@
+// Who asks a registry for a model, and what says so to whom.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+#include "base/base64.h"
+#include "base/text.h"
+#include "tests/cache/resolving.h"
+#include "tests/support/ssh_key.h"
+
+namespace weightfs::test {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr const char* kToken = R"({"token":"T"})";
+constexpr const char* kBasic = "Basic bWU6c2VjcmV0";
+
+class RegistryAccessTest : public Resolving {};
+
+TEST_F(RegistryAccessTest, ATokenForNobody) {
+  needs_token(other.url("/token"), "docker");
+  other.json("/token", kToken);
+  EXPECT_EQ(told(), kManifest);
+  EXPECT_THAT(site.authorizations(), ElementsAre("", "Bearer T"));
+  EXPECT_THAT(other.authorizations(), ElementsAre(""));
+  EXPECT_THAT(other.asked(), ElementsAre("GET /token?scope=repository%3Ateam%2Ftiny%3Apull&service=docker"));
+}
+
+TEST_F(RegistryAccessTest, ATokenForADockerLogin) {
+  has_login();
+  needs_token(other.url("/token"), "docker");
+  other.put("/token", guarded(kBasic, "Basic realm=\"x\"", answer("200 OK", kToken)));
+  EXPECT_EQ(told(), kManifest);
+  EXPECT_THAT(site.authorizations(), ElementsAre("", "Bearer T"));
+  EXPECT_THAT(other.authorizations(), ElementsAre(kBasic));
+}
+
+bool is_signed_by_the_test_key(const std::string& authorization, const std::string& text) {
+  const std::string open = from_base64(kSshPublicKey).value().substr(19);
+  const size_t colon = authorization.find(':');
+  const auto signature = from_base64(authorization.substr(std::min(colon + 1, authorization.size())));
+  if (authorization.substr(0, colon) != kSshPublicKey || !signature) return false;
+  const auto bytes = [](const std::string& s) { return reinterpret_cast<const unsigned char*>(s.data()); };
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes(open), open.size()), &EVP_PKEY_free);
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> check(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  return EVP_DigestVerifyInit(check.get(), nullptr, nullptr, nullptr, key.get()) == 1 &&
+         EVP_DigestVerify(check.get(), bytes(*signature), signature->size(), bytes(text), text.size()) == 1;
+}
+
+TEST_F(RegistryAccessTest, ATokenForAnOllamaKey) {
+  keys.ollama_key = temporary.write("id_ed25519", kSshKey);
+  needs_token(site.url("/v2/token"), "ollama");
+  site.json("/v2/token", kToken);
+  EXPECT_EQ(told(), kManifest);
+  const auto requests = site.requests();
+  ASSERT_EQ(requests.size(), 3U);
+  EXPECT_THAT(requests[1].target,
+              testing::MatchesRegex("/v2/token\\?nonce=[A-Za-z0-9_-]{22}&scope=repository%3Ateam%2Ftiny%3Apull"
+                                    "&service=ollama&ts=[0-9]{10}"));
+  const std::string text = "GET," + site.url(requests[1].target) +
+                           ",ZTNiMGM0NDI5OGZjMWMxNDlhZmJmNGM4OTk2ZmI5MjQyN2FlNDFlNDY0OWI5MzRjYTQ5NTk5MWI3ODUyYjg1NQ==";
+  EXPECT_TRUE(is_signed_by_the_test_key(requests[1].header("authorization"), text));
+  EXPECT_FALSE(is_signed_by_the_test_key(requests[1].header("authorization"), text + "x"));
+  EXPECT_EQ(requests[2].header("authorization"), "Bearer T");
+}
+
+TEST_F(RegistryAccessTest, ATokenDoesNotGoWithARedirectToAnotherHost) {
+  needs_token(site.url("/token"), "docker");
+  site.json("/token", kToken);
+  site.put(kManifestPath,
+           guarded("Bearer T", challenge, answer("307 Temporary Redirect", "", {"Location: " + other.url("/there")})));
+  other.json("/there", kManifest);
+  EXPECT_EQ(told(), kManifest);
+  EXPECT_THAT(other.authorizations(), ElementsAre(""));
+}
+
+TEST_F(RegistryAccessTest, ALoginDoesNotGoWithARedirectOfTheTokenServer) {
+  has_login();
+  needs_token(site.url("/token"), "docker");
+  site.put("/token", answer("302 Found", "", {"Location: " + other.url("/token")}));
+  other.json("/token", kToken);
+  EXPECT_EQ(told(), kManifest);
+  EXPECT_THAT(other.authorizations(), ElementsAre(""));
+}
+
+TEST_F(RegistryAccessTest, ABasicChallengeIsMetWithTheLogin) {
+  has_login();
+  site.put(kManifestPath, guarded(kBasic, "Basic realm=\"x\"", answer("200 OK", kManifest)));
+  EXPECT_EQ(told(), kManifest);
+  EXPECT_THAT(site.authorizations(), ElementsAre("", kBasic));
+}
+
+TEST_F(RegistryAccessTest, ATokenIsKeptForTheNextRequestsAndRenewedWhenItIsRefused) {
+  std::atomic<int> tokens = 0;
+  std::atomic<int> valid = 1;
+  site.put("/token", [&](const SeenRequest&, Wire& wire) {
+    wire.send(answer("200 OK", str(R"({"token":")", "T", ++tokens, "\"}")));
+  });
+  const std::string needed = "Bearer realm=\"" + site.url("/token") + "\"";
+  const std::string index = str(R"({"manifests":[{"digest":")", sha256_of(kManifest), "\"}]}");
+  const auto page = [&](const std::string& body) {
+    return [&, body](const SeenRequest& request, Wire& wire) {
+      const bool known = request.header("authorization") == str("Bearer T", valid.load());
+      wire.send(known ? answer("200 OK", body) : unauthorized(needed));
+    };
+  };
+  const auto first = page(index);
+  site.put(kManifestPath, [&](const SeenRequest& request, Wire& wire) {
+    first(request, wire);
+    if (!request.header("authorization").empty()) valid = 2;  // the first token is over
+  });
+  site.put("/v2/team/tiny/manifests/" + sha256_of(kManifest), page(kManifest));
+  EXPECT_EQ(told(), kManifest);
+  EXPECT_THAT(site.authorizations(), ElementsAre("", "", "Bearer T1", "Bearer T1", "", "Bearer T2"));
+}
+
+TEST_F(RegistryAccessTest, ABlobIsAskedForWithTheSameCredentials) {
+  needs_token(site.url("/token"), "docker");
+  site.json("/token", kToken);
+  const auto found = resolved();
+  ASSERT_TRUE(found);
+  ASSERT_TRUE(found->blobs->named({"a", sha256("a"), 1}));
+  EXPECT_EQ(store->asked.at(0).credentials->authorization(), "Bearer T");
+}
+
+TEST_F(RegistryAccessTest, SaysWhatWasTriedWhenAccessIsDenied) {
+  site.put(kManifestPath, answer("403 Forbidden", R"({"errors":[{"code":"DENIED","message":"not yours"}]})"));
+  EXPECT_EQ(told(), "error: access denied to SITE/team/tiny:v1: status 403, not yours (asked without a name)");
+  EXPECT_EQ(code(), Code::unsupported);
+
+  site.put(kManifestPath, unauthorized("Basic realm=\"x\""));
+  EXPECT_EQ(told(),
+            "error: access denied to SITE/team/tiny:v1: status 401 (asked without a name: there is no docker config)");
+
+  has_login();
+  EXPECT_EQ(told(),
+            "error: access denied to SITE/team/tiny:v1: status 401 (asked as \"me\" of " + keys.docker_config + ")");
+
+  needs_token(site.url("/token"), "docker");
+  site.put("/token", answer("401 Unauthorized", R"({"details":"incorrect username or password"})"));
+  EXPECT_EQ(told(),
+            "error: access denied: no token from http://SITE/token: status 401, incorrect username or password (asked "
+            "as \"me\" of " +
+                keys.docker_config + ")");
+  EXPECT_EQ(code(), Code::unsupported);
+  EXPECT_EQ(store->remembers, 0);
+}
+
+class KeysTest : public testing::Test {
+ protected:
+  KeysTest() {
+    ::setenv("HOME", temporary.path("home").c_str(), 1);
+    ::unsetenv("DOCKER_CONFIG");
+  }
+  ~KeysTest() override {
+    if (home.empty())
+      ::unsetenv("HOME");
+    else
+      ::setenv("HOME", home.c_str(), 1);
+    ::unsetenv("DOCKER_CONFIG");
+  }
+  TemporaryDirectory temporary;
+  std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+};
+
+TEST_F(KeysTest, AreThoseThatAreThere) {
+  EXPECT_EQ(Keys::of_user().ollama_key, "");
+  EXPECT_EQ(Keys::of_user().docker_config, "");
+  const std::string key = temporary.write("home/.ollama/id_ed25519", "");
+  const std::string config = temporary.write("home/.docker/config.json", "");
+  EXPECT_EQ(Keys::of_user().ollama_key, key);
+  EXPECT_EQ(Keys::of_user().docker_config, config);
+  ::unsetenv("HOME");
+  EXPECT_EQ(Keys::of_user().ollama_key, "");
+}
+
+TEST_F(KeysTest, DockersMayBeElsewhere) {
+  temporary.write("home/.docker/config.json", "");
+  ::setenv("DOCKER_CONFIG", temporary.path("docker").c_str(), 1);
+  EXPECT_EQ(Keys::of_user().docker_config, "");
+  const std::string config = temporary.write("docker/config.json", "");
+  EXPECT_EQ(Keys::of_user().docker_config, config);
+}
+
+}  // namespace
+}  // namespace weightfs::test

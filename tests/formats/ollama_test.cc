@@ -1,0 +1,740 @@
+// Models of Ollama's store and of registries: the blobs that a manifest names, as one model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/json.h"
+#include "formats/format.h"
+#include "formats/verify.h"
+#include "tests/support/model_text.h"
+#include "tests/support/ollama_builder.h"
+#include "tests/support/zip_builder.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+using testing::UnorderedElementsAre;
+
+using Lines = std::vector<std::string>;
+
+Container container(const std::string& manifest, const Files& blobs) {
+  return {"latest", in_memory(manifest), std::make_shared<MemoryFolder>(blobs)};
+}
+
+// The model, or an empty one and a failed test.
+Model well(Result<Model> model) {
+  if (model) return std::move(*model);
+  ADD_FAILURE() << model.error().message;
+  return {};
+}
+
+Model read(const std::string& manifest, const Files& blobs) { return well(read_ollama(container(manifest, blobs))); }
+Model read(const OllamaBuilder& b) { return read(b.manifest(), b.blobs()); }
+
+Lines paths(const Model& model) {
+  Lines lines;
+  for (const Part& part : model.parts) lines.push_back(part.path);
+  return lines;
+}
+
+std::string text_of_part(const Model& model, const std::string& path) {
+  const auto part = std::find_if(model.parts.begin(), model.parts.end(), [&](const Part& p) { return p.path == path; });
+  if (part == model.parts.end()) return "no such part";
+  const auto bytes = part->source.get();
+  if (!bytes) return "error: " + bytes.error().message;
+  const auto text = read_text(**bytes, 0, (*bytes)->size());
+  return text ? *text : "error: " + text.error().message;
+}
+
+const Value& at(const Map& map, std::initializer_list<std::string_view> keys) {
+  static const Value none("none");
+  const Map* in = &map;
+  const Value* value = &none;
+  for (const std::string_view key : keys) {
+    value = in == nullptr ? nullptr : in->find(key);
+    if (value == nullptr) return none;
+    in = std::get_if<Map>(value);
+  }
+  return *value;
+}
+
+std::string json_at(const Model& model, std::initializer_list<std::string_view> keys) {
+  return to_json_line(at(model.metadata, keys));
+}
+
+std::string gguf(const std::string& tensor) { return GgufBuilder().tensor(tensor, {1}, 24, "x").build(); }
+
+std::string one_tensor(const std::string& name) { return SafetensorsBuilder().tensor(name, "U8", "1", "x").build(); }
+
+// The models inside, by the part's path: format and the names of the tensors.
+Lines nested(const Model& model) {
+  const auto shared = std::make_shared<const Model>(model);
+  Lines lines;
+  if (!model.nested) return lines;
+  const auto all = model.nested(shared);
+  if (!all) return {all.error().message};
+  for (const Nested& inner : *all) {
+    const auto read = inner.model.get();
+    std::string line = str(model.parts[inner.part].path, ": ", read ? (*read)->format : read.error().message);
+    for (const Tensor& tensor : read ? (*read)->tensors : std::vector<Tensor>()) line += " " + tensor.name;
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// Blobs that have to be fetched, or cannot be.
+class Far final : public Blobs {
+ public:
+  explicit Far(Files blobs) : blobs_(std::move(blobs)) {}
+
+  SourcePtr blob(Recipe recipe) override { return unstored_blobs()->blob(std::move(recipe)); }
+  Result<SourcePtr> made(Recipe recipe) override { return unstored_blobs()->made(std::move(recipe)); }
+  Result<Found> named(const Wanted& wanted) override {
+    asked.push_back(wanted.name);
+    if (offline) return failure(Code::unreachable, wanted.name + ": no network");
+    const auto blob = blobs_.find("sha256-" + wanted.digest.hex());
+    if (blob == blobs_.end()) return failure(Code::not_found, wanted.name + ": nobody has it");
+    return Found{in_memory(blob->second), in_memory(blob->second)};
+  }
+  bool is_at_hand(const Wanted& wanted) override { return at_hand.contains(wanted.name); }
+
+  bool offline = false;
+  std::set<std::string> at_hand;
+  Lines asked;
+
+ private:
+  Files blobs_;
+};
+
+struct Registry {
+  explicit Registry(const OllamaBuilder& b) : far(std::make_shared<Far>(b.blobs())), manifest(b.manifest()) {}
+  Model read() const { return well(read_ollama({"latest", in_memory(manifest), nullptr, far})); }
+
+  std::shared_ptr<Far> far;
+  std::string manifest;
+};
+
+// Detection.
+
+bool is_manifest(std::string_view text) {
+  const std::string_view head = text.substr(0, kHeadSize);
+  return matches_ollama({"latest", head, head, text.size()}) == Match::yes;
+}
+
+TEST(Ollama, IsToldByWhatItsManifestBeginsWith) {
+  EXPECT_TRUE(is_manifest(small_ollama().manifest()));
+  EXPECT_TRUE(is_manifest(small_ollama().document()));
+  EXPECT_TRUE(is_manifest("\n " + small_ollama().manifest()));
+  EXPECT_TRUE(
+      is_manifest(R"({"schemaVersion":2,"config":{"mediaType":"application/vnd.docker.container.image.v1+json"},)"
+                  R"("layers":null})"))
+      << "a model that runs elsewhere";
+  EXPECT_TRUE(is_manifest(R"({"manifests":[],"mediaType":"application/vnd.ollama.manifest.list.v2+json"})"));
+}
+
+// What lies beside models, and the blobs themselves.
+TEST(Ollama, IsNoOtherJson) {
+  for (const char* const text :
+       {"", "{}", "null", "[]", R"({"architectures":["LlamaForCausalLM"],"num_layers":2,"layers":[1,2]})",
+        R"({"version":"1.0","model":{"type":"BPE"}})", R"({"metadata":{},"weight_map":{"layers":"application/x"}})",
+        R"({"model_format":"gguf","model_family":"llama","rootfs":{"type":"layers","diff_ids":[]}})",
+        R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]})",
+        R"({"imageLayoutVersion":"1.0.0"})", R"([{"Config":"x","Layers":["application/vnd.ollama.image.model"]}])"})
+    EXPECT_FALSE(is_manifest(text)) << text;
+  EXPECT_FALSE(is_manifest(small_ollama().manifest() + std::string(4 << 20, ' '))) << "longer than a manifest may be";
+}
+
+TEST(Ollama, IsRefusedInOneSentence) {
+  const auto error_of = [](const std::string& text) {
+    const auto model = read_model(container(text, {}), format_named("ollama"));
+    return model ? "no error" : model.error().message;
+  };
+  EXPECT_EQ(error_of(R"({"layers":7})"), "latest: ollama: layers: a list expected, not a number");
+  EXPECT_EQ(error_of("[]"), "latest: ollama: JSON that is no object");
+  EXPECT_EQ(error_of(std::string((4 << 20) + 1, ' ')),
+            "latest: ollama: a manifest of 4194305 bytes, at most 4194304 are read");
+}
+
+// Names in files/.
+
+TEST(Ollama, ShowsLayersUnderReadableNames) {
+  OllamaBuilder b;
+  b.config("{}").layer("model", gguf("w")).layer("projector", gguf("p")).layer("adapter", gguf("a"));
+  b.layer("adapter", gguf("b")).layer("draft", gguf("d")).layer("template", "t").layer("system", "s");
+  b.layer("license", "one").layer("license", "two").layer("license", "one").layer("params", "{}");
+  b.layer("messages", "[]").layer("embed", "e").layer("thinking", "?");
+  const Model model = read(b);
+  EXPECT_THAT(paths(model),
+              UnorderedElementsAre("manifest.json", "config.json", "model.gguf", "projector.gguf", "adapter.gguf",
+                                   "adapter-2.gguf", "draft.gguf", "template", "system", "license", "license-2",
+                                   "license-3", "params.json", "messages.json", "embed", "thinking"));
+  EXPECT_EQ(text_of_part(model, "manifest.json"), b.manifest());
+  EXPECT_EQ(text_of_part(model, "license-2"), "two");
+  EXPECT_EQ(text_of_part(model, "license-3"), "one");
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Ollama, ShowsADocumentsLayersUnderReadableNames) {
+  OllamaBuilder b;
+  b.layer("config; type=safetensors", R"({"model_type":"qwen3"})").layer("template", "t");
+  b.layer("template; name=fim", "f").layer("template; name=\"a/../b\"", "?").layer("tokenizer", "{}");
+  b.layer("tokenizer.config", "[]").layer("tensor; name=a/w; dtype=U8; shape=1", "x");
+  b.listed(b.described("application/vnd.example.unknown", "u", ""));
+  const Model model = read(b.document(), b.blobs());
+  EXPECT_THAT(paths(model), UnorderedElementsAre("manifest.json", "config.json", "template", "template-fim",
+                                                 "template-a%2F..%2Fb", "tokenizer.json", "tokenizer_config.json",
+                                                 "tensors/a/w", "blob-" + sha256("u").hex().substr(0, 12)));
+  EXPECT_EQ(model.version, "document layout");
+  EXPECT_EQ(to_json_line(model.common), R"({"architecture":"qwen3"})");
+  EXPECT_EQ(json_at(model, {"config"}), R"({"model_type":"qwen3"})");
+}
+
+// They are what other programs look for.
+TEST(Ollama, LeavesTheModelsOwnJsonFilesTheirNames) {
+  OllamaBuilder b;
+  b.config("{}").layer("license", "l").layer("json", "[1]", R"(,"name":"config.json")");
+  b.layer("json", "[2]", R"(,"name":"draft/config.json")").layer("json", "[3]", R"(,"name":"manifest.json")");
+  b.layer("json", "[4]", R"(,"name":"license")").layer("json", "[5]", R"(,"name":"config.json")").layer("json", "[6]");
+  const Model model = read(b);
+  EXPECT_EQ(text_of_part(model, "config.json"), "[1]");
+  EXPECT_EQ(text_of_part(model, "config-2.json"), "[5]");
+  EXPECT_EQ(text_of_part(model, "draft/config.json"), "[2]");
+  EXPECT_EQ(text_of_part(model, "manifest.json"), "[3]");
+  EXPECT_EQ(text_of_part(model, "image-manifest.json"), b.manifest());
+  EXPECT_EQ(text_of_part(model, "image-config.json"), "{}");
+  EXPECT_EQ(text_of_part(model, "license"), "[4]");
+  EXPECT_EQ(text_of_part(model, "license-2"), "l");
+  EXPECT_EQ(text_of_part(model, "blob-" + sha256("[6]").hex().substr(0, 12) + ".json"), "[6]");
+}
+
+TEST(Ollama, WarnsOfNamesThatAreNoPaths) {
+  OllamaBuilder b;
+  for (const char* const name : {"../x", "/etc/passwd", "a//b", ".", "a", "a/b", "a-2", "a"})
+    b.layer("json", name, str(R"(,"name":")", name, '"'));
+  const Model model = read(b);
+  const Lines all = paths(model);
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 9U) << "each has a path of its own";
+  EXPECT_THAT(all, Contains("a-3"));
+  EXPECT_THAT(model.warnings, ElementsAre("layer \"../x\": not a path below files/; made one",
+                                          "layer \"/etc/passwd\": not a path below files/; made one",
+                                          "layer \"a//b\": not a path below files/; made one",
+                                          "layer \".\": not a path below files/; made one"));
+}
+
+TEST(Ollama, TellsByTheFirstBytesWhatAModelIs) {
+  OllamaBuilder b;
+  b.layer("model", one_tensor("w")).layer("projector", "a text").layer("adapter", "ggla adapter");
+  EXPECT_THAT(paths(read(b)), ElementsAre("manifest.json", "model.safetensors", "projector.bin", "adapter.bin"));
+}
+
+// Tensors and metadata.
+
+TEST(Ollama, HasTheTensorsAndTheMetadataOfItsModel) {
+  OllamaBuilder b;
+  b.config(R"({"model_format":"gguf","model_family":"mistral","model_type":"7B","file_type":"Q4_0"})");
+  b.layer("model", small_gguf()).layer("params", R"({"stop":["</s>"]})").layer("messages", R"([{"role":"user"}])");
+  b.layer("license", "MIT\n").layer("projector", gguf("p"));
+  const Model model = read(b);
+  EXPECT_EQ(model.format, "ollama");
+  EXPECT_EQ(model.version, "schemaVersion 2");
+  EXPECT_EQ(listing(model), listing(well(read_gguf({"m", in_memory(small_gguf())}))));
+  EXPECT_EQ(to_json_line(model.common),
+            R"({"name":"Tiny","architecture":"llama","file_type":"Q4_K_M","size_label":"7B","license":"MIT"})")
+      << "what the GGUF says comes first";
+  EXPECT_EQ(json_at(model, {"gguf", "general.name"}), "\"Tiny\"");
+  EXPECT_EQ(json_at(model, {"gguf", "gguf", "version"}), "3");
+  EXPECT_EQ(json_at(model, {"config", "model_family"}), "\"mistral\"");
+  EXPECT_EQ(json_at(model, {"parameters"}), R"({"stop":["</s>"]})");
+  EXPECT_EQ(json_at(model, {"messages"}), R"([{"role":"user"}])");
+  EXPECT_FALSE(model.whole);
+}
+
+TEST(Ollama, IsOfTheArchitectureThatItsOwnConfigSays) {
+  OllamaBuilder b;
+  b.config(R"({"model_format":"safetensors","model_family":"","file_type":"int4"})");
+  b.layer("json", R"({"model_type":"qwen3"})", R"(,"name":"config.json")");
+  EXPECT_EQ(to_json_line(read(b).common), R"({"file_type":"int4","architecture":"qwen3"})");
+  const OllamaBuilder broken = OllamaBuilder().layer("json", "{", R"(,"name":"config.json")");
+  EXPECT_THAT(read(broken).warnings, IsEmpty()) << "it is a file like any other";
+  EXPECT_TRUE(Registry(b).read().whole);
+}
+
+TEST(Ollama, SaysWhatItsManifestSays) {
+  OllamaBuilder b;
+  b.config("{}").layer("model", gguf("w"), R"(,"from":"llama3:latest")");
+  const Model model = read(b);
+  const std::string digest = "sha256:" + sha256(b.manifest()).hex();
+  EXPECT_EQ(json_at(model, {"manifest", "digest"}), '"' + digest + '"');
+  EXPECT_EQ(json_at(model, {"manifest", "id"}), '"' + digest.substr(7, 12) + '"');
+  EXPECT_EQ(json_at(model, {"manifest", "schema_version"}), "2");
+  EXPECT_EQ(json_at(model, {"manifest", "config", "path"}), "\"config.json\"");
+  EXPECT_EQ(json_at(model, {"manifest", "layers"}),
+            str(R"([{"media_type":")", image("model"), R"(","digest":"sha256:)", sha256(gguf("w")).hex(),
+                R"(","size":)", gguf("w").size(), R"(,"from":"llama3:latest","path":"model.gguf"}])"));
+}
+
+TEST(Ollama, SetsALongListOfLayersApart) {
+  OllamaBuilder b;
+  for (size_t i = 0; i <= kLongestInlineList; ++i) b.layer("license", "l");
+  const Model model = read(b);
+  EXPECT_EQ(json_at(model, {"manifest", "layers"}), R"({"count":1025,"path":"metadata/manifest.layers.json"})");
+  ASSERT_EQ(model.documents.size(), 1U);
+  const auto text = model.documents[0].source.get();
+  ASSERT_TRUE(text);
+  const auto list = parse_json(**text, 0, (*text)->size());
+  ASSERT_TRUE(list);
+  EXPECT_EQ(std::get<List>(*list).size(), 1025U);
+}
+
+TEST(Ollama, HasTensorsThatAreLayers) {
+  const std::string experts =
+      SafetensorsBuilder().tensor("e.up", "U8", "2", "uu").tensor("e.down", "U8", "1", "d").build();
+  OllamaBuilder b;
+  b.layer("tensor", SafetensorsBuilder().tensor("w", "BF16", "2,1", "wwWW").build(), R"(,"name":"w")");
+  b.layer("tensor", experts, R"(,"name":"e")");
+  b.layer("tensor", one_tensor("data"), R"(,"name":"vae/in")");
+  b.layer("tensor", one_tensor("draft.x"), R"(,"name":"draft.x")");
+  b.layer("tensor", SafetensorsBuilder().tensor("odd", "Q9", "1", "?").build(), R"(,"name":"odd")");
+  const Model model = read(b);
+  EXPECT_THAT(listing(model), ElementsAre("w bfloat16 BF16 [2x1] wwWW", "e.up uint8 U8 [2] uu", "e.down uint8 U8 [1] d",
+                                          "vae/in uint8 U8 [1] x", "draft.x uint8 U8 [1] x", "odd unknown Q9 [1] ?"));
+  EXPECT_THAT(paths(model), Contains("tensors/vae/in.safetensors"));
+  EXPECT_THAT(model.warnings,
+              ElementsAre(R"("tensors/odd.safetensors": tensor "odd": dtype "Q9" is not known, bytes only)"));
+}
+
+// A tensor's companions are those whose base lies in the same blob: a bias that lies alone is one itself.
+TEST(Ollama, SaysHowTensorsAreQuantised) {
+  SafetensorsBuilder one;
+  one.metadata(R"({"quant_type":"int4","group_size":"64"})").tensor("q", "U32", "1,2", "12345678");
+  one.tensor("q.scale", "U8", "1", "s").tensor("q.bias", "U8", "1", "b");
+  SafetensorsBuilder mixed;
+  mixed.metadata(R"({"m.quant_type":"mxfp8","quant_type":"FP4"})").tensor("m", "U32", "1", "1234");
+  mixed.tensor("m.scale", "U8", "1", "s").tensor("n", "U32", "1", "1234").tensor("n.scale", "U8", "1", "s");
+  mixed.tensor("plain", "U32", "1", "1234");
+  OllamaBuilder b;
+  b.layer("tensor", one.build(), R"(,"name":"q")").layer("tensor", mixed.build(), R"(,"name":"m")");
+  b.layer("tensor", one_tensor("k.bias"), R"(,"name":"k.bias")");
+  const Model model = read(b);
+  EXPECT_EQ(json_at(model, {"quantization"}), R"({"q":{"quant_type":"int4","group_size":64,"shape":[1,16]},)"
+                                              R"("m":{"quant_type":"mxfp8","group_size":32,"shape":[4]},)"
+                                              R"("n":{"quant_type":"int4","group_size":64,"shape":[8]}})");
+  EXPECT_THAT(listing(model), Contains("q.bias uint8 U8 [1] b"));
+  EXPECT_THAT(listing(model), Contains("k.bias uint8 U8 [1] x"));
+}
+
+TEST(Ollama, HasTensorsOfBareBytes) {
+  OllamaBuilder b;
+  b.layer("tensor; name=w; dtype=F32; shape=1,2", "wwwwWWWW").layer("tensor; name=s; dtype=I32; shape=", "ssss");
+  b.layer("tensor; name=\"a; b\"; dtype=\"bf16\"; shape=\"1, 1\"", "bb")
+      .layer("tensor; name=q; dtype=q8_0; shape=32", std::string(34, 'q'));
+  const Model model = read(b.document(), b.blobs());
+  EXPECT_THAT(listing(model), ElementsAre("w float32 F32 [1x2] wwwwWWWW", "s int32 I32 [] ssss",
+                                          "a; b bfloat16 bf16 [1x1] bb", "q q8_0 q8_0 [32] " + std::string(34, 'q')));
+  EXPECT_EQ(model.digests.at(0), sha256("wwwwWWWW"));
+  EXPECT_EQ(model.digests.size(), 4U);
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Ollama, ShowsTensorsThatTheirMediaTypesLieAboutAsBytes) {
+  OllamaBuilder b;
+  b.layer("tensor; name=short; dtype=F32; shape=2", "1234").layer("tensor; name=odd; dtype=Q9; shape=1", "x");
+  b.layer("tensor; name=bad; dtype=U8; shape=1,x", "y").layer("tensor; name=none; dtype=U8", "zz");
+  b.layer("tensor; name=huge; dtype=U8; shape=4294967296,4294967296", "h")
+      .layer("tensor; name=neg; dtype=U8; shape=-1", "n");
+  const Model model = read(b.document(), b.blobs());
+  EXPECT_THAT(listing(model), ElementsAre("short unknown F32 [2] 1234", "odd unknown Q9 [1] x", "bad unknown U8 [1] y",
+                                          "none unknown U8 [2] zz", "huge unknown U8 [4294967296x4294967296] h",
+                                          "neg unknown U8 [1] n"));
+  EXPECT_THAT(
+      model.warnings,
+      ElementsAre(R"(tensor "short": 4 bytes, 8 needed by its shape of F32; shown as bytes)",
+                  R"(tensor "odd": dtype "Q9" is not known; shown as bytes)",
+                  R"(tensor "bad": a shape of "1,x"; shown as bytes)", R"(tensor "none": no shape; shown as bytes)",
+                  R"(tensor "huge": 1 bytes, another number needed by its shape of U8; shown as bytes)",
+                  R"(tensor "neg": a shape of "-1"; shown as bytes)"));
+}
+
+TEST(Ollama, ReadsOnWhereALayerIsNotWhatItShouldBe) {
+  OllamaBuilder b;
+  b.config("no JSON").layer("model", "GGUF and no more").layer("tensor", "no safetensors", R"(,"name":"t")");
+  b.layer("tensor; name=a; name=b; dtype=U8; shape=1", "x").layer("params", "{").layer("adapter", "ggla");
+  b.layer("template; [name=<name>]", "t").layer("tensor", one_tensor("w"), R"(,"name":"w")");
+  const Model model = read(b);
+  EXPECT_THAT(listing(model), ElementsAre("w uint8 U8 [1] x"));
+  EXPECT_EQ(text_of_part(model, "model.gguf"), "GGUF and no more");
+  EXPECT_EQ(text_of_part(model, "template"), "t");
+  EXPECT_THAT(model.warnings, Contains(StartsWith("\"config.json\": ")));
+  EXPECT_THAT(model.warnings, Contains(StartsWith("\"params.json\": ")));
+  EXPECT_THAT(model.warnings,
+              Contains(AllOf(StartsWith("\"model.gguf\": gguf: "), HasSubstr("its tensors are missing"))));
+  EXPECT_THAT(model.warnings, Contains("\"tensors/t.safetensors\": not a safetensors file; its tensors are missing"));
+  EXPECT_THAT(model.warnings, Contains(HasSubstr("media type: there twice: \"name\"")));
+  EXPECT_THAT(model.warnings, Contains(HasSubstr("media type: not a name of a parameter: \"[name\"")));
+  EXPECT_THAT(model.missing, IsEmpty());
+}
+
+// There is one but where somebody put a manifest together by hand.
+TEST(Ollama, HasTheTensorsOfAllItsModels) {
+  OllamaBuilder b;
+  b.layer("model", small_gguf()).layer("model", gguf("w"));
+  const Model model = read(b);
+  ASSERT_EQ(model.tensors.size(), 4U);
+  EXPECT_EQ(model.tensors[0].scope, "");
+  EXPECT_EQ(model.tensors[3].name, "w");
+  EXPECT_EQ(model.tensors[3].scope, "model-2");
+  EXPECT_THAT(nested(model), ElementsAre("model-2.gguf: gguf w"));
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Ollama, SaysWhichTensorsHaveOneName) {
+  OllamaBuilder b;
+  b.layer("tensor", one_tensor("w"), R"(,"name":"w")").layer("tensor", one_tensor("w"), R"(,"name":"w")");
+  const Model model = read(b);
+  EXPECT_EQ(model.tensors.size(), 2U);
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "tensors/w.safetensors", "tensors/w-2.safetensors"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": another one has that name"));
+}
+
+// Blobs.
+
+TEST(Ollama, FindsBlobsByEachOfTheNamesThatTheyHaveHad) {
+  const OllamaBuilder b = small_ollama();
+  for (const char* const before : {"sha256-", "sha256:", ""}) {
+    Files renamed;
+    for (const auto& [name, bytes] : b.blobs()) renamed[before + name.substr(7)] = bytes;
+    const Model model = read(b.manifest(), renamed);
+    EXPECT_EQ(listing(model), listing(read(b))) << before;
+    EXPECT_THAT(model.missing, IsEmpty()) << before;
+  }
+}
+
+TEST(Ollama, FindsABlobWhoseDigestIsSpelledOtherwise) {
+  OllamaBuilder b;
+  b.layer("system", "s");
+  std::string manifest = b.manifest();
+  const std::string hex = sha256("s").hex();
+  std::string upper = hex;
+  for (char& c : upper) c = static_cast<char>(std::toupper(c));
+  manifest.replace(manifest.find("sha256:" + hex), 71, "sha256-" + upper);
+  EXPECT_EQ(text_of_part(read(manifest, b.blobs()), "system"), "s");
+}
+
+TEST(Ollama, ShowsTheRestWhereABlobIsMissing) {
+  OllamaBuilder b;
+  b.layer("model", gguf("w")).layer("system", "s").layer("tensor", one_tensor("t"), R"(,"name":"t")");
+  Files blobs = b.blobs();
+  blobs.erase("sha256-" + sha256(gguf("w")).hex());
+  const Model model = read(b.manifest(), blobs);
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "system", "tensors/t.safetensors"));
+  EXPECT_THAT(listing(model), ElementsAre("t uint8 U8 [1] x"));
+  EXPECT_THAT(model.missing, ElementsAre("model.gguf"));
+  EXPECT_THAT(model.warnings, ElementsAre("\"model.gguf\": model: not here, and nothing is fetched; it is missing"));
+}
+
+// A download that was cut, a file that was zeroed, one that has grown.
+TEST(Ollama, TakesNoBlobOfAnotherSize) {
+  OllamaBuilder b;
+  b.layer("system", "system").layer("template", "t");
+  for (const char* const bytes : {"", "sys", "system and more"}) {
+    Files blobs = b.blobs();
+    blobs["sha256-" + sha256("system").hex()] = bytes;
+    const Model model = read(b.manifest(), blobs);
+    EXPECT_THAT(paths(model), ElementsAre("manifest.json", "template"));
+    EXPECT_THAT(model.missing, ElementsAre("system"));
+    EXPECT_THAT(model.warnings, ElementsAre(str("\"system\": system: has ", std::string_view(bytes).size(),
+                                                " bytes, not 6; it is missing")));
+  }
+}
+
+class Directories final : public Folder {
+ public:
+  Result<std::vector<std::string>> names() const override { return std::vector<std::string>(); }
+  Result<SourcePtr> open(std::string_view name) const override {
+    return failure(Code::io, str(name, ": not a regular file"));
+  }
+  Result<std::vector<Part>> parts() const override { return std::vector<Part>(); }
+};
+
+TEST(Ollama, TakesNoDirectoryForABlob) {
+  OllamaBuilder b;
+  b.layer("system", "s");
+  const Model model = well(read_ollama({"latest", in_memory(b.manifest()), std::make_shared<Directories>()}));
+  EXPECT_THAT(model.missing, ElementsAre("system"));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("not a regular file; it is missing")));
+}
+
+TEST(Ollama, HasLayersWithoutABlob) {
+  const Model model =
+      read(R"({"layers":[{"mediaType":"application/vnd.ollama.image.model"},null,{"digest":"md5:1"}]})", {});
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json"));
+  EXPECT_THAT(model.missing, IsEmpty());
+  EXPECT_EQ(model.warnings.size(), 3U);
+}
+
+TEST(Ollama, MayRunElsewhere) {
+  OllamaBuilder b;
+  b.config(R"({"model_format":"","model_family":"gptoss","remote_host":"https://ollama.com:443"})");
+  std::string manifest = b.manifest();
+  manifest.replace(manifest.find("[]"), 2, "null");
+  const Model model = read(manifest, b.blobs());
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "config.json"));
+  EXPECT_EQ(to_json_line(model.common), R"({"architecture":"gptoss"})");
+  EXPECT_THAT(model.warnings, IsEmpty());
+  EXPECT_THAT(read("{}", {}).warnings, ElementsAre("the manifest names no layers"));
+}
+
+// Trust: what a blob is may be read before its digest is known to be right, what it holds not.
+TEST(Ollama, ServesNoByteOfABlobThatIsNotTheOneOfItsDigest) {
+  OllamaBuilder b;
+  b.config(R"({"model_family":"llama"})").layer("model", gguf("w")).layer("projector", gguf("p"));
+  b.layer("tensor", one_tensor("t"), R"(,"name":"t")").layer("tensor; name=d; dtype=U8; shape=1", "d");
+  Files blobs = b.blobs();
+  for (auto& [name, bytes] : blobs) bytes.back() = '!';
+  const Model model = read(b.manifest(), blobs);
+  EXPECT_THAT(listing(model),
+              ElementsAre("w int8 I8 [1] unreadable", "t uint8 U8 [1] unreadable", "d uint8 U8 [1] unreadable"));
+  for (const std::string& path : paths(model)) {
+    if (path == "manifest.json") continue;
+    EXPECT_THAT(text_of_part(model, path), HasSubstr("the digest of its bytes is"));
+  }
+  EXPECT_THAT(json_at(model, {"config"}), "\"none\"");
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("the digest of its bytes is")));
+
+  const auto inner = model.nested(std::make_shared<const Model>(model));
+  ASSERT_TRUE(inner);
+  ASSERT_EQ(inner->size(), 1U);
+  const ModelPtr projector = inner->front().model.get().value();
+  EXPECT_THAT(listing(*projector), ElementsAre("p int8 I8 [1] unreadable"));
+  EXPECT_THAT(text_of_part(*projector, projector->parts[0].path), HasSubstr("the digest of its bytes is"));
+}
+
+TEST(Ollama, IsVerifiedByItsDigests) {
+  const OllamaBuilder b = small_ollama();
+  const Verification right = verify(read(b), {});
+  EXPECT_EQ(right.checked, b.blobs().size() + 1);
+  EXPECT_THAT(right.wrong, IsEmpty());
+  EXPECT_THAT(right.unreadable, IsEmpty());
+  Files blobs = b.blobs();
+  blobs["sha256-" + sha256("MIT").hex()] = "GPL";
+  blobs.erase("sha256-" + sha256("d").hex());
+  const Verification wrong = verify(read(b.manifest(), blobs), {});
+  EXPECT_EQ(wrong.checked, b.blobs().size() - 1);
+  EXPECT_THAT(wrong.wrong, ElementsAre("\"tensors/d\": missing"));
+  ASSERT_EQ(wrong.unreadable.size(), 1U);
+  EXPECT_EQ(wrong.unreadable[0].code, Code::mismatch);
+}
+
+// Containers in it.
+
+TEST(Ollama, HasContainersInIt) {
+  OllamaBuilder b;
+  b.layer("model", gguf("w"))
+      .layer("projector", gguf("p"))
+      .layer("adapter", one_tensor("a"))
+      .layer("draft", "no model");
+  ZipBuilder zip;
+  zip.stored("x", "x");
+  b.listed(b.described("application/zip", zip.build(), "")).layer("license", gguf("l"));
+  EXPECT_THAT(nested(read(b)), ElementsAre("projector.gguf: gguf p", "adapter.safetensors: safetensors a",
+                                           "blob-" + sha256(zip.build()).hex().substr(0, 12) + ": zip"));
+  EXPECT_FALSE(read(OllamaBuilder().layer("model", gguf("w"))).nested);
+  EXPECT_THAT(nested(read(OllamaBuilder().layer("projector", "GGUF"))),
+              ElementsAre(StartsWith("projector.gguf: projector.gguf: gguf: ends at byte 4")));
+}
+
+TEST(Ollama, MayBeAListOfManifests) {
+  OllamaBuilder child;
+  child.layer("model", gguf("w"));
+  OllamaBuilder b;
+  const std::string described = b.described(kDockerManifest, child.manifest(), R"(,"runner":"ggml","format":"gguf")");
+  Files blobs = b.blobs();
+  for (const auto& [name, bytes] : child.blobs()) blobs[name] = bytes;
+  const std::string list =
+      str(R"({"mediaType":"application/vnd.ollama.manifest.list.v2+json","manifests":[)", described, "]}");
+  const Model model = read(list, blobs);
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "manifest-ggml.json"));
+  EXPECT_THAT(nested(model), ElementsAre("manifest-ggml.json: ollama w"));
+  EXPECT_THAT(json_at(model, {"manifest", "manifests"}), HasSubstr("\"runner\":\"ggml\""));
+}
+
+TEST(Ollama, EndsWhereListsAreInListsForEver) {
+  // Its digest is not that of the bytes, which a list that holds itself could not have.
+  const std::string digest(64, 'a');
+  const std::string list =
+      str(R"({"mediaType":"application/vnd.ollama.manifest.list.v2+json","manifests":[{"digest":"sha256:)", digest,
+          "\"}]}");
+  Container deep = container(list, {{"sha256-" + digest, list}});
+  EXPECT_THAT(nested(well(read_ollama(deep))), ElementsAre(HasSubstr("the digest of its bytes is")));
+  deep.depth = kDeepest;
+  EXPECT_FALSE(well(read_ollama(deep)).nested);
+}
+
+// Registries.
+
+TEST(OllamaRegistry, AsksNobodyBeforeSomethingIsRead) {
+  const Registry registry(small_ollama());
+  registry.far->offline = true;
+  const Model model = registry.read();
+  EXPECT_EQ(model.format, "ollama");
+  EXPECT_EQ(model.version, "schemaVersion 2");
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "config.json", "model.gguf", "template", "license",
+                                        "params.json", "projector.gguf", "tensors/t.safetensors", "tensors/d"));
+  EXPECT_EQ((*model.parts[2].source.get())->size(), small_gguf().size()) << "the manifest has the size";
+  EXPECT_EQ(*model.stored_bytes, read(small_ollama()).stored_bytes);
+  EXPECT_NE(json_at(model, {"manifest", "layers"}), "\"none\"");
+  EXPECT_THAT(model.tensors, IsEmpty());
+  ASSERT_TRUE(model.whole);
+  EXPECT_THAT(model.missing, IsEmpty());
+  EXPECT_THAT(registry.far->asked, IsEmpty());
+}
+
+TEST(OllamaRegistry, FetchesWhatItTakesToKnowTheModel) {
+  const Registry registry(small_ollama());
+  const Model model = registry.read();
+  const auto whole = model.whole->get();
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(listing(**whole), listing(read(small_ollama())));
+  EXPECT_EQ(to_json(Value((*whole)->metadata)), to_json(Value(read(small_ollama()).metadata)));
+  EXPECT_EQ(to_json(Value((*whole)->common)), to_json(Value(read(small_ollama()).common)));
+  EXPECT_EQ(paths(**whole), paths(model));
+  EXPECT_FALSE((*whole)->whole);
+  std::sort(registry.far->asked.begin(), registry.far->asked.end());
+  EXPECT_THAT(registry.far->asked, ElementsAre("config", "d", "license", "model", "params", "t"))
+      << "each once; neither the template nor the projector; d because its bytes were listed";
+}
+
+TEST(OllamaRegistry, FailsAsTheNetworkDoesAndTriesAgain) {
+  const Registry registry(small_ollama());
+  registry.far->offline = true;
+  const Model model = registry.read();
+  const auto failed = model.whole->get();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, Code::unreachable);
+  EXPECT_EQ(failed.error().message, "config: no network");
+  EXPECT_EQ(text_of_part(model, "template"), "error: template: no network");
+  registry.far->offline = false;
+  EXPECT_TRUE(model.whole->get());
+  EXPECT_EQ(text_of_part(model, "template"), "{{ .Prompt }}");
+}
+
+TEST(OllamaRegistry, SaysWhenNobodyHasABlob) {
+  OllamaBuilder b;
+  b.layer("system", "s");
+  Registry registry(b);
+  registry.far = std::make_shared<Far>(Files{});
+  const Model model = registry.read();
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "system"));
+  EXPECT_EQ(text_of_part(model, "system"), "error: system: nobody has it");
+}
+
+TEST(OllamaRegistry, EntersAContainerWhenItIsAskedFor) {
+  const Registry registry(small_ollama());
+  const Model model = registry.read();
+  const auto inner = model.nested(std::make_shared<const Model>(model));
+  ASSERT_TRUE(inner);
+  ASSERT_EQ(inner->size(), 1U);
+  EXPECT_THAT(registry.far->asked, IsEmpty()) << "it is believed to be what it says it is";
+  EXPECT_EQ(model.parts[inner->front().part].path, "projector.gguf");
+  EXPECT_EQ(listing(*inner->front().model.get().value()), Lines{"p int8 I8 [1] p"});
+  EXPECT_THAT(registry.far->asked, ElementsAre("projector"));
+}
+
+TEST(OllamaRegistry, IsWholeAtOnceWhereAllOfItIsAtHand) {
+  const Registry registry(small_ollama());
+  registry.far->at_hand = {"config", "license", "model", "params", "t"};
+  EXPECT_FALSE(registry.read().whole) << "of a tensor of bare bytes the manifest says all";
+  registry.far->at_hand.erase("params");
+  EXPECT_TRUE(registry.read().whole);
+}
+
+// What was at hand a moment ago may have been thrown away.
+TEST(OllamaRegistry, LeavesToBeFetchedWhatIsGoneAfterAll) {
+  const Registry registry(small_ollama());
+  registry.far->at_hand = {"template"};
+  registry.far->offline = true;
+  const Model model = registry.read();
+  EXPECT_EQ(model.parts.size(), 9U);
+  EXPECT_THAT(model.missing, IsEmpty());
+  registry.far->offline = false;
+  EXPECT_EQ(text_of_part(model, "template"), "{{ .Prompt }}");
+}
+
+TEST(OllamaRegistry, AsksForASizeThatTheManifestHasNot) {
+  OllamaBuilder b;
+  b.layer("system", "s");
+  Registry registry(b);
+  const size_t size = registry.manifest.find(",\"size\":1");
+  registry.manifest.erase(size, 9);
+  const Model model = registry.read();
+  EXPECT_THAT(registry.far->asked, IsEmpty());
+  EXPECT_EQ(text_of_part(model, "system"), "s");
+}
+
+// Hostile manifests.
+
+TEST(OllamaLimits, LooksForEachBlobOnce) {
+  OllamaBuilder b;
+  for (int i = 0; i < 1000; ++i) b.layer("license", "l");
+  Registry registry(b);
+  registry.far->at_hand = {"license"};
+  EXPECT_EQ(registry.read().parts.size(), 1001U);
+  EXPECT_EQ(registry.far->asked.size(), 1U);
+}
+
+TEST(OllamaLimits, TakesManyLayersOfOneBlobInGoodTime) {
+  const std::string blob = "l";
+  std::string manifest = "{\"layers\":[";
+  for (int i = 0; i < 30'000; ++i)
+    manifest += str(i == 0 ? "" : ",", R"({"mediaType":"application/vnd.ollama.image.license","digest":"sha256:)",
+                    sha256(blob).hex(), "\"}");
+  const Model model = read(manifest + "]}", {{"sha256-" + sha256(blob).hex(), blob}});
+  EXPECT_EQ(model.parts.size(), 30'001U);
+  EXPECT_EQ(model.parts.back().path, "license-30000");
+  EXPECT_EQ(*model.stored_bytes, manifest.size() + 2 + 1);
+}
+
+// Some thousand layers that all name a blob with a long header would make as many tensors as they like.
+TEST(OllamaLimits, BoundsTheHeadersOfAllLayersTogether) {
+  const std::string entry = R"("w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  const std::string blob = safetensors_file("{" + entry + std::string(51'000'000, ' ') + "}");
+  OllamaBuilder b;
+  for (int i = 0; i < 2; ++i) b.layer("tensor", blob, str(",\"name\":\"", i, '"'));
+  const Model model = read(b);
+  EXPECT_EQ(model.tensors.size(), 1U);
+  EXPECT_THAT(model.warnings, Contains("\"tensors/1.safetensors\": headers of more than 100000000 bytes in all; its "
+                                       "tensors are missing"));
+}
+
+TEST(OllamaLimits, RefusesNamesThatNoTensorHas) {
+  OllamaBuilder b;
+  b.layer("tensor; name=" + std::string(65'536, 'n') + "; dtype=U8; shape=1", "x");
+  b.layer("json", "{}", str(",\"name\":\"", std::string(65'536, 'j'), '"'));
+  const Model model = read(b);
+  EXPECT_THAT(model.tensors, IsEmpty());
+  EXPECT_EQ(model.parts.size(), 3U);
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("a name of 65536 bytes, at most 65535")));
+}
+
+TEST(OllamaLimits, SumsSizesThatNobodyHasSeen) {
+  Registry registry((OllamaBuilder()));
+  registry.manifest = "{\"layers\":[";
+  for (const char digit : {'a', 'b', 'c'})
+    registry.manifest +=
+        str(digit == 'a' ? "" : ",", R"({"mediaType":"application/vnd.ollama.image.license","digest":"sha256:)",
+            std::string(64, digit), R"(","size":9223372036854775807})");
+  registry.manifest += "]}";
+  EXPECT_EQ(*registry.read().stored_bytes, uint64_t{INT64_MAX});
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,323 @@
+"""Real servers on 127.0.0.1 for the tests that fetch: nginx, caddy and docker-registry, as Debian has them.
+
+The kernel picks every port, and no other process can get in between: nginx is given its socket, the others are asked
+which one they opened. They end with their test, also when that is killed. Each counts what it was asked.
+"""
+import base64
+import ctypes
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import unittest
+from typing import NamedTuple
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+LIMIT_S = 30
+SENTINEL = "/sentinel-of-the-test"
+
+libc = ctypes.CDLL(None)
+
+
+def ended_with_parent(number):
+    """What a child runs before it becomes the server: it gets the signal when the test dies."""
+    return lambda: libc.prctl(PR_SET_PDEATHSIG, number)
+
+
+def path_of(program):
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def needs(*programs):
+    """Skips a test, or a class of them, where a program is missing."""
+    missing = [program for program in programs if path_of(program) is None]
+    return unittest.skipIf(missing, f"needs {', '.join(missing)} (see scripts/dependencies)")
+
+
+class Asked(NamedTuple):
+    method: str
+    path: str
+    status: int
+    bytes: int  # of the body that was sent
+    encoding: str = ""
+
+
+def listening_port(pid):
+    """The port of the one TCP socket on which a process listens; None before it does."""
+    inodes = set()
+    try:
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+            except FileNotFoundError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[len("socket:["):-1])
+    except FileNotFoundError:
+        return None
+    with open("/proc/net/tcp") as table:
+        for line in list(table)[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:  # proc(5): listening
+                return int(fields[1].rpartition(":")[2], 16)
+    return None
+
+
+class Server:
+    """A program that serves from a directory of its own, which is gone with the test."""
+    program = None
+    scheme = "http"
+    end = signal.SIGKILL
+
+    def __init__(self, test, name=None):
+        self.folder = test.path(name or self.program)
+        self.content = os.path.join(self.folder, "content")
+        os.makedirs(self.content)
+        self.log = os.path.join(self.folder, "access.log")
+        self.problems = os.path.join(self.folder, "problems.log")
+        self.process = None
+        test.addCleanup(self.stop)
+
+    def file(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def publish(self, name, data):
+        """Serves `data` under /name from now on; its URL."""
+        path = os.path.join(self.content, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+        return self.url(name)
+
+    def url(self, name):
+        return f"{self.scheme}://127.0.0.1:{self.port}/{name}"
+
+    @property
+    def host(self):
+        return f"127.0.0.1:{self.port}"
+
+    def start(self, argv, pass_fds=(), stdout=None, **environment):
+        own = {"PATH": "/usr/bin:/bin", "HOME": self.folder, "XDG_CONFIG_HOME": self.folder, "XDG_DATA_HOME": self.folder}
+        with open(self.problems, "ab") as problems, open(stdout or os.devnull, "ab") as out:
+            self.process = subprocess.Popen([path_of(self.program), *argv], stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=problems, pass_fds=pass_fds, preexec_fn=ended_with_parent(self.end),
+                                            cwd=self.folder, env={**own, **environment})
+
+    def await_port(self):
+        end = time.monotonic() + LIMIT_S
+        while (port := listening_port(self.process.pid)) is None:
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"{self.program} does not serve: {self.last_words()}")
+            time.sleep(0.01)
+        return port
+
+    def last_words(self):
+        with open(self.problems) as problems:
+            return problems.read()[-2000:]
+
+    def stop(self):
+        if self.process is not None:
+            self.process.send_signal(self.end)
+            self.process.wait(LIMIT_S)
+            self.process = None
+
+    def connection(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
+
+    def ask(self, method, path, body=None, headers={}):
+        """One request of the test's own; these are logged, too."""
+        connection = self.connection()
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def asked(self):
+        """All requests so far. A server logs a request when it has answered it: what is asked now is logged after it."""
+        before = self.logged().count(SENTINEL)
+        self.ask("GET", SENTINEL)
+        end = time.monotonic() + LIMIT_S
+        while (text := self.logged()).count(SENTINEL) == before:
+            if time.monotonic() > end:
+                raise AssertionError(f"{self.program} writes no log: {self.last_words()}")
+            time.sleep(0.01)
+        asked = [self.line(line) for line in text.splitlines()]
+        return [request for request in asked if request and request.path != SENTINEL]
+
+    def count(self, method=None, path=None):
+        return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.asked())
+
+    def logged(self):
+        if not os.path.exists(self.log):
+            return ""
+        with open(self.log) as log:
+            return log.read()
+
+    def line(self, line):
+        """A line of the log, if it is about a request."""
+        raise NotImplementedError
+
+
+class Nginx(Server):
+    """Files with their ranges and ETags; name.gz beside a file is what those get who take gzip. `extra` goes into the
+    location, for example `limit_rate 100k;`."""
+    program = "nginx"
+    end = signal.SIGTERM  # which it passes on to the process that does the work
+
+    def __init__(self, test, extra="", name=None):
+        super().__init__(test, name)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = listener.getsockname()[1]
+        places = "".join(f"{module}_temp_path {self.folder}/{module};\n"
+                         for module in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        config = self.file("nginx.conf", f"""
+{"user root;" if os.geteuid() == 0 else ""}
+daemon off; worker_processes 1; pid {self.folder}/pid; error_log stderr;
+events {{}}
+http {{
+{places}
+log_format asked '$request_method $uri $status $body_bytes_sent $sent_http_content_encoding';
+access_log {self.log} asked;
+default_type application/octet-stream;
+server {{
+  listen 127.0.0.1:{self.port};
+  root {self.content};
+  location / {{ gzip_static on; {extra} }}
+}}
+}}
+""")
+        # It takes the sockets that another nginx would hand over when it is replaced.
+        descriptor = listener.fileno()
+        self.start(["-e", "stderr", "-p", self.folder, "-c", config], pass_fds=[descriptor], NGINX=f"{descriptor};")
+        listener.close()
+
+    def line(self, line):
+        method, path, status, size, encoding = line.split()
+        return Asked(method, path, int(status), int(size), "" if encoding == "-" else encoding)
+
+
+class Caddy(Server):
+    """Files, encoded as they are asked for: zstd and gzip as they are sent, brotli from name.br beside a file. With a
+    `certificate` (its file and that of its key) https, over HTTP/2."""
+    program = "caddy"
+
+    def __init__(self, test, certificate=None, name=None):
+        super().__init__(test, name)
+        serve = {"handler": "file_server", "root": self.content, "precompressed": {"br": {}}, "precompressed_order": ["br"]}
+        encode = {"handler": "encode", "encodings": {"zstd": {}, "gzip": {}}, "prefer": ["zstd", "gzip"], "minimum_length": 1,
+                  "match": {"headers": {"Content-Type": ["*"]}}}
+        server = {"listen": ["127.0.0.1:0"], "protocols": ["h1", "h2"], "automatic_https": {"disable": True},
+                  "routes": [{"handle": [encode, serve]}], "logs": {"default_logger_name": "asked"}}
+        apps = {"http": {"servers": {"only": server}}}
+        if certificate:
+            self.scheme = "https"
+            server["tls_connection_policies"] = [{}]
+            apps["tls"] = {"certificates": {"load_files": [{"certificate": certificate[0], "key": certificate[1]}]}}
+        log = {"writer": {"output": "file", "filename": self.log}, "encoder": {"format": "json"},
+               "include": ["http.log.access.asked"]}
+        config = self.file("caddy.json", json.dumps({"admin": {"disabled": True, "config": {"persist": False}},
+                                                     "logging": {"logs": {"asked": log}}, "apps": apps}))
+        self.start(["run", "--config", config])
+        self.port = self.await_port()
+
+    def connection(self):
+        if self.scheme == "http":
+            return super().connection()
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=LIMIT_S, context=ssl._create_unverified_context())
+
+    def line(self, line):
+        entry = json.loads(line)
+        encoding, = entry["resp_headers"].get("Content-Encoding", [""])
+        return Asked(entry["request"]["method"], entry["request"]["uri"], entry["status"], entry["size"], encoding)
+
+    def protocols(self):
+        """Of the requests so far: HTTP/1.1, HTTP/2.0."""
+        self.asked()
+        entries = [json.loads(line)["request"] for line in self.logged().splitlines()]
+        return {entry["proto"] for entry in entries if entry["uri"] != SENTINEL}
+
+
+# A name, its password, and the bcrypt of that, the one kind of hash that docker-registry takes.
+LOGIN = ("anna", "secret")
+HASH = "$2y$04$zg7R26FQ7pq80s3eQdIZGOWvUvJbKFuJ0cgaY/uj1oAzIuPRChQa2"
+
+
+class Registry(Server):
+    """docker-registry. With `login` it lets in only those who know LOGIN."""
+    program = "docker-registry"
+
+    def __init__(self, test, login=False, name=None):
+        super().__init__(test, name)
+        self.headers = {}
+        auth = ""
+        if login:
+            users = self.file("htpasswd", f"{LOGIN[0]}:{HASH}\n")
+            auth = f"auth:\n  htpasswd:\n    realm: here\n    path: {users}\n"
+            self.headers["Authorization"] = "Basic " + base64.b64encode(":".join(LOGIN).encode()).decode()
+        config = self.file("registry.yml", f"version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n"
+                           f"    rootdirectory: {self.content}\n  delete:\n    enabled: true\nhttp:\n  addr: 127.0.0.1:0\n{auth}")
+        self.start(["serve", config], stdout=self.log)
+        self.port = self.await_port()
+
+    def line(self, line):
+        match = re.search(r'"(\w+) (\S+) HTTP/[\d.]+" (\d+) (\d+) ', line)
+        return Asked(match[1], match[2], int(match[3]), int(match[4])) if match else None
+
+    def push_blob(self, name, data):
+        """Uploads as the distribution specification has it (Pushing blobs): POST, then PUT with the digest."""
+        digest = "sha256:" + hashlib.sha256(data).hexdigest()
+        status, headers, body = self.ask("POST", f"/v2/{name}/blobs/uploads/", b"", self.headers)
+        if status != 202:
+            raise AssertionError((status, body))
+        path = re.sub(r"^https?://[^/]+", "", headers["Location"])
+        path += ("&" if "?" in path else "?") + "digest=" + digest
+        status, _, body = self.ask("PUT", path, data, {**self.headers, "Content-Type": "application/octet-stream"})
+        if status != 201:
+            raise AssertionError((status, body))
+
+    def push_manifest(self, name, tag, manifest):
+        kind = json.loads(manifest)["mediaType"]
+        status, _, body = self.ask("PUT", f"/v2/{name}/manifests/{tag}", manifest, {**self.headers, "Content-Type": kind})
+        if status != 201:
+            raise AssertionError((status, body))
+
+    def pulled(self):
+        """The requests that are no part of a push, without those that ask for credentials."""
+        return [a for a in self.asked() if a.method in ("GET", "HEAD") and a.status != 401]
+
+    def count(self, method=None, path=None):
+        return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.pulled())
+
+
+def self_made_certificate(folder):
+    """A certificate for 127.0.0.1 that signs itself, and its key: their files."""
+    certificate, key = os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    return certificate, key
+
+
+def brotli(data):
+    """`data` as brotli (the library that libcurl decodes it with can also encode)."""
+    try:
+        library = ctypes.CDLL("libbrotlienc.so.1")
+    except OSError as error:
+        raise unittest.SkipTest("needs libbrotlienc") from error
+    size = ctypes.c_size_t(len(data) + 1024)
+    out = ctypes.create_string_buffer(size.value)
+    if not library.BrotliEncoderCompress(5, 22, 0, ctypes.c_size_t(len(data)), data, ctypes.byref(size), out):
+        raise AssertionError("brotli failed")
+    return out.raw[:size.value]

@@ -1,0 +1,484 @@
+"""Ollama's store on this machine through the kernel: stores, single manifests, names, what is damaged, and blobs that
+other programs keep."""
+import errno
+import json
+import os
+import subprocess
+import unittest
+
+from fetching import FetchTestCase
+from mounting import Tensor, numbers, run, sample_tensors
+import stores
+
+TENSORS = sample_tensors()
+
+
+class StoreTestCase(FetchTestCase):
+    def setUp(self):
+        super().setUp()
+        self.store = stores.Store(self.path("models"))
+
+    def tiny(self, name="Tiny", tensors=TENSORS):
+        return stores.tiny(self.tmp, tensors, name)
+
+    def mount_store(self, *options, **kwargs):
+        return self.mount(*options, self.store.root, **kwargs)
+
+    def tree(self, point, host=stores.DEFAULT_HOST, name="library/tiny/latest"):
+        return os.path.join(point, host, name)
+
+    def metadata(self, tree):
+        return json.loads(self.whole(tree, "metadata.json"))
+
+    def warnings(self, tree):
+        return self.whole(tree, "warnings.txt").decode().splitlines()
+
+
+class Stores(StoreTestCase):
+    def test_each_model_is_a_directory_by_its_place(self):
+        names = {f"{stores.DEFAULT_HOST}/library/tiny/latest": "One", f"{stores.DEFAULT_HOST}/library/tiny/7B-Q4_K_M": "Two",
+                 "localhost:5000/someone/tiny/latest": "Three", "hf.co/Example-Org/Tiny-GGUF/Q4_K_M": "Four"}
+        for place, name in names.items():
+            self.store.put_package(place, self.tiny(name))
+        point = self.mount_store()
+        found = [os.path.relpath(base, point) for base, directories, _ in os.walk(point)
+                 if "tensors.json" in os.listdir(base)]
+        self.assertEqual(sorted(found), sorted(names))
+        for place, name in names.items():
+            self.assertEqual(self.metadata(os.path.join(point, place))["name"], name)
+        self.assertFalse(os.path.exists(os.path.join(point, "warnings.txt")))
+
+    def test_a_model_is_a_tree_as_any_other(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        tree = self.tree(self.mount_store())
+        self.assertEqual(sorted(os.listdir(tree)), ["files", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json"])
+        self.assertEqual(sorted(os.listdir(os.path.join(tree, "files"))),
+                         ["config.json", "license", "manifest.json", "model.gguf", "params.json", "template"])
+        model, template, license, params = package.layers
+        for name, data in {"model.gguf": package.blobs[model["digest"][7:]], "template": stores.TEMPLATE,
+                           "license": stores.LICENSE, "params.json": stores.as_go(stores.PARAMETERS),
+                           "config.json": package.blobs[package.config["digest"][7:]],
+                           "manifest.json": package.manifest()}.items():
+            self.assertEqual(self.whole(tree, "files", name), data, name)
+        for tensor in TENSORS:
+            self.assertEqual(self.whole(tree, "tensors", tensor.name), tensor.data, tensor.name)
+        metadata = self.metadata(tree)
+        self.assertEqual((metadata["format"], metadata["name"], metadata["architecture"]), ("ollama", "Tiny", "llama"))
+        self.assertEqual(metadata["metadata"]["parameters"], stores.PARAMETERS)
+        self.assertEqual(metadata["metadata"]["manifest"]["digest"], stores.digest(package.manifest()))
+
+    def test_the_tensors_are_those_of_the_file_in_it(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        self.write("model.gguf", package.blobs[package.layers[0]["digest"][7:]])
+        tree, plain = self.tree(self.mount_store()), self.mount(self.path("model.gguf"), at="plain")
+        index = json.loads(self.whole(tree, "tensors.json"))["tensors"]
+        expected = json.loads(self.whole(plain, "tensors.json"))["tensors"]
+        shared = ("name", "path", "dtype", "stored_dtype", "shape", "nbytes")
+        self.assertEqual([{key: row[key] for key in shared} for row in index],
+                         [{key: row[key] for key in shared} for row in expected])
+
+    def test_a_single_manifest_finds_the_blobs_of_its_store(self):
+        path = self.store.put_package("tiny/latest", self.tiny())
+        point = self.mount(path)
+        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.metadata(point)["source"], path)
+
+    def test_a_manifest_in_another_root_is_the_same(self):
+        self.store.put_package("hf.co/Example-Org/Tiny-GGUF/Q4_K_M", self.tiny())
+        done = run("cat", os.path.join(self.store.root, "manifests/hf.co/Example-Org/Tiny-GGUF/Q4_K_M"), "files/template")
+        self.assertEqual((done.returncode, done.stdout), (0, stores.TEMPLATE.decode()))
+
+    def test_a_store_is_never_written_to(self):
+        self.store.put_package("tiny/latest", self.tiny())
+        self.store.put_package("other/latest", self.tiny("Other"))
+        self.store.put_manifest("bad/latest", b"{")
+        before = stores.everything_in(self.store.root)
+        point = self.mount_store()
+        for base, _, names in os.walk(point):
+            for name in names:
+                self.whole(base, name)
+        self.unmount(point)
+        self.assertEqual(run("ls", "-lR", self.store.root).returncode, 0)
+        self.assertEqual(run("fetch", self.store.root).returncode, 0)
+        self.assertEqual(run("verify", self.store.root).returncode, 0)
+        self.assertEqual(stores.everything_in(self.store.root), before)
+        self.assert_cache_holds()
+
+    @unittest.skipUnless(os.geteuid() == 0, "a read-only bind mount needs root")
+    def test_a_store_on_a_file_system_that_is_read_only(self):
+        self.store.put_package("tiny/latest", self.tiny())
+        os.mkdir(self.path("read-only"))
+        subprocess.run(["mount", "--bind", "-o", "ro", self.store.root, self.path("read-only")], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.path("read-only")], check=True)
+        tree = self.tree(self.mount(self.path("read-only")))
+        self.assertEqual(self.whole(tree, "tensors", "bias"), numbers("i", 4))
+
+    def test_an_empty_store_is_no_model(self):
+        done = run("ls", self.store.root)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+
+class Names(StoreTestCase):
+    def test_a_name_is_looked_for_in_the_store_that_the_environment_names(self):
+        self.store.put_package("tiny/latest", self.tiny("One"))
+        self.store.put_package("tiny/7b", self.tiny("Two"))
+        self.store.put_package("hf.co/Example-Org/Tiny-GGUF/Q4_K_M", self.tiny("Three"))
+        os.environ["OLLAMA_MODELS"] = self.store.root
+        for i, (name, shown) in enumerate({"tiny": "One", "tiny:7b": "Two", "library/tiny:7b": "Two",
+                                           "hf.co/Example-Org/Tiny-GGUF:Q4_K_M": "Three",
+                                           f"{stores.DEFAULT_HOST}/library/tiny": "One"}.items()):
+            point = self.mount(f"ollama:{name}", at=f"mnt{i}")
+            self.assertEqual(self.metadata(point)["name"], shown, name)
+
+    def test_else_in_that_of_the_user(self):
+        stores.Store(self.path("home", ".ollama", "models")).put_package("tiny/latest", self.tiny())
+        self.assertEqual(self.whole(self.mount("ollama:tiny"), "tensors", "bias"), numbers("i", 4))
+
+    def test_one_that_is_not_there_fails_at_once_when_offline(self):
+        os.environ["OLLAMA_MODELS"] = self.store.root
+        done = run("mount", "--offline", "ollama:absent", self.path("mnt"))
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertRegex(done.stderr, r"^weightfs: .*offline.*absent.*\n$")
+        self.assertFalse(os.path.exists(self.path("mnt")))
+
+    def test_one_that_cannot_be_a_name(self):
+        for name in ("ollama:", "ollama:../../etc/passwd", "ollama:a/b/c/d/e", "ollama:tiny:", "ollama:.hidden", "ollama:ti ny"):
+            done = run("ls", "--offline", name)
+            self.assertEqual(done.returncode, 4, (name, done.stderr))
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+
+class Odd(StoreTestCase):
+    """What stores hold besides, or in another form."""
+
+    def test_blobs_as_they_were_called_until_2024(self):
+        self.store.put_package("tiny/latest", self.tiny(), separator=":")
+        tree = self.tree(self.mount_store())
+        self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
+        self.assertEqual(self.whole(tree, "tensors", "bias"), numbers("i", 4))
+
+    def test_blobs_that_are_links_to_elsewhere(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        model = package.blobs[package.layers[0]["digest"][7:]]
+        os.remove(self.store.blob_path(model))
+        os.symlink(self.write("downloads/my.gguf", model), self.store.blob_path(model))
+        tree = self.tree(self.mount_store())
+        self.assertEqual(self.whole(tree, "files", "model.gguf"), model)
+        self.assertFalse(os.path.islink(os.path.join(tree, "files", "model.gguf")))
+
+    def test_what_else_lies_in_a_store_is_passed_over(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        other = stores.sha256(b"other")
+        for name in (f"sha256-{other}-partial", f"sha256-{other}-partial-0", f"sha256-{other}.tmp", "sha256-123456789", ".DS_Store"):
+            self.store.put(os.path.join(self.store.root, "blobs", name), b"left over")
+        for name in (".DS_Store", f"{stores.DEFAULT_HOST}/.DS_Store", f"{stores.DEFAULT_HOST}/library/tiny/.hidden",
+                     f"{stores.DEFAULT_HOST}/library/tiny/too/deep", f"{stores.DEFAULT_HOST}/shallow"):
+            self.store.put(os.path.join(self.store.root, "manifests", name), package.manifest())
+        point = self.mount_store()
+        found = [os.path.relpath(base, point) for base, _, names in os.walk(point) if "tensors.json" in names]
+        self.assertEqual(found, [f"{stores.DEFAULT_HOST}/library/tiny/latest"])
+        self.assertFalse(os.path.exists(os.path.join(point, "warnings.txt")))
+
+    def test_licenses_of_one_kind_get_numbers(self):
+        package = self.tiny()
+        package.add("license", b"Another license\n").add("license", stores.LICENSE)
+        self.store.put_package("tiny/latest", package)
+        files = os.path.join(self.tree(self.mount_store()), "files")
+        self.assertEqual([name for name in sorted(os.listdir(files)) if name.startswith("license")],
+                         ["license", "license-2", "license-3"])
+        self.assertEqual([self.whole(files, name) for name in ("license", "license-2", "license-3")],
+                         [stores.LICENSE, b"Another license\n", stores.LICENSE])
+
+    def test_a_projector_is_a_model_of_its_own(self):
+        package = self.tiny()
+        projector = stores.gguf(self.tmp, [Tensor("v.patch/weight", "float32", (2, 2), numbers("f", 4))],
+                                {"general.architecture": "clip"})
+        self.store.put_package("tiny/latest", package.add("projector", projector))
+        tree = self.tree(self.mount_store())
+        self.assertEqual(self.whole(tree, "files", "projector.gguf"), projector)
+        nested = os.path.join(tree, "nested", "projector.gguf")
+        self.assertEqual(self.metadata(nested)["architecture"], "clip")
+        self.assertEqual(self.whole(nested, "tensors", "v.patch", "weight"), numbers("f", 4))
+        self.assertFalse(os.path.exists(os.path.join(tree, "tensors", "v.patch")))
+
+    def test_a_model_whose_tensors_are_layers(self):
+        import numpy
+        tensors = [Tensor("model.embed.weight", "float32", (3, 4), numbers("f", 12)), Tensor("a/b", "int8", (5,), numbers("b", 5)),
+                   Tensor("model.norm.bias", "float64", (2,), numbers("d", 2))]
+        package = stores.mlx(self.tmp, tensors, {"config.json": {"model_type": "tiny"}, "text/config.json": {"layers": 3}})
+        self.store.put_package("mlx/latest", package)
+        tree = self.tree(self.mount_store(), name="library/mlx/latest")
+        self.assertEqual([row["name"] for row in json.loads(self.whole(tree, "tensors.json"))["tensors"]],
+                         [tensor.name for tensor in tensors])
+        for tensor in tensors:
+            array = numpy.load(os.path.join(tree, "npy", tensor.name + ".npy"), mmap_mode="r")
+            self.assertEqual((array.shape, array.dtype.name, array.tobytes()), (tensor.shape, tensor.dtype, tensor.data))
+        self.assertEqual(json.loads(self.whole(tree, "files", "config.json")), {"model_type": "tiny"})
+        self.assertEqual(json.loads(self.whole(tree, "files", "text", "config.json")), {"layers": 3})
+        self.assertIn("image-config.json", os.listdir(os.path.join(tree, "files")))
+
+    def test_a_tensor_that_is_called_data_in_its_blob_has_the_name_of_its_layer(self):
+        package = stores.Package({"model_format": "safetensors"})
+        package.add("tensor", stores.safetensors(self.tmp, [Tensor("data", "int8", (2,), b"ab")]), name="vae/weight")
+        self.store.put_package("old/latest", package)
+        tree = self.tree(self.mount_store(), name="library/old/latest")
+        self.assertEqual(self.whole(tree, "tensors", "vae", "weight"), b"ab")
+
+    def test_a_manifest_in_the_layout_of_the_document(self):
+        import numpy
+        manifest, blobs = stores.document([Tensor("n/a", "float32", (2, 3), numbers("f", 6)), Tensor("scalar", "int32", (), numbers("i", 1))],
+                                          {"tokenizer": b"{}", "license": stores.LICENSE})
+        for data in blobs.values():
+            self.store.put_blob(data)
+        self.store.put_manifest("document/latest", manifest)
+        tree = self.tree(self.mount_store(), name="library/document/latest")
+        self.assertEqual(self.whole(tree, "tensors", "n", "a"), numbers("f", 6))
+        self.assertEqual(numpy.load(os.path.join(tree, "npy", "n", "a.npy")).tolist(), [[0, 1, 2], [3, 4, 5]])
+        self.assertEqual(numpy.load(os.path.join(tree, "npy", "scalar.npy")).shape, ())
+        self.assertEqual(os.getxattr(os.path.join(tree, "tensors", "n", "a"), "user.weightfs.sha256").decode(),
+                         stores.sha256(numbers("f", 6)))
+        self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
+        self.assertEqual(self.whole(tree, "files", "config.json"), stores.as_go({"model_type": "llama"}))
+
+    def test_layers_whose_names_lead_out_stay_inside(self):
+        package = stores.Package({"model_format": "safetensors"})
+        names = ["../../up.json", "/etc/passwd", "a//b.json", "tokenizer.json", "tokenizer.json", "dir", "dir/below.json", "\n.json"]
+        for i, name in enumerate(names):
+            package.add("json", b'{"n":%d}' % i, name=name)
+        self.store.put_package("evil/latest", package)
+        files = os.path.join(self.tree(self.mount_store(), name="library/evil/latest"), "files")
+        found = {os.path.relpath(os.path.join(base, name), files): self.whole(base, name)
+                 for base, _, names in os.walk(files) for name in names}
+        self.assertEqual(sorted(data for data in found.values() if data.startswith(b'{"n"')),
+                         [b'{"n":%d}' % i for i in range(len(names))])
+        self.assertFalse(os.path.exists(self.path("up.json")))
+
+
+class Damage(StoreTestCase):
+    """Each beside a model that is whole, which stays readable."""
+
+    def setUp(self):
+        super().setUp()
+        self.store.put_package("good/latest", self.tiny("Good"))
+
+    def mount_and_check_the_good_one(self):
+        point = self.mount_store()
+        good = self.tree(point, name="library/good/latest")
+        self.assertEqual(self.whole(good, "tensors", "bias"), numbers("i", 4))
+        self.assertFalse(os.path.exists(os.path.join(good, "warnings.txt")))
+        return point
+
+    def test_broken_manifests_are_a_line_each(self):
+        valid = self.tiny().manifest()
+        broken = {"empty": b"", "binary": b"\0\xff" * 50, "cut": valid[:-20], "list": b"[]", "text": b'"layers"',
+                  "layers-of-another-type": b'{"schemaVersion":2,"layers":{}}',
+                  "size-of-another-type": valid.replace(b'"size":', b'"size":"1","x":')}
+        for name, manifest in broken.items():
+            self.store.put_manifest(f"{name}/latest", manifest)
+        point = self.mount_and_check_the_good_one()
+        self.assertEqual(os.listdir(os.path.join(point, stores.DEFAULT_HOST, "library")), ["good"])
+        lines = self.warnings(point)
+        self.assertEqual(len(lines), len(broken), lines)
+        for name in broken:
+            self.assertEqual(sum(f"library/{name}/latest" in line for line in lines), 1, name)
+
+    def test_a_blob_that_is_missing_is_said_and_the_others_are_read(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        model = package.blobs[package.layers[0]["digest"][7:]]
+        os.remove(self.store.blob_path(model))
+        point = self.mount_and_check_the_good_one()
+        self.assertEqual(len(self.warnings(point)), 1)
+        self.assertIn(stores.sha256(model), self.warnings(point)[0])
+        tree = self.tree(point)
+        self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
+        self.assertNotIn("model.gguf", os.listdir(os.path.join(tree, "files")))
+        self.assertEqual(len(self.warnings(tree)), 1)
+
+    def test_a_truncated_blob_is_never_served(self):
+        for cut in (1, 100):
+            package = self.tiny(f"Cut {cut}")
+            self.store.put_package(f"cut{cut}/latest", package)
+            path = self.store.blob_path(package.blobs[package.layers[0]["digest"][7:]])
+            os.truncate(path, os.path.getsize(path) - cut)
+        point = self.mount_and_check_the_good_one()
+        for cut in (1, 100):
+            tree = self.tree(point, name=f"library/cut{cut}/latest")
+            self.assert_nothing_readable(os.path.join(tree, "files"), "model.gguf")
+            self.assert_nothing_readable(os.path.join(tree, "tensors"), "bias")
+            self.assertRegex("\n".join(self.warnings(tree)), r"\d+ bytes, not \d+|is missing|size")
+            self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
+
+    def test_a_blob_of_zeros_is_never_served_and_said_once(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        model = package.blobs[package.layers[0]["digest"][7:]]
+        self.store.put(self.store.blob_path(model), bytes(len(model)))
+        process, point = self.foreground(self.store.root)
+        tree = self.tree(point)
+        name, = [name for name in os.listdir(os.path.join(tree, "files")) if name.startswith("model.")]
+        for _ in range(3):
+            with self.assertRaises(OSError) as caught:
+                self.whole(tree, "files", name)
+            self.assertEqual(caught.exception.errno, errno.EIO)
+        self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
+        lines = [line for line in self.end(process) if stores.sha256(model) in line]
+        self.assertEqual(len(lines), 1, lines)
+        self.assert_cache_holds()
+
+    def test_a_flipped_bit_is_never_served(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        for kind, data in (("model.gguf", package.blobs[package.layers[0]["digest"][7:]]), ("license", stores.LICENSE)):
+            wrong = bytearray(data)
+            wrong[-1] ^= 1
+            self.store.put(self.store.blob_path(data), wrong)
+        point = self.mount_and_check_the_good_one()
+        tree = self.tree(point)
+        for name in ("model.gguf", "license"):
+            with self.assertRaises(OSError) as caught:
+                self.whole(tree, "files", name)
+            self.assertEqual(caught.exception.errno, errno.EIO)
+        for tensor in TENSORS:
+            if tensor.data:
+                self.assert_nothing_readable(os.path.join(tree, "tensors"), tensor.name)
+
+    def test_verify_tells_which_blob_is_wrong(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        self.store.put(self.store.blob_path(stores.TEMPLATE), bytes(len(stores.TEMPLATE)))
+        done = run("verify", os.path.join(self.store.root, "manifests", stores.DEFAULT_HOST, "library/tiny/latest"))
+        self.assertEqual(done.returncode, 7, (done.stdout, done.stderr))
+        self.assertIn("template", done.stdout)
+        self.assertEqual(len(done.stdout.splitlines()), 1, done.stdout)
+
+    def test_digests_that_are_none_open_nothing(self):
+        package = self.tiny()
+        for digest in ("", "sha256:", "sha256:" + "../" * 21 + "x", "md5:" + "0" * 32, "sha256:" + "g" * 64, "SHA256:" + "0" * 64):
+            package.layers.append({"mediaType": stores.IMAGE + "system", "digest": digest, "size": 1})
+        self.store.put_package("tiny/latest", package)
+        tree = self.tree(self.mount_and_check_the_good_one())
+        self.assertNotIn("system", os.listdir(os.path.join(tree, "files")))
+        self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
+
+    def test_a_fifo_for_a_blob_keeps_nobody_waiting(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        os.remove(self.store.blob_path(stores.LICENSE))
+        os.mkfifo(self.store.blob_path(stores.LICENSE))
+        tree = self.tree(self.mount_and_check_the_good_one())
+        self.assert_nothing_readable(os.path.join(tree, "files"), "license")
+        self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
+
+    def test_a_blob_that_goes_while_it_is_mounted_is_an_error(self):
+        package = self.tiny()
+        self.store.put_package("tiny/latest", package)
+        point = self.mount_store()
+        tree = self.tree(point)
+        self.assertIn("license", os.listdir(os.path.join(tree, "files")))
+        model = package.blobs[package.layers[0]["digest"][7:]]
+        with open(os.path.join(tree, "files", "model.gguf"), "rb") as opened:
+            self.assertEqual(opened.read(4), b"GGUF")
+            for data in package.blobs.values():
+                os.remove(self.store.blob_path(data))
+            self.assertEqual(opened.read(), model[4:])
+        self.assertIn("files", os.listdir(tree))
+        with self.assertRaises(OSError):
+            os.listdir(os.path.join(point, "absent"))
+
+    def test_what_comes_later_is_for_the_next_mount(self):
+        point = self.mount_and_check_the_good_one()
+        self.store.put_package("later/latest", self.tiny("Later"))
+        self.assertEqual(os.listdir(os.path.join(point, stores.DEFAULT_HOST, "library")), ["good"])
+        self.assertEqual(os.listdir(os.path.join(self.mount_store(at="next"), stores.DEFAULT_HOST, "library")), ["good", "later"])
+
+
+class Elsewhere(StoreTestCase):
+    """Blobs that a carton names, where other programs keep them."""
+    FAR = b"far away" * 100_000
+
+    def setUp(self):
+        super().setUp()
+        self.carton = stores.linked_carton(self.path("m.carton"), {"model/far": (self.FAR, ["http://127.0.0.1:1/far"])})
+
+    def assert_read_in_place(self, *options):
+        point = self.mount("--offline", *options, self.carton)
+        self.assertEqual(self.whole(point, "files", "model", "far"), self.FAR)
+        self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(self.FAR))
+        self.assert_cache_holds()
+        return point
+
+    def test_in_the_store_of_ollama(self):
+        self.store.put_blob(self.FAR)
+        os.environ["OLLAMA_MODELS"] = self.store.root
+        self.assert_read_in_place()
+
+    def test_in_the_users_store(self):
+        stores.Store(self.path("home", ".ollama", "models")).put_blob(self.FAR)
+        self.assert_read_in_place()
+
+    def test_in_a_directory_that_the_user_names(self):
+        for i, name in enumerate((stores.sha256(self.FAR), "sha256-" + stores.sha256(self.FAR), "blobs/sha256/" + stores.sha256(self.FAR))):
+            with self.subTest(name=name):
+                folder = self.path(f"blobs{i}")
+                self.store.put(os.path.join(folder, name), self.FAR)
+                for option in (["--blob-dir", folder], ["-o", f"blob_dir={folder}"]):
+                    self.unmount(self.assert_read_in_place(*option))
+
+    def test_in_the_cache_of_the_hub(self):
+        stores.put_in_hub_cache(self.path("home", ".cache", "huggingface", "hub"), "someone/model", "model.bin", self.FAR)
+        self.assert_read_in_place()
+
+    def test_in_the_cache_of_the_hub_that_the_environment_names(self):
+        stores.put_in_hub_cache(self.path("hub"), "someone/model", "model.bin", self.FAR)
+        os.environ["HF_HUB_CACHE"] = self.path("hub")
+        self.assert_read_in_place()
+
+    def test_in_the_cache_of_cartons(self):
+        stores.put_in_carton_cache(self.path("home", ".carton", "cache"), self.FAR, "http://127.0.0.1:1/far")
+        self.assert_read_in_place()
+
+    def test_nothing_is_written_there(self):
+        self.store.put_blob(self.FAR)
+        os.environ["OLLAMA_MODELS"] = self.store.root
+        before = stores.everything_in(self.store.root)
+        self.assert_read_in_place()
+        self.assertEqual(stores.everything_in(self.store.root), before)
+
+    def test_a_file_that_does_not_match_is_not_served(self):
+        wrong = bytearray(self.FAR)
+        wrong[-1] ^= 1
+        self.store.put(self.store.blob_path(self.FAR), wrong)
+        os.environ["OLLAMA_MODELS"] = self.store.root
+        process, point = self.foreground("--offline", self.carton)
+        for _ in range(2):
+            with self.assertRaises(OSError):
+                self.whole(point, "files", "model", "far")
+        # The next place is asked all the same.
+        self.store.put(os.path.join(self.path("second"), stores.sha256(self.FAR)), self.FAR)
+        other = self.mount("--offline", "--blob-dir", self.path("second"), self.carton, at="other")
+        self.assertEqual(self.whole(other, "files", "model", "far"), self.FAR)
+        lines = [line for line in self.end(process) if self.store.blob_path(self.FAR) in line]
+        self.assertEqual(len(lines), 1, lines)
+
+    def test_one_that_is_nowhere_fails_at_once_when_offline(self):
+        point = self.mount("--offline", self.carton)
+        with self.assertRaises(OSError) as caught:
+            self.whole(point, "files", "model", "far")
+        self.assertEqual(caught.exception.errno, errno.EHOSTUNREACH)
+        self.assertIn("far", os.listdir(os.path.join(point, "files", "model")))
+
+    def test_a_blob_directory_that_is_not_there_is_said(self):
+        done = run("mount", "--blob-dir", self.path("absent"), self.carton, self.path("mnt"))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("absent", done.stderr)
+        self.assertFalse(os.path.exists(self.path("mnt")))
+
+
+if __name__ == "__main__":
+    unittest.main()
