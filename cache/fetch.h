@@ -70,6 +70,8 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   /// an earlier fetch had a part in it. Whether it is worth to begin anew, with nothing left.
   bool reject();
 
+  const std::vector<Origin>& origins() const { return origins_; }
+
  private:
   class Transfer;
 

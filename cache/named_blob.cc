@@ -78,13 +78,29 @@ Result<Place> proved_place(Store& store, const Wanted& wanted) {
   return tl::unexpected(std::move(last));
 }
 
+bool is_fetchable(const Store& store, const std::vector<Origin>& origins) {
+  return store.fetching().http != nullptr && !origins.empty();
+}
+
+// One fetch; another one asks everybody again.
+FetchPtr fetch_of(const Store& store, const Wanted& wanted, std::optional<uint64_t> size,
+                  const std::vector<Origin>& origins) {
+  return std::make_shared<Fetch>(store.fetching().http, wanted.name, size, origins, store.fetching().options);
+}
+
+// Whether a fetch that somebody else began could fail where one of these would not.
+bool asks_others(const Fetch& fetch, const std::vector<Origin>& origins) {
+  const auto same = [](const Origin& a, const Origin& b) { return a.url == b.url && a.credentials == b.credentials; };
+  return !std::equal(fetch.origins().begin(), fetch.origins().end(), origins.begin(), origins.end(), same);
+}
+
 class NamedBlob final : public Source {
  public:
-  NamedBlob(StorePtr store, Wanted wanted, uint64_t size, FetchPtr fetch)
+  NamedBlob(StorePtr store, Wanted wanted, uint64_t size, std::vector<Origin> origins)
       : store_(std::move(store)),
         wanted_(std::move(wanted)),
         size_(size),
-        fetch_(std::move(fetch)),
+        origins_(std::move(origins)),
         name_(Store::name_of(wanted_.digest, size)),
         place_([store = store_, wanted = wanted_] { return proved_place(*store, wanted); }) {}
 
@@ -147,7 +163,7 @@ class NamedBlob final : public Source {
     const auto place = place_.get();
     if (!place) {
       TRY_VOID(store_->go_on());
-      if (fetch_ != nullptr) return false;
+      if (is_fetchable(*store_, origins_)) return false;
       return tl::unexpected(without_fetching(place.error()));
     }
     TRY_VOID(read_exact(*place->bytes, offset, out));
@@ -163,17 +179,18 @@ class NamedBlob final : public Source {
   }
 
   Result<void> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
-    if (fetch_ == nullptr) return tl::unexpected(without_fetching({Code::not_found, ""}));
+    if (!is_fetchable(*store_, origins_)) return tl::unexpected(without_fetching({Code::not_found, ""}));
     store_->account().missed(wanted_.digest);
     const Filling::Pause pause;
     const Recipe recipe{wanted_.name, size_, wanted_.digest, "", {}};
     for (;;) {
-      const auto filling = TRY(store_->filling(recipe, name_, fetch_));
+      const auto filling = TRY(store_->filling(recipe, name_, fetch_of(*store_, wanted_, size_, origins_)));
       auto read = filling->read(offset, out, wants);
       if (read.phase == Phase::cancelled) continue;
       if (read.done) return {};
       // Who fetched it for somebody else may have asked others.
-      if (read.phase == Phase::failed && filling->fetch() != fetch_ && !Filling::is_told_to_stop()) continue;
+      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !Filling::is_told_to_stop())
+        continue;
       return tl::unexpected(failed(read.phase, read.done.error()));
     }
   }
@@ -211,7 +228,7 @@ class NamedBlob final : public Source {
   StorePtr store_;
   Wanted wanted_;
   uint64_t size_;
-  FetchPtr fetch_;  // null: there is nothing to fetch it from
+  std::vector<Origin> origins_;
   Name name_;
   Later<Place> place_;
   mutable std::mutex mutex_;  // guards the rest
@@ -237,7 +254,8 @@ Kept kept_of(Store& store, const Wanted& wanted) {
 }
 
 // The size of one that is fetched: as a server says, or of what came.
-Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const FetchPtr& fetch) {
+Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
+  const FetchPtr fetch = fetch_of(store, wanted, std::nullopt, origins);
   if (const auto told = TRY(fetch->size(store.gave_up()))) return *told;
   store.account().missed(wanted.digest);
   const Name name = Store::name_of(wanted.digest, std::nullopt);
@@ -248,17 +266,17 @@ Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const FetchPtr
     const Phase phase = TRY(filling->wait());
     if (phase == Phase::finished) return filling->kept().range->size();
     if (phase == Phase::cancelled) continue;
-    if (phase == Phase::failed && filling->fetch() != fetch && !Filling::is_told_to_stop()) continue;
+    if (phase == Phase::failed && asks_others(*filling->fetch(), origins) && !Filling::is_told_to_stop()) continue;
     const Error error = filling->error();
     return failure(phase == Phase::unkept || error.code == Code::not_found ? Code::io : error.code, error.message);
   }
 }
 
-Result<uint64_t> size_of(Store& store, const Wanted& wanted, const FetchPtr& fetch) {
+Result<uint64_t> size_of(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
   if (wanted.size) return *wanted.size;
   if (const Kept kept = kept_of(store, wanted)) return kept.range->size();
   if (const auto place = proved_place(store, wanted)) return place->bytes->size();
-  if (fetch != nullptr) return fetched_size(store, wanted, fetch);
+  if (is_fetchable(store, origins)) return fetched_size(store, wanted, origins);
   return failure(Code::unreachable, str(wanted.name, ": not cached, and ",
                                         store.fetching().http == nullptr ? "offline" : "nothing says where it is"));
 }
@@ -267,14 +285,10 @@ Result<uint64_t> size_of(Store& store, const Wanted& wanted, const FetchPtr& fet
 
 Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vector<Origin> origins) {
   for (const std::string& url : wanted.urls) origins.push_back({url, Trust::container});
-  FetchPtr fetch;
-  const Fetching& fetching = store->fetching();
-  if (fetching.http != nullptr && !origins.empty())
-    fetch = std::make_shared<Fetch>(fetching.http, wanted.name, wanted.size, std::move(origins), fetching.options);
   store->account().asked(wanted, wanted.size);
-  const uint64_t size = TRY(size_of(*store, wanted, fetch));
+  const uint64_t size = TRY(size_of(*store, wanted, origins));
   store->account().asked(wanted, size);
-  const auto blob = std::make_shared<const NamedBlob>(store, wanted, size, fetch);
+  const auto blob = std::make_shared<const NamedBlob>(store, wanted, size, std::move(origins));
   return Found{blob, std::make_shared<Arriving>(blob)};
 }
 
