@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/mounts.h"
+#include "base/text.h"
 #include "cache/blob_store.h"
 
 namespace weightfs {
@@ -28,6 +30,19 @@ Result<std::string> cache_directory() {
   if (::geteuid() == 0) return "/var/cache/weightfs";
   if (const std::string home = variable("HOME"); home.starts_with('/')) return home + "/.cache/weightfs";
   return failure(Code::not_found, "no directory for the cache: none of WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME is set");
+}
+
+// By its names first: no link of a mount is read that way.
+Result<void> check_not_in_a_mount(const std::string& directory, const std::string& mountpoint) {
+  const Mounts mounts = Mounts::now();
+  const auto is_in_one = [&](const std::string& path) {
+    return mounts.is_on_weightfs(path) || (!mountpoint.empty() && is_at_or_below(path, mountpoint));
+  };
+  std::error_code failed;
+  const auto named = std::filesystem::absolute(directory, failed);
+  if (!is_in_one(named.lexically_normal()) && !is_in_one(std::filesystem::weakly_canonical(named, failed))) return {};
+  return failure(Code::unsupported,
+                 str(directory, ": the cache cannot be in a weightfs mount; WEIGHTFS_CACHE names another place"));
 }
 
 }  // namespace weightfs

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "cache/mounts.h"
+#include "base/mounts.h"
 
 namespace weightfs {
 namespace {

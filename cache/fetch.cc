@@ -1,5 +1,6 @@
 #include "cache/fetch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -48,14 +49,18 @@ Fetch::Fetch(HttpPtr http, std::string name, std::optional<uint64_t> size, std::
 Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
   if (size_) return size_;
   std::vector<Error> errors;
-  bool answered = false;
+  std::optional<uint64_t> told;
   for (const Origin& origin : origins_) {
     const auto size = size_at(origin, stop);
-    if (size && *size) return size;
-    answered = answered || size.has_value();
-    if (!size) errors.push_back(size.error());
+    if (!size) {
+      errors.push_back(size.error());
+      continue;
+    }
+    // One that does not tell, or tells another size than those before: what is right only the bytes tell.
+    if (!*size || (told && told != *size)) return std::nullopt;
+    told = *size;
   }
-  if (answered) return std::nullopt;
+  if (told) return told;
   return tl::unexpected(all_of(name_, errors));
 }
 
@@ -65,7 +70,10 @@ Result<std::optional<uint64_t>> Fetch::size_at(const Origin& origin, const std::
   request.trust = origin.trust;
   request.credentials = origin.credentials;
   request.method = Request::Method::head;
-  Backoff backoff(options_);
+  // Whoever wants to know a size lists a directory, maybe: one that is not to be had must not take long.
+  FetchOptions few = options_;
+  few.retries = std::min(few.retries, 1);
+  Backoff backoff(few);
   for (;;) {
     const auto answer = head_of(*http_, request, stop);
     if (!answer && answer.error().code != Code::unreachable) return tl::unexpected(answer.error());

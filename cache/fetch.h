@@ -57,8 +57,8 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   Fetch(HttpPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
         FetchOptions options = {});
 
-  /// The blob's size as the first origin that answers says (HEAD); nothing when none tells that of the plain bytes.
-  /// Fails as a fetch does when none can be asked.
+  /// The blob's size as all origins that answer say (HEAD); nothing when one does not tell that of the plain bytes, or
+  /// they differ. Fails as a fetch does when none can be asked.
   Result<std::optional<uint64_t>> size(const std::atomic<bool>& stop);
 
   /// Begins, or goes on after `left`. Asks nobody before the first next(). next() fails with unreachable when no origin

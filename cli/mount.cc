@@ -65,6 +65,11 @@ Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std
   const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
   Opening opening = arguments.opening;
   opening.hidden = point.path();
+  if (const auto directory = cache_directory(); directory && !arguments.storing.no_cache)
+    if (const auto apart = check_not_in_a_mount(*directory, point.path()); !apart) {
+      complain(apart.error());
+      return Exit::mount;
+    }
   const auto store = use_store(opening, arguments.storing, log);
   if (!store) return complain(store.error());
   auto tree = open_sources(sources, opening);

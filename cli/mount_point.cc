@@ -16,7 +16,7 @@
 
 #include "base/kept_stderr.h"
 #include "base/text.h"
-#include "fs/mounts.h"
+#include "base/mounts.h"
 #include "fs/place.h"
 
 namespace weightfs {
@@ -85,7 +85,7 @@ void MountPoint::remove_if_made() const {
 Result<void> unmount(const std::string& path) {
   constexpr int kLongestWaitMs = 10'000;
   const std::string real = TRY(real_path(path));
-  if (!is_weightfs_mount(real)) return failure(Code::io, str(path, ": weightfs is not mounted there"));
+  if (!Mounts::now().is_weightfs_point(real)) return failure(Code::io, str(path, ": weightfs is not mounted there"));
   const int server = server_of(real);
   Result<void> done;
   if (::umount2(real.c_str(), UMOUNT_NOFOLLOW) != 0)

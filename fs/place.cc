@@ -8,9 +8,9 @@
 #include <set>
 #include <system_error>
 
+#include "base/mounts.h"
 #include "base/text.h"
 #include "fs/layout.h"
-#include "fs/mounts.h"
 
 namespace weightfs {
 namespace {
@@ -58,7 +58,7 @@ class DiskFolder final : public Folder {
   Result<std::vector<Part>> parts() const override {
     std::vector<Part> parts;
     std::error_code error;
-    const auto mounts = weightfs_devices();
+    const Mounts mounts = Mounts::now();
     constexpr auto kPassOver = stdfs::directory_options::skip_permission_denied;
     for (stdfs::recursive_directory_iterator entry(path_, kPassOver, error), end; !error && entry != end;
          entry.increment(error)) {
@@ -66,7 +66,7 @@ class DiskFolder final : public Folder {
       struct stat found {};
       std::error_code unreadable;
       if (entry->is_directory(unreadable) && ::lstat(entry->path().c_str(), &found) == 0 &&
-          mounts.contains(found.st_dev))
+          mounts.is_weightfs(found.st_dev))
         entry.disable_recursion_pending();
       if (parts.size() == kMostMembers)
         return failure(Code::unsupported, str(path_, ": more than ", kMostMembers, " files"));
@@ -212,7 +212,7 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
 Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening) {
   const struct stat found = TRY(examine(path));
   // A mount that showed itself, or another that shows this one, would never end.
-  if (weightfs_devices().contains(found.st_dev))
+  if (Mounts::now().is_weightfs(found.st_dev))
     return failure(Code::unsupported, str(path, ": a weightfs mount is not shown in another"));
   if (is_store(path)) return open_store(path, modified(found), opening);
   const auto names = TRY(names_in(path));

@@ -11,7 +11,8 @@
 
 #include <thread>
 
-#include "cache/mounts.h"
+#include "base/mounts.h"
+#include "cache/blob_store.h"
 #include "cache/range.h"
 #include "tests/cache/child.h"
 #include "tests/cache/making.h"

@@ -194,7 +194,14 @@ TEST(FetchSize, IsAskedForWithARangeWhereHeadIsRefused) {
   }
 }
 
-TEST(FetchSize, IsThatOfTheFirstOriginThatTells) {
+TEST(FetchSize, IsUnknownWhereOriginsSayDifferentOnes) {
+  HttpServer lying(serves(kBody.substr(1)));
+  HttpServer good(serves(kBody));
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {lying.url("/m"), good.url("/m")})), "unknown");
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {good.url("/m"), good.url("/n")})), "300000");
+}
+
+TEST(FetchSize, IsThatOfThoseThatTell) {
   HttpServer bad(always(answer("404 No", "")));
   HttpServer good(serves(kBody));
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {bad.url("/m"), good.url("/m")})), "300000");

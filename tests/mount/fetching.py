@@ -1,10 +1,18 @@
 """What the tests of fetching share: a user with a home of his own, whom no proxy serves, and a look into his cache."""
+import errno
 import os
 import signal
+import socket
+import threading
 import unittest.mock
 
-from test_archives import ArchiveTestCase, blobs_in, debris_in
+from test_archives import ArchiveTestCase, blobs_in, debris_in, noise
 import stores
+
+MEGABYTE = 1 << 20
+FAR = noise(MEGABYTE // 2) + bytes(MEGABYTE // 2)  # half of it can be packed
+ALLOWED = "--allow-private-urls"
+NOT_REACHED = (errno.EHOSTUNREACH, errno.EIO)
 
 # What would let the tests see the models, the logins and the network of whoever runs them.
 OUTER = ("OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG", "http_proxy", "https_proxy",
@@ -42,4 +50,37 @@ class FetchTestCase(ArchiveTestCase):
         return process.stderr.read().splitlines()
 
 
-__all__ = ["FetchTestCase", "blobs_in", "debris_in"]
+class LinkTestCase(FetchTestCase):
+    def carton_of(self, *urls, data=FAR, name="m.carton"):
+        """A carton whose model/far is behind these URLs."""
+        return stores.linked_carton(self.path(name), {"model/far": (data, list(urls))}, {"model/near": b"here"})
+
+    def far(self, point):
+        return self.whole(point, "files", "model", "far")
+
+    def assert_unreadable(self, point, errors=NOT_REACHED):
+        with self.assertRaises(OSError) as caught:
+            self.far(point)
+        self.assertIn(caught.exception.errno, errors)
+
+    def read_at_once(self, points):
+        """Reads model/far of each mount, all at the same time."""
+        seen = [None] * len(points)
+
+        def read(i):
+            seen[i] = self.far(points[i])
+        readers = [threading.Thread(target=read, args=(i,)) for i in range(len(points))]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        return seen
+
+
+def closed_port():
+    """One on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "debris_in"]

@@ -1,13 +1,10 @@
-#include "cache/mounts.h"
+#include "base/mounts.h"
 
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include "base/text.h"
 
 namespace weightfs {
 namespace {
@@ -23,11 +20,6 @@ std::string unescaped(const std::string& text) {
     i += escape ? 3 : 0;
   }
   return out;
-}
-
-bool is_at_or_below(const std::string& path, const std::string& point) {
-  if (point == "/") return true;
-  return path.starts_with(point) && (path.size() == point.size() || path[point.size()] == '/');
 }
 
 }  // namespace
@@ -61,15 +53,14 @@ bool Mounts::is_weightfs(dev_t device) const {
                      [&](const Mount& mount) { return mount.weightfs && mount.device == device; });
 }
 
-// By its names first: no link of a mount is read that way.
-Result<void> check_not_in_a_mount(const std::string& directory) {
-  const Mounts mounts = Mounts::now();
-  std::error_code failed;
-  const auto named = std::filesystem::absolute(directory, failed);
-  const bool on_it = mounts.is_on_weightfs(named.lexically_normal()) ||
-                     mounts.is_on_weightfs(std::filesystem::weakly_canonical(named, failed));
-  if (!on_it) return {};
-  return failure(Code::unsupported, str(directory, ": the cache cannot be in a weightfs mount"));
+bool Mounts::is_weightfs_point(const std::string& path) const {
+  return std::any_of(mounts_.begin(), mounts_.end(),
+                     [&](const Mount& mount) { return mount.weightfs && mount.point == path; });
+}
+
+bool is_at_or_below(const std::string& path, const std::string& directory) {
+  if (directory == "/") return true;
+  return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
 }  // namespace weightfs

@@ -1,12 +1,11 @@
-// Which directories are shown by weightfs itself: a mount that fed on its own bytes would wait for itself.
+// Which directories are shown by weightfs itself: a mount that fed on its own bytes would wait for itself, one that
+// showed itself would never end.
 #pragma once
 
 #include <sys/types.h>
 
 #include <string>
 #include <vector>
-
-#include "base/result.h"
 
 namespace weightfs {
 
@@ -18,6 +17,9 @@ class Mounts {
 
   /// Whether the path, which is absolute, lies on a weightfs mount, as far as its names tell: links are not followed.
   bool is_on_weightfs(const std::string& path) const;
+
+  /// Whether weightfs is mounted at that very path, which is absolute and without links; its server may be dead.
+  bool is_weightfs_point(const std::string& path) const;
 
   /// Whether that is the device of a weightfs mount, which tells it of any open file.
   bool is_weightfs(dev_t device) const;
@@ -32,7 +34,7 @@ class Mounts {
   std::vector<Mount> mounts_;  // the one mounted last comes last
 };
 
-/// Fails with unsupported when the directory lies on a weightfs mount, or will when it is made.
-Result<void> check_not_in_a_mount(const std::string& directory);
+/// Whether `path` is `directory` or lies below it; both absolute, without `.` and `..`.
+bool is_at_or_below(const std::string& path, const std::string& directory);
 
 }  // namespace weightfs

@@ -1,0 +1,308 @@
+"""A server on 127.0.0.1 that answers as a test tells it to: too short, too long, never, or with something else.
+
+What is asked for at a path is answered by a list of scripts, one after the other; the last one answers whatever comes
+after it. A script is a function of the Ask that it answers. Every request and connection is counted, and a test waits for
+them, not for time to pass.
+"""
+import hashlib
+import re
+import socket
+import ssl
+import struct
+import threading
+import time
+import zlib
+
+LIMIT_S = 60
+BLOCK = 1 << 16
+
+
+class Ask:
+    """A request, and the connection to answer it on."""
+
+    def __init__(self, server, sock, method, path, headers):
+        self.server, self.sock, self.method, self.path, self.headers = server, sock, method, path, headers
+        self.keeps = False  # whether the connection is good for another request
+        span = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
+        self.first = int(span[1]) if span else None
+        self.last = int(span[2]) if span and span[2] else None
+        self.sent = 0  # bytes of the body
+
+    def __repr__(self):
+        return f"{self.method} {self.path} {self.headers.get('range', '')}"
+
+    def head(self, status, **headers):
+        """The head of an answer; `_` in a header's name is a dash."""
+        lines = [f"HTTP/1.1 {status} Scripted"] + [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        self.sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+
+    def body(self, data):
+        for at in range(0, len(data), BLOCK):
+            block = data[at:at + BLOCK]
+            self.sock.sendall(block)
+            self.sent += len(block)
+
+    def wait(self, event):
+        """Until a test sets the event, the client goes, or the server ends; whether it was set."""
+        self.sock.settimeout(0.02)
+        while not event.is_set() and not self.server.over.is_set():
+            try:
+                if self.sock.recv(1) == b"":
+                    return False
+            except TimeoutError:
+                continue
+            except OSError:
+                return False
+        self.sock.settimeout(LIMIT_S)
+        return event.is_set()
+
+    def hang(self):
+        """Says nothing more; returns when the client goes."""
+        self.wait(threading.Event())
+
+    def reset(self):
+        """Ends the connection with a RST."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def well(data, **headers):
+    """As a server should: HEAD, GET, ranges, an ETag."""
+    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+
+    def answer(ask):
+        same = ask.headers.get("if-range", tag) == tag
+        ask.keeps = True
+        if ask.first is None or not same:
+            ask.head(200, Content_Length=len(data), ETag=tag, Accept_Ranges="bytes", **headers)
+            part = data
+        elif ask.first >= len(data):
+            ask.head(416, Content_Range=f"bytes */{len(data)}", Content_Length=0)
+            part = b""
+        else:
+            last = min(len(data) - 1 if ask.last is None else ask.last, len(data) - 1)
+            part = data[ask.first:last + 1]
+            ask.head(206, Content_Length=len(part), Content_Range=f"bytes {ask.first}-{last}/{len(data)}", ETag=tag, **headers)
+        if ask.method != "HEAD":
+            ask.body(part)
+    return answer
+
+
+def says(status, body=b"", **headers):
+    """A status, and nothing of what was wanted."""
+    def answer(ask):
+        ask.head(status, Content_Length=len(body), **headers)
+        if ask.method != "HEAD":
+            ask.body(body)
+    return answer
+
+
+def sends(data, length=None, **headers):
+    """All of `data` from its first byte on, whatever was asked for, under a length that may lie; then the end."""
+    def answer(ask):
+        ask.head(200, Content_Length=len(data) if length is None else length, **headers)
+        ask.body(data)
+    return answer
+
+
+def raw(data):
+    """These bytes instead of an answer."""
+    return lambda ask: ask.sock.sendall(data)
+
+
+def cut(data, at, reset=False):
+    """As well(), but the connection ends once byte `at` of the blob was sent."""
+    def answer(ask):
+        first = ask.first or 0
+        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{len(data) - 1}/{len(data)}"}
+        ask.head(206 if span else 200, Content_Length=len(data) - first, Accept_Ranges="bytes", **span)
+        ask.body(data[first:at])
+        if reset:
+            ask.reset()
+    return answer
+
+
+def stalls(data, at=0, begun=None):
+    """As cut(), but nothing more comes then; `begun` is set when it came to that."""
+    answer_cut = cut(data, at)
+
+    def answer(ask):
+        answer_cut(ask)
+        if begun:
+            begun.set()
+        ask.hang()
+    return answer
+
+
+def gated(data, gate, at=0):
+    """The bytes from `at` on come once the event `gate` is set."""
+    def answer(ask):
+        ask.head(200, Content_Length=len(data))
+        ask.body(data[:at])
+        if ask.wait(gate):
+            ask.body(data[at:])
+    return answer
+
+
+def trickles(data, pieces, pause):
+    def answer(ask):
+        ask.head(200, Content_Length=len(data))
+        step = -(-len(data) // pieces)
+        for at in range(0, len(data), step):
+            ask.body(data[at:at + step])
+            time.sleep(pause)
+    return answer
+
+
+def chunked(piece, count=None, end=b"0\r\n\r\n", **headers):
+    """`count` chunks, or chunks without end, and then `end`."""
+    def answer(ask):
+        ask.head(200, Transfer_Encoding="chunked", **headers)
+        chunk = b"%x\r\n" % len(piece) + piece + b"\r\n"
+        while count is None or ask.sent < count * len(piece):
+            ask.sock.sendall(chunk)
+            ask.sent += len(piece)
+        ask.sock.sendall(end)
+    return answer
+
+
+def packed_zeroes(mebibytes):
+    """gzip of so many MiB of zeroes, in a thousandth of their size: one block again and again."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    crc = 0
+    for _ in range(mebibytes):
+        crc = zlib.crc32(bytes(1 << 20), crc)
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + block * mebibytes + packer.flush() + struct.pack("<II", crc, (mebibytes << 20) & 0xFFFFFFFF)
+
+
+class Server:
+    """Ends with its test. `tls`: (certificate, key), both PEM files."""
+
+    def __init__(self, test, tls=None, address="127.0.0.1"):
+        self.scripts = {}  # (path, method or None) to a list
+        self.asked = []
+        self.connections = 0
+        self.errors = []  # what went wrong in a script, but for a client that went away
+        self.over = threading.Event()
+        self.changed = threading.Condition()
+        self.tls = None
+        if tls:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(*tls)
+        self.listener = socket.create_server((address, 0))
+        self.address, self.port = self.listener.getsockname()[:2]
+        self.sockets = set()
+        self.threads = []
+        self.start()
+        test.addCleanup(self.close)
+
+    def url(self, path):
+        return f"{'https' if self.tls else 'http'}://{self.address}:{self.port}/{path}"
+
+    def serve(self, path, *scripts, head=None):
+        """The URL of `path`. `head` answers HEAD; without it the scripts do."""
+        with self.changed:
+            self.scripts["/" + path, None] = list(scripts)
+            if head:
+                self.scripts["/" + path, "HEAD"] = [head]
+        return self.url(path)
+
+    def start(self):
+        self.acceptor = threading.Thread(target=self.accept, args=(self.listener,), daemon=True)
+        self.acceptor.start()
+
+    def go_down(self):
+        """Nobody listens any more, and all connections end."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.acceptor.join(LIMIT_S)
+        self.listener.close()
+        with self.changed:
+            sockets = list(self.sockets)
+        for sock in sockets:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has gone already
+
+    def come_back(self):
+        """At the same port."""
+        self.listener = socket.create_server((self.address, self.port))
+        self.start()
+
+    def close(self):
+        self.over.set()
+        if self.listener.fileno() >= 0:
+            self.go_down()
+        for thread in self.threads:
+            thread.join(LIMIT_S)
+        assert not self.errors, self.errors
+
+    def accept(self, listener):
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            with self.changed:
+                self.connections += 1
+                self.sockets.add(sock)
+                self.changed.notify_all()
+            thread = threading.Thread(target=self.talk, args=(sock,), daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def talk(self, plain):
+        sock = plain
+        try:
+            sock.settimeout(LIMIT_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.tls:
+                sock = self.tls.wrap_socket(plain, server_side=True)
+            with sock.makefile("rb") as requests:
+                while self.answer(sock, requests):
+                    pass
+        except OSError:
+            pass  # the client went away, or would not have our certificate
+        except Exception as error:
+            self.errors.append(error)
+        finally:
+            with self.changed:
+                self.sockets.discard(plain)
+            sock.close()
+
+    def answer(self, sock, requests):
+        """Whether another request may follow."""
+        words = requests.readline(BLOCK).split()
+        if len(words) != 3:
+            return False
+        headers = {}
+        while (line := requests.readline(BLOCK).strip()):
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.strip().lower()] = value.strip()
+        ask = Ask(self, sock, words[0].decode(), words[1].decode().partition("?")[0], headers)
+        script = self.next_script(ask)
+        script(ask)
+        return ask.keeps
+
+    def next_script(self, ask):
+        with self.changed:
+            self.asked.append(ask)
+            self.changed.notify_all()
+            scripts = self.scripts.get((ask.path, ask.method)) or self.scripts.get((ask.path, None)) or [says(404)]
+            return scripts.pop(0) if len(scripts) > 1 else scripts[0]
+
+    def asks(self, method=None, path=None):
+        """What was asked so far."""
+        with self.changed:
+            return [ask for ask in self.asked if method in (None, ask.method) and path in (None, ask.path.lstrip("/"))]
+
+    def count(self, method=None, path=None):
+        return len(self.asks(method, path))
+
+    def wait_for(self, ready, what="a request"):
+        """Until `ready()`, which is looked at whenever somebody connects or asks."""
+        end = time.monotonic() + LIMIT_S
+        with self.changed:
+            while not ready():
+                if not self.changed.wait(end - time.monotonic()):
+                    raise AssertionError(f"waited in vain for {what}; asked was {self.asked}")

@@ -1,0 +1,306 @@
+"""What a mount says of itself while it fetches, weightfs fetch, and looking after the cache."""
+import errno
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in
+from mounting import WEIGHTFS, run
+from servers import Nginx, needs
+from test_archives import noise
+import stores
+
+
+@needs("nginx")
+class Status(LinkTestCase):
+    def setUp(self):
+        super().setUp()
+        self.web = Nginx(self)
+
+    def status(self, point):
+        return json.loads(self.whole(point, ".weightfs", "status.json"))
+
+    def test_it_is_there_for_those_who_know_its_name(self):
+        point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
+        self.assertNotIn(".weightfs", os.listdir(point))
+        self.assertFalse([base for base, _, _ in os.walk(point) if ".weightfs" in base])
+        self.assertEqual(os.listdir(os.path.join(point, ".weightfs")), ["status.json"])
+        self.assertEqual(set(self.status(point)), {"counters", "blobs"})
+        with self.assertRaises(OSError) as caught:
+            open(os.path.join(point, ".weightfs", "status.json"), "w")
+        self.assertIn(caught.exception.errno, (errno.EROFS, errno.EACCES, errno.EPERM))
+
+    def test_it_counts_what_is_fetched_and_what_was_there(self):
+        carton = self.carton_of(self.web.publish("far", FAR))
+        point = self.mount(ALLOWED, carton)
+        self.assertEqual(self.status(point)["counters"], {"hits": 0, "misses": 0, "bytes_fetched": 0, "errors": 0})
+        self.far(point)
+        self.assertEqual(self.status(point)["counters"], {"hits": 0, "misses": 1, "bytes_fetched": len(FAR), "errors": 0})
+        blob, = self.status(point)["blobs"]
+        self.assertEqual((blob["name"], blob["digest"], blob["size"], blob["fetched"], blob["verified"]),
+                         ("model/far", stores.digest(FAR), len(FAR), len(FAR), True))
+        self.assertEqual(blob["from"], self.web.url("far"))
+        self.far(point)
+        self.assertEqual(self.status(point)["counters"]["misses"], 1)
+        self.published(1)
+        second = self.mount(ALLOWED, carton, at="second")
+        self.far(second)
+        self.assertEqual(self.status(second)["counters"], {"hits": 1, "misses": 0, "bytes_fetched": 0, "errors": 0})
+        self.assertTrue(self.status(second)["blobs"][0]["verified"])
+
+    def test_it_tells_errors(self):
+        point = self.mount(ALLOWED, self.carton_of(self.web.url("absent?token=secret")))
+        self.assert_unreadable(point, [errno.EIO, errno.ENOENT, errno.EHOSTUNREACH])
+        status = self.status(point)
+        self.assertEqual(status["counters"]["bytes_fetched"], 0)
+        self.assertFalse(any(blob["verified"] for blob in status["blobs"]))
+        self.assertNotIn("secret", json.dumps(status))
+
+    def test_an_open_file_is_read_anew_each_time_that_it_is_opened(self):
+        point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
+        before = self.whole(point, ".weightfs", "status.json")
+        done = subprocess.run(["cat", os.path.join(point, ".weightfs", "status.json")], capture_output=True, check=True)
+        self.assertEqual(done.stdout, before)
+        self.far(point)
+        after = subprocess.run(["cat", os.path.join(point, ".weightfs", "status.json")], capture_output=True, check=True).stdout
+        self.assertNotEqual(after, before)
+        json.loads(after)
+
+    def test_it_grows_while_bytes_arrive(self):
+        data = noise(2 * MEGABYTE)
+        server = Nginx(self, "limit_rate_after 1m; limit_rate 512k;", name="slow")
+        point = self.mount(ALLOWED, self.carton_of(server.publish("far", data), data=data))
+        reader = threading.Thread(target=self.far, args=(point,))
+        reader.start()
+        seen = []
+        while reader.is_alive():
+            blobs = self.status(point)["blobs"]
+            if blobs and not blobs[0]["verified"] and 0 < blobs[0]["fetched"] < len(data):
+                seen.append(blobs[0]["fetched"])
+            time.sleep(0.02)
+        reader.join()
+        self.assertTrue(seen)
+        self.assertEqual(seen, sorted(seen))
+        self.assertTrue(self.status(point)["blobs"][0]["verified"])
+
+
+@needs("nginx")
+class Fetch(LinkTestCase):
+    def setUp(self):
+        super().setUp()
+        self.web = Nginx(self)
+
+    def test_it_says_in_plain_lines_what_it_brought(self):
+        carton = self.carton_of(self.web.publish("far", FAR))
+        done = run("fetch", ALLOWED, carton)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        first, last = done.stdout.splitlines()
+        self.assertRegex(first, f"^{stores.sha256(FAR)[:12]}  1.0 MiB  model/far  from {re.escape(self.web.url('far'))}$")
+        self.assertEqual(last, "1 blob at hand (1.0 MiB), 1.0 MiB fetched")
+        self.assert_cache_holds(FAR)
+        again = run("fetch", ALLOWED, carton)
+        self.assertEqual((again.returncode, again.stderr), (0, ""))
+        self.assertTrue(again.stdout.splitlines()[-1].startswith("1 blob at hand (1.0 MiB), 0 B fetched"), again.stdout)
+        self.assertEqual(self.web.count("GET"), 1)
+
+    def test_a_container_without_links_has_nothing_to_fetch(self):
+        done = run("fetch", self.sample())
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("nothing to fetch", done.stdout)
+
+    def test_on_a_terminal_it_draws_a_bar(self):
+        data = noise(2 * MEGABYTE)
+        server = Nginx(self, "limit_rate_after 512k; limit_rate 512k;", name="slow")
+        carton = self.carton_of(server.publish("far", data), data=data)
+        terminal, other = pty.openpty()
+        process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, carton], stdout=subprocess.PIPE, stderr=other, stdin=subprocess.DEVNULL)
+        os.close(other)
+        drawn = b""
+        try:
+            while piece := os.read(terminal, 4096):
+                drawn += piece
+        except OSError as error:  # Linux: the other end was closed
+            self.assertEqual(error.errno, errno.EIO)
+        os.close(terminal)
+        out = process.communicate(timeout=60)[0].decode()
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(drawn.decode(), r"\r\x1b\[K\[#*\.+\] .* of 2\.0 MiB, .*/s")
+        self.assertTrue(drawn.endswith(b"\r\x1b[K"), "the bar is gone when it is done")
+        self.assertNotIn("\x1b", out)
+        self.assertIn("model/far", out)
+
+    def test_what_it_cannot_bring_is_a_line_and_a_status(self):
+        far = {"model/a": (b"there", [self.web.publish("a", b"there")]), "model/b": (b"gone", [self.web.url("b")]),
+               "model/c": (b"right", [self.web.publish("c", b"wrong")])}
+        carton = stores.linked_carton(self.path("m.carton"), far)
+        done = run("fetch", ALLOWED, carton)
+        self.assertIn(done.returncode, (1, 3, 7, 8), done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
+        self.assert_cache_holds(b"there")
+        self.assertEqual(run("fetch", ALLOWED, carton, "files/model/c").returncode, 7)
+        self.assertEqual(run("fetch", ALLOWED, carton, "files/model/a").returncode, 0)
+        self.assertEqual(run("fetch", ALLOWED, carton, "files/model/absent").returncode, 3)
+
+    def test_many_files_are_fetched_each_once(self):
+        files = {f"model/{i}": noise(10_000, i) for i in range(60)}
+        carton = stores.linked_carton(self.path("m.carton"), {name: (data, [self.web.publish(name, data)]) for name, data in files.items()})
+        done = run("fetch", ALLOWED, carton)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.web.count("GET"), len(files))
+        self.assert_cache_holds(*files.values())
+
+    def test_a_bar_that_is_interrupted_leaves_what_came_for_the_next_time(self):
+        data = noise(4 * MEGABYTE)
+        server = Nginx(self, "limit_rate_after 2m; limit_rate 256k;", name="slow")
+        carton = self.carton_of(server.publish("far", data), data=data)
+        process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, carton], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        part = os.path.join(self.cache(), "v1", "making", stores.sha256(data) + ".part")
+        end = time.monotonic() + 60
+        while not (os.path.exists(part) and os.path.getsize(part) >= MEGABYTE) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        self.assertNotEqual(process.wait(30), 0)
+        self.assertGreaterEqual(os.path.getsize(part), MEGABYTE)
+        before = len(server.asked())
+        self.assertEqual(run("fetch", ALLOWED, carton).returncode, 0)
+        self.assertLess(sum(a.bytes for a in server.asked()[before:] if a.method == "GET"), len(data))
+        self.assert_cache_holds(data)
+
+
+@needs("nginx")
+class LookingAfterTheCache(LinkTestCase):
+    BLOBS = [noise(100_000, i) for i in range(3)]
+
+    def setUp(self):
+        super().setUp()
+        self.web = Nginx(self)
+        far = {f"model/{i}": (data, [self.web.publish(str(i), data)]) for i, data in enumerate(self.BLOBS)}
+        self.source = stores.linked_carton(self.path("m.carton"), far)
+
+    def fill(self):
+        done = run("fetch", ALLOWED, self.source)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def verb(self, *argv, status=0):
+        done = run("cache", *argv)
+        self.assertEqual(done.returncode, status, (done.stdout, done.stderr))
+        return done
+
+    def listed(self):
+        return json.loads(self.verb("ls", "--json").stdout)
+
+    def blob(self, data):
+        return next(path for path in blobs_in(self.cache()) if path.endswith(stores.sha256(data)))
+
+    def test_where_it_is(self):
+        self.assertEqual(self.verb("path").stdout, self.cache() + "\n")
+        self.assertFalse(os.path.exists(self.cache()))
+
+    def test_one_that_is_not_there_is_empty(self):
+        self.assertEqual(self.verb("ls").stdout, "the cache is empty\n")
+        self.assertEqual(self.listed(), [])
+        self.assertEqual(json.loads(self.verb("du", "--json").stdout)["blobs"], 0)
+        self.assertEqual(self.verb("verify").stdout, "the cache is empty\n")
+        self.assertEqual(self.verb("gc").stdout, "nothing to remove\n")
+        self.assertFalse(os.path.exists(self.cache()))
+
+    def test_what_is_in_it(self):
+        self.fill()
+        entries = self.listed()
+        self.assertEqual(sorted(entry["digest"] for entry in entries), sorted(map(stores.digest, self.BLOBS)))
+        self.assertEqual({(entry["size"], entry["pinned"], entry["state"]) for entry in entries}, {(100_000, False, "complete")})
+        du = json.loads(self.verb("du", "--json").stdout)
+        self.assertEqual((du["blobs"], du["blob_bytes"]), (3, sum(os.stat(path).st_blocks * 512 for path in blobs_in(self.cache()))))
+        lines = self.verb("ls", "-l").stdout.splitlines()
+        self.assertEqual(len(lines), 4)
+        self.assertEqual({line.split()[0] for line in lines[1:]}, set(map(stores.sha256, self.BLOBS)))
+
+    def test_a_blob_that_has_rotted_is_found_and_removed(self):
+        self.fill()
+        self.assertTrue(self.verb("verify").stdout.startswith("3 of 3 blobs"))
+        path = self.blob(self.BLOBS[0])
+        os.chmod(path, 0o600)
+        with open(path, "r+b") as file:
+            file.write(b"rotten")
+        done = self.verb("verify", status=7)
+        self.assertIn(stores.sha256(self.BLOBS[0]), done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assert_cache_holds(*self.BLOBS[1:])
+        point = self.mount(ALLOWED, self.source)
+        self.assertEqual(self.whole(point, "files", "model", "0"), self.BLOBS[0])
+        self.assert_cache_holds(*self.BLOBS)
+
+    def test_what_was_left_is_collected(self):
+        self.fill()
+        left = os.path.join(self.cache(), "v1", "making", stores.sha256(b"other") + ".part")
+        self.write(os.path.relpath(left, self.tmp), bytes(8192))
+        self.assertIn("unfinished", [entry["state"] for entry in self.listed()])
+        self.assertRegex(self.verb("gc").stdout, r"^removed 1 unfinished fetch, 8\.0 KiB\n$")
+        self.assert_cache_holds(*self.BLOBS)
+
+    def test_the_ones_used_longest_ago_go_until_it_is_small_enough(self):
+        self.fill()
+        for i, data in enumerate(self.BLOBS):
+            os.utime(self.blob(data), (1_000_000 + i, 1_000_000 + i))
+        size = os.stat(self.blob(self.BLOBS[0])).st_blocks * 512
+        total = json.loads(self.verb("du", "--json").stdout)["all_bytes"]
+        self.verb("gc", "--size", str(total - size))
+        self.assert_cache_holds(*self.BLOBS[1:])
+        self.verb("gc", "--size", "0")
+        self.assert_cache_holds()
+
+    def test_what_is_named_is_removed_and_fetched_again_when_it_is_read(self):
+        self.fill()
+        point = self.mount(ALLOWED, self.source)
+        with open(os.path.join(point, "files", "model", "0"), "rb") as reader:
+            self.assertEqual(reader.read(10), self.BLOBS[0][:10])
+            self.verb("rm", stores.sha256(self.BLOBS[0])[:8])
+            self.assert_cache_holds(*self.BLOBS[1:])
+            self.assertEqual(reader.read(), self.BLOBS[0][10:])
+        self.assertIn(stores.sha256(b"none"), self.verb("rm", stores.sha256(b"none"), status=3).stderr)
+        self.verb("rm", "xyz", status=2)
+        self.verb("rm", status=2)
+        self.verb("rm", "--all")
+        self.assert_cache_holds()
+        self.assertEqual(self.whole(self.mount(ALLOWED, self.source, at="next"), "files", "model", "0"), self.BLOBS[0])
+
+    def test_what_is_pinned_stays_until_it_is_not(self):
+        self.fill()
+        hex = stores.sha256(self.BLOBS[0])
+        self.assertEqual(self.verb("pin", hex[:12]).stdout, f"{hex}: pinned\n")
+        self.assertEqual(self.verb("pin", hex).stdout, f"{hex}: is pinned already\n")
+        self.assertEqual([entry["digest"][7:] for entry in self.listed() if entry["pinned"]], [hex])
+        self.verb("gc", "--size", "0")
+        self.assert_cache_holds(self.BLOBS[0])
+        self.assertEqual(len(self.verb("rm", hex, status=1).stderr.splitlines()), 1)
+        self.verb("rm", "--all")
+        self.assert_cache_holds(self.BLOBS[0])
+        self.assertEqual(self.verb("unpin", hex).stdout, f"{hex}: no longer pinned\n")
+        self.verb("rm", hex)
+        self.assert_cache_holds()
+
+    def test_what_is_pinned_stays_when_room_is_wanted(self):
+        self.fill()
+        for data in self.BLOBS:
+            os.utime(self.blob(data), (1_000_000, 1_000_000))
+        self.verb("pin", stores.sha256(self.BLOBS[0]))
+        large = noise(250_000)
+        source = self.carton_of(self.web.publish("large", large), data=large, name="large.carton")
+        self.assertEqual(self.far(self.mount(ALLOWED, "--cache-size", "400K", source)), large)
+        self.assert_cache_holds(self.BLOBS[0], large)
+
+    def test_one_that_others_may_write_to_is_not_touched(self):
+        self.fill()
+        os.chmod(os.path.join(self.cache(), "v1"), 0o777)
+        self.assertNotEqual(run("cache", "rm", "--all").returncode, 0)
+        self.assertEqual(len(blobs_in(self.cache())), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,253 @@
+"""Models in a registry through the kernel: what docker-registry holds is a directory, fetched when it is read."""
+import base64
+import errno
+import json
+import os
+import threading
+import unittest
+
+from fetching import FetchTestCase, blobs_in
+from mounting import Tensor, numbers, run, sample_tensors
+from servers import LOGIN, Registry, needs
+import stores
+
+
+class RegistryTestCase(FetchTestCase):
+    NAME = "library/tiny"
+
+    def setUp(self):
+        super().setUp()
+        self.package = stores.tiny(self.tmp, sample_tensors())
+        self.model = self.package.blobs[self.package.layers[0]["digest"][7:]]
+
+    def push(self, registry, package, tag="latest", name=NAME):
+        for data in package.blobs.values():
+            registry.push_blob(name, data)
+        registry.push_manifest(name, tag, package.manifest())
+        return f"ollama://{registry.host}/{name}:{tag}"
+
+    def blob_requests(self, registry):
+        return [a for a in registry.pulled() if "/blobs/" in a.path]
+
+    def manifest_requests(self, registry):
+        return [a for a in registry.pulled() if "/manifests/" in a.path]
+
+    def assert_cache_holds(self, *blobs):
+        """These, and the manifest with its digest, by which a tag is known offline."""
+        manifest = self.package.manifest()
+        super().assert_cache_holds(*blobs, stores.sha256(manifest).encode() + b"\n" + manifest)
+
+    def everything(self, point):
+        """{path: bytes} of all files below."""
+        return {os.path.relpath(os.path.join(base, name), point): self.whole(base, name)
+                for base, _, names in os.walk(point) for name in names}
+
+
+@needs("docker-registry")
+class Models(RegistryTestCase):
+    def setUp(self):
+        super().setUp()
+        self.registry = Registry(self)
+        self.url = self.push(self.registry, self.package)
+
+    def test_the_tree_is_that_of_a_store(self):
+        store = stores.Store(self.path("models"))
+        remote = self.everything(self.mount(self.url))
+        local = self.everything(self.mount(store.put_package("tiny/latest", self.package), at="local"))
+        # What could only be known by fetching has a place from the beginning.
+        self.assertEqual(remote.pop("warnings.txt"), b"")
+        self.assertEqual(sorted(remote), sorted(local))
+        for path in local:
+            if not path.startswith("metadata."):
+                self.assertEqual(remote[path], local[path], path)
+        remote, local = (json.loads(tree["metadata.json"]) for tree in (remote, local))
+        digest = stores.digest(self.package.manifest())
+        self.assertEqual(remote["metadata"]["manifest"]["digest"], digest)
+        self.assertTrue(remote["source"].endswith("@" + digest), remote["source"])
+        self.assertEqual({**remote, "source": ""}, {**local, "source": ""})
+        self.assert_cache_holds(*set(self.package.blobs.values()))
+
+    def test_each_blob_is_fetched_once_and_the_tag_is_resolved_once(self):
+        point = self.mount(self.url)
+        self.assertEqual(len(self.manifest_requests(self.registry)), 1)
+        self.assertEqual(self.blob_requests(self.registry), [])
+        for _ in range(2):
+            self.everything(point)
+        self.assertEqual(len(self.manifest_requests(self.registry)), 1)
+        asked = self.blob_requests(self.registry)
+        self.assertEqual(len(asked), len(set(a.path for a in asked)), asked)
+        self.assertEqual(len(asked), len(self.package.blobs))
+
+    def test_what_is_not_read_is_not_fetched(self):
+        point = self.mount(self.url)
+        self.assertIn("model.gguf", os.listdir(os.path.join(point, "files")))
+        self.assertEqual(os.stat(os.path.join(point, "files", "model.gguf")).st_size, len(self.model))
+        self.assertEqual(self.blob_requests(self.registry), [])
+        self.assertEqual(self.whole(point, "files", "template"), stores.TEMPLATE)
+        self.assertNotIn(stores.sha256(self.model), str(self.blob_requests(self.registry)))
+
+    def test_offline_shows_what_was_fetched_and_nothing_else(self):
+        done = run("mount", "--offline", self.url, self.path("mnt"))
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertRegex(done.stderr, r"^weightfs: .*offline.*\n$")
+        self.assertEqual(run("fetch", self.url).returncode, 0)
+        asked = self.registry.asked()
+        self.registry.stop()
+        point = self.mount("--offline", self.url)
+        self.assertEqual(self.whole(point, "files", "model.gguf"), self.model)
+        for tensor in sample_tensors():
+            self.assertEqual(self.whole(point, "tensors", tensor.name), tensor.data)
+        self.assertGreater(len(asked), 0)
+
+    def test_without_the_registry_it_is_not_guessed_what_the_tag_means(self):
+        self.assertEqual(run("fetch", self.url).returncode, 0)
+        self.registry.stop()
+        done = run("mount", self.url, self.path("mnt"))
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertIn("--offline", done.stderr)
+
+    def test_after_a_fetch_reading_asks_for_nothing(self):
+        done = run("fetch", self.url)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        before = self.blob_requests(self.registry)
+        self.assertEqual(len(before), len(self.package.blobs))
+        self.everything(self.mount(self.url))
+        self.assertEqual(self.blob_requests(self.registry), before)
+        self.assert_cache_holds(*self.package.blobs.values())
+
+    def test_a_fetch_of_one_file_fetches_that(self):
+        done = run("fetch", self.url, "files/template")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assert_cache_holds(stores.TEMPLATE)
+
+    def test_a_tag_that_moves_moves_no_mount(self):
+        point = self.mount(self.url)
+        other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
+        self.push(self.registry, other)
+        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.whole(point, "files", "manifest.json"), self.package.manifest())
+        self.assertEqual(self.whole(self.mount(self.url, at="next"), "tensors", "other"), b"ab")
+
+    def test_by_digest_it_is_that_manifest(self):
+        other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
+        self.push(self.registry, other)
+        digest = stores.digest(self.package.manifest())
+        point = self.mount(f"ollama://{self.registry.host}/{self.NAME}@{digest}")
+        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
+
+    def test_a_tag_or_model_that_is_not_there(self):
+        for name in (f"{self.NAME}:absent", "library/absent:latest"):
+            done = run("mount", f"ollama://{self.registry.host}/{name}", self.path("mnt"))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(name, done.stderr)
+            self.assertFalse(os.path.exists(self.path("mnt")))
+
+    def test_the_first_bytes_that_a_server_sends_are_not_believed(self):
+        # The registry does not compare what lies in its storage.
+        hex = stores.sha256(self.model)
+        data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", hex[:2], hex, "data")
+        self.assertEqual(self.whole(data), self.model)
+        with open(data, "wb") as file:
+            file.write(self.model[:-1] + b"\xff")
+        point = self.mount(self.url)
+        with self.assertRaises(OSError) as caught:
+            self.whole(point, "files", "model.gguf")
+        self.assertEqual(caught.exception.errno, errno.EIO)
+        self.assertEqual(self.whole(point, "files", "template"), stores.TEMPLATE)
+        self.published(1)
+        self.assertNotIn(stores.sha256(self.model), map(os.path.basename, blobs_in(self.cache())))
+
+    def test_blobs_of_the_local_store_are_read_there(self):
+        store = stores.Store(self.path("home", ".ollama", "models"))
+        store.put_package("tiny/latest", self.package)
+        self.everything(self.mount(self.url))
+        self.assertEqual(self.blob_requests(self.registry), [])
+        self.assert_cache_holds()
+
+    def test_a_name_is_asked_of_the_registry_when_the_store_has_it_not(self):
+        self.assertEqual(self.whole(self.mount(f"ollama:{self.registry.host}/{self.NAME}"), "tensors", "bias"), numbers("i", 4))
+
+    def test_two_models_are_two_directories(self):
+        second = self.push(self.registry, stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other"), "7b")
+        point = self.mount(self.url, second)
+        names = os.listdir(point)
+        self.assertEqual(len(names), 2, names)
+        self.assertEqual(sorted(tensor for name in names for tensor in os.listdir(os.path.join(point, name, "tensors"))),
+                         sorted(["other", "bias", "bytes", "empty", "encoder", "scalar"]))
+
+    def test_of_an_index_the_one_for_this_machine_is_taken(self):
+        other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
+        self.push(self.registry, other, "other")
+        rows = [{"mediaType": stores.MANIFEST, "size": len(package.manifest()), "digest": stores.digest(package.manifest()),
+                 "platform": {"architecture": architecture, "os": "linux"}}
+                for package, architecture in ((other, "s390x"), (self.package, {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]))]
+        kind = "application/vnd.docker.distribution.manifest.list.v2+json"
+        self.registry.push_manifest(self.NAME, "index", stores.as_go({"schemaVersion": 2, "mediaType": kind, "manifests": rows}))
+        point = self.mount(f"ollama://{self.registry.host}/{self.NAME}:index")
+        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
+
+    def test_two_mounts_that_read_at_once_fetch_each_blob_once(self):
+        points = [self.mount(self.url, at=f"mnt{i}") for i in range(2)]
+        trees = [None, None]
+
+        def read(i):
+            trees[i] = self.everything(points[i])
+        readers = [threading.Thread(target=read, args=(i,)) for i in range(2)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        self.assertEqual(trees[0], trees[1])
+        asked = [a.path for a in self.blob_requests(self.registry)]
+        self.assertEqual(sorted(asked), sorted(set(asked)))
+
+    def test_tensors_as_layers(self):
+        import numpy
+        tensors = [Tensor(f"layer.{i}.weight", "float32", (4, 8), numbers("f", 32)[:-4] + bytes([i] * 4)) for i in range(20)]
+        url = self.push(self.registry, stores.mlx(self.tmp, tensors, {"config.json": {"model_type": "tiny"}}), name="library/mlx")
+        point = self.mount(url)
+        for tensor in tensors:
+            self.assertEqual(numpy.load(os.path.join(point, "npy", tensor.name + ".npy")).tobytes(), tensor.data)
+
+    def test_ls_cat_and_info_without_a_mount(self):
+        self.assertIn("model.gguf", run("ls", self.url, "files").stdout)
+        self.assertEqual(run("cat", self.url, "files/template").stdout, stores.TEMPLATE.decode())
+        page = run("info", self.url)
+        self.assertEqual((page.returncode, page.stderr), (0, ""))
+        self.assertIn("Tiny", page.stdout)
+
+
+@needs("docker-registry")
+class Logins(RegistryTestCase):
+    def setUp(self):
+        super().setUp()
+        self.registry = Registry(self, login=True)
+        self.url = self.push(self.registry, self.package)
+
+    def log_in(self, user, password):
+        auth = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self.write("home/.docker/config.json", json.dumps({"auths": {self.registry.host: {"auth": auth}}}).encode())
+
+    def test_with_the_login_of_docker(self):
+        self.log_in(*LOGIN)
+        point = self.mount(self.url)
+        self.assertEqual(self.whole(point, "files", "model.gguf"), self.model)
+
+    def test_without_one_access_is_denied(self):
+        done = run("mount", self.url, self.path("mnt"))
+        self.assertNotIn(done.returncode, (0, 3), done.stderr)
+        self.assertIn("access denied", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_with_a_wrong_one_too_and_the_password_is_not_told(self):
+        self.log_in("anna", "a-wrong-password")
+        done = run("mount", self.url, self.path("mnt"))
+        self.assertNotIn(done.returncode, (0, 3), done.stderr)
+        self.assertIn("access denied", done.stderr)
+        self.assertNotIn("a-wrong-password", done.stderr)
+        self.assertLessEqual(len([a for a in self.registry.asked() if a.method == "GET"]), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
