@@ -18,22 +18,30 @@ constexpr uint64_t kWorthRemembering = 4 << 20;
 
 constexpr size_t kStep = 1 << 20;
 
-// A file that should hold the blob, and how to call it.
+// A file that should hold the blob: how to call it in messages, and where it is, for people.
 struct Place {
   std::string name;
+  std::string where;
   SourcePtr bytes;
 };
 
 // The files that should hold it, but for those of another size, which are reported.
-std::vector<Place> places_of(Store& store, const Wanted& wanted) {
-  std::vector<Place> places;
-  if (auto here = here_of(wanted))
-    places.push_back({wanted.name, std::move(*here)});
-  else if (here.error().code != Code::not_found)
+struct Places {
+  std::vector<Place> found;
+  std::optional<Error> wrong;  // why the one beside the container is none
+};
+
+Places places_of(Store& store, const Wanted& wanted) {
+  Places places;
+  if (auto here = here_of(wanted)) {
+    places.found.push_back({wanted.name, "beside the container", std::move(*here)});
+  } else if (here.error().code != Code::not_found) {
     store.say(here.error().message);
+    places.wrong = here.error();
+  }
   std::vector<std::string> wrong;
   for (Candidate& candidate : store.elsewhere().find(wanted.digest, wanted.size, wrong))
-    places.push_back({std::move(candidate.path), std::move(candidate.bytes)});
+    places.found.push_back({candidate.path, candidate.path, std::move(candidate.bytes)});
   for (const std::string& line : wrong) store.say(line);
   return places;
 }
@@ -65,8 +73,9 @@ Result<Digest> known_digest_of(Store& store, const Source& bytes) {
 // The first place that holds the blob. Fails with not_found when there is no place, as the last one does when none is
 // right.
 Result<Place> proved_place(Store& store, const Wanted& wanted) {
-  Error last{Code::not_found, str(wanted.name, ": not at hand")};
-  for (Place& place : places_of(store, wanted)) {
+  Places places = places_of(store, wanted);
+  Error last = places.wrong.value_or(Error{Code::not_found, str(wanted.name, ": not at hand")});
+  for (Place& place : places.found) {
     const auto digest = known_digest_of(store, *place.bytes);
     if (digest && *digest == wanted.digest) return std::move(place);
     TRY_VOID(store.go_on());
@@ -80,6 +89,13 @@ Result<Place> proved_place(Store& store, const Wanted& wanted) {
 
 bool is_fetchable(const Store& store, const std::vector<Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
+}
+
+// Why it cannot be had when nothing is fetched, where `reason` is why it is not at hand.
+Error unfetched(Store& store, const Wanted& wanted, const Error& reason) {
+  if (reason.code != Code::not_found) return reason;
+  const bool offline = store.fetching().http == nullptr;
+  return {Code::unreachable, str(wanted.name, ": not cached, and ", offline ? "offline" : "nothing says where it is")};
 }
 
 // One fetch; another one asks everybody again.
@@ -138,7 +154,7 @@ class NamedBlob final : public Source {
   Result<void> fill_arriving(uint64_t offset, std::span<std::byte> out) const {
     if (fill_kept(offset, out)) return {};
     if (const auto proved = place_.peek()) return read_exact(*proved->bytes, offset, out);
-    const auto places = places_of(*store_, wanted_);
+    const auto places = places_of(*store_, wanted_).found;
     const auto fits =
         std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.bytes->size() == size_; });
     TRY_VOID(fits != places.end() ? read_exact(*fits->bytes, offset, out)
@@ -164,22 +180,15 @@ class NamedBlob final : public Source {
     if (!place) {
       TRY_VOID(store_->go_on());
       if (is_fetchable(*store_, origins_)) return false;
-      return tl::unexpected(without_fetching(place.error()));
+      return tl::unexpected(unfetched(*store_, wanted_, place.error()));
     }
     TRY_VOID(read_exact(*place->bytes, offset, out));
-    store_->account().found(wanted_.digest, size_, place->name);
+    store_->account().found(wanted_.digest, size_, place->where);
     return true;
   }
 
-  Error without_fetching(const Error& reason) const {
-    if (reason.code != Code::not_found) return reason;
-    const bool offline = store_->fetching().http == nullptr;
-    return {Code::unreachable,
-            str(wanted_.name, offline ? ": not cached, and offline" : ": not cached, and nothing says where it is")};
-  }
-
   Result<void> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
-    if (!is_fetchable(*store_, origins_)) return tl::unexpected(without_fetching({Code::not_found, ""}));
+    if (!is_fetchable(*store_, origins_)) return tl::unexpected(unfetched(*store_, wanted_, {Code::not_found, ""}));
     store_->account().missed(wanted_.digest);
     const Filling::Pause pause;
     const Recipe recipe{wanted_.name, size_, wanted_.digest, "", {}};
@@ -275,10 +284,10 @@ Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vec
 Result<uint64_t> size_of(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
   if (wanted.size) return *wanted.size;
   if (const Kept kept = kept_of(store, wanted)) return kept.range->size();
-  if (const auto place = proved_place(store, wanted)) return place->bytes->size();
+  const auto place = proved_place(store, wanted);
+  if (place) return place->bytes->size();
   if (is_fetchable(store, origins)) return fetched_size(store, wanted, origins);
-  return failure(Code::unreachable, str(wanted.name, ": not cached, and ",
-                                        store.fetching().http == nullptr ? "offline" : "nothing says where it is"));
+  return tl::unexpected(unfetched(store, wanted, place.error()));
 }
 
 }  // namespace
@@ -286,6 +295,11 @@ Result<uint64_t> size_of(Store& store, const Wanted& wanted, const std::vector<O
 Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vector<Origin> origins) {
   for (const std::string& url : wanted.urls) origins.push_back({url, Trust::container});
   store->account().asked(wanted, wanted.size);
+  if (!is_fetchable(*store, origins) && !kept_of(*store, wanted)) {
+    const Places places = places_of(*store, wanted);
+    if (places.found.empty())
+      return tl::unexpected(unfetched(*store, wanted, places.wrong.value_or(Error{Code::not_found, ""})));
+  }
   const uint64_t size = TRY(size_of(*store, wanted, origins));
   store->account().asked(wanted, size);
   const auto blob = std::make_shared<const NamedBlob>(store, wanted, size, std::move(origins));
@@ -293,7 +307,7 @@ Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vecto
 }
 
 bool is_at_hand(Store& store, const Wanted& wanted) {
-  return kept_of(store, wanted) || !places_of(store, wanted).empty();
+  return kept_of(store, wanted) || !places_of(store, wanted).found.empty();
 }
 
 }  // namespace weightfs

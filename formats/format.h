@@ -118,8 +118,8 @@ struct Shelves {
   std::vector<std::string> warnings;
 };
 
-/// The models of an Ollama store, from its directories manifests/ and blobs/. Every manifest is read, no blob is. Fails as
-/// listing the directories fails.
+/// The models of an Ollama store, from its directories manifests/ and blobs/. Every manifest is read; of blobs only the
+/// size is looked at. Fails as listing the directories fails.
 Result<Shelves> read_shelves(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
                              const BlobsPtr& store);
 

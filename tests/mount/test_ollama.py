@@ -264,7 +264,9 @@ class Damage(StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        self.store.put_package("good/latest", self.tiny("Good"))
+        # It shares no blob with the others.
+        model = stores.gguf(self.tmp, TENSORS, {"general.name": "Good"})
+        self.store.put_package("good/latest", stores.Package({"model_family": "good"}).add("model", model))
 
     def mount_and_check_the_good_one(self):
         point = self.mount_store()
