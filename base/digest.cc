@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -96,9 +97,11 @@ Digest sha256(std::string_view text) {
 
 Result<Digest> sha256(const Source& source) {
   Sha256 hash;
-  std::vector<std::byte> buffer(256 * 1024);
+  constexpr uint64_t kStep = 256 * 1024;
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(kStep, source.size())));
   for (uint64_t offset = 0; offset < source.size();) {
-    const size_t got = TRY(source.read(offset, buffer));
+    const auto left = static_cast<size_t>(std::min<uint64_t>(buffer.size(), source.size() - offset));
+    const size_t got = TRY(source.read(offset, std::span(buffer).first(left)));
     if (got == 0) return failure(Code::io, "the source ended before its size");
     hash.update(std::span(buffer).first(got));
     offset += got;

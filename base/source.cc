@@ -120,6 +120,12 @@ class Concat final : public Source {
     }
     return done;
   }
+  std::shared_ptr<const void> hold() const override {
+    auto held = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+    for (const auto& part : parts_)
+      if (auto one = part->hold()) held->push_back(std::move(one));
+    return held->empty() ? nullptr : held;
+  }
 
  private:
   std::vector<SourcePtr> parts_;
@@ -143,6 +149,10 @@ class Lazy final : public Source {
   std::string identity() const override {
     const auto source = made_.peek();
     return source ? (*source)->identity() : "";
+  }
+  std::shared_ptr<const void> hold() const override {
+    const auto source = made_.peek();
+    return source ? (*source)->hold() : nullptr;
   }
 
  private:

@@ -40,6 +40,10 @@ class Source {
   /// Set when the bytes are a plain range of a local file, which zero-copy replies need.
   virtual std::optional<Extent> extent() const { return std::nullopt; }
 
+  /// Keeps what is at hand of these bytes at hand, as long as somebody has what it returns; null where they do not go
+  /// away. Whoever has a file open holds its source.
+  virtual std::shared_ptr<const void> hold() const { return nullptr; }
+
   /// A text that no other bytes have, from one process to the next: of a file its device, inode, size and times. What
   /// was made of these bytes is found again by it. Empty when there is none.
   virtual std::string identity() const { return {}; }
@@ -65,6 +69,7 @@ class Slice final : public Source {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
   std::optional<Extent> extent() const override;
   std::string identity() const override;
+  std::shared_ptr<const void> hold() const override { return whole_ == nullptr ? nullptr : whole_->hold(); }
 
   bool refused() const { return whole_ == nullptr; }
   const SourcePtr& whole() const { return whole_; }  ///< what it is a slice of

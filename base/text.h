@@ -41,6 +41,9 @@ std::string to_utf8_key(std::string_view text);
 /// hold.
 std::string percent_escaped(std::string_view text);
 
+/// `text` with A to Z in lower case; all other bytes stay.
+std::string lower_case(std::string_view text);
+
 /// `count` bytes for a person: "1.2 GiB", "512 B".
 std::string human_size(uint64_t count);
 

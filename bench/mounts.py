@@ -107,9 +107,9 @@ class Mount:
 class Weightfs(Mount):
     """`seconds`: how long `weightfs mount` took, process start included."""
 
-    def __init__(self, binary, source, folder, cache):
+    def __init__(self, binary, source, folder, cache, *options):
         super().__init__(folder)
-        self.command = [binary, "mount", source, self.path]
+        self.command = [binary, "mount", *options, source, self.path]
         self.environment = dict(os.environ, WEIGHTFS_CACHE=cache)
         self.seconds = None
 

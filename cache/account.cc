@@ -5,13 +5,17 @@
 namespace weightfs {
 namespace {
 
-// A container may name any number of blobs; more than this are counted, but not told one by one.
+// A container may name any number of blobs; more than this are not told, and their reads not counted.
 constexpr size_t kMostTold = 100'000;
 
 }  // namespace
 
 void Account::asked(const Wanted& wanted, std::optional<uint64_t> size) {
   const std::scoped_lock lock(mutex_);
+  if (StoreStatus::Blob* told = blob(wanted.digest); told != nullptr) {
+    if (!told->size) told->size = size;
+    return;
+  }
   if (entries_.size() == kMostTold) return;
   if (!entries_.try_emplace(wanted.digest.hex(), Entry{status_.blobs.size()}).second) return;
   status_.blobs.push_back({wanted.name, wanted.digest, size, 0, false, {}, {}});
@@ -31,6 +35,12 @@ void Account::found(const Digest& digest, uint64_t size, const std::string& from
 void Account::missed(const Digest& digest) {
   const std::scoped_lock lock(mutex_);
   if (is_first_read(digest)) ++status_.misses;
+}
+
+void Account::failed(const Digest& digest, const Error& error) {
+  const std::scoped_lock lock(mutex_);
+  ++status_.errors;
+  if (StoreStatus::Blob* told = blob(digest)) told->error = error.message;
 }
 
 void Account::ended(const Filling& filling) {

@@ -20,6 +20,8 @@ class Account {
   void found(const Digest& digest, uint64_t size, const std::string& from);
   /// It is being fetched.
   void missed(const Digest& digest);
+  /// It could not even be asked for.
+  void failed(const Digest& digest, const Error& error);
   /// A fetch has ended, well or not.
   void ended(const Filling& filling);
 

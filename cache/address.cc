@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <cstring>
+
+#include "base/text.h"
 
 namespace weightfs {
 namespace {
@@ -133,8 +134,6 @@ std::string_view special_use(const sockaddr& address) {
   return "unknown";
 }
 
-bool is_loopback(const sockaddr& address) { return special_use(address) == "loopback"; }
-
 std::string printable_address(const sockaddr& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const char* printed = nullptr;
@@ -149,7 +148,7 @@ std::string printable_address(const sockaddr& address) {
 }
 
 std::optional<sockaddr_storage> spelled_address(std::string host) {
-  for (char& c : host) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  host = lower_case(host);
   if (host.size() > 1 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;
@@ -162,6 +161,14 @@ std::optional<sockaddr_storage> spelled_address(std::string host) {
       host.size() > kBelow.size() && std::string_view(host).substr(host.size() - kBelow.size()) == kBelow;
   if (host == "localhost" || below) return stored4(in_addr{htonl(INADDR_LOOPBACK)});
   return std::nullopt;
+}
+
+bool is_loopback_host(std::string_view host) {
+  const size_t colon = host.rfind(':');
+  // The other colons are an IPv6 address's own.
+  const bool has_port = colon != host.npos && (host.find(':') == colon || host[colon - 1] == ']');
+  const auto address = spelled_address(std::string(has_port ? host.substr(0, colon) : host));
+  return address && special_use(reinterpret_cast<const sockaddr&>(*address)) == "loopback";
 }
 
 }  // namespace weightfs

@@ -19,8 +19,6 @@ std::string_view special_use(const in6_addr& address);
 /// The same; an address that is neither IPv4 nor IPv6 is special.
 std::string_view special_use(const sockaddr& address);
 
-bool is_loopback(const sockaddr& address);
-
 /// "127.0.0.1", "fe80::1".
 std::string printable_address(const sockaddr& address);
 
@@ -28,5 +26,9 @@ std::string printable_address(const sockaddr& address);
 /// "[::1]"; also 127.0.0.1 for "localhost" and names below it (RFC 6761, section 6.3), with or without a dot at the
 /// end. Nothing for a name that has to be looked up.
 std::optional<sockaddr_storage> spelled_address(std::string host);
+
+/// Whether a URL's host, with or without a port, is this machine by how it is spelled: "localhost:5000", "127.0.0.1",
+/// "[::1]:80". False for a name that has to be looked up.
+bool is_loopback_host(std::string_view host);
 
 }  // namespace weightfs

@@ -219,7 +219,7 @@ class StoredBlobs final : public BlobStore {
   }
 
   std::optional<std::string> recall(const std::string& key) override {
-    const auto digest = store_->shelf().noted("text " + key);
+    const auto digest = store_->shelf().noted(Shelf::Of::kept, "text " + key);
     if (!digest) return std::nullopt;
     const Kept kept = store_->shelf().find(Store::name_of(*digest, std::nullopt), std::nullopt);
     if (!kept || kept.range->size() > kLongestText) return std::nullopt;
@@ -238,11 +238,11 @@ class StoredBlobs final : public BlobStore {
     auto begun = TRY(shelf.begin(Store::name_of(digest, text.size()), text.size(), store_->gave_up()));
     if (begun.draft) {
       if (begun.draft->left() > 0) TRY_VOID(begun.draft->restart());
-      TRY_VOID(begun.draft->reserve(text.size()));
+      TRY_VOID(begun.draft->reserve(text.size(), Others::make_way));
       TRY_VOID(begun.draft->write(0, std::as_bytes(std::span(text))));
       TRY(begun.draft->publish(digest, text.size()));
     }
-    return shelf.note("text " + key, digest);
+    return shelf.note(Shelf::Of::kept, "text " + key, digest);
   }
 
   Kept find(const Name& name) {

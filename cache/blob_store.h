@@ -36,7 +36,7 @@ struct StoreOptions {
   /// Made with mode 0700 when the first blob is kept; nothing is written before. Not used when it belongs to neither
   /// this user nor root, or others may write there. Empty: an unlinked temporary file of this process instead.
   std::string directory;
-  std::optional<uint64_t> quota;  ///< bytes on disk that the store never exceeds; else a tenth of the file system
+  std::optional<uint64_t> quota;  ///< bytes on disk that the store never exceeds; else a quarter of the file system
   std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong and was got around
   Fetching fetching = {};
   std::vector<std::string> blob_directories = {};  ///< where others keep blobs, see cache/elsewhere.h

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text.h"
+
 namespace weightfs {
 namespace {
 
@@ -17,13 +19,6 @@ bool is_token_character(char c) {
 }
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 class Parser {
  public:
@@ -51,13 +46,13 @@ class Parser {
     const auto text = value();
     if (!text || found_.empty()) return true;
     auto& parameters = found_.back().parameters;
-    parameters.emplace_back(lower(word), *text);
+    parameters.emplace_back(lower_case(word), *text);
     return parameters.size() < kMostParameters;
   }
 
   bool begin(std::string_view scheme) {
     if (found_.size() == kMostChallenges) return false;
-    found_.push_back({lower(scheme)});
+    found_.push_back({lower_case(scheme)});
     skip_token68();
     return true;
   }

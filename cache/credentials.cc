@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "cache/address.h"
 
 namespace weightfs {
 namespace {
@@ -22,6 +23,8 @@ std::string_view host_of(std::string_view url) {
   url.remove_prefix(begin + 3);
   return url.substr(0, url.find_first_of("/?#"));
 }
+
+bool is_loopback(std::string_view origin) { return is_loopback_host(host_of(origin)); }
 
 bool is_secret_there(std::string_view origin) { return origin.starts_with("https://") || is_loopback(origin); }
 
@@ -70,15 +73,6 @@ auto caught(const Ask& ask) -> decltype(ask()) {
 
 }  // namespace
 
-bool is_loopback(std::string_view origin) {
-  const std::string_view host = host_of(origin);
-  if (host.starts_with("[::1]")) return true;
-  const std::string_view name = host.substr(0, host.find(':'));
-  const bool is_address = name.find_first_not_of("0123456789.") == std::string_view::npos;
-  return name == "localhost" ||
-         (is_address && name.starts_with("127.") && std::count(name.begin(), name.end(), '.') == 3);
-}
-
 RegistryCredentials::RegistryCredentials(HttpPtr http, const std::string& registry, Keys keys, Chance chance)
     : http_(std::move(http)),
       host_(host_of(registry)),
@@ -98,30 +92,29 @@ std::string RegistryCredentials::tried() {
   return value_.tried;
 }
 
-Result<bool> RegistryCredentials::challenged(const std::vector<std::string>& headers, const std::string& sent,
-                                             const std::atomic<bool>& stop) {
+Result<bool> RegistryCredentials::challenged(const Denial& denial, const std::atomic<bool>& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
-    if (is_current() && value_.authorization != sent) return true;
-    if (renewal_ == nullptr) return renew(headers, sent, stop, lock);
+    if (is_current() && value_.authorization != denial.sent) return true;
+    if (renewal_ == nullptr) return renew(denial, stop, lock);
     const auto renewal = renewal_;
     while (!renewal->ended) {
       if (stop) return failure(Code::unreachable, str(origin_, ": stopped while waiting for a token"));
       renewed_.wait_for(lock, kLook);
     }
-    const bool is_ours = is_current() && value_.authorization != sent;
+    const bool is_ours = is_current() && value_.authorization != denial.sent;
     if (!is_ours && !renewal->stopped) return renewal->result;
   }
 }
 
-Result<bool> RegistryCredentials::renew(const std::vector<std::string>& headers, const std::string& sent,
-                                        const std::atomic<bool>& stop, std::unique_lock<std::mutex>& lock) {
+Result<bool> RegistryCredentials::renew(const Denial& denial, const std::atomic<bool>& stop,
+                                        std::unique_lock<std::mutex>& lock) {
   const auto renewal = renewal_ = std::make_shared<Renewal>();
   lock.unlock();
-  auto value = caught([&] { return answer(headers, stop); });
+  auto value = caught([&] { return answer(denial, stop); });
   lock.lock();
   if (value) {
-    renewal->result = !value->authorization.empty() && value->authorization != sent;
+    renewal->result = !value->authorization.empty() && value->authorization != denial.sent;
     value_ = std::move(*value);
     until_ = chance_.seconds() + value_.lifetime;
   } else {
@@ -134,34 +127,34 @@ Result<bool> RegistryCredentials::renew(const std::vector<std::string>& headers,
   return renewal->result;
 }
 
-Result<RegistryCredentials::Value> RegistryCredentials::answer(const std::vector<std::string>& headers,
-                                                               const std::atomic<bool>& stop) {
+Result<RegistryCredentials::Value> RegistryCredentials::answer(const Denial& denial, const std::atomic<bool>& stop) {
   std::vector<Challenge> challenges;
-  for (const std::string& header : headers)
+  for (const std::string& header : denial.challenges)
     for (Challenge& challenge : parse_challenges(header)) challenges.push_back(std::move(challenge));
-  if (const Challenge* bearer = find(challenges, "bearer")) return with_token(*bearer, stop);
+  const Reach reach = denial.from_public ? Reach::only_public : Reach::anywhere;
+  if (const Challenge* bearer = find(challenges, "bearer")) return with_token(*bearer, reach, stop);
   if (find(challenges, "basic") != nullptr) return with_password();
   return Value{{}, 0, "without a name: it asks for nothing that is known here"};
 }
 
-Result<RegistryCredentials::Value> RegistryCredentials::with_token(const Challenge& bearer,
+Result<RegistryCredentials::Value> RegistryCredentials::with_token(const Challenge& bearer, Reach reach,
                                                                    const std::atomic<bool>& stop) {
   const std::string realm(bearer.parameter("realm"));
   const std::string server = TRY(token_server(realm, origin_));
   const bool may_sign = server == origin_ && !keys_.ollama_key.empty();
-  if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, stop);
+  if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, reach, stop);
   if (may_sign && is_ollamas_path(realm) && !TRY(entry_for(server)).login) {
-    auto value = with_key(bearer, stop);
+    auto value = with_key(bearer, reach, stop);
     if (value || value.error().code == Code::unreachable) return value;
   }
-  return with_login(bearer, stop);
+  return with_login(bearer, reach, stop);
 }
 
-Result<RegistryCredentials::Value> RegistryCredentials::with_key(const Challenge& bearer,
+Result<RegistryCredentials::Value> RegistryCredentials::with_key(const Challenge& bearer, Reach reach,
                                                                  const std::atomic<bool>& stop) {
   const SigningKey key = TRY(key_at(keys_.ollama_key));
   const std::string tried = "with the key " + printable(keys_.ollama_key);
-  const auto token = signed_token(*http_, bearer, key, chance_, stop);
+  const auto token = signed_token(*http_, bearer, key, chance_, reach, stop);
   if (!token) return failure(token.error().code, str(token.error().message, " (asked ", tried, ")"));
   return Value{"Bearer " + token->value, token->lifetime, tried};
 }
@@ -171,12 +164,12 @@ std::string RegistryCredentials::without_a_name(const Challenge& bearer, const D
   return str("without a name: ", wants_key ? "there is no ollama key, and " : "", entry.reason);
 }
 
-Result<RegistryCredentials::Value> RegistryCredentials::with_login(const Challenge& bearer,
+Result<RegistryCredentials::Value> RegistryCredentials::with_login(const Challenge& bearer, Reach reach,
                                                                    const std::atomic<bool>& stop) {
   const auto entry = TRY(entry_for(origin_of(std::string(bearer.parameter("realm")))));
   const std::string tried = entry.login ? str("as ", quoted(entry.login->user), " of ", printable(keys_.docker_config))
                                         : without_a_name(bearer, entry);
-  const auto token = plain_token(*http_, bearer, entry.login, stop);
+  const auto token = plain_token(*http_, bearer, entry.login, reach, stop);
   if (!token) return failure(token.error().code, str(token.error().message, " (asked ", tried, ")"));
   return Value{"Bearer " + token->value, token->lifetime, tried};
 }

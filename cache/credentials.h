@@ -26,17 +26,16 @@ class RegistryCredentials final : public Credentials {
   /// - for the Ollama key, when the realm is at the registry's own scheme, host and port, and either the service is
   ///   "ollama", or the realm's path ends in /v2/token and there is no docker login. In the second case another kind of
   ///   registry may not know the key, and is asked for a token for nobody;
-  /// - otherwise for the docker login, if there is one: the realm is another host's over https only, or on loopback
-  /// when
-  ///   the registry is. The login goes to it only over https or loopback.
+  /// - otherwise for the docker login, if there is one, or for nobody. The realm may be another host's over https, or
+  /// on
+  ///   loopback when the registry is; the login goes to it only over https or loopback.
+  /// Where the challenge came from a public address, the realm must not lead to one that is not.
   /// A Basic challenge is met with the docker login, by the same rule. False when nothing is left to try; fails with
   /// unsupported when a rule or whoever gives the tokens refuses, when the key or the docker config is needed and
   /// cannot be read, and as ask() does.
-  Result<bool> challenged(const std::vector<std::string>& challenges, const std::string& sent,
-                          const std::atomic<bool>& stop) override;
+  Result<bool> challenged(const Denial& denial, const std::atomic<bool>& stop) override;
 
-  /// With what the registry was told last who asks, for a message; empty when it never wanted to know.
-  std::string tried();
+  std::string tried() override;
 
  private:
   // A value for the Authorization header.
@@ -52,13 +51,12 @@ class RegistryCredentials final : public Credentials {
   };
 
   bool is_current() const;
-  Result<bool> renew(const std::vector<std::string>& headers, const std::string& sent, const std::atomic<bool>& stop,
-                     std::unique_lock<std::mutex>& lock);
+  Result<bool> renew(const Denial& denial, const std::atomic<bool>& stop, std::unique_lock<std::mutex>& lock);
 
-  Result<Value> answer(const std::vector<std::string>& headers, const std::atomic<bool>& stop);
-  Result<Value> with_token(const Challenge& bearer, const std::atomic<bool>& stop);
-  Result<Value> with_key(const Challenge& bearer, const std::atomic<bool>& stop);
-  Result<Value> with_login(const Challenge& bearer, const std::atomic<bool>& stop);
+  Result<Value> answer(const Denial& denial, const std::atomic<bool>& stop);
+  Result<Value> with_token(const Challenge& bearer, Reach reach, const std::atomic<bool>& stop);
+  Result<Value> with_key(const Challenge& bearer, Reach reach, const std::atomic<bool>& stop);
+  Result<Value> with_login(const Challenge& bearer, Reach reach, const std::atomic<bool>& stop);
   Result<Value> with_password();
   std::string without_a_name(const Challenge& bearer, const DockerEntry& entry) const;
   Result<DockerEntry> entry_for(const std::string& origin) const;
@@ -75,8 +73,5 @@ class RegistryCredentials final : public Credentials {
   Value value_;
   int64_t until_ = 0;
 };
-
-/// Whether an origin (origin_of) is this machine by its name: localhost, 127.0.0.0/8, [::1].
-bool is_loopback(std::string_view origin);
 
 }  // namespace weightfs

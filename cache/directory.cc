@@ -58,12 +58,23 @@ class DirectoryDraft final : public Draft {
     return got > 0 ? std::string(text.data(), static_cast<size_t>(got)) : "";
   }
 
-  // What it took stays counted until all files are looked at: that is never less than what is used.
+  // Another file takes its place, locked before it does: who follows the old one reads on in that. What it took stays
+  // counted until all files are looked at: that is never less than what is used.
   Result<void> restart() override {
     forget();
+    const OpenFile& making = *folders_->making;
+    const std::string fresh = str(made_, ".", random_hex(8));
+    const int fd = ::openat(making.fd(), fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return tl::unexpected(system_error("a blob cannot be made"));
+    auto file = std::make_shared<OpenFile>(fd);
+    if (!try_lock(fd) || ::renameat(making.fd(), fresh.c_str(), making.fd(), made_.c_str()) != 0) {
+      const Error error = system_error("a blob cannot be made");
+      ::unlinkat(making.fd(), fresh.c_str(), 0);
+      return tl::unexpected(error);
+    }
+    file_ = std::move(file);
     left_ = reserved_ = 0;
-    if (::ftruncate(file_->fd(), 0) == 0) return {};
-    return tl::unexpected(system_error("a blob cannot be written"));
+    return {};
   }
 
   void take_note(const std::string& line) override {
@@ -78,9 +89,9 @@ class DirectoryDraft final : public Draft {
     over_ = name_.resumable && written > 0 && ::ftruncate(file_->fd(), static_cast<off_t>(written)) == 0;
   }
 
-  Result<void> reserve(uint64_t size) override {
+  Result<void> reserve(uint64_t size, Others others) override {
     if (size <= reserved_) return {};
-    TRY_VOID(directory_->room().take(*folders_, file_->fd(), reserved_, size, stop_));
+    TRY_VOID(directory_->room().take(*folders_, file_->fd(), reserved_, size, others, stop_));
     reserved_ = size;
     return {};
   }
@@ -119,6 +130,11 @@ class DirectoryDraft final : public Draft {
   uint64_t reserved_;
   bool over_ = false;  // it was published, or is left for the next
 };
+
+// The texts of notes about files elsewhere begin so: none of them leads to a blob.
+constexpr std::string_view kElsewhere = "elsewhere ";
+
+Name note_under(const std::string& key) { return {"", key, {}}; }
 
 // A symbolic link comes with its text, at once (symlink(2)).
 Result<void> link(const Folders& folders, const Name& name, const Digest& digest) {
@@ -173,13 +189,26 @@ std::string Directory::made_name(const Name& name) const {
   return name.resumable ? part_file(*name.digest) : str(name.text, ".", suffix_);
 }
 
-std::optional<Digest> Directory::noted(const std::string& key) {
+std::optional<Digest> Directory::noted(Of of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
-  return folders ? digest_in_link(*(*folders)->index, index_link({"", key, {}})) : std::nullopt;
+  if (!folders) return std::nullopt;
+  const OpenFile& index = *(*folders)->index;
+  if (of == Of::kept) return digest_in_link(index, index_link(note_under(key)));
+  std::array<char, 128> text{};
+  const ssize_t got = ::readlinkat(index.fd(), index_link(note_under(key)).c_str(), text.data(), text.size());
+  const std::string_view note(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  return note.starts_with(kElsewhere) ? digest_of_hex(note.substr(kElsewhere.size())) : std::nullopt;
 }
 
-Result<void> Directory::note(const std::string& key, const Digest& digest) {
-  return link(*TRY(folders(Missing::make)), {"", key, {}}, digest);
+Result<void> Directory::note(Of of, const std::string& key, const Digest& digest) {
+  const FoldersPtr folders = TRY(this->folders(Missing::make));
+  TRY_VOID(room_.take_link(*folders));
+  if (of == Of::kept) return link(*folders, note_under(key), digest);
+  const std::string place = index_link(note_under(key));
+  const std::string text = str(kElsewhere, digest.hex());
+  ::unlinkat(folders->index->fd(), place.c_str(), 0);
+  if (::symlinkat(text.c_str(), folders->index->fd(), place.c_str()) == 0 || errno == EEXIST) return {};
+  return tl::unexpected(system_error("the cache's index"));
 }
 
 Result<Begun> Directory::begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) {

@@ -24,8 +24,8 @@ class Directory final : public Shelf, public std::enable_shared_from_this<Direct
   Kept opened(const Name& name) override { return open_.find(name.text); }
   Kept find(const Name& name, std::optional<uint64_t> size) override;
   Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) override;
-  std::optional<Digest> noted(const std::string& key) override;
-  Result<void> note(const std::string& key, const Digest& digest) override;
+  std::optional<Digest> noted(Of of, const std::string& key) override;
+  Result<void> note(Of of, const std::string& key, const Digest& digest) override;
 
   /// Makes the file `made` in making/, which the caller has locked, the blob of that digest.
   Result<Kept> publish(const Folders& folders, const Name& name, const OpenFilePtr& file, const std::string& made,

@@ -32,9 +32,7 @@ std::string registry_of(std::string_view key) {
   const size_t slash = std::min(key.find('/'), key.size());
   constexpr std::array<std::string_view, 6> kPaths = {"", "/", "/v1", "/v1/", "/v2", "/v2/"};
   if (std::find(kPaths.begin(), kPaths.end(), key.substr(slash)) == kPaths.end()) return {};
-  std::string host(key.substr(0, slash));
-  for (char& c : host)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  std::string host = lower_case(key.substr(0, slash));
   if (host.ends_with(":443")) host.resize(host.size() - 4);
   const bool hub = host == "docker.io" || host == "index.docker.io" || host == "registry-1.docker.io";
   return hub ? "docker.io" : host;

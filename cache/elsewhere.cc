@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/text.h"
 #include "base/mounts.h"
+#include "base/text.h"
 
 namespace weightfs {
 namespace {

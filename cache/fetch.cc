@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cache/fetch_answer.h"
 #include "cache/fetch_transfer.h"
+#include "cache/fetch_turns.h"
 
 namespace weightfs {
 namespace {
@@ -42,54 +43,66 @@ Result<Answer> head_of(Http& http, const Request& request, const std::atomic<boo
 
 }  // namespace
 
+std::shared_ptr<Credentials> credentials_for(const Origin& origin, const std::string& url) {
+  return origin_of(url) == origin_of(origin.url) ? origin.credentials : nullptr;
+}
+
 Fetch::Fetch(HttpPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
              FetchOptions options)
     : http_(std::move(http)), name_(std::move(name)), size_(size), origins_(std::move(origins)), options_(options) {}
 
+// What one origin says: the size, if it tells it at all, or why it does not.
+struct Fetch::SizeAt {
+  Outcome outcome = {};
+  std::optional<uint64_t> size = {};
+};
+
 Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
   if (size_) return size_;
-  std::vector<Error> errors;
+  const HttpOptions& limits = http_->options();
+  const auto until = std::chrono::steady_clock::now() + limits.connect_timeout + limits.stall_timeout;
+  Patience once = options_;
+  once.retries = std::min(once.retries, 1);
+  Turns turns(asked(), once);
   std::optional<uint64_t> told;
-  for (const Origin& origin : origins_) {
-    const auto size = size_at(origin, stop);
-    if (!size) {
-      errors.push_back(size.error());
-      continue;
+  while (const auto next = turns.next(stop, until)) {
+    const SizeAt at = size_at(origins_[*next], until, stop);
+    if (at.outcome.then == Outcome::Then::later) {
+      turns.later(*next, at.outcome);
+    } else if (at.outcome.then == Outcome::Then::give_up) {
+      turns.give_up(*next, at.outcome.error);
+    } else {
+      // One that does not tell, or tells another size than those before: what is right only the bytes tell.
+      if (!at.size || (told && told != at.size)) return std::nullopt;
+      told = at.size;
+      turns.leave_out(*next);
     }
-    // One that does not tell, or tells another size than those before: what is right only the bytes tell.
-    if (!*size || (told && told != *size)) return std::nullopt;
-    told = *size;
   }
+  if (stop) return failure(Code::unreachable, str(name_, ": cancelled"));
   if (told) return told;
+  auto errors = turns.errors();
+  if (errors.size() < asked()) errors.push_back({Code::unreachable, "no time was left to ask the others"});
   return tl::unexpected(all_of(name_, errors));
 }
 
-Result<std::optional<uint64_t>> Fetch::size_at(const Origin& origin, const std::atomic<bool>& stop) {
+Fetch::SizeAt Fetch::size_at(const Origin& origin, std::chrono::steady_clock::time_point until,
+                             const std::atomic<bool>& stop) {
   Request request;
   request.url = origin.url;
   request.trust = origin.trust;
   request.credentials = origin.credentials;
   request.method = Request::Method::head;
-  // Whoever wants to know a size lists a directory, maybe: one that is not to be had must not take long.
-  FetchOptions few = options_;
-  few.retries = std::min(few.retries, 1);
-  Backoff backoff(few);
-  for (;;) {
-    const auto answer = head_of(*http_, request, stop);
-    if (!answer && answer.error().code != Code::unreachable) return tl::unexpected(answer.error());
-    const Outcome outcome = answer ? outcome_of(*answer) : Outcome{Outcome::Then::later, answer.error()};
-    if (answer && size_told(*answer)) return size_told(*answer);
-    if (answer && request.method == Request::Method::head && says_nothing(*answer)) {
-      request.method = Request::Method::get;
-      request.headers = {"Range: bytes=0-0"};
-    } else if (outcome.then == Outcome::Then::later) {
-      TRY_VOID(backoff.wait(outcome, stop));
-    } else if (answer->status < 300) {
-      return std::nullopt;
-    } else {
-      return tl::unexpected(outcome.error);
-    }
+  request.until = until;
+  auto answer = head_of(*http_, request, stop);
+  if (answer && !size_told(*answer) && says_nothing(*answer)) {
+    request.method = Request::Method::get;
+    request.headers = {"Range: bytes=0-0"};
+    answer = head_of(*http_, request, stop);
   }
+  if (!answer) return {outcome_of(answer.error())};
+  if (const auto size = size_told(*answer)) return {{}, size};
+  if (answer->status < 300) return {};
+  return {outcome_of(*answer, credentials_for(origin, answer->url).get())};
 }
 
 Result<std::unique_ptr<FetchStream>> Fetch::begin(const Left& left, const std::atomic<bool>& stop) {
@@ -124,7 +137,7 @@ bool Fetch::reject() {
     rejected_.insert(*gave_.begin());
   else if (++unexplained_ > kMostUnexplained)
     return false;
-  return rejected_.size() < origins_.size();
+  return rejected_.size() < asked();
 }
 
 }  // namespace weightfs

@@ -2,7 +2,9 @@
 // help, going on where it was cut off. Nothing is believed here: whoever takes the bytes compares the digest.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "base/blobs.h"
+#include "cache/fetch_memory.h"
 #include "cache/http.h"
 
 namespace weightfs {
@@ -23,19 +26,29 @@ struct Origin {
   std::shared_ptr<Credentials> credentials = nullptr;
 };
 
+/// What whoever answers at `url`, to which the origin led, was told of who asks; null where that is another place.
+std::shared_ptr<Credentials> credentials_for(const Origin& origin, const std::string& url);
+
 /// What a fetch that ended early left.
 struct Left {
   uint64_t bytes = 0;     ///< from the first one on
   std::string from = {};  ///< FetchStream::validator() of the one that gave them; empty when it had none
 };
 
-/// How transfers go; the defaults are for people, tests make them short.
-struct FetchOptions {
-  int retries = 5;                                  ///< of one origin, without a byte in between
+/// How often one who fails for a moment is asked again.
+struct Patience {
+  int retries = 5;                                  ///< without progress in between
   std::chrono::milliseconds first_pause{500};       ///< before the first retry; doubled for each, with jitter
   std::chrono::milliseconds longest_pause{30'000};  ///< a Retry-After beyond that is a failure
+};
+
+/// How transfers go; the defaults are for people, tests make them short.
+struct FetchOptions : Patience {
   int most_connections = 8;
-  std::chrono::milliseconds look{200};  ///< so long after the last one, another connection may be opened
+  std::chrono::milliseconds look{200};    ///< so long after the last one, another connection may be opened
+  std::chrono::milliseconds idle{3'000};  ///< so long one may bring nothing that is waited for, when another is free
+  /// Shared by copies: what all their fetches may have received and not given out. Each may have 8 MiB in any case.
+  std::shared_ptr<Memory> memory = std::make_shared<Memory>(uint64_t{128} << 20);
 };
 
 /// Bytes of a blob, in order.
@@ -53,23 +66,31 @@ class FetchStream : public Stream {
 /// How one blob is fetched, and from where it must not be fetched again. Callable from any thread, its stream from one.
 class Fetch : public std::enable_shared_from_this<Fetch> {
  public:
-  /// `name` for messages; `size` when it is known: a server that says another has not this blob.
+  /// Whoever lists more is not to make us ask them all.
+  static constexpr size_t kMostOrigins = 16;
+
+  /// `name` for messages; `size` when it is known: a server that says another has not this blob. Of `origins` the first
+  /// kMostOrigins are asked.
   Fetch(HttpPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
         FetchOptions options = {});
 
   /// The blob's size as all origins that answer say (HEAD); nothing when one does not tell that of the plain bytes, or
-  /// they differ. Fails as a fetch does when none can be asked.
+  /// they differ. Fails as a fetch does when none can be asked. Whoever wants to know a size lists a directory, maybe:
+  /// all together get no longer than one may take to connect and to stall.
   Result<std::optional<uint64_t>> size(const std::atomic<bool>& stop);
 
-  /// Begins, or goes on after `left`. Asks nobody before the first next(). next() fails with unreachable when no origin
-  /// gives it, with not_found when all say that they have not got it, with unsupported when no URL may be asked, with
-  /// corrupt when what came cannot be it (a wrong length, a broken encoding). `stop` outlives the stream.
+  /// Begins, or goes on after `left`. Asks nobody before the first next(). Each origin is asked once before any is
+  /// asked again, and one that brings bytes as long as it does (HttpOptions::least_speed). next() fails with
+  /// unreachable when no origin gives it, with not_found when all say that they have not got it, with unsupported when
+  /// no URL may be asked, with corrupt when what came cannot be it (a wrong length, a broken encoding). `stop` outlives
+  /// the stream.
   Result<std::unique_ptr<FetchStream>> begin(const Left& left, const std::atomic<bool>& stop);
 
-  /// What was fetched proved to be other bytes: the origins that gave some of it are not asked again, unless several or
-  /// an earlier fetch had a part in it. Whether it is worth to begin anew, with nothing left.
+  /// What was fetched proved to be other bytes (its stream is gone): the origins that gave some of it are not asked
+  /// again, unless several or an earlier fetch had a part in it. Whether it is worth to begin anew, with nothing left.
   bool reject();
 
+  /// As they were given.
   const std::vector<Origin>& origins() const { return origins_; }
 
  private:
@@ -78,7 +99,10 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   bool is_rejected(size_t origin);
   void note_giver(size_t origin);
   void forget_earlier();
-  Result<std::optional<uint64_t>> size_at(const Origin& origin, const std::atomic<bool>& stop);
+  size_t asked() const { return std::min(origins_.size(), kMostOrigins); }
+
+  struct SizeAt;
+  SizeAt size_at(const Origin& origin, std::chrono::steady_clock::time_point until, const std::atomic<bool>& stop);
 
   const HttpPtr http_;
   const std::string name_;

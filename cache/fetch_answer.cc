@@ -127,17 +127,26 @@ std::string printable_status(int status) {
   return str("status ", status);
 }
 
-Outcome outcome_of(const Answer& answer) {
+Outcome outcome_of(const Answer& answer, Credentials* asked) {
   const int status = answer.status;
   Outcome outcome{Outcome::Then::give_up,
                   {Code::unreachable, str(printable_url(answer.url), ": ", printable_status(status))}};
   if (status == 404 || status == 410) outcome.error.code = Code::not_found;
   if (status < 300) outcome.error.code = Code::corrupt;
+  if (asked != nullptr && (status == 401 || status == 403)) {
+    const std::string tried = asked->tried();
+    outcome.error.message += str(" (asked ", tried.empty() ? "without a name" : tried, ")");
+  }
   if (status == 408 || status == 425 || status == 429 || status >= 500) {
     outcome.then = Outcome::Then::later;
     outcome.pause = retry_after_of(answer.header("retry-after").value_or(""), std::chrono::system_clock::now());
   }
   return outcome;
+}
+
+Outcome outcome_of(const Error& error) {
+  const bool may_pass = error.code == Code::unreachable || error.code == Code::unavailable;
+  return {may_pass ? Outcome::Then::later : Outcome::Then::give_up, error};
 }
 
 }  // namespace weightfs

@@ -69,11 +69,14 @@ struct Outcome {
   Then then = Then::go_on;
   Error error = {Code::unreachable, ""};
   std::optional<std::chrono::milliseconds> pause = {};  ///< that the server asks for
-  uint64_t gave = 0;                                    ///< bytes that were not known came
 };
 
-/// What becomes of one that was answered by a status that brings no bytes.
-Outcome outcome_of(const Answer& answer);
+/// What becomes of one that was answered by a status that brings no bytes. `asked` says who asked, if the one who
+/// answered was told: a refusal names it.
+Outcome outcome_of(const Answer& answer, Credentials* asked = nullptr);
+
+/// What becomes of one that failed without an answer, or in the middle of one.
+Outcome outcome_of(const Error& error);
 
 /// Printed as "404 Not Found".
 std::string printable_status(int status);

@@ -30,7 +30,7 @@ Fetch::Transfer::Asking::Asking(Transfer& transfer, Window::Piece& piece, Window
   if (ranged_ && leads()) tag_ = expected_tag();
 }
 
-Outcome Fetch::Transfer::Asking::perform() {
+Outcome Fetch::Transfer::Asking::ask() {
   const Receiver receiver{[this](const Answer& answer) { return answered(answer); },
                           [this](std::span<const std::byte> bytes) { return received(bytes); }};
   const auto done = transfer_.fetch_->http_->perform(request(), receiver, transfer_.ended_);
@@ -47,7 +47,7 @@ Request Fetch::Transfer::Asking::request() const {
   Request request;
   request.url = told_.url;
   request.trust = origin().trust;
-  if (origin_of(told_.url) == origin_of(origin().url)) request.credentials = origin().credentials;
+  request.credentials = credentials_for(origin(), told_.url);
   request.only_public = told_.is_public && told_.url != origin().url;
   request.encoded = !ranged_ && span_.from == 0 && size().value_or(0) <= kMostEncoded;
   if (!ranged_) return request;
@@ -77,7 +77,7 @@ Result<void> Fetch::Transfer::Asking::answered(const Answer& answer) {
   if (answer.status == 200 && leads()) return answered_whole(answer);
   if (answer.status == 416 && ranged_ && leads()) return answered_beyond(answer);
   if (answer.status == 200) transfer_.be_alone(origin_);  // a helper's range was ignored
-  Outcome outcome = outcome_of(answer);
+  Outcome outcome = outcome_of(answer, credentials_for(origin(), answer.url).get());
   // Where a redirect once led to is not for ever: the links of stores expire.
   if (outcome.then == Then::give_up && answer.status >= 400 && told_.url != origin().url) {
     transfer_.forget_redirect(origin_);
@@ -146,9 +146,10 @@ Result<void> Fetch::Transfer::Asking::received(std::span<const std::byte> bytes)
   skip_ -= passed;
   bytes = bytes.subspan(passed);
   if (bytes.empty()) return {};
-  transfer_.fetch_->note_giver(origin_);
-  gave_ += bytes.size();
-  switch (window_.put(piece_, bytes)) {
+  const auto [took, count] = window_.put(piece_, bytes);
+  if (count > 0) transfer_.fetch_->note_giver(origin_);
+  gave_ += count;
+  switch (took) {
     case Window::Took::all:
       transfer_.look();
       return {};
@@ -181,13 +182,13 @@ Outcome Fetch::Transfer::Asking::after_all(uint64_t at) {
     return give_up({Code::corrupt, str(url, ": ends before byte ", at + 1, ", where ", expected, " are expected")});
   }
   // A server may give less than was asked for (RFC 9110, section 14.2), but something.
-  return gave_ > 0 ? Outcome{} : Outcome{Then::later, {Code::unreachable, str(url, ": gave nothing")}};
+  if (gave_ > 0) return {Then::again, {Code::unreachable, str(url, ": gives less than it is asked for")}};
+  return {Then::later, {Code::unreachable, str(url, ": gave nothing")}};
 }
 
 Outcome Fetch::Transfer::Asking::after(const Error& error) {
-  const bool may_pass = error.code == Code::unreachable || error.code == Code::unavailable;
   transfer_.forget_redirect(origin_);
-  return {may_pass ? Then::later : Then::give_up, error};
+  return outcome_of(error);
 }
 
 }  // namespace weightfs

@@ -10,14 +10,9 @@ class Fetch::Transfer::Asking {
   Asking(Transfer& transfer, Window::Piece& piece, Window::Owner who);
 
   /// Performs the request; what it gives is in the piece.
-  Outcome ask() {
-    Outcome outcome = perform();
-    outcome.gave = gave_;
-    return outcome;
-  }
+  Outcome ask();
 
  private:
-  Outcome perform();
   const Origin& origin() const { return transfer_.fetch_->origins_[origin_]; }
   std::optional<uint64_t> size() const { return transfer_.fetch_->size_; }
   bool leads() const { return who_ == Window::Owner::leader; }

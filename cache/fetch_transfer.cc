@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <new>
-#include <random>
 #include <system_error>
 
 #include "base/text.h"
@@ -13,9 +12,8 @@ namespace {
 
 using Then = Outcome::Then;
 
-constexpr int kMostAgain = 4;  // without a byte in between
+constexpr int kMostAgain = 4;  // without progress in between
 constexpr int kRegrow = 25;    // looks, after a helper failed
-constexpr std::chrono::milliseconds kMoment{20};
 
 // "https://example.com/model.gguf "etag"", or nothing.
 std::string validator_of(const std::string& url, const std::string& tag) {
@@ -25,51 +23,15 @@ std::string validator_of(const std::string& url, const std::string& tag) {
 
 }  // namespace
 
-bool rest(std::chrono::milliseconds time, const std::atomic<bool>& stop) {
-  const auto until = std::chrono::steady_clock::now() + time;
-  while (!stop) {
-    const auto left = until - std::chrono::steady_clock::now();
-    if (left <= left.zero()) return true;
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, kMoment));
-  }
-  return false;
-}
-
-Result<void> Backoff::wait(const Outcome& outcome, const std::atomic<bool>& stop) {
-  if (tries_ >= options_.retries) return tl::unexpected(outcome.error);
-  if (outcome.pause && *outcome.pause > options_.longest_pause)
-    return failure(outcome.error.code,
-                   str(outcome.error.message, ", to be asked again in ", outcome.pause->count() / 1000, " s"));
-  const auto most = std::min(options_.first_pause * (int64_t{1} << std::min(tries_, 20)), options_.longest_pause);
-  std::uniform_int_distribution<int64_t> jitter(0, most.count());
-  std::random_device random;
-  ++tries_;
-  if (!rest(outcome.pause.value_or(std::chrono::milliseconds(jitter(random))), stop))
-    return failure(Code::unreachable, "cancelled");
-  return {};
-}
-
-Error all_of(const std::string& name, const std::vector<Error>& errors) {
-  constexpr size_t kMostShown = 8;
-  const auto all = [&](Code code) {
-    return std::all_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });
-  };
-  const auto any = [&](Code code) {
-    return std::any_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });
-  };
-  if (errors.empty()) return {Code::unreachable, str(name, ": there is nowhere to fetch it from")};
-  std::string text = name;
-  for (size_t i = 0; i < std::min(errors.size(), kMostShown); ++i) text += str(i == 0 ? ": " : "; ", errors[i].message);
-  if (errors.size() > kMostShown) text += str("; and ", errors.size() - kMostShown, " more");
-  if (all(Code::not_found) || all(Code::unsupported)) return {errors[0].code, text};
-  const bool wrong = any(Code::corrupt) && !any(Code::unreachable) && !any(Code::unavailable);
-  return {wrong ? Code::corrupt : Code::unreachable, text};
-}
-
 // ---- the leader
 
 Fetch::Transfer::Transfer(std::shared_ptr<Fetch> fetch, Left left, const std::atomic<bool>& stop)
-    : fetch_(std::move(fetch)), left_(std::move(left)), stop_(stop), window_(left_.bytes, fetch_->size_) {}
+    : fetch_(std::move(fetch)),
+      left_(std::move(left)),
+      stop_(stop),
+      window_(left_.bytes, fetch_->size_, fetch_->options_.memory, fetch_->options_.idle) {
+  for (size_t i = 0; i < fetch_->asked(); ++i) known_.push_back({Told{fetch_->origins_[i].url}});
+}
 
 Fetch::Transfer::~Transfer() {
   {
@@ -109,40 +71,58 @@ void Fetch::Transfer::lead() noexcept {
 }
 
 Result<void> Fetch::Transfer::lead_through_origins() {
-  std::vector<Error> errors;
-  for (size_t i = 0; i < fetch_->origins_.size() && !ended_; ++i) {
-    if (fetch_->is_rejected(i)) continue;
-    auto drained = drain(i);
-    if (drained) return {};
-    errors.push_back(std::move(drained).error());
-    be_alone(i);
+  Turns turns(known_.size(), fetch_->options_);
+  for (size_t i = 0; i < known_.size(); ++i)
+    if (fetch_->is_rejected(i)) turns.leave_out(i);
+  Mark mark{Clock::now(), window_.progress().arrived};
+  while (const auto next = turns.next(ended_)) {
+    turn_to(*next);
+    const Outcome outcome = drain(*next, turns, mark);
+    if (outcome.then == Then::go_on) return {};
+    if (outcome.then == Then::later)
+      turns.later(*next, outcome);
+    else
+      turns.give_up(*next, outcome.error);
   }
-  return tl::unexpected(all_of(fetch_->name_, errors));
+  window_.join_up();
+  return tl::unexpected(all_of(fetch_->name_, turns.errors()));
 }
 
-// Until all is there.
-Result<void> Fetch::Transfer::drain(size_t index) {
-  begin_origin(index);
-  Backoff backoff(fetch_->options_);
+// Until all is there, or it fails, and nothing to speak of came before.
+Outcome Fetch::Transfer::drain(size_t index, Turns& turns, Mark& mark) {
   int again = 0;
   while (const Window::PiecePtr piece = window_.take_first()) {
-    const Outcome outcome = bring(piece, Window::Owner::leader);
-    if (outcome.gave > 0) {
-      backoff.reset();
-      again = 0;
-    }
-    if (outcome.then == Then::later) TRY_VOID(backoff.wait(outcome, ended_));
-    if (outcome.then == Then::give_up || (outcome.then == Then::again && ++again > kMostAgain))
-      return tl::unexpected(outcome.error);
+    Outcome outcome = bring(piece, Window::Owner::leader);
+    if (outcome.then == Then::go_on) continue;
+    const bool progress = goes_on(mark);
+    if (progress) again = 0;
+    if (outcome.then == Then::again && ++again <= kMostAgain) continue;
+    if (outcome.then == Then::again) outcome.then = Then::give_up;
+    if (outcome.then == Then::give_up || !progress) return outcome;
+    turns.went_on(index);
+    if (outcome.pause) return outcome;
+    Backoff once(fetch_->options_);
+    const auto pause = once.pause(outcome.error, {});
+    if (!pause || !rest(*pause, ended_)) return outcome;
   }
   return {};
 }
 
-void Fetch::Transfer::begin_origin(size_t index) {
+// Whether so much came since the mark, pauses included, that it may well go on like that: with a byte for each try it
+// would for ever.
+bool Fetch::Transfer::goes_on(Mark& mark) {
+  const Mark now{Clock::now(), window_.progress().arrived};
+  const double seconds = std::chrono::duration<double>(now.time - mark.time).count();
+  const auto arrived = static_cast<double>(now.arrived - mark.arrived);
+  mark = now;
+  return arrived > 0 && arrived >= seconds * static_cast<double>(fetch_->http_->options().least_speed);
+}
+
+// What the helpers of another origin have yet to bring is left to this one.
+void Fetch::Transfer::turn_to(size_t index) {
+  if (index != origin_) window_.join_up();
   const std::scoped_lock lock(mutex_);
   origin_ = index;
-  told_ = Told{fetch_->origins_[index].url};
-  alone_ = false;
   looked_ = Clock::now();
   next_look_ = looked_ + fetch_->options_.look;
 }
@@ -162,14 +142,14 @@ Outcome Fetch::Transfer::bring(const Window::PiecePtr& piece, Window::Owner who)
 
 std::pair<size_t, Told> Fetch::Transfer::told() const {
   const std::scoped_lock lock(mutex_);
-  return {origin_, told_};
+  return {origin_, known_[origin_].told};
 }
 
 void Fetch::Transfer::tell(size_t origin, const Told& told) {
   const uint64_t arrived = window_.progress().arrived;
   const std::scoped_lock lock(mutex_);
   if (origin != origin_) return;
-  told_ = told;
+  known_[origin_].told = told;
   from_ = printable_url(fetch_->origins_[origin_].url);
   tag_ = told.encoded ? "" : told.tag;
   if (running_ > 1) return;
@@ -180,14 +160,14 @@ void Fetch::Transfer::tell(size_t origin, const Told& told) {
 
 void Fetch::Transfer::forget_redirect(size_t origin) {
   const std::scoped_lock lock(mutex_);
-  if (origin == origin_) told_.url = fetch_->origins_[origin_].url;
+  known_[origin].told.url = fetch_->origins_[origin].url;
 }
 
 void Fetch::Transfer::be_alone(size_t origin) {
   {
     const std::scoped_lock lock(mutex_);
+    known_[origin].alone = true;
     if (origin != origin_) return;
-    alone_ = true;
   }
   window_.join_up();
 }
@@ -219,7 +199,9 @@ bool Fetch::Transfer::is_slow(Clock::time_point now) {
 void Fetch::Transfer::look() {
   const auto now = Clock::now();
   const std::scoped_lock lock(mutex_);
-  if (ended_ || alone_ || !told_.ranges || now < next_look_ || running_ >= fetch_->options_.most_connections) return;
+  const Known& known = known_[origin_];
+  if (ended_ || known.alone || !known.told.ranges || now < next_look_) return;
+  if (running_ >= fetch_->options_.most_connections) return;
   if (is_slow(now) && window_.split()) open_helpers();
 }
 
@@ -227,8 +209,8 @@ void Fetch::Transfer::open_helpers() {
   const int count = std::min(running_, fetch_->options_.most_connections - running_);
   try {
     for (int i = 0; i < count; ++i) open_helper();
-  } catch (const std::system_error&) {  // no more threads: then with those that there are
-    alone_ = true;
+  } catch (const std::exception&) {  // no more threads, or no memory for one: then with those that there are
+    known_[origin_].alone = true;
   }
 }
 
@@ -239,12 +221,18 @@ void Fetch::Transfer::open_helper() {
     (*ended)->thread.join();
     helpers_.erase(ended);
   }
-  auto lane = std::make_unique<Lane>();
-  lane->thread = std::thread([this, lane = lane.get()] {
-    help();
-    lane->ended = true;
-  });
-  helpers_.push_back(std::move(lane));
+  // Before its thread begins: nothing may fail while one runs that nobody joins.
+  helpers_.push_back(std::make_unique<Lane>());
+  Lane* const lane = helpers_.back().get();
+  try {
+    lane->thread = std::thread([this, lane] {
+      help();
+      lane->ended = true;
+    });
+  } catch (...) {
+    helpers_.pop_back();
+    throw;
+  }
   ++running_;
 }
 
@@ -261,9 +249,8 @@ void Fetch::Transfer::help_along() {
   int again = 0;
   while (const Window::PiecePtr piece = window_.take_chunk()) {
     const Outcome outcome = bring(piece, Window::Owner::helper);
-    if (outcome.gave > 0) again = 0;
-    if (outcome.then == Then::go_on) continue;
-    if (outcome.then == Then::again && ++again < kMostAgain) continue;
+    again = outcome.then == Then::go_on ? 0 : again + 1;
+    if (outcome.then == Then::go_on || (outcome.then == Then::again && again < kMostAgain)) continue;
     // The server may have enough of us: a while with fewer connections.
     const std::scoped_lock lock(mutex_);
     next_look_ = Clock::now() + kRegrow * fetch_->options_.look;

@@ -9,29 +9,10 @@
 
 #include "cache/fetch.h"
 #include "cache/fetch_answer.h"
+#include "cache/fetch_turns.h"
 #include "cache/fetch_window.h"
 
 namespace weightfs {
-
-/// Waits so long; false when `stop` became true meanwhile.
-bool rest(std::chrono::milliseconds time, const std::atomic<bool>& stop);
-
-/// The pauses between tries: exponential with full jitter, or what the server asks for.
-class Backoff {
- public:
-  explicit Backoff(const FetchOptions& options) : options_(options) {}
-
-  /// Waits before the next try; fails with `error` when there is none, or it was stopped.
-  Result<void> wait(const Outcome& outcome, const std::atomic<bool>& stop);
-  void reset() { tries_ = 0; }
-
- private:
-  const FetchOptions& options_;
-  int tries_ = 0;
-};
-
-/// The failures of all origins as one.
-Error all_of(const std::string& name, const std::vector<Error>& errors);
 
 class Fetch::Transfer final : public FetchStream {
  public:
@@ -50,14 +31,25 @@ class Fetch::Transfer final : public FetchStream {
     std::atomic<bool> ended = false;
   };
   class Asking;
+  // What is known of an origin.
+  struct Known {
+    Told told;
+    bool alone = false;  // it is asked over one connection only
+  };
+  // How much had come when.
+  struct Mark {
+    Clock::time_point time;
+    uint64_t arrived;
+  };
 
   void lead() noexcept;
   Result<void> lead_through_origins();
-  Result<void> drain(size_t index);
+  Outcome drain(size_t index, Turns& turns, Mark& mark);
+  bool goes_on(Mark& mark);
   void help() noexcept;
   void help_along();
 
-  void begin_origin(size_t index);
+  void turn_to(size_t index);
   Outcome bring(const Window::PiecePtr& piece, Window::Owner who);
   // Which origin is asked, and what it has told.
   std::pair<size_t, Told> told() const;
@@ -79,9 +71,8 @@ class Fetch::Transfer final : public FetchStream {
 
   mutable std::mutex mutex_;  // guards the rest
   size_t origin_ = 0;
-  Told told_;
-  bool alone_ = false;  // this origin is asked over one connection only
-  std::string from_;    // of what came last
+  std::vector<Known> known_;  // of each origin
+  std::string from_;          // of what came last
   std::string tag_;
   int running_ = 1;  // connections
   Clock::time_point next_look_;

@@ -43,8 +43,14 @@ size_t Fifo::pop(std::span<std::byte> out, size_t keep) {
   return wanted;
 }
 
-Window::Window(uint64_t begins_at, std::optional<uint64_t> size)
-    : begins_at_(begins_at), at_(begins_at), planned_(begins_at), end_(size.value_or(kUnknown)) {}
+Window::Window(uint64_t begins_at, std::optional<uint64_t> size, std::shared_ptr<Memory> memory,
+               std::chrono::milliseconds idle)
+    : share_(std::move(memory)),
+      idle_(idle),
+      begins_at_(begins_at),
+      at_(begins_at),
+      planned_(begins_at),
+      end_(size.value_or(kUnknown)) {}
 
 Window::PiecePtr Window::first_free() const {
   for (const PiecePtr& piece : pieces_)
@@ -60,8 +66,22 @@ Window::PiecePtr Window::plan(uint64_t end) {
   return piece;
 }
 
+// What is planned may be brought even when the share has become smaller since.
 bool Window::may_plan_chunk() const {
-  return chunked_ && planned_ < end_ && std::min(planned_ + kChunk, end_) <= at_ + kMost;
+  const uint64_t most = std::clamp(share_.bytes(), kAhead, kMost);
+  return chunked_ && planned_ < end_ && std::min(planned_ + kChunk, end_) <= at_ + most;
+}
+
+Window::PiecePtr Window::given(PiecePtr piece, Owner owner) {
+  piece->owner = owner;
+  piece->moved = Clock::now();
+  return piece;
+}
+
+void Window::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  ++waiting_;
+  changed_.wait(lock);
+  --waiting_;
 }
 
 bool Window::all_there() const {
@@ -75,11 +95,8 @@ Window::PiecePtr Window::take_first() {
     PiecePtr piece = first_free();
     if (piece == nullptr && may_plan_chunk()) piece = plan(std::min(planned_ + kChunk, end_));
     if (piece == nullptr && !chunked_ && planned_ < end_) piece = plan(end_);
-    if (piece != nullptr) {
-      piece->owner = Owner::leader;
-      return piece;
-    }
-    changed_.wait(lock);
+    if (piece != nullptr) return given(std::move(piece), Owner::leader);
+    wait_for_work(lock);
   }
 }
 
@@ -90,11 +107,8 @@ Window::PiecePtr Window::take_chunk() {
     PiecePtr piece = first_free();
     if (piece == nullptr && planned_ == end_) return nullptr;
     if (piece == nullptr && may_plan_chunk()) piece = plan(std::min(planned_ + kChunk, end_));
-    if (piece != nullptr) {
-      piece->owner = Owner::helper;
-      return piece;
-    }
-    changed_.wait(lock);
+    if (piece != nullptr) return given(std::move(piece), Owner::helper);
+    wait_for_work(lock);
   }
 }
 
@@ -104,22 +118,23 @@ void Window::give_back(const PiecePtr& piece) {
   changed_.notify_all();
 }
 
-Window::Took Window::put(Piece& piece, std::span<const std::byte> bytes) {
+Window::Put Window::put(Piece& piece, std::span<const std::byte> bytes) {
   std::unique_lock lock(mutex_);
-  while (!bytes.empty()) {
+  size_t count = 0;
+  while (count < bytes.size()) {
     changed_.wait(lock, [&] { return stopped_ || piece.dropped || has_room(piece) || piece.at == piece.end; });
-    if (stopped_ || piece.dropped) return Took::dropped;
-    if (piece.at == piece.end) return is_there(piece) ? Took::piece_is_full : Took::too_long;
+    if (stopped_ || piece.dropped) return {Took::dropped, count};
+    if (piece.at == piece.end) return {is_there(piece) ? Took::piece_is_full : Took::too_long, count};
     const uint64_t room = at_ + (piece.chunk ? kMost : kAhead) - piece.at;
-    const auto part =
-        bytes.first(static_cast<size_t>(std::min({static_cast<uint64_t>(bytes.size()), piece.end - piece.at, room})));
-    piece.bytes.push(part);
-    piece.at += part.size();
-    arrived_ += part.size();
-    bytes = bytes.subspan(part.size());
+    const uint64_t part = std::min({static_cast<uint64_t>(bytes.size() - count), piece.end - piece.at, room});
+    piece.bytes.push(bytes.subspan(count, static_cast<size_t>(part)));
+    piece.at += part;
+    piece.moved = Clock::now();
+    arrived_ += part;
+    count += static_cast<size_t>(part);
     changed_.notify_all();
   }
-  return Took::all;
+  return {Took::all, count};
 }
 
 void Window::confirm(Piece& piece) {
@@ -171,15 +186,30 @@ void Window::join_up() {
     std::for_each(missing + 1, pieces_.end(), [](const PiecePtr& piece) { piece->dropped = true; });
     pieces_.erase(missing + 1, pieces_.end());
     PiecePtr& last = pieces_.back();
-    if (last->owner == Owner::helper) {
-      auto kept = std::make_shared<Piece>(Piece{last->at, end_});
-      kept->bytes = std::exchange(last->bytes, {});
-      last->dropped = true;
-      last = kept;
-    }
+    if (last->owner == Owner::helper) last = without_owner(*last);
     last->end = planned_ = end_;
     last->chunk = false;
   }
+  changed_.notify_all();
+}
+
+// The same piece, for another to bring the rest of it.
+Window::PiecePtr Window::without_owner(Piece& piece) {
+  auto free = std::make_shared<Piece>(Piece{piece.at, piece.end});
+  free->chunk = piece.chunk;
+  free->bytes = std::exchange(piece.bytes, {});
+  piece.dropped = true;
+  return free;
+}
+
+// The others wait behind it, and what they bring has to be kept. Only once: with a server that is slow to begin, every
+// other connection would stand still as well.
+void Window::free_what_stands_still() {
+  if (waiting_ == 0 || pieces_.empty()) return;
+  PiecePtr& first = pieces_.front();
+  if (first->owner == Owner::nobody || first->again || is_there(*first) || Clock::now() - first->moved < idle_) return;
+  first = without_owner(*first);
+  first->again = true;
   changed_.notify_all();
 }
 
@@ -244,7 +274,9 @@ std::optional<Result<size_t>> Window::next(std::span<std::byte> out) {
     }
     if (at_ == end_) return Result<size_t>(0);
     if (finished_ && !*finished_) return Result<size_t>(tl::unexpected((*finished_).error()));
-    if (changed_.wait_until(lock, until) == std::cv_status::timeout) return std::nullopt;
+    if (changed_.wait_until(lock, until) == std::cv_status::no_timeout) continue;
+    free_what_stands_still();
+    return std::nullopt;
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/fetch_memory.h"
 
 namespace weightfs {
 
@@ -36,8 +38,9 @@ class Window {
   static constexpr uint64_t kUnknown = UINT64_MAX;       ///< an end that nobody has told
   static constexpr uint64_t kChunk = uint64_t{4} << 20;  ///< a helper's piece
   static constexpr uint64_t kAhead = uint64_t{8} << 20;  ///< how far one open connection may be ahead
-  static constexpr uint64_t kMost = uint64_t{64} << 20;  ///< how far all of them may be
+  static constexpr uint64_t kMost = uint64_t{64} << 20;  ///< how far all of them may be, where there is memory for it
 
+  using Clock = std::chrono::steady_clock;
   enum class Owner { nobody, leader, helper };
 
   /// Bytes that one connection brings, from `at` on. Only the window changes it.
@@ -46,13 +49,18 @@ class Window {
     uint64_t end;  // the one after the last
     Owner owner = Owner::nobody;
     bool chunk = false;
-    bool sure = false;     // that it ends where it should: until then the blob's last byte is kept back
-    bool dropped = false;  // whatever comes is not wanted any more
+    bool sure = false;             // that it ends where it should: until then the blob's last byte is kept back
+    bool dropped = false;          // whatever comes is not wanted any more
+    bool again = false;            // it stood still with another connection
+    Clock::time_point moved = {};  // when its owner took it, or brought the last of it
     Fifo bytes = {};
   };
   using PiecePtr = std::shared_ptr<Piece>;
 
-  Window(uint64_t begins_at, std::optional<uint64_t> size);
+  /// Of what `memory` may hold it has a share, but never less than kAhead. What stands still for longer than `idle`
+  /// while it is waited for is asked for again by whoever else is free.
+  Window(uint64_t begins_at, std::optional<uint64_t> size, std::shared_ptr<Memory> memory,
+         std::chrono::milliseconds idle);
 
   // For whoever brings:
 
@@ -64,8 +72,12 @@ class Window {
   void give_back(const PiecePtr& piece);
 
   enum class Took { all, piece_is_full, too_long, dropped };
+  struct Put {
+    Took took;
+    size_t count;  ///< of the bytes; the rest was not wanted
+  };
   /// Takes the next bytes of a piece, waits for room for them. Too long: the blob should end before them.
-  Took put(Piece& piece, std::span<const std::byte> bytes);
+  Put put(Piece& piece, std::span<const std::byte> bytes);
   /// It ends where its end is.
   void confirm(Piece& piece);
   /// Where the piece has got to, and where it ends.
@@ -107,10 +119,16 @@ class Window {
   bool has_room(const Piece& piece) const { return piece.at < at_ + (piece.chunk ? kMost : kAhead); }
   PiecePtr first_free() const;
   PiecePtr plan(uint64_t end);
+  PiecePtr given(PiecePtr piece, Owner owner);
+  PiecePtr without_owner(Piece& piece);
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
+  void free_what_stands_still();
   bool may_plan_chunk() const;
   bool all_there() const;
   size_t pop(std::span<std::byte> out);
 
+  const Memory::Share share_;
+  const std::chrono::milliseconds idle_;
   mutable std::mutex mutex_;  // guards the rest, pieces included
   std::condition_variable changed_;
   uint64_t begins_at_;
@@ -119,6 +137,7 @@ class Window {
   uint64_t end_;
   uint64_t arrived_ = 0;
   bool chunked_ = false;
+  int waiting_ = 0;  // for something to bring
   bool stopped_ = false;
   std::deque<PiecePtr> pieces_;
   std::optional<Result<void>> finished_;

@@ -28,8 +28,11 @@ constexpr std::chrono::seconds kLongestFlush{60};
 // A fetch that nobody wants any more ends after so long; what came is left for the next.
 constexpr std::chrono::seconds kForgotten{10};
 
-// A process that fetches may wait for its server, once and again.
-constexpr std::chrono::seconds kLongestFetchStall{180};
+// A fetch that brings nothing for so long does not keep others from being begun.
+constexpr std::chrono::seconds kStalled{2};
+
+// A process that fetches may wait for its server, once and again, and go through many gigabytes that were left.
+constexpr std::chrono::minutes kLongestFetchStall{15};
 
 // Between two reads of one reader, his blob is not taken for idle.
 constexpr std::chrono::milliseconds kIdle{200};
@@ -49,6 +52,18 @@ Error told(const std::exception& error) noexcept {
     return out_of_memory();
   }
 }
+
+// Counts as one that is proved and gets its name.
+class Publishing {
+ public:
+  explicit Publishing(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Publishing() { --count_; }
+  Publishing(const Publishing&) = delete;
+  Publishing& operator=(const Publishing&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
 
 // What `work` returns, or the failure that its exception stands for: one that got out of a thread would end the
 // process.
@@ -104,55 +119,81 @@ std::optional<Filling::Ended> Filling::step() {
 
 // What goes from the thread that decodes or fetches to the one that proves and writes.
 struct Filling::Incoming {
-  explicit Incoming(size_t buffer) : pipe(kBuffers, buffer) {}
+  Incoming(const Recipe& recipe, uint64_t left)
+      : pipe(kBuffers, static_cast<size_t>(std::clamp<uint64_t>(recipe.size.value_or(kBuffer), 1, kBuffer))),
+        proof(recipe),
+        here(left) {}
+
+  // Where a fetch begins, and what to note of it; set before the first buffer goes through the pipe, or the end of one
+  // that has nothing more to bring. Not set when the fetch failed before.
+  struct Beginning {
+    uint64_t at;
+    std::string validator;
+  };
 
   Pipe pipe;
-  // Of a fetch; set before the first buffer, or the end, goes through the pipe.
-  uint64_t begins_at = 0;
-  std::string validator;
+  std::optional<Beginning> beginning;
+  Proof proof;         // the writing thread's
+  uint64_t here = 0;   // bytes that the draft has from the first on, be they left by another
+  bool wrong = false;  // some that came cannot be right
 };
 
 // Nothing when other bytes than the right ones came, and it is worth to fetch them from elsewhere. A reader who was
 // served some of the wrong ones has to learn of it, so then it ends.
 std::optional<Filling::Ended> Filling::make(Draft& draft) {
-  Ended ended = fill(draft);
-  if (fetch_ == nullptr) return ended;
-  const bool wrong =
-      ended.phase == Phase::failed && (ended.error.code == Code::mismatch || ended.error.code == Code::corrupt);
-  if (!wrong && (ended.phase == Phase::failed || ended.phase == Phase::cancelled)) draft.leave(progress().here);
-  if (!wrong || !fetch_->reject() || stop_) return ended;
+  Incoming incoming(recipe_, draft.left());
+  Ended ended = fill(draft, incoming);
+  if (fetch_ == nullptr || ended.phase == Phase::finished) return ended;
+  if (!incoming.wrong) {
+    draft.leave(incoming.here);
+    return ended;
+  }
+  if (stop_ || !fetch_->reject()) return ended;
   const std::scoped_lock lock(mutex_);
   if (served_unproved_) return ended;
   range_ = nullptr;
   written_ = 0;
   progress_.here = 0;
+  tries_ += 1;
   return std::nullopt;
 }
 
-Filling::Ended Filling::fill(Draft& draft) {
+Filling::Ended Filling::fill(Draft& draft, Incoming& incoming) {
   if (recipe_.size)
-    if (auto room = draft.reserve(*recipe_.size); !room) return Ended{Phase::unkept, room.error()};
-  Incoming incoming(static_cast<size_t>(std::clamp<uint64_t>(recipe_.size.value_or(kBuffer), 1, kBuffer)));
-  Proof proof(recipe_);
+    if (auto room = reserve(draft); !room) return Ended{Phase::unkept, room.error()};
   begin_at(draft.range());
   std::optional<Ended> unwritten;
   std::thread writer([&] {
     const auto done = caught([&]() -> Result<void> {
-      unwritten = write(draft, incoming, proof);
+      unwritten = write(draft, incoming);
       return {};
     });
     if (!done) unwritten = Ended{Phase::unkept, done.error()};
     incoming.pipe.give_up();
   });
-  const auto decoded = caught([&] { return fetch_ == nullptr ? decode(incoming, draft) : fetch(incoming, draft); });
+  const auto decoded = caught([&] { return fetch_ == nullptr ? decode(incoming) : fetch(incoming, draft); });
   incoming.pipe.end();
   writer.join();
   if (unwritten) return *unwritten;
-  if (!decoded) return Ended{stop_ || is_forgotten() ? Phase::cancelled : Phase::failed, decoded.error()};
-  return publish(draft, proof);
+  if (decoded) return publish(draft, incoming);
+  // What a server says before the first byte is about the server.
+  incoming.wrong = incoming.beginning && is_about_the_bytes(decoded.error());
+  return Ended{stop_ || is_forgotten() ? Phase::cancelled : Phase::failed, decoded.error()};
 }
 
-Result<void> Filling::decode(Incoming& incoming, const Draft&) {
+// Room for all of it. What is proved is being made no longer, but makes way only once it has its name: that is waited
+// for.
+Result<void> Filling::reserve(Draft& draft) {
+  for (auto waited = kLongestPause * 0; !stop_ && waited < kLongestFlush; waited += kLongestPause) {
+    const int publishing = permits_.publishing;
+    auto room = draft.reserve(*recipe_.size, Others::make_way);
+    if (room || publishing == 0) return room;
+    std::this_thread::sleep_for(kLongestPause);
+  }
+  return draft.reserve(*recipe_.size, Others::make_way);
+}
+
+Result<void> Filling::decode(Incoming& incoming) {
   const StreamPtr stream = TRY(recipe_.start());
   while (auto buffer = incoming.pipe.take_empty()) {
     if (stop_) return tl::unexpected(cancelled());
@@ -165,40 +206,42 @@ Result<void> Filling::decode(Incoming& incoming, const Draft&) {
 
 Result<void> Filling::fetch(Incoming& incoming, const Draft& draft) {
   const auto stream = TRY(fetch_->begin({draft.left(), draft.note()}, stop_));
-  for (bool first = true;; first = false) {
-    auto buffer = incoming.pipe.take_empty();
-    if (!buffer) return {};
+  while (auto buffer = incoming.pipe.take_empty()) {
     if (stop_ || is_forgotten()) return tl::unexpected(cancelled());
     buffer->filled = TRY(stream->next(buffer->bytes));
-    if (first) {
-      incoming.begins_at = stream->begins_at();
-      incoming.validator = stream->validator();
-    }
+    if (!incoming.beginning) incoming.beginning = Incoming::Beginning{stream->begins_at(), stream->validator()};
     {
       const std::scoped_lock lock(mutex_);
       progress_.fetched += buffer->filled;
+      brought_ = std::chrono::steady_clock::now();
       progress_.from = stream->source();
     }
-    if (buffer->filled == 0) return {};
+    if (buffer->filled == 0) break;
     incoming.pipe.put_full(std::move(*buffer));
   }
+  return {};
 }
 
 // Nothing when all that came was written.
-std::optional<Filling::Ended> Filling::write(Draft& draft, Incoming& incoming, Proof& proof) {
+std::optional<Filling::Ended> Filling::write(Draft& draft, Incoming& incoming) {
+  Proof& proof = incoming.proof;
   uint64_t room = recipe_.size.value_or(0);
   auto buffer = incoming.pipe.take_full();
-  if (auto ended = go_on(draft, incoming, proof)) return ended;
+  if (incoming.beginning)
+    if (auto ended = go_on(draft, incoming)) return ended;
   for (; buffer; buffer = incoming.pipe.take_full()) {
     const auto bytes = std::span<const std::byte>(buffer->bytes).first(buffer->filled);
     const uint64_t offset = proof.seen();
-    if (auto right = proof.add(bytes); !right) return Ended{Phase::failed, right.error()};
+    if (auto right = proof.add(bytes); !right) return wrong(incoming, right.error());
     if (proof.seen() > room) {
+      // What nobody knew the size of may be endless: then nothing that is kept goes for it.
+      const Others others = fetch_ == nullptr ? Others::make_way : Others::stay;
       room = proof.seen() + std::max(kLeastStep, offset / 16);
-      if (!draft.reserve(room)) room = proof.seen();  // all that is left may be enough
-      if (auto had = draft.reserve(room); !had) return Ended{Phase::unkept, had.error()};
+      if (!draft.reserve(room, others)) room = proof.seen();  // all that is left may be enough
+      if (auto had = draft.reserve(room, others); !had) return Ended{Phase::unkept, had.error()};
     }
     if (auto put = draft.write(offset, bytes); !put) return Ended{Phase::unkept, put.error()};
+    incoming.here = std::max(incoming.here, proof.seen());
     advance(proof.seen());
     incoming.pipe.put_empty(std::move(*buffer));
   }
@@ -207,35 +250,47 @@ std::optional<Filling::Ended> Filling::write(Draft& draft, Incoming& incoming, P
 
 // Before the first bytes are written to a draft in which some were left: these are proved like all others, or thrown
 // away when the fetch does not go on behind them.
-std::optional<Filling::Ended> Filling::go_on(Draft& draft, const Incoming& incoming, Proof& proof) {
-  if (fetch_ == nullptr) return std::nullopt;
-  if (incoming.begins_at == 0 && draft.left() > 0)
+std::optional<Filling::Ended> Filling::go_on(Draft& draft, Incoming& incoming) {
+  const uint64_t begins_at = incoming.beginning->at;
+  Proof& proof = incoming.proof;
+  if (begins_at == 0 && draft.left() > 0) {
     if (auto empty = draft.restart(); !empty) return Ended{Phase::unkept, empty.error()};
-  draft.take_note(incoming.validator);
+    incoming.here = 0;
+    if (recipe_.size)
+      if (auto room = reserve(draft); !room) return Ended{Phase::unkept, room.error()};
+    begin_at(draft.range());
+  }
+  draft.take_note(incoming.beginning->validator);
   const RangePtr range = draft.range();
-  std::vector<std::byte> bytes(incoming.begins_at > 0 ? kBuffer : 0);
-  while (proof.seen() < incoming.begins_at) {
+  std::vector<std::byte> bytes(begins_at > 0 ? kBuffer : 0);
+  while (proof.seen() < begins_at) {
     if (stop_) return Ended{Phase::cancelled, cancelled()};
-    const auto part = std::span(bytes).first(
-        static_cast<size_t>(std::min<uint64_t>(bytes.size(), incoming.begins_at - proof.seen())));
+    const auto part =
+        std::span(bytes).first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), begins_at - proof.seen())));
     if (auto had = range->read(proof.seen(), part); !had) return Ended{Phase::unkept, had.error()};
-    if (auto right = proof.add(part); !right) return Ended{Phase::failed, right.error()};
+    if (auto right = proof.add(part); !right) return wrong(incoming, right.error());
   }
   advance(proof.seen());
   return std::nullopt;
 }
 
-Filling::Ended Filling::publish(Draft& draft, Proof& proof) {
+Filling::Ended Filling::wrong(Incoming& incoming, const Error& error) {
+  incoming.wrong = true;
+  return Ended{Phase::failed, error};
+}
+
+Filling::Ended Filling::publish(Draft& draft, Incoming& incoming) {
   give_permit_back();  // it decodes no more
-  const auto digest = proof.end();
-  if (!digest) return Ended{Phase::failed, digest.error()};
+  const auto digest = incoming.proof.end();
+  if (!digest) return wrong(incoming, digest.error());
+  const Publishing publishing(permits_.publishing);
   {
     const std::scoped_lock lock(mutex_);
     if (is_end(phase_)) return Ended{Phase::cancelled, cancelled()};
     phase_ = Phase::proved;
     changed_.notify_all();
   }
-  auto kept = draft.publish(*digest, proof.seen());
+  auto kept = draft.publish(*digest, incoming.proof.seen());
   if (!kept) return Ended{Phase::unkept, kept.error()};
   return finish(std::move(*kept));
 }
@@ -262,6 +317,7 @@ std::optional<Filling::Ended> Filling::follow(RangePtr others, uint64_t size) {
   }
   range_ = std::move(others);
   written_ = size;
+  followed_ = true;
   changed_.notify_all();
   changed_.wait_for(lock, pause_, [&] { return stop_.load(); });
   changed_.wait(lock, [&] { return stop_ || waiting_ > 0; });
@@ -284,7 +340,8 @@ void Filling::advance(uint64_t written) {
 
 bool Filling::is_ready(uint64_t offset, size_t size, Wants wants) const {
   if (phase_ != Phase::making) return true;
-  if ((serve_ == Serve::nothing && wants == Wants::proved) || !recipe_.size) return false;
+  if (wants == Wants::whole) return false;
+  if ((serve_ == Serve::nothing && wants == Wants::served) || !recipe_.size) return false;
   const uint64_t end = offset + size;
   return end <= written_ && end < *recipe_.size;
 }
@@ -294,7 +351,7 @@ Filling::Read Filling::read(uint64_t offset, std::span<std::byte> out, Wants wan
   if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size(), wants); }); !waited)
     return {Phase::failed, std::move(waited)};
   const Phase phase = phase_;
-  served_unproved_ = served_unproved_ || (phase == Phase::making && wants == Wants::proved);
+  served_unproved_ = served_unproved_ || (phase == Phase::making && wants == Wants::served);
   if (phase == Phase::failed || phase == Phase::unkept) return {phase, tl::unexpected(error_)};
   if (phase == Phase::cancelled) return {phase, {}};
   const RangePtr range = range_;
@@ -330,6 +387,16 @@ Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready
 Filling::Progress Filling::progress() const {
   const std::scoped_lock lock(mutex_);
   return progress_;
+}
+
+bool Filling::was_one_making() const {
+  const std::scoped_lock lock(mutex_);
+  return (phase_ == Phase::proved || phase_ == Phase::finished) && tries_ == 1 && !followed_;
+}
+
+bool Filling::is_stalled() const {
+  const std::scoped_lock lock(mutex_);
+  return fetch_ != nullptr && phase_ == Phase::making && std::chrono::steady_clock::now() - brought_ > kStalled;
 }
 
 // Nobody has wanted it for a while: bytes that nobody waits for are not fetched.

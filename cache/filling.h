@@ -59,10 +59,15 @@ class Filling {
     Phase phase;
     Result<void> done;  ///< the failure when it `failed`, and why not when it is `unkept`
   };
-  /// Waits until `out` can be filled from `offset`, and fills it. Who wants what arrives gets it as soon as it is
-  /// there, and has to see for himself whether it was still so in the end.
-  enum class Wants { proved, arriving };
-  Read read(uint64_t offset, std::span<std::byte> out, Wants wants = Wants::proved);
+  /// Which bytes a reader wants: those of a blob that is `whole` and proved; those that are to be `served`, before that
+  /// if Serve says so; or those that arrive, as soon as they are there. A Read whose phase is `making` is of bytes that
+  /// may still turn out wrong.
+  enum class Wants { whole, served, arriving };
+  /// Waits until `out` can be filled from `offset`, and fills it.
+  Read read(uint64_t offset, std::span<std::byte> out, Wants wants = Wants::served);
+
+  /// Whether it is proved, and was made here, in one go: then all that was ever read of it was right.
+  bool was_one_making() const;
 
   Progress progress() const;
   const FetchPtr& fetch() const { return fetch_; }
@@ -73,6 +78,9 @@ class Filling {
   Error error() const;
   /// Of one that finished.
   Kept kept() const;
+
+  /// Whether it is a fetch that has brought nothing for a while.
+  bool is_stalled() const;
 
   /// Ends it unless somebody waits for it, or did a moment ago, or is about to, or it is proved; whether it did.
   bool cancel_if_idle();
@@ -109,12 +117,14 @@ class Filling {
   std::optional<Ended> step();
   struct Incoming;
   std::optional<Ended> make(Draft& draft);
-  Ended fill(Draft& draft);
-  Result<void> decode(Incoming& incoming, const Draft& draft);
+  Ended fill(Draft& draft, Incoming& incoming);
+  Result<void> reserve(Draft& draft);
+  Result<void> decode(Incoming& incoming);
   Result<void> fetch(Incoming& incoming, const Draft& draft);
-  std::optional<Ended> write(Draft& draft, Incoming& incoming, Proof& proof);
-  std::optional<Ended> go_on(Draft& draft, const Incoming& incoming, Proof& proof);
-  Ended publish(Draft& draft, Proof& proof);
+  std::optional<Ended> write(Draft& draft, Incoming& incoming);
+  std::optional<Ended> go_on(Draft& draft, Incoming& incoming);
+  static Ended wrong(Incoming& incoming, const Error& error);
+  Ended publish(Draft& draft, Incoming& incoming);
   std::optional<Ended> follow(RangePtr others, uint64_t size);
   Ended finish(Kept kept);
   void begin_at(RangePtr range);
@@ -146,7 +156,10 @@ class Filling {
   RangePtr range_;  // what is served
   Kept kept_;       // once it finished
   uint64_t written_ = 0;
+  std::chrono::steady_clock::time_point brought_ = std::chrono::steady_clock::now();  // when a fetch last brought bytes
   bool served_unproved_ = false;
+  int tries_ = 1;          // how often it was begun from the first byte
+  bool followed_ = false;  // another process made some of what was read
   Progress progress_;
   size_t waiting_ = 0;
   std::optional<std::chrono::steady_clock::time_point> asked_for_;  // nothing until whoever wanted it begun reads it

@@ -30,6 +30,7 @@ struct Journey {
     bounds.public_only = !options.allow_private_urls && (container || outside_in);
     bounds.loopback_only = !container && place.scheme == "http" && !options.insecure;
     bounds.who = container ? "what a container names" : "a redirect from a public address";
+    if (!container && redirects == 0) bounds.who = "what a public address names";
     return bounds;
   }
 
@@ -51,10 +52,10 @@ struct Journey {
 // Whether to ask again, with other credentials.
 Result<bool> meet_challenge(const Journey& journey, const Answer& answer, const std::string& sent,
                             const std::atomic<bool>& stop) {
-  std::vector<std::string> challenges;
+  Denial denial{{}, sent, answer.from_public};
   for (const auto& [name, value] : answer.headers)
-    if (name == "www-authenticate") challenges.push_back(value);
-  return journey.request.credentials->challenged(challenges, sent, stop);
+    if (name == "www-authenticate") denial.challenges.push_back(value);
+  return journey.request.credentials->challenged(denial, stop);
 }
 
 // The answer to a challenge that could not be met.
@@ -117,23 +118,6 @@ Result<void> Http::perform(const Request& request, const Receiver& receiver, con
   }
 } catch (const std::bad_alloc&) {
   return failure(Code::unavailable, "out of memory");
-}
-
-Result<Http::Page> Http::page(const Request& request, size_t most, const std::atomic<bool>& stop) {
-  Page page;
-  const Receiver receiver{[&](const Answer& answer) -> Result<void> {
-                            page.answer = answer;
-                            return {};
-                          },
-                          [&](std::span<const std::byte> bytes) -> Result<void> {
-                            if (bytes.size() > most - page.body.size())
-                              return failure(Code::corrupt,
-                                             str(printable_url(page.answer.url), ": longer than ", human_size(most)));
-                            page.body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-                            return {};
-                          }};
-  TRY_VOID(perform(request, receiver, stop));
-  return page;
 }
 
 std::optional<std::string_view> Answer::header(std::string_view name) const {

@@ -1,5 +1,7 @@
-// HTTP as whoever fetches needs it: one request, its redirects followed, its answer's body as it comes. The one place
-// that knows libcurl. What may be asked at all (schemes, addresses) is decided here, for every hop.
+// HTTP as whoever fetches needs it: one request, its redirects followed, its answer's body as it comes. What may be
+// asked at all (schemes, addresses) is decided here, for every hop. libcurl is known to what lies below this header
+// only: http_hop.cc has its transfers, http_url.cc its parser of URLs, so that nobody reads one otherwise than it is
+// asked.
 #pragma once
 
 #include <atomic>
@@ -25,9 +27,19 @@ enum class Trust { user, container };
 struct HttpOptions {
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds stall_timeout{30'000};  ///< the longest that nothing may arrive
-  bool allow_private_urls = false;                  ///< let containers name loopback, link-local and private addresses
-  bool insecure = false;                            ///< let the user's own http:// URLs lead elsewhere than to loopback
+  /// Bytes per second that arrive at least, once an answer has begun: on average of twice the stall timeout, of which
+  /// only what is spent on waiting for the network counts.
+  uint64_t least_speed = 1024;
+  bool allow_private_urls = false;  ///< let containers name loopback, link-local and private addresses
+  bool insecure = false;            ///< let the user's own http:// URLs lead elsewhere than to loopback
   std::string user_agent = "weightfs";
+};
+
+/// An answer 401.
+struct Denial {
+  std::vector<std::string> challenges;  ///< its WWW-Authenticate headers
+  std::string sent;                     ///< what authorization() gave to be asked with
+  bool from_public = false;             ///< as Answer::from_public
 };
 
 /// Says who asks, to one host.
@@ -41,10 +53,12 @@ class Credentials {
   /// The value of the Authorization header; empty for none. Callable from any thread.
   virtual std::string authorization() = 0;
 
-  /// After an answer 401 to what authorization() gave as `sent`, with these WWW-Authenticate headers: whether
-  /// authorization() has another value now. Callable from any thread; several may come at once with the same `sent`.
-  virtual Result<bool> challenged(const std::vector<std::string>& challenges, const std::string& sent,
-                                  const std::atomic<bool>& stop) = 0;
+  /// Whether authorization() has another value now than the one that was denied. Callable from any thread; several may
+  /// come at once with the same `sent`.
+  virtual Result<bool> challenged(const Denial& denial, const std::atomic<bool>& stop) = 0;
+
+  /// With what the host was told last who asks, for a message; empty when it never wanted to know.
+  virtual std::string tried() { return {}; }
 };
 
 struct Request {
@@ -57,7 +71,9 @@ struct Request {
   bool encoded = false;  ///< ask for gzip, br, deflate, zstd; whatever comes encoded is decoded, asked for or not
   /// Sent only to scheme, host and port of `url`; null for none.
   std::shared_ptr<Credentials> credentials = nullptr;
-  bool only_public = false;  ///< never from an address that is not: `url` is where a public one led to before
+  bool only_public = false;  ///< never from an address that is not: a public one has named `url`
+  /// Unreachable when it is not over by then.
+  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
 };
 
 /// An answer without its body.
@@ -92,16 +108,9 @@ class Http {
   /// first URL is; never from https to http; one to an address that is not public only when the first URL's was not
   /// either. Proxies as curl has them (http_proxy, https_proxy, all_proxy, no_proxy): through one, addresses are
   /// checked only where the URL spells them. Fails with unreachable when the network does not give it (no connection,
-  /// stalled, cut short; it says which), or `stop` became true (looked at ten times a second); with unsupported when a
-  /// rule forbids the URL, naming the rule. A status is no failure here.
+  /// stalled, too slow, cut short; it says which), or `stop` became true (looked at ten times a second); with
+  /// unsupported when a rule forbids the URL, naming the rule. A status is no failure here.
   Result<void> perform(const Request& request, const Receiver& receiver, const std::atomic<bool>& stop);
-
-  /// The same for a body of at most `most` bytes, whole. Fails with corrupt when it is longer.
-  struct Page {
-    Answer answer;
-    std::string body;
-  };
-  Result<Page> page(const Request& request, size_t most, const std::atomic<bool>& stop);
 
   const HttpOptions& options() const;
 

@@ -40,12 +40,6 @@ HandlePtr new_handle() {
   return HandlePtr(new Handle());
 }
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 std::string Bounds::forbid(const sockaddr& address) const {
   const std::string_view use = special_use(address);
   if (loopback_only && use != "loopback")
@@ -136,6 +130,8 @@ class Hop {
   Result<void> end_of_headers();
   Result<void> take_body(std::span<const char> bytes);
   Result<CURLcode> transfer(Handle& handle, const std::atomic<bool>& stop);
+  Result<void> check_patience(CURL* easy);
+  void wait(CURLM* multi);
   Error error_of(CURL* easy, CURLcode code) const;
   Error error(Code code, const std::string& text) const { return {code, str(printable_url(place_.url), ": ", text)}; }
 
@@ -159,6 +155,8 @@ class Hop {
   bool connected_ = false;
   curl_off_t arrived_ = 0;
   Clock::time_point heard_ = Clock::now();
+  Clock::duration waited_{};   // for the network, since the speed was looked at
+  uint64_t arrived_then_ = 0;  // headers included, when it was
 };
 
 size_t Hop::on_header(char* bytes, size_t, size_t count, void* self) {
@@ -305,7 +303,7 @@ Result<Hopped> Hop::run(Handle& handle, const std::atomic<bool>& stop) {
   if (!kind_ || kind_ == Kind::final) {
     if (failed_) return tl::unexpected(std::move(*failed_));
     if (*code != CURLE_OK) return tl::unexpected(error_of(handle.easy, *code));
-    if (!kind_) return tl::unexpected(error(Code::corrupt, "an answer without a status"));
+    if (!kind_) return tl::unexpected(error(Code::unreachable, "cut short before its headers ended"));
   }
   return Hopped{*kind_, std::move(answer_), std::move(kept_)};
 }
@@ -319,16 +317,40 @@ Result<CURLcode> Hop::transfer(Handle& handle, const std::atomic<bool>& stop) {
     if (const CURLMsg* const done = curl_multi_info_read(handle.multi, &left); done != nullptr)
       return done->data.result;
     if (stop) return tl::unexpected(error(Code::unreachable, "cancelled"));
-    curl_off_t arrived = 0;
-    curl_easy_getinfo(handle.easy, CURLINFO_SIZE_DOWNLOAD_T, &arrived);
-    // Before it is connected the connection's own limit holds.
-    if (!connected_ || arrived != arrived_) heard_ = Clock::now();
-    arrived_ = arrived;
-    if (Clock::now() - heard_ > question_.options.stall_timeout)
-      return tl::unexpected(
-          error(Code::unreachable, str("nothing arrived for ", human_time(question_.options.stall_timeout))));
-    curl_multi_poll(handle.multi, nullptr, 0, kLookAtStop, nullptr);
+    TRY_VOID(check_patience(handle.easy));
+    wait(handle.multi);
   }
+}
+
+// A server that lets something trickle in would otherwise be waited for as long as it likes.
+Result<void> Hop::check_patience(CURL* easy) {
+  const HttpOptions& options = question_.options;
+  const auto now = Clock::now();
+  if (now >= question_.request.until) return tl::unexpected(error(Code::unreachable, "not answered in time"));
+  curl_off_t arrived = 0;
+  curl_easy_getinfo(easy, CURLINFO_SIZE_DOWNLOAD_T, &arrived);
+  // Before it is connected the connection's own limit holds.
+  if (!connected_ || arrived != arrived_) heard_ = now;
+  arrived_ = arrived;
+  if (now - heard_ > options.stall_timeout)
+    return tl::unexpected(error(Code::unreachable, str("nothing arrived for ", human_time(options.stall_timeout))));
+  if (waited_ < 2 * options.stall_timeout) return {};
+  const uint64_t arrived_now = static_cast<uint64_t>(arrived_) + header_bytes_;
+  const double speed =
+      static_cast<double>(arrived_now - arrived_then_) / std::chrono::duration<double>(waited_).count();
+  if (speed < static_cast<double>(options.least_speed))
+    return tl::unexpected(error(Code::unreachable, str("slower than ", human_size(options.least_speed), "/s for ",
+                                                       human_time(2 * options.stall_timeout))));
+  waited_ = {};
+  arrived_then_ = arrived_now;
+  return {};
+}
+
+// The time until an answer begins is the stall timeout's matter.
+void Hop::wait(CURLM* multi) {
+  const auto begun = Clock::now();
+  curl_multi_poll(multi, nullptr, 0, kLookAtStop, nullptr);
+  if (header_bytes_ > 0) waited_ += Clock::now() - begun;
 }
 
 Error Hop::error_of(CURL* easy, CURLcode code) const {

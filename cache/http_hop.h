@@ -63,6 +63,4 @@ struct Hopped {
 
 Result<Hopped> hop(Handle& handle, const Question& question, const std::atomic<bool>& stop);
 
-std::string lower_case(std::string_view text);
-
 }  // namespace weightfs

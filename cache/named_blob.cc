@@ -59,14 +59,23 @@ Result<Digest> digest_of(Store& store, const Source& bytes) {
   return hash.finish();
 }
 
+// Under which the digest of that very file is noted; empty when it is not.
+std::string key_of(const Source& bytes) {
+  const std::string identity = bytes.size() < kWorthRemembering ? "" : bytes.identity();
+  return identity.empty() ? "" : "digest of " + identity;
+}
+
+std::optional<Digest> noted_digest_of(Store& store, const Source& bytes) {
+  const std::string key = key_of(bytes);
+  return key.empty() ? std::nullopt : store.shelf().noted(Shelf::Of::elsewhere, key);
+}
+
 // The digest, computed only if nobody of this user's processes did it before for this very file.
 Result<Digest> known_digest_of(Store& store, const Source& bytes) {
-  const std::string identity = bytes.size() < kWorthRemembering ? "" : bytes.identity();
-  const std::string key = "digest of " + identity;
-  if (!identity.empty())
-    if (const auto known = store.shelf().noted(key)) return *known;
+  if (const auto known = noted_digest_of(store, bytes)) return *known;
   const Digest digest = TRY(digest_of(store, bytes));
-  if (!identity.empty()) std::ignore = store.shelf().note(key, digest);
+  if (const std::string key = key_of(bytes); !key.empty())
+    std::ignore = store.shelf().note(Shelf::Of::elsewhere, key, digest);
   return digest;
 }
 
@@ -110,7 +119,7 @@ bool asks_others(const Fetch& fetch, const std::vector<Origin>& origins) {
   return !std::equal(fetch.origins().begin(), fetch.origins().end(), origins.begin(), origins.end(), same);
 }
 
-class NamedBlob final : public Source {
+class NamedBlob final : public Source, public std::enable_shared_from_this<NamedBlob> {
  public:
   NamedBlob(StorePtr store, Wanted wanted, uint64_t size, std::vector<Origin> origins)
       : store_(std::move(store)),
@@ -118,76 +127,122 @@ class NamedBlob final : public Source {
         size_(size),
         origins_(std::move(origins)),
         name_(Store::name_of(wanted_.digest, size)),
-        place_([store = store_, wanted = wanted_] { return proved_place(*store, wanted); }) {}
+        place_(search()) {}
 
   uint64_t size() const override { return size_; }
   std::string identity() const override {
-    const bool proved = place_.peek() || store_->shelf().opened(name_) || store_->shelf().find(name_, size_);
+    const bool proved = place().peek() || store_->shelf().opened(name_) || store_->shelf().find(name_, size_);
     return proved ? "sha256 " + wanted_.digest.hex() : "";
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    return read(offset, out, Wants::proved);
+    return read(offset, out, Wants::served);
+  }
+  // What was read is read on from the same file, though that may lose its name meanwhile.
+  std::shared_ptr<const void> hold() const override {
+    const std::scoped_lock lock(mutex_);
+    ++holders_;
+    const auto let_go = [self = shared_from_this()](const void*) {
+      RangePtr last;  // closed without the lock
+      const std::scoped_lock letting_go(self->mutex_);
+      if (--self->holders_ == 0) last = std::move(self->held_);
+    };
+    return {static_cast<const void*>(this), let_go};
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out, Wants wants) const {
     if (offset >= size_ || out.empty()) return size_t{0};
     const auto wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(wants == Wants::proved ? fill(offset, wanted) : fill_arriving(offset, wanted));
+    TRY_VOID(wants == Wants::served ? fill(offset, wanted) : fill_arriving(offset, wanted));
     return wanted.size();
   }
 
  private:
-  // What was given out before it was proved.
+  // What was given out before it was proved. With the fetch that it came from, if that knows whether it was right.
   struct Given {
     uint64_t offset;
     size_t size;
     Digest digest;
+    Store::FillingPtr filling;
   };
 
+  // Whether bytes were proved before they were read.
+  enum class Bytes { proved, unproved };
+
   Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
-    if (TRY(fill_at_hand(offset, out))) return compare_given();
-    TRY_VOID(fill_fetching(offset, out, Wants::proved));
-    return compare_given();
+    TRY_VOID(still_right());
+    if (TRY(fill_at_hand(offset, out)) || TRY(fill_fetching(offset, out, Wants::served)) == Bytes::proved)
+      return compare_given();
+    return {};
   }
 
-  // Takes what nobody proved, too: what is in the first place, what has come so far. It is noted, and compared when all
-  // is proved.
+  // Takes what nobody proved, too: what is in the first place, what has come so far.
   Result<void> fill_arriving(uint64_t offset, std::span<std::byte> out) const {
     if (fill_kept(offset, out)) return {};
-    if (const auto proved = place_.peek()) return read_exact(*proved->bytes, offset, out);
+    if (const auto proved = place().peek()) return read_exact(*proved->bytes, offset, out);
     const auto places = places_of(*store_, wanted_).found;
-    const auto fits =
-        std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.bytes->size() == size_; });
-    TRY_VOID(fits != places.end() ? read_exact(*fits->bytes, offset, out)
-                                  : fill_fetching(offset, out, Wants::arriving));
-    Sha256 hash;
-    hash.update(out);
-    const std::scoped_lock lock(mutex_);
-    given_.push_back({offset, out.size(), hash.finish()});
+    const auto fits = std::find_if(places.begin(), places.end(), [&](const Place& each) { return may_hold(each); });
+    if (fits == places.end()) {
+      if (!TRY(fill_at_hand(offset, out))) TRY(fill_fetching(offset, out, Wants::arriving));
+      return {};
+    }
+    TRY_VOID(read_exact(*fits->bytes, offset, out));
+    note_given(offset, out, nullptr);
     return {};
+  }
+
+  // Whether nothing speaks against it; of small files that is certain.
+  bool may_hold(const Place& each) const {
+    if (each.bytes->size() != size_) return false;
+    if (size_ < kWorthRemembering) {
+      const auto digest = digest_of(*store_, *each.bytes);
+      return digest && *digest == wanted_.digest;
+    }
+    const auto noted = noted_digest_of(*store_, *each.bytes);
+    return !noted || *noted == wanted_.digest;
   }
 
   bool fill_kept(uint64_t offset, std::span<std::byte> out) const {
     Kept kept = store_->shelf().opened(name_);
+    if (!kept) kept = held();
     if (!kept) kept = store_->shelf().find(name_, size_);
     if (!kept || !kept.range->read(offset, out)) return false;
+    keep_held(kept);
     store_->account().found(wanted_.digest, size_, "cache");
     return true;
   }
 
+  Kept held() const {
+    const std::scoped_lock lock(mutex_);
+    return {held_, wanted_.digest};
+  }
+  void keep_held(const Kept& kept) const {
+    const std::scoped_lock lock(mutex_);
+    if (holders_ > 0) held_ = kept.range;
+  }
+
+  // False when it has to be fetched.
   Result<bool> fill_at_hand(uint64_t offset, std::span<std::byte> out) const {
-    if (!place_.peek() && fill_kept(offset, out)) return true;
-    const auto place = place_.get();
-    if (!place) {
-      TRY_VOID(store_->go_on());
-      if (is_fetchable(*store_, origins_)) return false;
-      return tl::unexpected(unfetched(*store_, wanted_, place.error()));
+    for (int changed = 0;; ++changed) {
+      const Later<Place> searched = place();
+      if (!searched.peek() && fill_kept(offset, out)) return true;
+      // While it is being fetched, nobody looks for it at every read.
+      if (!searched.peek() && is_fetchable(*store_, origins_) && store_->running(name_) != nullptr) return false;
+      const auto found = searched.get();
+      if (!found) {
+        TRY_VOID(store_->go_on());
+        if (is_fetchable(*store_, origins_)) return false;
+        return tl::unexpected(unfetched(*store_, wanted_, found.error()));
+      }
+      const auto done = read_exact(*found->bytes, offset, out);
+      if (done) break;
+      // It is no longer what it was: there may be another.
+      if (changed > 0) return tl::unexpected(done.error());
+      search_again();
     }
-    TRY_VOID(read_exact(*place->bytes, offset, out));
-    store_->account().found(wanted_.digest, size_, place->where);
+    store_->account().found(wanted_.digest, size_, place().peek() ? place().peek()->where : "");
     return true;
   }
 
-  Result<void> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
+  Result<Bytes> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(unfetched(*store_, wanted_, {Code::not_found, ""}));
     store_->account().missed(wanted_.digest);
     const Filling::Pause pause;
@@ -196,7 +251,12 @@ class NamedBlob final : public Source {
       const auto filling = TRY(store_->filling(recipe, name_, fetch_of(*store_, wanted_, size_, origins_)));
       auto read = filling->read(offset, out, wants);
       if (read.phase == Phase::cancelled) continue;
-      if (read.done) return {};
+      if (read.done) {
+        if (const Kept kept = filling->kept()) keep_held(kept);
+        if (read.phase != Phase::making) return Bytes::proved;
+        note_given(offset, out, filling);
+        return Bytes::unproved;
+      }
       // Who fetched it for somebody else may have asked others.
       if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !Filling::is_told_to_stop())
         continue;
@@ -208,30 +268,70 @@ class NamedBlob final : public Source {
     if (phase == Phase::unkept)
       return {Code::io, str(wanted_.name, ": cannot be kept, so it cannot be read: ", error.message)};
     // The file is there; what was fetched for it is not.
-    return {error.code == Code::not_found ? Code::io : error.code, error.message};
+    const Error out{error.code == Code::not_found ? Code::io : error.code, error.message};
+    const std::scoped_lock lock(mutex_);
+    // Some of the wrong bytes were served: the right ones are not to be mixed with them.
+    if (store_->fetching().stream && is_about_the_bytes(out) && !given_.empty()) differs_ = out;
+    return out;
   }
 
-  Result<void> compare_given() const {
-    std::vector<Given> given;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (differs_) return tl::unexpected(*differs_);
-      given.swap(given_);
-    }
-    std::vector<std::byte> bytes;
-    for (const Given& piece : given) {
-      bytes.resize(piece.size);
-      if (!TRY(fill_at_hand(piece.offset, bytes))) TRY_VOID(fill_fetching(piece.offset, bytes, Wants::proved));
-      Sha256 hash;
-      hash.update(bytes);
-      if (hash.finish() == piece.digest) continue;
-      const std::scoped_lock lock(mutex_);
-      differs_ = Error{Code::mismatch, str(wanted_.name,
-                                           ": what was listed of it came from other bytes than those that "
-                                           "proved right; mount it again")};
-      return tl::unexpected(*differs_);
-    }
+  void note_given(uint64_t offset, std::span<const std::byte> out, Store::FillingPtr filling) const {
+    Sha256 hash;
+    hash.update(out);
+    const std::scoped_lock lock(mutex_);
+    given_.push_back({offset, out.size(), hash.finish(), std::move(filling)});
+  }
+
+  Result<void> still_right() const {
+    const std::scoped_lock lock(mutex_);
+    if (differs_) return tl::unexpected(*differs_);
     return {};
+  }
+
+  // Now that it is proved: whether what was given out before was the same. Whoever comes meanwhile waits.
+  Result<void> compare_given() const {
+    const std::scoped_lock comparing(comparing_);
+    for (;;) {
+      Given piece;
+      {
+        const std::scoped_lock lock(mutex_);
+        if (differs_) return tl::unexpected(*differs_);
+        if (given_.empty()) return {};
+        piece = given_.back();
+      }
+      const bool one_making = piece.filling != nullptr && piece.filling->was_one_making();
+      const bool same = one_making || TRY(is_same(piece));
+      const std::scoped_lock lock(mutex_);
+      if (!same)
+        differs_ = Error{Code::mismatch, str(wanted_.name,
+                                             ": what was read of it before it was proved came from other bytes than "
+                                             "those that proved right; mount it again")};
+      std::erase_if(given_, [&](const Given& each) {
+        return one_making ? each.filling == piece.filling
+                          : each.offset == piece.offset && each.size == piece.size && each.digest == piece.digest;
+      });
+    }
+  }
+
+  Result<bool> is_same(const Given& piece) const {
+    std::vector<std::byte> bytes(piece.size);
+    if (!TRY(fill_at_hand(piece.offset, bytes))) TRY(fill_fetching(piece.offset, bytes, Wants::whole));
+    Sha256 hash;
+    hash.update(bytes);
+    return hash.finish() == piece.digest;
+  }
+
+  Later<Place> search() const {
+    return Later<Place>([store = store_, wanted = wanted_] { return proved_place(*store, wanted); });
+  }
+  Later<Place> place() const {
+    const std::scoped_lock lock(mutex_);
+    return place_;
+  }
+  void search_again() const {
+    Later<Place> anew = search();
+    const std::scoped_lock lock(mutex_);
+    place_ = std::move(anew);
   }
 
   StorePtr store_;
@@ -239,10 +339,13 @@ class NamedBlob final : public Source {
   uint64_t size_;
   std::vector<Origin> origins_;
   Name name_;
-  Later<Place> place_;
-  mutable std::mutex mutex_;  // guards the rest
+  mutable std::mutex comparing_;  // held before the other
+  mutable std::mutex mutex_;      // guards the rest
+  mutable Later<Place> place_;
   mutable std::vector<Given> given_;
   mutable std::optional<Error> differs_;
+  mutable size_t holders_ = 0;
+  mutable RangePtr held_;  // while there are holders
 };
 
 class Arriving final : public Source {
@@ -300,9 +403,13 @@ Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vecto
     if (places.found.empty())
       return tl::unexpected(unfetched(*store, wanted, places.wrong.value_or(Error{Code::not_found, ""})));
   }
-  const uint64_t size = TRY(size_of(*store, wanted, origins));
-  store->account().asked(wanted, size);
-  const auto blob = std::make_shared<const NamedBlob>(store, wanted, size, std::move(origins));
+  const auto size = size_of(*store, wanted, origins);
+  if (!size) {
+    store->account().failed(wanted.digest, size.error());
+    return tl::unexpected(size.error());
+  }
+  store->account().asked(wanted, *size);
+  const auto blob = std::make_shared<const NamedBlob>(store, wanted, *size, std::move(origins));
   return Found{blob, std::make_shared<Arriving>(blob)};
 }
 

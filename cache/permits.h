@@ -20,6 +20,8 @@ class Permits {
 
   explicit Permits(int count) : left_(count) {}
 
+  std::atomic<int> publishing = 0;  ///< so many are proved, and get their names at the moment
+
   /// Waits for one; false, without it, when told to stop before. Whoever tells a waiting one to stop calls look().
   bool take(const std::atomic<bool>& stop) {
     std::unique_lock lock(mutex_);

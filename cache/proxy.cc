@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/text.h"
 #include "cache/address.h"
 
 namespace weightfs {
@@ -25,9 +25,7 @@ std::string first_of(std::initializer_list<const char*> names) {
 std::string bare(std::string_view name) {
   if (!name.empty() && name.front() == '.') name.remove_prefix(1);
   if (!name.empty() && name.back() == '.') name.remove_suffix(1);
-  std::string out(name);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
+  return lower_case(name);
 }
 
 std::string_view bytes_of(const sockaddr_storage& address) {

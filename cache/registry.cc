@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cache/address.h"
 #include "cache/ask.h"
 #include "cache/credentials.h"
 #include "cache/manifest.h"
@@ -126,11 +127,11 @@ class Repository {
   }
 
   // The content type is not looked at: Ollama's registry calls a manifest plain text.
-  Result<Http::Page> page(const std::string& url) {
+  Result<Page> page(const std::string& url) {
     return ask(*http_, {.url = url, .headers = {kAccept}, .credentials = credentials_}, kLongestManifest, never_);
   }
 
-  Result<Manifest> taken(Http::Page page) {
+  Result<Manifest> taken(Page page) {
     const int status = page.answer.status;
     if (status == 404) return failure(Code::not_found, str("no such model or tag: ", name_, refusal(page)));
     if (status == 401 || status == 403) return failure(Code::unsupported, denied(page));
@@ -144,7 +145,7 @@ class Repository {
     return found;
   }
 
-  std::string denied(const Http::Page& page) {
+  std::string denied(const Page& page) {
     const std::string tried = credentials_->tried();
     return str("access denied to ", name_, refusal(page), " (asked ", tried.empty() ? "without a name" : tried, ")");
   }
@@ -209,7 +210,7 @@ Result<Resolved> resolve(const Reference& asked, const BlobStorePtr& store, cons
       return failure(Code::unreachable, str("offline, and no manifest of ", name_of(reference), " was kept"));
     return resolved(std::move(*manifest), nullptr);
   }
-  if (reference.scheme == "http" && !http->options().insecure && !is_loopback(origin_of(registry)))
+  if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))
     return failure(Code::unsupported, str(registry, ": http:// needs --insecure"));
   Repository repository(reference, url, http, keys);
   auto manifest = repository.manifest(reference.tag);

@@ -42,7 +42,7 @@ uint64_t default_quota(std::string path) {
     if (path == "/" || slash == std::string::npos) return UINT64_MAX;
     path.resize(std::max<size_t>(slash, 1));
   }
-  return system.f_blocks / 10 * system.f_frsize;
+  return system.f_blocks / 4 * system.f_frsize;
 }
 
 uint64_t allocated(uint64_t size) {
@@ -65,7 +65,8 @@ uint64_t Room::quota(const Folders& folders) {
   return *quota_;
 }
 
-Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t to, const std::atomic<bool>& stop) {
+Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t to, Others others,
+                        const std::atomic<bool>& stop) {
   const uint64_t quota = this->quota(folders);
   if (to > INT64_MAX || allocated(to) + kBlock > quota)
     return failure(Code::unavailable, str("larger than all that may be kept, ", human_size(quota)));
@@ -73,12 +74,12 @@ Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t 
   const uint64_t wanted = allocated(to) - allocated(from) + (from == 0 ? kLink : 0);
   const auto counted = count.read();
   const bool fits = counted && *counted <= quota && wanted <= quota - *counted;
-  const uint64_t used = fits ? *counted : TRY(make_room(folders, quota, wanted));
+  const uint64_t used = fits ? *counted : TRY(make_room(folders, quota, wanted, others));
   count.write(used + wanted);  // first: to be killed in between must not leave less counted than used
   if (allocate(fd, from, to)) return {};
   const bool full = is_full(errno);
   const Error error = system_error(folders.top);
-  if (!full) return tl::unexpected(error);
+  if (!full || others == Others::stay) return tl::unexpected(error);
   sweep(folders);
   auto contents = contents_of(folders);
   if (!contents) return tl::unexpected(error);
@@ -86,6 +87,13 @@ Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t 
   count.write(used_by(*contents) + wanted);
   if (freed.bytes > 0 && allocate(fd, from, to)) return {};
   return tl::unexpected(error);
+}
+
+Result<void> Room::take_link(const Folders& folders) {
+  const std::atomic<bool> never = false;
+  const Count count = TRY(Count::locked(folders, never));
+  if (const auto used = count.read()) count.write(*used + kLink);
+  return {};
 }
 
 bool Room::free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop) {
@@ -111,10 +119,13 @@ Result<Freed> Room::shrink(const Folders& folders, uint64_t most, const std::ato
 
 // The bytes that are used once others made way for `wanted` more. Some more of them go than have to: looking at all
 // files is dear, and should not be due again with the very next blob.
-Result<uint64_t> Room::make_room(const Folders& folders, uint64_t quota, uint64_t wanted) {
+Result<uint64_t> Room::make_room(const Folders& folders, uint64_t quota, uint64_t wanted, Others others) {
   sweep(folders);
   Contents contents = TRY(contents_of(folders));
   const auto fits = [&] { return used_by(contents) <= quota && wanted <= quota - used_by(contents); };
+  if (!fits() && others == Others::stay)
+    return failure(Code::unavailable,
+                   "nobody said how large it is, so nothing is removed for it, and there is no room");
   if (!fits()) evict(folders, contents, used_by(contents) + wanted - quota + quota / 32);
   if (!fits()) return tl::unexpected(no_room(contents, quota, wanted));
   return used_by(contents);

@@ -16,10 +16,11 @@
 #include <string>
 
 #include "cache/contents.h"
+#include "cache/shelf.h"
 
 namespace weightfs {
 
-/// A tenth of the file system that `path`, or what there is above it, lies on.
+/// A quarter of the file system that `path`, or what there is above it, lies on.
 uint64_t default_quota(std::string path);
 
 /// `size` bytes as a file system allocates them: whole blocks, and a little for its own maps.
@@ -45,10 +46,14 @@ class Room {
   /// `evicted` is called when blobs were looked for to be removed.
   Room(std::optional<uint64_t> quota, std::function<void()> evicted) : quota_(quota), evicted_(std::move(evicted)) {}
 
-  /// Allocates the bytes [from, to) of a file in making/, if need be in place of others. `from` is 0 or what the file
-  /// took room for before, by whichever process. Fails when the store's lock cannot be had for two seconds, and when it
-  /// is told to stop.
-  Result<void> take(const Folders& folders, int fd, uint64_t from, uint64_t to, const std::atomic<bool>& stop);
+  /// Allocates the bytes [from, to) of a file in making/, if need be and `others` says so in place of others. `from` is
+  /// 0 or what the file took room for before, by whichever process. Fails when the store's lock cannot be had for two
+  /// seconds, and when it is told to stop.
+  Result<void> take(const Folders& folders, int fd, uint64_t from, uint64_t to, Others others,
+                    const std::atomic<bool>& stop);
+
+  /// Counts a symbolic link that is about to be made in index/.
+  Result<void> take_link(const Folders& folders);
 
   /// For when the disk is full whatever the quota says: removes `size` bytes. False when there was nothing to remove.
   bool free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop);
@@ -58,7 +63,7 @@ class Room {
 
  private:
   uint64_t quota(const Folders& folders);
-  Result<uint64_t> make_room(const Folders& folders, uint64_t quota, uint64_t wanted);
+  Result<uint64_t> make_room(const Folders& folders, uint64_t quota, uint64_t wanted, Others others);
   Freed evict(const Folders& folders, Contents& contents, uint64_t wanted);
 
   std::mutex mutex_;  // guards quota_

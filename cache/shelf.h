@@ -26,6 +26,9 @@ struct Name {
   bool resumable = false;
 };
 
+/// Whether what is kept may be removed to make room.
+enum class Others { make_way, stay };
+
 /// A blob while it is made: bytes are written to it one after the other. One that goes before it is published or left
 /// leaves nothing behind. Written to by one thread; reading its range() is for any.
 class Draft {
@@ -36,13 +39,14 @@ class Draft {
   Draft& operator=(const Draft&) = delete;
 
   /// Makes room for `size` bytes in all; call it before writing beyond what it was called with.
-  virtual Result<void> reserve(uint64_t size) = 0;
+  virtual Result<void> reserve(uint64_t size, Others others) = 0;
   /// Puts `bytes` at `offset`, where those before ended.
   virtual Result<void> write(uint64_t offset, std::span<const std::byte> bytes) = 0;
   /// How many bytes an earlier maker left in it, and the note that he made. Nothing is known of them.
   virtual uint64_t left() const { return 0; }
   virtual std::string note() const { return {}; }
-  /// Throws away what was left, before anything is written.
+  /// Throws away what was left, before anything is written. Whoever reads what was left still can. Its range() is
+  /// another from then on.
   virtual Result<void> restart() = 0;
   /// Notes a line for whoever goes on with it.
   virtual void take_note(const std::string& line) = 0;
@@ -78,9 +82,11 @@ class Shelf {
   /// is true, which outlives it.
   virtual Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) = 0;
 
-  /// Which digest was last noted under a key, here or by an earlier process.
-  virtual std::optional<Digest> noted(const std::string& key) = 0;
-  virtual Result<void> note(const std::string& key, const Digest& digest) = 0;
+  /// Which digest was last noted under a key, here or by an earlier process. Such a note is of a blob that is kept, and
+  /// may go with it, or of a file elsewhere.
+  enum class Of { kept, elsewhere };
+  virtual std::optional<Digest> noted(Of of, const std::string& key) = 0;
+  virtual Result<void> note(Of of, const std::string& key, const Digest& digest) = 0;
 };
 
 using ShelfPtr = std::shared_ptr<Shelf>;

@@ -17,6 +17,7 @@ constexpr int kMostFillings = 4;
 // So many are fetched at once, each from one server with several connections. They wait a lot: one that hangs must not
 // keep another waiting.
 constexpr int kMostFetches = 16;
+constexpr int kMostStalled = 256;  // those that bring nothing counted too: each takes three threads
 
 // Who waits for a place looks so often whether one became idle.
 constexpr std::chrono::milliseconds kLook{20};
@@ -136,8 +137,11 @@ bool Store::make_place(Kind kind) {
   for (auto running = running_.begin(); running != running_.end();)
     if (const auto here = running++; here->filling->has_ended()) leave(here);
   const auto counts = [&](const Running& r) { return r.kind == kind; };
+  const auto takes = [&](const Running& r) { return counts(r) && !r.filling->is_stalled(); };
   const int most = kind == Kind::fetching ? kMostFetches : kMostFillings;
-  if (std::count_if(running_.begin(), running_.end(), counts) < most) return true;
+  if (std::count_if(running_.begin(), running_.end(), takes) < most &&
+      std::count_if(running_.begin(), running_.end(), counts) < kMostStalled)
+    return true;
   const auto idle = std::find_if(running_.begin(), running_.end(),
                                  [&](const Running& r) { return counts(r) && r.filling->cancel_if_idle(); });
   if (idle == running_.end()) return false;

@@ -19,7 +19,7 @@ class TemporaryDraft final : public Draft {
   TemporaryDraft(std::shared_ptr<Temporary> shelf, std::shared_ptr<TemporaryFile> file, std::string name)
       : shelf_(std::move(shelf)), file_(std::move(file)), name_(std::move(name)) {}
 
-  Result<void> reserve(uint64_t size) override {
+  Result<void> reserve(uint64_t size, Others) override {
     if (size <= reserved_) return {};
     pieces_.push_back(TRY(file_->take(size - reserved_)));
     reserved_ = size;
@@ -129,13 +129,13 @@ Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t> size, c
   return Begun{{}, std::move(draft), nullptr, 0};
 }
 
-std::optional<Digest> Temporary::noted(const std::string& key) {
+std::optional<Digest> Temporary::noted(Of, const std::string& key) {
   const std::scoped_lock lock(mutex_);
   const auto note = notes_.find(key);
   return note == notes_.end() ? std::nullopt : std::optional(note->second);
 }
 
-Result<void> Temporary::note(const std::string& key, const Digest& digest) {
+Result<void> Temporary::note(Of, const std::string& key, const Digest& digest) {
   const std::scoped_lock lock(mutex_);
   notes_.insert_or_assign(key, digest);
   return {};

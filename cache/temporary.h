@@ -63,8 +63,8 @@ class Temporary final : public Shelf, public std::enable_shared_from_this<Tempor
   Kept find(const Name& name, std::optional<uint64_t> size) override;
   Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) override;
 
-  std::optional<Digest> noted(const std::string& key) override;
-  Result<void> note(const std::string& key, const Digest& digest) override;
+  std::optional<Digest> noted(Of of, const std::string& key) override;
+  Result<void> note(Of of, const std::string& key, const Digest& digest) override;
 
   /// Keeps the blob; returns the one of the same digest that was there before, if there was.
   Kept keep(const std::string& name, Kept blob);

@@ -31,9 +31,7 @@ class Saying final : public Credentials {
  public:
   explicit Saying(std::string what) : what_(std::move(what)) {}
   std::string authorization() override { return what_; }
-  Result<bool> challenged(const std::vector<std::string>&, const std::string&, const std::atomic<bool>&) override {
-    return false;
-  }
+  Result<bool> challenged(const Denial&, const std::atomic<bool>&) override { return false; }
 
  private:
   const std::string what_;
@@ -104,7 +102,7 @@ bool is_token(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7F'; });
 }
 
-Result<Token> token_in(const Http::Page& page) {
+Result<Token> token_in(const Page& page) {
   ValueBuilder builder(kMostAnswerValues);
   const SourcePtr text = in_memory(page.body);
   TRY_VOID(read_json(*text, 0, text->size(), builder));
@@ -122,9 +120,10 @@ Result<Token> token_in(const Http::Page& page) {
   return token;
 }
 
-Result<Token> asked(Http& http, const std::string& url, const std::string& authorization,
+Result<Token> asked(Http& http, const std::string& url, const std::string& authorization, Reach reach,
                     const std::atomic<bool>& stop) {
   Request request{.url = url, .headers = {"Accept: application/json"}};
+  request.only_public = reach == Reach::only_public;
   if (!authorization.empty()) request.credentials = std::make_shared<Saying>(authorization);
   const auto page = TRY(ask(http, request, kLongestAnswer, stop));
   const bool denied = page.answer.status == 401 || page.answer.status == 403;
@@ -174,15 +173,15 @@ Result<std::string> signature(const SigningKey& key, const std::string& url) {
   return base64(key.public_blob()) + ":" + base64(bytes);
 }
 
-Result<Token> plain_token(Http& http, const Challenge& bearer, const std::optional<Login>& login,
+Result<Token> plain_token(Http& http, const Challenge& bearer, const std::optional<Login>& login, Reach reach,
                           const std::atomic<bool>& stop) {
-  return asked(http, token_url(bearer), login ? basic(*login) : std::string(), stop);
+  return asked(http, token_url(bearer), login ? basic(*login) : std::string(), reach, stop);
 }
 
 Result<Token> signed_token(Http& http, const Challenge& bearer, const SigningKey& key, const Chance& chance,
-                           const std::atomic<bool>& stop) {
+                           Reach reach, const std::atomic<bool>& stop) {
   const std::string url = token_url(bearer, {{"ts", str(chance.seconds())}, {"nonce", chance.nonce()}});
-  return asked(http, url, TRY(signature(key, url)), stop);
+  return asked(http, url, TRY(signature(key, url)), reach, stop);
 }
 
 }  // namespace weightfs

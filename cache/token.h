@@ -43,13 +43,17 @@ std::string basic(const Login& login);
 /// the signature, both in base 64. The text that is signed holds the URL as it is asked.
 Result<std::string> signature(const SigningKey& key, const std::string& url);
 
+/// Where the realm of a challenge may lead: one from a public address to public addresses only, so that a registry
+/// cannot make whoever reads from it ask the services of his own machine and network.
+enum class Reach { anywhere, only_public };
+
 /// Asks for a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
-/// one. Fails with unreachable, and with unsupported when the answer is no token.
-Result<Token> plain_token(Http& http, const Challenge& bearer, const std::optional<Login>& login,
+/// one. Fails with unreachable, and with unsupported when the answer is no token, or the realm must not be asked.
+Result<Token> plain_token(Http& http, const Challenge& bearer, const std::optional<Login>& login, Reach reach,
                           const std::atomic<bool>& stop);
 
 /// Asks for a token as Ollama does (server/auth.go): the URL, with a time and a nonce, is signed.
 Result<Token> signed_token(Http& http, const Challenge& bearer, const SigningKey& key, const Chance& chance,
-                           const std::atomic<bool>& stop);
+                           Reach reach, const std::atomic<bool>& stop);
 
 }  // namespace weightfs

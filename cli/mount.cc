@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <system_error>
 
 #include "base/text.h"
@@ -59,9 +61,29 @@ Result<std::vector<std::string>> kernel_options(MountArguments& arguments) {
   return passed;
 }
 
+// The store and the session each say a thing once; where both say it, it is still said once.
+class SaidOnce {
+ public:
+  explicit SaidOnce(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
+  void say(const std::string& line) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (lines_.size() == kMost || !lines_.insert(line).second) return;
+    }
+    log_(line);
+  }
+
+ private:
+  static constexpr size_t kMost = 10'000;
+  const std::function<void(const std::string&)> log_;
+  std::mutex mutex_;  // guards lines_
+  std::set<std::string> lines_;
+};
+
 // Opens the sources and serves them; `on_usable` is called once they can be used.
 Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std::vector<std::string>& options,
-                   const std::function<void()>& on_usable, const std::function<void(const std::string&)>& log) {
+                   const std::function<void()>& on_usable, const std::function<void(const std::string&)>& write) {
+  const auto log = [said = std::make_shared<SaidOnce>(write)](const std::string& line) { said->say(line); };
   const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
   Opening opening = arguments.opening;
   opening.hidden = point.path();

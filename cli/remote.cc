@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cache/address.h"
 #include "formats/ollama_name.h"
 
 namespace weightfs {
@@ -39,11 +40,6 @@ std::string local_manifest(const OllamaName& name) {
   return {};
 }
 
-bool is_loopback(std::string_view host) {
-  const std::string_view name = host.substr(0, host.rfind(':'));
-  return name == "localhost" || name.ends_with(".localhost") || name.starts_with("127.");
-}
-
 }  // namespace
 
 Result<std::optional<Remote>> find_remote(std::string& source, const BlobStorePtr& store, const HttpPtr& http,
@@ -60,7 +56,7 @@ Result<std::optional<Remote>> find_remote(std::string& source, const BlobStorePt
       return std::nullopt;
     }
   }
-  if (!says_scheme && (scheme == Scheme::http || is_loopback(name.host))) name.scheme = "http";
+  if (!says_scheme && (scheme == Scheme::http || is_loopback_host(name.host))) name.scheme = "http";
   const Reference reference{name.scheme, name.host, str(name.name_space, "/", name.model),
                             name.digest ? "sha256:" + name.digest->hex() : name.tag};
   const Resolved resolved = TRY(resolve(reference, store, http, Keys::of_user()));

@@ -1,11 +1,15 @@
 // MANIFEST and LINKS.
 #include <algorithm>
+#include <span>
 
 #include "base/text.h"
 #include "formats/carton.h"
 
 namespace weightfs::carton {
 namespace {
+
+// Of one file: each may be asked when it is read.
+constexpr size_t kMostUrls = 16;
 
 // One line of MANIFEST, without its end.
 void read_line(std::string_view line, size_t number, Manifest& manifest, Warnings& warnings) {
@@ -63,7 +67,11 @@ Result<Links> read_links(std::string_view text, Warnings& warnings) {
       warnings.add("LINKS: ", quoted(hex), digest ? ": not a list of texts" : ": no SHA-256");
       continue;
     }
-    for (const Value& url : *texts) links.urls[digest->hex()].push_back(std::get<std::string>(url));
+    if (texts->size() > kMostUrls)
+      warnings.add("LINKS: ", quoted(hex), ": ", texts->size(), " URLs; the first ", kMostUrls, " are used");
+    auto& urls_of = links.urls[digest->hex()];
+    for (const Value& url : std::span(*texts).first(std::min(texts->size(), kMostUrls)))
+      urls_of.push_back(std::get<std::string>(url));
   }
   return links;
 }

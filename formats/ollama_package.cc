@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,12 +12,14 @@
 namespace weightfs::ollama {
 namespace {
 
-// What the layer is called before it has a path.
+// What the layer is called in messages, before it has a path: fit for a terminal, and no longer than a line.
 std::string title(const Layer& layer) {
-  if (!layer.name.empty()) return layer.name;
   if (layer.kind == Kind::config) return "config";
   const std::string& type = layer.descriptor.media_type;
-  return type.empty() ? "layer" : type.substr(type.rfind('.') + 1);
+  const std::string name = !layer.name.empty() ? layer.name : type.substr(type.rfind('.') + 1);
+  if (name.empty()) return "layer";
+  constexpr size_t kLongest = 80;
+  return name.size() > kLongest ? printable(to_utf8(name.substr(0, kLongest))) + "..." : printable(name);
 }
 
 // The file in `folder` that has the blob's name: Ollama's, Ollama's before 2024, that of an OCI image layout.
@@ -26,6 +29,13 @@ Result<SourcePtr> open_in(const Folder& folder, const std::string& hex) {
     if (bytes || bytes.error().code != Code::not_found) return bytes;
   }
   return folder.open(hex);
+}
+
+// Nobody reads what has no bytes, so nothing else would ever prove it.
+Result<void> prove_empty(const Wanted& wanted, std::optional<uint64_t> size) {
+  if (size != uint64_t{0} || wanted.digest == sha256("")) return {};
+  return failure(Code::mismatch,
+                 str(wanted.name, ": the digest of no bytes is ", sha256("").hex(), ", not ", wanted.digest.hex()));
 }
 
 // Finds each blob once, however many layers name it.
@@ -51,12 +61,14 @@ class Finder {
 
   Result<BlobPtr> look_for(const Layer& layer) const {
     const Wanted wanted = this->wanted(layer);
+    TRY_VOID(prove_empty(wanted, wanted.size));
     const bool at_hand = container_.blobs->is_at_hand(wanted);
     const bool in_store = container_.folder != nullptr;
     if (!at_hand && !in_store) return to_be_fetched(wanted);
     auto found = container_.blobs->named(wanted);
     if (!found && !in_store) return to_be_fetched(wanted);
     if (!found) return tl::unexpected(found.error());
+    TRY_VOID(prove_empty(wanted, found->proved->size()));
     const auto proved = Later<SourcePtr>::of(found->proved);
     return std::make_shared<Blob>(Blob{Later<Found>::of(std::move(*found)), proved, at_hand});
   }
@@ -109,7 +121,9 @@ class Opener {
       // To give a file its name nothing is fetched.
       if (!item.blob->at_hand || !item.layer.is_container()) continue;
       const Found found = TRY(item.blob->found.get());
-      item.layer.look = TRY(look_at(*found.arriving));
+      const auto look = look_at(*found.arriving);
+      if (!look && !is_about_the_bytes(look.error())) return tl::unexpected(look.error());
+      if (look) item.layer.look = *look;  // else it is what its media type says: reading it says what is wrong
     }
     return problems;
   }

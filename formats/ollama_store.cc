@@ -2,7 +2,6 @@
 // manifest/paths.go and manifest.go.)
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "base/text.h"
 #include "formats/format.h"
@@ -17,11 +16,24 @@ using ollama::Manifest;
 
 constexpr size_t kNamed = 3;  // of wrong blobs, in one warning
 
-Result<Manifest> manifest_of(const SourcePtr& bytes) {
+// A store may have more manifests than a process may have open files: those up to this many bytes are held in memory.
+// That is most; of a model whose every tensor is a layer it takes half a megabyte.
+constexpr uint64_t kHeld = 64 * 1024;
+
+// A manifest, and the bytes to read it from again when its model is shown.
+struct Entry {
+  Manifest manifest;
+  SourcePtr bytes;
+};
+
+Result<Entry> entry_of(const Part& part) {
+  const SourcePtr bytes = TRY(part.source.get());
   if (bytes->size() > ollama::kLongestManifest)
     return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
+  std::string text = TRY(read_text(*bytes, 0, bytes->size()));
   Warnings odd;  // said again, in full, where the model is shown
-  return ollama::read_manifest(TRY(read_text(*bytes, 0, bytes->size())), odd);
+  Manifest manifest = TRY(ollama::read_manifest(text, odd));
+  return Entry{std::move(manifest), text.size() > kHeld ? bytes : in_memory(std::move(text))};
 }
 
 // What is wrong with the blobs that manifests name, each looked at once.
@@ -46,23 +58,23 @@ class StoreBlobs {
  private:
   std::string wrong_with(const Descriptor& descriptor) {
     const std::string hex = descriptor.digest->hex();
-    const auto known = sizes_.try_emplace(hex, std::nullopt);
-    if (known.second) known.first->second = size_of(hex);
-    const auto& size = known.first->second;
-    if (!size) return str("blob sha256:", hex, " is not in the store");
+    const auto known = sizes_.find(hex);
+    const auto size = known != sizes_.end() ? known->second : sizes_.emplace(hex, size_of(hex)).first->second;
+    if (!size && size.error().code == Code::not_found) return str("blob sha256:", hex, " is not in the store");
+    if (!size) return size.error().message;
     if (!descriptor.size || *descriptor.size == *size) return {};
     return str("blob sha256:", hex, " has ", *size, " bytes, not ", *descriptor.size);
   }
 
   // Both ways to write a blob's name: of today, and until 2024.
-  std::optional<uint64_t> size_of(const std::string& hex) const {
-    for (const char* prefix : {"sha256-", "sha256:"})
-      if (const auto bytes = folder_.open(prefix + hex)) return (*bytes)->size();
-    return std::nullopt;
+  Result<uint64_t> size_of(const std::string& hex) const {
+    auto bytes = folder_.open("sha256-" + hex);
+    if (!bytes && bytes.error().code == Code::not_found) bytes = folder_.open("sha256:" + hex);
+    return TRY(bytes)->size();
   }
 
   const Folder& folder_;
-  std::map<std::string, std::optional<uint64_t>> sizes_;  // by digest
+  std::map<std::string, Result<uint64_t>> sizes_;  // by digest
 };
 
 }  // namespace
@@ -73,18 +85,18 @@ Result<Shelves> read_shelves(const Folder& manifests, const std::shared_ptr<cons
                              const BlobsPtr& store) {
   StoreBlobs known(*blobs);
   Shelves shelves;
-  for (const Part& part : TRY(manifests.parts())) {
+  for (Part& listed : TRY(manifests.parts())) {
+    const Part part = std::move(listed);  // no file stays open longer than it is looked at
     if (!part.link_target.empty() || !is_shelf_path(part.path)) continue;
-    const auto bytes = part.source.get();
-    const auto manifest = bytes ? manifest_of(*bytes) : tl::unexpected(bytes.error());
-    if (!manifest) {
-      shelves.warnings.push_back(str(part.path, ": left out: ", manifest.error().message));
+    const auto entry = entry_of(part);
+    if (!entry) {
+      shelves.warnings.push_back(str(part.path, ": left out: ", entry.error().message));
       continue;
     }
-    if (const std::string wrong = known.wrong_in(*manifest); !wrong.empty())
+    if (const std::string wrong = known.wrong_in(entry->manifest); !wrong.empty())
       shelves.warnings.push_back(str(part.path, ": ", wrong));
     const std::string tag = part.path.substr(part.path.rfind('/') + 1);
-    shelves.models.push_back({part.path, Container{tag, *bytes, blobs, store}});
+    shelves.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}});
   }
   return shelves;
 }

@@ -166,6 +166,11 @@ void Tensors::take_tensors(const Item& item, Model read, std::string_view scope)
 }
 
 Result<void> Tensors::add_model(const Item& item) {
+  // The header of one blob may be long, and the layers that name it many.
+  if (!models_.insert(*item.layer.descriptor.digest).second) {
+    warnings_.add(quoted(item.layer.path), ": the same as a layer before; its tensors are shown once");
+    return {};
+  }
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
@@ -177,10 +182,7 @@ Result<void> Tensors::add_model(const Item& item) {
   }
   auto read = read_proved({item.layer.path, found->arriving}, *bytes);
   if (TRY(said(item, read))) return {};
-  if (read->tensors.size() > kMostTensors - model_.tensors.size()) {
-    warnings_.add(quoted(item.layer.path), ": more than ", kMostTensors, " tensors", kWithout);
-    return {};
-  }
+  if (!has_room_for(item, read->tensors.size())) return {};
   const bool first = !std::exchange(has_model_, true);
   if (first) {
     model_.common = std::move(read->common);
@@ -193,10 +195,7 @@ Result<void> Tensors::add_model(const Item& item) {
 }
 
 Result<void> Tensors::add_tensor(const Item& item) {
-  if (model_.tensors.size() == kMostTensors) {
-    warnings_.add(quoted(item.layer.path), ": more than ", kMostTensors, " tensors", kWithout);
-    return {};
-  }
+  if (!has_room_for(item, 1)) return {};
   return item.layer.dtype ? add_bare(item) : add_file(item);
 }
 
@@ -241,10 +240,10 @@ Result<void> Tensors::add_file(const Item& item) {
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
-  const auto room = has_room_for(item, *found->arriving);
+  const auto room = has_room_for_header(item, *found->arriving);
   if (TRY(said(item, room)) || !*room) return {};
   auto read = read_proved({item.layer.path, found->arriving}, *bytes);
-  if (TRY(said(item, read))) return {};
+  if (TRY(said(item, read)) || !has_room_for(item, read->tensors.size())) return {};
   // Ollama wrote so in the first weeks of 2026.
   if (read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty())
     read->tensors[0].name = item.layer.name;
@@ -255,8 +254,14 @@ Result<void> Tensors::add_file(const Item& item) {
   return {};
 }
 
+bool Tensors::has_room_for(const Item& item, size_t tensors) {
+  if (tensors <= kMostTensors - model_.tensors.size()) return true;
+  warnings_.add(quoted(item.layer.path), ": more than ", kMostTensors, " tensors", kWithout);
+  return false;
+}
+
 // Headers are bounded all together, or the same blob in each of many layers would fill the memory.
-Result<bool> Tensors::has_room_for(const Item& item, const Source& bytes) {
+Result<bool> Tensors::has_room_for_header(const Item& item, const Source& bytes) {
   if (TRY(look_at(bytes)) != Look::safetensors) return failure(Code::corrupt, "not a safetensors file");
   const uint64_t length = TRY(flat::read_length(bytes));
   if (length <= kLongestHeaders - headers_) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -29,7 +30,8 @@ class Tensors {
  private:
   Result<void> add_bare(const Item& item);
   Result<void> add_file(const Item& item);
-  Result<bool> has_room_for(const Item& item, const Source& bytes);
+  bool has_room_for(const Item& item, size_t tensors);
+  Result<bool> has_room_for_header(const Item& item, const Source& bytes);
   void take_tensors(const Item& item, Model read, std::string_view scope);
   std::string_view spelled(std::string_view text);
   template <class T>
@@ -38,7 +40,8 @@ class Tensors {
   Model& model_;
   Warnings& warnings_;
   bool has_model_ = false;
-  uint64_t headers_ = 0;  // bytes of all safetensors headers so far
+  std::set<Digest> models_;  // whose layers were added
+  uint64_t headers_ = 0;     // bytes of all safetensors headers so far
   Map quantization_;
   std::map<std::string, std::string_view, std::less<>> spelled_;  // what is in the model's spellings
 };

@@ -129,6 +129,11 @@ Result<Attributes> Forest::attributes(Ino ino) const {
   return Attributes{place(ino).node().kind, source->size(), 1, place(ino).tree().modified()};
 }
 
+Attributes Forest::unsized_attributes(Ino ino) const {
+  const Place at = place(ino);
+  return {at.node().kind, 0, 1, at.tree().modified()};
+}
+
 Result<Forest::Listing> Forest::list(Ino directory) {
   const Place at = TRY(enter(directory));
   const Node& node = at.node();

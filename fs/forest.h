@@ -56,6 +56,9 @@ class Forest {
   /// The attributes if nothing has to be made to know them.
   std::optional<Attributes> known_attributes(Ino ino) const;
 
+  /// The attributes of a file of which the size is not known yet, and told as 0.
+  Attributes unsized_attributes(Ino ino) const;
+
   /// What a directory holds: `count` nodes of `tree` from `first` on, sorted by name; their inode numbers run from
   /// `ino`.
   struct Listing {

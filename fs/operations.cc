@@ -1,14 +1,127 @@
 #include "fs/operations.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <fstream>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/text.h"
 
 namespace weightfs {
+
+class Server::Handle {
+ public:
+  explicit Handle(SourcePtr source) : source_(std::move(source)) { hold(); }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
+    auto got = source_->read(offset, out);
+    if (!is_held_) hold();  // what was not at hand before may be by now
+    return got;
+  }
+
+ private:
+  void hold() {
+    auto held = source_->hold();
+    if (held == nullptr) return;
+    const std::scoped_lock lock(mutex_);
+    if (is_held_.exchange(true)) return;
+    held_ = std::move(held);
+  }
+
+  SourcePtr source_;
+  std::atomic<bool> is_held_ = false;
+  std::mutex mutex_;  // guards held_
+  std::shared_ptr<const void> held_;
+};
+
+namespace {
+
+// Whether a signal waits for the thread that asks it to end; of one that kills, SIGKILL waits for every thread of the
+// process (signal(7), proc(5): SigPnd and ShdPnd). Other signals are no reason: few programs expect EINTR of stat().
+bool is_told_to_end(pid_t thread) {
+  constexpr uint64_t kEnds = uint64_t{1} << (SIGKILL - 1) | uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1) |
+                             uint64_t{1} << (SIGHUP - 1) | uint64_t{1} << (SIGQUIT - 1);
+  std::ifstream status(str("/proc/", thread, "/status"));
+  uint64_t pending = 0;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) pending |= std::strtoull(&line[7], nullptr, 16);
+  return (pending & kEnds) != 0;
+}
+
+}  // namespace
+
+// Who waits for the network waits long, and the kernel lets no process go that waits for an answer, not even one that
+// is killed: it sends an interrupt, and that is answered, whatever becomes of the work. (fuse.ko, request_wait_answer.)
+class Server::Waits {
+ public:
+  // Calls `make` and returns what it made; nothing when the request was answered meanwhile.
+  template <class Make>
+  auto interruptible(fuse_req_t request, Make make) -> std::optional<decltype(make())> {
+    Wait& wait = begin(request);
+    ::fuse_req_interrupt_func(request, interrupt, &wait);
+    std::optional<decltype(make())> made;
+    try {
+      made.emplace(make());
+    } catch (...) {
+      if (!end(wait, request)) return std::nullopt;
+      throw;
+    }
+    if (!end(wait, request)) made.reset();
+    return made;
+  }
+
+ private:
+  // One request that waits. Used again for another, but never gone: an interrupt may still be on its way to it.
+  struct Wait {
+    std::mutex mutex;
+    fuse_req_t request = nullptr;  // null once it was answered, or needs no answer from here
+  };
+
+  // The request that comes with it is still there, so no other has its address.
+  static void interrupt(fuse_req_t request, void* which) {
+    Wait& wait = *static_cast<Wait*>(which);
+    const std::scoped_lock lock(wait.mutex);
+    if (wait.request != request || !is_told_to_end(fuse_req_ctx(request)->pid)) return;
+    wait.request = nullptr;
+    fuse_reply_err(request, EINTR);
+  }
+
+  Wait& begin(fuse_req_t request) {
+    const std::scoped_lock lock(mutex_);
+    if (free_.empty()) free_.push_back(&waits_.emplace_back());
+    Wait& wait = *free_.back();
+    free_.pop_back();
+    const std::scoped_lock setting(wait.mutex);
+    wait.request = request;
+    return wait;
+  }
+
+  // Whether the request is still to be answered.
+  bool end(Wait& wait, fuse_req_t request) {
+    bool ours = false;
+    {
+      const std::scoped_lock lock(wait.mutex);
+      ours = wait.request == request;
+      wait.request = nullptr;
+    }
+    const std::scoped_lock lock(mutex_);
+    free_.push_back(&wait);
+    return ours;
+  }
+
+  std::mutex mutex_;  // guards the rest
+  std::deque<Wait> waits_;
+  std::vector<Wait*> free_;
+};
 namespace {
 
 constexpr blksize_t kBlock = 4096;
@@ -81,18 +194,29 @@ void init(void*, fuse_conn_info* connection) {
   connection->max_background = kMostThreads;
 }
 
+// libfuse 3.14 lets the kernel look up one name of a directory at a time (it never tells it FUSE_PARALLEL_DIROPS): so a
+// lookup does not wait to learn a size. The kernel asks for it when somebody wants to know it.
+fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attributes) {
+  fuse_entry_param entry = entry_of(s, ino, attributes);
+  entry.attr_timeout = 0;
+  return entry;
+}
+
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   respond(request, [&]() -> Result<void> {
     Server& s = server(request);
-    const auto ino = s.forest().lookup(parent, name);
-    if (!ino && ino.error().code == Code::not_found) {
+    const auto ino = s.waits().interruptible(request, [&] { return s.forest().lookup(parent, name); });
+    if (!ino) return {};
+    if (!*ino && ino->error().code == Code::not_found) {
       fuse_entry_param absent{};  // inode 0: the kernel remembers that there is no such name
       absent.entry_timeout = kForEver;
       fuse_reply_entry(request, &absent);
       return {};
     }
-    const Ino found = TRY(ino);
-    const fuse_entry_param entry = entry_of(s, found, TRY(s.forest().attributes(found)));
+    const Ino found = TRY(*ino);
+    const auto known = s.forest().known_attributes(found);
+    const fuse_entry_param entry =
+        known ? entry_of(s, found, *known) : unsized_entry(s, found, s.forest().unsized_attributes(found));
     fuse_reply_entry(request, &entry);
     return {};
   });
@@ -101,7 +225,11 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   respond(request, [&]() -> Result<void> {
     Server& s = server(request);
-    const Attributes attributes = TRY(s.forest().attributes(ino));
+    const auto known = s.forest().known_attributes(ino);
+    const auto made = known ? std::optional<Result<Attributes>>(*known)
+                            : s.waits().interruptible(request, [&] { return s.forest().attributes(ino); });
+    if (!made) return {};
+    const Attributes attributes = TRY(*made);
     const struct stat status = s.stat_of(ino, attributes);
     fuse_reply_attr(request, &status, timeout_of(attributes));
     return {};
@@ -122,21 +250,23 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
       fuse_reply_err(request, EROFS);
       return {};
     }
-    auto source = std::make_unique<SourcePtr>(TRY(server(request).forest().open(ino)));
-    file->fh = reinterpret_cast<uintptr_t>(source.get());
+    Server& s = server(request);
+    const auto source = s.waits().interruptible(request, [&] { return s.forest().open(ino); });
+    if (!source) return {};
+    file->fh = s.open(TRY(*source));
     // What changes goes past the kernel's pages.
-    const bool live = server(request).forest().is_live(ino);
+    const bool live = s.forest().is_live(ino);
     file->direct_io = live ? 1 : 0;
-    file->keep_cache = !live && server(request).pages() == Server::Pages::kept ? 1 : 0;
+    file->keep_cache = !live && s.pages() == Server::Pages::kept ? 1 : 0;
     file->noflush = 1;
     // An open that was interrupted is never released.
-    if (fuse_reply_open(request, file) == 0) source.release();
+    if (fuse_reply_open(request, file) != 0) s.close(file->fh);
     return {};
   });
 }
 
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  const std::unique_ptr<SourcePtr> closed(reinterpret_cast<SourcePtr*>(file->fh));
+  server(request).close(file->fh);
   fuse_reply_err(request, 0);
 }
 
@@ -146,7 +276,7 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
     thread_local std::vector<std::byte> buffer;
     if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
     const auto out = std::span(buffer).first(std::min(size, buffer.size()));
-    const size_t got = TRY((*reinterpret_cast<SourcePtr*>(file->fh))->read(static_cast<uint64_t>(offset), out));
+    const size_t got = TRY(reinterpret_cast<Server::Handle*>(file->fh)->read(static_cast<uint64_t>(offset), out));
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), got);
     return {};
   });
@@ -210,7 +340,9 @@ class Page {
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed listed) {
   respond(request, [&]() -> Result<void> {
     Forest& forest = server(request).forest();
-    const Forest::Listing all = TRY(forest.list(ino));
+    const auto listing = server(request).waits().interruptible(request, [&] { return forest.list(ino); });
+    if (!listing) return {};
+    const Forest::Listing all = TRY(*listing);
     Page page(request, size, listed);
     bool room = true;
     if (offset < 1) room = page.add(".", ino, Kind::directory, 1);
@@ -297,6 +429,28 @@ struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   out.st_mtim = timespec_of(attributes.modified);
   out.st_atim = out.st_ctim = out.st_mtim;
   return out;
+}
+
+Server::Server(Forest& forest, Pages pages, const Log& log)
+    : forest_(forest), pages_(pages), log_(log), waits_(std::make_unique<Waits>()) {}
+
+Server::~Server() = default;
+
+uint64_t Server::open(SourcePtr source) {
+  auto handle = std::make_unique<Handle>(std::move(source));
+  const auto number = reinterpret_cast<uintptr_t>(handle.get());
+  const std::scoped_lock lock(mutex_);
+  open_.emplace(number, std::move(handle));
+  return number;
+}
+
+void Server::close(uint64_t handle) {
+  std::unique_ptr<Handle> closed;  // let go without the lock: it may take a while
+  const std::scoped_lock lock(mutex_);
+  const auto open = open_.find(handle);
+  if (open == open_.end()) return;
+  closed = std::move(open->second);
+  open_.erase(open);
 }
 
 void Server::log(const Error& error) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <unordered_map>
 
 #include "fs/forest.h"
 
@@ -32,11 +33,21 @@ class Server {
   /// Whether the kernel keeps what was read once its file is opened again.
   enum class Pages { kept, dropped };
 
-  Server(Forest& forest, Pages pages, const Log& log) : forest_(forest), pages_(pages), log_(log) {}
+  Server(Forest& forest, Pages pages, const Log& log);
+  ~Server();
 
   Forest& forest() { return forest_; }
   Pages pages() const { return pages_; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
+
+  /// A file that is open: until release, or until the end where the kernel does not get to that.
+  class Handle;
+  uint64_t open(SourcePtr source);
+  void close(uint64_t handle);
+
+  /// The replies that wait: a process that is interrupted gets its answer at once.
+  class Waits;
+  Waits& waits() { return *waits_; }
 
   /// Says why a request failed, once for each reason; what merely is not there needs no word.
   void log(const Error& error);
@@ -47,8 +58,10 @@ class Server {
   const Log& log_;
   uid_t uid_ = ::getuid();
   gid_t gid_ = ::getgid();
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the rest
   std::set<std::string> said_;
+  std::unordered_map<uint64_t, std::unique_ptr<Handle>> open_;
+  std::unique_ptr<Waits> waits_;
 };
 
 /// For fuse_session_new, whose user data is a Server.

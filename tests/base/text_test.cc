@@ -39,5 +39,7 @@ TEST(HumanSize, UsesBinaryUnits) {
   EXPECT_EQ(human_size(UINT64_MAX), "16.0 EiB");
 }
 
+TEST(Text, LowerCaseIsThatOfAsciiOnly) { EXPECT_EQ(lower_case("AZaz@[0-\xC3\x84"), "azaz@[0-\xC3\x84"); }
+
 }  // namespace
 }  // namespace weightfs

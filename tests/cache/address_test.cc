@@ -84,6 +84,15 @@ TEST(Address, OddSpellingsAreTheAddressThatResolversMakeOfThem) {
   EXPECT_EQ(use_of("[fe80::1%25eth0]"), "link-local");
 }
 
+TEST(Address, AHostIsThisMachineWithOrWithoutAPort) {
+  for (const char* host : {"localhost", "localhost:5000", "a.localhost:80", "127.0.0.1", "127.9.9.9:1", "127.1:80",
+                           "[::1]", "[::1]:80", "::1", "LOCALHOST:1"})
+    EXPECT_TRUE(is_loopback_host(host)) << host;
+  for (const char* host : {"localhost.example", "127.0.0.1.example:80", "127.example", "10.0.0.1:80", "[::2]:80",
+                           "[::1].example", "example:127", "", ":", ":80", "]:", "[::1"})
+    EXPECT_FALSE(is_loopback_host(host)) << host;
+}
+
 TEST(Address, WhatIsNoInternetAddressIsSpecial) {
   sockaddr address{};
   address.sa_family = AF_UNIX;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cache/ask.h"
 #include "cache/http.h"
 #include "tests/support/http_server.h"
 
@@ -37,7 +38,7 @@ inline Request get(const std::string& url, Trust trust = Trust::user) {
 }
 
 /// Status and body, or the failure, in a form to compare.
-inline std::string told(const Result<Http::Page>& page) {
+inline std::string told(const Result<Page>& page) {
   if (page) return str(page->answer.status, " ", page->body);
   constexpr const char* kCodes[] = {"not_found",   "corrupt",     "unsupported", "mismatch",
                                     "unavailable", "unreachable", "io"};
@@ -46,7 +47,7 @@ inline std::string told(const Result<Http::Page>& page) {
 
 inline std::string ask(const Request& request, HttpOptions options = quick()) {
   Http http(std::move(options));
-  return told(http.page(request, 1 << 20, kGoOn));
+  return told(page_of(http, request, 1 << 20, kGoOn));
 }
 
 }  // namespace weightfs::asking

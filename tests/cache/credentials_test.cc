@@ -19,15 +19,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-TEST(Loopback, IsThisMachineByItsName) {
-  for (const char* url :
-       {"http://localhost", "http://localhost:5000/x", "https://127.0.0.1:1", "http://127.9.9.9", "http://[::1]:80"})
-    EXPECT_TRUE(is_loopback(origin_of(url))) << url;
-  for (const char* url : {"http://localhost.example", "http://127.0.0.1.example", "http://10.0.0.1", "http://[::2]",
-                          "http://example/127.0.0.1", "ftp://localhost", ""})
-    EXPECT_FALSE(is_loopback(origin_of(url))) << url;
-}
-
 class RegistryCredentialsTest : public testing::Test {
  protected:
   void has_key() { keys.ollama_key = temporary.write("id_ed25519", kSshKey); }
@@ -42,7 +33,7 @@ class RegistryCredentialsTest : public testing::Test {
   }
   /// The Authorization header after such a challenge, or the error.
   std::string told(RegistryCredentials& asked, const std::string& challenge) {
-    const auto met = asked.challenged({challenge}, asked.authorization(), stop);
+    const auto met = asked.challenged({{challenge}, asked.authorization(), from_public}, stop);
     if (!met) return "error: " + met.error().message;
     return *met ? asked.authorization() : "not met, asked " + asked.tried();
   }
@@ -60,6 +51,7 @@ class RegistryCredentialsTest : public testing::Test {
   Keys keys;
   std::atomic<int64_t> now = 1'700'000'000;
   std::atomic<bool> stop = false;
+  bool from_public = false;  // the challenge
 };
 
 constexpr const char* kToken = R"({"token":"T","expires_in":100})";
@@ -164,6 +156,22 @@ TEST_F(RegistryCredentialsTest, ARealmThatIsNoPlaceToAskIsRefused) {
   EXPECT_THAT(site.asked(), IsEmpty());
 }
 
+TEST_F(RegistryCredentialsTest, APublicRegistrysRealmIsAtNoPrivateAddress) {
+  has_key();
+  site.json("/v2/token", kToken);
+  other.json("/token", kToken);
+  from_public = true;
+  EXPECT_EQ(told(bearer(other.url("/token"), "docker")),
+            "error: " + other.url("/token") +
+                ": refused: 127.0.0.1 is a loopback address, and what a public address names may only lead to public "
+                "ones unless --allow-private-urls is given (asked without a name: there is no docker config)");
+  EXPECT_THAT(told(bearer(site.url("/v2/token"), "ollama")), HasSubstr("127.0.0.1 is a loopback address"));
+  EXPECT_THAT(site.asked(), IsEmpty());
+  EXPECT_THAT(other.asked(), IsEmpty());
+  http = std::make_shared<Http>(HttpOptions{.allow_private_urls = true});
+  EXPECT_EQ(told(bearer(other.url("/token"), "docker")), "Bearer T");
+}
+
 TEST_F(RegistryCredentialsTest, ABasicChallengeIsMetWithTheLogin) {
   EXPECT_EQ(told("Basic realm=\"x\""), "not met, asked without a name: there is no docker config");
   has_login();
@@ -219,7 +227,7 @@ TEST_F(RegistryCredentialsTest, ATokenThatWasRefusedIsRenewedUnlessItStaysTheSam
   const std::string challenge = bearer(site.url("/token"), "x");
   EXPECT_EQ(told(*asked, challenge), "Bearer one");
   EXPECT_EQ(told(*asked, challenge), "Bearer two");
-  EXPECT_EQ(asked->challenged({challenge}, "Bearer one", stop), true);  // sent before it was renewed: no request
+  EXPECT_EQ(asked->challenged({{challenge}, "Bearer one"}, stop), true);  // sent before it was renewed: no request
   EXPECT_EQ(site.asked().size(), 2U);
   EXPECT_THAT(told(*asked, challenge), StartsWith("not met"));
   EXPECT_EQ(site.asked().size(), 3U);
@@ -251,7 +259,7 @@ TEST_F(ManyThreadsTest, OneAsksForAllOfThem) {
   std::vector<std::future<std::string>> all;
   for (int i = 0; i < 8; ++i)
     all.push_back(std::async(std::launch::async, [&] {
-      const auto met = asked->challenged({bearer(site.url("/token"), "x")}, "", stop);
+      const auto met = asked->challenged({{bearer(site.url("/token"), "x")}, ""}, stop);
       return met && *met ? asked->authorization() : "not met";
     }));
   gate->arrived.get_future().wait();
@@ -266,7 +274,7 @@ TEST_F(ManyThreadsTest, OneThatIsStoppedDoesNotWait) {
   auto first = std::async(std::launch::async, [&] { return told(*asked, bearer(site.url("/token"), "x")); });
   gate->arrived.get_future().wait();
   const std::atomic<bool> stopped = true;
-  const auto met = asked->challenged({bearer(site.url("/token"), "x")}, "", stopped);
+  const auto met = asked->challenged({{bearer(site.url("/token"), "x")}, ""}, stopped);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code, Code::unreachable);
   gate->let_go.set_value();
@@ -278,7 +286,7 @@ TEST_F(ManyThreadsTest, WhenTheOneThatAsksIsStoppedAnotherDoes) {
   const auto asked = credentials();
   std::atomic<bool> stopped = false;
   const std::string challenge = bearer(site.url("/token"), "x");
-  auto first = std::async(std::launch::async, [&] { return asked->challenged({challenge}, "", stopped); });
+  auto first = std::async(std::launch::async, [&] { return asked->challenged({{challenge}, ""}, stopped); });
   gate->arrived.get_future().wait();
   auto second = std::async(std::launch::async, [&] { return told(*asked, challenge); });
   stopped = true;

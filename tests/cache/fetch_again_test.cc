@@ -135,7 +135,120 @@ TEST(Fetch, ARetryAfterIsHonouredUpToTheLongestPause) {
   EXPECT_EQ(late.requests().size(), 1u);
 }
 
+// Each byte would otherwise buy all retries again.
+TEST(Fetch, TooLittleBetweenTriesIsNoProgress) {
+  HttpServer drips([](const SeenRequest& request, Wire& wire) {
+    const uint64_t from = request.range() ? request.range()->first : 0;
+    wire.send(request.range() ? str("HTTP/1.1 206 Partial\r\nContent-Range: bytes ", from, "-", kSize - 1, "/", kSize,
+                                    "\r\nContent-Length: ", kSize - from, "\r\n\r\n")
+                              : head(kSize));
+    wire.send(std::string_view(kBody).substr(from, 1));
+    wire.close();
+  });
+  HttpServer good(serves(kBody));
+  HttpOptions http = short_patience();
+  http.least_speed = uint64_t{1} << 40;
+  const auto fetch = fetch_of(kSize, {drips.url("/m")}, quick_retries(), http);
+  EXPECT_THAT(fetched(*fetch).text(), HasSubstr(drips.url("/m") + ": cut short"));
+  EXPECT_EQ(drips.requests().size(), 4u);
+  EXPECT_EQ(fetched(*fetch_of(kSize, {drips.url("/m"), good.url("/m")}, quick_retries(), http)).text(), told(kBody));
+  EXPECT_EQ(drips.requests().size(), 5u);
+}
+
+TEST(Fetch, NorIsAPartOfOneByteForEachRequest) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    const uint64_t from = request.range() ? request.range()->first : 0;
+    if (request.range())
+      return void(wire.send(answer("206 Partial Content", kBody.substr(from, 1),
+                                   {str("Content-Range: bytes ", from, "-", from, "/", kSize)})));
+    wire.send(head(kSize) + kBody.substr(0, 1));
+    wire.close();
+  });
+  HttpOptions http = short_patience();
+  http.least_speed = uint64_t{1} << 40;
+  EXPECT_THAT(fetched(*fetch_of(kSize, {server.url("/m")}, quick_retries(), http)).text(),
+              HasSubstr("gives less than it is asked for"));
+  EXPECT_EQ(server.requests().size(), 6u);
+}
+
 // ---- other origins
+
+TEST(Fetch, OneThatNobodyListensAtIsNotWaitedForWhileThereAreOthers) {
+  HttpServer good(serves(kBody));
+  FetchOptions patient;
+  patient.first_pause = patient.longest_pause = std::chrono::hours(1'000'000);
+  EXPECT_EQ(fetched(*fetch_of(kSize, {dead_url(), good.url("/m")}, patient)).text(), told(kBody));
+  EXPECT_EQ(good.requests().size(), 1u);
+}
+
+TEST(Fetch, EveryOriginIsAskedOnceBeforeAnyIsAskedAgain) {
+  HttpServer server(always(answer("503 No", "")));
+  const Fetched got = fetched(kSize, {server.url("/a"), server.url("/b"), server.url("/c")});
+  EXPECT_EQ(got.error->message, "model: " + server.url("/a") + ": 503 Service Unavailable; " + server.url("/b") +
+                                    ": 503 Service Unavailable; " + server.url("/c") + ": 503 Service Unavailable");
+  const auto requests = server.requests();
+  ASSERT_EQ(requests.size(), 12u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(requests[i].target, str("/", "abc"[i]));
+}
+
+TEST(Fetch, WhoSaysWhenIsNotAskedBefore) {
+  using Clock = std::chrono::steady_clock;
+  std::mutex mutex;
+  std::vector<Clock::time_point> asked;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/b") return void(wire.send(answer("503 No", "")));
+    const std::scoped_lock lock(mutex);
+    asked.push_back(Clock::now());
+    asked.size() == 1 ? static_cast<void>(wire.send(answer("429 No", "", {"Retry-After: 1"})))
+                      : serve_file(request, wire, kBody);
+  });
+  EXPECT_EQ(fetched(kSize, {server.url("/a"), server.url("/b")}).text(), told(kBody));
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_GE(asked[1] - asked[0], std::chrono::seconds(1));
+  EXPECT_EQ(server.count("GET", "/b"), 4u);
+}
+
+TEST(Fetch, OneThatIsAskedAgainAfterAnotherIsStillKnownByItsTag) {
+  std::atomic<int> count = 0;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/b") return void(wire.send(answer("404 No", "")));
+    if (count++ == 1) return void(wire.send(answer("503 No", "")));
+    if (count > 1) return serve_file(request, wire, kBody);
+    wire.send(head(kSize, "ETag: \"e1\"\r\n") + kBody.substr(0, 1000));
+    wire.close();
+  });
+  EXPECT_EQ(fetched(kSize, {server.url("/a"), server.url("/b")}).text(), told(kBody));
+  const auto requests = server.requests();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[2].target, "/b");
+  EXPECT_EQ(requests[3].header("if-range"), "\"e1\"");
+}
+
+class Refused final : public Credentials {
+ public:
+  std::string authorization() override { return ""; }
+  Result<bool> challenged(const Denial&, const std::atomic<bool>&) override { return false; }
+  std::string tried() override { return "without a name: there is no docker config"; }
+};
+
+TEST(Fetch, ARefusalSaysWhatWasTried) {
+  HttpServer elsewhere(always(answer("403 Expired", "")));
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/away") return void(wire.send(answer("307 There", "", {"Location: " + elsewhere.url("/")})));
+    wire.send(answer("401 No", "", {"WWW-Authenticate: Basic"}));
+  });
+  const auto said = [&](const std::string& url) {
+    const std::vector<Origin> origins = {{url, Trust::user, std::make_shared<Refused>()}};
+    const auto http = std::make_shared<Http>(short_patience());
+    const auto fetch = std::make_shared<Fetch>(http, "model", std::nullopt, origins, quick_retries());
+    const std::string message = fetched(*fetch).error->message;
+    EXPECT_EQ(fetch->size(kGoOn).error().message, message);
+    return message;
+  };
+  EXPECT_EQ(said(server.url("/m")),
+            "model: " + server.url("/m") + ": 401 Unauthorized (asked without a name: there is no docker config)");
+  EXPECT_EQ(said(server.url("/away")), "model: " + elsewhere.url("/") + ": 403 Forbidden");
+}
 
 TEST(Fetch, ARefusalLeadsToTheNextOriginAtOnce) {
   for (const char* status : {"404 No", "403 No", "401 No", "400 No", "204 Nothing"}) {

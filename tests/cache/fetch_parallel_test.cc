@@ -143,6 +143,21 @@ TEST(FetchParallel, TheFirstConnectionBringsWhatHelpersAreDenied) {
   EXPECT_GE(denied, 1u);
 }
 
+TEST(FetchParallel, APartThatStandsStillIsAskedForOverAnotherConnection) {
+  std::atomic<bool> stalled = false;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (!request.range()) return send_whole(wire);
+    if (!stalled.exchange(true)) return wire.stall();
+    send_part(request, wire);
+  });
+  HttpOptions patient;
+  patient.stall_timeout = std::chrono::hours(1);
+  FetchOptions options = quick_retries();
+  options.idle = std::chrono::milliseconds(100);
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, patient)).text(), told(body()));
+  EXPECT_TRUE(stalled);
+}
+
 TEST(FetchParallel, ARedirectIsFollowedOnceForAllParts) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/m") return void(wire.send(answer("307 Temporary", "", {"Location: /link?signed"})));
@@ -156,9 +171,7 @@ TEST(FetchParallel, ARedirectIsFollowedOnceForAllParts) {
 class Secret final : public Credentials {
  public:
   std::string authorization() override { return "Bearer secret"; }
-  Result<bool> challenged(const std::vector<std::string>&, const std::string&, const std::atomic<bool>&) override {
-    return false;
-  }
+  Result<bool> challenged(const Denial&, const std::atomic<bool>&) override { return false; }
 };
 
 TEST(FetchParallel, CredentialsStayWhereTheyBelong) {

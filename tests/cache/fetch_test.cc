@@ -140,6 +140,18 @@ TEST(Fetch, AllOriginsAreNamedWhenNoneHasIt) {
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
+TEST(Fetch, NoMoreThanSixteenOriginsAreAsked) {
+  HttpServer server(always(answer("404 Not Found", "")));
+  std::vector<std::string> urls;
+  for (int i = 0; i < 40; ++i) urls.push_back(server.url(str("/", i)));
+  const auto fetch = fetch_of(std::nullopt, urls);
+  EXPECT_EQ(fetch->size(kGoOn).error().code, Code::not_found);
+  EXPECT_EQ(server.requests().size(), 16u);
+  EXPECT_EQ(fetched(*fetch).error->code, Code::not_found);
+  EXPECT_EQ(server.requests().size(), 32u);
+  EXPECT_EQ(fetch->origins().size(), 40u);
+}
+
 // ---- redirects
 
 TEST(Fetch, AnExpiredLinkIsResolvedAnew) {
@@ -215,6 +227,30 @@ TEST(FetchSize, IsUnknownWhereOnlyAnEncodedOneIsTold) {
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "unknown");
 }
 
+TEST(FetchSize, AllOriginsTogetherHaveTheTimeOfOne) {
+  HttpServer silent([](const SeenRequest&, Wire& wire) { wire.stall(); });
+  HttpServer good(serves(kBody));
+  HttpOptions http = short_patience();
+  http.connect_timeout = http.stall_timeout;
+  std::vector<std::string> urls(16, silent.url("/m"));
+  const auto none = fetch_of(std::nullopt, urls, quick_retries(), http)->size(kGoOn);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::unreachable);
+  EXPECT_THAT(none.error().message, HasSubstr("no time was left to ask the others"));
+  EXPECT_LE(silent.requests().size(), 3u);
+  urls.insert(urls.begin(), good.url("/m"));
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, urls, quick_retries(), http)), "300000");
+}
+
+TEST(FetchSize, WhoAsksForALongPauseIsNotWaitedFor) {
+  HttpServer server(always(answer("503 No", "", {"Retry-After: 1000"})));
+  FetchOptions patient = quick_retries();
+  patient.longest_pause = std::chrono::hours(1);
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")}, patient)),
+            "model: " + server.url("/m") + ": 503 Service Unavailable");
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
 // ---- stopping
 
 TEST(Fetch, StopEndsANextThatWaits) {
@@ -242,6 +278,17 @@ TEST(Fetch, StopEndsAPause) {
   patient.longest_pause = std::chrono::hours(2);
   EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop).error->message, "model: cancelled");
   EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Fetch, AllFetchesOfTheSameOptionsShareTheirMemory) {
+  const FetchOptions options = quick_retries();
+  EXPECT_EQ(options.memory->shares(), 0u);
+  const auto one = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kGoOn);
+  {
+    const auto other = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kGoOn);
+    EXPECT_EQ(options.memory->shares(), 2u);
+  }
+  EXPECT_EQ(options.memory->shares(), 1u);
 }
 
 TEST(Fetch, AStreamThatNobodyReadsEndsWithItsConnection) {

@@ -2,12 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace weightfs {
 namespace {
+
+// Alone, and with all the time of the world.
+class TestWindow : public Window {
+ public:
+  TestWindow(uint64_t begins_at, std::optional<uint64_t> size)
+      : Window(begins_at, size, std::make_shared<Memory>(kUnknown), std::chrono::hours(1)) {}
+};
 
 std::string taken(Window& window, size_t most = 1 << 20) {
   std::string out(most, '\0');
@@ -18,11 +28,11 @@ std::string taken(Window& window, size_t most = 1 << 20) {
 }
 
 Window::Took put(Window& window, const Window::PiecePtr& piece, std::string_view bytes) {
-  return window.put(*piece, std::as_bytes(std::span(bytes)));
+  return window.put(*piece, std::as_bytes(std::span(bytes))).took;
 }
 
 TEST(Window, TheLastByteIsKeptBackUntilItIsSure) {
-  Window window(0, 4);
+  TestWindow window(0, 4);
   const auto piece = window.take_first();
   EXPECT_EQ(put(window, piece, "abcd"), Window::Took::all);
   EXPECT_EQ(taken(window), "abc");
@@ -34,12 +44,12 @@ TEST(Window, TheLastByteIsKeptBackUntilItIsSure) {
 }
 
 TEST(Window, WhatComesAfterTheEndIsTooLong) {
-  Window window(0, 4);
+  TestWindow window(0, 4);
   EXPECT_EQ(put(window, window.take_first(), "abcde"), Window::Took::too_long);
 }
 
 TEST(Window, AnEndThatContradictsWhatCameIsRefused) {
-  Window window(0, std::nullopt);
+  TestWindow window(0, std::nullopt);
   put(window, window.take_first(), "abcde");
   EXPECT_FALSE(window.set_end(4));
   EXPECT_TRUE(window.set_end(5));
@@ -47,7 +57,7 @@ TEST(Window, AnEndThatContradictsWhatCameIsRefused) {
 }
 
 TEST(Window, AFailureComesAfterWhatIsThere) {
-  Window window(0, 4);
+  TestWindow window(0, 4);
   put(window, window.take_first(), "ab");
   window.finish(failure(Code::unreachable, "gone"));
   EXPECT_EQ(taken(window), "ab");
@@ -56,7 +66,7 @@ TEST(Window, AFailureComesAfterWhatIsThere) {
 
 TEST(Window, OneConnectionIsNeverFurtherAheadThanItMayBe) {
   constexpr size_t kAll = 3 * Window::kAhead;
-  Window window(0, kAll);
+  TestWindow window(0, kAll);
   const auto piece = window.take_first();
   std::thread brings([&] {
     const std::string block(300'000, 'x');
@@ -77,7 +87,7 @@ TEST(Window, OneConnectionIsNeverFurtherAheadThanItMayBe) {
 }
 
 TEST(Window, HelpersAreNeverFurtherAheadThanTheyMayBe) {
-  Window window(0, 10 * Window::kMost);
+  TestWindow window(0, 10 * Window::kMost);
   const auto first = window.take_first();
   ASSERT_TRUE(window.split());
   uint64_t planned = window.bounds(*first).second;
@@ -88,8 +98,75 @@ TEST(Window, HelpersAreNeverFurtherAheadThanTheyMayBe) {
   ends.join();
 }
 
+// Helpers may plan so far and no further when there are so many windows.
+void expect_planned(uint64_t most, size_t windows) {
+  const auto all = std::make_shared<Memory>(2 * Window::kMost);
+  std::vector<std::unique_ptr<Memory::Share>> others;
+  while (all->shares() + 1 < windows) others.push_back(std::make_unique<Memory::Share>(all));
+  Window window(0, 10 * Window::kMost, all, std::chrono::hours(1));
+  const auto first = window.take_first();
+  ASSERT_TRUE(window.split());
+  uint64_t planned = window.bounds(*first).second;
+  while (planned + Window::kChunk <= most) planned = window.bounds(*window.take_chunk()).second;
+  auto more = std::async(std::launch::async, [&] { return window.take_chunk(); });
+  EXPECT_EQ(more.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << windows;
+  window.stop();
+  EXPECT_EQ(more.get(), nullptr);
+}
+
+TEST(Window, SharesTheMemoryWithTheOthers) {
+  expect_planned(Window::kMost, 1);
+  expect_planned(Window::kMost, 2);
+  expect_planned(Window::kMost / 2, 4);
+  expect_planned(Window::kAhead, 16);
+  expect_planned(Window::kAhead, 100);
+}
+
+TEST(Window, WhatIsDroppedIsNotCounted) {
+  TestWindow window(0, 5 * Window::kChunk);
+  const auto first = window.take_first();
+  ASSERT_TRUE(window.split());
+  const auto chunk = window.take_chunk();
+  const std::byte some[3] = {};
+  EXPECT_EQ(window.put(*chunk, some).count, 3u);
+  window.join_up();
+  EXPECT_EQ(window.put(*chunk, some).count, 0u);
+  EXPECT_EQ(window.put(*chunk, some).took, Window::Took::dropped);
+}
+
+TEST(Window, WhatStandsStillIsAskedForAgainOnceByWhoIsFree) {
+  Window window(0, 3 * Window::kChunk, std::make_shared<Memory>(Window::kUnknown), std::chrono::milliseconds(0));
+  const auto first = window.take_first();
+  ASSERT_TRUE(window.split());
+  const auto still = window.take_chunk();
+  const auto behind = window.take_chunk();
+  const std::string chunk(Window::kChunk, 'a');
+  put(window, first, chunk);
+  window.give_back(first);
+  put(window, still, "bcd");
+  put(window, behind, chunk);
+  window.confirm(*behind);
+  window.give_back(behind);
+  EXPECT_EQ(taken(window, Window::kChunk), chunk);
+  EXPECT_EQ(taken(window), "bcd");
+  EXPECT_EQ(taken(window), "nothing yet");
+  EXPECT_EQ(put(window, still, "e"), Window::Took::all);  // nobody else was free
+  EXPECT_EQ(taken(window), "e");
+  auto leader = std::async(std::launch::async, [&] { return window.take_first(); });
+  while (leader.wait_for(std::chrono::seconds(0)) != std::future_status::ready) EXPECT_EQ(taken(window), "nothing yet");
+  const auto again = leader.get();
+  EXPECT_EQ(window.bounds(*again), std::pair(Window::kChunk + 4, 2 * Window::kChunk));
+  EXPECT_EQ(put(window, still, "x"), Window::Took::dropped);
+  auto other = std::async(std::launch::async, [&] { return window.take_first(); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(taken(window), "nothing yet");
+  EXPECT_EQ(put(window, again, "f"), Window::Took::all);
+  EXPECT_EQ(taken(window), "f");
+  window.stop();
+  EXPECT_EQ(other.get(), nullptr);
+}
+
 TEST(Window, JoinedUpTheLeaderGoesOnAndWhatHelpersHaveIsDropped) {
-  Window window(0, 5 * Window::kChunk);
+  TestWindow window(0, 5 * Window::kChunk);
   const auto first = window.take_first();
   ASSERT_TRUE(window.split());
   const auto chunk = window.take_chunk();
@@ -101,7 +178,7 @@ TEST(Window, JoinedUpTheLeaderGoesOnAndWhatHelpersHaveIsDropped) {
 }
 
 TEST(Window, JoinedUpTheLeaderTakesWhatAHelperHadInFront) {
-  Window window(0, 5 * Window::kChunk);
+  TestWindow window(0, 5 * Window::kChunk);
   const auto first = window.take_first();
   ASSERT_TRUE(window.split());
   const auto chunk = window.take_chunk();

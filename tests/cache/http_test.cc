@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 TEST(Http, AnAnswerComesWithItsStatusHeadersAndBody) {
   HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
   Http http(quick());
-  const auto page = http.page(get(server.url("/a?q=1")), 100, kGoOn);
+  const auto page = page_of(http, get(server.url("/a?q=1")), 100, kGoOn);
   ASSERT_EQ(told(page), "200 body");
   EXPECT_EQ(page->answer.header("x-thing"), "some value");
   EXPECT_EQ(page->answer.header("absent"), std::nullopt);
@@ -37,7 +37,7 @@ TEST(Http, HeadAsksForNoBody) {
   Http http(quick());
   Request request = get(server.url("/"));
   request.method = Request::Method::head;
-  const auto page = http.page(request, 0, kGoOn);
+  const auto page = page_of(http, request, 0, kGoOn);
   ASSERT_EQ(told(page), "200 ");
   EXPECT_EQ(page->answer.header("content-length"), "5");
   EXPECT_EQ(server.count("HEAD"), 1u);
@@ -46,7 +46,7 @@ TEST(Http, HeadAsksForNoBody) {
 TEST(Http, ConnectionsAreUsedAgain) {
   HttpServer server(always(answer("200 OK", "x")));
   Http http(quick());
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(told(http.page(get(server.url("/")), 9, kGoOn)), "200 x");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(told(page_of(http, get(server.url("/")), 9, kGoOn)), "200 x");
   ASSERT_EQ(server.requests().size(), 3u);
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
 }
@@ -54,8 +54,8 @@ TEST(Http, ConnectionsAreUsedAgain) {
 TEST(Http, APageThatIsTooLongIsRefused) {
   HttpServer server(always(answer("200 OK", "12345")));
   Http http(quick());
-  EXPECT_EQ(told(http.page(get(server.url("/")), 5, kGoOn)), "200 12345");
-  EXPECT_THAT(told(http.page(get(server.url("/")), 4, kGoOn)), HasSubstr("corrupt: "));
+  EXPECT_EQ(told(page_of(http, get(server.url("/")), 5, kGoOn)), "200 12345");
+  EXPECT_THAT(told(page_of(http, get(server.url("/")), 4, kGoOn)), HasSubstr("corrupt: "));
 }
 
 TEST(Http, AFailureOfTheReceiverEndsTheRequest) {
@@ -73,6 +73,7 @@ TEST(Http, AFailureOfTheReceiverEndsTheRequest) {
   EXPECT_FALSE(received);
 }
 
+// Nor is it slowness: far less comes in that time than the least speed.
 TEST(Http, AReceiverThatWaitsIsNoStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
@@ -155,12 +156,39 @@ TEST(Http, AStalledAnswerIsUnreachable) {
   EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("nothing arrived for 300 ms"));
 }
 
-TEST(Http, ATrickleIsNoStall) {
+// About 20 bytes a second for 10 s.
+void drip(Wire& wire, const std::string& head) {
+  wire.send(head);
+  for (int i = 0; i < 200 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send("x");
+  wire.close();
+}
+
+TEST(Http, ATrickleIsNoStallAndAboveTheLeastSpeedIsWaitedFor) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
-    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
-    for (int i = 0; i < 10 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i));
+    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
+    for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i % 10));
   });
-  EXPECT_EQ(ask(get(server.url("/"))), "200 0123456789");
+  HttpOptions options = quick();
+  options.least_speed = 1;
+  EXPECT_EQ(ask(get(server.url("/")), options), "200 012345678901234567890123456789");
+}
+
+TEST(Http, ADripIsNotWaitedForAsLongAsItLasts) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    drip(wire, request.target == "/body" ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nX-Header: ");
+  });
+  EXPECT_EQ(ask(get(server.url("/body"))),
+            "unreachable: " + server.url("/body") + ": slower than 1.0 KiB/s for 600 ms");
+  EXPECT_THAT(ask(get(server.url("/headers"))), HasSubstr("unreachable: "));
+}
+
+TEST(Http, ARequestIsOverWhenItsTimeIs) {
+  HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
+  HttpOptions patient;
+  patient.stall_timeout = std::chrono::hours(1);
+  Request request = get(server.url("/"));
+  request.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  EXPECT_EQ(ask(request, patient), "unreachable: " + server.url("/") + ": not answered in time");
 }
 
 TEST(Http, ABodyThatIsCutShortIsUnreachable) {
@@ -198,7 +226,7 @@ TEST(Http, StopEndsARequestThatWaits) {
   HttpOptions patient;
   patient.stall_timeout = std::chrono::hours(1);
   Http http(patient);
-  EXPECT_EQ(told(http.page(get(server.url("/")), 100, stop)), "unreachable: " + server.url("/") + ": cancelled");
+  EXPECT_EQ(told(page_of(http, get(server.url("/")), 100, stop)), "unreachable: " + server.url("/") + ": cancelled");
 }
 
 // ---- URLs

@@ -23,7 +23,7 @@ TEST(Http, RedirectsAreFollowedOverEveryStatus) {
     wire.send(answer("200 OK", request.target));
   });
   Http http(quick());
-  const auto page = http.page(get(server.url("/0")), 100, kGoOn);
+  const auto page = page_of(http, get(server.url("/0")), 100, kGoOn);
   ASSERT_EQ(told(page), "200 /a%20b");
   EXPECT_EQ(page->answer.url, server.url("/a%20b"));
   EXPECT_EQ(server.requests().size(), 6u);
@@ -86,8 +86,8 @@ TEST(Http, AContainerReachesNoLoopbackHoweverItIsSpelled) {
 TEST(Http, AConnectionOfTheUsersIsNoWayInForAContainer) {
   HttpServer server(always(answer("200 OK", "secret")));
   Http http(quick());
-  EXPECT_EQ(told(http.page(get(server.url("/")), 100, kGoOn)), "200 secret");
-  EXPECT_THAT(told(http.page(get(server.url("/"), Trust::container), 100, kGoOn)), HasSubstr("unsupported: "));
+  EXPECT_EQ(told(page_of(http, get(server.url("/")), 100, kGoOn)), "200 secret");
+  EXPECT_THAT(told(page_of(http, get(server.url("/"), Trust::container), 100, kGoOn)), HasSubstr("unsupported: "));
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
@@ -126,10 +126,10 @@ TEST(Http, UserAndPasswordInAUrlAreRefusedAndNotShown) {
 class Token final : public Credentials {
  public:
   std::string authorization() override { return value; }
-  Result<bool> challenged(const std::vector<std::string>& challenges, const std::string& with,
-                          const std::atomic<bool>&) override {
-    seen = challenges;
-    sent = with;
+  Result<bool> challenged(const Denial& denial, const std::atomic<bool>&) override {
+    seen = denial.challenges;
+    sent = denial.sent;
+    from_public = denial.from_public;
     ++times;
     if (next.empty()) return false;
     value = next;
@@ -139,6 +139,7 @@ class Token final : public Credentials {
   std::string next;
   std::vector<std::string> seen;
   std::string sent;
+  bool from_public = false;
   int times = 0;
 };
 
@@ -234,6 +235,19 @@ TEST_F(HttpProxy, IsNotAskedForWhatNoProxyNames) {
   EXPECT_EQ(ask(get(server_.url("/"))), "200 directly");
   EXPECT_EQ(proxy_.requests().size(), 1u);
   EXPECT_EQ(server_.requests().size(), 1u);
+}
+
+TEST_F(HttpProxy, AChallengeSaysWhetherAPublicAddressMadeIt) {
+  HttpServer denies(wants("Bearer it"));
+  HttpOptions insecure = quick();
+  insecure.insecure = true;
+  const auto token = std::make_shared<Token>();
+  EXPECT_EQ(ask(with(get(denies.url("/")), token), insecure), "401 out");
+  EXPECT_FALSE(token->from_public);
+  ::setenv("http_proxy", denies.url("").c_str(), 1);
+  EXPECT_EQ(ask(with(get("http://model.example/"), token), insecure), "401 out");
+  EXPECT_TRUE(token->from_public);
+  EXPECT_EQ(token->times, 2);
 }
 
 TEST_F(HttpProxy, DoesNotLetAPublicNameRedirectInside) {

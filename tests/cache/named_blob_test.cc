@@ -174,6 +174,71 @@ TEST_F(NamedBlobTest, WhatWasCutOffIsGoneOnWithByTheNext) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
+// The first 1,000,000 bytes, as a fetch leaves them that was cut off.
+class LeftOver : public NamedBlobTest {
+ protected:
+  LeftOver() {
+    bytes = some_bytes(kLarge);
+    part = directory + "/v1/making/" + sha256(bytes).hex() + ".part";
+    offline_store()->remember("so that", "the directories are there");
+    std::ofstream(part, std::ios::binary) << bytes.substr(0, 1'000'000);
+  }
+  uint64_t left() const { return std::filesystem::exists(part) ? std::filesystem::file_size(part) : 0; }
+  // After a read of what that server answers.
+  uint64_t left_after(const std::function<void(const SeenRequest&, Wire&)>& handler) {
+    HttpServer server(handler);
+    EXPECT_THAT(said(fetching_store(), wanted({server.url("/b")})), HasSubstr("error: "));
+    return left();
+  }
+
+  std::string part;
+};
+
+TEST_F(LeftOver, StaysWhenNobodyListens) {
+  EXPECT_THAT(said(fetching_store(), wanted({"http://127.0.0.1:1/b"})), HasSubstr("error: "));
+  EXPECT_EQ(left(), 1'000'000U);
+}
+
+TEST_F(LeftOver, StaysWhenTheServerHasTrouble) {
+  EXPECT_EQ(left_after([](const SeenRequest&, Wire& wire) { wire.send(answer("503 No", "")); }), 1'000'000U);
+}
+
+TEST_F(LeftOver, StaysWhenSomethingElseIsAnswered) {
+  EXPECT_EQ(left_after([](const SeenRequest&, Wire& wire) { wire.send(answer("200 OK", "<html>log in</html>")); }),
+            1'000'000U);
+}
+
+TEST_F(LeftOver, GrowsByWhatComes) {
+  std::atomic<int> asked = 0;
+  EXPECT_GT(left_after([&](const SeenRequest& request, Wire& wire) {
+              if (asked++ > 0) return void(wire.send(answer("503 No", "")));
+              const uint64_t from = request.range() ? request.range()->first : 0;
+              wire.send(str("HTTP/1.1 206 Partial\r\nContent-Range: bytes ", from, "-", kLarge - 1, "/", kLarge,
+                            "\r\nContent-Length: ", kLarge - from, "\r\n\r\n"));
+              wire.send(std::string_view(bytes).substr(from, 1'000'000));
+              wire.close();
+            }),
+            1'000'000U);
+}
+
+TEST_F(LeftOver, StaysWhenTheMountEndsBeforeAnythingComes) {
+  test::Gate asked;
+  test::Gate end;
+  HttpServer server([&](const SeenRequest&, Wire&) {
+    asked.open();
+    end.pass();
+  });
+  const auto store = fetching_store();
+  const auto found = store->named(wanted({server.url("/b")}));
+  ASSERT_TRUE(found);
+  std::thread reader([&] { EXPECT_THAT(read(*found->proved), HasSubstr("error: ")); });
+  asked.pass();
+  store->stop();
+  reader.join();
+  end.open();
+  EXPECT_EQ(left(), 1'000'000U);
+}
+
 // What lies in the file is not believed: a machine that stopped may have left holes in it.
 TEST_F(NamedBlobTest, WhatWasLeftAndIsWrongIsFetchedAnew) {
   bytes = some_bytes(kLarge);
@@ -248,6 +313,80 @@ TEST_F(NamedBlobTest, ServesWhileItStreamsAndFailsAtTheEndOfWrongBytes) {
   EXPECT_THAT(read(*found->proved, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
+}
+
+// semantics: with --stream a reader never gets bytes of two fetches of which one was wrong.
+TEST_F(NamedBlobTest, WhatStreamedAndWasWrongIsNotMixedWithALaterFetch) {
+  std::string served = bytes;
+  served.back() ^= 1;
+  test::Gate rest;
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", served.size(), "\r\n\r\n", served.substr(0, 100'000)));
+    rest.pass();
+    wire.send(served.substr(100'000));
+  });
+  const auto store = fetching_store(true);
+  const auto found = store->named(wanted({server.url("/b")}));
+  ASSERT_TRUE(found);
+  ASSERT_EQ(read(*found->proved, 0, 1000), told(bytes.substr(0, 1000)));
+  rest.open();
+  EXPECT_THAT(read(*found->proved, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
+  served = bytes;
+  EXPECT_THAT(read(*found->proved, 0, 1000), HasSubstr("the digest of its bytes is"));
+  EXPECT_EQ(said(store, wanted({server.url("/b")})), told(bytes));
+}
+
+TEST_F(NamedBlobTest, AFileWithoutATellingSizePutsNothingOut) {
+  const std::string other = some_bytes(2'000'000, 7);
+  StoreOptions small = options();
+  small.quota = 8 << 20;
+  small.fetching = {http(), quick(), false};
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/other") return serve_file(request, wire, other);
+    wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    while (request.method == "GET" && wire.send("10000\r\n" + std::string(0x10000, 'x') + "\r\n")) {
+    }
+  });
+  const auto store = blob_store(std::move(small));
+  ASSERT_EQ(said(store, {"other", sha256(other), other.size(), {server.url("/other")}}), told(other));
+  Wanted endless = wanted({server.url("/endless")});
+  endless.size = std::nullopt;
+  EXPECT_THAT(said(store, endless), HasSubstr("nobody said how large it is"));
+  store->stop();  // which waits until what is proved has its name
+  EXPECT_THAT(blobs(), ElementsAre(test::blob_path(other).substr(9)));
+  EXPECT_LE(test::allocated_in(directory), 9U << 20);
+}
+
+TEST_F(NamedBlobTest, ARightFileIsFoundBehindAWrongOne) {
+  bytes = some_bytes(kLarge);
+  write("wrong/sha256-" + sha256(bytes).hex(), std::string(kLarge, 'x'));
+  write("right/sha256-" + sha256(bytes).hex(), bytes);
+  for (int mount = 0; mount < 2; ++mount) {
+    StoreOptions options = this->options();
+    options.blob_directories = {temporary.path("wrong"), temporary.path("right")};
+    const auto store = blob_store(std::move(options));
+    const auto found = store->named(wanted());
+    ASSERT_TRUE(found);
+    if (mount > 0) {
+      EXPECT_EQ(read(*found->arriving, 0, 100), told(bytes.substr(0, 100)));
+    }
+    EXPECT_EQ(read(*found->proved), told(bytes));
+  }
+}
+
+TEST_F(NamedBlobTest, WhenTheFileElsewhereChangesAnotherIsLookedFor) {
+  bytes = some_bytes(kLarge);
+  const std::string path = write("theirs/" + sha256(bytes).hex(), bytes);
+  StoreOptions options = this->options();
+  options.blob_directories = {temporary.path("theirs"), temporary.path("others")};
+  const auto store = blob_store(std::move(options));
+  const auto found = store->named(wanted());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(read(*found->proved), told(bytes));
+  write("others/" + sha256(bytes).hex(), bytes);
+  std::filesystem::remove(path);
+  write("theirs/" + sha256(bytes).hex(), std::string(kLarge, 'x'));
+  EXPECT_EQ(read(*found->proved), told(bytes));
 }
 
 TEST_F(NamedBlobTest, AFileInAnotherStoreIsReadInPlace) {

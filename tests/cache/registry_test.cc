@@ -111,7 +111,7 @@ TEST_F(RegistryTest, AFailureThatStaysIsUnreachable) {
 
 TEST_F(RegistryTest, WhoSaysToWaitLongIsNotWaitedFor) {
   site.put(kManifestPath, answer("429 Too Many Requests", "", {"Retry-After: 3600"}));
-  EXPECT_EQ(told(), "error: http://SITE/v2/team/tiny/manifests/v1: status 429, try again after 3600 s");
+  EXPECT_EQ(told(), "error: http://SITE/v2/team/tiny/manifests/v1: status 429, to be asked again in 3600 s");
   EXPECT_EQ(code(), Code::unreachable);
   EXPECT_EQ(site.requests().size(), 2U);
 }
@@ -301,9 +301,9 @@ TEST_F(RegistryTest, WhatWasKeptIsOnlyHintedAtWhenTheRegistryFails) {
   site.json(kManifestPath, kManifest);
   ASSERT_TRUE(resolved());
   site.put(kManifestPath, answer("429 Too Many Requests", "", {"Retry-After: 60"}));
-  EXPECT_THAT(told(), EndsWith("status 429, try again after 60 s; --offline shows what was kept"));
+  EXPECT_THAT(told(), EndsWith("status 429, to be asked again in 60 s; --offline shows what was kept"));
   store->kept.clear();
-  EXPECT_THAT(told(), EndsWith("status 429, try again after 60 s"));
+  EXPECT_THAT(told(), EndsWith("status 429, to be asked again in 60 s"));
 }
 
 // ---- references

@@ -338,7 +338,7 @@ class RoomForFetchesTest : public CacheFolders {
   // Takes room for a file that is being made, of which `from` bytes are there.
   std::string take(const OpenFilePtr& file, uint64_t from, uint64_t to, uint64_t quota) const {
     const std::atomic<bool> stop = false;
-    const auto taken = Room(quota, [] {}).take(*folders(), file->fd(), from, to, stop);
+    const auto taken = Room(quota, [] {}).take(*folders(), file->fd(), from, to, Others::make_way, stop);
     return taken ? "" : taken.error().message;
   }
   // A blob of that many bytes, of which some more are kept.

@@ -98,7 +98,7 @@ class TemporaryShelfTest : public TemporaryBlobsTest {
   static constexpr uint64_t kQuota = 400'000;  // room for one
   std::unique_ptr<Draft> draft(const std::string& name, const std::string& text) {
     auto begun = shelf->begin(Name{name, "", {}}, text.size(), stop);
-    EXPECT_TRUE(begun && begun->draft->reserve(text.size()));
+    EXPECT_TRUE(begun && begun->draft->reserve(text.size(), Others::make_way));
     EXPECT_TRUE(begun->draft->write(0, std::as_bytes(std::span(text))));
     return std::move(begun->draft);
   }
@@ -116,9 +116,9 @@ TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheirDraftGoes) {
   RangePtr range = begun->range();
   begun = nullptr;
   EXPECT_EQ(all_of(*range), told(bytes));
-  EXPECT_FALSE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember));  // they take their room
+  EXPECT_FALSE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember, Others::make_way));  // they take their room
   range = nullptr;
-  EXPECT_TRUE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember));
+  EXPECT_TRUE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember, Others::make_way));
 }
 
 TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheyAreThereTwice) {

@@ -63,7 +63,8 @@ class TokenAnswerTest : public testing::Test {
   /// "token for N s", or the error without the URL.
   std::string told(const std::string& raw) {
     site.put("/token", raw);
-    const auto token = plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, stop);
+    const auto token =
+        plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, Reach::anywhere, stop);
     if (token) return token->value + " for " + std::to_string(token->lifetime) + " s";
     EXPECT_EQ(token.error().code, Code::unsupported);
     std::string message = token.error().message;
@@ -110,7 +111,8 @@ TEST_F(TokenAnswerTest, ThatGoesOnForEverIsCut) {
     while (wire.send(std::string(65'536, ' '))) {
     }
   });
-  const auto token = plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, stop);
+  const auto token =
+      plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, Reach::anywhere, stop);
   ASSERT_FALSE(token);
   EXPECT_THAT(token.error().message, HasSubstr("more than 256.0 KiB"));
 }
@@ -123,7 +125,8 @@ TEST_F(TokenAnswerTest, ThatFailsForAMomentIsAskedAgain) {
     else
       wire.send(answer("200 OK", R"({"token":"abc"})"));
   });
-  const auto token = plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, Login{"me", "x"}, stop);
+  const auto token =
+      plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, Login{"me", "x"}, Reach::anywhere, stop);
   ASSERT_TRUE(token) << token.error().message;
   EXPECT_THAT(site.authorizations(), ElementsAre("Basic bWU6eA==", "Basic bWU6eA=="));
 }

@@ -260,6 +260,20 @@ TEST(Carton, WarnsOfLinksOfAnotherShape) {
     EXPECT_THAT(CartonBuilder().file("LINKS", links).model().warnings, Contains(HasSubstr(warning))) << links;
 }
 
+TEST(Carton, TakesTheFirst16UrlsOfALink) {
+  const std::string hex = sha256("w").hex();
+  std::string links = "version = 1\n[urls]\n" + hex + " = [\"https://0\"";
+  for (int i = 1; i < 16; ++i) links += str(", \"https://", i, "\"");
+  Warnings none;
+  EXPECT_EQ(carton::read_links(links + "]\n", none)->urls.at(hex).size(), 16u);
+  EXPECT_THAT(std::move(none).take(), IsEmpty());
+  Warnings warnings;
+  const auto urls = carton::read_links(links + ", \"https://16\"]\n", warnings)->urls.at(hex);
+  EXPECT_EQ(urls.size(), 16u);
+  EXPECT_EQ(urls.back(), "https://15");
+  EXPECT_THAT(std::move(warnings).take(), ElementsAre("LINKS: \"" + hex + "\": 17 URLs; the first 16 are used"));
+}
+
 // The tensors of an index.toml, "scope/name dtype stored shape bytes" each.
 std::vector<std::string> tensors(const Model& model) {
   std::vector<std::string> out;

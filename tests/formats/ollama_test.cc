@@ -396,6 +396,17 @@ TEST(Ollama, HasTheTensorsOfAllItsModels) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
+// Else a manifest of many layers and one long header would be read for hours.
+TEST(Ollama, ReadsAModelOnceHoweverManyLayersNameIt) {
+  OllamaBuilder b;
+  for (int i = 0; i < 3; ++i) b.layer("model", gguf("w"));
+  const Model model = read(b);
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "model.gguf", "model-2.gguf", "model-3.gguf"));
+  EXPECT_EQ(model.tensors.size(), 1U);
+  EXPECT_THAT(model.warnings, ElementsAre("\"model-2.gguf\": the same as a layer before; its tensors are shown once",
+                                          "\"model-3.gguf\": the same as a layer before; its tensors are shown once"));
+}
+
 TEST(Ollama, SaysWhichTensorsHaveOneName) {
   OllamaBuilder b;
   b.layer("tensor", one_tensor("w"), R"(,"name":"w")").layer("tensor", one_tensor("w"), R"(,"name":"w")");
@@ -442,6 +453,16 @@ TEST(Ollama, ShowsTheRestWhereABlobIsMissing) {
 }
 
 // A download that was cut, a file that was zeroed, one that has grown.
+TEST(Ollama, SaysNamesSoThatATerminalCanShowThem) {
+  OllamaBuilder b;
+  b.layer("tensor", "x", R"(,"name":"\u001b[2J\n")")
+      .layer("tensor", "y", str(",\"name\":\"", std::string(300, 'n'), '"'));
+  const Model model = read(b.manifest(), {});
+  ASSERT_EQ(model.warnings.size(), 2U);
+  EXPECT_THAT(model.warnings[0], HasSubstr(R"(: \x1b[2J\x0a: not here)"));
+  EXPECT_THAT(model.warnings[1], HasSubstr(str(": ", std::string(80, 'n'), "...: not here")));
+}
+
 TEST(Ollama, TakesNoBlobOfAnotherSize) {
   OllamaBuilder b;
   b.layer("system", "system").layer("template", "t");
@@ -464,6 +485,22 @@ class Directories final : public Folder {
   }
   Result<std::vector<Part>> parts() const override { return std::vector<Part>(); }
 };
+
+// What has no bytes is never read, and a digest is compared when something is.
+TEST(Ollama, TakesAnEmptyBlobOnlyForThatOfNoBytes) {
+  const auto layer = [](const std::string& bytes, const char* size) {
+    return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
+  };
+  OllamaBuilder b;
+  b.listed(layer("x", "")).listed(layer("y", ",\"size\":0")).listed(layer("", ",\"size\":0"));
+  const Files blobs = {
+      {"sha256-" + sha256("x").hex(), ""}, {"sha256-" + sha256("y").hex(), ""}, {"sha256-" + sha256("").hex(), ""}};
+  const Model model = read(b.manifest(), blobs);
+  EXPECT_THAT(paths(model), ElementsAre("manifest.json", "license-3"));
+  EXPECT_THAT(model.missing, ElementsAre("license", "license-2"));
+  ASSERT_EQ(model.warnings.size(), 2U);
+  EXPECT_THAT(model.warnings[1], HasSubstr("license: the digest of no bytes is " + sha256("").hex()));
+}
 
 TEST(Ollama, TakesNoDirectoryForABlob) {
   OllamaBuilder b;

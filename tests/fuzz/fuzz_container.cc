@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "formats/format.h"
 #include "tests/fuzz/sibling.h"
 #include "tests/support/promises.h"
@@ -118,19 +120,38 @@ Input input_of(std::string_view bytes) {
 }
 
 // Bytes in memory are a model or refused for what they hold (or, an index, for what is not beside it), in a sentence.
-// Only what has to be unpacked may find no room.
+// Only what has to be unpacked may find no room, and what lies behind a link is not fetched.
 void check_refusal(const Container& container, const Error& error) {
-  const bool by_content =
-      error.code == Code::corrupt || error.code == Code::unsupported || error.code == Code::not_found;
+  const bool by_content = error.code == Code::corrupt || error.code == Code::unsupported ||
+                          error.code == Code::not_found || error.code == Code::unreachable;
   if (!by_content && !SmallDisk::refused(error)) complain("refused as no bytes can be: " + error.message);
   if (!test::is_one_line(error.message) || !error.message.starts_with(container.name))
     complain("an error in disorder: " + error.message);
+}
+
+// What is named by its digest is served only when it is that: else there is no byte of it, from the first to the last.
+void check_digest(const std::string& name, const Source& bytes, const Digest& digest) {
+  const auto text = read_text(bytes, 0, bytes.size());
+  if (text && sha256(*text) != digest) complain(quoted(name) + ": other bytes served than those of its digest");
+  if (text) return;
+  std::byte first;
+  if (bytes.read(0, std::span(&first, 1))) complain(quoted(name) + ": a byte served that did not prove right");
+  if (text.error().code != Code::mismatch) complain(quoted(name) + ": " + text.error().message);
+}
+
+// The blobs of a manifest, and the tensors that are one each.
+void check_digests(const Model& model) {
+  for (const Part& part : model.parts)
+    if (const auto bytes = part.source.get(); bytes && part.digest) check_digest(part.path, **bytes, *part.digest);
+  for (const auto& [place, digest] : model.digests)
+    check_digest(model.tensors[place].name, model.tensors[place].source, digest);
 }
 
 void try_as(const Container& container, const Format* format) {
   auto model = read_model(container, format);
   if (!model) return check_refusal(container, model.error());
   if (format == nullptr && !is_model(container)) complain("read, but not recognised");
+  if (model->format == "ollama") check_digests(*model);
   const std::string broken = test::Promises(std::make_shared<Model>(std::move(*model))).broken();
   if (!broken.empty()) complain(broken);
 }

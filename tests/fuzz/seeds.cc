@@ -207,6 +207,7 @@ int write_seeds(const std::string& folder) {
   add_tars(seeds);
   add_cartons(seeds);
   add_tvm(seeds);
+  add_ollama(seeds);
   for (const auto& [name, bytes] : seeds) {
     std::ofstream file(str(folder, '/', name), std::ios::binary);
     if (!(file << bytes).flush()) {

@@ -17,10 +17,12 @@ std::vector<std::string> hostile_names();
 /// An input that holds `container` and these files beside it.
 std::string with_files(std::string container, const Files& beside);
 
-/// Zips and tars (seeds_archives.cc), cartons and what TVM writes (seeds_models.cc).
+/// Zips and tars (seeds_archives.cc), cartons and what TVM writes (seeds_models.cc), Ollama's manifests
+/// (seeds_ollama.cc).
 void add_zips(Seeds& seeds);
 void add_tars(Seeds& seeds);
 void add_cartons(Seeds& seeds);
 void add_tvm(Seeds& seeds);
+void add_ollama(Seeds& seeds);
 
 }  // namespace weightfs::test

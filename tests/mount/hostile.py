@@ -65,9 +65,13 @@ class Ask:
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+def tag_of(data):
+    return f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+
+
 def well(data, **headers):
     """As a server should: HEAD, GET, ranges, an ETag."""
-    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+    tag = tag_of(data)
 
     def answer(ask):
         same = ask.headers.get("if-range", tag) == tag
@@ -112,9 +116,9 @@ def raw(data):
 def cut(data, at, reset=False):
     """As well(), but the connection ends once byte `at` of the blob was sent."""
     def answer(ask):
-        first = ask.first or 0
-        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{len(data) - 1}/{len(data)}"}
-        ask.head(206 if span else 200, Content_Length=len(data) - first, Accept_Ranges="bytes", **span)
+        first, last = ask.first or 0, len(data) - 1 if ask.last is None else ask.last
+        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{last}/{len(data)}"}
+        ask.head(206 if span else 200, Content_Length=last - first + 1, Accept_Ranges="bytes", **span)
         ask.body(data[first:at])
         if reset:
             ask.reset()

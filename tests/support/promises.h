@@ -74,15 +74,26 @@ class Promises {
     promise(depth <= kDeepest, path, "lies in ", depth, " containers, at most ", kDeepest, " are entered");
     const auto metadata = forest_.lookup(root, "metadata.json");
     if (!metadata) return promise(false, path, "has no metadata.json");
-    const ModelPtr model = forest_.model_of(*metadata);
+    const ModelPtr outline = forest_.model_of(*metadata);
+    const auto whole = outline->whole ? outline->whole->get() : outline;
+    const ModelPtr model = whole.value_or(outline);
     const bool archive = model->nested != nullptr || model->stored_bytes;
     Mount mount{model, path.empty() ? "" : path + "/", depth, archive ? Bytes::unpacked : bytes};
+    if (!whole) return check_outline(mount, root, whole.error());
     for (const Tensor& tensor : model->tensors) check_tensor(tensor);
     walk(mount, root);
     check_tensor_index(mount);
     check_views(mount);
     for (const std::string& warning : model->warnings)
       promise(is_one_line(warning), warning, "a warning that is not one line");
+  }
+
+  // A model of which nobody can know more, because here nothing is fetched: it has its files.
+  void check_outline(Mount& mount, Ino root, const Error& error) {
+    const auto files = forest_.lookup(root, "files");
+    promise(error.code == Code::unreachable && is_one_line(error.message), mount.at, error.message);
+    promise(files.has_value(), mount.at, "has no files");
+    if (files) walk(mount, *files);
   }
 
   // What bytes are refused for: what they hold. Of bytes out of an archive also for want of room.

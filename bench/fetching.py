@@ -1,0 +1,70 @@
+"""A blob behind a link: an nginx that serves it, and the carton that links to it."""
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+import zipfile
+
+from mounts import Failed
+
+PATIENCE_S = 30
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Nginx:
+    """Serves `folder` on loopback: at full speed at url(), and `limit` bytes a second for each connection at slow_url()."""
+
+    def __init__(self, folder, limit):
+        self.program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        if self.program is None:
+            raise Failed("the fetch benchmark needs nginx")
+        self.folder = folder
+        self.fast, self.slow = free_port(), free_port()
+        self.config = os.path.join(folder, "nginx.conf")
+        user = "user root;" if os.getuid() == 0 else ""
+        temporary = " ".join(f"{kind}_temp_path {folder};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        with open(self.config, "w") as config:
+            config.write(f"""daemon off; {user} worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
+events {{}}
+http {{ access_log off; sendfile on; {temporary} root {folder};
+  server {{ listen 127.0.0.1:{self.fast}; }}
+  server {{ listen 127.0.0.1:{self.slow}; limit_rate {limit}; }} }}
+""")
+
+    def __enter__(self):
+        self.process = subprocess.Popen([self.program, "-c", self.config], stderr=subprocess.DEVNULL)
+        last = time.monotonic() + PATIENCE_S
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.slow)) == 0:
+                    return self
+            if self.process.poll() is not None or time.monotonic() > last:
+                raise Failed(f"nginx does not serve; see {self.folder}/nginx.log")
+            time.sleep(0.01)
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def url(self, name):
+        return f"http://127.0.0.1:{self.fast}/{name}"
+
+    def slow_url(self, name):
+        return f"http://127.0.0.1:{self.slow}/{name}"
+
+
+def write_linked_carton(path, digest, url):
+    """A carton with one file, model/blob, that lies behind a link."""
+    toml = b"spec_version = 1\n"
+    with zipfile.ZipFile(path, "w") as carton:
+        carton.writestr("carton.toml", toml)
+        carton.writestr("MANIFEST", f"carton.toml={hashlib.sha256(toml).hexdigest()}\nmodel/blob={digest}\n")
+        carton.writestr("LINKS", f'version = 1\n[urls]\n{digest} = ["{url}"]\n')
+    return path

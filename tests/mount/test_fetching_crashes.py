@@ -1,0 +1,490 @@
+"""Fetching while things go wrong around it: servers that stall or are down, processes that are killed, disks that are full.
+Nobody waits longer than he has to, and in the end the right bytes are there, once."""
+import errno
+import os
+import random
+import subprocess
+import threading
+import time
+import unittest
+
+from fetching import blobs_in, debris_in
+from hostile import Server, gated, stalls, well
+from mounting import WEIGHTFS, is_mounted, run, signal
+from test_archives import noise
+import stores
+from test_fetching import ALLOWED, LIMIT_S, MEGABYTE, NOT_REACHED, HostileTestCase
+
+
+class AtOnce(HostileTestCase):
+    def test_eight_processes_fetch_it_once(self):
+        data = noise(8 * MEGABYTE)
+        gate = threading.Event()
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
+        processes = [subprocess.Popen([WEIGHTFS, "cat", ALLOWED, carton, "files/model/far"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(8)]
+        # All have asked for its size, and one for its bytes, before the most of them come.
+        self.web.wait_for(lambda: self.web.count("HEAD") == 8 and self.web.count("GET") >= 1)
+        gate.set()
+        for process in processes:
+            out, err = process.communicate(timeout=LIMIT_S)
+            self.assertEqual((process.returncode, err, out == data), (0, b"", True))
+        self.assertEqual(self.web.count("GET"), 1, self.web.asked)
+        self.assert_kept(data)
+
+    def test_two_mounts_and_many_readers_fetch_it_once(self):
+        data = noise(2 * MEGABYTE)
+        gate = threading.Event()
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
+        points = [self.mount(ALLOWED, carton, at=f"mnt{i}") for i in range(2)]
+        readers = [self.begin_to_read(self.far(point)) for point in points for _ in range(8)]
+        self.web.wait_for(lambda: self.web.count("HEAD") == 2 and self.web.count("GET") >= 1)
+        gate.set()
+        for reader in readers:
+            self.assert_right(self.end_of(reader), data)
+        self.assertEqual(self.web.count("GET"), 1, self.web.asked)
+        self.assert_kept(data)
+
+    def test_when_the_one_that_fetches_is_killed_another_goes_on(self):
+        data = noise(2 * MEGABYTE)
+        begun = threading.Event()
+        url = self.web.serve("far", stalls(data, MEGABYTE, begun), well(data), head=well(data))
+        carton = self.carton_of({"model/far": (data, [url])})
+        command = [WEIGHTFS, "cat", ALLOWED, "--timeout", "600", carton, "files/model/far"]
+        first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(first.wait)
+        self.addCleanup(first.kill)
+        self.assertTrue(begun.wait(LIMIT_S))
+        second = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.web.wait_for(lambda: self.web.count("HEAD") == 2)
+        first.kill()
+        out, _ = second.communicate(timeout=LIMIT_S)
+        self.assertEqual((second.returncode, out == data), (0, True))
+        self.assertEqual(self.web.count("GET"), 2)
+        self.assertLessEqual(self.web.asks("GET")[1].first or 0, MEGABYTE)
+        self.assert_kept(data)
+
+
+class Down(HostileTestCase):
+    def test_what_is_kept_is_read_without_the_server_and_the_rest_once_it_is_back(self):
+        blobs = {name: noise(300_000, i) for i, name in enumerate(("kept", "known", "unknown"))}
+        far = {"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in blobs.items()}
+        process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of(far))
+        self.assert_right(self.try_to_read(self.far(point, "model/kept")), blobs["kept"])
+        self.assertEqual(os.stat(self.far(point, "model/known")).st_size, 300_000)
+        self.web.go_down()
+        readers = {name: self.begin_to_read(self.far(point, "model/" + name)) for name in blobs}
+        other = self.mount("--timeout", "5", ALLOWED, self.path("m.carton"), at="other")
+        for mounted in (point, other):  # in the second nothing says how long it is but the blob itself
+            self.assert_right(self.try_to_read(self.far(mounted, "model/kept")), blobs["kept"])
+        self.assert_right(self.end_of(readers["kept"]), blobs["kept"])
+        for name in ("known", "unknown"):
+            got, error = self.end_of(readers[name], name)
+            self.assertEqual(got, b"")
+            self.assertIn(error, NOT_REACHED)
+        self.web.come_back()
+        for name, data in blobs.items():
+            self.assert_right(self.try_to_read(self.far(point, "model/" + name)), data)
+        self.assertEqual(self.web.count("GET"), 3)
+        lines = self.end(process)
+        self.assertLessEqual(len(lines), 2, lines)
+        self.assertTrue(all("refused" in line for line in lines), lines)
+        self.assert_kept(*blobs.values())
+
+    def test_offline_fails_at_once_and_says_so(self):
+        data = noise(1000)
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", well(data))])})
+        process, point = self.foreground("--offline", ALLOWED, carton)
+        self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EHOSTUNREACH))
+        line, = self.end(process)
+        self.assertIn("offline", line)
+        self.assertIn("model/far", line)
+        done = run("cat", "--offline", ALLOWED, carton, "files/model/far")
+        self.assertEqual((done.returncode, done.stdout), (8, ""))
+        self.assertIn("offline", done.stderr)
+        self.assertEqual(self.web.connections, 0)
+
+
+class Waiting(HostileTestCase):
+    """Readers who wait for a server keep nobody else waiting, and may go away."""
+
+    def stalled(self, count, begun=None):
+        far = {}
+        for i in range(count):
+            data = noise(100_000, i)
+            far[f"model/stalled{i}"] = (data, [self.web.serve(f"stalled{i}", stalls(data, 1000, begun), head=well(data))])
+        return far
+
+    def mount_stalled(self, far):
+        process, point = self.foreground(ALLOWED, "--timeout", "600", self.carton_of(far))
+        return process, point
+
+    def assert_ends(self, process, readers):
+        self.end(process)
+        for reader in readers:
+            got, error = self.end_of(reader)
+            self.assertEqual(got, b"")
+            self.assertIsNotNone(error)
+
+    def test_two_hundred_who_wait_keep_nobody_from_what_is_at_hand(self):
+        process, point = self.mount_stalled(self.stalled(12))
+        readers = [self.begin_to_read(self.far(point, f"model/stalled{i % 12}")) for i in range(200)]
+        self.web.wait_for(lambda: self.web.count("GET") == 12)
+        near = self.begin_to_read(self.far(point, "model/near"))
+        self.assertEqual(self.end_of(near), (b"here", None))
+        self.assertEqual(len(os.listdir(os.path.join(point, "files", "model"))), 13)
+        self.assertIn(b"carton", self.whole(point, "metadata.json"))
+        self.assertEqual(self.web.count("GET"), 12)
+        self.assert_ends(process, readers)
+        self.assert_kept(parts=len({name for name in debris_in(self.cache()) if name.endswith(".part")}))
+
+    def assert_gets_through(self, count):
+        """A blob of a good server, while so many others stall."""
+        good = noise(100_000, 1000)
+        far = self.stalled(count)
+        far["model/good"] = (good, [Server(self).serve("good", well(good))])
+        process, point = self.mount_stalled(far)
+        readers = [self.begin_to_read(self.far(point, f"model/stalled{i}")) for i in range(count)]
+        self.web.wait_for(lambda: self.web.count("HEAD") == count and self.web.count("GET") >= min(count, 16))
+        reader = self.begin_to_read(self.far(point, "model/good"))
+        reader.join(20)
+        came = reader.result
+        self.assert_ends(process, readers)
+        self.end_of(reader)
+        self.assertIsNotNone(came, "it waits for those that stall")
+        self.assert_right(came, good)
+
+    def test_a_good_server_gets_through_beside_a_dozen_that_stall(self):
+        self.assert_gets_through(12)
+
+    def test_a_good_server_gets_through_beside_forty_that_stall(self):
+        self.assert_gets_through(40)
+
+    def assert_goes_away(self, number, far, seen):
+        process, point = self.mount_stalled(far)
+        reader = subprocess.Popen(["cat", self.far(point)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seen()
+        reader.send_signal(number)
+        try:
+            reader.wait(10)
+            gone = True
+        except subprocess.TimeoutExpired:
+            gone = False
+        self.end(process)
+        reader.wait(LIMIT_S)
+        self.assertTrue(gone, "the reader was killed and goes on waiting")
+
+    def test_a_reader_that_is_killed_while_bytes_stall_goes_away(self):
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with self.subTest(number):
+                data, begun = noise(100_000), threading.Event()
+                url = self.web.serve("far", stalls(data, 1000, begun), head=well(data))
+                self.assert_goes_away(number, {"model/far": (data, [url])}, lambda: self.assertTrue(begun.wait(LIMIT_S)))
+
+    def test_a_reader_that_is_killed_while_the_size_stalls_goes_away(self):
+        for i, number in enumerate((signal.SIGINT, signal.SIGKILL)):
+            with self.subTest(number):
+                url = self.web.serve(f"far{i}", lambda ask: ask.hang())
+                self.assert_goes_away(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
+
+    def test_a_size_that_stalls_keeps_nobody_from_the_rest_of_the_directory(self):
+        url = self.web.serve("far", lambda ask: ask.hang())
+        process, point = self.mount_stalled({"model/far": (b"x", [url])})
+        waiting = self.begin_to_read(self.far(point))
+        self.web.wait_for(lambda: self.web.count() >= 1)
+        near = self.begin_to_read(self.far(point, "model/near"))
+        listing = subprocess.Popen(["ls", os.path.join(point, "files", "model")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        near.join(10)
+        came, listed = near.result, listing.poll()
+        self.assert_ends(process, [waiting])
+        self.end_of(near)
+        listed = listing.wait(LIMIT_S) if came else listed
+        self.assertEqual((came, listed), ((b"here", None), 0))
+
+    def test_after_one_was_killed_the_next_reads_what_comes(self):
+        data, begun, gate = noise(300_000), threading.Event(), threading.Event()
+        answer = gated(data, gate, 1000)
+        url = self.web.serve("far", lambda ask: (begun.set(), answer(ask)), head=well(data))
+        process, point = self.mount_stalled({"model/far": (data, [url])})
+        first = subprocess.Popen(["cat", self.far(point)], stdout=subprocess.DEVNULL)
+        self.assertTrue(begun.wait(LIMIT_S))
+        first.kill()
+        first.wait(LIMIT_S)
+        second = self.begin_to_read(self.far(point))
+        gate.set()
+        self.assert_right(self.end_of(second), data)
+        self.assertEqual(self.web.count("GET"), 1)
+        self.end(process)
+        self.assert_kept(data)
+
+
+class Killed(HostileTestCase):
+    """A fetch is killed again and again; what came is not fetched twice."""
+    SIZE = 20 * MEGABYTE
+    ROUNDS = 50
+    LEAST, MOST = 100_000, 400_000  # that come in a round
+
+    def setUp(self):
+        super().setUp()
+        self.data = noise(self.SIZE)
+        self.random = random.Random(1)
+        self.most = 0  # of this round
+        url = self.web.serve("far", self.answer, head=well(self.data))
+        self.source = self.carton_of({"model/far": (self.data, [url])})
+        self.part = os.path.join(self.cache(), "v1", "making", stores.sha256(self.data) + ".part")
+
+    def answer(self, ask):
+        """What was asked for, up to so many bytes of it; then nothing more."""
+        first = ask.first or 0
+        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{self.SIZE - 1}/{self.SIZE}"}
+        ask.head(206 if span else 200, Content_Length=self.SIZE - first, ETag='"20"', **span)
+        ask.body(self.data[first:first + self.most])
+        if first + self.most < self.SIZE:
+            ask.hang()
+
+    def came(self):
+        try:
+            return os.path.getsize(self.part)
+        except FileNotFoundError:
+            return 0
+
+    def wait_until(self, ready, process):
+        end = time.monotonic() + LIMIT_S
+        while not ready() and time.monotonic() < end:
+            self.assertIsNone(process.poll())
+            time.sleep(0.001)
+        self.assertTrue(ready())
+
+    def one_round(self, number, begin):
+        """Kills a process early, or while bytes come, or when all of this round have."""
+        had, asked = self.came(), self.web.count("GET")
+        self.most = self.random.randrange(self.LEAST, self.MOST)
+        enough = had + self.random.randrange(1, self.most + 1) if number % 3 == 1 else had + self.most
+        process, end = begin(number)
+        if number % 3 == 0:
+            time.sleep(self.random.random() * 0.1)  # anywhere
+        else:
+            self.wait_until(lambda: self.came() >= enough, process)
+        process.kill()
+        process.wait(LIMIT_S)
+        end()
+        for ask in self.web.asks("GET")[asked:]:
+            self.assertEqual(ask.first or 0, had, f"round {number}")
+        self.assertGreaterEqual(self.came(), had)
+
+    def assert_ends_well(self):
+        had = self.came()
+        self.assertGreater(had, self.ROUNDS // 3 * self.LEAST)
+        before = sum(ask.sent for ask in self.web.asks("GET"))
+        self.most = self.SIZE
+        asked = self.web.count("GET")
+        done = subprocess.run([WEIGHTFS, "cat", ALLOWED, self.source, "files/model/far"], capture_output=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr, done.stdout == self.data), (0, b"", True))
+        last, = self.web.asks("GET")[asked:]
+        self.assertEqual(last.first, had)
+        self.assertLess(before, had + self.ROUNDS * self.MOST)
+        self.assertLess(before + last.sent, 3 * self.SIZE)
+        self.assert_kept(self.data)
+        self.assertEqual(debris_in(self.cache()), [])
+        checked = run("cache", "verify")
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+        self.assertIn("1 of 1 blob", checked.stdout)
+
+    def test_a_fetch(self):
+        def begin(_):
+            process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, self.source, "files/model/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            return process, lambda: None
+        for number in range(self.ROUNDS):
+            self.one_round(number, begin)
+        self.assert_ends_well()
+
+    def test_a_mount(self):
+        self.ROUNDS = 10
+
+        def begin(number):
+            process, point = self.foreground(ALLOWED, self.source, at=f"mnt{number}")
+            reader = self.begin_to_read(self.far(point))
+
+            def end():
+                self.force_unmount(point)
+                got, error = self.end_of(reader)
+                self.assertEqual(got, b"")
+                self.assertIsNotNone(error)
+            return process, end
+        for number in range(self.ROUNDS):
+            self.one_round(number, begin)
+        self.assert_ends_well()
+
+
+class Room(HostileTestCase):
+    """Not enough of it."""
+
+    def blobs(self, *names, size=MEGABYTE):
+        """Writes the carton that links to them."""
+        self.data = {name: noise(size, name) for name in names}
+        self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in self.data.items()})
+
+    def read_right(self, point, *names):
+        for name in names:
+            self.assert_right(self.try_to_read(self.far(point, "model/" + name)), self.data[name])
+
+    @unittest.skipUnless(os.geteuid() == 0, "a small disk needs a tmpfs, which needs root")
+    def test_a_full_disk_is_an_error_until_there_is_room(self):
+        disk = self.path("disk")
+        os.mkdir(disk)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "weightfs-test", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        os.environ["WEIGHTFS_CACHE"] = os.path.join(disk, "cache")
+        self.cache = lambda: os.path.join(disk, "cache")
+        self.blobs("far", size=3 * MEGABYTE)
+        self.write("disk/other", bytes(2 * MEGABYTE))
+        process, point = self.foreground(ALLOWED, "--cache-size", "1G", self.source)
+        self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
+        self.assert_kept()
+        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        os.remove(os.path.join(disk, "other"))
+        self.read_right(point, "far")
+        self.assert_kept(self.data["far"])
+        line, = self.end(process)
+        self.assertRegex(line, "model/far: cannot be kept.*[Nn]o space left")
+
+    def test_a_blob_larger_than_the_cache_may_be_is_an_error_and_no_bytes_of_it_come(self):
+        self.blobs("far", "small", size=MEGABYTE)
+        process, point = self.foreground(ALLOWED, "--cache-size", "1000K", self.source)
+        self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
+        self.assertEqual(self.web.count("GET"), 0)
+        line, = self.end(process)
+        self.assertRegex(line, "model/far: cannot be kept.*1000.0 KiB|model/far: cannot be kept.*1000 KiB")
+        self.assert_kept()
+        self.read_right(self.mount(ALLOWED, "--cache-size", "2M", self.source, at="larger"), "far")
+
+    def test_the_ones_used_longest_ago_make_room_and_pinned_ones_do_not(self):
+        self.blobs("a", "b", "c", "d")
+        point = self.mount(ALLOWED, "--cache-size", "3500K", self.source)
+        self.read_right(point, "a", "b")
+        self.assertEqual(run("cache", "pin", stores.sha256(self.data["a"])).returncode, 0)
+        self.read_right(point, "c", "d")
+        self.assert_kept(*(self.data[name] for name in "acd"))
+        # What went is fetched again.
+        self.read_right(self.mount(ALLOWED, "--cache-size", "3500K", self.source, at="again"), "a", "b")
+        self.assertEqual({name: self.web.count("GET", name) for name in "abcd"}, {"a": 1, "b": 2, "c": 1, "d": 1})
+        self.assert_kept(*(self.data[name] for name in "abd"))
+
+    def test_where_pinned_blobs_leave_no_room_that_is_said(self):
+        self.blobs("a", "b")
+        process, point = self.foreground(ALLOWED, "--cache-size", "1500K", self.source)
+        self.read_right(point, "a")
+        self.assertEqual(run("cache", "pin", stores.sha256(self.data["a"])).returncode, 0)
+        self.assertEqual(self.try_to_read(self.far(point, "model/b")), (b"", errno.EIO))
+        self.assert_kept(self.data["a"])
+        self.assertEqual(run("cache", "unpin", stores.sha256(self.data["a"])).returncode, 0)
+        self.read_right(point, "b")
+        self.assert_kept(self.data["b"])
+        line, = self.end(process)
+        self.assertIn("pinned", line)
+
+    def test_blobs_that_are_read_one_after_the_other_need_room_for_one(self):
+        names = [f"blob{i}" for i in range(60)]
+        self.blobs(*names)
+        process, point = self.foreground(ALLOWED, "--cache-size", "1500K", self.source)
+        for name in names:
+            with open(self.far(point, "model/" + name), "rb", buffering=0) as file:
+                self.assertEqual(file.read(4096), self.data[name][:4096])
+        self.assertEqual(self.end(process), [])
+        self.assertEqual({self.web.count("GET", name) for name in names}, {1})
+        self.assert_kept(self.data[names[-1]])
+
+    def read_rest_after(self, evict, server_is_there):
+        """Opens model/a and reads its beginning, and the rest when it was evicted."""
+        self.blobs("a", "b")
+        process, point = self.foreground(ALLOWED, "--cache-size", "1500K", "--timeout", "1", self.source)
+        with open(self.far(point, "model/a"), "rb", buffering=0) as file:
+            self.assertEqual(file.read(4096), self.data["a"][:4096])
+            evict(point)
+            self.assertNotIn(stores.sha256(self.data["a"]), map(os.path.basename, blobs_in(self.cache())))
+            if not server_is_there:
+                self.web.go_down()
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # the kernel's pages go, too
+            got = b""
+            while piece := file.read(1 << 16):
+                got += piece
+        self.assertTrue(got == self.data["a"][4096:])
+        self.end(process)
+
+    def remove_a(self, _):
+        self.assertEqual(run("cache", "rm", stores.sha256(self.data["a"])).returncode, 0)
+
+    # semantics 10.4: a file that is open stays readable
+    def test_a_file_that_is_open_is_read_on_when_another_process_removed_its_blob(self):
+        self.read_rest_after(self.remove_a, server_is_there=False)
+
+    def test_a_file_that_is_open_is_read_on_when_its_own_mount_evicted_its_blob(self):
+        self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=True)
+
+    def test_a_file_that_is_open_is_read_on_without_the_server_when_its_own_mount_evicted_its_blob(self):
+        self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=False)
+
+
+class Ends(HostileTestCase):
+    """A mount ends though readers wait for a server that says nothing."""
+
+    def assert_ends(self, end, waiting_for_size=False):
+        data, begun = noise(100_000), threading.Event()
+
+        def hang(ask):
+            begun.set()
+            ask.hang()
+        url = self.web.serve("far", stalls(data, 1000, begun), head=hang if waiting_for_size else well(data))
+        process, point = self.foreground(ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}))
+        readers = [self.begin_to_read(self.far(point)) for _ in range(3)]
+        self.assertTrue(begun.wait(LIMIT_S))
+        end(process, point)
+        self.assertEqual(process.wait(20), 0)
+        self.assertFalse(is_mounted(point))
+        for reader in readers:
+            got, error = self.end_of(reader)
+            self.assertEqual(got, b"")
+            self.assertIsNotNone(error)
+        self.assertFalse(os.path.exists(point), "the mount made it, and removes it")
+        self.assertLessEqual(len(process.stderr.read().splitlines()), 2)
+        left = [name for name in debris_in(self.cache()) if name.endswith(".part")]
+        self.assert_kept(parts=len(left))
+
+    def test_by_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number):
+                self.assert_ends(lambda process, _: process.send_signal(number))
+
+    def test_by_a_signal_while_it_asks_for_a_size(self):
+        self.assert_ends(lambda process, _: process.send_signal(signal.SIGTERM), waiting_for_size=True)
+
+    def test_by_umount_once_its_readers_let_go(self):
+        """As long as somebody has a file open the mount is busy, as any other; umount -l does not wait for that."""
+        def end(process, point):
+            self.assertEqual(run("umount", point).returncode, 6)
+            process.send_signal(signal.SIGTERM)
+        self.assert_ends(end)
+
+    def test_by_a_lazy_umount_and_a_signal(self):
+        def end(process, point):
+            subprocess.run(["umount", "-l", point], check=True)
+            process.send_signal(signal.SIGINT)
+        self.assert_ends(end)
+
+    def test_commands_end_with_ctrl_c(self):
+        for verb in ("fetch", "cat"):
+            with self.subTest(verb):
+                data, begun = noise(100_000, verb), threading.Event()
+                url = self.web.serve(verb, stalls(data, 1000, begun), head=well(data))
+                command = [WEIGHTFS, verb, ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}), "files/model/far"]
+                process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                self.addCleanup(process.wait)
+                self.addCleanup(process.kill)
+                self.assertTrue(begun.wait(LIMIT_S))
+                process.send_signal(signal.SIGINT)
+                process.wait(20)
+
+
+if __name__ == "__main__":
+    unittest.main()
