@@ -411,6 +411,11 @@ Error Filling::error() const {
   return error_;
 }
 
+RangePtr Filling::proved() const {
+  const std::scoped_lock lock(mutex_);
+  return phase_ == Phase::proved || phase_ == Phase::finished ? range_ : nullptr;
+}
+
 Kept Filling::kept() const {
   const std::scoped_lock lock(mutex_);
   return kept_;

@@ -78,6 +78,8 @@ class Filling {
   Error error() const;
   /// Of one that finished.
   Kept kept() const;
+  /// Of one that is proved: where it can be read, whether it has its name by now or not. Else null.
+  RangePtr proved() const;
 
   /// Whether it is a fetch that has brought nothing for a while.
   bool is_stalled() const;

@@ -205,7 +205,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     if (!kept) kept = held();
     if (!kept) kept = store_->shelf().find(name_, size_);
     if (!kept || !kept.range->read(offset, out)) return false;
-    keep_held(kept);
+    keep_held(kept.range);
     store_->account().found(wanted_.digest, size_, "cache");
     return true;
   }
@@ -214,9 +214,9 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     const std::scoped_lock lock(mutex_);
     return {held_, wanted_.digest};
   }
-  void keep_held(const Kept& kept) const {
+  void keep_held(RangePtr range) const {
     const std::scoped_lock lock(mutex_);
-    if (holders_ > 0) held_ = kept.range;
+    if (holders_ > 0) held_ = std::move(range);
   }
 
   // False when it has to be fetched.
@@ -252,7 +252,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
       auto read = filling->read(offset, out, wants);
       if (read.phase == Phase::cancelled) continue;
       if (read.done) {
-        if (const Kept kept = filling->kept()) keep_held(kept);
+        if (auto range = filling->proved()) keep_held(std::move(range));
         if (read.phase != Phase::making) return Bytes::proved;
         note_given(offset, out, filling);
         return Bytes::unproved;

@@ -31,12 +31,13 @@ class Fetching {
  public:
   explicit Fetching(Forest& forest) : forest_(forest) {}
 
-  // Every file below, to the last. `listed`: of a model only its own files; the rest of its tree is made of them.
+  // Every file below, to the last; of a model only its own files: the rest of its tree is made of them.
   void add(Ino ino, const std::string& path) {
     const auto listing = forest_.list(ino);
     if (!listing) return fail(path, listing.error());
-    const ModelPtr model = listing->count > 0 ? forest_.model_of(listing->ino) : nullptr;
-    if (model != nullptr && is_top_of_model(path, *listing)) {
+    if (is_top_of_model(*listing)) {
+      for (const std::string& missing : forest_.model_of(listing->ino)->missing)
+        fail(join(path, missing), {Code::not_found, "missing"});
       if (const auto files = forest_.lookup(ino, "files")) return add(*files, join(path, "files"));
     }
     for (uint32_t i = 0; i < listing->count; ++i) {
@@ -93,9 +94,10 @@ class Fetching {
   }
 
   // The directory that a whole model is, not one of those in it.
-  static bool is_top_of_model(const std::string&, const Forest::Listing& listing) {
-    return listing.tree->find(Tree::kRoot, "tensors.json").has_value() &&
-           listing.tree->node(listing.first).parent == Tree::kRoot;
+  bool is_top_of_model(const Forest::Listing& listing) const {
+    return listing.count > 0 && forest_.model_of(listing.ino) != nullptr &&
+           listing.tree->node(listing.first).parent == Tree::kRoot &&
+           listing.tree->find(Tree::kRoot, "tensors.json").has_value();
   }
 
   void work() {

@@ -25,13 +25,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kWhite) + 1 - begin);
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 // Takes one `name=value` after the other from what follows the type.
 class Parameters {
  public:
@@ -52,7 +45,7 @@ class Parameters {
   Result<void> one() {
     const size_t equals = left_.find_first_of("=;");
     if (equals == left_.npos || left_[equals] == ';') return wrong("no value in ", left_.substr(0, equals));
-    const std::string name = lower(trimmed(left_.substr(0, equals)));
+    const std::string name = lower_case(trimmed(left_.substr(0, equals)));
     if (!is_token(name)) return wrong("not a name of a parameter: ", name);
     left_ = trimmed(left_.substr(equals + 1));
     return add(name, TRY(value(name)));
@@ -111,7 +104,7 @@ const std::string* MediaType::find(std::string_view name) const {
 }
 
 std::string without_parameters(std::string_view media_type) {
-  return lower(trimmed(media_type.substr(0, media_type.find(';'))));
+  return lower_case(trimmed(media_type.substr(0, media_type.find(';'))));
 }
 
 Result<MediaType> parse_media_type(std::string_view text) {

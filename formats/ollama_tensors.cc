@@ -28,17 +28,10 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 // The document leaves open how types are spelled: as safetensors does, ggml or NumPy.
 const DType* dtype_spelled(std::string_view text) {
   if (const auto* const stored = flat::find_dtype(upper(text))) return stored->dtype;
-  const DType* const dtype = dtype_named(lower(text));
+  const DType* const dtype = dtype_named(lower_case(text));
   return dtype == nullptr || dtype->block_bytes == 0 ? nullptr : dtype;
 }
 
@@ -78,7 +71,7 @@ constexpr std::array kQuantizations = {
 };
 
 const Quantization* quantization_named(std::string_view text) {
-  const std::string name = lower(text);
+  const std::string name = lower_case(text);
   const auto row = std::find_if(kQuantizations.begin(), kQuantizations.end(),
                                 [&](const Quantization& q) { return q.name == name || q.alias == name; });
   return row == kQuantizations.end() || name.empty() ? nullptr : &*row;

@@ -1,5 +1,6 @@
 """Fetching while things go wrong around it: servers that stall or are down, processes that are killed, disks that are full.
 Nobody waits longer than he has to, and in the end the right bytes are there, once."""
+import contextlib
 import errno
 import os
 import random
@@ -194,7 +195,9 @@ class Waiting(HostileTestCase):
         near = self.begin_to_read(self.far(point, "model/near"))
         listing = subprocess.Popen(["ls", os.path.join(point, "files", "model")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         near.join(10)
-        came, listed = near.result, listing.poll()
+        came, listed = near.result, None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            listed = listing.wait(10)
         self.assert_ends(process, [waiting])
         self.end_of(near)
         listed = listing.wait(LIMIT_S) if came else listed
