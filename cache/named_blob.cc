@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <mutex>
 
 #include "base/text.h"
+#include "cache/places.h"
 
 namespace weightfs {
 namespace {
@@ -13,88 +15,7 @@ using StorePtr = std::shared_ptr<Store>;
 using Phase = Filling::Phase;
 using Wants = Filling::Wants;
 
-// That a file holds a blob is remembered when to compute its digest takes a while.
-constexpr uint64_t kWorthRemembering = 4 << 20;
-
-constexpr size_t kStep = 1 << 20;
-
-// A file that should hold the blob: how to call it in messages, and where it is, for people.
-struct Place {
-  std::string name;
-  std::string where;
-  SourcePtr bytes;
-};
-
-// The files that should hold it, but for those of another size, which are reported.
-struct Places {
-  std::vector<Place> found;
-  std::optional<Error> wrong;  // why the one beside the container is none
-};
-
-Places places_of(Store& store, const Wanted& wanted) {
-  Places places;
-  if (auto here = here_of(wanted)) {
-    places.found.push_back({wanted.name, "beside the container", std::move(*here)});
-  } else if (here.error().code != Code::not_found) {
-    store.say(here.error().message);
-    places.wrong = here.error();
-  }
-  std::vector<std::string> wrong;
-  for (Candidate& candidate : store.elsewhere().find(wanted.digest, wanted.size, wrong))
-    places.found.push_back({candidate.path, candidate.path, std::move(candidate.bytes)});
-  for (const std::string& line : wrong) store.say(line);
-  return places;
-}
-
-Result<Digest> digest_of(Store& store, const Source& bytes) {
-  Sha256 hash;
-  std::vector<std::byte> buffer(kStep);
-  for (uint64_t offset = 0; offset < bytes.size();) {
-    TRY_VOID(store.go_on());
-    const size_t got = TRY(bytes.read(offset, buffer));
-    if (got == 0) return failure(Code::io, "the file ended before its size");
-    hash.update(std::span(buffer).first(got));
-    offset += got;
-  }
-  return hash.finish();
-}
-
-// Under which the digest of that very file is noted; empty when it is not.
-std::string key_of(const Source& bytes) {
-  const std::string identity = bytes.size() < kWorthRemembering ? "" : bytes.identity();
-  return identity.empty() ? "" : "digest of " + identity;
-}
-
-std::optional<Digest> noted_digest_of(Store& store, const Source& bytes) {
-  const std::string key = key_of(bytes);
-  return key.empty() ? std::nullopt : store.shelf().noted(Shelf::Of::elsewhere, key);
-}
-
-// The digest, computed only if nobody of this user's processes did it before for this very file.
-Result<Digest> known_digest_of(Store& store, const Source& bytes) {
-  if (const auto known = noted_digest_of(store, bytes)) return *known;
-  const Digest digest = TRY(digest_of(store, bytes));
-  if (const std::string key = key_of(bytes); !key.empty())
-    std::ignore = store.shelf().note(Shelf::Of::elsewhere, key, digest);
-  return digest;
-}
-
-// The first place that holds the blob. Fails with not_found when there is no place, as the last one does when none is
-// right.
-Result<Place> proved_place(Store& store, const Wanted& wanted) {
-  Places places = places_of(store, wanted);
-  Error last = places.wrong.value_or(Error{Code::not_found, str(wanted.name, ": not at hand")});
-  for (Place& place : places.found) {
-    const auto digest = known_digest_of(store, *place.bytes);
-    if (digest && *digest == wanted.digest) return std::move(place);
-    TRY_VOID(store.go_on());
-    last = digest ? Error{Code::mismatch, str(place.name, ": the digest of its bytes is ", digest->hex(), ", not ",
-                                              wanted.digest.hex())}
-                  : Error{digest.error().code, str(place.name, ": ", digest.error().message)};
-    store.say(last.message);
-  }
-  return tl::unexpected(std::move(last));
-}
+constexpr std::chrono::milliseconds kAtOnce{200};
 
 bool is_fetchable(const Store& store, const std::vector<Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
@@ -164,6 +85,11 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     Store::FillingPtr filling;
   };
 
+  struct Failure {
+    Error error;
+    std::chrono::steady_clock::time_point when;
+  };
+
   // Whether bytes were proved before they were read.
   enum class Bytes { proved, unproved };
 
@@ -179,7 +105,9 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     if (fill_kept(offset, out)) return {};
     if (const auto proved = place().peek()) return read_exact(*proved->bytes, offset, out);
     const auto places = places_of(*store_, wanted_).found;
-    const auto fits = std::find_if(places.begin(), places.end(), [&](const Place& each) { return may_hold(each); });
+    const auto fits = std::find_if(places.begin(), places.end(), [&](const Place& each) {
+      return each.bytes->size() == size_ && may_hold(*store_, each, wanted_.digest);
+    });
     if (fits == places.end()) {
       if (!TRY(fill_at_hand(offset, out))) TRY(fill_fetching(offset, out, Wants::arriving));
       return {};
@@ -187,17 +115,6 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     TRY_VOID(read_exact(*fits->bytes, offset, out));
     note_given(offset, out, nullptr);
     return {};
-  }
-
-  // Whether nothing speaks against it; of small files that is certain.
-  bool may_hold(const Place& each) const {
-    if (each.bytes->size() != size_) return false;
-    if (size_ < kWorthRemembering) {
-      const auto digest = digest_of(*store_, *each.bytes);
-      return digest && *digest == wanted_.digest;
-    }
-    const auto noted = noted_digest_of(*store_, *each.bytes);
-    return !noted || *noted == wanted_.digest;
   }
 
   bool fill_kept(uint64_t offset, std::span<std::byte> out) const {
@@ -244,6 +161,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
 
   Result<Bytes> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(unfetched(*store_, wanted_, {Code::not_found, ""}));
+    if (const auto just = failed_just_now()) return tl::unexpected(*just);
     store_->account().missed(wanted_.digest);
     const Filling::Pause pause;
     const Recipe recipe{wanted_.name, size_, wanted_.digest, "", {}};
@@ -270,9 +188,18 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     // The file is there; what was fetched for it is not.
     const Error out{error.code == Code::not_found ? Code::io : error.code, error.message};
     const std::scoped_lock lock(mutex_);
+    if (out.code == Code::unreachable) failure_ = Failure{out, std::chrono::steady_clock::now()};
     // Some of the wrong bytes were served: the right ones are not to be mixed with them.
     if (store_->fetching().stream && is_about_the_bytes(out) && !given_.empty()) differs_ = out;
     return out;
+  }
+
+  // When a page that it reads ahead fails, the kernel asks for it once more, at once: that is no reason to wait for the
+  // network again.
+  std::optional<Error> failed_just_now() const {
+    const std::scoped_lock lock(mutex_);
+    if (!failure_ || std::chrono::steady_clock::now() - failure_->when > kAtOnce) return std::nullopt;
+    return failure_->error;
   }
 
   void note_given(uint64_t offset, std::span<const std::byte> out, Store::FillingPtr filling) const {
@@ -344,6 +271,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
   mutable Later<Place> place_;
   mutable std::vector<Given> given_;
   mutable std::optional<Error> differs_;
+  mutable std::optional<Failure> failure_;
   mutable size_t holders_ = 0;
   mutable RangePtr held_;  // while there are holders
 };

@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -43,85 +39,6 @@ class Server::Handle {
   std::shared_ptr<const void> held_;
 };
 
-namespace {
-
-// Whether a signal waits for the thread that asks it to end; of one that kills, SIGKILL waits for every thread of the
-// process (signal(7), proc(5): SigPnd and ShdPnd). Other signals are no reason: few programs expect EINTR of stat().
-bool is_told_to_end(pid_t thread) {
-  constexpr uint64_t kEnds = uint64_t{1} << (SIGKILL - 1) | uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1) |
-                             uint64_t{1} << (SIGHUP - 1) | uint64_t{1} << (SIGQUIT - 1);
-  std::ifstream status(str("/proc/", thread, "/status"));
-  uint64_t pending = 0;
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) pending |= std::strtoull(&line[7], nullptr, 16);
-  return (pending & kEnds) != 0;
-}
-
-}  // namespace
-
-// Who waits for the network waits long, and the kernel lets no process go that waits for an answer, not even one that
-// is killed: it sends an interrupt, and that is answered, whatever becomes of the work. (fuse.ko, request_wait_answer.)
-class Server::Waits {
- public:
-  // Calls `make` and returns what it made; nothing when the request was answered meanwhile.
-  template <class Make>
-  auto interruptible(fuse_req_t request, Make make) -> std::optional<decltype(make())> {
-    Wait& wait = begin(request);
-    ::fuse_req_interrupt_func(request, interrupt, &wait);
-    std::optional<decltype(make())> made;
-    try {
-      made.emplace(make());
-    } catch (...) {
-      if (!end(wait, request)) return std::nullopt;
-      throw;
-    }
-    if (!end(wait, request)) made.reset();
-    return made;
-  }
-
- private:
-  // One request that waits. Used again for another, but never gone: an interrupt may still be on its way to it.
-  struct Wait {
-    std::mutex mutex;
-    fuse_req_t request = nullptr;  // null once it was answered, or needs no answer from here
-  };
-
-  // The request that comes with it is still there, so no other has its address.
-  static void interrupt(fuse_req_t request, void* which) {
-    Wait& wait = *static_cast<Wait*>(which);
-    const std::scoped_lock lock(wait.mutex);
-    if (wait.request != request || !is_told_to_end(fuse_req_ctx(request)->pid)) return;
-    wait.request = nullptr;
-    fuse_reply_err(request, EINTR);
-  }
-
-  Wait& begin(fuse_req_t request) {
-    const std::scoped_lock lock(mutex_);
-    if (free_.empty()) free_.push_back(&waits_.emplace_back());
-    Wait& wait = *free_.back();
-    free_.pop_back();
-    const std::scoped_lock setting(wait.mutex);
-    wait.request = request;
-    return wait;
-  }
-
-  // Whether the request is still to be answered.
-  bool end(Wait& wait, fuse_req_t request) {
-    bool ours = false;
-    {
-      const std::scoped_lock lock(wait.mutex);
-      ours = wait.request == request;
-      wait.request = nullptr;
-    }
-    const std::scoped_lock lock(mutex_);
-    free_.push_back(&wait);
-    return ours;
-  }
-
-  std::mutex mutex_;  // guards the rest
-  std::deque<Wait> waits_;
-  std::vector<Wait*> free_;
-};
 namespace {
 
 constexpr blksize_t kBlock = 4096;
@@ -431,8 +348,7 @@ struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   return out;
 }
 
-Server::Server(Forest& forest, Pages pages, const Log& log)
-    : forest_(forest), pages_(pages), log_(log), waits_(std::make_unique<Waits>()) {}
+Server::Server(Forest& forest, Pages pages, const Log& log) : forest_(forest), pages_(pages), log_(log) {}
 
 Server::~Server() = default;
 

@@ -1,18 +1,18 @@
 // What the kernel asks, answered by asking the Forest: the operations of a FUSE session. No decision is made here.
 #pragma once
 
-#define FUSE_USE_VERSION 312
-#include <fuse_lowlevel.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
 
 #include "fs/forest.h"
+#include "fs/waits.h"
 
 namespace weightfs {
 
@@ -45,9 +45,7 @@ class Server {
   uint64_t open(SourcePtr source);
   void close(uint64_t handle);
 
-  /// The replies that wait: a process that is interrupted gets its answer at once.
-  class Waits;
-  Waits& waits() { return *waits_; }
+  Waits& waits() { return waits_; }
 
   /// Says why a request failed, once for each reason; what merely is not there needs no word.
   void log(const Error& error);
@@ -61,7 +59,7 @@ class Server {
   std::mutex mutex_;  // guards the rest
   std::set<std::string> said_;
   std::unordered_map<uint64_t, std::unique_ptr<Handle>> open_;
-  std::unique_ptr<Waits> waits_;
+  Waits waits_;
 };
 
 /// For fuse_session_new, whose user data is a Server.

@@ -1,0 +1,84 @@
+#include "cache/places.h"
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+// That a file holds a blob is remembered when to compute its digest takes a while.
+constexpr uint64_t kWorthRemembering = 4 << 20;
+
+constexpr size_t kStep = 1 << 20;
+
+Result<Digest> digest_of(Store& store, const Source& bytes) {
+  Sha256 hash;
+  std::vector<std::byte> buffer(kStep);
+  for (uint64_t offset = 0; offset < bytes.size();) {
+    TRY_VOID(store.go_on());
+    const size_t got = TRY(bytes.read(offset, buffer));
+    if (got == 0) return failure(Code::io, "the file ended before its size");
+    hash.update(std::span(buffer).first(got));
+    offset += got;
+  }
+  return hash.finish();
+}
+
+// Under which the digest of that very file is noted; empty when it is not.
+std::string key_of(const Source& bytes) {
+  const std::string identity = bytes.size() < kWorthRemembering ? "" : bytes.identity();
+  return identity.empty() ? "" : "digest of " + identity;
+}
+
+std::optional<Digest> noted_digest_of(Store& store, const Source& bytes) {
+  const std::string key = key_of(bytes);
+  return key.empty() ? std::nullopt : store.shelf().noted(Shelf::Of::elsewhere, key);
+}
+
+// The digest, computed only if nobody of this user's processes did it before for this very file.
+Result<Digest> known_digest_of(Store& store, const Source& bytes) {
+  if (const auto known = noted_digest_of(store, bytes)) return *known;
+  const Digest digest = TRY(digest_of(store, bytes));
+  if (const std::string key = key_of(bytes); !key.empty())
+    std::ignore = store.shelf().note(Shelf::Of::elsewhere, key, digest);
+  return digest;
+}
+
+}  // namespace
+
+Places places_of(Store& store, const Wanted& wanted) {
+  Places places;
+  if (auto here = here_of(wanted)) {
+    places.found.push_back({wanted.name, "beside the container", std::move(*here)});
+  } else if (here.error().code != Code::not_found) {
+    store.say(here.error().message);
+    places.wrong = here.error();
+  }
+  std::vector<std::string> wrong;
+  for (Candidate& candidate : store.elsewhere().find(wanted.digest, wanted.size, wrong))
+    places.found.push_back({candidate.path, candidate.path, std::move(candidate.bytes)});
+  for (const std::string& line : wrong) store.say(line);
+  return places;
+}
+
+Result<Place> proved_place(Store& store, const Wanted& wanted) {
+  Places places = places_of(store, wanted);
+  Error last = places.wrong.value_or(Error{Code::not_found, str(wanted.name, ": not at hand")});
+  for (Place& place : places.found) {
+    const auto digest = known_digest_of(store, *place.bytes);
+    if (digest && *digest == wanted.digest) return std::move(place);
+    TRY_VOID(store.go_on());
+    last = digest ? Error{Code::mismatch, str(place.name, ": the digest of its bytes is ", digest->hex(), ", not ",
+                                              wanted.digest.hex())}
+                  : Error{digest.error().code, str(place.name, ": ", digest.error().message)};
+    store.say(last.message);
+  }
+  return tl::unexpected(std::move(last));
+}
+
+bool may_hold(Store& store, const Place& place, const Digest& digest) {
+  if (place.bytes->size() >= kWorthRemembering) return noted_digest_of(store, *place.bytes).value_or(digest) == digest;
+  const auto computed = digest_of(store, *place.bytes);
+  return computed && *computed == digest;
+}
+
+}  // namespace weightfs
