@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/text.h"
-#include "cache/places.h"
+#include "cache/copies.h"
 
 namespace weightfs {
 namespace {
@@ -48,11 +48,11 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
         size_(size),
         origins_(std::move(origins)),
         name_(Store::name_of(wanted_.digest, size)),
-        place_(search()) {}
+        copy_(search()) {}
 
   uint64_t size() const override { return size_; }
   std::string identity() const override {
-    const bool proved = place().peek() || store_->shelf().opened(name_) || store_->shelf().find(name_, size_);
+    const bool proved = copy().peek() || store_->shelf().opened(name_) || store_->shelf().find(name_, size_);
     return proved ? "sha256 " + wanted_.digest.hex() : "";
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
@@ -100,15 +100,15 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     return {};
   }
 
-  // Takes what nobody proved, too: what is in the first place, what has come so far.
+  // Takes what nobody proved, too: what is in the first copy, what has come so far.
   Result<void> fill_arriving(uint64_t offset, std::span<std::byte> out) const {
     if (fill_kept(offset, out)) return {};
-    if (const auto proved = place().peek()) return read_exact(*proved->bytes, offset, out);
-    const auto places = places_of(*store_, wanted_).found;
-    const auto fits = std::find_if(places.begin(), places.end(), [&](const Place& each) {
+    if (const auto proved = copy().peek()) return read_exact(*proved->bytes, offset, out);
+    const auto copies = copies_of(*store_, wanted_).found;
+    const auto fits = std::find_if(copies.begin(), copies.end(), [&](const Copy& each) {
       return each.bytes->size() == size_ && may_hold(*store_, each, wanted_.digest);
     });
-    if (fits == places.end()) {
+    if (fits == copies.end()) {
       if (!TRY(fill_at_hand(offset, out))) TRY(fill_fetching(offset, out, Wants::arriving));
       return {};
     }
@@ -139,7 +139,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
   // False when it has to be fetched.
   Result<bool> fill_at_hand(uint64_t offset, std::span<std::byte> out) const {
     for (int changed = 0;; ++changed) {
-      const Later<Place> searched = place();
+      const Later<Copy> searched = copy();
       if (!searched.peek() && fill_kept(offset, out)) return true;
       // While it is being fetched, nobody looks for it at every read.
       if (!searched.peek() && is_fetchable(*store_, origins_) && store_->running(name_) != nullptr) return false;
@@ -155,7 +155,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
       if (changed > 0) return tl::unexpected(done.error());
       search_again();
     }
-    store_->account().found(wanted_.digest, size_, place().peek() ? place().peek()->where : "");
+    store_->account().found(wanted_.digest, size_, copy().peek() ? copy().peek()->where : "");
     return true;
   }
 
@@ -248,17 +248,17 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     return hash.finish() == piece.digest;
   }
 
-  Later<Place> search() const {
-    return Later<Place>([store = store_, wanted = wanted_] { return proved_place(*store, wanted); });
+  Later<Copy> search() const {
+    return Later<Copy>([store = store_, wanted = wanted_] { return proved_copy(*store, wanted); });
   }
-  Later<Place> place() const {
+  Later<Copy> copy() const {
     const std::scoped_lock lock(mutex_);
-    return place_;
+    return copy_;
   }
   void search_again() const {
-    Later<Place> anew = search();
+    Later<Copy> anew = search();
     const std::scoped_lock lock(mutex_);
-    place_ = std::move(anew);
+    copy_ = std::move(anew);
   }
 
   StorePtr store_;
@@ -268,7 +268,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
   Name name_;
   mutable std::mutex comparing_;  // held before the other
   mutable std::mutex mutex_;      // guards the rest
-  mutable Later<Place> place_;
+  mutable Later<Copy> copy_;
   mutable std::vector<Given> given_;
   mutable std::optional<Error> differs_;
   mutable std::optional<Failure> failure_;
@@ -315,10 +315,10 @@ Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vec
 Result<uint64_t> size_of(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
   if (wanted.size) return *wanted.size;
   if (const Kept kept = kept_of(store, wanted)) return kept.range->size();
-  const auto place = proved_place(store, wanted);
-  if (place) return place->bytes->size();
+  const auto copy = proved_copy(store, wanted);
+  if (copy) return copy->bytes->size();
   if (is_fetchable(store, origins)) return fetched_size(store, wanted, origins);
-  return tl::unexpected(unfetched(store, wanted, place.error()));
+  return tl::unexpected(unfetched(store, wanted, copy.error()));
 }
 
 }  // namespace
@@ -327,9 +327,9 @@ Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vecto
   for (const std::string& url : wanted.urls) origins.push_back({url, Trust::container});
   store->account().asked(wanted, wanted.size);
   if (!is_fetchable(*store, origins) && !kept_of(*store, wanted)) {
-    const Places places = places_of(*store, wanted);
-    if (places.found.empty())
-      return tl::unexpected(unfetched(*store, wanted, places.wrong.value_or(Error{Code::not_found, ""})));
+    const Copies copies = copies_of(*store, wanted);
+    if (copies.found.empty())
+      return tl::unexpected(unfetched(*store, wanted, copies.wrong.value_or(Error{Code::not_found, ""})));
   }
   const auto size = size_of(*store, wanted, origins);
   if (!size) {
@@ -342,7 +342,7 @@ Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vecto
 }
 
 bool is_at_hand(Store& store, const Wanted& wanted) {
-  return kept_of(store, wanted) || !places_of(store, wanted).found.empty();
+  return kept_of(store, wanted) || !copies_of(store, wanted).found.empty();
 }
 
 }  // namespace weightfs

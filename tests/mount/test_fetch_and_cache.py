@@ -11,7 +11,7 @@ import time
 import unittest
 
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in
-from mounting import WEIGHTFS, run
+from mounting import WEIGHTFS, is_mounted, run
 from servers import Nginx, needs
 from test_archives import noise
 import stores
@@ -294,6 +294,14 @@ class LookingAfterTheCache(LinkTestCase):
         source = self.carton_of(self.web.publish("large", large), data=large, name="large.carton")
         self.assertEqual(self.far(self.mount(ALLOWED, "--cache-size", "400K", source)), large)
         self.assert_cache_holds(self.BLOBS[0], large)
+
+    def test_it_is_in_no_mount(self):
+        source = stores.linked_carton(self.path("m.carton"), {"model/far": (b"far", ["http://127.0.0.1:1/far"])})
+        for cache in ("mnt", "mnt/deep/cache"):
+            done = run("mount", source, self.path("mnt"), env=dict(os.environ, WEIGHTFS_CACHE=self.path(cache)))
+            self.assertEqual(done.returncode, 6, done.stderr)
+            self.assertIn("the cache cannot be in a weightfs mount", done.stderr)
+        self.assertFalse(is_mounted(self.path("mnt")))
 
     def test_one_that_others_may_write_to_is_not_touched(self):
         self.fill()

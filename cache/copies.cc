@@ -1,4 +1,4 @@
-#include "cache/places.h"
+#include "cache/copies.h"
 
 #include "base/text.h"
 
@@ -45,39 +45,39 @@ Result<Digest> known_digest_of(Store& store, const Source& bytes) {
 
 }  // namespace
 
-Places places_of(Store& store, const Wanted& wanted) {
-  Places places;
+Copies copies_of(Store& store, const Wanted& wanted) {
+  Copies copies;
   if (auto here = here_of(wanted)) {
-    places.found.push_back({wanted.name, "beside the container", std::move(*here)});
+    copies.found.push_back({wanted.name, "beside the container", std::move(*here)});
   } else if (here.error().code != Code::not_found) {
     store.say(here.error().message);
-    places.wrong = here.error();
+    copies.wrong = here.error();
   }
   std::vector<std::string> wrong;
   for (Candidate& candidate : store.elsewhere().find(wanted.digest, wanted.size, wrong))
-    places.found.push_back({candidate.path, candidate.path, std::move(candidate.bytes)});
+    copies.found.push_back({candidate.path, candidate.path, std::move(candidate.bytes)});
   for (const std::string& line : wrong) store.say(line);
-  return places;
+  return copies;
 }
 
-Result<Place> proved_place(Store& store, const Wanted& wanted) {
-  Places places = places_of(store, wanted);
-  Error last = places.wrong.value_or(Error{Code::not_found, str(wanted.name, ": not at hand")});
-  for (Place& place : places.found) {
-    const auto digest = known_digest_of(store, *place.bytes);
-    if (digest && *digest == wanted.digest) return std::move(place);
+Result<Copy> proved_copy(Store& store, const Wanted& wanted) {
+  Copies copies = copies_of(store, wanted);
+  Error last = copies.wrong.value_or(Error{Code::not_found, str(wanted.name, ": not at hand")});
+  for (Copy& copy : copies.found) {
+    const auto digest = known_digest_of(store, *copy.bytes);
+    if (digest && *digest == wanted.digest) return std::move(copy);
     TRY_VOID(store.go_on());
-    last = digest ? Error{Code::mismatch, str(place.name, ": the digest of its bytes is ", digest->hex(), ", not ",
+    last = digest ? Error{Code::mismatch, str(copy.name, ": the digest of its bytes is ", digest->hex(), ", not ",
                                               wanted.digest.hex())}
-                  : Error{digest.error().code, str(place.name, ": ", digest.error().message)};
+                  : Error{digest.error().code, str(copy.name, ": ", digest.error().message)};
     store.say(last.message);
   }
   return tl::unexpected(std::move(last));
 }
 
-bool may_hold(Store& store, const Place& place, const Digest& digest) {
-  if (place.bytes->size() >= kWorthRemembering) return noted_digest_of(store, *place.bytes).value_or(digest) == digest;
-  const auto computed = digest_of(store, *place.bytes);
+bool may_hold(Store& store, const Copy& copy, const Digest& digest) {
+  if (copy.bytes->size() >= kWorthRemembering) return noted_digest_of(store, *copy.bytes).value_or(digest) == digest;
+  const auto computed = digest_of(store, *copy.bytes);
   return computed && *computed == digest;
 }
 
