@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <mutex>
 
 #include "base/text.h"
@@ -14,8 +13,6 @@ namespace {
 using StorePtr = std::shared_ptr<Store>;
 using Phase = Filling::Phase;
 using Wants = Filling::Wants;
-
-constexpr std::chrono::milliseconds kAtOnce{200};
 
 bool is_fetchable(const Store& store, const std::vector<Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
@@ -83,11 +80,6 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     size_t size;
     Digest digest;
     Store::FillingPtr filling;
-  };
-
-  struct Failure {
-    Error error;
-    std::chrono::steady_clock::time_point when;
   };
 
   // Whether bytes were proved before they were read.
@@ -161,7 +153,6 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
 
   Result<Bytes> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(unfetched(*store_, wanted_, {Code::not_found, ""}));
-    if (const auto just = failed_just_now()) return tl::unexpected(*just);
     store_->account().missed(wanted_.digest);
     const Filling::Pause pause;
     const Recipe recipe{wanted_.name, size_, wanted_.digest, "", {}};
@@ -188,18 +179,9 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     // The file is there; what was fetched for it is not.
     const Error out{error.code == Code::not_found ? Code::io : error.code, error.message};
     const std::scoped_lock lock(mutex_);
-    if (out.code == Code::unreachable) failure_ = Failure{out, std::chrono::steady_clock::now()};
     // Some of the wrong bytes were served: the right ones are not to be mixed with them.
     if (store_->fetching().stream && is_about_the_bytes(out) && !given_.empty()) differs_ = out;
     return out;
-  }
-
-  // When a page that it reads ahead fails, the kernel asks for it once more, at once: that is no reason to wait for the
-  // network again.
-  std::optional<Error> failed_just_now() const {
-    const std::scoped_lock lock(mutex_);
-    if (!failure_ || std::chrono::steady_clock::now() - failure_->when > kAtOnce) return std::nullopt;
-    return failure_->error;
   }
 
   void note_given(uint64_t offset, std::span<const std::byte> out, Store::FillingPtr filling) const {
@@ -271,7 +253,6 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
   mutable Later<Copy> copy_;
   mutable std::vector<Given> given_;
   mutable std::optional<Error> differs_;
-  mutable std::optional<Failure> failure_;
   mutable size_t holders_ = 0;
   mutable RangePtr held_;  // while there are holders
 };
