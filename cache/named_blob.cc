@@ -1,7 +1,6 @@
 #include "cache/named_blob.h"
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 
 #include "base/text.h"
@@ -142,13 +141,14 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
         return tl::unexpected(unfetched(*store_, wanted_, found.error()));
       }
       const auto done = read_exact(*found->bytes, offset, out);
-      if (done) break;
+      if (done) {
+        store_->account().found(wanted_.digest, size_, found->where);
+        return true;
+      }
       // It is no longer what it was: there may be another.
       if (changed > 0) return tl::unexpected(done.error());
       search_again();
     }
-    store_->account().found(wanted_.digest, size_, copy().peek() ? copy().peek()->where : "");
-    return true;
   }
 
   Result<Bytes> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {

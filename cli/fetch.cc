@@ -1,6 +1,5 @@
 // weightfs fetch: bring what a model links to, or a registry has, into the cache before it is read.
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -60,7 +59,7 @@ class Fetching {
       files_.push_back({*ino, path});
   }
 
-  // Reads from each file until `done` says that nothing is left; `look` is called in between.
+  // Fetches them all, several at once; `look` is called ten times a second, and in the end.
   void run(const std::function<void()>& look) {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < std::min(kAtOnce, files_.size()); ++i) threads.emplace_back([this] { work(); });
@@ -76,7 +75,6 @@ class Fetching {
     look();
   }
 
-  size_t count() const { return files_.size(); }
   Exit status() const { return status_; }
   std::vector<std::string> take_complaints() {
     const std::scoped_lock lock(mutex_);

@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
