@@ -41,11 +41,11 @@ int server_of(const std::string& path) {
 }
 
 // Through fusermount3, which checks that the mount is the user's.
-Result<void> ask_fusermount(const std::string& path) {
+Result<void> ask_fusermount(const std::string& path, const char* how = "-u") {
   const KeptStderr kept;
   const pid_t child = ::fork();
   if (child == 0) {
-    ::execlp("fusermount3", "fusermount3", "-u", path.c_str(), nullptr);
+    ::execlp("fusermount3", "fusermount3", how, path.c_str(), nullptr);
     ::perror("fusermount3");
     std::_Exit(127);
   }
@@ -96,6 +96,13 @@ Result<void> unmount(const std::string& path) {
     if (done) ::poll(&ended, 1, kLongestWaitMs);
     ::close(server);
   }
+  return done.map_error([&](const Error& error) { return Error{error.code, str(path, ": ", error.message)}; });
+}
+
+Result<void> unmount_lazily(const std::string& path) {
+  Result<void> done;
+  if (::umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0)
+    done = errno == EPERM ? ask_fusermount(path, "-uz") : failure(Code::io, reason(errno));
   return done.map_error([&](const Error& error) { return Error{error.code, str(path, ": ", error.message)}; });
 }
 

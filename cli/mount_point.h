@@ -35,4 +35,8 @@ class MountPoint {
 /// with io when weightfs is not mounted there or cannot be unmounted.
 Result<void> unmount(const std::string& path);
 
+/// Takes the mount at `path`, which is absolute and without links, out of the tree at once: who uses it goes on, if
+/// there is a server. Fails with io.
+Result<void> unmount_lazily(const std::string& path);
+
 }  // namespace weightfs
