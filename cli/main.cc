@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/mistake.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -67,18 +68,6 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
   return arguments;  // last first, as CLI11 wants them
 }
 
-// What is wrong with a command line, or that it names no command that there is.
-std::string problem_with(const CLI::App& app, int argc, char** argv, const std::string& problem) {
-  const std::string first = argc > 1 ? argv[1] : "";
-  if (first.empty() || first[0] == '-') return problem;
-  std::string known;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (verb->get_name() == first) return problem;
-    known += str(known.empty() ? "" : ", ", verb->get_name());
-  }
-  return str("no command ", quoted(first), "; there are ", known);
-}
-
 }  // namespace
 }  // namespace weightfs
 
@@ -112,7 +101,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(status);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "weightfs: %s (see weightfs --help)\n", problem_with(app, argc, argv, error.what()).c_str());
+    std::fprintf(stderr, "weightfs: %s\n", mistake_in(app, argc, argv, error.what()).c_str());
     return static_cast<int>(Exit::usage);
   } catch (const std::bad_alloc&) {
     return static_cast<int>(complain({Code::io, "out of memory"}));

@@ -171,6 +171,17 @@ class Mistakes(MountTestCase):
         self.assertIn('no command "frob"; there are mount, umount, ls, cat, info', self.refused(2, "frob"))
         self.assertIn("MOUNTPOINT", self.refused(2, "mount", self.sample()))
 
+    def test_a_command_that_is_spelt_wrong(self):
+        self.assertIn('no command "moutn"; did you mean mount', self.refused(2, "moutn", self.sample(), self.path("mnt")))
+        self.assertIn('no command "cache lss"; did you mean ls?', self.refused(2, "cache", "lss"))
+
+    def test_an_option_that_is_spelt_wrong(self):
+        for argv, said in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: no such option; did you mean --cache-size?"),
+                           (["mount", "--ofline=yes", self.sample(), self.path("mnt")], "--ofline: no such option; did you mean --offline?"),
+                           (["cache", "ls", "--jsno"], "--jsno: no such option; did you mean --json? (see weightfs cache ls --help)"),
+                           (["ls", "--nonsense", self.sample()], "--nonsense: no such option (see weightfs ls --help)")):
+            self.assertIn(said, self.refused(2, *argv))
+
     def test_a_wrong_option(self):
         self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))
         self.assertIn('unknown mount option "nonsense"', self.refused(2, "mount", "-o", "nonsense", self.sample(), self.path("mnt")))
