@@ -76,17 +76,21 @@ Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userd
 // Calls `answer`, which returns a Result<void> and has replied if that is a success. An exception fails the request: it
 // must not end the mount.
 template <class Answer>
-void respond(fuse_req_t request, const Answer& answer) {
+void respond(fuse_req_t request, Operation operation, const Answer& answer) {
+  Server& s = server(request);  // the request is gone once it is answered
+  Statistics::Request counted(s.statistics(), operation);
   Result<void> done;
   try {
     done = answer();
-    if (!done) server(request).log(done.error());
+    if (!done) s.log(done.error());
   } catch (const std::bad_alloc&) {
     done = failure(Code::unavailable, {});
   } catch (const std::exception&) {
     done = failure(Code::io, {});
   }
-  if (!done) fuse_reply_err(request, errno_of(done.error().code));
+  if (done) return;
+  if (done.error().code != Code::not_found) counted.failed();
+  fuse_reply_err(request, errno_of(done.error().code));
 }
 
 double timeout_of(const Attributes& attributes) { return attributes.kind == Kind::live ? 0 : kForEver; }
@@ -120,8 +124,9 @@ fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attri
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::lookup, [&]() -> Result<void> {
     Server& s = server(request);
+    s.statistics().used();
     const auto ino = s.waits().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
     if (!*ino && ino->error().code == Code::not_found) {
@@ -140,7 +145,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::getattr, [&]() -> Result<void> {
     Server& s = server(request);
     const auto known = s.forest().known_attributes(ino);
     const auto made = known ? std::optional<Result<Attributes>>(*known)
@@ -154,7 +159,7 @@ void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 }
 
 void readlink(fuse_req_t request, fuse_ino_t ino) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::readlink, [&]() -> Result<void> {
     const std::string text = TRY(server(request).forest().link(ino));
     fuse_reply_readlink(request, text.c_str());
     return {};
@@ -162,7 +167,7 @@ void readlink(fuse_req_t request, fuse_ino_t ino) {
 }
 
 void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::open, [&]() -> Result<void> {
     if ((file->flags & O_ACCMODE) != O_RDONLY) {
       fuse_reply_err(request, EROFS);
       return {};
@@ -173,6 +178,7 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     file->fh = s.open(TRY(*source));
     // What changes goes past the kernel's pages.
     const bool live = s.forest().is_live(ino);
+    if (!live) s.statistics().used();
     file->direct_io = live ? 1 : 0;
     file->keep_cache = !live && s.pages() == Server::Pages::kept ? 1 : 0;
     file->noflush = 1;
@@ -183,17 +189,21 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 }
 
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  server(request).close(file->fh);
-  fuse_reply_err(request, 0);
+  respond(request, Operation::release, [&]() -> Result<void> {
+    server(request).close(file->fh);
+    fuse_reply_err(request, 0);
+    return {};
+  });
 }
 
 void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* file) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::read, [&]() -> Result<void> {
     // One buffer per worker thread: a fresh megabyte per request would be zeroed by the kernel each time.
     thread_local std::vector<std::byte> buffer;
     if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
     const auto out = std::span(buffer).first(std::min(size, buffer.size()));
     const size_t got = TRY(reinterpret_cast<Server::Handle*>(file->fh)->read(static_cast<uint64_t>(offset), out));
+    server(request).statistics().gave(got);
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), got);
     return {};
   });
@@ -255,8 +265,10 @@ class Page {
 };
 
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed listed) {
-  respond(request, [&]() -> Result<void> {
+  const Operation operation = listed == Listed::names ? Operation::readdir : Operation::readdirplus;
+  respond(request, operation, [&]() -> Result<void> {
     Forest& forest = server(request).forest();
+    server(request).statistics().used();
     const auto listing = server(request).waits().interruptible(request, [&] { return forest.list(ino); });
     if (!listing) return {};
     const Forest::Listing all = TRY(*listing);
@@ -284,7 +296,7 @@ void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, 
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::statfs, [&]() -> Result<void> {
     const Forest& forest = server(request).forest();
     struct statvfs out {};
     out.f_bsize = out.f_frsize = kBlock;
@@ -308,7 +320,7 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
 }
 
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::getxattr, [&]() -> Result<void> {
     const auto all = server(request).forest().xattrs(ino);
     const auto found = std::find_if(all.begin(), all.end(), [&](const Xattr& x) { return x.first == name; });
     if (found == all.end()) {
@@ -321,7 +333,7 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
 }
 
 void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::listxattr, [&]() -> Result<void> {
     std::string keys;
     for (const auto& [key, value] : server(request).forest().xattrs(ino)) keys += key + '\0';
     reply_xattr(request, keys, size);
@@ -334,12 +346,12 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   struct stat out {};
   out.st_ino = ino;
-  out.st_mode = attributes.is_directory()       ? S_IFDIR | 0555U
+  out.st_mode = attributes.is_directory()       ? S_IFDIR | (0555U & ~ownership_.mask)
                 : attributes.kind == Kind::link ? S_IFLNK | 0777U
-                                                : S_IFREG | 0444U;
+                                                : S_IFREG | (0444U & ~ownership_.mask);
   out.st_nlink = attributes.links;
-  out.st_uid = uid_;
-  out.st_gid = gid_;
+  out.st_uid = ownership_.user;
+  out.st_gid = ownership_.group;
   out.st_size = static_cast<off_t>(attributes.size);
   out.st_blksize = kBlock;
   out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
@@ -348,7 +360,8 @@ struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   return out;
 }
 
-Server::Server(Forest& forest, Pages pages, const Log& log) : forest_(forest), pages_(pages), log_(log) {}
+Server::Server(Forest& forest, const Ownership& ownership, Pages pages, Statistics& statistics, const Log& log)
+    : forest_(forest), ownership_(ownership), pages_(pages), statistics_(statistics), log_(log) {}
 
 Server::~Server() = default;
 
@@ -357,6 +370,7 @@ uint64_t Server::open(SourcePtr source) {
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
   const std::scoped_lock lock(mutex_);
   open_.emplace(number, std::move(handle));
+  statistics_.opened();
   return number;
 }
 
@@ -366,6 +380,7 @@ void Server::close(uint64_t handle) {
   const auto open = open_.find(handle);
   if (open == open_.end()) return;
   closed = std::move(open->second);
+  statistics_.closed();
   open_.erase(open);
 }
 

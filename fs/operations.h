@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <functional>
 #include <memory>
@@ -11,7 +10,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "fs/forest.h"
+#include "fs/session.h"
 #include "fs/waits.h"
 
 namespace weightfs {
@@ -33,10 +32,11 @@ class Server {
   /// Whether the kernel keeps what was read once its file is opened again.
   enum class Pages { kept, dropped };
 
-  Server(Forest& forest, Pages pages, const Log& log);
+  Server(Forest& forest, const Ownership& ownership, Pages pages, Statistics& statistics, const Log& log);
   ~Server();
 
   Forest& forest() { return forest_; }
+  Statistics& statistics() { return statistics_; }
   Pages pages() const { return pages_; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
 
@@ -52,10 +52,10 @@ class Server {
 
  private:
   Forest& forest_;
-  Pages pages_;
+  const Ownership ownership_;
+  const Pages pages_;
+  Statistics& statistics_;
   const Log& log_;
-  uid_t uid_ = ::getuid();
-  gid_t gid_ = ::getgid();
   std::mutex mutex_;  // guards the rest
   std::set<std::string> said_;
   std::unordered_map<uint64_t, std::unique_ptr<Handle>> open_;
