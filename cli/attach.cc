@@ -11,8 +11,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
-#include <string_view>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "base/mounts.h"
@@ -23,9 +25,7 @@
 namespace weightfs {
 namespace {
 
-Error cannot(const std::string& what) {
-  return {Code::io, str(what, ": ", std::generic_category().message(errno))};
-}
+Error cannot(const std::string& what) { return {Code::io, str(what, ": ", std::generic_category().message(errno))}; }
 
 class Descriptor {
  public:
@@ -62,22 +62,11 @@ bool is_served(const std::string& point) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Not asked of the mount itself. The last component may be a link, or an automount point, which is not to be triggered.
-std::string real_point(const std::string& point) {
-  std::error_code error;
-  const auto real = std::filesystem::canonical(point, error);
-  return error ? point : real.string();
-}
-
-unsigned long flags_of(const Config& config) {
+unsigned long flags_of(const std::vector<std::string>& options) {
   unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
-  std::string_view rest = config.options;
-  while (!rest.empty()) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view option = rest.substr(0, comma);
+  for (const std::string& option : options) {
     if (option == "noexec") flags |= MS_NOEXEC;
     if (option == "noatime") flags |= MS_NOATIME;
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return flags;
 }
@@ -91,20 +80,35 @@ Result<void> remove_mounts(const std::string& point) {
   return {};
 }
 
-}  // namespace
+// Where attach() notes the mount point: by the time of detach() somebody may have written another one into the config.
+std::filesystem::path note_of(const std::string& name) {
+  const char* directory = std::getenv("RUNTIME_DIRECTORY");
+  return std::filesystem::path(directory != nullptr ? directory : "/run/weightfs") / (name + ".mounted");
+}
 
-Result<void> attach(const Config& config) {
-  TRY_VOID(detach(config));
+Result<void> write_note(const std::string& name, const std::string& point) {
+  const auto note = note_of(name);
   std::error_code error;
-  std::filesystem::create_directories(config.mountpoint, error);
-  if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
-  const std::string point = real_point(config.mountpoint);
+  std::filesystem::create_directories(note.parent_path(), error);
+  std::ofstream out(note);
+  out << point;
+  out.close();
+  if (!out) return failure(Code::io, str(note.string(), ": cannot be written"));
+  return {};
+}
+
+std::string read_note(const std::string& name) {
+  std::ifstream in(note_of(name));
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Result<void> mount_and_hand_over(const Config& config, const std::string& point, unsigned long flags) {
   const Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (device.number() < 0) return tl::unexpected(cannot("/dev/fuse"));
   const std::string source = config.sources.size() == 1 ? config.sources[0] : "weightfs";
-  const std::string options = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(),
-                                  ",group_id=", ::getgid(), ",default_permissions,allow_other");
-  if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags_of(config), options.c_str()) != 0)
+  const std::string data = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid(),
+                               ",default_permissions,allow_other");
+  if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags, data.c_str()) != 0)
     return tl::unexpected(cannot(str(point, ": cannot be mounted on")));
   return keep_descriptor(device.number(), kDeviceName).map_error([&](Error failed) {
     (void)unmount_lazily(point);
@@ -112,9 +116,25 @@ Result<void> attach(const Config& config) {
   });
 }
 
-Result<void> detach(const Config& config) {
+}  // namespace
+
+Result<void> attach(const Config& config, const std::vector<std::string>& options) {
+  TRY_VOID(detach(config.name, config.mountpoint));
+  std::error_code error;
+  std::filesystem::create_directories(config.mountpoint, error);
+  if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
+  const std::string point = MountPoint::of_mount(config.mountpoint).path();
+  TRY_VOID(write_note(config.name, point));
+  return mount_and_hand_over(config, point, flags_of(options));
+}
+
+Result<void> detach(const std::string& name, const std::string& mountpoint) {
   forget_descriptor(kDeviceName);
-  return remove_mounts(real_point(config.mountpoint));
+  const std::string noted = read_note(name);
+  const std::string& point = noted.empty() ? mountpoint : noted;
+  if (!point.empty()) TRY_VOID(remove_mounts(MountPoint::of_mount(point).path()));
+  ::unlink(note_of(name).c_str());
+  return {};
 }
 
 }  // namespace weightfs

@@ -3,6 +3,9 @@
 // systemd confines (ProtectSystem=, PrivateTmp=, ...) could not mount where anybody else sees it.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/result.h"
 #include "cli/config.h"
 
@@ -12,11 +15,13 @@ namespace weightfs {
 inline constexpr const char* kDeviceName = "fuse";
 
 /// Mounts at the config's mount point, which is made if it is missing, and hands the descriptor to the service manager.
-/// A mount whose server died is removed before. Fails with io, and then leaves no mount.
-Result<void> attach(const Config& config);
+/// Of `options` noexec and noatime count; other users are let in always. A mount whose server died is removed before.
+/// Fails with io, and then leaves no mount.
+Result<void> attach(const Config& config, const std::vector<std::string>& options);
 
-/// Takes the descriptor back from the service manager and removes the mount, in use or not; one that a living server
-/// answers for stays. Nothing to do is no failure.
-Result<void> detach(const Config& config);
+/// Takes the descriptor back from the service manager and removes the mount that attach() made for the config of that
+/// name, in use or not; where it made none, or by another process (a user's service), that at `mountpoint`. One that a
+/// living server answers for stays. Nothing to do is no failure.
+Result<void> detach(const std::string& name, const std::string& mountpoint);
 
 }  // namespace weightfs

@@ -192,7 +192,9 @@ Result<Config> read_config(const std::string& path) {
   Reader reader(text);
   while (true) {
     const auto at = [&](size_t number) {
-      return [&path, number](const Error& error) { return Error{error.code, str(path, ":", number, ": ", error.message)}; };
+      return [&path, number](const Error& error) {
+        return Error{error.code, str(path, ":", number, ": ", error.message)};
+      };
     };
     const auto line = TRY(reader.next().map_error(at(reader.number())));
     if (!line) break;

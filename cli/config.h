@@ -10,11 +10,11 @@
 namespace weightfs {
 
 struct Config {
-  std::string name;                  ///< of the file, without .conf: the service's instance
-  std::vector<std::string> sources;  ///< at least one; absolute paths, or names of models
-  std::string mountpoint;            ///< absolute, without `.`, `..` and a slash at the end
-  std::string options;               ///< as `weightfs mount -o` takes them; may be empty
-  bool automount = false;            ///< mount it at the first access
+  std::string name;                        ///< of the file, without .conf: the service's instance
+  std::vector<std::string> sources;        ///< at least one; absolute paths, or names of models
+  std::string mountpoint;                  ///< absolute, without `.`, `..` and a slash at the end
+  std::string options;                     ///< as `weightfs mount -o` takes them; may be empty
+  bool automount = false;                  ///< mount it at the first access
   std::chrono::seconds automount_idle{0};  ///< unmount it when nobody used it for so long; 0: never
 };
 

@@ -85,8 +85,8 @@ Result<void> write_units(const Config& config, const files::path& directory) {
   TRY_VOID(write(directory / (unit + ".automount"),
                  str(head, "[Automount]\nWhere=", where, "\nTimeoutIdleSec=", config.automount_idle.count(), "\n")));
   TRY_VOID(write(directory / (unit + ".mount"),
-                 str(head, "[Mount]\nWhat=", config.name, "\nWhere=", where, "\nType=weightfs\nOptions=service=",
-                     config.name, "\nTimeoutSec=infinity\n")));
+                 str(head, "[Mount]\nWhat=", config.name, "\nWhere=", where,
+                     "\nType=weightfs\nOptions=service=", config.name, "\nTimeoutSec=infinity\n")));
   std::error_code error;
   const files::path wants = directory / "multi-user.target.wants";
   files::create_directory(wants, error);
@@ -106,8 +106,9 @@ Result<void> check_name(const std::string& name) {
 Result<void> generate_for(const files::path& file, const files::path& directory) {
   const Config config = TRY(read_config(file));
   if (!config.automount) return {};
-  TRY_VOID(check_name(config.name).map_error(
-      [&](const Error& error) { return Error{error.code, str(file.string(), ": ", error.message)}; }));
+  TRY_VOID(check_name(config.name).map_error([&](const Error& error) {
+    return Error{error.code, str(file.string(), ": ", error.message)};
+  }));
   return write_units(config, directory).map_error([&](const Error& error) {
     return Error{error.code, str(file.string(), ": ", error.message)};
   });

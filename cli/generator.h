@@ -1,6 +1,6 @@
 // weightfs-generator: what systemd runs at boot and at each reload to make units of what is configured
-// (systemd.generator(7)). Mounting at the first access needs it: an automount unit is named after its path, so it cannot
-// be an instance of a template.
+// (systemd.generator(7)). Mounting at the first access needs it: an automount unit is named after its path, so it
+// cannot be an instance of a template.
 #pragma once
 
 #include "cli/exit.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/generator.h"
 #include "cli/mistake.h"
 #include "cli/verbs.h"
 
@@ -61,6 +62,12 @@ void fill_standard_descriptors() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
+// What it was called as, without the directory.
+std::string name_of_program(char** argv) {
+  const std::string path = argv[0] == nullptr ? "" : argv[0];
+  return path.substr(path.rfind('/') + 1);
+}
+
 // CLI11 takes an argument like "[a,b]" for a list, while it may be the name of a file: ./[a,b] is the same file.
 std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> arguments;
@@ -80,6 +87,7 @@ int main(int argc, char** argv) {
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();
+  if (name_of_program(argv) == kGeneratorName) return static_cast<int>(generate(argc, argv));
   CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
   app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION);
   app.require_subcommand(1);
@@ -93,6 +101,7 @@ int main(int argc, char** argv) {
   add_fetch(app, run);
   add_verify(app, run);
   add_cache(app, run);
+  add_service(app, run);
   try {
     app.parse(arguments_of(argc, argv));
     const Exit status = run();

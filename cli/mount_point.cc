@@ -72,6 +72,14 @@ Result<MountPoint> MountPoint::at(const std::string& path) {
   return point;
 }
 
+MountPoint MountPoint::of_mount(const std::string& path) {
+  // realpath(3), which this is, asks each component whether it is a link: of a directory the kernel knows without its
+  // server that it is none.
+  std::error_code error;
+  const auto real = std::filesystem::canonical(path, error);
+  return MountPoint(error ? path : real.string());
+}
+
 Result<void> MountPoint::make() {
   made_ = ::mkdir(path_.c_str(), 0755) == 0;
   if (!made_ && errno != EEXIST) return failure(Code::io, str(path_, ": ", reason(errno)));

@@ -17,6 +17,9 @@ class MountPoint {
   /// Makes nothing.
   static Result<MountPoint> at(const std::string& path);
 
+  /// Where something is mounted already. Does not ask the mount.
+  static MountPoint of_mount(const std::string& path);
+
   const std::string& path() const { return path_; }  ///< absolute, without links
 
   /// Makes the directory if it is not there.

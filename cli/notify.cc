@@ -32,8 +32,9 @@ Result<void> keep_descriptor(int descriptor, const std::string& name) {
   const std::string lines = str("FDSTORE=1\nFDNAME=", name);
   const int sent = ::sd_pid_notify_with_fds(0, 0, lines.c_str(), &descriptor, 1);
   if (sent == 0)
-    return failure(Code::io, "there is no service manager to keep the mount ($NOTIFY_SOCKET is not set): this is for "
-                             "the service's ExecStartPre=");
+    return failure(Code::io,
+                   "there is no service manager to keep the mount ($NOTIFY_SOCKET is not set): this is for "
+                   "the service's ExecStartPre=");
   if (sent < 0)
     return failure(Code::io, str("the service manager does not take it: ", std::generic_category().message(-sent)));
   wait_until_taken();

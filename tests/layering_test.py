@@ -34,6 +34,7 @@ THIRD_PARTY = {
     "rten_bfbs_generated.h": r"formats/rten_schema\.cc",
     "curl/": r"cache/http_(hop|url)\.cc",
     "fuse": r"fs/waits\.h",
+    "systemd/": r"cli/notify\.cc",
     "CLI/": r"cli/\w+\.(cc|h)",
 }
 
