@@ -1,0 +1,74 @@
+"""What systemd is to a service, as far as a service can tell: a socket for notifications, and a store of descriptors."""
+import array
+import os
+import socket
+import threading
+import time
+
+LIMIT_S = 60
+
+
+class ServiceManager:
+    """Listens at `path`. `told` is every notification as a dict, in order; `kept` the descriptors by name."""
+
+    def __init__(self, path):
+        self.path = path
+        self.told = []
+        self.kept = {}
+        self._news = threading.Condition()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(path)
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def close(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(b"END=1", self.path)
+        self._thread.join()
+        self._socket.close()
+        for descriptor in self.kept.values():
+            os.close(descriptor)
+
+    def environment(self, **more):
+        return {**os.environ, "NOTIFY_SOCKET": self.path, **more}
+
+    def wait_for(self, wanted, after=0):
+        """The index of the first notification from `after` on that `wanted` is true of."""
+        end = time.monotonic() + LIMIT_S
+        with self._news:
+            while True:
+                for i in range(after, len(self.told)):
+                    if wanted(self.told[i]):
+                        return i
+                left = end - time.monotonic()
+                assert left > 0, f"never told; told was {self.told[after:]}"
+                self._news.wait(left)
+
+    def _listen(self):
+        while True:
+            data, ancillary, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(4 * 4))
+            descriptors = array.array("i")
+            for _, _, payload in ancillary:
+                descriptors.frombytes(payload)
+            told = dict(line.split("=", 1) for line in data.decode().splitlines())
+            if "END" in told:
+                return
+            with self._news:
+                self._take(told, list(descriptors))
+                self._news.notify_all()
+
+    def _take(self, told, descriptors):
+        # A barrier has been passed when its descriptor is closed.
+        if told.get("FDSTORE") == "1":
+            self._forget(told["FDNAME"])
+            self.kept[told["FDNAME"]] = descriptors.pop()
+        if told.get("FDSTOREREMOVE") == "1":
+            self._forget(told["FDNAME"])
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if "BARRIER" not in told:
+            self.told.append(told)
+
+    def _forget(self, name):
+        if name in self.kept:
+            os.close(self.kept.pop(name))

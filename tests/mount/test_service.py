@@ -1,0 +1,370 @@
+"""What a service is made of, without systemd: its config, the notifications that it gives, the mount that is handed to it, and
+the units that the generator writes."""
+import json
+import pwd
+
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, has_ended, is_mounted, numbers, os, run, shutil, signal, subprocess,
+                      unittest)
+from service_manager import ServiceManager
+
+BIAS = numbers("i", 4)
+NOBODY = pwd.getpwnam("nobody")
+
+
+class Configs(TestCase):
+    def show(self, text):
+        return run("service", "show", self.write("a.conf", text.encode()))
+
+    def shown(self, text):
+        done = self.show(text)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+    def refused(self, text):
+        done = self.show(text)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        line, = done.stderr.splitlines()
+        start = f"weightfs: {self.path('a.conf')}:"
+        self.assertTrue(line.startswith(start), line)
+        return line[len(start):]
+
+    def test_a_config_says_what_is_mounted_where(self):
+        self.assertEqual(self.shown("# comment\n; another = one\n\nSOURCE=/models\nMOUNTPOINT=/srv//weights/\n"
+                                    "OPTIONS=cache_size=20G,noexec\nAUTOMOUNT=yes\nAUTOMOUNT_IDLE=600\nSOURCE=ollama:llama3.2\n"),
+                         {"service": "weightfs@a.service", "sources": ["/models", "ollama:llama3.2"], "mountpoint": "/srv/weights",
+                          "options": "cache_size=20G,noexec", "automount": True, "automount_idle": 600})
+        self.assertEqual(self.shown("SOURCE=/m\nMOUNTPOINT=/w"),
+                         {"service": "weightfs@a.service", "sources": ["/m"], "mountpoint": "/w", "options": "", "automount": False,
+                          "automount_idle": 0})
+
+    def test_values_are_quoted_as_in_an_environment_file(self):
+        for written, value in ((r"/a b  ", "/a b"), (r'"/a b  "', "/a b  "), (r"'/a\b'", r"/a\b"), (r"/a\ ", "/a "), (r"/a\"b", '/a"b'),
+                               (r'"/a\"b\\c\n"', r'/a"b\c\n'), (r"/a'b c'd", "/ab cd"), ("/a\\\nb", "/ab"), ("/a#b;c", "/a#b;c"),
+                               ("\t/ü \r", "/ü"), ("/a\\", "/a"), ("/a=b", "/a=b")):
+            shown = self.shown(f" SOURCE = {written}\nMOUNTPOINT=/w\n")
+            self.assertEqual(shown["sources"], [value], written)
+
+    def test_a_mistake_is_told_with_its_line(self):
+        start = "SOURCE=/m\nMOUNTPOINT=/w\n"
+        for text, place, said in ((start + "MOUNTPONT=/x\n", 3, 'unknown setting "MOUNTPONT"; did you mean MOUNTPOINT?'),
+                                  (start + "# x\n\\\n", 4, "no KEY=VALUE"),
+                                  (start + "nonsense\n", 3, '"nonsense" is no KEY=VALUE'),
+                                  (start + "MOUNTPOINT=/y\n", 3, "a second MOUNTPOINT"),
+                                  (start + "AUTOMOUNT=perhaps\n", 3, "yes or no"),
+                                  (start + "AUTOMOUNT_IDLE=-1\n", 3, "a number of seconds"),
+                                  (start + "SOURCE='x\n", 3, "the quote ' is not closed"),
+                                  ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "neither an absolute path nor the name of a model"),
+                                  ("SOURCE=\n", 1, "neither an absolute path"),
+                                  ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "no absolute path"),
+                                  ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "no directory to mount on"),
+                                  ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "no directory to mount on")):
+            told = self.refused(text)
+            self.assertTrue(told.startswith(f"{place}: "), (text, told))
+            self.assertIn(said, told)
+        self.assertIn("SOURCE= is missing", self.refused("MOUNTPOINT=/w\n"))
+        self.assertIn("MOUNTPOINT= is missing", self.refused("SOURCE=/m\n"))
+        self.assertIn("did you mean cache_size", self.refused(start + "OPTIONS=cache_siz=1G\n"))
+
+    def test_what_is_no_config_is_refused(self):
+        self.assertIn("at most 65536", self.refused("#" * 65537))
+        self.assertIn("NUL", self.refused("SOURCE=/m\0\nMOUNTPOINT=/w\n"))
+        done = run("service", "show", self.path("absent.conf"))
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
+
+
+class ServiceTestCase(MountTestCase):
+    def setUp(self):
+        super().setUp()
+        self.manager = ServiceManager(self.path("notify"))
+        self.addCleanup(self.manager.close)
+        self.point = self.path("mnt")
+        self.addCleanup(self.force_unmount, self.point)
+
+    def config(self, **more):
+        lines = {"SOURCE": self.sample(), "MOUNTPOINT": self.point, **more}
+        return self.write("a.conf", "".join(f"{key}={value}\n" for key, value in lines.items()).encode())
+
+    def environment(self, **more):
+        return self.manager.environment(RUNTIME_DIRECTORY=self.path("run"), **more)
+
+    def started(self, *argv, **kwargs):
+        """Runs a server until the end of the test, if it does not end before."""
+        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, **kwargs)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.manager.wait_for(lambda told: "READY" in told)
+        return process
+
+    def serve(self, config, **more):
+        return self.started(WEIGHTFS, "service", "serve", config, env=self.environment(**more))
+
+    def stop(self, process):
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT_S), 0, process.stderr.read())
+
+
+class Notifications(ServiceTestCase):
+    def test_a_server_says_when_it_is_ready_how_it_goes_and_when_it_ends(self):
+        process = self.serve(self.config())
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        first = self.manager.wait_for(lambda told: "READY" in told)
+        status = self.manager.told[first]["STATUS"]
+        self.assertTrue(status.startswith(f"{self.path('model.safetensors')} at {self.point}: "), status)
+        with open(f"{self.point}/tensors/bias", "rb"):
+            self.manager.wait_for(lambda told: "1 file open" in told.get("STATUS", ""), first + 1)
+        self.stop(process)
+        self.manager.wait_for(lambda told: told.get("STOPPING") == "1")
+        self.assertFalse(os.path.exists(self.point))
+
+    def test_a_server_beats_only_while_the_mount_answers(self):
+        process = self.serve(self.config(), WATCHDOG_USEC="300000")
+        beat = self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
+        self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", beat + 1)
+        # Who asks for the mount gets another answer, while the server lives.
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
+        self.addCleanup(lambda: is_mounted(self.point) and subprocess.run(["umount", "-l", self.point], check=False))
+        covered = len(self.manager.told)
+        self.manager.wait_for(lambda told: "STATUS" in told, covered) if False else None
+        process.send_signal(signal.SIGHUP)
+        reloaded = self.manager.wait_for(lambda told: told.get("READY") == "1", covered)
+        # One beat may have been on its way.
+        self.assertLessEqual(sum("WATCHDOG" in told for told in self.manager.told[covered:reloaded]), 1)
+        subprocess.run(["umount", self.point], check=True)
+        self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", len(self.manager.told))
+        self.stop(process)
+
+    def test_without_a_watchdog_nothing_beats(self):
+        process = self.serve(self.config())
+        self.stop(process)
+        self.assertFalse(any("WATCHDOG" in told for told in self.manager.told))
+
+    def test_a_reload_reads_the_config_again_and_keeps_what_is_open(self):
+        config = self.config(OPTIONS="log_level=warning")
+        process = self.serve(config)
+        with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
+            self.assertEqual(file.read(4), BIAS[:4])
+            self.config(OPTIONS="log_level=info,noexec", SOURCE="/elsewhere")
+            before = len(self.manager.told)
+            process.send_signal(signal.SIGHUP)
+            reloading = self.manager.wait_for(lambda told: told.get("RELOADING") == "1", before)
+            self.assertGreater(int(self.manager.told[reloading]["MONOTONIC_USEC"]), 0)
+            self.manager.wait_for(lambda told: told.get("READY") == "1", reloading)
+            self.assertEqual(file.read(), BIAS[4:])
+        self.assertEqual(process.stderr.readline(), f"weightfs: reloaded {config}\n")
+        self.assertEqual(process.stderr.readline(), f"weightfs: {config}: needs a restart: SOURCE, noexec\n")
+        self.stop(process)
+
+    def test_a_reload_of_a_wrong_config_changes_nothing(self):
+        config = self.config()
+        process = self.serve(config)
+        self.write("a.conf", b"nonsense\n")
+        before = len(self.manager.told)
+        process.send_signal(signal.SIGHUP)
+        self.manager.wait_for(lambda told: told.get("READY") == "1", before)
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        self.stop(process)
+        self.assertIn(f"weightfs: not reloaded: {config}:1: ", process.stderr.read())
+
+    def test_a_reload_changes_how_long_it_may_be_unused(self):
+        process = self.serve(self.config())
+        self.config(OPTIONS="idle_timeout=1")
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.wait(LIMIT_S), 0)
+        self.assertFalse(is_mounted(self.point))
+
+    def test_a_server_starts_where_one_was_killed(self):
+        config = self.config()
+        process = self.serve(config)
+        process.kill()
+        process.wait(LIMIT_S)
+        self.assertTrue(is_mounted(self.point))
+        self.manager.told.clear()
+        process = self.serve(config)
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        self.stop(process)
+        self.assertFalse(is_mounted(self.point))
+
+    def test_a_mistake_ends_it_with_one_line(self):
+        for more, status, said in (({"SOURCE": "/absent"}, 3, "/absent"), ({"OPTIONS": "nonsense"}, 2, "unknown mount option"),
+                                   ({"MOUNTPOINT": self.path("model.safetensors")}, 6, "not a directory")):
+            done = subprocess.run([WEIGHTFS, "service", "serve", self.config(**more)], env=self.environment(), capture_output=True,
+                                  text=True, timeout=LIMIT_S)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (status, 1), done.stderr)
+            self.assertIn(said, done.stderr)
+        self.assertFalse(any("READY" in told for told in self.manager.told))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root: only root mounts")
+class HandedOver(ServiceTestCase):
+    """One process mounts, another one serves."""
+
+    def call(self, verb, config):
+        return subprocess.run([WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
+
+    def attach(self, config):
+        done = self.call("attach", config)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(list(self.manager.kept), ["fuse"])
+
+    def detach(self, config):
+        done = self.call("detach", config)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse(is_mounted(self.point))
+        self.assertEqual(self.manager.kept, {})
+        self.assertEqual(os.listdir(self.path("run")), [])
+
+    def serve_kept(self, config, **kwargs):
+        device = self.manager.kept["fuse"]
+        script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
+        return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device,), **kwargs)
+
+    def mount_line(self):
+        with open("/proc/self/mountinfo") as file:
+            return next(line for line in file if f" {self.point} " in line)
+
+    def test_a_mount_is_made_by_one_process_and_served_by_another(self):
+        config = self.config(OPTIONS="noexec")
+        self.attach(config)
+        self.assertIn(f" - fuse.weightfs {self.path('model.safetensors')} ", self.mount_line())
+        self.assertIn("ro,nosuid,nodev,noexec", self.mount_line())
+        process = self.serve_kept(config)
+        self.assertEqual(self.manager.kept, {}, "the server has it alone: when it dies, the mount does")
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        self.stop(process)
+        self.assertTrue(is_mounted(self.point), "who mounted it unmounts it")
+        self.detach(config)
+
+    def test_the_server_needs_no_privilege(self):
+        config = self.config()
+        self.attach(config)
+        os.chmod(self.tmp, 0o755)
+        binary = shutil.copy(WEIGHTFS, self.path("weightfs"))
+        os.chmod(binary, 0o755)
+        os.mkdir(self.path("cache"))
+        os.chown(self.path("cache"), NOBODY.pw_uid, NOBODY.pw_gid)
+        device = self.manager.kept["fuse"]
+        os.chmod(self.path("notify"), 0o777)
+        script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
+        process = self.started("bash", "-c", script, binary, config, str(device), env=self.environment(), pass_fds=(device,),
+                               user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        self.assertEqual(os.stat(f"{self.point}/tensors/bias").st_uid, NOBODY.pw_uid)
+        self.stop(process)
+        self.detach(config)
+
+    def test_after_a_killed_server_nothing_waits_and_detach_leaves_nothing(self):
+        config = self.config()
+        self.attach(config)
+        process = self.serve_kept(config)
+        with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
+            process.kill()
+            process.wait(LIMIT_S)
+            with self.assertRaises(OSError):
+                os.pread(file.fileno(), 4, 2**20)
+                os.getxattr(self.point, "user.weightfs.pid")
+            self.detach(config)
+        self.attach(config)
+        process = self.serve_kept(config)
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        self.stop(process)
+        self.detach(config)
+
+    def test_a_mount_that_nobody_came_to_serve_is_removed(self):
+        config = self.config()
+        self.attach(config)
+        self.detach(config)
+        self.detach(config)
+
+    def test_the_mount_is_removed_where_it_was_made(self):
+        config = self.config()
+        self.attach(config)
+        self.config(MOUNTPOINT=self.path("other"))
+        self.detach(config)
+        self.assertFalse(os.path.exists(self.path("other")))
+
+    def test_a_mount_that_is_served_by_another_stays(self):
+        source = self.sample()
+        self.mount(source)
+        server = self.server(self.point)
+        config = self.config()
+        for verb in ("attach", "detach"):
+            done = self.call(verb, config)
+            self.assertEqual(done.returncode, 6)
+            self.assertIn("mounted there already", done.stderr)
+            self.assertEqual(self.server(self.point), server)
+        self.unmount(self.point)
+
+    def test_without_a_service_manager_nothing_stays_mounted(self):
+        environment = self.environment()
+        del environment["NOTIFY_SOCKET"]
+        done = subprocess.run([WEIGHTFS, "service", "attach", self.config()], env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("no service manager", done.stderr)
+        self.assertFalse(is_mounted(self.point))
+
+    def test_a_mount_that_the_server_cannot_see_is_told(self):
+        config = self.config()
+        self.attach(config)
+        device = self.manager.kept["fuse"]
+        script = 'umount -l "$3"; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
+        done = subprocess.run(["unshare", "--mount", "bash", "-c", script, WEIGHTFS, config, str(device), self.point],
+                              env=self.environment(), pass_fds=(device,), capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("does not see this mount", done.stderr)
+        self.detach(config)
+
+
+class Generator(TestCase):
+    def generate(self, **configs):
+        for name, text in configs.items():
+            self.write(f"mounts.d/{name}.conf", text.encode())
+        shutil.rmtree(self.path("units"), ignore_errors=True)
+        os.mkdir(self.path("units"))
+        generator = self.path("weightfs-generator")
+        if not os.path.lexists(generator):
+            os.symlink(WEIGHTFS, generator)
+        done = subprocess.run([generator, *[self.path("units")] * 3], env={**os.environ, "WEIGHTFS_MOUNTS": self.path("mounts.d")},
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        return done.stderr
+
+    def test_a_config_becomes_an_automount_unit_and_the_mount_behind_it(self):
+        self.assertEqual(self.generate(a="SOURCE=/m\nMOUNTPOINT=/srv/my-weights\nAUTOMOUNT=yes\nAUTOMOUNT_IDLE=60\n"), "")
+        unit = r"srv-my\x2dweights"
+        self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", f"{unit}.automount", f"{unit}.mount"])
+        self.assertEqual(os.readlink(self.path("units", "multi-user.target.wants", f"{unit}.automount")), f"../{unit}.automount")
+        automount = self.read("units", f"{unit}.automount").decode()
+        self.assertIn("[Automount]\nWhere=/srv/my-weights\nTimeoutIdleSec=60\n", automount)
+        mount = self.read("units", f"{unit}.mount").decode()
+        self.assertIn("[Mount]\nWhat=a\nWhere=/srv/my-weights\nType=weightfs\nOptions=service=a\n", mount)
+
+    def test_without_automount_there_are_no_units(self):
+        self.assertEqual(self.generate(a="SOURCE=/m\nMOUNTPOINT=/w\n", b="SOURCE=/m\nMOUNTPOINT=/v\nAUTOMOUNT=no\n"), "")
+        self.assertEqual(os.listdir(self.path("units")), [])
+
+    def test_a_wrong_config_is_passed_over_with_a_line(self):
+        good = "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT="
+        said = self.generate(a="nonsense", good=good + "/w", **{"white space": good + "/v"}, long=good + "/" + "x" * 250,
+                             control=good + "/a\tb", end=good + r"'/a\'")
+        self.assertEqual(len(said.splitlines()), 5, said)
+        self.assertIn("a.conf:1: ", said)
+        self.assertIn("white space.conf: its name", said)
+        self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", "w.automount", "w.mount"])
+
+    def test_no_directory_of_configs_is_no_failure(self):
+        self.assertEqual(self.generate(), "")
+
+    @unittest.skipUnless(shutil.which("systemd-escape"), "no systemd-escape here")
+    def test_units_are_named_as_systemd_names_them(self):
+        paths = ["/a", "/srv/models", "/a-b/c", "/.hidden/.b", "/a b", "/100%", "/ü/ß", "/a\\x2db", "/a:b_c.d", "/@", "/!\"'#$&()"]
+        self.generate(**{f"c{i}": f"SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT='{path}'\n" if "'" not in path else
+                         "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=" + path.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'") + "\n"
+                         for i, path in enumerate(paths)})
+        names = subprocess.run(["systemd-escape", "--path", "--suffix=automount", *paths], capture_output=True, text=True, check=True)
+        self.assertEqual(sorted(os.listdir(self.path("units", "multi-user.target.wants"))), sorted(names.stdout.split()))
+        self.assertIn("Where=/100%%\n", self.read("units", r"100\x25.mount").decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
