@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "cli/mistake.h"
+#include "cli/mount_helper.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -80,6 +81,7 @@ int main(int argc, char** argv) {
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();
+  if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
   CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
   app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION);
   app.require_subcommand(1);
