@@ -18,6 +18,8 @@ namespace {
 
 namespace files = std::filesystem;
 
+constexpr const char* kGeneratorName = "weightfs-generator";
+
 // At boot there is no other log yet, and standard error leads nowhere.
 void say(const std::string& line) {
   std::fprintf(stderr, "%s: %s\n", kGeneratorName, line.c_str());
@@ -123,6 +125,8 @@ std::set<files::path> config_files() {
 }
 
 }  // namespace
+
+bool is_generator(std::string_view program) { return program.substr(program.rfind('/') + 1) == kGeneratorName; }
 
 Exit generate(int argc, char** argv) {
   if (argc != 2 && argc != 4) {

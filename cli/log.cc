@@ -35,14 +35,13 @@ int priority_of(Level level) {
   return kPriorities[static_cast<size_t>(level)];
 }
 
+bool Log::says(Level level) const {
+  const std::scoped_lock lock(mutex_);
+  return level <= most_;
+}
+
 void Log::say(Level level, const std::string& line) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (level > most_) return;
-    if (kept_.size() == kMostKept) kept_.pop_front();
-    kept_.push_back(str(utc_time(now()), " ", kLevelNames[static_cast<size_t>(level)], ": ", printable(line), "\n"));
-  }
-  write_(level, line);
+  if (says(level)) keep_and_write(level, line);
 }
 
 void Log::say_once(Level level, const std::string& line) {
@@ -50,7 +49,18 @@ void Log::say_once(Level level, const std::string& line) {
     const std::scoped_lock lock(mutex_);
     if (level > most_ || said_.size() == kMostRemembered || !said_.insert(line).second) return;
   }
-  say(level, line);
+  keep_and_write(level, line);
+}
+
+void Log::answer(const std::string& line) { keep_and_write(Level::info, line); }
+
+void Log::keep_and_write(Level level, const std::string& line) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (kept_.size() == kMostKept) kept_.pop_front();
+    kept_.push_back(str(utc_time(now()), " ", kLevelNames[static_cast<size_t>(level)], ": ", printable(line), "\n"));
+  }
+  write_(level, line);
 }
 
 void Log::set_most(Level most) {

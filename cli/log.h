@@ -33,9 +33,15 @@ class Log {
 
   void say(Level level, const std::string& line);
 
+  /// Whether a line of this level would be written: where it costs something to make.
+  bool says(Level level) const;
+
   /// The same, but not again when it was said so before: one line for each thing that goes wrong, never one for each
   /// read that meets it.
   void say_once(Level level, const std::string& line);
+
+  /// What somebody asked for: written whatever the level.
+  void answer(const std::string& line);
 
   void set_most(Level most);
 
@@ -45,6 +51,8 @@ class Log {
  private:
   static constexpr size_t kMostKept = 1000;
   static constexpr size_t kMostRemembered = 10'000;
+
+  void keep_and_write(Level level, const std::string& line);
 
   Write write_;
   mutable std::mutex mutex_;  // guards the rest

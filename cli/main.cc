@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/generator.h"
 #include "cli/mistake.h"
+#include "cli/mount_helper.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -62,12 +63,6 @@ void fill_standard_descriptors() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
-// What it was called as, without the directory.
-std::string name_of_program(char** argv) {
-  const std::string path = argv[0] == nullptr ? "" : argv[0];
-  return path.substr(path.rfind('/') + 1);
-}
-
 // CLI11 takes an argument like "[a,b]" for a list, while it may be the name of a file: ./[a,b] is the same file.
 std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> arguments;
@@ -87,7 +82,8 @@ int main(int argc, char** argv) {
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();
-  if (name_of_program(argv) == kGeneratorName) return static_cast<int>(generate(argc, argv));
+  if (is_generator(argv[0])) return static_cast<int>(generate(argc, argv));
+  if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
   CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
   app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION);
   app.require_subcommand(1);

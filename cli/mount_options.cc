@@ -68,9 +68,9 @@ Result<void> take_idle_timeout(std::chrono::seconds& timeout, const std::string&
 }
 
 // For the kernel and fusermount3.
-Option kernel_flag(MountOptions& options, const std::string& name, std::string help) {
+Option kernel_flag(std::vector<std::string>& kernel, const std::string& name, std::string help) {
   Option option{name, "", std::move(help), {}};
-  option.take = [&kernel = options.kernel, word = option.word()](const std::string&) -> Result<void> {
+  option.take = [&kernel, word = option.word()](const std::string&) -> Result<void> {
     if (std::find(kernel.begin(), kernel.end(), word) == kernel.end()) kernel.push_back(word);
     return {};
   };
@@ -80,11 +80,12 @@ Option kernel_flag(MountOptions& options, const std::string& name, std::string h
 // What fstab(5) and mount(8) have beside our options, and what their helpers are given: of no meaning here, or already
 // true. mount(8) adds rw when nobody said ro.
 bool is_of_fstab(const std::string& word) {
-  constexpr std::array kWords = {
-      "rw",       "suid",     "dev",       "exec",      "async",       "sync",     "dirsync",   "auto",  "noauto",
-      "user",     "users",    "nouser",    "nousers",   "owner",       "noowner",  "group",     "nogroup", "nofail",
-      "_netdev",  "atime",    "relatime",  "diratime",  "norelatime",  "nodiratime", "strictatime", "nostrictatime", "lazytime",
-      "nolazytime", "mand",   "nomand",    "silent",    "loud",        "defaults"};
+  constexpr std::array kWords = {"rw",          "suid",          "dev",      "exec",       "async",      "sync",
+                                 "dirsync",     "auto",          "noauto",   "user",       "users",      "nouser",
+                                 "nousers",     "owner",         "noowner",  "group",      "nogroup",    "nofail",
+                                 "_netdev",     "atime",         "relatime", "diratime",   "norelatime", "nodiratime",
+                                 "strictatime", "nostrictatime", "lazytime", "nolazytime", "mand",       "nomand",
+                                 "silent",      "loud",          "defaults"};
   constexpr std::array kBeginnings = {"x-", "X-", "comment=", "user="};
   return std::any_of(kWords.begin(), kWords.end(), [&](const char* each) { return word == each; }) ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](const char* each) { return word.starts_with(each); });
@@ -93,14 +94,11 @@ bool is_of_fstab(const std::string& word) {
 std::string unknown(const std::string& word, const Options& options) {
   std::vector<std::string> known;
   for (const Option& option : options) known.push_back(option.word());
-  const auto near = nearest(word.substr(0, word.find('=')), known);
-  if (near.empty()) return str("unknown mount option ", quoted(word), "; known are ", words_of(options));
-  std::string names;
-  for (size_t i = 0; i < near.size(); ++i) names += str(i == 0 ? "" : i + 1 < near.size() ? ", " : " or ", near[i]);
-  return str("unknown mount option ", quoted(word), "; did you mean ", names, "?");
+  const std::string near = did_you_mean(word.substr(0, word.find('=')), known);
+  return str("unknown mount option ", quoted(word), near.empty() ? "; known are " + words_of(options) : near);
 }
 
-Result<void> take_one(MountOptions& options, const Options& all, const std::string& word, Words words) {
+Result<void> take_one(const Options& all, const std::string& word, Words words) {
   constexpr std::array kAlways = {"ro", "nosuid", "nodev", "default_permissions"};
   constexpr std::array kNever = {"rw", "suid", "dev"};
   const auto is = [&](const char* each) { return word == each; };
@@ -118,8 +116,9 @@ Result<void> take_one(MountOptions& options, const Options& all, const std::stri
 Options own_mount_options(MountOptions& options) {
   Ownership& ownership = options.ownership;
   return {
-      kernel_flag(options, "allow-other", "let other users in, too (/etc/fuse.conf has to allow it to ordinary users)"),
-      kernel_flag(options, "allow-root", "let root in, too"),
+      kernel_flag(options.kernel, "allow-other",
+                  "let other users in, too (/etc/fuse.conf has to allow it to ordinary users)"),
+      kernel_flag(options.kernel, "allow-root", "let root in, too"),
       {"uid", "USER", "who owns what is shown (who mounts)",
        [&](const std::string& value) { return take_user(ownership.user, value); }},
       {"gid", "GROUP", "the group that owns it",
@@ -130,9 +129,9 @@ Options own_mount_options(MountOptions& options) {
        [&](const std::string& value) { return take_idle_timeout(options.idle_timeout, value); }},
       {"log-level", "LEVEL", "say what is as bad as this, or worse: error, warning, info, debug (info)",
        [&](const std::string& value) { return take_level(options.log_level, value); }},
-      kernel_flag(options, "auto-unmount", "unmount when the server dies"),
-      kernel_flag(options, "noexec", "nothing in it may be executed"),
-      kernel_flag(options, "noatime", "accepted; nothing is ever written"),
+      kernel_flag(options.kernel, "auto-unmount", "unmount when the server dies"),
+      kernel_flag(options.kernel, "noexec", "nothing in it may be executed"),
+      kernel_flag(options.kernel, "noatime", "accepted; nothing is ever written"),
   };
 }
 
@@ -145,7 +144,7 @@ Options all_mount_options(MountOptions& options) {
 
 Result<void> take_words(MountOptions& options, std::string_view text, Words words) {
   const Options all = all_mount_options(options);
-  for (const std::string& word : split_words(text)) TRY_VOID(take_one(options, all, word, words));
+  for (const std::string& word : split_words(text)) TRY_VOID(take_one(all, word, words));
   return {};
 }
 

@@ -19,8 +19,8 @@ struct MountOptions {
   Opening opening;
   Storing storing;
   Ownership ownership;
-  std::vector<std::string> kernel;        ///< for the kernel and fusermount3: "allow_other"
-  std::chrono::seconds idle_timeout{0};   ///< unmount when nobody has used the mount for so long; 0: never
+  std::vector<std::string> kernel;       ///< for the kernel and fusermount3: "allow_other"
+  std::chrono::seconds idle_timeout{0};  ///< unmount when nobody has used the mount for so long; 0: never
   Level log_level = Level::info;
 };
 

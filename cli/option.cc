@@ -30,15 +30,19 @@ void add_options(CLI::App& verb, const Options& options, const std::string& grou
       if (const auto taken = take(value); !taken) throw CLI::ValidationError(name, taken.error().message);
     };
     if (option.value.empty()) {
-      verb.add_flag_callback(name, [take] { take(""); }, option.help)->group(group);
+      verb.add_flag_callback(
+              name, [take] { take(""); }, option.help)
+          ->group(group);
       continue;
     }
     // Given several times, it is taken each time: of most the last one counts.
     const auto take_all = [take](const std::vector<std::string>& values) {
       for (const std::string& value : values) take(value);
+      return true;
     };
-    verb.add_option_function<std::vector<std::string>>(name, take_all, option.help)
-        ->allow_extra_args(false)
+    verb.add_option(name, take_all, option.help)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->type_name(option.value)
         ->group(group);
   }

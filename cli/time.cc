@@ -3,15 +3,6 @@
 #include <array>
 
 namespace weightfs {
-namespace {
-
-std::string formatted(const std::tm& parts, const char* format) {
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), format, &parts);
-  return text.data();
-}
-
-}  // namespace
 
 timespec now() {
   timespec time{};
@@ -21,12 +12,17 @@ timespec now() {
 
 std::string utc_time(const timespec& time) {
   std::tm parts{};
-  return ::gmtime_r(&time.tv_sec, &parts) != nullptr ? formatted(parts, "%Y-%m-%dT%H:%M:%SZ") : "";
+  std::array<char, 32> text{};
+  if (::gmtime_r(&time.tv_sec, &parts) != nullptr)
+    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
 }
 
 std::string local_time(const timespec& time) {
   std::tm parts{};
-  return ::localtime_r(&time.tv_sec, &parts) != nullptr ? formatted(parts, "%Y-%m-%d %H:%M") : "";
+  std::array<char, 32> text{};
+  if (::localtime_r(&time.tv_sec, &parts) != nullptr) std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M", &parts);
+  return text.data();
 }
 
 }  // namespace weightfs

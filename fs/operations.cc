@@ -16,7 +16,12 @@ namespace weightfs {
 
 class Server::Handle {
  public:
-  explicit Handle(SourcePtr source) : source_(std::move(source)) { hold(); }
+  /// Whether what is read from it says how much the mount is used: what the mount says of itself does not.
+  enum class Reads { counted, uncounted };
+
+  Handle(SourcePtr source, Reads reads) : source_(std::move(source)), reads_(reads) { hold(); }
+
+  bool is_counted() const { return reads_ == Reads::counted; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
     auto got = source_->read(offset, out);
@@ -34,6 +39,7 @@ class Server::Handle {
   }
 
   SourcePtr source_;
+  const Reads reads_;
   std::atomic<bool> is_held_ = false;
   std::mutex mutex_;  // guards held_
   std::shared_ptr<const void> held_;
@@ -175,10 +181,9 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     Server& s = server(request);
     const auto source = s.waits().interruptible(request, [&] { return s.forest().open(ino); });
     if (!source) return {};
-    file->fh = s.open(TRY(*source));
+    file->fh = s.open(ino, TRY(*source));
     // What changes goes past the kernel's pages.
     const bool live = s.forest().is_live(ino);
-    if (!live) s.statistics().used();
     file->direct_io = live ? 1 : 0;
     file->keep_cache = !live && s.pages() == Server::Pages::kept ? 1 : 0;
     file->noflush = 1;
@@ -202,8 +207,9 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
     thread_local std::vector<std::byte> buffer;
     if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
     const auto out = std::span(buffer).first(std::min(size, buffer.size()));
-    const size_t got = TRY(reinterpret_cast<Server::Handle*>(file->fh)->read(static_cast<uint64_t>(offset), out));
-    server(request).statistics().gave(got);
+    Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
+    const size_t got = TRY(handle.read(static_cast<uint64_t>(offset), out));
+    if (handle.is_counted()) server(request).statistics().gave(got);
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), got);
     return {};
   });
@@ -346,12 +352,12 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   struct stat out {};
   out.st_ino = ino;
-  out.st_mode = attributes.is_directory()       ? S_IFDIR | (0555U & ~ownership_.mask)
+  out.st_mode = attributes.is_directory()       ? S_IFDIR | (0555U & ~mounting_.ownership.mask)
                 : attributes.kind == Kind::link ? S_IFLNK | 0777U
-                                                : S_IFREG | (0444U & ~ownership_.mask);
+                                                : S_IFREG | (0444U & ~mounting_.ownership.mask);
   out.st_nlink = attributes.links;
-  out.st_uid = ownership_.user;
-  out.st_gid = ownership_.group;
+  out.st_uid = mounting_.ownership.user;
+  out.st_gid = mounting_.ownership.group;
   out.st_size = static_cast<off_t>(attributes.size);
   out.st_blksize = kBlock;
   out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
@@ -360,17 +366,19 @@ struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   return out;
 }
 
-Server::Server(Forest& forest, const Ownership& ownership, Pages pages, Statistics& statistics, const Log& log)
-    : forest_(forest), ownership_(ownership), pages_(pages), statistics_(statistics), log_(log) {}
+Server::Server(Forest& forest, Statistics& statistics, const Mounting& mounting)
+    : forest_(forest), statistics_(statistics), mounting_(mounting) {}
 
 Server::~Server() = default;
 
-uint64_t Server::open(SourcePtr source) {
-  auto handle = std::make_unique<Handle>(std::move(source));
+uint64_t Server::open(Ino ino, SourcePtr source) {
+  if (mounting_.on_open) mounting_.on_open(ino);
+  const auto reads = forest_.is_live(ino) ? Handle::Reads::uncounted : Handle::Reads::counted;
+  auto handle = std::make_unique<Handle>(std::move(source), reads);
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
   const std::scoped_lock lock(mutex_);
+  if (handle->is_counted()) statistics_.opened();
   open_.emplace(number, std::move(handle));
-  statistics_.opened();
   return number;
 }
 
@@ -380,15 +388,15 @@ void Server::close(uint64_t handle) {
   const auto open = open_.find(handle);
   if (open == open_.end()) return;
   closed = std::move(open->second);
-  statistics_.closed();
+  if (closed->is_counted()) statistics_.closed();
   open_.erase(open);
 }
 
 void Server::log(const Error& error) {
   constexpr size_t kMostLines = 1000;
-  if (error.code == Code::not_found || !log_) return;
+  if (error.code == Code::not_found || !mounting_.log) return;
   const std::scoped_lock lock(mutex_);
-  if (said_.size() < kMostLines && said_.insert(error.message).second) log_(error.message);
+  if (said_.size() < kMostLines && said_.insert(error.message).second) mounting_.log(error.message);
 }
 
 fuse_lowlevel_ops operations() {

@@ -211,8 +211,7 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
 }  // namespace
 
 Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting) {
-  Server s(forest, mounting.ownership, mounting.drop_pages ? Server::Pages::dropped : Server::Pages::kept, statistics,
-           mounting.log);
+  Server s(forest, statistics, mounting);
   const SignalsKept signals_kept(mounting.duties);
   const SessionPtr session = TRY(mounted_session(s, mounting));
   std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more

@@ -49,6 +49,7 @@ struct Mounting {
   Ownership ownership = {};
   bool drop_pages = false;  ///< what is read may turn out wrong: the kernel forgets it when a file is opened again
   std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong, each said once
+  std::function<void(Ino)> on_open = {};             ///< told of each file that is opened, in any thread
   Duties duties = {};
 };
 

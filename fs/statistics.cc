@@ -64,6 +64,7 @@ Statistics::Request::~Request() {
   kind.took.add(took);
   if (failed_) kind.errors.fetch_add(1, kRelaxed);
   const auto nanoseconds = static_cast<uint64_t>(took.count());
+  kind.together_ns.fetch_add(nanoseconds, kRelaxed);
   uint64_t longest = kind.longest_ns.load(kRelaxed);
   while (nanoseconds > longest && !kind.longest_ns.compare_exchange_weak(longest, nanoseconds, kRelaxed)) {
   }
@@ -72,7 +73,8 @@ Statistics::Request::~Request() {
 
 Statistics::Answered Statistics::answered(Operation operation) const {
   const Kind& kind = kinds_[static_cast<size_t>(operation)];
-  return {kind.errors.load(kRelaxed), kind.took.counted(), std::chrono::nanoseconds(kind.longest_ns.load(kRelaxed))};
+  return {kind.errors.load(kRelaxed), kind.took.counted(), std::chrono::nanoseconds(kind.longest_ns.load(kRelaxed)),
+          std::chrono::nanoseconds(kind.together_ns.load(kRelaxed))};
 }
 
 Statistics::Clock::duration Statistics::unused() const {

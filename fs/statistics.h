@@ -24,7 +24,7 @@ enum class Operation : uint8_t {
   listxattr,
 };
 
-inline constexpr std::array kOperationNames = {"lookup",      "getattr", "readlink", "open",      "read",     "release",
+inline constexpr std::array kOperationNames = {"lookup",  "getattr",     "readlink", "open",     "read",     "release",
                                                "readdir", "readdirplus", "statfs",   "getxattr", "listxattr"};
 
 /// How long something took, how often: in steps of a quarter of a power of two, from a nanosecond to an hour. Callable
@@ -79,9 +79,15 @@ class Statistics {
   /// Bytes of files were given to readers.
   void gave(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   /// A file was opened, or closed.
-  void opened() { open_files_.fetch_add(1, std::memory_order_relaxed); }
-  void closed() { open_files_.fetch_sub(1, std::memory_order_relaxed); }
-  /// Somebody uses the mount: looks for a name, lists, opens or reads something that is not about the mount itself.
+  void opened() {
+    used();
+    open_files_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void closed() {
+    used();
+    open_files_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  /// Somebody uses the mount: looks for a name, lists or opens something.
   void used() { last_use_.store(Clock::now(), std::memory_order_relaxed); }
 
   /// What is known of one kind of request.
@@ -89,6 +95,7 @@ class Statistics {
     uint64_t errors;
     Durations::Counted took;
     std::chrono::nanoseconds longest;
+    std::chrono::nanoseconds together;
   };
   Answered answered(Operation operation) const;
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -100,6 +107,7 @@ class Statistics {
   struct Kind {
     std::atomic<uint64_t> errors = 0;
     std::atomic<uint64_t> longest_ns = 0;
+    std::atomic<uint64_t> together_ns = 0;
     Durations took;
   };
 
