@@ -119,8 +119,7 @@ tl::unexpected<Error> wrong(std::string what) { return failure(Code::unsupported
 
 // A service is started in / by somebody else: a path must say where it is by itself. ollama:llama3.2 is no path.
 Result<std::string> source_of(const std::string& value) {
-  const size_t slash = std::min(value.find('/'), value.size());
-  if (slash == 0 || value.find(':') < slash) return value;
+  if (value.starts_with('/') || value.find(':') < value.find('/')) return value;
   return wrong(str("SOURCE=", quoted(value), " is neither an absolute path nor the name of a model (ollama:...)"));
 }
 

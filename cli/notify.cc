@@ -1,11 +1,10 @@
 #include "cli/notify.h"
 
-#include <fcntl.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
 
 #include "base/text.h"

@@ -2,8 +2,9 @@
 the units that the generator writes."""
 import json
 import pwd
+import time
 
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, has_ended, is_mounted, numbers, os, run, shutil, signal, subprocess,
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, is_mounted, numbers, os, run, shutil, signal, subprocess,
                       unittest)
 from service_manager import ServiceManager
 
@@ -40,7 +41,7 @@ class Configs(TestCase):
     def test_values_are_quoted_as_in_an_environment_file(self):
         for written, value in ((r"/a b  ", "/a b"), (r'"/a b  "', "/a b  "), (r"'/a\b'", r"/a\b"), (r"/a\ ", "/a "), (r"/a\"b", '/a"b'),
                                (r'"/a\"b\\c\n"', r'/a"b\c\n'), (r"/a'b c'd", "/ab cd"), ("/a\\\nb", "/ab"), ("/a#b;c", "/a#b;c"),
-                               ("\t/ü \r", "/ü"), ("/a\\", "/a"), ("/a=b", "/a=b")):
+                               ("\t/ü \r", "/ü"), ("/a=b", "/a=b")):
             shown = self.shown(f" SOURCE = {written}\nMOUNTPOINT=/w\n")
             self.assertEqual(shown["sources"], [value], written)
 
@@ -100,8 +101,18 @@ class ServiceTestCase(MountTestCase):
         return self.started(WEIGHTFS, "service", "serve", config, env=self.environment(**more))
 
     def stop(self, process):
+        """Ends a server, and returns what it said."""
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(LIMIT_S), 0, process.stderr.read())
+        said = process.stderr.read()
+        self.assertEqual(process.wait(LIMIT_S), 0, said)
+        return said
+
+    def reload(self, process):
+        before = len(self.manager.told)
+        process.send_signal(signal.SIGHUP)
+        reloading = self.manager.wait_for(lambda told: told.get("RELOADING") == "1", before)
+        self.assertGreater(int(self.manager.told[reloading]["MONOTONIC_USEC"]), 0)
+        self.manager.wait_for(lambda told: told.get("READY") == "1", reloading)
 
 
 class Notifications(ServiceTestCase):
@@ -125,11 +136,11 @@ class Notifications(ServiceTestCase):
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
         self.addCleanup(lambda: is_mounted(self.point) and subprocess.run(["umount", "-l", self.point], check=False))
         covered = len(self.manager.told)
-        self.manager.wait_for(lambda told: "STATUS" in told, covered) if False else None
-        process.send_signal(signal.SIGHUP)
-        reloaded = self.manager.wait_for(lambda told: told.get("READY") == "1", covered)
-        # One beat may have been on its way.
-        self.assertLessEqual(sum("WATCHDOG" in told for told in self.manager.told[covered:reloaded]), 1)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            self.reload(process)
+        # One may have been on its way.
+        self.assertLessEqual(sum("WATCHDOG" in told for told in self.manager.told[covered:]), 1)
         subprocess.run(["umount", self.point], check=True)
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", len(self.manager.told))
         self.stop(process)
@@ -145,11 +156,7 @@ class Notifications(ServiceTestCase):
         with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
             self.assertEqual(file.read(4), BIAS[:4])
             self.config(OPTIONS="log_level=info,noexec", SOURCE="/elsewhere")
-            before = len(self.manager.told)
-            process.send_signal(signal.SIGHUP)
-            reloading = self.manager.wait_for(lambda told: told.get("RELOADING") == "1", before)
-            self.assertGreater(int(self.manager.told[reloading]["MONOTONIC_USEC"]), 0)
-            self.manager.wait_for(lambda told: told.get("READY") == "1", reloading)
+            self.reload(process)
             self.assertEqual(file.read(), BIAS[4:])
         self.assertEqual(process.stderr.readline(), f"weightfs: reloaded {config}\n")
         self.assertEqual(process.stderr.readline(), f"weightfs: {config}: needs a restart: SOURCE, noexec\n")
@@ -159,12 +166,9 @@ class Notifications(ServiceTestCase):
         config = self.config()
         process = self.serve(config)
         self.write("a.conf", b"nonsense\n")
-        before = len(self.manager.told)
-        process.send_signal(signal.SIGHUP)
-        self.manager.wait_for(lambda told: told.get("READY") == "1", before)
+        self.reload(process)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
-        self.stop(process)
-        self.assertIn(f"weightfs: not reloaded: {config}:1: ", process.stderr.read())
+        self.assertIn(f"weightfs: not reloaded: {config}:1: ", self.stop(process))
 
     def test_a_reload_changes_how_long_it_may_be_unused(self):
         process = self.serve(self.config())
