@@ -34,9 +34,11 @@ Mounts Mounts::now() {
     unsigned device_major = 0;
     unsigned device_minor = 0;
     char colon = 0;
-    if (fields >> id >> parent >> device_major >> colon >> device_minor >> root >> point)
-      mounts.mounts_.push_back(
-          {makedev(device_major, device_minor), unescaped(point), line.find(" - fuse.weightfs ") != std::string::npos});
+    const size_t dash = line.find(" - ");
+    if (!(fields >> id >> parent >> device_major >> colon >> device_minor >> root >> point) || dash == line.npos) continue;
+    const size_t type = dash + 3;
+    mounts.mounts_.push_back({makedev(device_major, device_minor), unescaped(point),
+                              unescaped(line.substr(type, line.find(' ', type) - type))});
   }
   return mounts;
 }
@@ -45,17 +47,25 @@ Mounts Mounts::now() {
 bool Mounts::is_on_weightfs(const std::string& path) const {
   const auto mount = std::find_if(mounts_.rbegin(), mounts_.rend(),
                                   [&](const Mount& each) { return is_at_or_below(path, each.point); });
-  return mount != mounts_.rend() && mount->weightfs;
+  return mount != mounts_.rend() && mount->is_weightfs();
 }
 
 bool Mounts::is_weightfs(dev_t device) const {
   return std::any_of(mounts_.begin(), mounts_.end(),
-                     [&](const Mount& mount) { return mount.weightfs && mount.device == device; });
+                     [&](const Mount& mount) { return mount.is_weightfs() && mount.device == device; });
 }
+
+std::string Mounts::type_at(const std::string& path) const {
+  const auto mount =
+      std::find_if(mounts_.rbegin(), mounts_.rend(), [&](const Mount& each) { return each.point == path; });
+  return mount == mounts_.rend() ? "" : mount->type;
+}
+
+bool Mounts::Mount::is_weightfs() const { return type == "fuse.weightfs"; }
 
 bool Mounts::is_weightfs_point(const std::string& path) const {
   return std::any_of(mounts_.begin(), mounts_.end(),
-                     [&](const Mount& mount) { return mount.weightfs && mount.point == path; });
+                     [&](const Mount& mount) { return mount.is_weightfs() && mount.point == path; });
 }
 
 bool is_at_or_below(const std::string& path, const std::string& directory) {

@@ -21,6 +21,9 @@ class Mounts {
   /// Whether weightfs is mounted at that very path, which is absolute and without links; its server may be dead.
   bool is_weightfs_point(const std::string& path) const;
 
+  /// The type of what is mounted at that very path: the one mounted last, which covers the others. Empty: nothing is.
+  std::string type_at(const std::string& path) const;
+
   /// Whether that is the device of a weightfs mount, which tells it of any open file.
   bool is_weightfs(dev_t device) const;
 
@@ -28,7 +31,9 @@ class Mounts {
   struct Mount {
     dev_t device;
     std::string point;
-    bool weightfs;
+    std::string type;
+
+    bool is_weightfs() const;
   };
 
   std::vector<Mount> mounts_;  // the one mounted last comes last

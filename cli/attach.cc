@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,25 +20,12 @@
 #include "base/text.h"
 #include "cli/mount_point.h"
 #include "cli/notify.h"
+#include "cli/systemctl.h"
 
 namespace weightfs {
 namespace {
 
 Error cannot(const std::string& what) { return {Code::io, str(what, ": ", std::generic_category().message(errno))}; }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 // Whether somebody serves the mount. One that does not answer in time does not count: nobody can use it. Asked by a
 // process of its own, which may have to wait for as long as the mount is there.
@@ -82,8 +68,7 @@ Result<void> remove_mounts(const std::string& point) {
 
 // Where attach() notes the mount point: by the time of detach() somebody may have written another one into the config.
 std::filesystem::path note_of(const std::string& name) {
-  const char* directory = std::getenv("RUNTIME_DIRECTORY");
-  return std::filesystem::path(directory != nullptr ? directory : "/run/weightfs") / (name + ".mounted");
+  return std::filesystem::path(runtime_directory()) / (name + ".mounted");
 }
 
 Result<void> write_note(const std::string& name, const std::string& point) {
@@ -102,30 +87,48 @@ std::string read_note(const std::string& name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-Result<void> mount_and_hand_over(const Config& config, const std::string& point, unsigned long flags) {
-  const Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
-  if (device.number() < 0) return tl::unexpected(cannot("/dev/fuse"));
-  const std::string source = config.sources.size() == 1 ? config.sources[0] : "weightfs";
-  const std::string data = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid(),
-                               ",default_permissions,allow_other");
-  if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags, data.c_str()) != 0)
-    return tl::unexpected(cannot(str(point, ": cannot be mounted on")));
-  return keep_descriptor(device.number(), kDeviceName).map_error([&](Error failed) {
-    (void)unmount_lazily(point);
-    return failed;
-  });
+// Where somebody may wait at this moment, and with it whoever comes that way, the mount is asked for. systemctl takes
+// the path for the mount unit's name.
+Result<Descriptor> asked_for(const Config& config) {
+  if (run_systemctl({"start", "--no-block", "--", config.mountpoint}) == 0)
+    if (auto taken = TRY(take_offered(config.name, Offered::soon))) return std::move(*taken);
+  return failure(Code::io,
+                 str(config.mountpoint, ": an automount point, where nothing mounts with -o service=", config.name));
+}
+
+Result<Descriptor> mounted_here(const Config& config, const std::vector<std::string>& options) {
+  TRY_VOID(detach(config.name, config.mountpoint));
+  if (Mounts::now().type_at(config.mountpoint) == "autofs") return asked_for(config);
+  std::error_code error;
+  std::filesystem::create_directories(config.mountpoint, error);
+  if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
+  return mount_device(config, options);
 }
 
 }  // namespace
 
-Result<void> attach(const Config& config, const std::vector<std::string>& options) {
-  TRY_VOID(detach(config.name, config.mountpoint));
-  std::error_code error;
-  std::filesystem::create_directories(config.mountpoint, error);
-  if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
+Result<Descriptor> mount_device(const Config& config, const std::vector<std::string>& options) {
   const std::string point = MountPoint::of_mount(config.mountpoint).path();
-  TRY_VOID(write_note(config.name, point));
-  return mount_and_hand_over(config, point, flags_of(options));
+  Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (!device) return tl::unexpected(cannot("/dev/fuse"));
+  const std::string source = config.sources.size() == 1 ? config.sources[0] : "weightfs";
+  const std::string data = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid(),
+                               ",default_permissions,allow_other");
+  if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags_of(options), data.c_str()) != 0)
+    return tl::unexpected(cannot(str(point, ": cannot be mounted on")));
+  return device;
+}
+
+Result<void> attach(const Config& config, const std::vector<std::string>& options) {
+  auto offered = TRY(take_offered(config.name, Offered::now));
+  const Descriptor device = offered ? std::move(*offered) : TRY(mounted_here(config, options));
+  const std::string point = MountPoint::of_mount(config.mountpoint).path();
+  return write_note(config.name, point)
+      .and_then([&] { return keep_descriptor(device.number(), kDeviceName); })
+      .map_error([&](Error failed) {
+        (void)unmount_lazily(point);
+        return failed;
+      });
 }
 
 Result<void> detach(const std::string& name, const std::string& mountpoint) {

@@ -8,14 +8,19 @@
 
 #include "base/result.h"
 #include "cli/config.h"
+#include "cli/handover.h"
 
 namespace weightfs {
 
 /// The name under which the service manager keeps the descriptor.
 inline constexpr const char* kDeviceName = "fuse";
 
+/// Mounts what the config says, and returns the kernel's descriptor. Of `options` noexec and noatime count; other users
+/// are let in always. The mount point is there, and free. Fails with io.
+Result<Descriptor> mount_device(const Config& config, const std::vector<std::string>& options);
+
 /// Mounts at the config's mount point, which is made if it is missing, and hands the descriptor to the service manager.
-/// Of `options` noexec and noatime count; other users are let in always. A mount whose server died is removed before.
+/// A mount whose server died is removed before. At an automount point it has the mount's helper mount (-o service=).
 /// Fails with io, and then leaves no mount.
 Result<void> attach(const Config& config, const std::vector<std::string>& options);
 

@@ -73,8 +73,7 @@ Result<MountPoint> MountPoint::at(const std::string& path) {
 }
 
 MountPoint MountPoint::of_mount(const std::string& path) {
-  // realpath(3), which this is, asks each component whether it is a link: of a directory the kernel knows without its
-  // server that it is none.
+  if (!Mounts::now().type_at(path).empty()) return MountPoint(path);
   std::error_code error;
   const auto real = std::filesystem::canonical(path, error);
   return MountPoint(error ? path : real.string());

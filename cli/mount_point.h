@@ -17,7 +17,7 @@ class MountPoint {
   /// Makes nothing.
   static Result<MountPoint> at(const std::string& path);
 
-  /// Where something is mounted already. Does not ask the mount.
+  /// Where something is mounted already, or nothing yet. Does not ask the mount, nor wait for an automount point.
   static MountPoint of_mount(const std::string& path);
 
   const std::string& path() const { return path_; }  ///< absolute, without links

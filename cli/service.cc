@@ -29,6 +29,9 @@ Result<Service> read_service(const std::string& path) {
   TRY_VOID(take_words(service.options, service.config.options, Words::ours).map_error([&](const Error& error) {
     return Error{error.code, str(path, ": OPTIONS: ", error.message)};
   }));
+  // Not by systemd's TimeoutIdleSec=: each beat of the heart would count as a use.
+  if (service.options.idle_timeout.count() == 0 && service.config.automount)
+    service.options.idle_timeout = service.config.automount_idle;
   return service;
 }
 
@@ -160,10 +163,11 @@ Exit serve_service(const std::string& path) {
   return serve_sources({service->config.sources, std::move(service->options), device, served.watch()}, *point, log);
 }
 
+// A config that is wrong is for the server to refuse: of its exit status systemd knows that trying again does not help.
 Exit attach_service(const std::string& path) {
   Log log(Level::info, standard_error());
   const auto service = read_service(path);
-  if (!service) return failed(log, service.error(), Exit::usage);
+  if (!service) return Exit::ok;
   if (const auto done = attach(service->config, service->options.kernel); !done)
     return failed(log, done.error(), Exit::mount);
   return Exit::ok;

@@ -7,8 +7,9 @@
 
 namespace weightfs {
 
-/// Starts weightfs@`name`.service and returns when it is ready. Fails with io when it does not start, or when it mounts
-/// somewhere else than at `mountpoint`.
+/// Starts weightfs@`name`.service and returns when it is ready; at an automount point, where others wait for this to
+/// return, mounts and returns when the service has taken the mount. Fails with io when it does not start, or when it
+/// mounts somewhere else than at `mountpoint`.
 Result<void> start_service(const std::string& name, const std::string& mountpoint);
 
 }  // namespace weightfs

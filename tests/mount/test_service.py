@@ -339,7 +339,7 @@ class Generator(TestCase):
         self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", f"{unit}.automount", f"{unit}.mount"])
         self.assertEqual(os.readlink(self.path("units", "multi-user.target.wants", f"{unit}.automount")), f"../{unit}.automount")
         automount = self.read("units", f"{unit}.automount").decode()
-        self.assertIn("[Automount]\nWhere=/srv/my-weights\nTimeoutIdleSec=60\n", automount)
+        self.assertIn("[Automount]\nWhere=/srv/my-weights\n", automount)
         mount = self.read("units", f"{unit}.mount").decode()
         self.assertIn("[Mount]\nWhat=a\nWhere=/srv/my-weights\nType=weightfs\nOptions=service=a\n", mount)
 

@@ -1,0 +1,272 @@
+"""Checks of the units, run as root inside a container in which systemd is PID 1, by test_systemd.py. Prints a line of JSON for
+each check: [name, null], or [name, what went wrong]."""
+import glob
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+LIMIT_S = 20
+MODELS = "/srv/models"
+BIAS = b"".join(i.to_bytes(4, "little") for i in range(4))
+
+
+def command(*argv, check=True, **kwargs):
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S + 40, check=False, **kwargs)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{argv}: {done.returncode}: {done.stdout}")
+    return done.stdout
+
+
+def systemctl(*argv, **kwargs):
+    return command("systemctl", *argv, **kwargs)
+
+
+def shown(unit, *properties):
+    """Properties of a unit, as systemctl shows them; one of them alone as text."""
+    out = dict(line.partition("=")[::2] for line in systemctl("show", unit, "-p", ",".join(properties)).splitlines())
+    return out[properties[0]] if len(properties) == 1 else out
+
+
+def journal(unit):
+    """The entries of a unit since the boot, as dicts."""
+    command("journalctl", "--sync")
+    return [json.loads(line) for line in command("journalctl", "-b", "-o", "json", "-u", unit).splitlines()]
+
+
+def mounts(point):
+    """The types of what is mounted at a point, the lowest first."""
+    with open("/proc/self/mountinfo") as file:
+        return [line.split(" - ")[1].split()[0] for line in file if line.split()[4] == point]
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"never came true: {what}")
+        time.sleep(0.02)
+
+
+class Booted(unittest.TestCase):
+    """Each check has a service of its own."""
+
+    def setUp(self):
+        self.name = self.id().rpartition(".test_")[2]
+        self.unit = f"weightfs@{self.name}.service"
+        self.point = f"/srv/{self.name}"
+
+    def tearDown(self):
+        systemctl("stop", self.unit)
+        systemctl("reset-failed", self.unit, check=False)
+        self.assertEqual(mounts(self.point).count("fuse.weightfs"), 0)
+
+    def configure(self, **more):
+        lines = {"SOURCE": f"{MODELS}/model.safetensors", "MOUNTPOINT": self.point, **more}
+        with open(f"/etc/weightfs/mounts.d/{self.name}.conf", "w") as file:
+            file.writelines(f"{key}={value}\n" for key, value in lines.items())
+
+    def start(self, **more):
+        self.configure(**more)
+        systemctl("start", self.unit)
+
+    def bias(self):
+        """A tensor's bytes, as another user reads them."""
+        return bytes.fromhex(command("od", "-An", "-v", "-tx1", f"{self.point}/tensors/bias", user="nobody", group="nogroup"))
+
+    def pid(self):
+        return int(shown(self.unit, "MainPID"))
+
+    def said(self):
+        return "\n".join(entry["MESSAGE"] for entry in journal(self.unit))
+
+    def test_a_service_shows_a_model_to_everybody(self):
+        self.start()
+        self.assertEqual(shown(self.unit, "ActiveState", "Result"), {"ActiveState": "active", "Result": "success"})
+        self.assertEqual(self.bias(), BIAS)
+        self.assertIn(f"{MODELS}/model.safetensors at {self.point}: ", shown(self.unit, "StatusText"))
+        self.assertIn("Status: ", systemctl("status", self.unit))
+        systemctl("stop", self.unit)
+        self.assertEqual(shown(self.unit, "ActiveState", "Result"), {"ActiveState": "inactive", "Result": "success"})
+        self.assertEqual(os.listdir(self.point), [])
+
+    def test_the_server_can_do_nothing_but_serve(self):
+        self.start()
+        with open(f"/proc/{self.pid()}/status") as file:
+            status = dict(line.rstrip("\n").split(":\t") for line in file)
+        self.assertEqual(status["Uid"].split()[0], str(pwd.getpwnam("weightfs").pw_uid))
+        self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (0, 0))
+        self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
+        self.assertEqual(shown(self.unit, "NFileDescriptorStore"), "0")
+        # What it reads ahead, and that it may fetch, are not lost with it.
+        self.assertEqual(os.stat("/var/cache/weightfs-service").st_mode & 0o7777, 0o700)
+
+    def test_the_units_are_in_order(self):
+        for name in ("system", "user"):
+            unit = glob.glob(f"/usr*/lib/systemd/{name}/weightfs@.service") + glob.glob(f"/usr/*/lib/systemd/{name}/weightfs@.service")
+            scope = [] if name == "system" else ["--user"]
+            self.assertEqual(command("systemd-analyze", *scope, "verify", "--man=no", *unit[:1]), "")
+        out = command("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", f"weightfs@{self.name}.service")
+        self.assertIn("Overall exposure level", out)
+
+    def test_a_reload_keeps_what_is_being_read(self):
+        self.start()
+        with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
+            self.assertEqual(file.read(4), BIAS[:4])
+            pid = self.pid()
+            self.configure(OPTIONS="log_level=debug,no_cache")
+            systemctl("reload", self.unit)
+            wait_until(lambda: "needs a restart: no_cache" in self.said(), "the reload's line")
+            self.assertEqual(file.read(), BIAS[4:])
+            self.assertEqual(self.pid(), pid)
+        wait_until(lambda: shown(self.unit, "ActiveState") == "active", "active again")
+
+    def test_a_killed_server_is_started_again(self):
+        self.start()
+        pid = self.pid()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: shown(self.unit, "ActiveState") == "active" and self.pid() not in (0, pid), "another server")
+        self.assertEqual(self.bias(), BIAS)
+        self.assertEqual(mounts(self.point), ["fuse.weightfs"])
+        self.assertEqual(shown(self.unit, "NRestarts"), "1")
+
+    def test_a_hung_server_is_started_again(self):
+        os.makedirs(f"/run/systemd/system/{self.unit}.d")
+        with open(f"/run/systemd/system/{self.unit}.d/short.conf", "w") as file:
+            file.write("[Service]\nWatchdogSec=1\n")
+        systemctl("daemon-reload")
+        self.start()
+        pid = self.pid()
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: shown(self.unit, "ActiveState") == "active" and self.pid() not in (0, pid), "another server")
+        self.assertIn("Watchdog timeout", self.said())
+        self.assertEqual(self.bias(), BIAS)
+
+    def test_a_stopped_server_can_be_ended(self):
+        self.start()
+        os.kill(self.pid(), signal.SIGSTOP)
+        systemctl("stop", self.unit)
+        self.assertEqual(mounts(self.point), [])
+
+    def test_a_service_that_is_in_use_can_be_ended(self):
+        self.start()
+        with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
+            working = subprocess.Popen(["sleep", "1000"], cwd=self.point)
+            systemctl("stop", self.unit)
+            self.assertEqual(mounts(self.point), [])
+            working.kill()
+            working.wait()
+            with self.assertRaises(OSError):
+                os.getxattr(file.fileno(), "user.weightfs.name")
+
+    def test_a_missing_source_is_said_and_leaves_nothing(self):
+        self.configure(SOURCE="/srv/absent.gguf")
+        systemctl("start", self.unit, check=False)
+        self.assertEqual(shown(self.unit, "ActiveState", "Result", "NRestarts"),
+                         {"ActiveState": "failed", "Result": "exit-code", "NRestarts": "0"})
+        self.assertEqual(mounts(self.point), [])
+        line, = [entry for entry in journal(self.unit) if "/srv/absent.gguf" in entry["MESSAGE"]]
+        self.assertEqual((line["PRIORITY"], line["SYSLOG_IDENTIFIER"]), ("3", "weightfs"))
+        self.assertNotIn("weightfs:", line["MESSAGE"])
+
+    def test_a_wrong_config_is_said(self):
+        self.configure(OPTIONS="cache_siz=1G")
+        systemctl("start", self.unit, check=False)
+        self.assertEqual(shown(self.unit, "ActiveState"), "failed")
+        self.assertIn("did you mean cache_size", self.said())
+
+    def test_a_mount_point_that_changed_leaves_no_mount(self):
+        self.start(MOUNTPOINT="/srv/before")
+        self.configure()
+        systemctl("restart", self.unit)
+        self.assertEqual((mounts("/srv/before"), mounts(self.point)), ([], ["fuse.weightfs"]))
+        self.assertEqual(self.bias(), BIAS)
+
+    def test_homes_can_be_mounted_in_and_tmp_cannot(self):
+        os.makedirs("/home/somebody", exist_ok=True)
+        self.point = "/home/somebody/weights"
+        self.start()
+        self.assertEqual(self.bias(), BIAS)
+        systemctl("stop", self.unit)
+        self.configure(MOUNTPOINT="/tmp/weights")
+        systemctl("start", self.unit, check=False)
+        self.assertIn("does not see this mount", self.said())
+        self.assertEqual(mounts("/tmp/weights"), [])
+
+    def test_what_is_unmounted_by_hand_is_mounted_by_the_next_start(self):
+        self.start()
+        command("umount", self.point)
+        wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
+        systemctl("start", self.unit)
+        self.assertEqual(self.bias(), BIAS)
+
+    def test_the_first_access_mounts(self):
+        self.configure(AUTOMOUNT="yes", AUTOMOUNT_IDLE="1")
+        systemctl("daemon-reload")
+        automount = command("systemd-escape", "--path", "--suffix=automount", self.point).strip()
+        self.assertIn(automount, os.listdir("/run/systemd/generator/multi-user.target.wants"))
+        systemctl("start", automount)
+        self.assertEqual((mounts(self.point), shown(self.unit, "ActiveState")), (["autofs"], "inactive"))
+        self.assertEqual(self.bias(), BIAS)
+        self.assertEqual((mounts(self.point), shown(self.unit, "ActiveState")), (["autofs", "fuse.weightfs"], "active"))
+        wait_until(lambda: mounts(self.point) == ["autofs"], "unmounted when unused")
+        wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
+        self.assertEqual(self.bias(), BIAS)
+        systemctl("stop", self.unit)
+        self.assertEqual(self.bias(), BIAS)
+        systemctl("stop", self.unit)
+        systemctl("start", self.unit)
+        self.assertEqual(mounts(self.point), ["autofs", "fuse.weightfs"])
+        systemctl("stop", automount)
+        self.assertEqual(mounts(self.point), [])
+
+    def test_the_first_access_to_what_cannot_be_mounted_fails(self):
+        self.configure(AUTOMOUNT="yes", SOURCE="/srv/absent")
+        systemctl("daemon-reload")
+        automount = command("systemd-escape", "--path", "--suffix=automount", self.point).strip()
+        systemctl("start", automount)
+        with self.assertRaises(OSError):
+            os.listdir(self.point)
+        systemctl("stop", automount)
+        self.assertEqual(mounts(self.point), [])
+
+    def test_fstab_mounts_at_the_first_access(self):
+        # The line is in /etc/fstab since the boot.
+        self.assertEqual(mounts("/srv/fstab"), ["autofs"])
+        self.point = "/srv/fstab"
+        self.assertEqual(self.bias(), BIAS)
+        self.assertEqual(mounts("/srv/fstab"), ["autofs", "fuse.weightfs"])
+        systemctl("stop", "srv-fstab.automount")
+        self.assertEqual(mounts("/srv/fstab"), [])
+
+    def test_fstab_can_name_a_service(self):
+        self.configure(MOUNTPOINT="/srv/by-service")
+        command("mount", "/srv/by-service")
+        self.assertEqual((mounts("/srv/by-service"), shown(self.unit, "ActiveState")), (["fuse.weightfs"], "active"))
+        command("umount", "/srv/by-service")
+        wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
+
+
+def names():
+    return [name for name in dir(Booted) if name.startswith("test_")]
+
+
+class Told(unittest.TestResult):
+    def tell(self, test, wrong):
+        print(json.dumps([test.id().rpartition(".")[2], wrong]), flush=True)
+
+    def addSuccess(self, test):
+        self.tell(test, None)
+
+    def addFailure(self, test, err):
+        self.tell(test, self._exc_info_to_string(err, test) + command("journalctl", "-b", "--no-pager", "-n", "40"))
+
+    addError = addFailure
+
+
+if __name__ == "__main__":
+    unittest.defaultTestLoader.loadTestsFromTestCase(Booted).run(Told())

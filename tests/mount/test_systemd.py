@@ -1,0 +1,139 @@
+"""The units, started by a real systemd: PID 1 of a container whose root is this machine's, with what is written kept apart."""
+import glob
+import json
+
+import booted
+from mounting import WEIGHTFS, TestCase, containers, os, sample_tensors, shutil, subprocess, unittest
+
+LIMIT_S = 200
+BUILD = os.path.dirname(WEIGHTFS)
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# In a mount namespace of its own, which ends with it. What is written is on a tmpfs: an overlay's upper directory cannot lie in
+# its lower one.
+SCRIPT = r"""
+set -e
+mount -t tmpfs -o size=512m weightfs-test "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+DESTDIR="$1/upper" cmake --install "$2" >"$1/install.log" || { cat "$1/install.log" >&2; exit 1; }
+cp -R "$3/." "$1/upper"
+mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" weightfs-test "$1/root"
+mount --make-rprivate /
+timeout --kill-after=10 "$5" \
+  systemd-nspawn --quiet --link-journal=no --directory="$1/root" --register=no --keep-unit --private-network --bind=/dev/fuse --bind=/dev/autofs --boot \
+  --machine="$4" --console=pipe -- systemd.unit=weightfs-test.target systemd.show_status=no \
+  </dev/null >"$3/boot.log" 2>&1 || echo "systemd-nspawn: $?" >>"$3/boot.log"
+cp "$1/upper/checks.log" "$3/checks.log"
+"""
+
+TARGET = """[Unit]
+Requires=weightfs-test.service
+AllowIsolate=yes
+"""
+
+SERVICE = """[Unit]
+Requires=basic.target
+After=basic.target
+[Service]
+Type=oneshot
+TimeoutStartSec={limit}
+StandardOutput=file:/checks.log
+StandardError=file:/checks.err
+ExecStart=/bin/sh -c 'systemd-sysusers && systemd-tmpfiles --create weightfs.conf && exec {python} /checks/booted.py'
+ExecStopPost=/bin/systemctl --no-block --force poweroff
+"""
+
+# Where the boot fails, it ends.
+EMERGENCY = """[Service]
+ExecStart=/bin/systemctl --no-block --force poweroff
+"""
+
+
+def why_not():
+    """What is missing for this, or None."""
+    if os.geteuid() != 0:
+        return "needs root"
+    for program in ("systemd-nspawn", "cmake", "nsenter", "unshare"):
+        if shutil.which(program) is None:
+            return f"no {program} here"
+    for path in ("/dev/fuse", "/dev/autofs", "/lib/systemd/systemd"):
+        if not os.path.exists(path):
+            return f"no {path} here"
+    with open("/proc/filesystems") as file:
+        if "\toverlay\n" not in file.read():
+            return "no overlay file system here"
+    if not os.path.exists(os.path.join(BUILD, "cmake_install.cmake")):
+        return f"{BUILD} is no build that could be installed"
+    return None
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def furnish(root):
+    """What is in the container beside this machine and the installed build."""
+    units = f"{root}/etc/systemd/system"
+    write(f"{units}/weightfs-test.target", TARGET)
+    write(f"{units}/weightfs-test.service", SERVICE.format(limit=LIMIT_S - 20, python="/usr/bin/python3"))
+    write(f"{units}/emergency.service", EMERGENCY)
+    # The sanitizer's own check at the end needs to trace, which a server must not.
+    write(f"{units}/weightfs@.service.d/test.conf", "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\n")
+    write(f"{root}/etc/fstab",
+          f"{booted.MODELS}/model.safetensors /srv/fstab weightfs x-systemd.automount,noauto,nofail,allow_other 0 0\n"
+          "fstab_can_name_a_service /srv/by-service weightfs service=fstab_can_name_a_service,noauto 0 0\n")
+    os.makedirs(f"{root}/checks")
+    shutil.copy(os.path.join(HERE, "booted.py"), f"{root}/checks")
+    os.makedirs(f"{root}{booted.MODELS}")
+    os.makedirs(f"{root}/srv/by-service")
+    containers.WRITERS["safetensors"](f"{root}{booted.MODELS}/model.safetensors", sample_tensors(), None)
+    os.makedirs(f"{root}/usr/sbin")
+    os.symlink(os.path.join("/usr/local/bin", "weightfs"), f"{root}/usr/sbin/mount.weightfs")
+    for directory, _, _ in os.walk(root):
+        os.chmod(directory, 0o755)
+
+
+class Systemd(TestCase):
+    """Boots once; each check of booted.py is a test here."""
+
+    results = None
+    reason = why_not()
+
+    @classmethod
+    def boot(cls):
+        import tempfile
+        tmp = tempfile.mkdtemp(prefix="weightfs-test-")
+        try:
+            root = os.path.join(tmp, "files")
+            os.makedirs(os.path.join(tmp, "overlay"))
+            furnish(root)
+            done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", os.path.join(tmp, "overlay"),
+                                   BUILD, root, f"weightfs-test-{os.getpid()}", str(LIMIT_S)], capture_output=True, text=True, check=False)
+            log = "".join(open(file).read() for file in glob.glob(f"{root}/*.log"))
+            cls.results = {}
+            if os.path.exists(f"{root}/checks.log"):
+                for line in open(f"{root}/checks.log"):
+                    name, wrong = json.loads(line)
+                    cls.results[name] = wrong
+            if not cls.results:
+                cls.reason = f"systemd does not boot here: {done.stderr}{log}"[-2000:]
+        finally:
+            shutil.rmtree(tmp)
+
+    def check(self, name):
+        if self.reason is None and self.results is None:
+            self.boot()
+        if self.reason is not None:
+            self.skipTest(self.reason)
+        self.assertIn(name, self.results, "the checks ended before this one")
+        self.assertIsNone(self.results[name], self.results[name])
+
+
+for each in booted.names():
+    setattr(Systemd, each, lambda self, name=each: self.check(name))
+
+
+if __name__ == "__main__":
+    unittest.main()
