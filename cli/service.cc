@@ -1,4 +1,8 @@
 // weightfs service: what the units of systemd call (systemd/weightfs@.service.in).
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -129,10 +133,17 @@ class Served {
   std::optional<Heartbeat> heartbeat_;
 };
 
+// Whether that path leads to a mount of ours. The kernel tells the device without asking for the attributes.
+bool leads_to_weightfs(const std::string& path) {
+  struct statx found {};
+  return ::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, 0, &found) == 0 &&
+         Mounts::now().is_weightfs(makedev(found.stx_dev_major, found.stx_dev_minor));
+}
+
 // Where the mount is that attach() made. A service may not see it, and must not ask it: nobody answers yet.
 Result<MountPoint> attached_point(const Config& config) {
   MountPoint point = MountPoint::of_mount(config.mountpoint);
-  if (Mounts::now().is_weightfs_point(point.path())) return point;
+  if (leads_to_weightfs(point.path())) return point;
   return failure(Code::io, str(config.mountpoint,
                                ": the service does not see this mount: it has a directory of its own "
                                "there (PrivateTmp=, ProtectHome=, ...)"));

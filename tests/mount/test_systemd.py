@@ -1,6 +1,6 @@
 """The units, started by a real systemd: PID 1 of a container whose root is this machine's, with what is written kept apart."""
-import glob
 import json
+import tempfile
 
 import booted
 from mounting import WEIGHTFS, TestCase, containers, os, sample_tensors, shutil, subprocess, unittest
@@ -18,12 +18,12 @@ mkdir "$1/upper" "$1/work" "$1/root"
 DESTDIR="$1/upper" cmake --install "$2" >"$1/install.log" || { cat "$1/install.log" >&2; exit 1; }
 cp -R "$3/." "$1/upper"
 mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" weightfs-test "$1/root"
-mount --make-rprivate /
+mount -t tmpfs weightfs-test /run
 timeout --kill-after=10 "$5" \
   systemd-nspawn --quiet --link-journal=no --directory="$1/root" --register=no --keep-unit --private-network --bind=/dev/fuse --bind=/dev/autofs --boot \
   --machine="$4" --console=pipe -- systemd.unit=weightfs-test.target systemd.show_status=no \
   </dev/null >"$3/boot.log" 2>&1 || echo "systemd-nspawn: $?" >>"$3/boot.log"
-cp "$1/upper/checks.log" "$3/checks.log"
+cp "$1/upper/checks.log" "$1/upper/checks.err" "$3"
 """
 
 TARGET = """[Unit]
@@ -73,6 +73,14 @@ def write(path, text):
         file.write(text)
 
 
+def read(path):
+    """A file's text; nothing when it is not there."""
+    if not os.path.exists(path):
+        return ""
+    with open(path) as file:
+        return file.read()
+
+
 def furnish(root):
     """What is in the container beside this machine and the installed build."""
     units = f"{root}/etc/systemd/system"
@@ -103,7 +111,6 @@ class Systemd(TestCase):
 
     @classmethod
     def boot(cls):
-        import tempfile
         tmp = tempfile.mkdtemp(prefix="weightfs-test-")
         try:
             root = os.path.join(tmp, "files")
@@ -111,14 +118,9 @@ class Systemd(TestCase):
             furnish(root)
             done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", os.path.join(tmp, "overlay"),
                                    BUILD, root, f"weightfs-test-{os.getpid()}", str(LIMIT_S)], capture_output=True, text=True, check=False)
-            log = "".join(open(file).read() for file in glob.glob(f"{root}/*.log"))
-            cls.results = {}
-            if os.path.exists(f"{root}/checks.log"):
-                for line in open(f"{root}/checks.log"):
-                    name, wrong = json.loads(line)
-                    cls.results[name] = wrong
-            if not cls.results:
-                cls.reason = f"systemd does not boot here: {done.stderr}{log}"[-2000:]
+            cls.results = dict(map(json.loads, read(f"{root}/checks.log").splitlines()))
+            if not os.path.exists(f"{root}/checks.err"):
+                cls.reason = f"systemd does not boot here: {done.stderr}{read(f'{root}/boot.log')}"[-2000:]
         finally:
             shutil.rmtree(tmp)
 
