@@ -61,12 +61,15 @@ std::string Mounts::type_at(const std::string& path) const {
   return mount == mounts_.rend() ? "" : mount->type;
 }
 
+std::optional<dev_t> Mounts::weightfs_at(const std::string& path) const {
+  const auto mount = std::find_if(mounts_.rbegin(), mounts_.rend(),
+                                  [&](const Mount& each) { return each.is_weightfs() && each.point == path; });
+  return mount == mounts_.rend() ? std::nullopt : std::optional(mount->device);
+}
+
 bool Mounts::Mount::is_weightfs() const { return type == "fuse.weightfs"; }
 
-bool Mounts::is_weightfs_point(const std::string& path) const {
-  return std::any_of(mounts_.begin(), mounts_.end(),
-                     [&](const Mount& mount) { return mount.is_weightfs() && mount.point == path; });
-}
+bool Mounts::is_weightfs_point(const std::string& path) const { return weightfs_at(path).has_value(); }
 
 bool is_at_or_below(const std::string& path, const std::string& directory) {
   if (directory == "/") return true;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Mounts {
 
   /// The type of what is mounted at that very path: the one mounted last, which covers the others. Empty: nothing is.
   std::string type_at(const std::string& path) const;
+
+  /// The device of the weightfs mount at that very path, if there is one.
+  std::optional<dev_t> weightfs_at(const std::string& path) const;
 
   /// Whether that is the device of a weightfs mount, which tells it of any open file.
   bool is_weightfs(dev_t device) const;

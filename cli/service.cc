@@ -195,6 +195,17 @@ Exit detach_service(const std::string& path) {
   return Exit::ok;
 }
 
+// What the server of attach()ed mounts lacks the privilege for, and the kernel takes only once it is served.
+Exit raise_read_ahead_of_service(const std::string& path) {
+  Log log(Level::info, standard_error());
+  const auto config = read_config(path);
+  if (!config) return failed(log, config.error(), Exit::usage);
+  const auto device = Mounts::now().weightfs_at(MountPoint::of_mount(config->mountpoint).path());
+  if (!device) return failed(log, {Code::io, str(config->mountpoint, ": weightfs is not mounted there")}, Exit::mount);
+  raise_read_ahead(*device);
+  return Exit::ok;
+}
+
 Exit show_service(const std::string& path) {
   const auto service = read_service(path);
   if (!service) {
@@ -229,6 +240,7 @@ void add_service(CLI::App& app, Run& run) {
   add("show", "print what a config says, as JSON, or what is wrong with it", show_service);
   add("attach", "mount it, and hand the mount to the service manager", attach_service);
   add("serve", "serve it: the mount that was handed over, or one of its own", serve_service);
+  add("read-ahead", "make the kernel read further ahead on the mount", raise_read_ahead_of_service);
   add("detach", "remove the mount, in use or not", detach_service);
 }
 

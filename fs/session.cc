@@ -37,11 +37,6 @@ SessionPtr make_session(Server& s, const Mounting& mounting) {
   return session;
 }
 
-// A mount starts with the kernel's 128 KiB of read-ahead; root may raise it.
-void raise_read_ahead(dev_t device) {
-  std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadAheadKiB;
-}
-
 int run(fuse_session* session) {
   fuse_loop_config* config = fuse_loop_cfg_create();
   fuse_loop_cfg_set_max_threads(config, kMostThreads);
@@ -209,6 +204,11 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
 }
 
 }  // namespace
+
+// A mount starts with 128 KiB.
+void raise_read_ahead(dev_t device) {
+  std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadAheadKiB;
+}
 
 Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting) {
   Server s(forest, statistics, mounting);

@@ -56,6 +56,9 @@ struct Mounting {
 /// How long a mount that is told to end waits for requests that are being answered.
 inline constexpr std::chrono::seconds kLongestEnd{5};
 
+/// Makes the kernel read further ahead on the mount of that device, where it lets us: root, that is.
+void raise_read_ahead(dev_t device);
+
 /// Mounts `forest` and serves it until it is unmounted or a SIGINT, SIGTERM or SIGHUP asks for the end; then it is
 /// unmounted. `statistics` counts what is asked. Fails with io when it cannot be mounted.
 Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting);

@@ -223,6 +223,10 @@ class HandedOver(ServiceTestCase):
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
         return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device,), **kwargs)
 
+    def text(self, path):
+        with open(path) as file:
+            return file.read()
+
     def mount_line(self):
         with open("/proc/self/mountinfo") as file:
             return next(line for line in file if f" {self.point} " in line)
@@ -254,6 +258,12 @@ class HandedOver(ServiceTestCase):
                                user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.assertEqual(os.stat(f"{self.point}/tensors/bias").st_uid, NOBODY.pw_uid)
+        device = os.stat(self.point).st_dev
+        read_ahead = f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb"
+        if os.access(read_ahead, os.W_OK):
+            self.assertLess(int(self.text(read_ahead)), 1024)
+            self.assertEqual(self.call("read-ahead", config).returncode, 0)
+            self.assertEqual(int(self.text(read_ahead)), 1024)
         self.stop(process)
         self.detach(config)
 
