@@ -1,4 +1,4 @@
-// weightfs mount, weightfs umount.
+// weightfs mount.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -189,13 +189,6 @@ Exit mount(MountArguments& arguments) {
   });
 }
 
-Exit umount(const std::string& path) {
-  const auto done = unmount(path);
-  if (done) return Exit::ok;
-  complain(done.error());
-  return Exit::mount;
-}
-
 }  // namespace
 
 void add_mount(CLI::App& app, Run& run) {
@@ -216,13 +209,6 @@ void add_mount(CLI::App& app, Run& run) {
   add_opening_options(*verb, arguments->opening);
   add_store_options(*verb, arguments->storing);
   verb->callback([&run, arguments] { run = [arguments] { return mount(*arguments); }; });
-}
-
-void add_umount(CLI::App& app, Run& run) {
-  auto path = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("umount", "unmount, and wait until the server has ended");
-  verb->add_option("MOUNTPOINT", *path, "where it is mounted")->required();
-  verb->callback([&run, path] { run = [path] { return umount(*path); }; });
 }
 
 }  // namespace weightfs
