@@ -6,9 +6,9 @@
 #include "base/value.h"
 #include "cache/blob_store.h"
 #include "cache/upkeep.h"
-#include "cli/moment.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "cli/time.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -72,7 +72,7 @@ Value as_value(const Entry& entry) {
   out.append("digest", "sha256:" + entry.digest.hex());
   out.append("size", entry.size);
   out.append("on_disk", entry.on_disk);
-  out.append("used", entry.used ? Value(time_in_utc(entry.used->tv_sec)) : Value());
+  out.append("used", entry.used ? Value(utc_time(*entry.used)) : Value());
   out.append("pinned", entry.pinned);
   out.append("state", entry.state);
   return out;
@@ -82,10 +82,10 @@ enum class Digits { few, all };
 
 std::vector<Cell> as_row(const Entry& entry, Digits digits) {
   const std::string digest = entry.digest.hex();
-  const auto used = [&](std::string (*written)(std::time_t)) { return entry.used ? written(entry.used->tv_sec) : "-"; };
+  const auto used = [&](std::string (*written)(const timespec&)) { return entry.used ? written(*entry.used) : "-"; };
   return {{digits == Digits::all ? digest : digest.substr(0, kShortDigest), digest},
           bytes_cell(entry.size),
-          {used(time_here), used(time_in_utc)},
+          {used(local_time), used(utc_time)},
           {entry.pinned ? "yes" : "-", entry.pinned ? "yes" : "no"},
           entry.state};
 }

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "cli/mounted.h"
+#include "cli/mount_report.h"
 #include "cli/unmount.h"
 #include "cli/verbs.h"
 #include "fs/place.h"

@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "base/value.h"
-#include "cli/moment.h"
-#include "cli/mounted.h"
+#include "cli/time.h"
+#include "cli/mount_report.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 
@@ -29,10 +29,10 @@ Cell state_cell(MountState state) {
 
 Cell bytes_or_dash(const std::optional<uint64_t>& count) { return count ? bytes_cell(*count) : Cell("-"); }
 
-std::vector<Cell> as_row(const Mounted& each) {
+std::vector<Cell> as_row(const MountReport& each) {
   return {each.mount.point,
           each.source,
-          each.since ? Cell(time_here(*each.since), time_in_utc(*each.since)) : Cell("-"),
+          each.since ? Cell(local_time(*each.since), utc_time(*each.since)) : Cell("-"),
           each.server ? std::to_string(*each.server) : "-",
           user_of(each.mount),
           bytes_or_dash(each.served_bytes),
@@ -45,11 +45,11 @@ Value or_null(const std::optional<T>& value) {
   return value ? Value(*value) : Value();
 }
 
-Value as_value(const Mounted& each) {
+Value as_value(const MountReport& each) {
   Map out;
   out.append("mountpoint", each.mount.point);
   out.append("source", each.source);
-  out.append("since", each.since ? Value(time_in_utc(*each.since)) : Value());
+  out.append("since", each.since ? Value(utc_time(*each.since)) : Value());
   out.append("pid", or_null(each.server));
   out.append("user", user_of(each.mount));
   out.append("served_bytes", or_null(each.served_bytes));
@@ -58,15 +58,15 @@ Value as_value(const Mounted& each) {
   return out;
 }
 
-Exit list_as_json(const std::vector<Mounted>& all) {
+Exit list_as_json(const std::vector<MountReport>& all) {
   List list;
-  for (const Mounted& each : all) list.push_back(as_value(each));
+  for (const MountReport& each : all) list.push_back(as_value(each));
   std::fputs(to_json(std::move(list)).c_str(), stdout);
   return Exit::ok;
 }
 
 Exit list(bool json) {
-  const std::vector<Mounted> all = ask_mounts(Mounts::now().of_weightfs());
+  const std::vector<MountReport> all = ask_mounts(Mounts::now().of_weightfs());
   if (json) return list_as_json(all);
   Table table({{"mounted on"},
                {"source"},
@@ -76,7 +76,7 @@ Exit list(bool json) {
                {"served", Align::right},
                {"fetched", Align::right},
                {"state"}});
-  for (const Mounted& each : all) table.add(as_row(each));
+  for (const MountReport& each : all) table.add(as_row(each));
   if (table.empty() && Look::of_stdout().form == Look::aligned)
     std::printf("nothing is mounted\n");
   else

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cli/holders.h"
-#include "cli/mounted.h"
+#include "cli/mount_report.h"
 #include "cli/unmount.h"
 #include "cli/verbs.h"
 
@@ -62,7 +62,7 @@ class Servers {
   explicit Servers(const std::vector<Target>& targets) {
     std::vector<Mount> mounts;
     for (const Target& target : targets) mounts.push_back(target.mount);
-    for (const Mounted& each : ask_mounts(mounts))
+    for (const MountReport& each : ask_mounts(mounts))
       servers_.push_back(each.server ? static_cast<int>(::syscall(SYS_pidfd_open, *each.server, 0)) : -1);
   }
   ~Servers() {

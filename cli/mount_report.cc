@@ -1,4 +1,4 @@
-#include "cli/mounted.h"
+#include "cli/mount_report.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/source.h"
 #include "cli/apart.h"
-#include "cli/moment.h"
+#include "cli/time.h"
 #include "cli/mount_point.h"
 #include "cli/status.h"
 
@@ -92,14 +92,14 @@ MountState state_in(const Map& answer) {
   return MountState::silent;
 }
 
-Mounted understood(const Mount& mount, const std::optional<Map>& answer) {
-  Mounted known{mount, MountState::silent, mount.source, {}, {}, {}, {}};
+MountReport understood(const Mount& mount, const std::optional<Map>& answer) {
+  MountReport known{mount, MountState::silent, mount.source, {}, {}, {}, {}};
   if (!answer) return known;
   known.state = state_in(*answer);
   known.source = text_in(*answer, "source").value_or(mount.source);
   if (const auto pid = number_in(*answer, "pid"); pid && *pid > 0 && *pid <= std::numeric_limits<pid_t>::max())
     known.server = static_cast<pid_t>(*pid);
-  if (const auto since = text_in(*answer, "since")) known.since = time_of(*since);
+  if (const auto since = text_in(*answer, "since")) known.since = time_in(*since);
   known.served_bytes = number_in(*answer, "served_bytes");
   known.fetched_bytes = number_in(*answer, "bytes_fetched");
   return known;
@@ -109,11 +109,11 @@ Mounted understood(const Mount& mount, const std::optional<Map>& answer) {
 
 const char* name_of(MountState state) { return kStates.at(static_cast<size_t>(state)); }
 
-std::vector<Mounted> ask_mounts(const std::vector<Mount>& mounts) {
+std::vector<MountReport> ask_mounts(const std::vector<Mount>& mounts) {
   std::vector<Question> questions;
   for (const Mount& mount : mounts) questions.emplace_back([&mount] { return ask(mount); });
   const auto answers = ask_apart(questions);
-  std::vector<Mounted> known;
+  std::vector<MountReport> known;
   for (size_t i = 0; i < mounts.size(); ++i) known.push_back(understood(mounts[i], answers[i]));
   return known;
 }

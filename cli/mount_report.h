@@ -22,18 +22,18 @@ enum class MountState {
 const char* name_of(MountState state);
 
 /// What is known of a mount. Only the first two are known of every one.
-struct Mounted {
+struct MountReport {
   Mount mount;
   MountState state;
   std::string source;  ///< as the server says, else as the kernel does
   std::optional<pid_t> server;
-  std::optional<std::time_t> since;
+  std::optional<timespec> since;
   std::optional<uint64_t> served_bytes;
   std::optional<uint64_t> fetched_bytes;
 };
 
 /// Asks each of them, all at once, for two seconds at most. As root each is asked in its user's name, who keeps even
 /// root out. Only while the process has one thread.
-std::vector<Mounted> ask_mounts(const std::vector<Mount>& mounts);
+std::vector<MountReport> ask_mounts(const std::vector<Mount>& mounts);
 
 }  // namespace weightfs
