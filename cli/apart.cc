@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,11 +31,13 @@ struct Asked {
 // Whoever captures our output must not wait for a process that hangs.
 void let_go_of_standard_descriptors() {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, descriptor);
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::dup2(null, descriptor) < 0) ::close(descriptor);
 }
 
 [[noreturn]] void answer(const Question& question, int out) {
   let_go_of_standard_descriptors();
+  end_with_parent();
   const std::string text = to_json_line(question());
   for (size_t written = 0; written < text.size();) {
     const ssize_t count = ::write(out, text.data() + written, text.size() - written);
@@ -101,6 +104,8 @@ std::optional<Map> conclude(const Asked& asked) {
 }
 
 }  // namespace
+
+void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
   const auto end = Clock::now() + patience;

@@ -23,6 +23,9 @@ inline constexpr std::chrono::milliseconds kPatience{2000};
 std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions,
                                           std::chrono::milliseconds patience = kPatience);
 
+/// In a question that changes its ids, which makes the system forget that it is to end when its asker does.
+void end_with_parent();
+
 /// The text under `key`, or nothing where there is none.
 std::optional<std::string> text_in(const Map& map, std::string_view key);
 

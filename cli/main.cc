@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
   add_fetch(app, run);
   add_verify(app, run);
   add_cache(app, run);
+  add_doctor(app, run);
   try {
     app.parse(arguments_of(argc, argv));
     const Exit status = run();

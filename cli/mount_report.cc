@@ -13,9 +13,9 @@
 #include "base/json.h"
 #include "base/source.h"
 #include "cli/apart.h"
-#include "cli/time.h"
 #include "cli/mount_point.h"
 #include "cli/status.h"
+#include "cli/time.h"
 
 namespace weightfs {
 namespace {
@@ -29,9 +29,12 @@ Map said(MountState state) {
   return answer;
 }
 
-// FUSE asks all three ids; what may be done in that user's name can be done to us by that user, too.
+// FUSE compares all three ids of each kind; what may be done in that user's name, that user may do to us.
 bool become(uid_t user, gid_t group) {
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(group, group, group) == 0 && ::setresuid(user, user, user) == 0;
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(group, group, group) != 0 || ::setresuid(user, user, user) != 0)
+    return false;
+  end_with_parent();
+  return true;
 }
 
 MountState state_by(int error) {

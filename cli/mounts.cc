@@ -6,9 +6,9 @@
 
 #include "base/text.h"
 #include "base/value.h"
-#include "cli/time.h"
 #include "cli/mount_report.h"
 #include "cli/table.h"
+#include "cli/time.h"
 #include "cli/verbs.h"
 
 namespace weightfs {

@@ -1,5 +1,7 @@
 """What the black-box tests share: a mount that is gone when its test ends, however it ends."""
+import errno
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -19,6 +21,24 @@ LIMIT_S = 60
 def run(*argv, **kwargs):
     """Runs weightfs with these arguments."""
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
+
+
+def on_terminal(*argv, NO_COLOR="1", status=0, **kwargs):
+    """What weightfs with these arguments writes to a terminal; without colours unless NO_COLOR says otherwise."""
+    env = dict(os.environ, TERM="xterm", NO_COLOR=NO_COLOR, **kwargs)
+    terminal, other = pty.openpty()
+    process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE, env=env)
+    os.close(other)
+    out = b""
+    try:
+        while piece := os.read(terminal, 4096):
+            out += piece
+    except OSError as error:  # Linux: the other end was closed
+        assert error.errno == errno.EIO, error
+    os.close(terminal)
+    errors = process.communicate(timeout=LIMIT_S)[1]
+    assert process.returncode == status, (process.returncode, out, errors)
+    return out.decode().replace("\r\n", "\n")
 
 
 def numbers(dtype_code, count):
@@ -125,5 +145,5 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "Tensor", "TestCase", "WEIGHTFS", "containers", "has_ended", "numbers", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "Tensor", "TestCase", "WEIGHTFS", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest"]
