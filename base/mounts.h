@@ -50,7 +50,8 @@ class Mounts {
   /// Those of weightfs, the one mounted last at the end.
   std::vector<Mount> of_weightfs() const;
 
-  const std::vector<Mount>& all() const { return mounts_; }
+  const std::vector<Mount>& all() const& { return mounts_; }
+  void all() && = delete;  // what it refers to would be gone
 
  private:
   std::vector<Mount> mounts_;  // the one mounted last comes last

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -61,6 +63,11 @@ Asked ask(const Question& question) {
   return {};
 }
 
+int milliseconds_until(Clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+  return static_cast<int>(std::max<decltype(left)>(left, 0));
+}
+
 void listen_to(Asked& asked) {
   std::array<char, 4096> piece{};
   const ssize_t count = ::read(asked.answers, piece.data(), piece.size());
@@ -80,21 +87,33 @@ void listen_until(Clock::time_point end, std::vector<Asked>& all) {
       open.push_back({each.answers, POLLIN, 0});
       of.push_back(&each);
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (open.empty() || left <= 0) return;
-    if (::poll(open.data(), open.size(), static_cast<int>(left)) < 0 && errno != EINTR) return;
+    const int left = milliseconds_until(end);
+    if (open.empty() || left == 0) return;
+    if (::poll(open.data(), open.size(), left) < 0 && errno != EINTR) return;
     for (size_t i = 0; i < open.size(); ++i)
       if (open[i].revents != 0) listen_to(*of[i]);
   }
 }
 
-std::optional<Map> conclude(const Asked& asked) {
-  const bool said_all = asked.answers < 0;
-  if (asked.process < 0) return {};
-  if (!said_all) {
+// One that is killed in the mount that it asks keeps that busy until it has died, which takes a moment.
+void end_silent(const std::vector<Asked>& all) {
+  constexpr std::chrono::milliseconds kDeath{500};
+  for (const Asked& asked : all)
+    if (asked.answers >= 0) ::kill(asked.process, SIGKILL);
+  const auto end = Clock::now() + kDeath;
+  for (const Asked& asked : all) {
+    if (asked.answers < 0) continue;
     ::close(asked.answers);
-    ::kill(asked.process, SIGKILL);
+    pollfd process{static_cast<int>(::syscall(SYS_pidfd_open, asked.process, 0)), POLLIN, 0};
+    if (process.fd < 0) continue;
+    ::poll(&process, 1, milliseconds_until(end));
+    ::close(process.fd);
   }
+}
+
+std::optional<Map> conclude(const Asked& asked) {
+  if (asked.process < 0) return {};
+  const bool said_all = asked.answers < 0;
   int status = 0;
   const pid_t ended = ::waitpid(asked.process, &status, said_all ? 0 : WNOHANG);
   if (!said_all || ended != asked.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return {};
@@ -112,6 +131,7 @@ std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions
   std::vector<Asked> all;
   for (const Question& question : questions) all.push_back(ask(question));
   listen_until(end, all);
+  end_silent(all);
   std::vector<std::optional<Map>> answers;
   for (const Asked& asked : all) answers.push_back(conclude(asked));
   return answers;

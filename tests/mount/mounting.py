@@ -2,6 +2,7 @@
 import errno
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -23,9 +24,9 @@ def run(*argv, **kwargs):
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
 
 
-def on_terminal(*argv, NO_COLOR="1", status=0, **kwargs):
+def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0):
     """What weightfs with these arguments writes to a terminal; without colours unless NO_COLOR says otherwise."""
-    env = dict(os.environ, TERM="xterm", NO_COLOR=NO_COLOR, **kwargs)
+    env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
     terminal, other = pty.openpty()
     process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE, env=env)
     os.close(other)
@@ -126,8 +127,9 @@ class MountTestCase(TestCase):
 
 def is_mounted(point):
     """os.path.ismount cannot look at a mount of another user."""
-    with open("/proc/self/mountinfo") as file:
-        return any(line.split()[4] == os.path.realpath(point) for line in file)
+    with open("/proc/self/mountinfo", "rb") as file:
+        points = [re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), line.split(b" ")[4]) for line in file]
+    return os.fsencode(os.path.realpath(point)) in points
 
 
 def has_ended(pid):
