@@ -89,6 +89,7 @@ int main(int argc, char** argv) {
   Run run;
   add_mount(app, run);
   add_umount(app, run);
+  add_mounts(app, run);
   add_ls(app, run);
   add_cat(app, run);
   add_info(app, run);

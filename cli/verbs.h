@@ -18,6 +18,8 @@ using Run = std::function<Exit()>;
 
 void add_mount(CLI::App& app, Run& run);
 void add_umount(CLI::App& app, Run& run);
+void add_mounts(CLI::App& app, Run& run);
+void add_doctor(CLI::App& app, Run& run);
 void add_ls(CLI::App& app, Run& run);
 void add_cat(CLI::App& app, Run& run);
 void add_info(CLI::App& app, Run& run);
