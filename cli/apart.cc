@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -32,9 +33,9 @@ struct Asked {
 
 // Whoever captures our output must not wait for a process that hangs.
 void let_go_of_standard_descriptors() {
-  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::dup2(null, descriptor) < 0) ::close(descriptor);
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) null = ::memfd_create("null", MFD_CLOEXEC);
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, descriptor);
 }
 
 [[noreturn]] void answer(const Question& question, int out) {

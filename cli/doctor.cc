@@ -58,7 +58,8 @@ Checks look_at_everything() {
     const Value* found = answers[i] ? answers[i]->find("checks") : nullptr;
     const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
     if (list == nullptr) {
-      checks.push_back({kGroups.at(i).name, Verdict::failure, "looking at it took too long"});
+      checks.push_back({kGroups.at(i).name, Verdict::failure, "looking at it took too long",
+                        "see whether the file systems of this machine answer"});
       continue;
     }
     for (const Value& each : *list) checks.push_back(check_in(std::get<Map>(each)));

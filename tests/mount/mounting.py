@@ -2,6 +2,7 @@
 import errno
 import os
 import pty
+import pwd
 import re
 import shutil
 import signal
@@ -17,6 +18,7 @@ from tensors import Hole, Tensor  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
+NOBODY = pwd.getpwnam("nobody")
 
 
 def run(*argv, **kwargs):
@@ -40,6 +42,12 @@ def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0):
     errors = process.communicate(timeout=LIMIT_S)[1]
     assert process.returncode == status, (process.returncode, out, errors)
     return out.decode().replace("\r\n", "\n")
+
+
+def as_nobody(*argv):
+    """Runs a command as an ordinary user."""
+    return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[],
+                          cwd="/")
 
 
 def numbers(dtype_code, count):
@@ -112,9 +120,9 @@ class MountTestCase(TestCase):
         return int(os.getxattr(point, "user.weightfs.pid"))
 
     def foreground(self, *argv, at="mnt"):
-        """Starts `weightfs mount -f` and returns it once the mount is usable."""
+        """Starts `weightfs mount -f` and returns it once the mount is usable; it says only what goes wrong."""
         point = self.path(at)
-        process = subprocess.Popen([WEIGHTFS, "mount", "-f", *argv, point], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", "--log-level", "warning", *argv, point], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -147,5 +155,5 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "Tensor", "TestCase", "WEIGHTFS", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest"]

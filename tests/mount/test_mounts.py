@@ -7,11 +7,10 @@ import re
 import sys
 import time
 
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-NOBODY = pwd.getpwnam("nobody")
 
 
 def helpers_of(name):
