@@ -91,7 +91,8 @@ Check check_fusermount() {
     if (root) return {"fusermount3", Verdict::ok, "not there; root needs it for -o auto_unmount only", advice};
     return {"fusermount3", Verdict::failure, "not on PATH; only root can mount without it", advice};
   }
-  const std::string found = str(program, ", version ", version_of(program));
+  const std::string version = version_of(program);
+  const std::string found = str(program, ", version ", version.empty() ? "not known" : version);
   struct stat file {};
   const bool privileged = ::stat(program.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
   if (root || privileged) return {"fusermount3", Verdict::ok, found};

@@ -20,7 +20,8 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kLongestStatus = 16 << 20;
+constexpr size_t kLongestHead = 1 << 20;
+constexpr uint64_t kMostValues = 100'000;
 constexpr std::array kStates = {"serving", "dead", "not answering", "private", "covered"};
 
 Map said(MountState state) {
@@ -42,24 +43,53 @@ MountState state_by(int error) {
   return error == EACCES || error == EPERM ? MountState::foreign : MountState::silent;
 }
 
-std::string read_status() {
+std::string read_head() {
   std::string text;
   const int file = ::open((std::string(kStatusDirectory) + "/status.json").c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return text;
   std::array<char, 1 << 16> piece{};
   ssize_t count = 0;
-  while (text.size() < kLongestStatus && (count = ::read(file, piece.data(), piece.size())) > 0)
+  while (text.size() < kLongestHead && (count = ::read(file, piece.data(), piece.size())) > 0)
     text.append(piece.data(), static_cast<size_t>(count));
   ::close(file);
   return text;
 }
 
-// Of all that the status has, what we show; whoever serves the mount may have written anything.
+// The status up to its list of blobs, which may be long, and comes last.
+class Head final : public JsonEvents {
+ public:
+  bool scalar(Value value) override { return value_.scalar(std::move(value)); }
+  bool unsigned_integer(uint64_t n) override { return value_.unsigned_integer(n); }
+  bool string(std::string& text) override { return value_.string(text); }
+  bool key(std::string& text) override {
+    cut_ = depth_ == 1 && text == "blobs";
+    return !cut_ && value_.key(text);
+  }
+  bool begin_object() override { return ++depth_ > 0 && value_.begin_object(); }
+  bool end_object() override { return --depth_ >= 0 && value_.end_object(); }
+  bool begin_array() override { return ++depth_ > 0 && value_.begin_array(); }
+  bool end_array() override { return --depth_ >= 0 && value_.end_array(); }
+
+  /// What there is of it, after reading has ended with that.
+  std::optional<Map> take(const Result<void>& read) {
+    if (!read && !(cut_ && value_.end_object())) return {};
+    const Value whole = value_.take();
+    const Map* map = std::get_if<Map>(&whole);
+    return map == nullptr ? std::nullopt : std::optional<Map>(*map);
+  }
+
+ private:
+  ValueBuilder value_{kMostValues};
+  int depth_ = 0;
+  bool cut_ = false;
+};
+
+// What we show of the status; whoever serves the mount may have written anything.
 void copy_status(Map& answer) {
-  const std::string text = read_status();
-  const auto value = parse_json(*in_memory(text), 0, text.size());
-  const Map* status = value ? std::get_if<Map>(&*value) : nullptr;
-  if (status == nullptr) return;
+  const std::string text = read_head();
+  Head head;
+  const auto status = head.take(read_json(*in_memory(text), 0, text.size(), head));
+  if (!status) return;
   for (const char* key : {"pid", "source", "since", "served_bytes"})
     if (const Value* found = status->find(key)) answer.set(key, *found);
   const Value* counters = status->find("counters");
@@ -99,7 +129,9 @@ MountReport understood(const Mount& mount, const std::optional<Map>& answer) {
   MountReport known{mount, MountState::silent, mount.source, {}, {}, {}, {}};
   if (!answer) return known;
   known.state = state_in(*answer);
-  known.source = text_in(*answer, "source").value_or(mount.source);
+  constexpr size_t kLongestSource = 4096;  // PATH_MAX
+  if (const auto source = text_in(*answer, "source"); source && source->size() <= kLongestSource)
+    known.source = *source;
   if (const auto pid = number_in(*answer, "pid"); pid && *pid > 0 && *pid <= std::numeric_limits<pid_t>::max())
     known.server = static_cast<pid_t>(*pid);
   if (const auto since = text_in(*answer, "since")) known.since = time_in(*since);
