@@ -34,10 +34,6 @@ Error cannot(const char* what, int error) {
   return {Code::io, str(what, ": ", std::generic_category().message(error))};
 }
 
-std::string option_names() {
-  return str("all, format=NAME, ", store_option_names(), ", allow_other, allow_root, auto_unmount, noexec, noatime");
-}
-
 // The options of -o: for us, for the kernel, or already true of every mount.
 Result<std::vector<std::string>> kernel_options(MountArguments& arguments) {
   Opening& opening = arguments.opening;
@@ -55,7 +51,7 @@ Result<std::vector<std::string>> kernel_options(MountArguments& arguments) {
       if (!set_format(opening, option.substr(kFormat.size())))
         return failure(Code::unsupported, str("-o ", quoted(option), ": there are ", format_names()));
     } else if (!TRY(take_store_option(arguments.storing, option)) && !std::any_of(kAlways.begin(), kAlways.end(), is)) {
-      return failure(Code::unsupported, str("unknown mount option ", quoted(option), "; known are ", option_names()));
+      return failure(Code::unsupported, str("unknown mount option ", quoted(option), "; known are ", mount_option_names()));
     }
   }
   return passed;
@@ -198,6 +194,10 @@ Exit umount(const std::string& path) {
 
 }  // namespace
 
+std::string mount_option_names() {
+  return str("all, format=NAME, ", store_option_names(), ", allow_other, allow_root, auto_unmount, noexec, noatime");
+}
+
 void add_mount(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<MountArguments>();
   CLI::App* verb = app.add_subcommand("mount", "show models as a read-only directory");
@@ -209,7 +209,7 @@ void add_mount(CLI::App& app, Run& run) {
   verb->formatter(std::make_shared<PlainUsage>());
   verb->add_flag("-f,--foreground", arguments->foreground, "stay in the foreground; Ctrl-C unmounts");
   verb->add_option("-o", arguments->options,
-                   "mount options, separated by commas: " + option_names())
+                   "mount options, separated by commas: " + mount_option_names())
       ->delimiter(',')
       ->type_name("OPTIONS")
       ->allow_extra_args(false);  // what follows the one argument is a source

@@ -24,6 +24,10 @@ void add_info(CLI::App& app, Run& run);
 void add_verify(CLI::App& app, Run& run);
 void add_fetch(CLI::App& app, Run& run);
 void add_cache(CLI::App& app, Run& run);
+void add_completion(CLI::App& app, Run& run);
+
+/// "all, format=NAME, …": what -o takes.
+std::string mount_option_names();
 
 /// Adds the options that every verb which opens a source takes: --format, --all.
 void add_opening_options(CLI::App& verb, Opening& opening);
