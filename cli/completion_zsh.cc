@@ -74,7 +74,9 @@ std::string spec_of(const Choice& choice) {
   const std::string head =
       several ? str("'(", all, ")'{", braced, "}'") : str(choice.value.empty() ? "'" : "'*", braced);
   const std::string tail = choice.value.empty() ? "" : str(":", escaped(choice.value, ":"), ":_weightfs_", choice.kind);
-  return str(head, "[", escaped(choice.what, "[]\\"), "]", tail, "'");
+  // A list behind a colon is what completion offers anyway.
+  const std::string what = choice.kind.empty() ? choice.what : choice.what.substr(0, choice.what.find(": "));
+  return str(head, "[", escaped(what, "[]\\"), "]", tail, "'");
 }
 
 std::string specs_of(const Command& command) {
