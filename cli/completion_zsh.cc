@@ -36,15 +36,11 @@ _weightfs_digest() {
   local -a digests expl
   local short=-l
   ((${#PREFIX} > 12)) || short=
-  digests=(${(M)${${(f)" $(_call_program digests weightfs cache ls $short 2 > / dev / null) "}%% *}:#[0-9a-f](#c12,64)})
-                                _wanted digests expl 'digest' compadd -
-                                a digests
+  digests=(${(M)${${(f)"$(_call_program digests weightfs cache ls $short 2>/dev/null)"}%% *}:#[0-9a-f](#c12,64)})
+  _wanted digests expl 'digest' compadd -a digests
 }
 
-if
-  [[$funcstack [1] == _weightfs]];
-then _weightfs "$@";
-else compdef _weightfs weightfs; fi
+if [[ $funcstack[1] == _weightfs ]]; then _weightfs "$@"; else compdef _weightfs weightfs; fi
 )zsh";
 
 std::string escaped(const std::string& text, std::string_view specials) {
