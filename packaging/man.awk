@@ -2,6 +2,9 @@
 # definition list as .TP, and a hyphen as one that can be typed (\-), so that "--cache-size" can be copied from the page.
 # Lines are held from .LP on, as only what follows them tells whether they are a term.
 
+# A name must not be hyphenated: al-low_other.
+/^[.]TH / { print; print ".nh"; next }
+
 /^[.]SH$|^[.]SS$/ { release(); heading = $0; next }
 heading { print heading, typed($0); heading = ""; opened = 1; next }
 
