@@ -1,11 +1,11 @@
 // weightfs completion: the parser as plain values.
 #include "cli/completion.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/mount_options.h"
 
 namespace weightfs {
 namespace {
@@ -59,17 +59,10 @@ Command command_of(const CLI::App& app, const std::string& path) {
   return command;
 }
 
-// The text of the error message for an unknown option names them all.
 std::vector<MountWord> mount_words() {
+  MountOptions options;
   std::vector<MountWord> words;
-  const std::string names = mount_option_names();
-  for (size_t at = 0; at < names.size();) {
-    const size_t end = std::min(names.find(", ", at), names.size());
-    const std::string word = names.substr(at, end - at);
-    const size_t equals = std::min(word.find('='), word.size());
-    words.push_back({word.substr(0, equals), word.substr(std::min(equals + 1, word.size()))});
-    at = end + 2;
-  }
+  for (const Option& option : all_mount_options(options)) words.push_back({option.word(), option.value, option.help});
   return words;
 }
 

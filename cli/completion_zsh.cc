@@ -52,6 +52,11 @@ std::string escaped(const std::string& text, std::string_view specials) {
   return out;
 }
 
+// A list of values behind a colon is what completion offers anyway.
+std::string description(const std::string& what, const std::string& value) {
+  return escaped(value.empty() ? what : what.substr(0, what.find(": ")), "[]:\\");
+}
+
 std::string function_of(const std::string& path) {
   std::string name = str("_weightfs", path.empty() ? "" : "_", path);
   std::replace(name.begin(), name.end(), ' ', '_');
@@ -70,9 +75,7 @@ std::string spec_of(const Choice& choice) {
   const std::string head =
       several ? str("'(", all, ")'{", braced, "}'") : str(choice.value.empty() ? "'" : "'*", braced);
   const std::string tail = choice.value.empty() ? "" : str(":", escaped(choice.value, ":"), ":_weightfs_", choice.kind);
-  // A list behind a colon is what completion offers anyway.
-  const std::string what = choice.kind.empty() ? choice.what : choice.what.substr(0, choice.what.find(": "));
-  return str(head, "[", escaped(what, "[]\\"), "]", tail, "'");
+  return str(head, "[", description(choice.what, choice.value), "]", tail, "'");
 }
 
 std::string specs_of(const Command& command) {
@@ -109,7 +112,8 @@ std::string options_function(const Completion& completion) {
   std::string out = "_weightfs_options() {\n  _values -s , 'mount option'";
   for (const MountWord& word : completion.mount_words) {
     const char* kind = word.name == "format" ? "format" : word.name == "blob_dir" ? "directory" : "other";
-    out += str(" \\\n    '", word.name, word.value.empty() ? "" : str(":", word.value, ":_weightfs_", kind), "'");
+    out += str(" \\\n    '", word.name, "[", description(word.what, word.value), "]",
+               word.value.empty() ? "" : str(":", word.value, ":_weightfs_", kind), "'");
   }
   return out + "\n}\n";
 }

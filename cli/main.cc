@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/mistake.h"
+#include "cli/mount_helper.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -21,28 +23,20 @@ Exit complain(const Error& error) {
   return exit_of(error.code);
 }
 
-std::string format_names() {
+Options opening_options(Opening& opening) {
   std::string names;
   for (const Format& format : formats()) names += str(names.empty() ? "" : ", ", format.name);
-  return names;
+  const auto take_format = [&opening, names](const std::string& name) -> Result<void> {
+    opening.forced = format_named(name);
+    if (opening.forced == nullptr)
+      return failure(Code::unsupported, str("no format ", quoted(name), "; there are ", names));
+    return {};
+  };
+  return {{"format", "NAME", "read every source as this format: " + names, take_format},
+          flag("all", "in a directory, show files that are no model too, as they are", opening.all_files)};
 }
 
-bool set_format(Opening& opening, const std::string& name) {
-  opening.forced = format_named(name);
-  return opening.forced != nullptr;
-}
-
-void add_opening_options(CLI::App& verb, Opening& opening) {
-  verb.add_option_function<std::string>(
-          "--format",
-          [&opening](const std::string& name) {
-            if (!set_format(opening, name))
-              throw CLI::ValidationError("--format", str("no format ", quoted(name), "; there are ", format_names()));
-          },
-          str("read every source as this format: ", format_names()))
-      ->type_name("NAME");
-  verb.add_flag("--all", opening.all_files, "in a directory, show files that are no model too");
-}
+void add_opening_options(CLI::App& verb, Opening& opening) { add_options(verb, opening_options(opening), "Reading"); }
 
 void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", line.c_str()); }
 
@@ -75,18 +69,6 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
   return arguments;  // last first, as CLI11 wants them
 }
 
-// What is wrong with a command line, or that it names no command that there is.
-std::string problem_with(const CLI::App& app, int argc, char** argv, const std::string& problem) {
-  const std::string first = argc > 1 ? argv[1] : "";
-  if (first.empty() || first[0] == '-') return problem;
-  std::string known;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (verb->get_name() == first) return problem;
-    known += str(known.empty() ? "" : ", ", verb->get_name());
-  }
-  return str("no command ", quoted(first), "; there are ", known);
-}
-
 }  // namespace
 }  // namespace weightfs
 
@@ -99,6 +81,7 @@ int main(int argc, char** argv) {
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();
+  if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
   CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
   app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION);
   app.require_subcommand(1);
@@ -106,6 +89,7 @@ int main(int argc, char** argv) {
   Run run;
   add_mount(app, run);
   add_umount(app, run);
+  add_mounts(app, run);
   add_ls(app, run);
   add_cat(app, run);
   add_info(app, run);
@@ -121,7 +105,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(status);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "weightfs: %s (see weightfs --help)\n", problem_with(app, argc, argv, error.what()).c_str());
+    std::fprintf(stderr, "weightfs: %s\n", mistake_in(app, argc, argv, error.what()).c_str());
     return static_cast<int>(Exit::usage);
   } catch (const std::bad_alloc&) {
     return static_cast<int>(complain({Code::io, "out of memory"}));

@@ -1,113 +1,25 @@
-// weightfs mount, weightfs umount.
+// weightfs mount: serves in the foreground, or in a process of its own.
+#include "cli/mount.h"
+
 #include <fcntl.h>
 #include <sys/wait.h>
-#include <syslog.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <mutex>
-#include <set>
 #include <system_error>
 
 #include "base/text.h"
-#include "cli/mount_point.h"
-#include "cli/status.h"
 #include "cli/verbs.h"
-#include "fs/forest.h"
-#include "fs/session.h"
 
 namespace weightfs {
 namespace {
 
-struct MountArguments {
-  std::vector<std::string> paths;  // sources, then the mount point
-  std::vector<std::string> options;
-  bool foreground = false;
-  Storing storing;
-  Opening opening;
-};
-
 Error cannot(const char* what, int error) {
   return {Code::io, str(what, ": ", std::generic_category().message(error))};
 }
-
-// The options of -o: for us, for the kernel, or already true of every mount.
-Result<std::vector<std::string>> kernel_options(MountArguments& arguments) {
-  Opening& opening = arguments.opening;
-  constexpr std::array kPassed = {"allow_other", "allow_root", "auto_unmount", "noexec", "noatime"};
-  constexpr std::array kAlways = {"ro", "nosuid", "nodev", "default_permissions"};
-  constexpr std::string_view kFormat = "format=";
-  std::vector<std::string> passed;
-  for (const std::string& option : arguments.options) {
-    const auto is = [&](const char* name) { return option == name; };
-    if (std::any_of(kPassed.begin(), kPassed.end(), is)) {
-      passed.push_back(option);
-    } else if (option == "all") {
-      opening.all_files = true;
-    } else if (option.starts_with(kFormat)) {
-      if (!set_format(opening, option.substr(kFormat.size())))
-        return failure(Code::unsupported, str("-o ", quoted(option), ": there are ", format_names()));
-    } else if (!TRY(take_store_option(arguments.storing, option)) && !std::any_of(kAlways.begin(), kAlways.end(), is)) {
-      return failure(Code::unsupported, str("unknown mount option ", quoted(option), "; known are ", mount_option_names()));
-    }
-  }
-  return passed;
-}
-
-// The store and the session each say a thing once; where both say it, it is still said once.
-class SaidOnce {
- public:
-  explicit SaidOnce(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
-  void say(const std::string& line) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (lines_.size() == kMost || !lines_.insert(line).second) return;
-    }
-    log_(line);
-  }
-
- private:
-  static constexpr size_t kMost = 10'000;
-  const std::function<void(const std::string&)> log_;
-  std::mutex mutex_;  // guards lines_
-  std::set<std::string> lines_;
-};
-
-// Opens the sources and serves them; `on_usable` is called once they can be used.
-Exit serve_sources(const MountArguments& arguments, MountPoint& point, const std::vector<std::string>& options,
-                   const std::function<void()>& on_usable, const std::function<void(const std::string&)>& write) {
-  const auto log = [said = std::make_shared<SaidOnce>(write)](const std::string& line) { said->say(line); };
-  const std::vector<std::string> sources(arguments.paths.begin(), arguments.paths.end() - 1);
-  Opening opening = arguments.opening;
-  opening.hidden = point.path();
-  if (const auto directory = cache_directory(); directory && !arguments.storing.no_cache)
-    if (const auto apart = check_not_in_a_mount(*directory, point.path()); !apart) {
-      complain(apart.error());
-      return Exit::mount;
-    }
-  const auto store = use_store(opening, arguments.storing, log);
-  if (!store) return complain(store.error());
-  auto tree = open_sources(sources, opening);
-  if (!tree) return complain(tree.error());
-  Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
-  forest.hide(kStatusDirectory, status_tree(*store));
-  const std::string source = sources.size() == 1 ? absolute_path(sources[0]).value_or(sources[0]) : "weightfs";
-  const auto served = point.make().and_then([&] {
-    return serve(forest, {point.path(), source, options, on_usable, [&] { opening.blobs->stop(); },
-                          arguments.storing.stream, log});
-  });
-  // A reader that was never told of the end may hold what it reads, and with it the store, for as long as we live.
-  opening.blobs->stop();
-  point.remove_if_made();
-  if (served) return Exit::ok;
-  complain(served.error());
-  return Exit::mount;
-}
-
-void log_to_syslog(const std::string& line) { ::syslog(LOG_WARNING, "%s", line.c_str()); }
 
 void point_at_null(std::initializer_list<int> descriptors) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -115,8 +27,16 @@ void point_at_null(std::initializer_list<int> descriptors) {
   ::close(null);
 }
 
-// Runs `serve` in a process of its own and returns when it can be used, or with its exit status if it never can.
-Exit in_background(const std::function<Exit(const std::function<void()>& on_usable)>& serve) {
+// To the system's log; as long as somebody waits for the mount, what keeps it from being made is for them.
+Log::Write background_log(const std::atomic<bool>& is_usable) {
+  return [&is_usable, write = system_log(), tell = standard_error()](Level level, const std::string& line) {
+    write(level, line);
+    if (!is_usable && level == Level::error) tell(level, line);
+  };
+}
+
+// Serves in a process of its own, and returns when it can be used, or with the exit status if it never can.
+Exit in_background(Serving serving, MountPoint& point) {
   std::array<int, 2> ready{};
   if (::pipe2(ready.data(), O_CLOEXEC) != 0) return complain(cannot("pipe", errno));
   const pid_t child = ::fork();
@@ -124,16 +44,19 @@ Exit in_background(const std::function<Exit(const std::function<void()>& on_usab
   if (child == 0) {
     ::close(ready[0]);
     point_at_null({STDIN_FILENO, STDOUT_FILENO});
-    const Exit status = serve([&] {
+    std::atomic<bool> is_usable = false;
+    Log log(serving.options.log_level, background_log(is_usable));
+    serving.watch.on_usable = [&](const Mounted&) {
       // From here on nobody reads standard error, and whoever captures it must not wait for us; nor must the directory
       // that we were started in stay busy. Until here Ctrl-C ended both processes.
+      is_usable = true;
       point_at_null({STDERR_FILENO});
       (void)!::chdir("/");
       ::setsid();
       (void)!::write(ready[1], "u", 1);
       ::close(ready[1]);
-    });
-    std::exit(static_cast<int>(status));
+    };
+    std::exit(static_cast<int>(serve_sources(std::move(serving), point, log)));
   }
   ::close(ready[1]);
   char usable = 0;
@@ -159,43 +82,41 @@ class PlainUsage : public CLI::Formatter {
   }
 };
 
+struct MountArguments {
+  std::vector<std::string> paths;  // sources, then the mount point
+  std::vector<std::string> words;  // each -o
+  bool foreground = false;
+  MountOptions options;
+};
+
 Exit mount(MountArguments& arguments) {
   if (arguments.paths.size() < 2) {
     complain({Code::io, str("mount needs ", arguments.paths.empty() ? "a SOURCE and a MOUNTPOINT" : "a MOUNTPOINT",
                             " (see weightfs mount --help)")});
     return Exit::usage;
   }
-  const auto options = kernel_options(arguments);
-  if (!options) {
-    complain(options.error());
-    return Exit::usage;
-  }
-  auto point = MountPoint::at(arguments.paths.back());
-  if (!point) {
-    complain(point.error());
-    return Exit::mount;
-  }
-  const auto serve_until_the_end = [&](const std::function<void()>& on_usable, void (*log)(const std::string&)) {
-    return serve_sources(arguments, *point, *options, on_usable, log);
-  };
-  if (arguments.foreground) return serve_until_the_end({}, log_to_stderr);
-  return in_background([&](const std::function<void()>& on_usable) {
-    ::openlog("weightfs", LOG_PID, LOG_DAEMON);
-    return serve_until_the_end(on_usable, log_to_syslog);
-  });
-}
-
-Exit umount(const std::string& path) {
-  const auto done = unmount(path);
-  if (done) return Exit::ok;
-  complain(done.error());
-  return Exit::mount;
+  for (const std::string& words : arguments.words)
+    if (const auto taken = take_words(arguments.options, words, Words::ours); !taken) {
+      complain(taken.error());
+      return Exit::usage;
+    }
+  const std::string mountpoint = arguments.paths.back();
+  arguments.paths.pop_back();
+  const auto stay = arguments.foreground ? Stay::foreground : Stay::background;
+  return mount_at({arguments.paths, arguments.options}, mountpoint, stay);
 }
 
 }  // namespace
 
-std::string mount_option_names() {
-  return str("all, format=NAME, ", store_option_names(), ", allow_other, allow_root, auto_unmount, noexec, noatime");
+Exit mount_at(Serving serving, const std::string& mountpoint, Stay stay) {
+  auto point = MountPoint::at(mountpoint);
+  if (!point) {
+    complain(point.error());
+    return Exit::mount;
+  }
+  if (stay == Stay::background) return in_background(std::move(serving), *point);
+  Log log(serving.options.log_level, standard_error());
+  return serve_sources(std::move(serving), *point, log);
 }
 
 void add_mount(CLI::App& app, Run& run) {
@@ -208,21 +129,16 @@ void add_mount(CLI::App& app, Run& run) {
       ->expected(0, -1);
   verb->formatter(std::make_shared<PlainUsage>());
   verb->add_flag("-f,--foreground", arguments->foreground, "stay in the foreground; Ctrl-C unmounts");
-  verb->add_option("-o", arguments->options,
-                   "mount options, separated by commas: " + mount_option_names())
-      ->delimiter(',')
+  verb->add_option("-o", arguments->words,
+                   "the options below, as fstab has them: " + words_of(all_mount_options(arguments->options)))
       ->type_name("OPTIONS")
-      ->allow_extra_args(false);  // what follows the one argument is a source
-  add_opening_options(*verb, arguments->opening);
-  add_store_options(*verb, arguments->storing);
+      ->expected(1)
+      ->allow_extra_args(false)  // what follows the one argument is a source
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_options(*verb, own_mount_options(arguments->options), "Mounting");
+  add_opening_options(*verb, arguments->options.opening);
+  add_store_options(*verb, arguments->options.storing);
   verb->callback([&run, arguments] { run = [arguments] { return mount(*arguments); }; });
-}
-
-void add_umount(CLI::App& app, Run& run) {
-  auto path = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("umount", "unmount, and wait until the server has ended");
-  verb->add_option("MOUNTPOINT", *path, "where it is mounted")->required();
-  verb->callback([&run, path] { run = [path] { return umount(*path); }; });
 }
 
 }  // namespace weightfs

@@ -14,7 +14,8 @@ inline constexpr const char* kPidXattr = "user.weightfs.pid";
 class MountPoint {
  public:
   /// Fails with io when nothing can be mounted at `path`: it is no directory, or weightfs is mounted there already.
-  /// Makes nothing.
+  /// Makes nothing; a weightfs mount whose server died is removed, which standard error is told. Only while the
+  /// process has one thread.
   static Result<MountPoint> at(const std::string& path);
 
   const std::string& path() const { return path_; }  ///< absolute, without links
@@ -30,9 +31,5 @@ class MountPoint {
   std::string path_;
   bool made_ = false;
 };
-
-/// Unmounts weightfs at `path` and waits until its server has ended. A mount whose server died is removed too. Fails
-/// with io when weightfs is not mounted there or cannot be unmounted.
-Result<void> unmount(const std::string& path);
 
 }  // namespace weightfs

@@ -1,6 +1,5 @@
 #include "cli/store_options.h"
 
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
@@ -58,79 +57,44 @@ std::optional<uint64_t> size_of(const std::string& text) {
   return __builtin_mul_overflow(number, uint64_t{1024} << (10 * power), &size) ? std::nullopt : std::optional(size);
 }
 
-void add_store_options(CLI::App& verb, Storing& storing) {
-  constexpr const char* kGroup = "Blobs";
-  verb.add_flag("--no-cache", storing.no_cache,
-                "keep what has to be unpacked or fetched in a temporary file, for this command only")
-      ->group(kGroup);
-  verb.add_option_function<std::string>(
-          "--cache-size",
-          [&storing](const std::string& text) {
-            storing.size = size_of(text);
-            if (!storing.size) throw CLI::ValidationError("--cache-size", str(quoted(text), " is no size (try 20G)"));
-          },
-          "the most that the cache may take on disk (20G, 500M); a quarter of the file system if not given")
-      ->type_name("SIZE")
-      ->group(kGroup);
-  verb.add_option("--blob-dir", storing.blob_directories,
-                  "where blobs lie already, by their digests; read in place, before anything is fetched")
-      ->type_name("DIR")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-  verb.add_flag("--offline", storing.offline, "fetch nothing: what is not at hand fails at once")->group(kGroup);
-  verb.add_flag("--stream", storing.stream,
-                "serve bytes as they arrive, before their digest has proved right; wrong ones fail only at the end")
-      ->group(kGroup);
-  verb.add_option_function<std::string>(
-          "--timeout",
-          [&storing](const std::string& text) {
-            const auto seconds = seconds_of(text);
-            if (!seconds) throw CLI::ValidationError("--timeout", str(quoted(text), " is no number of seconds"));
-            storing.timeout = *seconds;
-          },
-          "give up when nothing arrives for so long (30)")
-      ->type_name("SECONDS")
-      ->group(kGroup);
-  verb.add_flag("--insecure", storing.insecure, "speak http, not https, with registries")->group(kGroup);
-  verb.add_flag("--allow-private-urls", storing.allow_private_urls,
-                "let a container name loopback, link-local and private addresses")
-      ->group(kGroup);
-}
-
-Result<bool> take_store_option(Storing& storing, const std::string& option) {
-  const size_t equals = std::min(option.find('='), option.size());
-  const std::string name = option.substr(0, equals);
-  const std::string value = option.substr(std::min(equals + 1, option.size()));
-  const auto wrong = [&](const char* what) {
-    return failure(Code::unsupported, str("-o ", quoted(option), ": ", what));
+Options store_options(Storing& storing) {
+  const auto wrong = [](const std::string& value, const char* what) {
+    return failure(Code::unsupported, str(quoted(value), " ", what));
   };
-  if (name == "cache_size") {
+  const auto take_size = [&storing, wrong](const std::string& value) -> Result<void> {
     storing.size = size_of(value);
-    if (!storing.size) return wrong("no size (try 20G)");
-    return true;
-  }
-  if (name == "timeout") {
-    const auto seconds = seconds_of(value);
-    if (!seconds) return wrong("no number of seconds");
-    storing.timeout = *seconds;
-    return true;
-  }
-  if (name == "blob_dir") {
-    if (value.empty()) return wrong("a directory is missing");
+    if (!storing.size) return wrong(value, "is no size (try 20G)");
+    return {};
+  };
+  const auto take_directory = [&storing](const std::string& value) -> Result<void> {
     storing.blob_directories.push_back(value);
-    return true;
-  }
-  const std::array flags = {std::pair{"no_cache", &storing.no_cache}, std::pair{"offline", &storing.offline},
-                            std::pair{"stream", &storing.stream}, std::pair{"insecure", &storing.insecure},
-                            std::pair{"allow_private_urls", &storing.allow_private_urls}};
-  for (const auto& [flag, set] : flags)
-    if (option == flag) return *set = true;
-  return false;
+    return {};
+  };
+  const auto take_timeout = [&storing, wrong](const std::string& value) -> Result<void> {
+    const auto seconds = seconds_of(value);
+    if (!seconds) return wrong(value, "is no number of seconds");
+    storing.timeout = *seconds;
+    return {};
+  };
+  return {
+      flag("no-cache", "keep what has to be unpacked or fetched in a temporary file, for this command only",
+           storing.no_cache),
+      {"cache-size", "SIZE",
+       "the most that the cache may take on disk (20G, 500M); a quarter of the file system if not given", take_size},
+      {"blob-dir", "DIR", "where blobs lie already, by their digests; read in place, before anything is fetched",
+       take_directory},
+      flag("offline", "fetch nothing: what is not at hand fails at once", storing.offline),
+      flag("stream",
+           "serve bytes as they arrive, before their digest has proved right; wrong ones fail only at the end",
+           storing.stream),
+      {"timeout", "SECONDS", "give up when nothing arrives for so long (30)", take_timeout},
+      flag("insecure", "speak http, not https, with registries", storing.insecure),
+      flag("allow-private-urls", "let a container name loopback, link-local and private addresses",
+           storing.allow_private_urls),
+  };
 }
 
-std::string store_option_names() {
-  return "no_cache, cache_size=SIZE, blob_dir=DIR, offline, stream, timeout=SECONDS, insecure, allow_private_urls";
-}
+void add_store_options(CLI::App& verb, Storing& storing) { add_options(verb, store_options(storing), "Blobs"); }
 
 Result<BlobStorePtr> use_store(Opening& opening, const Storing& storing, std::function<void(const std::string&)> log) {
   StoreOptions options;

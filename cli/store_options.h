@@ -2,13 +2,13 @@
 // for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cache/blob_store.h"
+#include "cli/option.h"
 #include "fs/place.h"
 
 namespace weightfs {
@@ -25,14 +25,9 @@ struct Storing {
   unsigned timeout = 30;  ///< seconds that nothing may arrive
 };
 
-/// Adds the options that every verb which reads a source takes.
+/// What every verb that reads a source takes.
+Options store_options(Storing& storing);
 void add_store_options(CLI::App& verb, Storing& storing);
-
-/// Takes an option of mount's -o: whether it is one of these. Fails with unsupported when its value is wrong.
-Result<bool> take_store_option(Storing& storing, const std::string& option);
-
-/// What take_store_option() knows, for messages.
-std::string store_option_names();
 
 /// Opens sources with the store that they ask for: sets Opening::blobs, and Opening::find for the names of models
 /// (`ollama:llama3.2`). `log` is told what had to be got around. Fails with not_found when a directory is missing.

@@ -18,6 +18,8 @@ using Run = std::function<Exit()>;
 
 void add_mount(CLI::App& app, Run& run);
 void add_umount(CLI::App& app, Run& run);
+void add_mounts(CLI::App& app, Run& run);
+void add_doctor(CLI::App& app, Run& run);
 void add_ls(CLI::App& app, Run& run);
 void add_cat(CLI::App& app, Run& run);
 void add_info(CLI::App& app, Run& run);
@@ -26,20 +28,12 @@ void add_fetch(CLI::App& app, Run& run);
 void add_cache(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
 
-/// "all, format=NAME, …": what -o takes.
-std::string mount_option_names();
-
-/// Adds the options that every verb which opens a source takes: --format, --all.
+/// What every verb that opens a source takes: --format, --all.
+Options opening_options(Opening& opening);
 void add_opening_options(CLI::App& verb, Opening& opening);
 
 /// Prints `weightfs: <line>` to standard error.
 void log_to_stderr(const std::string& line);
-
-/// Sets the format by name; false if there is none of that name.
-bool set_format(Opening& opening, const std::string& name);
-
-/// "gguf, rten, …": what --format takes.
-std::string format_names();
 
 /// Prints `weightfs: <message>` to standard error and gives the exit status of the failure.
 Exit complain(const Error& error);

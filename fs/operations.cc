@@ -16,7 +16,12 @@ namespace weightfs {
 
 class Server::Handle {
  public:
-  explicit Handle(SourcePtr source) : source_(std::move(source)) { hold(); }
+  /// Whether what is read from it says how much the mount is used: what the mount says of itself does not.
+  enum class Reads { counted, uncounted };
+
+  Handle(SourcePtr source, Reads reads) : source_(std::move(source)), reads_(reads) { hold(); }
+
+  bool is_counted() const { return reads_ == Reads::counted; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
     auto got = source_->read(offset, out);
@@ -34,6 +39,7 @@ class Server::Handle {
   }
 
   SourcePtr source_;
+  const Reads reads_;
   std::atomic<bool> is_held_ = false;
   std::mutex mutex_;  // guards held_
   std::shared_ptr<const void> held_;
@@ -76,17 +82,21 @@ Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userd
 // Calls `answer`, which returns a Result<void> and has replied if that is a success. An exception fails the request: it
 // must not end the mount.
 template <class Answer>
-void respond(fuse_req_t request, const Answer& answer) {
+void respond(fuse_req_t request, Operation operation, const Answer& answer) {
+  Server& s = server(request);  // the request is gone once it is answered
+  Statistics::Request counted(s.statistics(), operation);
   Result<void> done;
   try {
     done = answer();
-    if (!done) server(request).log(done.error());
+    if (!done) s.log(done.error());
   } catch (const std::bad_alloc&) {
     done = failure(Code::unavailable, {});
   } catch (const std::exception&) {
     done = failure(Code::io, {});
   }
-  if (!done) fuse_reply_err(request, errno_of(done.error().code));
+  if (done) return;
+  if (done.error().code != Code::not_found) counted.failed();
+  fuse_reply_err(request, errno_of(done.error().code));
 }
 
 double timeout_of(const Attributes& attributes) { return attributes.kind == Kind::live ? 0 : kForEver; }
@@ -120,8 +130,9 @@ fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attri
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::lookup, [&]() -> Result<void> {
     Server& s = server(request);
+    s.statistics().used();
     const auto ino = s.waits().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
     if (!*ino && ino->error().code == Code::not_found) {
@@ -140,7 +151,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::getattr, [&]() -> Result<void> {
     Server& s = server(request);
     const auto known = s.forest().known_attributes(ino);
     const auto made = known ? std::optional<Result<Attributes>>(*known)
@@ -154,7 +165,7 @@ void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 }
 
 void readlink(fuse_req_t request, fuse_ino_t ino) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::readlink, [&]() -> Result<void> {
     const std::string text = TRY(server(request).forest().link(ino));
     fuse_reply_readlink(request, text.c_str());
     return {};
@@ -162,7 +173,7 @@ void readlink(fuse_req_t request, fuse_ino_t ino) {
 }
 
 void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::open, [&]() -> Result<void> {
     if ((file->flags & O_ACCMODE) != O_RDONLY) {
       fuse_reply_err(request, EROFS);
       return {};
@@ -170,7 +181,7 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     Server& s = server(request);
     const auto source = s.waits().interruptible(request, [&] { return s.forest().open(ino); });
     if (!source) return {};
-    file->fh = s.open(TRY(*source));
+    file->fh = s.open(ino, TRY(*source));
     // What changes goes past the kernel's pages.
     const bool live = s.forest().is_live(ino);
     file->direct_io = live ? 1 : 0;
@@ -183,17 +194,22 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 }
 
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  server(request).close(file->fh);
-  fuse_reply_err(request, 0);
+  respond(request, Operation::release, [&]() -> Result<void> {
+    server(request).close(file->fh);
+    fuse_reply_err(request, 0);
+    return {};
+  });
 }
 
 void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* file) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::read, [&]() -> Result<void> {
     // One buffer per worker thread: a fresh megabyte per request would be zeroed by the kernel each time.
     thread_local std::vector<std::byte> buffer;
     if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
     const auto out = std::span(buffer).first(std::min(size, buffer.size()));
-    const size_t got = TRY(reinterpret_cast<Server::Handle*>(file->fh)->read(static_cast<uint64_t>(offset), out));
+    Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
+    const size_t got = TRY(handle.read(static_cast<uint64_t>(offset), out));
+    if (handle.is_counted()) server(request).statistics().gave(got);
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), got);
     return {};
   });
@@ -255,8 +271,10 @@ class Page {
 };
 
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed listed) {
-  respond(request, [&]() -> Result<void> {
+  const Operation operation = listed == Listed::names ? Operation::readdir : Operation::readdirplus;
+  respond(request, operation, [&]() -> Result<void> {
     Forest& forest = server(request).forest();
+    server(request).statistics().used();
     const auto listing = server(request).waits().interruptible(request, [&] { return forest.list(ino); });
     if (!listing) return {};
     const Forest::Listing all = TRY(*listing);
@@ -284,7 +302,7 @@ void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, 
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::statfs, [&]() -> Result<void> {
     const Forest& forest = server(request).forest();
     struct statvfs out {};
     out.f_bsize = out.f_frsize = kBlock;
@@ -308,7 +326,7 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
 }
 
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::getxattr, [&]() -> Result<void> {
     const auto all = server(request).forest().xattrs(ino);
     const auto found = std::find_if(all.begin(), all.end(), [&](const Xattr& x) { return x.first == name; });
     if (found == all.end()) {
@@ -321,7 +339,7 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
 }
 
 void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
-  respond(request, [&]() -> Result<void> {
+  respond(request, Operation::listxattr, [&]() -> Result<void> {
     std::string keys;
     for (const auto& [key, value] : server(request).forest().xattrs(ino)) keys += key + '\0';
     reply_xattr(request, keys, size);
@@ -334,12 +352,12 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   struct stat out {};
   out.st_ino = ino;
-  out.st_mode = attributes.is_directory()       ? S_IFDIR | 0555U
+  out.st_mode = attributes.is_directory()       ? S_IFDIR | (0555U & ~mounting_.ownership.mask)
                 : attributes.kind == Kind::link ? S_IFLNK | 0777U
-                                                : S_IFREG | 0444U;
+                                                : S_IFREG | (0444U & ~mounting_.ownership.mask);
   out.st_nlink = attributes.links;
-  out.st_uid = uid_;
-  out.st_gid = gid_;
+  out.st_uid = mounting_.ownership.user;
+  out.st_gid = mounting_.ownership.group;
   out.st_size = static_cast<off_t>(attributes.size);
   out.st_blksize = kBlock;
   out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
@@ -348,14 +366,18 @@ struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   return out;
 }
 
-Server::Server(Forest& forest, Pages pages, const Log& log) : forest_(forest), pages_(pages), log_(log) {}
+Server::Server(Forest& forest, Statistics& statistics, const Mounting& mounting)
+    : forest_(forest), statistics_(statistics), mounting_(mounting) {}
 
 Server::~Server() = default;
 
-uint64_t Server::open(SourcePtr source) {
-  auto handle = std::make_unique<Handle>(std::move(source));
+uint64_t Server::open(Ino ino, SourcePtr source) {
+  if (mounting_.on_open) mounting_.on_open(ino);
+  const auto reads = forest_.is_live(ino) ? Handle::Reads::uncounted : Handle::Reads::counted;
+  auto handle = std::make_unique<Handle>(std::move(source), reads);
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
   const std::scoped_lock lock(mutex_);
+  if (handle->is_counted()) statistics_.opened();
   open_.emplace(number, std::move(handle));
   return number;
 }
@@ -366,14 +388,15 @@ void Server::close(uint64_t handle) {
   const auto open = open_.find(handle);
   if (open == open_.end()) return;
   closed = std::move(open->second);
+  if (closed->is_counted()) statistics_.closed();
   open_.erase(open);
 }
 
 void Server::log(const Error& error) {
   constexpr size_t kMostLines = 1000;
-  if (error.code == Code::not_found || !log_) return;
+  if (error.code == Code::not_found || !mounting_.log) return;
   const std::scoped_lock lock(mutex_);
-  if (said_.size() < kMostLines && said_.insert(error.message).second) log_(error.message);
+  if (said_.size() < kMostLines && said_.insert(error.message).second) mounting_.log(error.message);
 }
 
 fuse_lowlevel_ops operations() {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <functional>
 #include <memory>
@@ -11,7 +10,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "fs/forest.h"
+#include "fs/session.h"
 #include "fs/waits.h"
 
 namespace weightfs {
@@ -28,21 +27,20 @@ inline constexpr unsigned kIdleThreads = 10;
 /// What the user data of a session points to. Callable from any thread.
 class Server {
  public:
-  using Log = std::function<void(const std::string&)>;
-
   /// Whether the kernel keeps what was read once its file is opened again.
   enum class Pages { kept, dropped };
 
-  Server(Forest& forest, Pages pages, const Log& log);
+  Server(Forest& forest, Statistics& statistics, const Mounting& mounting);
   ~Server();
 
   Forest& forest() { return forest_; }
-  Pages pages() const { return pages_; }
+  Statistics& statistics() { return statistics_; }
+  Pages pages() const { return mounting_.drop_pages ? Pages::dropped : Pages::kept; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
 
   /// A file that is open: until release, or until the end where the kernel does not get to that.
   class Handle;
-  uint64_t open(SourcePtr source);
+  uint64_t open(Ino ino, SourcePtr source);
   void close(uint64_t handle);
 
   Waits& waits() { return waits_; }
@@ -52,10 +50,8 @@ class Server {
 
  private:
   Forest& forest_;
-  Pages pages_;
-  const Log& log_;
-  uid_t uid_ = ::getuid();
-  gid_t gid_ = ::getgid();
+  Statistics& statistics_;
+  const Mounting& mounting_;
   std::mutex mutex_;  // guards the rest
   std::set<std::string> said_;
   std::unordered_map<uint64_t, std::unique_ptr<Handle>> open_;

@@ -58,14 +58,23 @@ sigset_t ending_signals() {
   return ends;
 }
 
+// These, and those that mean something else.
+sigset_t awaited_signals(const Duties& duties) {
+  sigset_t awaited = ending_signals();
+  for (const auto& [number, duty] : duties.on_signals) ::sigaddset(&awaited, number);
+  return awaited;
+}
+
 // They are kept for the thread that waits for them, and never interrupt another: threads that are started meanwhile do
 // not get them either. One more than was needed is nobody's business afterwards.
 class SignalsKept {
  public:
-  SignalsKept() { ::pthread_sigmask(SIG_BLOCK, &ends_, &before_); }
+  explicit SignalsKept(const Duties& duties) : kept_(awaited_signals(duties)) {
+    ::pthread_sigmask(SIG_BLOCK, &kept_, &before_);
+  }
   ~SignalsKept() {
     const timespec now{};
-    while (::sigtimedwait(&ends_, nullptr, &now) > 0) {
+    while (::sigtimedwait(&kept_, nullptr, &now) > 0) {
     }
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -73,11 +82,12 @@ class SignalsKept {
   SignalsKept& operator=(const SignalsKept&) = delete;
 
  private:
-  const sigset_t ends_ = ending_signals();
+  const sigset_t kept_;
   sigset_t before_{};
 };
 
-// Beside the loop that serves: says when the mount can be used, and ends the loop when a signal asks for that.
+// Beside the loop that serves: says when the mount can be used, does the duties, and ends the loop when a signal asks
+// for that.
 class Attendant {
  public:
   /// Made in the thread that will run the loop, with the signals kept.
@@ -105,13 +115,45 @@ class Attendant {
 
  private:
   static constexpr int kWake = SIGURG;  // of no meaning to anybody else
+  static constexpr int kTick = 0;       // which is no signal
 
   void attend() {
     if (!greet()) return;
-    const sigset_t ends = ending_signals();
-    int number = 0;
-    ::sigwait(&ends, &number);
-    end();
+    const Duties& duties = mounting_.duties;
+    for (;;) {
+      const int number = next_signal();
+      const auto duty = duties.on_signals.find(number);
+      if (is_over()) return;
+      if (number == kTick) {
+        duties.on_tick();
+      } else if (duty != duties.on_signals.end()) {
+        duty->second();
+      } else {
+        return end();
+      }
+    }
+  }
+
+  // Waits for it; kTick when the time of a tick has come first.
+  int next_signal() const {
+    const Duties& duties = mounting_.duties;
+    const sigset_t awaited = awaited_signals(duties);
+    int number = kTick;
+    if (duties.tick_every.count() == 0) {
+      ::sigwait(&awaited, &number);
+      return number;
+    }
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duties.tick_every);
+    const std::chrono::nanoseconds rest = duties.tick_every - seconds;
+    const timespec time{seconds.count(), rest.count()};
+    do number = ::sigtimedwait(&awaited, nullptr, &time);
+    while (number < 0 && errno == EINTR);
+    return number < 0 ? kTick : number;
+  }
+
+  bool is_over() {
+    const std::scoped_lock lock(mutex_);
+    return over_;
   }
 
   // Waits for the first answer: only then is the mount usable, and only then has it a read-ahead to raise. A mount that
@@ -125,19 +167,26 @@ class Attendant {
     }
     if (fuse_session_exited(session_) != 0) return false;  // then it was not the mount that answered, maybe
     raise_read_ahead(root.st_dev);
-    if (mounting_.on_usable) mounting_.on_usable();
+    if (mounting_.duties.on_usable) mounting_.duties.on_usable();
     return true;
   }
 
   // What reads wait for is ended first: the loop ends when all have been answered. It looks for its end when it is
-  // interrupted, and may have been about to wait.
+  // interrupted, and may have been about to wait. A source that hangs (a server of files that is gone) may keep a
+  // request for ever: then the mount is detached, and the process ends without it.
   void end() {
     std::unique_lock lock(mutex_);
     if (over_) return;
-    if (mounting_.on_end) mounting_.on_end();
+    if (mounting_.duties.on_end) mounting_.duties.on_end();
     fuse_session_exit(session_);
+    const auto limit = std::chrono::steady_clock::now() + kLongestEnd;
     do ::pthread_kill(loop_, kWake);
-    while (!ended_.wait_for(lock, std::chrono::milliseconds(10), [&] { return over_; }));
+    while (!ended_.wait_for(lock, std::chrono::milliseconds(10), [&] { return over_; }) &&
+           std::chrono::steady_clock::now() < limit);
+    if (over_) return;
+    lock.unlock();
+    fuse_session_unmount(session_);
+    if (mounting_.duties.on_stuck) mounting_.duties.on_stuck();
   }
 
   const Mounting& mounting_;
@@ -153,15 +202,17 @@ class Attendant {
 Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
   const KeptStderr kept;
   SessionPtr session = make_session(s, mounting);
-  if (session != nullptr && fuse_session_mount(session.get(), mounting.mountpoint.c_str()) == 0) return session;
+  // fuse_session_mount takes a path of this form for a descriptor.
+  const std::string at = mounting.device ? str("/dev/fd/", *mounting.device) : mounting.mountpoint;
+  if (session != nullptr && fuse_session_mount(session.get(), at.c_str()) == 0) return session;
   return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ", kept.last_line()));
 }
 
 }  // namespace
 
-Result<void> serve(Forest& forest, const Mounting& mounting) {
-  Server s(forest, mounting.drop_pages ? Server::Pages::dropped : Server::Pages::kept, mounting.log);
-  const SignalsKept signals_kept;
+Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting) {
+  Server s(forest, statistics, mounting);
+  const SignalsKept signals_kept(mounting.duties);
   const SessionPtr session = TRY(mounted_session(s, mounting));
   std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more
   int ended = 0;

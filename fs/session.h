@@ -1,29 +1,63 @@
 // The kernel's side: a FUSE session that answers each request by asking the Forest. No decision is made here.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <functional>
-#include <memory>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "fs/forest.h"
+#include "fs/statistics.h"
 
 namespace weightfs {
 
-/// How a forest is mounted.
-struct Mounting {
-  std::string mountpoint;                ///< an existing directory, absolute
-  std::string source;                    ///< what /proc/mounts names as the source
-  std::vector<std::string> options;      ///< for the kernel and fusermount3 beside ro,nosuid,nodev,default_permissions
-  std::function<void()> on_usable = {};  ///< called once a stat of the mount's root was answered
-  std::function<void()> on_end = {};  ///< called when a signal ends the mount: what reads wait for should end as well
-  bool drop_pages = false;  ///< what is read may turn out wrong: the kernel forgets it when a file is opened again
-  std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong, each said once
+/// Who owns what is shown, and which of the permissions to read (0444, of directories 0555) are taken away.
+struct Ownership {
+  uid_t user = ::getuid();
+  gid_t group = ::getgid();
+  mode_t mask = 0;
 };
 
+/// What is done beside serving, in a thread of its own, one thing after the other.
+struct Duties {
+  std::function<void()> on_usable = {};  ///< once a stat of the mount's root was answered
+  std::function<void()> on_end = {};     ///< a signal ends the mount: what reads wait for should end as well
+  /// Requests that cannot be answered have kept the mount from ending for so long that it was detached: the process
+  /// should end as it is.
+  std::function<void()> on_stuck = {};
+  /// What a signal means; one that is here does not end the mount, whatever it meant. It has to be blocked in every
+  /// thread that was started before.
+  std::map<int, std::function<void()>> on_signals = {};
+  std::function<void()> on_tick = {};  ///< again and again, where tick_every is not 0
+  std::chrono::milliseconds tick_every{0};
+};
+
+/// How a forest is mounted.
+struct Mounting {
+  std::string mountpoint;            ///< an existing directory, absolute
+  std::string source;                ///< what /proc/mounts names as the source
+  std::vector<std::string> options;  ///< for the kernel and fusermount3 beside ro,nosuid,nodev,default_permissions
+  /// An open /dev/fuse that somebody has mounted there already, and will unmount: then the source and the options are
+  /// theirs.
+  std::optional<int> device = {};
+  Ownership ownership = {};
+  bool drop_pages = false;  ///< what is read may turn out wrong: the kernel forgets it when a file is opened again
+  std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong, each said once
+  std::function<void(Ino)> on_open = {};             ///< told of each file that is opened, in any thread
+  Duties duties = {};
+};
+
+/// How long a mount that is told to end waits for requests that are being answered.
+inline constexpr std::chrono::seconds kLongestEnd{5};
+
 /// Mounts `forest` and serves it until it is unmounted or a SIGINT, SIGTERM or SIGHUP asks for the end; then it is
-/// unmounted. Fails with io when it cannot be mounted.
-Result<void> serve(Forest& forest, const Mounting& mounting);
+/// unmounted. `statistics` counts what is asked. Fails with io when it cannot be mounted.
+Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting);
 
 }  // namespace weightfs

@@ -1,5 +1,6 @@
 """What the black-box tests share: a mount that is gone when its test ends, however it ends."""
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -14,11 +15,18 @@ from tensors import Hole, Tensor  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
+NOBODY = pwd.getpwnam("nobody")
 
 
 def run(*argv, **kwargs):
     """Runs weightfs with these arguments."""
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
+
+
+def as_nobody(*argv):
+    """Runs a command as an ordinary user."""
+    return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[],
+                          cwd="/")
 
 
 def numbers(dtype_code, count):
@@ -91,9 +99,9 @@ class MountTestCase(TestCase):
         return int(os.getxattr(point, "user.weightfs.pid"))
 
     def foreground(self, *argv, at="mnt"):
-        """Starts `weightfs mount -f` and returns it once the mount is usable."""
+        """Starts `weightfs mount -f` and returns it once the mount is usable; it says only what goes wrong."""
         point = self.path(at)
-        process = subprocess.Popen([WEIGHTFS, "mount", "-f", *argv, point], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", "--log-level", "warning", *argv, point], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -125,5 +133,5 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "Tensor", "TestCase", "WEIGHTFS", "containers", "has_ended", "numbers", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "os", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest"]

@@ -1,13 +1,10 @@
 """Mounting and unmounting, as a person does it: several sources, directories, mistakes, signals, other users."""
 import glob
 import json
-import pwd
 import threading
 
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, Tensor, containers, has_ended, numbers, os, run, sample_tensors, shutil, signal,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, containers, has_ended, numbers, os, run, sample_tensors, shutil, signal,
                       subprocess, unittest)
-
-NOBODY = pwd.getpwnam("nobody")
 
 
 class Lifecycle(MountTestCase):
@@ -170,6 +167,17 @@ class Mistakes(MountTestCase):
     def test_a_command_that_does_not_exist(self):
         self.assertIn('no command "frob"; there are mount, umount, ls, cat, info', self.refused(2, "frob"))
         self.assertIn("MOUNTPOINT", self.refused(2, "mount", self.sample()))
+
+    def test_a_command_that_is_spelt_wrong(self):
+        self.assertIn('no command "moutn"; did you mean mount', self.refused(2, "moutn", self.sample(), self.path("mnt")))
+        self.assertIn('no command "cache lss"; did you mean ls?', self.refused(2, "cache", "lss"))
+
+    def test_an_option_that_is_spelt_wrong(self):
+        for argv, said in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: no such option; did you mean --cache-size?"),
+                           (["mount", "--ofline=yes", self.sample(), self.path("mnt")], "--ofline: no such option; did you mean --offline?"),
+                           (["cache", "ls", "--jsno"], "--jsno: no such option; did you mean --json? (see weightfs cache ls --help)"),
+                           (["ls", "--nonsense", self.sample()], "--nonsense: no such option (see weightfs ls --help)")):
+            self.assertIn(said, self.refused(2, *argv))
 
     def test_a_wrong_option(self):
         self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))
@@ -418,19 +426,15 @@ class OrdinaryUser(MountTestCase):
         self.point = self.path("home", "mnt")
         self.addCleanup(self.force_unmount, self.point)
 
-    def as_nobody(self, *argv):
-        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid,
-                              extra_groups=[], cwd="/")
-
     def test_mounts_uses_and_unmounts(self):
-        done = self.as_nobody(self.binary, "mount", self.source, self.point)
+        done = as_nobody(self.binary, "mount", self.source, self.point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        shown = self.as_nobody("stat", "-c", "%u %A %s", f"{self.point}/tensors/bias")
+        shown = as_nobody("stat", "-c", "%u %A %s", f"{self.point}/tensors/bias")
         self.assertEqual(shown.stdout, f"{NOBODY.pw_uid} -r--r--r-- 16\n")
-        self.assertEqual(self.as_nobody("cmp", "-n", "16", f"{self.point}/tensors/bias", f"{self.point}/tensors/bias").returncode, 0)
+        self.assertEqual(as_nobody("cmp", "-n", "16", f"{self.point}/tensors/bias", f"{self.point}/tensors/bias").returncode, 0)
         with self.assertRaises(PermissionError, msg="another user, even root, is kept out"):
             os.listdir(self.point)
-        done = self.as_nobody(self.binary, "umount", self.point)
+        done = as_nobody(self.binary, "umount", self.point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(os.path.exists(self.point))
 
@@ -438,18 +442,18 @@ class OrdinaryUser(MountTestCase):
         os.mkdir(self.path("roots"))
         mnt = self.mount(self.source)
         for argv in (["mount", self.source, self.path("roots")], ["umount", mnt]):
-            done = self.as_nobody(self.binary, *argv)
+            done = as_nobody(self.binary, *argv)
             self.assertEqual(done.returncode, 6)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_cannot_mount_where_he_may_not_write(self):
-        done = self.as_nobody(self.binary, "mount", self.source, self.path("mnt"))
+        done = as_nobody(self.binary, "mount", self.source, self.path("mnt"))
         self.assertEqual(done.returncode, 6)
         self.assertIn("Permission denied", done.stderr)
 
     def test_says_in_one_line_that_there_is_no_permission_for_dev_fuse(self):
         os.chmod("/dev/fuse", 0o600)
-        done = self.as_nobody(self.binary, "mount", self.source, self.point)
+        done = as_nobody(self.binary, "mount", self.source, self.point)
         self.assertEqual(done.returncode, 6)
         self.assertIn("/dev/fuse: Permission denied", done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -457,7 +461,7 @@ class OrdinaryUser(MountTestCase):
 
     def test_cannot_read_a_source_that_is_not_his(self):
         os.chmod(self.source, 0o600)
-        done = self.as_nobody(self.binary, "mount", self.source, self.point)
+        done = as_nobody(self.binary, "mount", self.source, self.point)
         self.assertEqual(done.returncode, 1)
         self.assertIn("Permission denied", done.stderr)
         self.assertFalse(os.path.exists(self.point))
