@@ -12,7 +12,7 @@ namespace {
 
 // What a value is, by the name that --help gives it. Both scripts know how to complete each of these; of others (a
 // size, a number of seconds) there is nothing to offer.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kKinds = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kKinds = {{
     {"SOURCE", "file"},
     {"SOURCE... MOUNTPOINT", "file"},
     {"FILE", "file"},
@@ -21,6 +21,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kKinds = 
     {"DIGEST", "digest"},
     {"OPTIONS", "options"},
     {"SHELL", "shell"},
+    {"USER", "user"},
+    {"GROUP", "group"},
+    {"LEVEL", "level"},
+    {"MOUNTPOINT...", "mounted"},
 }};
 
 std::string kind_of(const std::string& option, const std::string& value) {
@@ -62,7 +66,8 @@ Command command_of(const CLI::App& app, const std::string& path) {
 std::vector<MountWord> mount_words() {
   MountOptions options;
   std::vector<MountWord> words;
-  for (const Option& option : all_mount_options(options)) words.push_back({option.word(), option.value, option.help});
+  for (const Option& option : all_mount_options(options))
+    words.push_back({option.word(), option.value, kind_of("--" + option.name, option.value), option.help});
   return words;
 }
 

@@ -37,6 +37,7 @@ struct Command {
 struct MountWord {
   std::string name;
   std::string value;  // empty where it takes none
+  std::string kind;
   std::string what;
 };
 

@@ -80,17 +80,17 @@ _weightfs_digests() {
 
 # One of a list with commas, and the value of one.
 _weightfs_options() {
-  local before=$1 last=${2##*,} each
+  local before=$1 last=${2##*,} values=$_weightfs_mount_values each
   before+=${2%"$last"}
   compopt -o nospace 2>/dev/null
-  case $last in
-    format=*) for each in $_weightfs_formats; do _weightfs_reply "${before}format=$each"; done ;;
-    blob_dir=*) compopt -o dirnames 2>/dev/null ;;
-    *=*) ;;
-    *) for each in $_weightfs_mount_words; do
-      [[ $each != *= && ",$before" == *",$each,"* ]] || _weightfs_reply "$before$each"
-    done ;;
-  esac
+  if [[ $last == *=* ]]; then
+    _weightfs_kind "${last%%=*}"
+    _weightfs_offer "$kind" "$before${last%%=*}=" "${last#*=}"
+    return
+  fi
+  for each in $_weightfs_mount_words; do
+    [[ $each != *= && ",$before" == *",$each,"* ]] || _weightfs_reply "$before$each"
+  done
 }
 
 # Offers values of a kind behind $2, where $3 has been typed. Readline itself knows best how files are quoted.
@@ -103,6 +103,8 @@ _weightfs_offer() {
     digest) _weightfs_digests ;;
     format) for each in $_weightfs_formats; do _weightfs_reply "$2$each"; done ;;
     options) _weightfs_options "$2" "$3" ;;
+    level) for each in error warning info debug; do _weightfs_reply "$2$each"; done ;;
+    user | group) while read -r each; do _weightfs_reply "$2$each"; done < <(compgen "-${1:0:1}") ;;
     shell) _weightfs_reply bash zsh ;;
   esac
 }
@@ -179,11 +181,14 @@ std::string rows(const Command& command) {
 }  // namespace
 
 std::string bash_script(const Completion& completion) {
-  std::string formats, words;
+  std::string formats, words, values;
   for (const std::string& name : completion.formats) append(formats, name);
-  for (const MountWord& word : completion.mount_words) append(words, word.name + (word.value.empty() ? "" : "="));
+  for (const MountWord& word : completion.mount_words) {
+    append(words, word.name + (word.value.empty() ? "" : "="));
+    if (!word.value.empty()) append(values, str(word.name, ":", word.kind));
+  }
   return str(kStart, rows(completion.program), kMiddle, "_weightfs_formats='", formats, "'\n_weightfs_mount_words='",
-             words, "'\n", kEngine);
+             words, "'\n_weightfs_mount_values='", values, "'\n", kEngine);
 }
 
 }  // namespace weightfs

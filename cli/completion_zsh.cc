@@ -16,6 +16,9 @@ constexpr const char* kEngine = R"zsh(
 _weightfs_file() { _files }
 _weightfs_directory() { _files -/ }
 _weightfs_shell() { compadd "$@" bash zsh }
+_weightfs_level() { compadd "$@" error warning info debug }
+_weightfs_user() { _users }
+_weightfs_group() { _groups }
 _weightfs_other() { _message 'a value' }
 
 # Mount points are not looked at: a server may hang.
@@ -111,9 +114,8 @@ std::string functions(const Command& command) {
 std::string options_function(const Completion& completion) {
   std::string out = "_weightfs_options() {\n  _values -s , 'mount option'";
   for (const MountWord& word : completion.mount_words) {
-    const char* kind = word.name == "format" ? "format" : word.name == "blob_dir" ? "directory" : "other";
     out += str(" \\\n    '", word.name, "[", description(word.what, word.value), "]",
-               word.value.empty() ? "" : str(":", word.value, ":_weightfs_", kind), "'");
+               word.value.empty() ? "" : str(":", word.value, ":_weightfs_", word.kind), "'");
   }
   return out + "\n}\n";
 }

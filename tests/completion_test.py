@@ -145,6 +145,11 @@ class Bash(TestCase):
         line = "weightfs mount -o all,format=gg"
         self.assertEqual(self.offers("weightfs", "mount", "-o", "all,format", "=", "gg", line=line), ["gguf"])
 
+    def test_values_of_other_options_are_offered(self):
+        self.assertEqual(self.offers("weightfs", "mount", "--log-level", "w"), ["warning"])
+        self.assertEqual(self.offers("weightfs", "mount", "-o", "uid", "=", "nobod", line="weightfs mount -o uid=nobod"), ["nobody"])
+        self.assertEqual(self.offers("weightfs", "mount", "--timeout", "3"), [])
+
     def test_the_colon_of_a_name_is_put_up_with(self):
         line = "weightfs mount ollama:llama3.2 --off"
         self.assertEqual(self.offers("weightfs", "mount", "ollama", ":", "llama3.2", "--off", line=line), ["--offline"])
@@ -198,7 +203,7 @@ class Bash(TestCase):
 
     def test_a_line_is_completed_as_it_is_typed(self):
         load = f". '{self.script}'"
-        self.assertEqual(self.typed("weightfs mo\t--cache-s\t1G --form\tgguf -o offl\t\t", self.tmp, load),
+        self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tgguf -o offl\t\t", self.tmp, load),
                          ["mount", "--cache-size", "1G", "--format", "gguf", "-o", "offline"])
 
 
@@ -216,7 +221,7 @@ class Zsh(TestCase):
             self.assertEqual(file.readline(), "#compdef weightfs\n")
 
     def test_a_line_is_completed_as_it_is_typed(self):
-        self.assertEqual(self.typed("weightfs moun\t--cache-s\t1G --form\tggu\t -o offl\t ", self.tmp),
+        self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tggu\t -o offl\t ", self.tmp),
                          ["mount", "--cache-size=1G", "--format=gguf", "-o", "offline"])
 
     def test_verbs_of_a_verb_are_completed(self):
