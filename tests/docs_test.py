@@ -69,8 +69,7 @@ class Docs(unittest.TestCase):
         self.assertEqual(told, leaves)
 
     def test_every_option_has_its_place_in_the_page(self):
-        terms = [line for line in self.section("OPTIONS").splitlines() if re.match(r"\*\*-", line)]
-        told = {name for line in terms for name in re.findall(r"\*\*(-[^*]+)\*\*", line)}
+        told = set(re.findall(r"\*\*(-[^*\s]+)\*\*", self.section("OPTIONS")))
         self.assertEqual(told, self.options)
 
     def test_every_mount_option_has_its_place_in_the_page(self):
