@@ -22,8 +22,12 @@ _weightfs
 printf '%s\\0' "${COMPREPLY[@]}"
 """
 
-# A program of our name, for lines that are typed: it prints its arguments.
+# A program of our name, for lines that are typed: it has a cache, and prints its arguments.
 PRINTER = """#!/bin/sh
+if [ "$1 $2" = "cache ls" ]; then
+  printf '%s\\n' 'digest size state' '0123456789ab 1 B' 'fedcba987654 1 B'
+  exit
+fi
 printf '<%s>' "$@"
 echo
 """
@@ -79,6 +83,14 @@ class TestCase(unittest.TestCase):
         with open(path, "w") as file:
             file.write(text)
         return path
+
+    def mount(self, name):
+        """A model, mounted in the temporary directory."""
+        model = self.write("model.safetensors", "\2" + 7 * "\0" + "{}")
+        point = os.path.join(self.tmp, name)
+        subprocess.run([WEIGHTFS, "mount", "--no-cache", model, point], check=True, timeout=LIMIT_S)
+        self.addCleanup(subprocess.run, [WEIGHTFS, "umount", point], check=True, timeout=LIMIT_S)
+        return point
 
     def typed(self, line, folder, *setup):
         """The arguments that weightfs gets when this line is typed into a shell that has been set up with these lines."""
@@ -172,12 +184,7 @@ class Bash(TestCase):
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_mount_points_are_offered_quoted(self):
-        model = self.write("model.safetensors")
-        with open(model, "wb") as file:
-            file.write((2).to_bytes(8, "little") + b"{}")
-        point = os.path.join(self.tmp, "my $models:1")
-        subprocess.run([WEIGHTFS, "mount", "--no-cache", model, point], check=True, timeout=LIMIT_S)
-        self.addCleanup(subprocess.run, [WEIGHTFS, "umount", point], check=True, timeout=LIMIT_S)
+        point = self.mount("my $models:1")
         typed = point[:point.index("my")]
         self.assertEqual(self.offers("weightfs", "umount", typed), [typed + r"my\ \$models:1"])
         self.assertEqual(self.offers("weightfs", "umount", "m", folder=self.tmp), [r"my\ \$models:1"])
@@ -230,6 +237,14 @@ class Zsh(TestCase):
     def test_files_are_quoted(self):
         self.write("files/[a] b's.gguf")
         self.assertEqual(self.typed(r"weightfs info \[a" + "\t", os.path.join(self.tmp, "files")), ["info", "[a] b's.gguf"])
+
+    def test_digests_of_the_cache_are_completed(self):
+        self.assertEqual(self.typed("weightfs cache pin 01\t fe\t ", self.tmp), ["cache", "pin", "0123456789ab", "fedcba987654"])
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_mount_points_are_completed(self):
+        self.mount("my $models:1")
+        self.assertEqual(self.typed("weightfs umount m\t ", self.tmp), ["umount", "my $models:1"])
 
     def test_mount_options_and_their_values_are_completed(self):
         self.assertEqual(self.typed("weightfs mount -o all,format=ggu\t ", self.tmp), ["mount", "-o", "all,format=gguf"])

@@ -184,6 +184,31 @@ class Content(TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
 
+class Placed(TestCase):
+    """By cmake --install, without a package."""
+
+    def install(self, *argv, **environment):
+        return subprocess.run(["cmake", "--install", BUILD, *argv], check=True, capture_output=True, text=True, timeout=LIMIT_S,
+                              env=dict(os.environ, **environment)).stderr
+
+    def links(self, prefix):
+        return {os.readlink(os.path.join(prefix, "sbin", name)) for name in ("mount.weightfs", "mount.fuse.weightfs")}
+
+    def test_below_another_prefix_it_says_which_links_mount_needs(self):
+        prefix = os.path.join(self.folder, "local")
+        said = self.install("--prefix", prefix)
+        for kind in ("weightfs", "fuse.weightfs"):
+            self.assertIn(f"ln -s {prefix}/bin/weightfs /sbin/mount.{kind}\n", said)
+        self.assertEqual(self.links(prefix), {"../bin/weightfs"})
+        self.assertTrue(os.path.exists(os.path.join(prefix, "share/zsh/site-functions/_weightfs")))
+
+    def test_below_usr_nothing_is_missing(self):
+        folder = os.path.join(self.folder, "staged")
+        self.assertEqual(self.install("--prefix", "/usr", DESTDIR=folder), "")
+        self.assertEqual(self.links(os.path.join(folder, "usr")), {"../bin/weightfs"})
+        self.assertTrue(os.path.exists(os.path.join(folder, "usr/share/zsh/vendor-completions/_weightfs")))
+
+
 class Installed(TestCase):
     def setUp(self):
         self.machine = Machine()
