@@ -16,6 +16,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kKinds =
     {"SOURCE", "file"},
     {"SOURCE... MOUNTPOINT", "file"},
     {"FILE", "file"},
+    {"CONF", "file"},
     {"DIR", "directory"},
     {"MOUNTPOINT", "mounted"},
     {"DIGEST", "digest"},
@@ -24,7 +25,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kKinds =
     {"USER", "user"},
     {"GROUP", "group"},
     {"LEVEL", "level"},
-    {"MOUNTPOINT...", "mounted"},
 }};
 
 std::string kind_of(const std::string& option, const std::string& value) {

@@ -56,8 +56,9 @@ std::string escaped(const std::string& text, std::string_view specials) {
 }
 
 // A list of values behind a colon is what completion offers anyway.
-std::string description(const std::string& what, const std::string& value) {
-  return escaped(value.empty() ? what : what.substr(0, what.find(": ")), "[]:\\");
+std::string description(const std::string& what, const std::string& kind) {
+  const bool lists = kind == "format" || kind == "level" || kind == "options";
+  return escaped(lists ? what.substr(0, what.find(": ")) : what, "[]:\\");
 }
 
 std::string function_of(const std::string& path) {
@@ -78,7 +79,7 @@ std::string spec_of(const Choice& choice) {
   const std::string head =
       several ? str("'(", all, ")'{", braced, "}'") : str(choice.value.empty() ? "'" : "'*", braced);
   const std::string tail = choice.value.empty() ? "" : str(":", escaped(choice.value, ":"), ":_weightfs_", choice.kind);
-  return str(head, "[", description(choice.what, choice.value), "]", tail, "'");
+  return str(head, "[", description(choice.what, choice.kind), "]", tail, "'");
 }
 
 std::string specs_of(const Command& command) {
@@ -114,7 +115,7 @@ std::string functions(const Command& command) {
 std::string options_function(const Completion& completion) {
   std::string out = "_weightfs_options() {\n  _values -s , 'mount option'";
   for (const MountWord& word : completion.mount_words) {
-    out += str(" \\\n    '", word.name, "[", description(word.what, word.value), "]",
+    out += str(" \\\n    '", word.name, "[", description(word.what, word.kind), "]",
                word.value.empty() ? "" : str(":", word.value, ":_weightfs_", word.kind), "'");
   }
   return out + "\n}\n";

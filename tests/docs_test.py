@@ -17,6 +17,7 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 FOREIGN = {"README.md": {"--install", "--preset", "--prefix"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+)?)", re.MULTILINE)
 HELP_OPTION = re.compile(r"^  (-\S+)", re.MULTILINE)
 
 
@@ -32,6 +33,10 @@ def walk(path=()):
     _, _, verbs = text.partition("\nSubcommands:\n")
     for verb in re.findall(r"^  (\S+)", verbs.partition("\n\n")[0], re.MULTILINE):
         yield from walk((*path, verb))
+
+
+def pages():
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def plain(text):
@@ -72,17 +77,28 @@ class Docs(unittest.TestCase):
         told = set(re.findall(r"\*\*(-[^*\s]+)\*\*", self.section("OPTIONS")))
         self.assertEqual(told, self.options)
 
-    def test_every_mount_option_has_its_place_in_the_page(self):
-        terms = re.findall(r"\*\*([a-z_]+)=?\*\*", self.page)
-        self.assertEqual([word for word in self.words if word not in terms], [])
+    def test_mount_options_are_those_of_the_page(self):
+        told = re.search(r"^\*\*-o\*\* .*?\n\n", self.section("OPTIONS"), re.MULTILINE | re.DOTALL)[0].partition(" below ")[2]
+        always = {"ro", "nosuid", "nodev"}
+        self.assertEqual(set(re.findall(r"\*\*([a-z_]{2,})=?\*\*", told)) - always, set(self.words))
 
     def test_no_page_names_an_option_that_is_not_there(self):
-        pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
         wrong = {}
-        for page in pages:
+        for page in pages():
             named = set(OPTION.findall(plain(page.read_text()))) - self.options - FOREIGN.get(page.name, set())
             if named:
                 wrong[page.name] = named
+        self.assertEqual(wrong, {})
+
+    def test_no_page_names_a_verb_that_is_not_there(self):
+        groups = {path[:1] for path in self.commands if len(path) == 2}
+        wrong = {}
+        for page in pages():
+            named = {tuple(words.split()) for words in VERBS.findall(page.read_text())}
+            unknown = {words for words in named if words[:1] not in self.commands
+                       or (words[:1] in groups and len(words) > 1 and words not in self.commands)}
+            if unknown:
+                wrong[page.name] = unknown
         self.assertEqual(wrong, {})
 
     def test_bash_completes_the_options_of_each_verb(self):
