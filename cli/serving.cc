@@ -47,6 +47,7 @@ class Caretaker {
       blobs_.stop();
     };
     duties.on_stuck = [this] {
+      if (const auto mount = weightfs_at(point_.path())) unmount(*mount, Detach::now);
       mounted_.log.say(Level::error, str(printable(point_.path()),
                                          ": requests that cannot be answered kept it from "
                                          "ending; it was detached"));

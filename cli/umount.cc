@@ -47,7 +47,8 @@ std::string held_by(const std::vector<Holder>& holders) {
 
 // Why it cannot be unmounted, as far as this user may know.
 std::string busy(const Target& target) {
-  for (const Mount& each : Mounts::now().all())
+  const Mounts now = Mounts::now();
+  for (const Mount& each : now.all())
     if (each.parent == target.mount.id)
       return str("busy: ", printable(each.type), " is mounted in it, at ", printable(each.point));
   const std::string held = held_by(holders_of(target.mount));
