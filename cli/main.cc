@@ -97,6 +97,7 @@ int main(int argc, char** argv) {
   add_verify(app, run);
   add_cache(app, run);
   add_doctor(app, run);
+  add_completion(app, run);
   try {
     app.parse(arguments_of(argc, argv));
     const Exit status = run();

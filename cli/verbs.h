@@ -26,6 +26,7 @@ void add_info(CLI::App& app, Run& run);
 void add_verify(CLI::App& app, Run& run);
 void add_fetch(CLI::App& app, Run& run);
 void add_cache(CLI::App& app, Run& run);
+void add_completion(CLI::App& app, Run& run);
 
 /// What every verb that opens a source takes: --format, --all.
 Options opening_options(Opening& opening);
