@@ -3,8 +3,9 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 namespace weightfs {
 namespace {
@@ -22,24 +23,62 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
+// Fields are parted by one blank each; a source may be empty.
+std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const size_t end = line.find(' ');
+    fields.push_back(line.substr(0, end));
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+template <class Number>
+bool take_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// user_id=0 among the options of a FUSE file system.
+std::optional<uid_t> id_among(std::string_view options, std::string_view name) {
+  while (!options.empty()) {
+    const std::string_view option = options.substr(0, options.find(','));
+    uid_t id = 0;
+    if (option.starts_with(name) && take_number(option.substr(name.size()), id)) return id;
+    options.remove_prefix(std::min(option.size() + 1, options.size()));
+  }
+  return {};
+}
+
 }  // namespace
 
 // A line: id parent major:minor root point options [tags] - type source options.
+std::optional<Mount> mount_in(std::string_view line) {
+  const std::vector<std::string_view> fields = fields_of(line);
+  const auto dash = std::find(fields.begin(), fields.end(), "-");
+  if (dash - fields.begin() < 6 || fields.end() - dash < 4) return {};
+  Mount mount{};
+  unsigned device_major = 0;
+  unsigned device_minor = 0;
+  const size_t colon = std::min(fields[2].find(':'), fields[2].size() - 1);
+  if (!take_number(fields[0], mount.id) || !take_number(fields[1], mount.parent) ||
+      !take_number(fields[2].substr(0, colon), device_major) || !take_number(fields[2].substr(colon + 1), device_minor))
+    return {};
+  mount.device = makedev(device_major, device_minor);
+  mount.point = unescaped(std::string(fields[4]));
+  mount.type = unescaped(std::string(dash[1]));
+  mount.source = unescaped(std::string(dash[2]));
+  mount.user = id_among(dash[3], "user_id=");
+  mount.group = id_among(dash[3], "group_id=");
+  return mount;
+}
+
 Mounts Mounts::now() {
   Mounts mounts;
   std::ifstream table("/proc/self/mountinfo");
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream fields(line);
-    std::string id, parent, root, point;
-    unsigned device_major = 0;
-    unsigned device_minor = 0;
-    char colon = 0;
-    const size_t dash = line.find(" - ");
-    if (!(fields >> id >> parent >> device_major >> colon >> device_minor >> root >> point) || dash == line.npos) continue;
-    const size_t type = dash + 3;
-    mounts.mounts_.push_back({makedev(device_major, device_minor), unescaped(point),
-                              unescaped(line.substr(type, line.find(' ', type) - type))});
-  }
+  for (std::string line; std::getline(table, line);)
+    if (auto mount = mount_in(line)) mounts.mounts_.push_back(std::move(*mount));
   return mounts;
 }
 
@@ -55,21 +94,38 @@ bool Mounts::is_weightfs(dev_t device) const {
                      [&](const Mount& mount) { return mount.is_weightfs() && mount.device == device; });
 }
 
-std::string Mounts::type_at(const std::string& path) const {
+bool Mounts::is_weightfs_point(const std::string& path) const {
+  return std::any_of(mounts_.begin(), mounts_.end(),
+                     [&](const Mount& mount) { return mount.is_weightfs() && mount.point == path; });
+}
+
+const Mount* Mounts::find(uint64_t id) const {
+  const auto mount = std::find_if(mounts_.begin(), mounts_.end(), [&](const Mount& each) { return each.id == id; });
+  return mount == mounts_.end() ? nullptr : &*mount;
+}
+
+std::optional<Mount> Mounts::on(const std::string& path) const {
   const auto mount =
       std::find_if(mounts_.rbegin(), mounts_.rend(), [&](const Mount& each) { return each.point == path; });
-  return mount == mounts_.rend() ? "" : mount->type;
+  return mount == mounts_.rend() ? std::nullopt : std::optional(*mount);
 }
 
-std::optional<dev_t> Mounts::weightfs_at(const std::string& path) const {
-  const auto mount = std::find_if(mounts_.rbegin(), mounts_.rend(),
-                                  [&](const Mount& each) { return each.is_weightfs() && each.point == path; });
-  return mount == mounts_.rend() ? std::nullopt : std::optional(mount->device);
+std::vector<Mount> Mounts::of_weightfs() const {
+  std::vector<Mount> ours;
+  std::copy_if(mounts_.begin(), mounts_.end(), std::back_inserter(ours),
+               [](const Mount& m) { return m.is_weightfs(); });
+  return ours;
 }
 
-bool Mounts::Mount::is_weightfs() const { return type == "fuse.weightfs"; }
-
-bool Mounts::is_weightfs_point(const std::string& path) const { return weightfs_at(path).has_value(); }
+std::optional<uint64_t> mount_id_of(const std::string& process, const std::string& descriptor) {
+  constexpr std::string_view kKey = "mnt_id:\t";
+  std::ifstream about("/proc/" + process + "/fdinfo/" + descriptor);
+  for (std::string line; std::getline(about, line);) {
+    uint64_t id = 0;
+    if (line.starts_with(kKey) && take_number(std::string_view(line).substr(kKey.size()), id)) return id;
+  }
+  return {};
+}
 
 bool is_at_or_below(const std::string& path, const std::string& directory) {
   if (directory == "/") return true;

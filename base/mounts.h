@@ -4,11 +4,30 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weightfs {
+
+/// One mount, as the kernel tells it.
+struct Mount {
+  uint64_t id;      ///< no other mount has it at that moment, in any mount namespace
+  uint64_t parent;  ///< the id of the one that it is mounted on
+  dev_t device;
+  std::string point;  ///< absolute, without links; as it is seen from this process's root
+  std::string type;   ///< "fuse.weightfs", "ext4"
+  std::string source;
+  std::optional<uid_t> user;   ///< of a FUSE mount: who mounted it; others may be kept out
+  std::optional<gid_t> group;  ///< of a FUSE mount
+
+  bool is_weightfs() const { return type == "fuse.weightfs"; }
+};
+
+/// A line of /proc/self/mountinfo (proc(5)); nothing when it is none.
+std::optional<Mount> mount_in(std::string_view line);
 
 /// What is mounted in this mount namespace at one moment, as the kernel tells it: without asking any file system, some
 /// of which may be stuck, or may be served by this very process.
@@ -22,26 +41,28 @@ class Mounts {
   /// Whether weightfs is mounted at that very path, which is absolute and without links; its server may be dead.
   bool is_weightfs_point(const std::string& path) const;
 
-  /// The type of what is mounted at that very path: the one mounted last, which covers the others. Empty: nothing is.
-  std::string type_at(const std::string& path) const;
-
-  /// The device of the weightfs mount at that very path, if there is one.
-  std::optional<dev_t> weightfs_at(const std::string& path) const;
-
   /// Whether that is the device of a weightfs mount, which tells it of any open file.
   bool is_weightfs(dev_t device) const;
 
+  /// The mount of that id, or null.
+  const Mount* find(uint64_t id) const;
+
+  /// What is mounted at that very path, which covers what was mounted there before; nothing when nothing is.
+  std::optional<Mount> on(const std::string& path) const;
+
+  /// Those of weightfs, the one mounted last at the end.
+  std::vector<Mount> of_weightfs() const;
+
+  const std::vector<Mount>& all() const& { return mounts_; }
+  void all() && = delete;  // what it refers to would be gone
+
  private:
-  struct Mount {
-    dev_t device;
-    std::string point;
-    std::string type;
-
-    bool is_weightfs() const;
-  };
-
   std::vector<Mount> mounts_;  // the one mounted last comes last
 };
+
+/// The id of the mount that an open file lies on, by what the kernel says of a descriptor of this process (`self`) or
+/// of another one: /proc/PID/fdinfo/N. No file system is asked.
+std::optional<uint64_t> mount_id_of(const std::string& process, const std::string& descriptor);
 
 /// Whether `path` is `directory` or lies below it; both absolute, without `.` and `..`.
 bool is_at_or_below(const std::string& path, const std::string& directory);

@@ -1,16 +1,10 @@
 #include "cli/attach.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,34 +13,15 @@
 #include "base/mounts.h"
 #include "base/text.h"
 #include "cli/mount_point.h"
+#include "cli/mount_report.h"
 #include "cli/notify.h"
 #include "cli/systemctl.h"
+#include "cli/unmount.h"
 
 namespace weightfs {
 namespace {
 
 Error cannot(const std::string& what) { return {Code::io, str(what, ": ", std::generic_category().message(errno))}; }
-
-// Whether somebody serves the mount. One that does not answer in time does not count: nobody can use it. Asked by a
-// process of its own, which may have to wait for as long as the mount is there.
-bool is_served(const std::string& point) {
-  constexpr int kLongestWaitMs = 3'000;
-  const pid_t child = ::fork();
-  if (child < 0) return true;
-  if (child == 0) {
-    std::array<char, 32> pid{};
-    std::_Exit(::getxattr(point.c_str(), kPidXattr, pid.data(), pid.size()) > 0 ? 0 : 1);
-  }
-  const Descriptor end(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd ended{end.number(), POLLIN, 0};
-  if (::poll(&ended, 1, kLongestWaitMs) != 1) {
-    ::kill(child, SIGKILL);
-    return false;
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 unsigned long flags_of(const std::vector<std::string>& options) {
   unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
@@ -57,13 +32,24 @@ unsigned long flags_of(const std::vector<std::string>& options) {
   return flags;
 }
 
-// Whatever is mounted there of ours, one above the other; `most` is for those that are being mounted meanwhile.
+// Whatever is mounted there of ours, one above the other; `most` is for those that are being mounted meanwhile. One
+// that does not answer is of no use to anybody.
 Result<void> remove_mounts(const std::string& point) {
-  for (int most = 16; most > 0 && Mounts::now().is_weightfs_point(point); --most) {
-    if (is_served(point)) return failure(Code::io, str(point, ": weightfs is mounted there already"));
-    TRY_VOID(unmount_lazily(point));
+  for (int most = 16; most > 0; --most) {
+    const auto mount = Mounts::now().on(point);
+    if (!mount || !mount->is_weightfs()) return {};
+    const MountState state = ask_mounts({*mount}).front().state;
+    if (state != MountState::dead && state != MountState::silent)
+      return failure(Code::io, str(point, ": weightfs is mounted there already"));
+    const Unmounted unmounted = unmount(*mount, Detach::now);
+    if (unmounted.end != Unmounted::done) return failure(Code::io, str(point, ": ", unmounted.why));
   }
   return {};
+}
+
+bool is_automount_point(const std::string& point) {
+  const auto mount = Mounts::now().on(point);
+  return mount && mount->type == "autofs";
 }
 
 // Where attach() notes the mount point: by the time of detach() somebody may have written another one into the config.
@@ -98,7 +84,7 @@ Result<Descriptor> asked_for(const Config& config) {
 
 Result<Descriptor> mounted_here(const Config& config, const std::vector<std::string>& options) {
   TRY_VOID(detach(config.name, config.mountpoint));
-  if (Mounts::now().type_at(config.mountpoint) == "autofs") return asked_for(config);
+  if (is_automount_point(config.mountpoint)) return asked_for(config);
   std::error_code error;
   std::filesystem::create_directories(config.mountpoint, error);
   if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
@@ -126,7 +112,7 @@ Result<void> attach(const Config& config, const std::vector<std::string>& option
   return write_note(config.name, point)
       .and_then([&] { return keep_descriptor(device.number(), kDeviceName); })
       .map_error([&](Error failed) {
-        (void)unmount_lazily(point);
+        if (const auto mount = Mounts::now().on(point); mount && mount->is_weightfs()) unmount(*mount, Detach::now);
         return failed;
       });
 }

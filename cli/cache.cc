@@ -1,5 +1,4 @@
 // weightfs cache: what is kept on this machine, whether it is right, and what may go.
-#include <array>
 #include <cstdio>
 #include <ctime>
 
@@ -8,6 +7,8 @@
 #include "cache/blob_store.h"
 #include "cache/upkeep.h"
 #include "cli/progress.h"
+#include "cli/table.h"
+#include "cli/time.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -46,21 +47,6 @@ std::string enumerated(std::vector<std::string> things) {
   return out;
 }
 
-// To the minute and here, for people; in UTC (RFC 3339) for programs.
-std::string time_here(const timespec& time) {
-  std::tm parts{};
-  std::array<char, 32> text{};
-  if (::localtime_r(&time.tv_sec, &parts) != nullptr) std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M", &parts);
-  return text.data();
-}
-std::string time_in_utc(const timespec& time) {
-  std::tm parts{};
-  std::array<char, 32> text{};
-  if (::gmtime_r(&time.tv_sec, &parts) != nullptr)
-    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
-
 // A line of `ls`, whichever kind of thing it is.
 struct Entry {
   Digest digest;
@@ -86,16 +72,22 @@ Value as_value(const Entry& entry) {
   out.append("digest", "sha256:" + entry.digest.hex());
   out.append("size", entry.size);
   out.append("on_disk", entry.on_disk);
-  out.append("used", entry.used ? Value(time_in_utc(*entry.used)) : Value());
+  out.append("used", entry.used ? Value(utc_time(*entry.used)) : Value());
   out.append("pinned", entry.pinned);
   out.append("state", entry.state);
   return out;
 }
 
-void print_entry(const Entry& entry, size_t digits) {
-  std::printf("%-*s  %10s  %-16s  %-6s  %s\n", static_cast<int>(digits), entry.digest.hex().substr(0, digits).c_str(),
-              human_size(entry.size).c_str(), entry.used ? time_here(*entry.used).c_str() : "-",
-              entry.pinned ? "yes" : "-", entry.state);
+enum class Digits { few, all };
+
+std::vector<Cell> as_row(const Entry& entry, Digits digits) {
+  const std::string digest = entry.digest.hex();
+  const auto used = [&](std::string (*written)(const timespec&)) { return entry.used ? written(*entry.used) : "-"; };
+  return {{digits == Digits::all ? digest : digest.substr(0, kShortDigest), digest},
+          bytes_cell(entry.size),
+          {used(local_time), used(utc_time)},
+          {entry.pinned ? "yes" : "-", entry.pinned ? "yes" : "no"},
+          entry.state};
 }
 
 Result<Exit> list(const Upkeep& cache, const CacheArguments& arguments) {
@@ -106,14 +98,12 @@ Result<Exit> list(const Upkeep& cache, const CacheArguments& arguments) {
     std::fputs(to_json(std::move(all)).c_str(), stdout);
     return Exit::ok;
   }
-  if (entries.empty()) {
+  Table table({{"digest"}, {"size", Align::right}, {"last used"}, {"pinned"}, {"state"}});
+  for (const Entry& entry : entries) table.add(as_row(entry, arguments.long_form ? Digits::all : Digits::few));
+  if (table.empty() && Look::of_stdout().form == Look::aligned)
     std::printf("the cache is empty\n");
-    return Exit::ok;
-  }
-  const size_t digits = arguments.long_form ? 64 : kShortDigest;
-  std::printf("%-*s  %10s  %-16s  %-6s  %s\n", static_cast<int>(digits), "digest", "size", "last used", "pinned",
-              "state");
-  for (const Entry& entry : entries) print_entry(entry, digits);
+  else
+    table.print();
   return Exit::ok;
 }
 
@@ -135,13 +125,15 @@ Result<Exit> sum_up(const Upkeep& cache, const CacheArguments& arguments) {
     std::fputs(to_json(as_value(usage)).c_str(), stdout);
     return Exit::ok;
   }
-  const auto print = [&](const char* what, const std::string& count, uint64_t bytes) {
-    std::printf("%-10s  %8s  %12s\n", what, count.c_str(), (arguments.bytes ? str(bytes) : human_size(bytes)).c_str());
+  Table table({{""}, {"count", Align::right}, {"size", Align::right}});
+  const auto add = [&](const Cell& what, const std::string& count, uint64_t bytes) {
+    table.add({what, count, arguments.bytes ? Cell(str(bytes)) : bytes_cell(bytes)});
   };
-  print("blobs", str(usage.blobs), usage.blob_bytes);
-  if (usage.pinned > 0) print("  pinned", str(usage.pinned), usage.pinned_bytes);
-  print("unfinished", str(usage.unfinished), usage.unfinished_bytes);
-  print("all", "", usage.all_bytes);
+  add("blobs", str(usage.blobs), usage.blob_bytes);
+  if (usage.pinned > 0) add({"  pinned", "pinned"}, str(usage.pinned), usage.pinned_bytes);
+  add("unfinished", str(usage.unfinished), usage.unfinished_bytes);
+  add({"all", "all"}, str(usage.blobs + usage.unfinished), usage.all_bytes);
+  table.print();
   return Exit::ok;
 }
 

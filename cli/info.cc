@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "cli/table.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 #include "fs/listing.h"
@@ -23,41 +24,6 @@ struct InfoArguments {
   bool tensors = false;
   Storing storing;
   Opening opening;
-};
-
-enum class Align { left, right };
-
-// Rows of cells, printed with as much room as each column needs.
-class Table {
- public:
-  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)), widths_(columns_.size()) {}
-
-  void add(std::vector<std::string> cells) {
-    for (size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], width(cells[i]));
-    rows_.push_back(std::move(cells));
-  }
-
-  void print() const {
-    for (const auto& row : rows_) {
-      std::string line = " ";
-      for (size_t i = 0; i < row.size(); ++i) {
-        const std::string pad(widths_[i] - width(row[i]), ' ');
-        line += columns_[i] == Align::left ? " " + row[i] + pad + " " : " " + pad + row[i] + " ";
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      std::printf("%s\n", line.c_str());
-    }
-  }
-
- private:
-  // Characters, not bytes; texts are UTF-8 by now.
-  static size_t width(const std::string& text) {
-    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-  }
-
-  std::vector<Align> columns_;
-  std::vector<size_t> widths_;
-  std::vector<std::vector<std::string>> rows_;
 };
 
 // On one line, safe for a terminal, and not too long.
@@ -79,7 +45,7 @@ std::string one_line(const Value& value) {
 }
 
 void print_facts(const Model& model, const std::string& source) {
-  Table facts({Align::left, Align::left});
+  Table facts({{""}, {""}});
   facts.add({"format", model.version.empty() ? model.format : str(model.format, " ", model.version)});
   for (const auto& [key, value] : model.common) facts.add({cell(key), one_line(value)});
   uint64_t bytes = 0;
@@ -88,15 +54,15 @@ void print_facts(const Model& model, const std::string& source) {
   facts.add({"tensors", str(model.tensors.size(), ", ", human_size(bytes))});
   if (!model.warnings.empty()) facts.add({"warnings", str(model.warnings.size(), ", see warnings.txt")});
   std::printf("%s\n\n", cell(source, kLongestPath).c_str());
-  facts.print();
+  facts.print(Look::in_a_text());
 }
 
 void print_metadata(const Model& model) {
   if (model.metadata.empty()) return;
-  Table table({Align::left, Align::left});
+  Table table({{""}, {""}});
   for (const auto& [key, value] : model.metadata) table.add({cell(key), one_line(value)});
   std::printf("\nmetadata\n");
-  table.print();
+  table.print(Look::in_a_text());
 }
 
 void print_dtypes(const Model& model) {
@@ -111,17 +77,15 @@ void print_dtypes(const Model& model) {
     sum.bytes += tensor.nbytes();
   }
   if (sums.empty()) return;
-  Table table({Align::left, Align::right, Align::right});
-  table.add({"dtype", "tensors", "size"});
+  Table table({{"dtype"}, {"tensors", Align::right}, {"size", Align::right}});
   for (const auto& [dtype, sum] : sums) table.add({cell(dtype), std::to_string(sum.tensors), human_size(sum.bytes)});
   std::printf("\n");
-  table.print();
+  table.print(Look::in_a_text());
 }
 
 void print_tensors(const Model& model, size_t most) {
   if (model.tensors.empty()) return;
-  Table table({Align::left, Align::left, Align::left, Align::right});
-  table.add({"tensor", "dtype", "shape", "size"});
+  Table table({{"tensor"}, {"dtype"}, {"shape"}, {"size", Align::right}});
   const size_t shown = std::min(most, model.tensors.size());
   for (size_t i = 0; i < shown; ++i) {
     const Tensor& t = model.tensors[i];
@@ -130,7 +94,7 @@ void print_tensors(const Model& model, size_t most) {
                t.source.refused() ? "refused" : human_size(t.nbytes())});
   }
   std::printf("\n");
-  table.print();
+  table.print(Look::in_a_text());
   if (shown < model.tensors.size())
     std::printf("  … and %zu more (--tensors shows all)\n", model.tensors.size() - shown);
 }
@@ -194,7 +158,7 @@ Value as_value(const Listed& found) {
   return out;
 }
 
-std::vector<std::string> as_row(const Listed& found) {
+std::vector<Cell> as_row(const Listed& found) {
   if (!found.model) return {cell(found.name), found.error ? cell(found.error->message) : found.what, "", ""};
   uint64_t bytes = 0;
   for (const Tensor& tensor : found.model->tensors) bytes += tensor.nbytes();
@@ -224,8 +188,7 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   if (!all) return complain(all.error());
   Exit status = Exit::ok;
   List list;
-  Table table({Align::left, Align::left, Align::right, Align::right});
-  table.add({"model", "format", "tensors", "size"});
+  Table table({{"model"}, {"format"}, {"tensors", Align::right}, {"size", Align::right}});
   for (const Listed& found : *all) {
     if (found.error && status == Exit::ok) status = exit_of(found.error->code);
     if (arguments.json) {
@@ -237,7 +200,7 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   if (arguments.json) {
     std::fputs(to_json(std::move(list)).c_str(), stdout);
   } else {
-    table.print();
+    table.print(Look::in_a_text());
   }
   return status;
 }

@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
   Run run;
   add_mount(app, run);
   add_umount(app, run);
+  add_mounts(app, run);
   add_ls(app, run);
   add_cat(app, run);
   add_info(app, run);
@@ -98,6 +99,8 @@ int main(int argc, char** argv) {
   add_verify(app, run);
   add_cache(app, run);
   add_service(app, run);
+  add_doctor(app, run);
+  add_completion(app, run);
   try {
     app.parse(arguments_of(argc, argv));
     const Exit status = run();

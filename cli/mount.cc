@@ -132,7 +132,8 @@ void add_mount(CLI::App& app, Run& run) {
   verb->add_option("-o", arguments->words,
                    "the options below, as fstab has them: " + words_of(all_mount_options(arguments->options)))
       ->type_name("OPTIONS")
-      ->expected(1)  // what follows the one argument is a source
+      ->expected(1)
+      ->allow_extra_args(false)  // what follows the one argument is a source
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_options(*verb, own_mount_options(arguments->options), "Mounting");
   add_opening_options(*verb, arguments->options.opening);

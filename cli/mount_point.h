@@ -14,7 +14,8 @@ inline constexpr const char* kPidXattr = "user.weightfs.pid";
 class MountPoint {
  public:
   /// Fails with io when nothing can be mounted at `path`: it is no directory, or weightfs is mounted there already.
-  /// Makes nothing.
+  /// Makes nothing; a weightfs mount whose server died is removed, which standard error is told. Only while the
+  /// process has one thread.
   static Result<MountPoint> at(const std::string& path);
 
   /// Where something is mounted already, or nothing yet. Does not ask the mount, nor wait for an automount point.
@@ -33,13 +34,5 @@ class MountPoint {
   std::string path_;
   bool made_ = false;
 };
-
-/// Unmounts weightfs at `path` and waits until its server has ended. A mount whose server died is removed too. Fails
-/// with io when weightfs is not mounted there or cannot be unmounted.
-Result<void> unmount(const std::string& path);
-
-/// Takes the mount at `path`, which is absolute and without links, out of the tree at once: who uses it goes on, if
-/// there is a server. Fails with io.
-Result<void> unmount_lazily(const std::string& path);
 
 }  // namespace weightfs

@@ -42,6 +42,7 @@ void add_options(CLI::App& verb, const Options& options, const std::string& grou
     };
     verb.add_option(name, take_all, option.help)
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->type_name(option.value)
         ->group(group);

@@ -1,4 +1,4 @@
-// weightfs service: what the units of systemd call (systemd/weightfs@.service.in).
+// weightfs service: what the units of systemd call (systemd/system/weightfs@.service.in).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -149,12 +149,6 @@ Result<MountPoint> attached_point(const Config& config) {
                                "there (PrivateTmp=, ProtectHome=, ...)"));
 }
 
-// Mounts itself, where nobody has.
-Result<MountPoint> own_point(const Config& config) {
-  TRY_VOID(detach(config.name, config.mountpoint));
-  return MountPoint::at(config.mountpoint);
-}
-
 Exit failed(Log& log, const Error& error, Exit status) {
   log.say(Level::error, error.message);
   return status;
@@ -168,7 +162,7 @@ Exit serve_service(const std::string& path) {
   log.set_most(service->options.log_level);
   // When this process ends, however it ends, nobody else may keep the mount: who waits for an answer waits for us.
   if (device) forget_descriptor(kDeviceName);
-  auto point = device ? attached_point(service->config) : own_point(service->config);
+  auto point = device ? attached_point(service->config) : MountPoint::at(service->config.mountpoint);
   if (!point) return failed(log, point.error(), Exit::mount);
   Served served(path, service->config, log);
   return serve_sources({service->config.sources, std::move(service->options), device, served.watch()}, *point, log);
@@ -200,9 +194,10 @@ Exit raise_read_ahead_of_service(const std::string& path) {
   Log log(Level::info, standard_error());
   const auto config = read_config(path);
   if (!config) return failed(log, config.error(), Exit::usage);
-  const auto device = Mounts::now().weightfs_at(MountPoint::of_mount(config->mountpoint).path());
-  if (!device) return failed(log, {Code::io, str(config->mountpoint, ": weightfs is not mounted there")}, Exit::mount);
-  raise_read_ahead(*device);
+  const auto mount = Mounts::now().on(MountPoint::of_mount(config->mountpoint).path());
+  if (!mount || !mount->is_weightfs())
+    return failed(log, {Code::io, str(config->mountpoint, ": weightfs is not mounted there")}, Exit::mount);
+  raise_read_ahead(mount->device);
   return Exit::ok;
 }
 

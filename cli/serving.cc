@@ -1,19 +1,14 @@
 #include "cli/serving.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
 #include "base/text.h"
-#include "cli/verbs.h"
+#include "cli/unmount.h"
 #include "fs/forest.h"
 #include "fs/session.h"
 
@@ -31,20 +26,8 @@ std::string full_name(const std::string& source) {
 
 // Whoever has the mount as working directory keeps it, as with umount(8).
 bool could_be_unmounted(const std::string& point) {
-  if (::umount2(point.c_str(), UMOUNT_NOFOLLOW) == 0) return true;
-  if (errno != EPERM) return false;
-  posix_spawn_file_actions_t quiet{};
-  ::posix_spawn_file_actions_init(&quiet);
-  ::posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::string path = point;
-  std::string program = "fusermount3";
-  std::string option = "-u";
-  char* const arguments[] = {program.data(), option.data(), path.data(), nullptr};
-  pid_t child = 0;
-  int status = -1;
-  if (::posix_spawnp(&child, program.c_str(), &quiet, nullptr, arguments, environ) == 0) ::waitpid(child, &status, 0);
-  ::posix_spawn_file_actions_destroy(&quiet);
-  return status == 0;
+  const auto mount = weightfs_at(point);
+  return mount && unmount(*mount, Detach::when_unused).end == Unmounted::done;
 }
 
 // Looks after a mount from its own process.
@@ -64,6 +47,7 @@ class Caretaker {
       blobs_.stop();
     };
     duties.on_stuck = [this] {
+      if (const auto mount = weightfs_at(point_.path())) unmount(*mount, Detach::now);
       mounted_.log.say(Level::error, str(printable(point_.path()),
                                          ": requests that cannot be answered kept it from "
                                          "ending; it was detached"));

@@ -31,7 +31,8 @@ Result<void> start_service(const std::string& name, const std::string& mountpoin
   if (MountPoint::of_mount(config.mountpoint).path() != point)
     return failure(Code::io, str(printable(unit), " mounts at ", printable(config.mountpoint), ", not at ",
                                  printable(mountpoint)));
-  if (Mounts::now().type_at(point) == "autofs") return mount_at_automount_point(config, unit);
+  if (const auto mount = Mounts::now().on(point); mount && mount->type == "autofs")
+    return mount_at_automount_point(config, unit);
   if (run_systemctl({"start", "--", unit}) != 0) return failure(Code::io, str(printable(unit), " does not start"));
   if (Mounts::now().is_weightfs_point(MountPoint::of_mount(point).path())) return {};
   return failure(Code::io, str(printable(unit), " has started, but has not mounted at ", printable(mountpoint)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ctime>
+#include <optional>
 #include <string>
 
 namespace weightfs {
@@ -10,6 +11,9 @@ timespec now();
 
 /// To the second, for programs: RFC 3339 in UTC, "2026-11-20T09:30:00Z".
 std::string utc_time(const timespec& time);
+
+/// The point in time that such a text tells, fractions of a second left out; nothing when it is none.
+std::optional<timespec> time_in(const std::string& utc);
 
 /// To the minute and in the local time zone, for people: "2026-11-20 10:30".
 std::string local_time(const timespec& time);

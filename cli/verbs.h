@@ -18,6 +18,8 @@ using Run = std::function<Exit()>;
 
 void add_mount(CLI::App& app, Run& run);
 void add_umount(CLI::App& app, Run& run);
+void add_mounts(CLI::App& app, Run& run);
+void add_doctor(CLI::App& app, Run& run);
 void add_ls(CLI::App& app, Run& run);
 void add_cat(CLI::App& app, Run& run);
 void add_info(CLI::App& app, Run& run);
@@ -25,6 +27,7 @@ void add_verify(CLI::App& app, Run& run);
 void add_fetch(CLI::App& app, Run& run);
 void add_cache(CLI::App& app, Run& run);
 void add_service(CLI::App& app, Run& run);
+void add_completion(CLI::App& app, Run& run);
 
 /// What every verb that opens a source takes: --format, --all.
 Options opening_options(Opening& opening);

@@ -168,7 +168,7 @@ class Attendant {
 
   // What reads wait for is ended first: the loop ends when all have been answered. It looks for its end when it is
   // interrupted, and may have been about to wait. A source that hangs (a server of files that is gone) may keep a
-  // request for ever: then the mount is detached, and the process ends without it.
+  // request for ever.
   void end() {
     std::unique_lock lock(mutex_);
     if (over_) return;
@@ -180,7 +180,6 @@ class Attendant {
            std::chrono::steady_clock::now() < limit);
     if (over_) return;
     lock.unlock();
-    fuse_session_unmount(session_);
     if (mounting_.duties.on_stuck) mounting_.duties.on_stuck();
   }
 

@@ -28,8 +28,8 @@ struct Ownership {
 struct Duties {
   std::function<void()> on_usable = {};  ///< once a stat of the mount's root was answered
   std::function<void()> on_end = {};     ///< a signal ends the mount: what reads wait for should end as well
-  /// Requests that cannot be answered have kept the mount from ending for so long that it was detached: the process
-  /// should end as it is.
+  /// Requests that cannot be answered have kept the mount from ending for longer than kLongestEnd: detaches it, and ends
+  /// the process as it is.
   std::function<void()> on_stuck = {};
   /// What a signal means; one that is here does not end the mount, whatever it meant. It has to be blocked in every
   /// thread that was started before.

@@ -106,7 +106,7 @@ def main():
         for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
             run_googletest(count, f"{os.path.basename(binary)}, {kind}", binary)
         run_unittests(count, f"mounts, {kind}", "tests/mount", "test_*.py", os.path.join(build, "weightfs"))
-    run_unittests(count, "layering", "tests", "*_test.py", os.path.join(args.plain, "weightfs"))
+    run_unittests(count, "layering, pages, package", "tests", "*_test.py", os.path.join(args.plain, "weightfs"))
     run_conform(count, os.path.join(args.plain, "weightfs"))
     print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
     return 1 if count.failed or not count.passed else 0

@@ -1,5 +1,9 @@
 """What the black-box tests share: a mount that is gone when its test ends, however it ends."""
+import errno
 import os
+import pty
+import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -14,11 +18,36 @@ from tensors import Hole, Tensor  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
+NOBODY = pwd.getpwnam("nobody")
 
 
 def run(*argv, **kwargs):
     """Runs weightfs with these arguments."""
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
+
+
+def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0):
+    """What weightfs with these arguments writes to a terminal; without colours unless NO_COLOR says otherwise."""
+    env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
+    terminal, other = pty.openpty()
+    process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE, env=env)
+    os.close(other)
+    out = b""
+    try:
+        while piece := os.read(terminal, 4096):
+            out += piece
+    except OSError as error:  # Linux: the other end was closed
+        assert error.errno == errno.EIO, error
+    os.close(terminal)
+    errors = process.communicate(timeout=LIMIT_S)[1]
+    assert process.returncode == status, (process.returncode, out, errors)
+    return out.decode().replace("\r\n", "\n")
+
+
+def as_nobody(*argv):
+    """Runs a command as an ordinary user."""
+    return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[],
+                          cwd="/")
 
 
 def numbers(dtype_code, count):
@@ -91,9 +120,9 @@ class MountTestCase(TestCase):
         return int(os.getxattr(point, "user.weightfs.pid"))
 
     def foreground(self, *argv, at="mnt"):
-        """Starts `weightfs mount -f` and returns it once the mount is usable."""
+        """Starts `weightfs mount -f` and returns it once the mount is usable; it says only what goes wrong."""
         point = self.path(at)
-        process = subprocess.Popen([WEIGHTFS, "mount", "-f", *argv, point], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", "--log-level", "warning", *argv, point], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -106,8 +135,9 @@ class MountTestCase(TestCase):
 
 def is_mounted(point):
     """os.path.ismount cannot look at a mount of another user."""
-    with open("/proc/self/mountinfo") as file:
-        return any(line.split()[4] == os.path.realpath(point) for line in file)
+    with open("/proc/self/mountinfo", "rb") as file:
+        points = [re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), line.split(b" ")[4]) for line in file]
+    return os.fsencode(os.path.realpath(point)) in points
 
 
 def has_ended(pid):
@@ -125,5 +155,5 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "Tensor", "TestCase", "WEIGHTFS", "containers", "has_ended", "numbers", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest"]

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in
-from mounting import WEIGHTFS, is_mounted, run
+from mounting import WEIGHTFS, is_mounted, on_terminal, run
 from servers import Nginx, needs
 from test_archives import noise
 import stores
@@ -30,8 +30,9 @@ class Status(LinkTestCase):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
         self.assertNotIn(".weightfs", os.listdir(point))
         self.assertFalse([base for base, _, _ in os.walk(point) if ".weightfs" in base])
-        self.assertEqual(os.listdir(os.path.join(point, ".weightfs")), ["status.json"])
-        self.assertEqual(set(self.status(point)), {"counters", "blobs"})
+        self.assertEqual(os.listdir(os.path.join(point, ".weightfs")), ["log", "metrics", "stats.json", "status.json"])
+        self.assertLessEqual({"counters", "blobs", "source", "mountpoint", "since", "version", "pid", "served_bytes", "open_files"},
+                             set(self.status(point)))
         with self.assertRaises(OSError) as caught:
             open(os.path.join(point, ".weightfs", "status.json"), "w")
         self.assertIn(caught.exception.errno, (errno.EROFS, errno.EACCES, errno.EPERM))
@@ -203,7 +204,8 @@ class LookingAfterTheCache(LinkTestCase):
         self.assertFalse(os.path.exists(self.cache()))
 
     def test_one_that_is_not_there_is_empty(self):
-        self.assertEqual(self.verb("ls").stdout, "the cache is empty\n")
+        self.assertEqual(self.verb("ls").stdout, "")
+        self.assertEqual(on_terminal("cache", "ls"), "the cache is empty\n")
         self.assertEqual(self.listed(), [])
         self.assertEqual(json.loads(self.verb("du", "--json").stdout)["blobs"], 0)
         self.assertEqual(self.verb("verify").stdout, "the cache is empty\n")
@@ -217,9 +219,22 @@ class LookingAfterTheCache(LinkTestCase):
         self.assertEqual({(entry["size"], entry["pinned"], entry["state"]) for entry in entries}, {(100_000, False, "complete")})
         du = json.loads(self.verb("du", "--json").stdout)
         self.assertEqual((du["blobs"], du["blob_bytes"]), (3, sum(os.stat(path).st_blocks * 512 for path in blobs_in(self.cache()))))
-        lines = self.verb("ls", "-l").stdout.splitlines()
-        self.assertEqual(len(lines), 4)
-        self.assertEqual({line.split()[0] for line in lines[1:]}, set(map(stores.sha256, self.BLOBS)))
+        rows = [line.split("\t") for line in self.verb("ls").stdout.splitlines()]
+        self.assertEqual({(digest, size, pinned, state) for digest, size, _, pinned, state in rows},
+                         {(stores.sha256(data), "100000", "no", "complete") for data in self.BLOBS})
+        self.assertEqual({used for _, _, used, _, _ in rows}, {entry["used"] for entry in entries})
+        self.assertIn(["blobs", "3", str(du["blob_bytes"])], [line.split("\t") for line in self.verb("du").stdout.splitlines()])
+
+    def test_what_is_in_it_for_people(self):
+        self.fill()
+        head, *lines = on_terminal("cache", "ls").splitlines()
+        self.assertEqual(head.split(), ["digest", "size", "last", "used", "pinned", "state"])
+        self.assertEqual({line.split()[0] for line in lines}, {stores.sha256(data)[:12] for data in self.BLOBS})
+        self.assertEqual({tuple(line.split()[1:3]) for line in lines}, {("97.7", "KiB")})
+        whole = on_terminal("cache", "ls", "-l").splitlines()[1:]
+        self.assertEqual({line.split()[0] for line in whole}, set(map(stores.sha256, self.BLOBS)))
+        self.assertRegex(on_terminal("cache", "du"), r"(?m)^blobs +3 +\d+\.\d KiB$")
+        self.assertRegex(on_terminal("cache", "du", "-b"), r"(?m)^blobs +3 +\d+$")
 
     def test_a_blob_that_has_rotted_is_found_and_removed(self):
         self.fill()

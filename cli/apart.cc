@@ -1,0 +1,155 @@
+#include "cli/apart.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "base/json.h"
+#include "base/source.h"
+
+namespace weightfs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kLongestAnswer = 1 << 20;
+
+// A process that was asked, and what it said until now.
+struct Asked {
+  pid_t process = -1;
+  int answers = -1;  // the end of its pipe; -1 once it has said all, or there is none
+  std::string said;
+};
+
+// Whoever captures our output must not wait for a process that hangs.
+void let_go_of_standard_descriptors() {
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) null = ::memfd_create("null", MFD_CLOEXEC);
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, descriptor);
+}
+
+[[noreturn]] void answer(const Question& question, int out) {
+  let_go_of_standard_descriptors();
+  end_with_parent();
+  const std::string text = to_json_line(question());
+  for (size_t written = 0; written < text.size();) {
+    const ssize_t count = ::write(out, text.data() + written, text.size() - written);
+    if (count <= 0) std::_Exit(1);
+    written += static_cast<size_t>(count);
+  }
+  std::_Exit(0);  // what stdio holds is our parent's to write
+}
+
+Asked ask(const Question& question) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    answer(question, ends[1]);
+  }
+  ::close(ends[1]);
+  if (child > 0) return {child, ends[0], {}};
+  ::close(ends[0]);
+  return {};
+}
+
+int milliseconds_until(Clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+  return static_cast<int>(std::max<decltype(left)>(left, 0));
+}
+
+void listen_to(Asked& asked) {
+  std::array<char, 4096> piece{};
+  const ssize_t count = ::read(asked.answers, piece.data(), piece.size());
+  if (count < 0 && errno == EINTR) return;
+  if (count > 0) asked.said.append(piece.data(), static_cast<size_t>(count));
+  if (count > 0 && asked.said.size() <= kLongestAnswer) return;
+  ::close(asked.answers);
+  asked.answers = -1;
+}
+
+void listen_until(Clock::time_point end, std::vector<Asked>& all) {
+  for (;;) {
+    std::vector<pollfd> open;
+    std::vector<Asked*> of;
+    for (Asked& each : all) {
+      if (each.answers < 0) continue;
+      open.push_back({each.answers, POLLIN, 0});
+      of.push_back(&each);
+    }
+    const int left = milliseconds_until(end);
+    if (open.empty() || left == 0) return;
+    if (::poll(open.data(), open.size(), left) < 0 && errno != EINTR) return;
+    for (size_t i = 0; i < open.size(); ++i)
+      if (open[i].revents != 0) listen_to(*of[i]);
+  }
+}
+
+// One that is killed in the mount that it asks keeps that busy until it has died, which takes a moment.
+void end_silent(const std::vector<Asked>& all) {
+  constexpr std::chrono::milliseconds kDeath{500};
+  for (const Asked& asked : all)
+    if (asked.answers >= 0) ::kill(asked.process, SIGKILL);
+  const auto end = Clock::now() + kDeath;
+  for (const Asked& asked : all) {
+    if (asked.answers < 0) continue;
+    ::close(asked.answers);
+    pollfd process{static_cast<int>(::syscall(SYS_pidfd_open, asked.process, 0)), POLLIN, 0};
+    if (process.fd < 0) continue;
+    ::poll(&process, 1, milliseconds_until(end));
+    ::close(process.fd);
+  }
+}
+
+std::optional<Map> conclude(const Asked& asked) {
+  if (asked.process < 0) return {};
+  const bool said_all = asked.answers < 0;
+  int status = 0;
+  const pid_t ended = ::waitpid(asked.process, &status, said_all ? 0 : WNOHANG);
+  if (!said_all || ended != asked.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return {};
+  const auto value = parse_json(*in_memory(asked.said), 0, asked.said.size());
+  const Map* map = value ? std::get_if<Map>(&*value) : nullptr;
+  return map == nullptr ? std::nullopt : std::optional<Map>(*map);
+}
+
+}  // namespace
+
+void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
+  const auto end = Clock::now() + patience;
+  std::vector<Asked> all;
+  for (const Question& question : questions) all.push_back(ask(question));
+  listen_until(end, all);
+  end_silent(all);
+  std::vector<std::optional<Map>> answers;
+  for (const Asked& asked : all) answers.push_back(conclude(asked));
+  return answers;
+}
+
+std::optional<std::string> text_in(const Map& map, std::string_view key) {
+  const Value* value = map.find(key);
+  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? std::nullopt : std::optional<std::string>(*text);
+}
+
+std::optional<uint64_t> number_in(const Map& map, std::string_view key) {
+  const Value* value = map.find(key);
+  if (value == nullptr) return {};
+  if (const auto* number = std::get_if<uint64_t>(value)) return *number;
+  const auto* number = std::get_if<int64_t>(value);
+  return number == nullptr || *number < 0 ? std::nullopt : std::optional<uint64_t>(static_cast<uint64_t>(*number));
+}
+
+}  // namespace weightfs

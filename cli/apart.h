@@ -1,0 +1,35 @@
+// Questions whose answers may never come, such as those to a file system that somebody else serves: each is asked by a
+// process of its own, which can be left where it hangs.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+
+namespace weightfs {
+
+/// Asks in the child process; what it changes (ids, directory, namespaces) is changed there only.
+using Question = std::function<Map()>;
+
+inline constexpr std::chrono::milliseconds kPatience{2000};
+
+/// Asks all at once and returns each answer; nothing for a process that died, or did not answer in time. That one is
+/// killed, and not waited for where even that does not end it: it holds none of our standard descriptors. Only while
+/// the process has one thread.
+std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions,
+                                          std::chrono::milliseconds patience = kPatience);
+
+/// In a question that changes its ids, which makes the system forget that it is to end when its asker does.
+void end_with_parent();
+
+/// The text under `key`, or nothing where there is none.
+std::optional<std::string> text_in(const Map& map, std::string_view key);
+
+/// The number under `key`, or nothing where there is none, or one below zero.
+std::optional<uint64_t> number_in(const Map& map, std::string_view key);
+
+}  // namespace weightfs

@@ -1,0 +1,29 @@
+// Takes mounts away. What is mounted where is asked of the kernel, never of a server, which may be dead or hang.
+#pragma once
+
+#include <string>
+
+#include "base/mounts.h"
+#include "base/result.h"
+
+namespace weightfs {
+
+/// The weightfs mount whose root `path` is, links followed. Fails with io when there is none, or when something else is
+/// mounted over it.
+Result<Mount> weightfs_at(const std::string& path);
+
+enum class Detach {
+  when_unused,  ///< a mount that is in use stays
+  now,          ///< who uses it goes on; for all others it is gone
+};
+
+/// How an unmount ended.
+struct Unmounted {
+  enum { done, busy, refused } end;
+  std::string why;  ///< when it was refused
+};
+
+/// Unmounts that mount: as root, or through fusermount3, which checks that it is the user's own.
+Unmounted unmount(const Mount& mount, Detach detach);
+
+}  // namespace weightfs

@@ -1,0 +1,163 @@
+"""What --help, the manual page, the completions and README.md say about verbs and options is the same."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
+LIMIT_S = 60
+
+PAGE = ROOT / "docs" / "weightfs.1.md"
+
+# Options of other programs, where a page speaks of them.
+FOREIGN = {"README.md": {"--install", "--preset", "--prefix"}}
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+)?)", re.MULTILINE)
+HELP_OPTION = re.compile(r"^  (-\S+)", re.MULTILINE)
+
+
+def weightfs(*argv):
+    return subprocess.run([WEIGHTFS, *argv], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
+
+
+def walk(path=()):
+    """Every command that --help knows: (path, its options)."""
+    text = weightfs(*path, "--help")
+    options = {name for names in HELP_OPTION.findall(text) for name in names.split(",")}
+    yield path, options
+    _, _, verbs = text.partition("\nSubcommands:\n")
+    for verb in re.findall(r"^  (\S+)", verbs.partition("\n\n")[0], re.MULTILINE):
+        yield from walk((*path, verb))
+
+
+def pages():
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def plain(text):
+    """A page without its markup."""
+    return re.sub(r"\\(.)", r"\1", text.replace("*", ""))
+
+
+class Docs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.commands = dict(walk())
+        cls.options = set().union(*cls.commands.values())
+        cls.page = PAGE.read_text()
+        cls.bash, cls.zsh = (weightfs("completion", shell) for shell in ("bash", "zsh"))
+        cls.words = re.search(r"_weightfs_mount_words='([^']+)'", cls.bash)[1].replace("=", "").split()
+
+    def section(self, title):
+        return re.search(rf"^# {title}\n(.*?)(?=^# |\Z)", self.page, re.MULTILINE | re.DOTALL)[1]
+
+    def test_help_is_understood(self):
+        self.assertLessEqual({("mount",), ("umount",), ("cache", "pin")}, set(self.commands))
+        self.assertLessEqual({"-f", "--foreground", "--cache-size", "-o"}, self.commands[("mount",)])
+        self.assertLessEqual({"all", "format", "offline", "allow_other"}, set(self.words))
+
+    def test_every_verb_has_its_place_in_the_page(self):
+        told = set()
+        for line in self.section("COMMANDS").split("\n:   "):
+            told |= {tuple(name.split()) for name in re.findall(r"\*\*([a-z][a-z ]*)\*\*", line.rpartition("\n")[2])}
+        leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
+        self.assertEqual(told, leaves)
+
+    def test_every_verb_is_in_the_synopsis(self):
+        told = {tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines() if line.startswith("**weightfs")}
+        leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
+        self.assertEqual(told, leaves)
+
+    def test_every_option_has_its_place_in_the_page(self):
+        told = set(re.findall(r"\*\*(-[^*\s]+)\*\*", self.section("OPTIONS")))
+        self.assertEqual(told, self.options)
+
+    def test_mount_options_are_those_of_the_page(self):
+        told = re.search(r"^\*\*-o\*\* .*?\n\n", self.section("OPTIONS"), re.MULTILINE | re.DOTALL)[0].partition(" below ")[2]
+        always = {"ro", "nosuid", "nodev"}
+        self.assertEqual(set(re.findall(r"\*\*([a-z_]{2,})=?\*\*", told)) - always, set(self.words))
+
+    def test_no_page_names_an_option_that_is_not_there(self):
+        wrong = {}
+        for page in pages():
+            named = set(OPTION.findall(plain(page.read_text()))) - self.options - FOREIGN.get(page.name, set())
+            if named:
+                wrong[page.name] = named
+        self.assertEqual(wrong, {})
+
+    def test_no_page_names_a_verb_that_is_not_there(self):
+        groups = {path[:1] for path in self.commands if len(path) == 2}
+        wrong = {}
+        for page in pages():
+            named = {tuple(words.split()) for words in VERBS.findall(page.read_text())}
+            unknown = {words for words in named if words[:1] not in self.commands
+                       or (words[:1] in groups and len(words) > 1 and words not in self.commands)}
+            if unknown:
+                wrong[page.name] = unknown
+        self.assertEqual(wrong, {})
+
+    def test_bash_completes_the_options_of_each_verb(self):
+        for path, options in self.commands.items():
+            with self.subTest(" ".join(path)):
+                asked = subprocess.run(["bash", "--norc", "-c", f'{self.bash}\n_weightfs_know "$1" && echo "$options"', "bash",
+                                        " ".join(path)], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
+                self.assertEqual(set(asked.split()), options)
+
+    def test_zsh_completes_the_options_of_each_verb(self):
+        for path, options in self.commands.items():
+            with self.subTest(" ".join(path)):
+                name = "_".join(("_weightfs", *path))
+                body = re.search(rf"^{name}\(\) {{\n(.*?)^}}", self.zsh, re.MULTILINE | re.DOTALL)[1]
+                specs = [line.partition("[")[0] for line in body.splitlines() if re.match(r" +'(\(-|\*?-)", line)]
+                self.assertEqual({each for spec in specs for each in re.findall(r"--?[A-Za-z][\w-]*", spec)}, options)
+
+    def test_zsh_completes_every_mount_option(self):
+        body = self.zsh.partition("_values -s , 'mount option'")[2].partition("\n}")[0]
+        self.assertEqual(re.findall(r"^ +'([a-z_]+)", body, re.MULTILINE), self.words)
+
+
+class Pages(unittest.TestCase):
+    """The manual pages as they are rendered."""
+
+    def setUp(self):
+        for tool in ("lowdown", "man"):
+            if not shutil.which(tool):
+                self.skipTest(f"no {tool} here")
+
+    def rendered(self, source):
+        page = subprocess.run([ROOT / "packaging" / "page", source, "2026-01-01", "weightfs 1.2.3"], check=True, capture_output=True,
+                              timeout=LIMIT_S).stdout
+        with tempfile.NamedTemporaryFile(suffix=".1") as file:
+            file.write(page)
+            file.flush()
+            done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", file.name], capture_output=True, text=True,
+                                  timeout=LIMIT_S, env=dict(os.environ, GROFF_NO_SGR="1", LC_ALL="C.UTF-8"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return re.sub(".\b", "", done.stdout)
+
+    def test_pages_have_their_title_and_no_markup_left(self):
+        for source in sorted((ROOT / "docs").glob("*.[0-9].md")):
+            with self.subTest(source.name):
+                name, section = source.name.split(".md")[0].rsplit(".", 1)
+                text = self.rendered(source)
+                self.assertTrue(text.startswith(f"{name.upper()}({section})"))
+                self.assertIn("weightfs 1.2.3", text)
+                self.assertEqual(re.findall(r"\*\*|\\[^0-9]|^\s*:\s", text, re.MULTILINE), [])
+                # A typed hyphen is one, also for who copies it.
+                self.assertEqual(re.findall("[\u2010-\u2015\u2212]", text), [])
+
+    def test_options_names_and_examples_come_out_as_they_are_typed(self):
+        text, source = self.rendered(PAGE), PAGE.read_text()
+        for name in set(OPTION.findall(source)) | set(re.findall(r"\b[a-zA-Z]+_[a-zA-Z_]+\b", source)):
+            self.assertRegex(text, rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+        for line in re.findall(r"(?<=\n)    (weightfs .*)", source.partition("# EXAMPLES")[2]):
+            self.assertIn(line, text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,197 @@
+"""weightfs doctor: what a machine has, what it lacks, and what to do, whoever asks and whatever is missing."""
+import json
+
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, run, shutil, signal, subprocess, unittest)
+
+ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another user")
+
+
+class Case(TestCase):
+    def examine(self, *argv, status=0, **kwargs):
+        """The checks by their names. Of one name the last counts."""
+        done = subprocess.run([*argv, WEIGHTFS, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
+        self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
+        return self.by_name(done.stdout)
+
+    def by_name(self, text):
+        checks = json.loads(text)
+        for check in checks:
+            self.assertEqual(list(check), ["check", "verdict", "found", "advice"])
+            self.assertIn(check["verdict"], ("ok", "warning", "failure"))
+            if check["verdict"] == "failure":
+                self.assertTrue(check["advice"], "what failed can be put right")
+        return {check["check"]: check for check in checks}
+
+    def verdict(self, checks, name):
+        return checks[name]["verdict"]
+
+
+class Examination(Case, MountTestCase):
+    def test_a_machine_that_can_mount_has_no_failure(self):
+        checks = self.examine()
+        for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache room", "unfinished fetches",
+                     "certificates", "open files", "mounts", "kernel"):
+            self.assertIn(name, checks)
+        self.assertEqual(self.verdict(checks, "/dev/fuse"), "ok")
+        self.assertEqual(checks["kernel"]["found"], f"Linux {os.uname().release}")
+
+    @ROOT_ONLY
+    def test_the_kernel_itself_is_asked(self):
+        with open("/proc/self/mountinfo") as file:
+            before = sum(" - fuse " in line for line in file)
+        checks = self.examine()
+        self.assertRegex(checks["fuse protocol"]["found"], r"^7\.\d+$")
+        self.assertRegex(checks["read-ahead"]["found"], r"^\d+\.\d [KM]iB; ")
+        self.assertRegex(checks["largest request"]["found"], r"^\d+\.\d [KM]iB$")
+        self.assertRegex(checks["passthrough"]["found"], "offered")
+        with open("/proc/self/mountinfo") as file:
+            self.assertEqual(sum(" - fuse " in line for line in file), before, "nothing stays mounted")
+
+    def test_it_is_a_table_for_people_and_lines_for_programs(self):
+        shown = on_terminal("doctor").splitlines()
+        self.assertEqual(shown[0].split()[:3], ["check", "verdict", "found"])
+        column = shown[0].index("verdict")
+        self.assertTrue(all(line[column:].startswith(("ok ", "warning ")) for line in shown[1:]), shown)
+        coloured = on_terminal("doctor", NO_COLOR="")
+        self.assertTrue(coloured.startswith("\x1b[1mcheck\x1b[0m"))
+        self.assertIn("\x1b[32mok\x1b[0m", coloured)
+        lines = run("doctor").stdout.splitlines()
+        self.assertEqual({line.count("\t") for line in lines}, {3})
+        self.assertEqual([line.split("\t")[0] for line in lines], list(self.examine()))
+
+    def test_mounts_whose_server_died_or_hangs_are_told(self):
+        dead, hung = self.mount(self.sample(), at="dead"), self.mount(self.sample(), at="hung")
+        server, stopped = self.server(dead), self.server(hung)
+        os.kill(server, signal.SIGKILL)
+        while not has_ended(server):
+            pass
+        os.kill(stopped, signal.SIGSTOP)
+        self.addCleanup(os.kill, stopped, signal.SIGCONT)
+        checks = json.loads(run("doctor", "--json").stdout)
+        found = {check["found"].partition(": ")[0]: check for check in checks if check["check"] == "mounts"}
+        self.assertIn(dead, found["the server has died"]["found"])
+        self.assertIn("weightfs umount", found["the server has died"]["advice"])
+        self.assertIn(hung, found["the server does not answer"]["found"])
+        self.assertEqual({check["verdict"] for check in found.values()}, {"warning"})
+
+    def test_a_cache_in_a_mount_is_a_failure(self):
+        point = self.mount(self.sample())
+        checks = self.examine(status=1, env=dict(os.environ, WEIGHTFS_CACHE=f"{point}/cache"))
+        self.assertEqual(self.verdict(checks, "cache"), "failure")
+        self.assertIn("in a weightfs mount", checks["cache"]["found"])
+
+
+class Cache(Case):
+    def test_one_that_is_not_there_is_none_to_worry_about(self):
+        checks = self.examine()
+        self.assertEqual(self.verdict(checks, "cache"), "ok")
+        self.assertTrue(checks["cache"]["found"].startswith(self.path("cache")))
+        self.assertFalse(os.path.exists(self.path("cache")), "looking makes nothing")
+
+    def test_one_that_others_may_write_to_is_not_used(self):
+        os.makedirs(self.path("cache", "v1"))
+        os.chmod(self.path("cache", "v1"), 0o777)
+        checks = self.examine()
+        self.assertEqual(self.verdict(checks, "cache"), "warning")
+        self.assertIn("cannot be used", checks["cache"]["found"])
+
+    def test_fetches_that_were_left_are_told(self):
+        for name in ("blobs", "index", "making"):
+            os.makedirs(self.path("cache", "v1", name))
+        for directory, _, _ in os.walk(self.path("cache")):
+            os.chmod(directory, 0o700)
+        self.write(f"cache/v1/making/{'ab' * 32}.part", bytes(8192))
+        checks = self.examine()
+        self.assertEqual(checks["unfinished fetches"]["found"], "1, 8.0 KiB")
+        self.assertIn("weightfs cache gc", checks["unfinished fetches"]["advice"])
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount a tmpfs")
+    def test_one_in_memory_is_doubtful(self):
+        os.mkdir(self.path("memory"))
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.path("memory")], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.path("memory")], check=True)
+        checks = self.examine(env=dict(os.environ, WEIGHTFS_CACHE=self.path("memory", "cache")))
+        self.assertEqual(self.verdict(checks, "cache"), "warning")
+        self.assertIn("in memory", checks["cache"]["found"])
+
+
+@ROOT_ONLY
+class Lacking(Case):
+    """As root, where something is missing; as nobody, who needs more."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.tmp, 0o755)
+        self.binary = self.path("weightfs")
+        shutil.copy(WEIGHTFS, self.binary)
+
+    def in_namespace(self, script, **kwargs):
+        """In mounts of its own, which the script changes; then as the user that it names."""
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, self.binary, self.tmp],
+                              capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, self.by_name(done.stdout)
+
+    def as_nobody(self, env, status):
+        done = subprocess.run([self.binary, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid,
+                              group=NOBODY.pw_gid, extra_groups=[], cwd="/", env=env)
+        self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
+        return self.by_name(done.stdout)
+
+    def allow_everybody(self):
+        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
+        os.chmod("/dev/fuse", 0o666)
+
+    def test_dev_fuse_for_root(self):
+        status, checks = self.in_namespace('mount -t tmpfs none /dev && exec "$0" doctor --json')
+        self.assertEqual((status, self.verdict(checks, "/dev/fuse")), (1, "failure"))
+        self.assertIn("No such file", checks["/dev/fuse"]["found"])
+        self.assertIn("could not be asked (/dev/fuse: No such file", checks["kernel features"]["found"])
+        self.assertEqual(self.verdict(checks, "kernel features"), "ok")
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_dev_fuse_for_nobody(self):
+        status, checks = self.in_namespace('mount -t tmpfs -o mode=755 none /dev && mknod -m 600 /dev/fuse c 10 229 && '
+                                           'exec setpriv --reuid nobody --regid nogroup --clear-groups "$0" doctor --json')
+        self.assertEqual((status, self.verdict(checks, "/dev/fuse")), (1, "failure"))
+        self.assertIn("Permission denied", checks["/dev/fuse"]["found"])
+        self.assertIn("chmod 666", checks["/dev/fuse"]["advice"])
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
+    def test_nothing_for_nobody(self):
+        self.allow_everybody()
+        checks = self.as_nobody({"PATH": os.environ["PATH"], "WEIGHTFS_CACHE": "/tmp/absent"}, 0)
+        self.assertEqual((self.verdict(checks, "/dev/fuse"), self.verdict(checks, "fusermount3")), ("ok", "ok"))
+        self.assertRegex(checks["fusermount3"]["found"], r"/fusermount3, version 3\.\d+\.\d+$")
+        told = "kernel features" if "kernel features" in checks else "fuse protocol"
+        self.assertRegex(checks[told]["found"], r"^(7\.\d+$|could not be asked)")
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_fusermount3_for_nobody(self):
+        self.allow_everybody()
+        os.mkdir(self.path("bin"))
+        checks = self.as_nobody({"PATH": self.path("bin")}, 1)
+        self.assertEqual((self.verdict(checks, "fusermount3"), checks["fusermount3"]["advice"]), ("failure", "install fuse3"))
+        self.write("bin/fusermount3", b"#!/bin/sh\necho fusermount3 version: 9.9.9\n")
+        os.chmod(self.path("bin", "fusermount3"), 0o755)
+        checks = self.as_nobody({"PATH": self.path("bin")}, 1)
+        self.assertIn("version 9.9.9, is not setuid root", checks["fusermount3"]["found"])
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
+    def test_home_for_nobody(self):
+        self.allow_everybody()
+        checks = self.as_nobody({"PATH": os.environ["PATH"]}, 0)
+        self.assertEqual(self.verdict(checks, "cache"), "warning")
+        self.assertIn("WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME", checks["cache"]["found"])
+        checks = self.as_nobody({"PATH": os.environ["PATH"], "HOME": "/nonexistent"}, 0)
+        self.assertIn("/nonexistent/.cache/weightfs cannot be made", checks["cache"]["found"])
+
+    def test_certificates_and_open_files(self):
+        status, checks = self.in_namespace('ulimit -n 100 && mount -t tmpfs none /etc/ssl/certs && exec "$0" doctor --json')
+        self.assertEqual(status, 0 if os.path.exists("/dev/fuse") else 1)
+        self.assertEqual(self.verdict(checks, "certificates"), "warning")
+        self.assertEqual((self.verdict(checks, "open files"), checks["open files"]["found"][:11]), ("warning", "at most 100"))
+
+
+if __name__ == "__main__":
+    unittest.main()

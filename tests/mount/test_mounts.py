@@ -1,0 +1,375 @@
+"""What is mounted: listing it, unmounting it, whoever holds it, and whatever became of its server."""
+import ctypes
+import datetime
+import json
+import pwd
+import re
+import sys
+import time
+
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
+                      unittest)
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def helpers_of(name):
+    """The processes of our binary that run this verb."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if words[:2] == [WEIGHTFS.encode(), name.encode()] and not has_ended(pid):
+            found.append(int(pid))
+    return found
+
+
+def until(condition, what):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(what)
+        time.sleep(0.01)
+
+
+class Case(MountTestCase):
+    def of(self, point, listed=None):
+        """What `weightfs mounts` says of one mount."""
+        listed = listed if listed is not None else json.loads(run("mounts", "--json").stdout)
+        found, = [each for each in listed if each["mountpoint"] == point]
+        return found
+
+    def kill(self, point):
+        server = self.server(point)
+        os.kill(server, signal.SIGKILL)
+        until(lambda: has_ended(server), "the server does not end")
+
+    def stop(self, point):
+        server = self.server(point)
+        os.kill(server, signal.SIGSTOP)
+        self.addCleanup(os.kill, server, signal.SIGCONT)
+        return server
+
+    def bare_mount(self, name, kind):
+        """A FUSE mount whose server is this process, and never answers; returns its point, and the descriptor that keeps it alive."""
+        point = self.path(name)
+        os.mkdir(point)
+        device = os.open("/dev/fuse", os.O_RDWR)
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        self.assertEqual(LIBC.mount(b"some\\source", point.encode(), kind.encode(), 0, options.encode()), 0, os.strerror(ctypes.get_errno()))
+        self.addCleanup(self.force_unmount, point)
+        return point, device
+
+
+class Listing(Case):
+    def test_it_says_what_is_mounted_where_and_by_whom(self):
+        source = self.sample()
+        before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        point = self.mount(source)
+        mount = self.of(point)
+        self.assertEqual((mount["source"], mount["pid"], mount["state"]), (source, self.server(point), "serving"))
+        self.assertEqual((mount["user"], mount["fetched_bytes"]), (pwd.getpwuid(os.getuid()).pw_name, 0))
+        self.assertGreaterEqual(datetime.datetime.fromisoformat(mount["since"].replace("Z", "+00:00")), before)
+        self.assertEqual(self.read("mnt", "tensors", "encoder", "weight"), numbers("f", 60))
+        self.assertGreaterEqual(self.of(point)["served_bytes"], mount["served_bytes"] + 240)
+
+    def test_programs_get_a_line_for_each_with_tabs(self):
+        point = self.mount(self.sample())
+        line, = [line for line in run("mounts").stdout.splitlines() if line.startswith(point + "\t")]
+        cells = line.split("\t")
+        self.assertEqual(cells[:2] + cells[3:5] + cells[7:],
+                         [point, self.path("model.safetensors"), str(self.server(point)), "root", "serving"])
+        self.assertRegex(cells[2], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertTrue(cells[5].isdigit() and cells[6] == "0", cells)
+
+    def test_no_name_breaks_a_line_or_steers_a_terminal(self):
+        point = self.mount(self.sample(), at="a\tb\nc\\d\x1b[31m \u009be")
+        self.assertIn(self.path("a\\tb\\nc\\\\d\\x1b[31m \\xc2\\x9be") + "\t", run("mounts").stdout)
+        shown = on_terminal("mounts")
+        self.assertIn(self.path("a\\x09b\\x0ac\\d\\x1b[31m \\xc2\\x9be"), shown)
+        for line in shown.splitlines():
+            self.assertTrue(line.isprintable(), repr(line))
+        self.assertEqual(self.of(point)["state"], "serving")
+
+    def test_people_get_columns_and_colours(self):
+        point = self.mount(self.sample())
+        head, *lines = on_terminal("mounts").splitlines()
+        line, = [line for line in lines if line.startswith(point + " ")]
+        self.assertEqual(re.split("  +", head), ["mounted on", "source", "since", "server", "user", "served", "fetched", "state"])
+        self.assertEqual(line.index("serving"), head.index("state"))
+        self.assertRegex(line, r" \d{4}-\d\d-\d\d \d\d:\d\d ")
+        coloured = on_terminal("mounts", NO_COLOR="")
+        self.assertTrue(coloured.startswith("\x1b[1mmounted on\x1b[0m"))
+        self.assertIn("\x1b[32mserving\x1b[0m", coloured)
+        self.assertEqual(len(lines) + 1, len(coloured.splitlines()))
+        self.assertNotIn("\x1b", on_terminal("mounts", NO_COLOR="", TERM="dumb"))
+        self.assertNotIn("\x1b", run("mounts", env=dict(os.environ, TERM="xterm")).stdout)
+
+    def test_a_server_that_hangs_is_not_waited_for(self):
+        hung = self.mount(self.sample(), at="hung")
+        well = self.mount(self.sample(), at="well")
+        self.stop(hung)
+        listed = json.loads(run("mounts", "--json").stdout)
+        self.assertEqual((self.of(hung, listed)["state"], self.of(hung, listed)["pid"]), ("not answering", None))
+        self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel knows it, too")
+        self.assertEqual(self.of(well, listed)["state"], "serving")
+        until(lambda: not helpers_of("mounts"), "a process that asked is still there")
+
+    def test_a_server_that_never_answers_is_left(self):
+        point, device = self.bare_mount("never", "fuse.weightfs")
+        self.assertEqual(self.of(point)["state"], "not answering")
+        self.assertEqual(self.of(point)["source"], "some\\source")
+        until(lambda: not helpers_of("mounts"), "a process that asked is still there")
+        os.close(device)
+        self.assertEqual(self.of(point)["state"], "dead")
+
+    def test_a_server_that_died_is_told(self):
+        point = self.mount(self.sample())
+        self.kill(point)
+        mount = self.of(point)
+        self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"]), ("dead", None, None, None))
+        self.assertIn("\x1b[31mdead\x1b[0m", on_terminal("mounts", NO_COLOR=""))
+
+    def test_one_that_is_covered_is_not_asked(self):
+        point = self.mount(self.sample())
+        subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
+        self.addCleanup(subprocess.run, ["umount", point], check=True)
+        self.assertEqual(self.of(point)["state"], "covered")
+
+
+class Unmounting(Case):
+    def refused(self, *argv, **kwargs):
+        done = run("umount", *argv, **kwargs)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def hold(self, code, point):
+        """A process that does that, and waits."""
+        process = subprocess.Popen([sys.executable, "-c", f"import mmap, os, sys; {code}; print(flush=True); sys.stdin.read()", point],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+        def end():
+            process.communicate()
+        self.addCleanup(end)
+        process.stdout.readline()
+        return process
+
+    def test_several_at_once(self):
+        points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(3)]
+        servers = [self.server(point) for point in points]
+        done = run("umount", *points)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse(any(map(is_mounted, points)))
+        self.assertTrue(all(map(has_ended, servers)))
+        self.assertFalse(any(map(os.path.exists, points)))
+
+    def test_one_that_fails_does_not_keep_the_others(self):
+        point = self.mount(self.sample())
+        done = run("umount", self.path("absent"), point, self.tmp)
+        self.assertEqual(done.returncode, 6)
+        self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
+        self.assertFalse(is_mounted(point))
+
+    def test_it_says_who_holds_a_mount(self):
+        point = self.mount(self.sample())
+        for code, what in (("os.chdir(sys.argv[1])", "working directory"),
+                           ("os.chdir(sys.argv[1] + '/tensors')", "working directory"),
+                           ("f = open(sys.argv[1] + '/tensors/bias')", "tensors/bias"),
+                           ("d = os.open(sys.argv[1], os.O_RDONLY)", "the mount's root"),
+                           ("d = os.open(sys.argv[1] + '/tensors/bias', 0); m = mmap.mmap(d, 0, prot=1); os.close(d)", "tensors/bias")):
+            holder = self.hold(code, point)
+            said = self.refused(point)
+            self.assertRegex(said, rf"{point}: busy: held by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
+            self.assertTrue(is_mounted(point))
+            holder.communicate()
+        self.unmount(point)
+
+    def test_it_says_who_holds_a_mount_that_hangs(self):
+        point = self.mount(self.sample())
+        holder = self.hold("f = open(sys.argv[1] + '/tensors/bias')", point)
+        self.stop(point)
+        self.assertIn(f"(pid {holder.pid}, tensors/bias)", self.refused(point))
+        holder.kill()
+        holder.wait()
+        self.assertFalse(run("umount", point).stderr)
+        self.assertFalse(is_mounted(point))
+
+    def test_a_holder_has_a_name_that_steers_no_terminal(self):
+        point = self.mount(self.sample())
+        holder = self.hold("open('/proc/self/comm', 'w').write('\\x1b[31m\\n'); os.chdir(sys.argv[1])", point)
+        said = self.refused(point)
+        self.assertIn(str(holder.pid), said)
+        self.assertTrue(said.rstrip("\n").isprintable(), repr(said))
+
+    def test_lazily_it_goes_at_once_and_the_reader_reads_on(self):
+        point = self.mount(self.sample())
+        server = self.server(point)
+        with open(f"{point}/tensors/bias", "rb") as file:
+            done = run("umount", "--lazy", point)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertFalse(is_mounted(point))
+            self.assertEqual(file.read(), numbers("i", 4))
+            self.assertFalse(has_ended(server))
+        until(lambda: has_ended(server), "the server does not end")
+
+    def test_a_mount_in_it_is_told(self):
+        point = self.mount(self.sample())
+        subprocess.run(["mount", "-t", "tmpfs", "none", f"{point}/tensors"], check=True)
+        self.assertIn(f"busy: tmpfs is mounted in it, at {point}/tensors", self.refused(point))
+        subprocess.run(["umount", f"{point}/tensors"], check=True)
+        self.unmount(point)
+
+    def test_what_is_mounted_over_it_stays(self):
+        point = self.mount(self.sample())
+        subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
+        self.assertIn("tmpfs is mounted over weightfs there", self.refused(point))
+        subprocess.run(["umount", point], check=True)
+        self.unmount(point)
+
+    def test_from_inside_and_by_a_relative_path(self):
+        point = self.mount(self.sample())
+        done = run("umount", ".", cwd=point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.mount(self.sample())
+        done = run("umount", "../cache/../mnt", cwd=self.write("cache/x", b"") and self.path("cache"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse(is_mounted(point))
+
+    def test_a_path_in_a_mount_is_none(self):
+        point = self.mount(self.sample())
+        self.assertIn("weightfs is not mounted there", self.refused(f"{point}/tensors"))
+
+    def test_all_or_some_but_not_both(self):
+        for argv in ([], ["--all", self.path("mnt")]):
+            done = run("umount", *argv)
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_all_in_one_go(self):
+        # In a mount namespace of its own, without the mounts that others made meanwhile.
+        script = r"""
+            set -e
+            tac /proc/self/mountinfo | sed -n 's/^[^/]*[^ ]* \([^ ]*\) .* - fuse.weightfs .*/\1/p' | while read -r point; do umount -l "$(printf %b "$point")"; done
+            "$0" umount --all
+            for i in $(seq 20); do "$0" mount "$1" "$2/m$i"; done
+            "$0" mount "$1" "$2/dead"
+            kill -9 $("$0" mounts | sed -n "s/.*dead\t[^\t]*\t[^\t]*\t\([0-9]*\)\t.*/\1/p")
+            mkdir "$2/outer"
+            "$0" mount "$2/many" "$2/outer"
+            "$0" mount "$1" "$2/outer/model.safetensors"
+            cd "$2/m7"
+            "$0" umount --all || echo "status $?"
+            cd /
+            "$0" mounts | cut -f1
+            "$0" umount -a
+            "$0" mounts
+        """
+        os.mkdir(self.path("many"))
+        self.sample("many/model.safetensors")
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, self.sample(), self.tmp],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n")
+        line, = done.stderr.splitlines()
+        self.assertRegex(line, rf"{self.path('m7')}: busy: held by sh \(pid \d+, working directory\)")
+        self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
+
+
+class Stale(Case):
+    def test_the_dead_mount_of_another_file_system_is_not_touched(self):
+        point, device = self.bare_mount("other", "fuse.other")
+        os.close(device)
+        done = run("mount", self.sample(), point)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("not connected", done.stderr)
+        self.assertTrue(is_mounted(point))
+
+    def test_a_mount_that_hangs_is_not_taken_for_dead(self):
+        point = self.mount(self.sample())
+        self.stop(point)
+        done = run("mount", self.sample(), point)
+        self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: weightfs is mounted there already\n"))
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root can become another user")
+@unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
+@unittest.skipUnless(os.path.exists("/etc/mtab"), "fusermount3 needs /etc/mtab, which a booted Debian has")
+class OtherUsers(Case):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
+        os.chmod("/dev/fuse", 0o666)
+        os.chmod(self.tmp, 0o755)
+        self.binary = self.path("weightfs")
+        shutil.copy(WEIGHTFS, self.binary)
+        self.source = self.sample()
+
+    def home(self, user):
+        home = self.path(user.pw_name)
+        os.mkdir(home)
+        os.chown(home, user.pw_uid, user.pw_gid)
+        return os.path.join(home, "mnt")
+
+    def run_as(self, user, *argv, **kwargs):
+        return subprocess.run([self.binary, *argv], capture_output=True, text=True, timeout=LIMIT_S, user=user.pw_uid, group=user.pw_gid,
+                              extra_groups=[], **kwargs)
+
+    def mount_as(self, user):
+        point = self.home(user)
+        self.addCleanup(self.force_unmount, point)
+        done = self.run_as(user, "mount", self.source, point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return point
+
+    def test_root_sees_all_and_a_user_his_own(self):
+        point = self.mount_as(NOBODY)
+        roots = self.mount(self.source)
+        seen = self.of(point)
+        self.assertEqual((seen["user"], seen["state"], seen["source"]), ("nobody", "serving", self.source))
+        self.assertEqual(os.stat(f"/proc/{seen['pid']}").st_uid, NOBODY.pw_uid)
+        listed = json.loads(self.run_as(NOBODY, "mounts", "--json").stdout)
+        self.assertEqual(self.of(point, listed), dict(seen, served_bytes=self.of(point, listed)["served_bytes"]))
+        hidden = self.of(roots, listed)
+        self.assertEqual((hidden["user"], hidden["state"], hidden["source"], hidden["pid"]), ("root", "private", self.source, None))
+
+    def test_a_user_unmounts_all_that_is_his(self):
+        daemon = pwd.getpwnam("daemon")
+        point = self.mount_as(daemon)
+        roots = self.mount(self.source)
+        nobodys = self.mount_as(NOBODY)
+        done = self.run_as(daemon, "umount", "--all")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse(os.path.exists(point))
+        self.assertTrue(is_mounted(roots) and is_mounted(nobodys))
+        self.assertEqual(self.run_as(NOBODY, "umount", roots).returncode, 6)
+
+    def test_a_user_is_told_what_he_cannot_see(self):
+        point = self.mount_as(NOBODY)
+        holder = subprocess.Popen(["sh", "-c", 'cd "$0" && exec sleep 1000', point], user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.kill)
+        until(lambda: os.readlink(f"/proc/{holder.pid}/exe").endswith("/sleep"), "it does not start")
+        done = self.run_as(NOBODY, "umount", point)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn(f"busy: held by sleep (pid {holder.pid}, working directory) (processes of other users are not seen)", done.stderr)
+        done = self.run_as(NOBODY, "umount", "-l", point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse(is_mounted(point))
+
+    def test_a_user_mounts_where_his_server_died(self):
+        point = self.mount_as(NOBODY)
+        server = self.of(point)["pid"]
+        os.kill(server, signal.SIGKILL)
+        until(lambda: has_ended(server), "the server does not end")
+        done = self.run_as(NOBODY, "mount", self.source, point)
+        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {point}: removed a mount whose server had died\n"))
+        self.assertEqual(self.run_as(NOBODY, "umount", point).stderr, "")
+        self.assertFalse(is_mounted(point))
+
+
+if __name__ == "__main__":
+    unittest.main()

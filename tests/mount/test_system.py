@@ -1,0 +1,428 @@
+"""At home on a system: mount(8), fstab, ordinary users; what a mount says of itself; many of them at once."""
+import json
+import re
+import threading
+import time
+
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, has_ended, numbers, os, run, shutil, signal, subprocess, unittest)
+
+
+def can_overlay():
+    """Whether this machine lets a test put files over /usr/sbin for itself alone."""
+    script = "d=$(mktemp -d) && mount -t tmpfs none $d && mkdir $d/u $d/w && mount -t overlay -o lowerdir=/usr/sbin,upperdir=$d/u,workdir=$d/w o /usr/sbin"
+    done = subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "sh", "-c", f"{script}; e=$?; umount -l $d; rmdir $d; exit $e"],
+                          capture_output=True)
+    return done.returncode == 0
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root may mount with mount(8)")
+class Mount8(MountTestCase):
+    """Each script runs in namespaces of its own: its mounts and servers end with it, and /sbin is as if we were installed."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not can_overlay():
+            raise unittest.SkipTest("no overlay file system or no namespaces here: mount(8) finds no helper")
+
+    def script(self, script, fstab="", helper=("mount.weightfs", "mount.fuse.weightfs"), **variables):
+        os.makedirs(self.path("sbin"), exist_ok=True)
+        os.makedirs(self.path("at"), exist_ok=True)
+        os.chmod(self.tmp, 0o755)
+        binary = self.path("weightfs")
+        if not os.path.exists(binary):
+            shutil.copy(WEIGHTFS, binary)
+        for name in helper:
+            if not os.path.islink(self.path("sbin", name)):
+                os.symlink(binary, self.path("sbin", name))
+        self.write("fstab", fstab.encode())
+        self.write("fuse.conf", b"user_allow_other\n")
+        prepare = f"""set -eu
+            mount -t tmpfs none {self.tmp}/at && mkdir {self.tmp}/at/u {self.tmp}/at/w && cp -a {self.tmp}/sbin/. {self.tmp}/at/u
+            mount -t overlay -o lowerdir=/usr/sbin,upperdir={self.tmp}/at/u,workdir={self.tmp}/at/w overlay /usr/sbin
+            mount --bind {self.tmp}/fstab /etc/fstab; mount --bind {self.tmp}/fuse.conf /etc/fuse.conf
+            mount -t tmpfs none /run; mkdir /run/mount
+            as_nobody() {{ setpriv --reuid=nobody --regid=nogroup --clear-groups -- "$@"; }}
+            cd {self.tmp}; . ./script"""
+        self.write("script", script.encode())
+        return subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", prepare], capture_output=True,
+                              text=True, timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, **variables))
+
+    def passes(self, script, *args, **kwargs):
+        done = self.script(script, *args, **kwargs)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def test_mount_t_weightfs(self):
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        shown = self.passes("""mount -t weightfs model.safetensors mnt -o allow_other,cache_size=1G,rw,suid
+                            findmnt -n -o FSTYPE,SOURCE,OPTIONS mnt; cmp mnt/tensors/bias mnt/tensors/bias; umount mnt; ls -A mnt""")
+        kind, source, options = shown.split()
+        self.assertEqual((kind, source), ("fuse.weightfs", self.path("model.safetensors")))
+        for option in ("ro", "nosuid", "nodev", "allow_other"):
+            self.assertIn(option, options.split(","))
+
+    def test_mount_t_fuse_weightfs(self):
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        self.assertIn("fuse.weightfs", self.passes("mount -t fuse.weightfs model.safetensors mnt; findmnt -n -o FSTYPE mnt; umount mnt"))
+
+    @unittest.skipUnless(os.path.exists("/sbin/mount.fuse3"), "no mount.fuse3 here")
+    def test_without_our_helper_that_of_fuse_finds_us_on_the_path(self):
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        self.assertIn("fuse.weightfs", self.passes(
+            "mount -t fuse.weightfs $TMP/model.safetensors mnt -o allow_other; findmnt -n -o FSTYPE mnt; umount mnt", helper=("weightfs",)))
+
+    def test_an_fstab_line_with_spaces_and_commas(self):
+        os.mkdir(self.path("my models, all"))
+        os.mkdir(self.path("a, b"))
+        self.sample("my models, all/one, two.safetensors")
+        os.mkdir(self.path("my mount"))
+
+        def escaped(*names):
+            return self.path(*names).replace(" ", "\\040")
+
+        line = f'{escaped("my models, all")} {escaped("my mount")} weightfs noauto,nofail,x-test=1,all,blob_dir="{escaped("a, b")}",log_level=error 0 0\n'
+        shown = self.passes("mount 'my mount'; ls 'my mount'; findmnt -n -o SOURCE 'my mount'; umount 'my mount'", fstab=line)
+        self.assertEqual(shown, f"one, two.safetensors\n{self.path('my models, all')}\n")
+
+    def test_mount_a_mounts_what_fstab_has(self):
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        self.passes("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
+                    fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs defaults,_netdev 0 0\n")
+
+    def test_a_user_mounts_and_unmounts_what_fstab_lets_him(self):
+        if not os.path.exists("/etc/mtab"):
+            self.skipTest("fusermount3 needs /etc/mtab, which a booted Debian has")
+        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
+        os.chmod("/dev/fuse", 0o666)
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        os.chown(self.path("mnt"), NOBODY.pw_uid, NOBODY.pw_gid)
+        shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
+                            as_nobody mount mnt; as_nobody ls mnt/tensors; ls mnt 2>/dev/null || echo root is kept out
+                            findmnt -n -o OPTIONS mnt; as_nobody umount mnt; ! mountpoint -q mnt""",
+                            fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs noauto,user 0 0\n")
+        self.assertIn("bias\n", shown)
+        self.assertIn("root is kept out\n", shown)
+        self.assertIn(f"user_id={NOBODY.pw_uid}", shown)
+
+    def test_with_allow_other_everybody_is_let_in(self):
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        shown = self.passes("""mount -t weightfs model.safetensors mnt; as_nobody ls mnt 2>/dev/null || echo kept out; umount mnt
+                            mount -t weightfs model.safetensors mnt -o allow_other; as_nobody cat mnt/tensors/bias | wc -c; umount mnt
+                            mount -t weightfs model.safetensors mnt -o allow_other,umask=007; as_nobody ls mnt 2>/dev/null || echo kept out""")
+        self.assertEqual(shown, "kept out\n16\nkept out\n")
+
+    def test_mistakes_say_what_is_wrong(self):
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        for options, said in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it, and mount it again"),
+                              ("cache_size=big", '"big" is no size'), ("cache_size", "needs a value"), ("offline=1", "takes no value")):
+            done = self.script(f"mount -t weightfs model.safetensors mnt -o {options}")
+            self.assertNotEqual(done.returncode, 0, options)
+            self.assertIn(said, done.stderr)
+        done = self.script("mount -t weightfs absent.safetensors mnt")
+        self.assertEqual(done.returncode, 32)
+        self.assertIn("No such file", done.stderr)
+        self.passes("mount -s -t weightfs model.safetensors mnt -o frobnicate; umount mnt")
+        self.passes("mount -f -t weightfs model.safetensors mnt; ! mountpoint -q mnt")
+
+
+class Ownership(MountTestCase):
+    def test_owner_group_and_mask_are_as_told(self):
+        mnt = self.mount("--uid", "nobody", "--gid", str(NOBODY.pw_gid), "-o", "umask=0227", self.sample())
+        shown = os.stat(f"{mnt}/tensors/bias")
+        self.assertEqual((shown.st_uid, shown.st_gid, shown.st_mode & 0o7777), (NOBODY.pw_uid, NOBODY.pw_gid, 0o440))
+        self.assertEqual(os.stat(f"{mnt}/tensors").st_mode & 0o7777, 0o550)
+
+    def test_mistakes(self):
+        source = self.sample()
+        for argv, said in ((["--uid", "nosuchuser"], '"nosuchuser" is no user'), (["--gid=-1"], "is no group"), (["--umask", "9"], "is no mask"),
+                           (["--umask", "1777"], "is no mask"), (["--idle-timeout", "soon"], "is no number of seconds"),
+                           (["--log-level", "loud"], "is no level"), (["-o", "uid"], "needs a value: uid=USER")):
+            done = run("mount", *argv, source, self.path("mnt"))
+            self.assertEqual(done.returncode, 2, argv)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+class Words(MountTestCase):
+    def test_options_are_named_alike_on_the_command_line_and_in_o(self):
+        told = run("mount", "--help").stdout
+        words = re.search(r"as fstab has them: (.*)", told)[1].split(", ")
+        self.assertGreater(len(words), 15)
+        for word in words:
+            name, _, value = word.partition("=")
+            self.assertRegex(told, rf"(?m)^  --{name.replace('_', '-')}{' ' + value if value else ''}\s")
+
+    def test_quotes_and_backslashes_keep_commas_together(self):
+        os.makedirs(self.path("a,b"))
+        source = self.sample()
+        for written in (f'blob_dir="{self.path("a,b")}",all', f'blob_dir={self.path("a")}\\,b', f'all,blob-dir="{self.path("a,b")}"'):
+            self.unmount(self.mount("-o", written, source))
+        self.assertEqual(run("mount", "-o", f"blob_dir={self.path('a,b')}", source, self.path("mnt")).returncode, 2)
+
+
+class Unused(MountTestCase):
+    def test_a_mount_that_nobody_uses_is_unmounted(self):
+        process, mnt = self.foreground("--idle-timeout", "1", self.sample())
+        self.assertEqual(process.wait(LIMIT_S), 0)
+        self.assertFalse(os.path.exists(mnt))
+
+    def test_an_open_file_a_mapping_and_a_working_directory_are_uses(self):
+        process, mnt = self.foreground("--idle-timeout", "1", "-o", "log_level=info", self.sample())
+        sleeper = None
+        with open(f"{mnt}/tensors/bias", "rb") as file:
+            # The idle time passes, and the mount's own files do not count as a use.
+            deadline = time.monotonic() + 2.5
+            while time.monotonic() < deadline:
+                os.stat(f"{mnt}/.weightfs/stats.json")
+                time.sleep(0.1)
+            self.assertIsNone(process.poll())
+            self.assertEqual(file.read(), numbers("i", 4))
+            sleeper = subprocess.Popen(["sleep", "60"], cwd=mnt)
+        self.addCleanup(sleeper.wait)
+        self.addCleanup(sleeper.kill)
+        deadline = time.monotonic() + 2.5
+        while time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.1)
+        self.assertIsNone(process.poll(), "the working directory of a process keeps it")
+        sleeper.kill()
+        sleeper.wait()
+        self.assertEqual(process.wait(LIMIT_S), 0)
+
+    def test_without_the_option_it_stays(self):
+        process, _ = self.foreground("-o", "idle_timeout=0", self.sample())
+        time.sleep(1)
+        self.assertIsNone(process.poll())
+
+
+class OwnWords(MountTestCase):
+    """What a mount says of itself."""
+
+    def own(self, mnt, name):
+        with open(f"{mnt}/.weightfs/{name}") as file:
+            return file.read()
+
+    def test_it_is_hidden_from_listings(self):
+        mnt = self.mount(self.sample())
+        self.assertNotIn(".weightfs", os.listdir(mnt))
+        self.assertEqual(sorted(os.listdir(f"{mnt}/.weightfs")), ["log", "metrics", "stats.json", "status.json"])
+
+    def test_status_says_what_is_mounted(self):
+        source = self.sample()
+        before = time.time()
+        mnt = self.mount(source)
+        status = json.loads(self.own(mnt, "status.json"))
+        self.assertEqual((status["source"], status["sources"], status["mountpoint"]), (source, [source], mnt))
+        self.assertEqual(status["pid"], self.server(mnt))
+        self.assertEqual(run("--version").stdout, f"weightfs {status['version']}\n")
+        since = time.mktime(time.strptime(status["since"], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+        self.assertLess(abs(since - before), LIMIT_S)
+
+    def test_statistics_count_requests_and_bytes(self):
+        mnt = self.mount(self.sample())
+        with open(f"{mnt}/tensors/encoder/weight", "rb") as file:
+            file.read()
+            stats = json.loads(self.own(mnt, "stats.json"))
+            self.assertEqual((stats["served_bytes"], stats["open_files"]), (240, 1))
+        for name in ("absent", "missing"):
+            self.assertFalse(os.path.exists(f"{mnt}/{name}"))
+        while json.loads(self.own(mnt, "stats.json"))["open_files"]:
+            pass
+        operations = json.loads(self.own(mnt, "stats.json"))["operations"]
+        self.assertGreaterEqual(operations["lookup"]["requests"], 4)
+        self.assertGreaterEqual(operations["open"]["requests"], 2)
+        for name, operation in operations.items():
+            latency = operation["latency_us"]
+            self.assertEqual(operation["errors"], 0, "a name that is not there is no error")
+            self.assertLessEqual(latency["p50"], latency["p90"])
+            self.assertLessEqual(latency["p99"], latency["max"])
+            self.assertEqual(latency["max"] > 0, operation["requests"] > 0, name)
+
+    def test_a_read_that_fails_is_an_error_and_one_line_in_the_log(self):
+        source = self.sample()
+        mnt = self.mount(source)
+        os.truncate(source, 100)
+        for _ in range(3):
+            with self.assertRaises(OSError):
+                self.read("mnt", "tensors", "bias")
+        stats = json.loads(self.own(mnt, "stats.json"))
+        self.assertGreaterEqual(stats["operations"]["open"]["errors"] + stats["operations"]["read"]["errors"], 3)
+        lines = self.own(mnt, "log").splitlines()
+        self.assertEqual(len(lines), 2, lines)
+        self.assertRegex(lines[0], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ info: mounted ")
+        self.assertRegex(lines[1], r"Z warning: .*model\.safetensors")
+
+    def test_metrics_are_what_prometheus_reads(self):
+        mnt = self.mount(self.sample('we"ird\\.safetensors'), at="mnt")
+        self.read("mnt", "tensors", "bias")
+        seen, types = {}, {}
+        for line in self.own(mnt, "metrics").splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                self.assertNotIn(name, types, "one TYPE for each name")
+                types[name] = kind
+            elif not line.startswith("# HELP "):
+                found = re.fullmatch(r'(\w+)\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\} ([-+0-9.e]+)', line)
+                self.assertIsNotNone(found, line)
+                self.assertNotIn((found[1], found[2]), seen, "one value for each series")
+                seen[found[1], found[2]] = float(found[3])
+                base = re.sub(r"_(bucket|sum|count)$", "", found[1])
+                self.assertIn(found[1] if found[1] in types else base, types)
+        point = f'mountpoint="{mnt}"'
+        self.assertEqual(seen["weightfs_read_bytes_total", point], 16)
+        self.assertGreaterEqual(seen["weightfs_request_duration_seconds_count", point + ',operation="open"'], 1)
+        buckets = [value for (name, labels), value in seen.items() if name.endswith("_bucket") and 'operation="read"' in labels]
+        self.assertEqual(buckets, sorted(buckets), "each bucket holds those before it")
+        self.assertIn('we\\"ird\\\\.safetensors', next(labels for name, labels in seen if name == "weightfs_info"))
+
+    def test_usr1_makes_it_say_its_statistics(self):
+        process, mnt = self.foreground("-o", "log_level=error", self.sample())
+        self.read("mnt", "tensors", "bias")
+        process.send_signal(signal.SIGUSR1)
+        line = process.stderr.readline()
+        self.assertIn("statistics since", line)
+        self.assertIn("16 B read", line)
+        while "statistics since" not in self.own(mnt, "log"):
+            pass
+        self.assertIsNone(process.poll())
+
+    def test_levels_decide_what_is_said(self):
+        for level, mounted, opened in (("warning", False, False), ("info", True, False), ("debug", True, True)):
+            mnt = self.mount("--log-level", level, self.sample())
+            self.read("mnt", "tensors", "bias")
+            log = self.own(mnt, "log")
+            self.assertEqual(("mounted " in log, "debug: open tensors/bias" in log), (mounted, opened), level)
+            self.unmount(mnt)
+
+    def test_lines_for_the_journal_carry_their_priority(self):
+        log = open(self.path("log"), "w+")
+        self.addCleanup(log.close)
+        status = os.fstat(log.fileno())
+        source = self.sample()
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", source, self.path("mnt")], stderr=log,
+                                   env=dict(os.environ, JOURNAL_STREAM=f"{status.st_dev}:{status.st_ino}"))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        while not os.path.ismount(self.path("mnt")):
+            self.assertIsNone(process.poll())
+        os.truncate(source, 100)
+        with self.assertRaises(OSError):
+            self.read("mnt", "tensors", "bias")
+        process.terminate()
+        self.assertEqual(process.wait(LIMIT_S), 0)
+        lines = self.read("log").decode().splitlines()
+        self.assertRegex(lines[0], "^<6>mounted ")
+        self.assertRegex(lines[1], "^<4>.*model.safetensors")
+
+
+class Ends(MountTestCase):
+    def reads_at(self, task):
+        """Whether a thread is in pread64 (by its number on x86-64 and on arm64)."""
+        try:
+            with open(f"/proc/{task}/syscall") as file:
+                return file.read().split()[0] in ("17", "67")
+        except OSError:
+            return False
+
+    def test_a_source_that_hangs_does_not_keep_the_mount_from_ending(self):
+        # Larger than what the kernel reads ahead of the header.
+        self.sample(tensors=[Tensor("near", "int8", (16 << 20,), bytes(16 << 20)), Tensor("far", "int8", (16,), bytes(16))])
+        below = self.mount(self.tmp, at="below")
+        hung = self.server(below)
+        process, mnt = self.foreground(f"{below}/model.safetensors/files/model.safetensors", at="mnt")
+        os.kill(hung, signal.SIGSTOP)
+        self.addCleanup(os.kill, hung, signal.SIGCONT)
+        reader = subprocess.Popen(["cat", f"{mnt}/tensors/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(reader.wait)
+        self.addCleanup(reader.kill)
+        while not any(self.reads_at(task) for task in os.listdir(f"/proc/{process.pid}/task")):
+            time.sleep(0.01)
+        process.terminate()
+        self.assertIn("kept it from ending", process.stderr.readline())
+        while os.path.ismount(mnt):
+            time.sleep(0.01)
+        os.kill(hung, signal.SIGCONT)
+        self.assertEqual(process.wait(LIMIT_S), 6)
+        self.assertFalse(os.path.exists(mnt))
+
+
+class Versions(MountTestCase):
+    def test_a_binary_that_is_replaced_breaks_no_mount(self):
+        binary = self.path("weightfs")
+        shutil.copy(WEIGHTFS, binary)
+        source = self.sample()
+        self.addCleanup(self.force_unmount, self.path("mnt"))
+        subprocess.run([binary, "mount", source, self.path("mnt")], check=True)
+        server = self.server(self.path("mnt"))
+        # As dpkg and cmake --install do it: another file of that name.
+        shutil.copy(WEIGHTFS, binary + ".new")
+        os.rename(binary + ".new", binary)
+        self.assertTrue(os.readlink(f"/proc/{server}/exe").endswith("(deleted)"))
+        self.assertEqual(self.read("mnt", "tensors", "encoder", "weight"), numbers("f", 60))
+        second = self.mount(source, at="second")
+        self.assertEqual(self.read("second", "tensors", "bias"), self.read("mnt", "tensors", "bias"))
+        subprocess.run([binary, "umount", self.path("mnt")], check=True)
+        self.assertTrue(has_ended(server))
+        self.unmount(second)
+
+
+class Many(MountTestCase):
+    COUNT = 200
+    # A sanitizer's own memory is not ours to count.
+    PRIVATE_KB = 12 * 1024
+
+    def private_kb(self, pid):
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+    def test_two_hundred_mounts_are_small_and_all_end(self):
+        source = self.sample()
+        points = [self.path(f"mnt{i}") for i in range(self.COUNT)]
+        for point in points:
+            self.addCleanup(self.force_unmount, point)
+        halves = [threading.Thread(target=lambda mine: [run("mount", source, p) for p in mine], args=(points[i::2],)) for i in range(2)]
+        for half in halves:
+            half.start()
+        for half in halves:
+            half.join()
+        self.assertEqual([p for p in points if not os.path.ismount(p)], [])
+        servers = [self.server(p) for p in points]
+        self.assertEqual(len(set(servers)), self.COUNT)
+        for point in points:
+            self.read(point, "tensors", "bias")
+        with open(WEIGHTFS, "rb") as file:
+            is_sanitized = b"__asan_init" in file.read()
+        if not is_sanitized:
+            self.assertLess(max(map(self.private_kb, servers)), self.PRIVATE_KB)
+        self.assertLess(max(len(os.listdir(f"/proc/{pid}/fd")) for pid in servers), 16)
+        done = run("umount", *points)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([pid for pid in servers if not has_ended(pid)], [])
+        self.assertEqual([p for p in points if os.path.exists(p)], [], "mount points that were made are gone")
+
+    def test_a_server_leaks_no_descriptors_and_threads(self):
+        mnt = self.mount(self.sample())
+        pid = self.server(mnt)
+
+        def resources():
+            return len(os.listdir(f"/proc/{pid}/fd"))
+
+        self.read("mnt", "tensors", "bias")
+        before = resources()
+        for _ in range(200):
+            for name in ("tensors/bias", "metadata.json", ".weightfs/status.json", ".weightfs/metrics", "npy/bias.npy"):
+                self.read("mnt", *name.split("/"))
+        while json.loads(self.read("mnt", ".weightfs", "status.json"))["open_files"]:
+            pass
+        self.assertEqual(resources(), before)
+        self.assertLess(len(os.listdir(f"/proc/{pid}/task")), 16)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,304 @@
+"""The Debian package: what is in it, and what it does to a machine from its installation to its purge.
+
+It is made from the build that $WEIGHTFS lies in, and installed on an overlay of this machine's root, which ends with the test.
+"""
+import glob
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import containers  # noqa: E402
+from tensors import Tensor  # noqa: E402
+
+BUILD = os.path.dirname(os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs")))
+LIMIT_S = 300
+
+# Below a private mount namespace: an overlay of / whose changes are in memory, with the devices of this machine, processes of
+# its own, and what belongs to nobody's package in /media.
+SET_UP = """
+set -e
+mount -t tmpfs tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root"
+mount -t proc proc "$1/root/proc"
+mount --rbind /dev "$1/root/dev"
+mount --rbind /sys "$1/root/sys"
+mount -t tmpfs tmpfs "$1/root/run"
+mount -t tmpfs tmpfs "$1/root/media"
+echo ready
+exec sleep infinity
+"""
+
+# What dpkg, and what it calls, write for themselves.
+OF_THE_SYSTEM = re.compile(r"var/lib/dpkg/.*|var/log/(dpkg|alternatives)\.log|var/cache/(man|ldconfig)/.*|etc/ld\.so\.cache|var/lib/man-db/.*"
+                           r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-|etc/\.pwd\.lock|var/lib/systemd/.*")
+# What the user weightfs was in, and is no longer.
+USERS = ("etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid")
+
+
+def why_not():
+    if os.geteuid() != 0:
+        return "only root can install a package"
+    for tool in ("cpack", "dpkg-deb", "dpkg-shlibdeps", "unshare", "nsenter"):
+        if not shutil.which(tool):
+            return f"no {tool} here"
+    if not os.path.exists(os.path.join(BUILD, "CPackConfig.cmake")):
+        return f"{os.path.basename(BUILD)} is no build that is packaged"
+    return None
+
+
+class Machine:
+    """This machine once more, to do with as one likes."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="weightfs-machine-")
+        self.first = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-c",
+                                       SET_UP, "sh", self.folder], stdout=subprocess.PIPE, text=True)
+        if self.first.stdout.readline() != "ready\n":
+            self.stop()
+            raise unittest.SkipTest("no overlay of the root can be mounted here")
+        # unshare waits for the first process of the namespaces, its child.
+        with open(f"/proc/{self.first.pid}/task/{self.first.pid}/children") as file:
+            self.inside = file.read().split()[0]
+
+    def stop(self):
+        self.first.kill()
+        self.first.wait()
+        self.first.stdout.close()
+        os.rmdir(self.folder)
+
+    def outside(self, path=""):
+        """A path of the machine as this one sees it."""
+        return f"/proc/{self.inside}/root{self.folder}/{path}"
+
+    def run(self, *argv):
+        return subprocess.run(["nsenter", f"--target={self.inside}", "--mount", "--pid", "chroot", f"{self.folder}/root", "env", "-i",
+                               "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
+                               "WEIGHTFS_CACHE=/media/cache", "HOME=/media", *argv], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT_S)
+
+    def changed(self):
+        """Every file that has changed, and `gone: PATH` for what is no longer there."""
+        upper = self.outside("upper")
+        for folder, folders, files in os.walk(upper):
+            for name in files + folders:
+                path = os.path.join(folder, name)
+                kind = os.lstat(path)
+                inner = os.path.relpath(path, upper)
+                if stat.S_ISCHR(kind.st_mode) and kind.st_rdev == 0:
+                    yield f"gone: {inner}"
+                elif name in files or not os.path.isdir(f"/{inner}"):
+                    yield inner
+
+
+class TestCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if reason := why_not():
+            raise unittest.SkipTest(reason)
+        cls.folder = tempfile.mkdtemp(prefix="weightfs-package-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        done = subprocess.run(["cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-G", "DEB", "-B", cls.folder],
+                              cwd=cls.folder, capture_output=True, text=True, timeout=LIMIT_S)
+        if done.returncode != 0:
+            raise AssertionError(done.stdout + done.stderr)
+        cls.package, = glob.glob(os.path.join(cls.folder, "*.deb"))
+        cls.content = os.path.join(cls.folder, "content")
+        subprocess.run(["dpkg-deb", "-R", cls.package, cls.content], check=True, timeout=LIMIT_S)
+
+    @classmethod
+    def files(cls):
+        """Every file and link of the package."""
+        for folder, _, files in os.walk(cls.content):
+            for name in files:
+                path = os.path.relpath(os.path.join(folder, name), cls.content)
+                if not path.startswith("DEBIAN/"):
+                    yield path
+
+
+class Content(TestCase):
+    def field(self, name):
+        return subprocess.run(["dpkg-deb", "-f", self.package, name], check=True, capture_output=True, text=True).stdout.strip()
+
+    def test_the_files_are_where_debian_wants_them(self):
+        files = set(self.files())
+        needed = {"usr/bin/weightfs", "usr/sbin/mount.weightfs", "usr/sbin/mount.fuse.weightfs",
+                  "usr/share/bash-completion/completions/weightfs", "usr/share/zsh/vendor-completions/_weightfs",
+                  "usr/share/doc/weightfs/copyright", "usr/share/doc/weightfs/changelog.gz",
+                  "usr/share/doc/weightfs/changelog.Debian.gz", "usr/share/doc/weightfs/README.md",
+                  "usr/share/doc/weightfs/semantics.md"}
+        if shutil.which("lowdown"):
+            needed |= {f"usr/share/man/{page}.gz" for page in ("man1/weightfs.1", "man8/mount.weightfs.8", "man8/mount.fuse.weightfs.8")}
+        self.assertEqual(needed - files, set())
+        allowed = re.compile(r"(usr/(bin|sbin|share/(man|doc/weightfs|lintian|zsh|bash-completion))|usr/lib/(systemd|sysusers\.d|tmpfiles\.d))/"
+                             r"|(etc/weightfs)/")
+        self.assertEqual([file for file in files if not allowed.match(file)], [])
+
+    def test_the_helpers_of_mount_are_the_program(self):
+        for name in ("mount.weightfs", "mount.fuse.weightfs"):
+            self.assertEqual(os.readlink(os.path.join(self.content, "usr/sbin", name)), "../bin/weightfs")
+
+    def test_all_is_roots_and_nobody_elses(self):
+        lines = subprocess.run(["dpkg-deb", "-c", self.package], check=True, capture_output=True, text=True).stdout.splitlines()
+        self.assertGreater(len(lines), 10)
+        modes = {"d": {"drwxr-xr-x"}, "l": {"lrwxrwxrwx"}, "-": {"-rw-r--r--", "-rwxr-xr-x"}}
+        wrong = [line for line in lines if line.split()[0] not in modes[line[0]] or line.split()[1] != "root/root"
+                 or (line.startswith("-rwx") and not line.endswith("/usr/bin/weightfs"))]
+        self.assertEqual(wrong, [])
+
+    def test_every_file_has_its_checksum(self):
+        with open(os.path.join(self.content, "DEBIAN", "md5sums")) as file:
+            listed = {path: digest for digest, path in (line.split(None, 1) for line in file.read().splitlines())}
+        there = {}
+        for path in self.files():
+            if not os.path.islink(os.path.join(self.content, path)):
+                with open(os.path.join(self.content, path), "rb") as file:
+                    there[path] = hashlib.md5(file.read()).hexdigest()
+        self.assertEqual(listed, there)
+
+    def test_it_depends_on_what_it_needs(self):
+        depends = {each.split()[0] for each in self.field("Depends").split(", ")}
+        self.assertLessEqual({"fuse3", "libfuse3-3", "libcurl4", "libc6", "libstdc++6"}, depends)
+        self.assertEqual(self.field("Recommends"), "ca-certificates")
+
+    def test_units_name_the_program_of_the_package(self):
+        units = glob.glob(os.path.join(self.content, "usr/lib/systemd/*/*.service"))
+        self.assertTrue(units)
+        for unit in units:
+            with open(unit) as file:
+                self.assertEqual(set(re.findall(r"/\S*bin/weightfs\b", file.read())), {"/usr/bin/weightfs"})
+
+    def test_the_program_is_stripped(self):
+        sections = subprocess.run(["objdump", "-h", os.path.join(self.content, "usr/bin/weightfs")], check=True, capture_output=True,
+                                  text=True).stdout
+        self.assertIn(" .text", sections)
+        self.assertNotIn(".debug_info", sections)
+
+    def test_lintian_finds_nothing(self):
+        if not shutil.which("lintian"):
+            self.skipTest("no lintian here")
+        pages = [] if shutil.which("lowdown") else ["--suppress-tags", "no-manual-page"]
+        done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", *pages, self.package], capture_output=True,
+                              text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+
+class Placed(TestCase):
+    """By cmake --install, without a package."""
+
+    def install(self, *argv, **environment):
+        return subprocess.run(["cmake", "--install", BUILD, *argv], check=True, capture_output=True, text=True, timeout=LIMIT_S,
+                              env=dict(os.environ, **environment)).stderr
+
+    def links(self, prefix):
+        return {os.readlink(os.path.join(prefix, "sbin", name)) for name in ("mount.weightfs", "mount.fuse.weightfs")}
+
+    def test_below_another_prefix_it_says_which_links_mount_needs(self):
+        prefix = os.path.join(self.folder, "local")
+        said = self.install("--prefix", prefix)
+        for kind in ("weightfs", "fuse.weightfs"):
+            self.assertIn(f"ln -s {prefix}/bin/weightfs /sbin/mount.{kind}\n", said)
+        self.assertEqual(self.links(prefix), {"../bin/weightfs"})
+        self.assertTrue(os.path.exists(os.path.join(prefix, "share/zsh/site-functions/_weightfs")))
+
+    def test_below_usr_nothing_is_missing(self):
+        folder = os.path.join(self.folder, "staged")
+        self.assertEqual(self.install("--prefix", "/usr", DESTDIR=folder), "")
+        self.assertEqual(self.links(os.path.join(folder, "usr")), {"../bin/weightfs"})
+        self.assertTrue(os.path.exists(os.path.join(folder, "usr/share/zsh/vendor-completions/_weightfs")))
+
+
+class Installed(TestCase):
+    def setUp(self):
+        self.machine = Machine()
+        self.addCleanup(self.machine.stop)
+        media = self.machine.outside("root/media")
+        shutil.copy(self.package, os.path.join(media, "weightfs.deb"))
+        os.makedirs(os.path.join(media, "my, models"))
+        containers.WRITERS["safetensors"](os.path.join(media, "my, models", "a model.safetensors"),
+                                          [Tensor("bias", "int8", (3,), b"\1\2\3")], None)
+        os.makedirs(os.path.join(media, "mnt"))
+
+    def do(self, *argv, status=0):
+        done = self.machine.run(*argv)
+        self.assertEqual(done.returncode, status, f"{argv}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def tensor(self):
+        return self.do("cat", "/media/mnt/tensors/bias")
+
+    def wait_for_the_server_to_end(self):
+        ends = time.monotonic() + LIMIT_S
+        while self.machine.run("sh", "-c", "grep -qsx weightfs /proc/[0-9]*/comm").returncode == 0:
+            self.assertLess(time.monotonic(), ends)
+            time.sleep(0.01)
+
+    def left(self):
+        """What the package has left, beside what is the system's own."""
+        for path in self.machine.changed():
+            if path in USERS:
+                with open(self.machine.outside(f"upper/{path}"), "rb") as now, open(f"/{path}", "rb") as before:
+                    if now.read() != before.read():
+                        yield path
+            elif not OF_THE_SYSTEM.fullmatch(path) and not OF_THE_SYSTEM.fullmatch(path + "/"):
+                yield path
+
+    def test_it_is_installed_used_and_purged_without_a_trace(self):
+        self.do("dpkg", "-i", "/media/weightfs.deb")
+        self.assertRegex(self.do("weightfs", "--version"), r"weightfs \d+\.\d+\.\d+\n")
+        # A small image may have dpkg leave out manual pages.
+        if shutil.which("man") and self.machine.run("test", "-e", "/usr/share/man/man1/weightfs.1.gz").returncode == 0:
+            self.assertIn("--cache-size SIZE", self.do("man", "1", "weightfs"))
+            self.assertIn("/etc/fstab", self.do("man", "8", "mount.weightfs"))
+        self.do("bash", "-c", ". /usr/share/bash-completion/completions/weightfs; complete -p weightfs")
+        self.do("dpkg", "-r", "weightfs")
+        self.do("dpkg", "-P", "weightfs")
+        self.assertEqual(sorted(self.left()), [])
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_mount_knows_it_as_a_file_system(self):
+        self.do("dpkg", "-i", "/media/weightfs.deb")
+        model = "/media/my, models/a model.safetensors"
+        for kind in ("weightfs", "fuse.weightfs"):
+            with self.subTest(kind):
+                self.do("mount", "-t", kind, "-o", "offline,cache_size=1G", model, "/media/mnt")
+                self.assertEqual(self.tensor(), "\1\2\3")
+                self.do("umount", "/media/mnt")
+                self.wait_for_the_server_to_end()
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_fstab_knows_spaces_and_commas(self):
+        self.do("dpkg", "-i", "/media/weightfs.deb")
+        with open(self.machine.outside("root/media/fstab"), "w") as file:
+            file.write(r'/media/my,\040models/a\040model.safetensors /media/mnt weightfs noauto,user,nofail,'
+                       r'blob_dir="/media/my,\040models" 0 0' "\n")
+        self.do("mount", "--fstab", "/media/fstab", "/media/mnt")
+        self.assertEqual(self.tensor(), "\1\2\3")
+        options = self.do("findmnt", "-no", "OPTIONS", "/media/mnt").strip().split(",")
+        self.assertLessEqual({"ro", "nosuid", "nodev"}, set(options))
+        self.do("umount", "/media/mnt")
+        self.wait_for_the_server_to_end()
+
+    def test_purging_takes_what_is_configured_and_leaves_what_is_not_ours(self):
+        self.do("dpkg", "-i", "/media/weightfs.deb")
+        if shutil.which("systemd-sysusers"):
+            self.assertIn("/var/lib/weightfs", self.do("getent", "passwd", "weightfs"))
+        self.do("sh", "-c", "mkdir -p /etc/weightfs/mounts.d /var/lib/weightfs /var/cache/weightfs-service /var/cache/weightfs && "
+                "touch /etc/weightfs/mounts.d/one.conf /etc/weightfs/notes /var/lib/weightfs/x /var/cache/weightfs-service/x "
+                "/var/cache/weightfs/x")
+        self.do("dpkg", "-r", "weightfs")
+        self.do("test", "-e", "/etc/weightfs/mounts.d/one.conf")
+        self.assertIn("caches", self.do("dpkg", "-P", "weightfs"))
+        self.assertEqual(sorted(self.left()), ["etc/weightfs", "etc/weightfs/notes", "var/cache/weightfs", "var/cache/weightfs/x"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,172 @@
+"""README.md shows what happens: each ```console block of it is typed into a shell, and what comes out is compared.
+
+A line `…` stands for any lines. What differs from one machine to the next is written as README.md has it (SAME).
+"""
+import fcntl
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import tty
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "support"), os.path.join(HERE, "mount")]
+import demo  # noqa: E402
+import stores  # noqa: E402
+from servers import Registry, path_of  # noqa: E402
+
+WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
+LIMIT_S = 60
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+END = "\x1e"
+WIDTH = 120
+
+# What a terminal colours.
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+# What a listing shows of the day and of who ran the test.
+SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"), (re.compile(r"(?<= )[A-Z][a-z]{2} [ \d]\d (\d\d:\d\d| \d{4})(?= )"), "DATE"),
+        (re.compile(r"(?<= 1 )\w+ +\w+(?= )"), "OWNER"))
+
+
+def blocks():
+    """Of README.md, for each block: [(command, the lines under it)]."""
+    with open(os.path.join(HERE, "..", "README.md")) as file:
+        text = file.read()
+    for block in BLOCK.findall(text):
+        commands = []
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                commands.append((line[2:], []))
+            else:
+                commands[-1][1].append(line)
+        yield commands
+
+
+def same(line):
+    for pattern, name in SAME:
+        line = pattern.sub(name, line)
+    return line
+
+
+def matches(shown, printed):
+    pattern = "".join("(.*\n)*?" if line == "…" else re.escape(same(line)) + "\n" for line in shown)
+    return re.fullmatch(pattern, "".join(same(line) + "\n" for line in printed.splitlines()))
+
+
+def on_a_terminal(script, **kwargs):
+    """What a bash script prints to a terminal, and what to standard error."""
+    ours, its = os.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, WIDTH, 0, 0))
+    tty.setraw(its)
+    with tempfile.TemporaryFile("w+") as problems:
+        process = subprocess.Popen(["bash", "--norc", "-c", script], stdin=subprocess.DEVNULL, stdout=its, stderr=problems, **kwargs)
+        os.close(its)
+        out = b""
+        try:
+            while data := os.read(ours, 65536):
+                out += data
+        except OSError:  # EIO: nobody has it open any more
+            pass
+        os.close(ours)
+        process.wait(LIMIT_S)
+        problems.seek(0)
+        return out.decode(), problems.read()
+
+
+class Readme(unittest.TestCase):
+    def setUp(self):
+        self.tmp = tempfile.mkdtemp(prefix="weightfs-test-")
+        self.addCleanup(shutil.rmtree, self.tmp)
+        self.home = self.path("home")
+        os.makedirs(self.path("bin"))
+        os.symlink(WEIGHTFS, self.path("bin", "weightfs"))
+        demo.write_demo(self.home)
+        with open(self.path("home", "demo.gguf"), "rb") as file:
+            self.package = stores.Package()
+            self.package.add("model", file.read())
+        self.package.add("template", stores.TEMPLATE).add("license", stores.LICENSE).add("params", stores.as_go(stores.PARAMETERS))
+        self.names = {self.home: "/home/you"}
+        self.addCleanup(self.unmount)
+
+    def path(self, *names):
+        return os.path.join(self.tmp, *names)
+
+    def environment(self):
+        return {"PATH": f"{self.path('bin')}:/usr/bin:/bin", "HOME": self.home, "WEIGHTFS_CACHE": self.path("cache"), "LC_ALL": "C.UTF-8",
+                "TERM": "dumb", **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}}
+
+    def unmount(self):
+        if os.path.ismount(self.path("home", "mnt")):
+            subprocess.run([WEIGHTFS, "umount", self.path("home", "mnt")], check=True, timeout=LIMIT_S)
+
+    def keep(self):
+        """A store that has the model."""
+        stores.Store(self.path("home", ".ollama", "models")).put_package("demo/latest", self.package)
+
+    def serve(self):
+        """A registry that has the model, in place of the one that README.md talks of."""
+        if not path_of("docker-registry"):
+            self.skipTest("no docker-registry here")
+        registry = Registry(self)
+        for data in self.package.blobs.values():
+            registry.push_blob("library/demo", data)
+        registry.push_manifest("library/demo", "latest", self.package.manifest())
+        self.names[f"localhost:{registry.port}"] = "localhost:5000"
+
+    def run_block(self, commands):
+        """What each command printed, as README.md would have it."""
+        script = "".join(f"{command}\nprintf '{END}'\n" for command, _ in commands)
+        for ours, its in self.names.items():
+            script = script.replace(its, ours)
+        out, problems = on_a_terminal(script, cwd=self.home, env=self.environment())
+        self.unmount()
+        self.assertEqual(problems, "")
+        for ours, its in self.names.items():
+            out = out.replace(ours, its)
+        return [part.expandtabs() for part in COLOUR.sub("", out).split(END)[:-1]]
+
+    def compare(self, commands):
+        printed = self.run_block(commands)
+        self.assertEqual(len(printed), len(commands))
+        for (command, shown), text in zip(commands, printed):
+            with self.subTest(command):
+                if not matches(shown, text):
+                    self.assertEqual(shown, text.splitlines())
+
+    def test_what_it_shows_is_what_happens(self):
+        count = 0
+        for commands in blocks():
+            count += 1
+            words = "\n".join(command for command, _ in commands)
+            if "weightfs mount" in words and not os.path.exists("/dev/fuse"):
+                self.skipTest("no /dev/fuse here")
+            if "localhost:5000" in words:
+                self.serve()
+            elif "ollama" in words:
+                self.keep()
+            self.compare(commands)
+            for folder in (self.path("cache"), self.path("home", ".ollama")):
+                shutil.rmtree(folder, ignore_errors=True)
+        self.assertGreater(count, 4)
+
+    def test_a_wrong_line_is_noticed(self):
+        printed = "a\nb\nc\n"
+        for right in (["a", "b", "c"], ["…"], ["a", "…"], ["…", "c"], ["a", "…", "c"]):
+            self.assertTrue(matches(right, printed), right)
+        for wrong in ([], ["a"], ["a", "b"], ["…", "b"], ["a", "…", "x"], ["b", "…"]):
+            self.assertFalse(matches(wrong, printed), wrong)
+
+    def test_dates_and_owners_are_those_of_any_machine(self):
+        listed = "-r--r--r-- 1 root root   128 Nov 20 12:00 x\n"
+        self.assertTrue(matches(["-r--r--r-- 1 you yours   128 Jan  1  2026 x"], listed))
+        self.assertFalse(matches(["-r--r--r-- 1 root root   129 Nov 20 12:00 x"], listed))
+
+
+if __name__ == "__main__":
+    unittest.main()
