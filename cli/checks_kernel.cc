@@ -26,7 +26,7 @@ Checks told_by(const KernelFeatures& kernel) {
       {"fuse protocol", Verdict::ok, str(kernel.major, ".", kernel.minor)},
       {"passthrough", Verdict::ok,
        kernel.passthrough ? "offered, to root; this version does not use it" : "not offered; this version needs none"},
-      {"tune", Verdict::ok, str(human_size(kernel.read_ahead), "; root can have more")},
+      {"read-ahead", Verdict::ok, str(human_size(kernel.read_ahead), "; root can have more")},
       {"largest request", Verdict::ok, human_size(kernel.largest_request)}};
 }
 
