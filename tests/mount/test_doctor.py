@@ -41,7 +41,7 @@ class Examination(Case, MountTestCase):
             before = sum(" - fuse " in line for line in file)
         checks = self.examine()
         self.assertRegex(checks["fuse protocol"]["found"], r"^7\.\d+$")
-        self.assertRegex(checks["tune"]["found"], r"^\d+\.\d [KM]iB; ")
+        self.assertRegex(checks["read-ahead"]["found"], r"^\d+\.\d [KM]iB; ")
         self.assertRegex(checks["largest request"]["found"], r"^\d+\.\d [KM]iB$")
         self.assertRegex(checks["passthrough"]["found"], "offered")
         with open("/proc/self/mountinfo") as file:
