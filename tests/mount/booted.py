@@ -102,6 +102,13 @@ class Booted(unittest.TestCase):
         self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (0, 0))
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
         self.assertEqual(shown(self.unit, "NFileDescriptorStore"), "0")
+        # Whoever waits for it and is killed is told by his status; a fetch is shared by the boot's name.
+        for path in ("/proc/1/status", "/proc/sys/kernel/random/boot_id"):
+            self.assertTrue(command("nsenter", f"--target={self.pid()}", "--mount", "setpriv", "--reuid=weightfs", "--clear-groups", "cat", path))
+        # The thread that asks the mount has no part in it.
+        without = [task for task in glob.glob(f"/proc/{self.pid()}/task/*")
+                   if not any(os.path.realpath(descriptor).endswith("/fuse") for descriptor in glob.glob(f"{task}/fd/*"))]
+        self.assertEqual(len(without), 1)
         self.assertEqual(os.stat("/var/cache/weightfs-service").st_mode & 0o7777, 0o700)
 
     def test_the_units_are_in_order(self):
