@@ -210,6 +210,26 @@ class Booted(unittest.TestCase):
         systemctl("start", self.unit)
         self.assertEqual(self.bias(), BIAS)
 
+    def test_a_user_has_services_too(self):
+        self.point = "/srv/of-a-user"
+        self.configure()
+        os.makedirs("/root/.config/weightfs/mounts.d", exist_ok=True)
+        os.rename(f"/etc/weightfs/mounts.d/{self.name}.conf", f"/root/.config/weightfs/mounts.d/{self.name}.conf")
+        systemctl("start", "user@0.service")
+        environment = {**os.environ, "XDG_RUNTIME_DIR": "/run/user/0"}
+        user = lambda *argv: systemctl("--user", *argv, env=environment)  # noqa: E731
+        user("start", self.unit)
+        with open(f"{self.point}/tensors/bias", "rb") as file:
+            self.assertEqual(file.read(), BIAS)
+        pid = int(user("show", "-P", "MainPID", self.unit))
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: user("show", "-P", "ActiveState", self.unit) == "active\n"
+                   and int(user("show", "-P", "MainPID", self.unit)) not in (0, pid), "another server")
+        self.assertEqual(mounts(self.point), ["fuse.weightfs"])
+        user("stop", self.unit)
+        self.assertEqual(mounts(self.point), [])
+        systemctl("stop", "user@0.service")
+
     def test_the_first_access_mounts(self):
         self.configure(AUTOMOUNT="yes", AUTOMOUNT_IDLE="1")
         systemctl("daemon-reload")
