@@ -216,6 +216,26 @@ class Unmounting(Case):
             self.assertFalse(has_ended(server))
         until(lambda: has_ended(server), "the server does not end")
 
+    def test_one_that_was_detached_leaves_alone_what_is_mounted_there_since(self):
+        for end in ("SIGTERM", "idle"):
+            process, point = self.foreground("--idle-timeout", "1" if end == "idle" else "0", self.sample())
+            holder = self.hold("os.chdir(sys.argv[1])", point)
+            self.assertEqual(run("umount", "--lazy", point).stderr, "")
+            since = self.mount(self.sample())
+            server = self.server(since)
+            if end == "SIGTERM":
+                process.terminate()
+                self.assertEqual(process.wait(LIMIT_S), 0)
+            else:
+                # Time enough for it to find itself unused, several times.
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    process.wait(2.5)
+            self.assertTrue(is_mounted(since), end)
+            self.assertEqual(self.server(since), server)
+            holder.communicate()
+            process.wait(LIMIT_S)
+            self.unmount(since)
+
     def test_a_mount_in_it_is_told(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", f"{point}/tensors"], check=True)
