@@ -248,9 +248,7 @@ class HandedOver(ServiceTestCase):
         self.assertTrue(is_mounted(self.point), "who mounted it unmounts it")
         self.detach(config)
 
-    def test_the_server_needs_no_privilege(self):
-        config = self.config()
-        self.attach(config)
+    def serve_kept_as_nobody(self, config, **more):
         os.chmod(self.tmp, 0o755)
         binary = shutil.copy(WEIGHTFS, self.path("weightfs"))
         os.chmod(binary, 0o755)
@@ -259,8 +257,13 @@ class HandedOver(ServiceTestCase):
         device = self.manager.kept["fuse"]
         os.chmod(self.path("notify"), 0o777)
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
-        process = self.started("bash", "-c", script, binary, config, str(device), env=self.environment(), pass_fds=(device,),
-                               user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
+        return self.started("bash", "-c", script, binary, config, str(device), env=self.environment(**more), pass_fds=(device,),
+                            user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
+
+    def test_the_server_needs_no_privilege(self):
+        config = self.config()
+        self.attach(config)
+        process = self.serve_kept_as_nobody(config)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.assertEqual(os.stat(f"{self.point}/tensors/bias").st_uid, NOBODY.pw_uid)
         device = os.stat(self.point).st_dev
@@ -269,6 +272,14 @@ class HandedOver(ServiceTestCase):
             self.assertLess(int(self.text(read_ahead)), 1024)
             self.assertEqual(self.call("tune", config).returncode, 0)
             self.assertEqual(int(self.text(read_ahead)), 1024)
+        self.stop(process)
+        self.detach(config)
+
+    def test_a_mount_that_its_server_may_not_read_has_a_heart_too(self):
+        config = self.config(OPTIONS="uid=root,gid=root,umask=077")
+        self.attach(config)
+        process = self.serve_kept_as_nobody(config, WATCHDOG_USEC="300000")
+        self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
         self.stop(process)
         self.detach(config)
 
