@@ -236,6 +236,29 @@ class Unmounting(Case):
             process.wait(LIMIT_S)
             self.unmount(since)
 
+    @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
+    def test_who_renames_what_leads_there_has_nothing_else_unmounted(self):
+        os.mkdir(self.path("his"))
+        os.makedirs(self.path("others", "mnt"))
+        self.mount(self.sample(), at="his/mnt")
+        self.addCleanup(self.force_unmount, self.path("hers", "mnt"))
+        others = self.path("others", "mnt")
+        subprocess.run(["mount", "-t", "tmpfs", "none", others], check=True)
+        self.addCleanup(lambda: is_mounted(others) and subprocess.run(["umount", others], check=True))
+        umount = subprocess.Popen(["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=1000000",
+                                   WEIGHTFS, "umount", self.path("his", "mnt")], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+
+        def is_about_to_unmount():
+            with open(f"/proc/{umount.pid}/syscall") as file:
+                return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
+
+        until(is_about_to_unmount, "it does not unmount")
+        os.rename(self.path("his"), self.path("hers"))
+        os.symlink("others", self.path("his"))
+        self.assertEqual(umount.wait(LIMIT_S), 0)
+        self.assertTrue(is_mounted(others))
+        self.assertFalse(is_mounted(self.path("hers", "mnt")))
+
     def test_a_mount_in_it_is_told(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", f"{point}/tensors"], check=True)
