@@ -351,6 +351,9 @@ class Generator(TestCase):
             self.write(f"mounts.d/{name}.conf", text.encode())
         shutil.rmtree(self.path("units"), ignore_errors=True)
         os.mkdir(self.path("units"))
+        return self.run_generator()
+
+    def run_generator(self):
         generator = self.path("weightfs-generator")
         if not os.path.lexists(generator):
             os.symlink(WEIGHTFS, generator)
@@ -381,6 +384,29 @@ class Generator(TestCase):
         self.assertIn("a.conf:1: ", said)
         self.assertIn("white space.conf: its name", said)
         self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", "w.automount", "w.mount"])
+
+    def test_what_is_no_file_keeps_nothing_from_booting(self):
+        os.mkdir(self.path("mounts.d"))
+        os.mkfifo(self.path("mounts.d", "fifo.conf"))
+        os.mkdir(self.path("mounts.d", "folder.conf"))
+        os.symlink("/dev/zero", self.path("mounts.d", "device.conf"))
+        os.symlink("absent", self.path("mounts.d", "link.conf"))
+        said = self.generate(**{"new\nline": "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=/w\n"})
+        self.assertEqual(len(said.splitlines()), 5, said)
+        self.assertEqual(os.listdir(self.path("units")), [])
+
+    def test_what_is_mounted_there_by_others_stays(self):
+        text = "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT="
+        for name, point in (("a", "/w"), ("b", "/w"), ("c", "/of-fstab")):
+            self.write(f"mounts.d/{name}.conf", (text + point).encode())
+        self.write(r"units/of\x2dfstab.mount", b"[Mount]\n")
+        line, other = self.run_generator().splitlines()
+        self.assertIn("b.conf: ", line)
+        self.assertIn("w.mount: there already", line)
+        self.assertIn("c.conf: ", other)
+        self.assertIn("What=a\n", self.read("units", "w.mount").decode())
+        self.assertEqual(self.read("units", r"of\x2dfstab.mount"), b"[Mount]\n")
+        self.assertEqual(os.listdir(self.path("units", "multi-user.target.wants")), ["w.automount"])
 
     def test_no_directory_of_configs_is_no_failure(self):
         self.assertEqual(self.generate(), "")
