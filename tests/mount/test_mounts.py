@@ -7,6 +7,7 @@ import re
 import sys
 import time
 
+from lying_server import LyingServer
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest)
 
@@ -53,12 +54,12 @@ class Case(MountTestCase):
         self.addCleanup(os.kill, server, signal.SIGCONT)
         return server
 
-    def bare_mount(self, name, kind):
+    def bare_mount(self, name, kind, user=0):
         """A FUSE mount whose server is this process, and never answers; returns its point, and the descriptor that keeps it alive."""
         point = self.path(name)
         os.mkdir(point)
         device = os.open("/dev/fuse", os.O_RDWR)
-        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        options = f"fd={device},rootmode=40000,user_id={user},group_id={user}"
         self.assertEqual(LIBC.mount(b"some\\source", point.encode(), kind.encode(), 0, options.encode()), 0, os.strerror(ctypes.get_errno()))
         self.addCleanup(self.force_unmount, point)
         return point, device
@@ -138,6 +139,39 @@ class Listing(Case):
         subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
         self.addCleanup(subprocess.run, ["umount", point], check=True)
         self.assertEqual(self.of(point)["state"], "covered")
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root can mount in another user's name")
+class Liars(Case):
+    """Mounts that call themselves ours, and whose servers say what is not true."""
+
+    def lying_mount(self, pid, status):
+        point, device = self.bare_mount("lie", "fuse.weightfs", user=NOBODY.pw_uid)
+        self.addCleanup(LyingServer(device, NOBODY.pw_uid, pid, status).thread.join)
+        self.addCleanup(self.force_unmount, point)
+        return point
+
+    def test_the_process_of_somebody_else_is_not_taken_for_the_server(self):
+        stranger = os.getpid()
+        point = self.lying_mount(b"%d" % stranger, json.dumps({"pid": stranger, "served_bytes": 3}).encode())
+        mount = self.of(point)
+        self.assertEqual((mount["state"], mount["served_bytes"], mount["pid"]), ("serving", 3, None))
+
+    def test_no_end_of_words_is_read(self):
+        point = self.lying_mount(b"9" * 31, None)
+        mount = self.of(point)
+        self.assertEqual((mount["state"], mount["pid"], mount["source"]), ("serving", None, "some\\source"))
+
+    def test_what_makes_no_sense_is_not_shown(self):
+        for number, status in enumerate((b"", b"[", b"[" * 100000, b'{"pid": -1, "since": 5, "source": {}, "served_bytes": 1e9, "counters": []}',
+                                         b'{"since": "9999999-12-31T00:00:00Z", "served_bytes": -1, "counters": {"bytes_fetched": 99999999999999999999}}',
+                                         json.dumps({"source": "x" * 5000, "since": "2026-01-01T00:00:00.5"}).encode())):
+            point = self.lying_mount(b"nonsense", status)
+            mount = self.of(point)
+            self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"], mount["fetched_bytes"], mount["source"]),
+                             ("serving", None, None, None, None, "some\\source"), status[:80])
+            self.force_unmount(point)
+            os.rmdir(point)
 
 
 class Unmounting(Case):
