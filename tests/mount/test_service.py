@@ -150,6 +150,15 @@ class Notifications(ServiceTestCase):
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", len(self.manager.told))
         self.stop(process)
 
+    def test_long_names_do_not_keep_it_from_being_ready(self):
+        source = "/".join(["\x01ü" * 80] * 10) + "/model.safetensors"  # which is twice as long where it is shown
+        os.makedirs(os.path.dirname(self.path(source)))
+        source = self.sample(source)
+        process = self.serve(self.config(SOURCE=source))
+        status = self.manager.told[self.manager.wait_for(lambda told: "READY" in told)]["STATUS"]
+        self.assertTrue(status.startswith(self.path("\\x01ü")), status)
+        self.stop(process)
+
     def test_without_a_watchdog_nothing_beats(self):
         process = self.serve(self.config())
         self.stop(process)
