@@ -67,6 +67,14 @@ class Configs(TestCase):
         self.assertIn("MOUNTPOINT= is missing", self.refused("SOURCE=/m\n"))
         self.assertIn("did you mean cache_size", self.refused(start + "OPTIONS=cache_siz=1G\n"))
 
+    def test_a_mistake_steers_no_terminal(self):
+        for line in ("SOURCE=\x1b[31m", "MOUNTPOINT=\x1b[31m", "AUTOMOUNT=\x1b[31m", "AUTOMOUNT_IDLE=\x1b[31m", "\x1b[31m", "\x1b[31m=x", "OPTIONS=\x1b[31m",
+                     "OPTIONS=uid=\x1b[31m", "OPTIONS=cache_size=\x1b[31m", "OPTIONS=format=\x1b[31m"):
+            done = self.show(f"SOURCE=/m\n{line}\nMOUNTPOINT=/w\n")
+            self.assertEqual(done.returncode, 2, line)
+            self.assertTrue(done.stderr.rstrip("\n").isprintable(), done.stderr)
+            self.assertIn("\\x1b[31m", done.stderr)
+
     def test_what_is_no_config_is_refused(self):
         self.assertIn("at most 65536", self.refused("#" * 65537))
         self.assertIn("NUL", self.refused("SOURCE=/m\0\nMOUNTPOINT=/w\n"))
