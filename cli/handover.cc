@@ -99,8 +99,9 @@ Descriptor::~Descriptor() {
 int Descriptor::release() { return std::exchange(number_, -1); }
 
 std::string runtime_directory() {
-  const char* directory = std::getenv("RUNTIME_DIRECTORY");
-  return directory != nullptr ? directory : "/run/weightfs";
+  if (const char* directory = std::getenv("RUNTIME_DIRECTORY")) return directory;
+  const char* users = ::geteuid() == 0 ? nullptr : std::getenv("XDG_RUNTIME_DIR");
+  return str(users == nullptr ? "/run" : users, "/weightfs");
 }
 
 Result<Offer> Offer::make(const std::string& name) {

@@ -27,8 +27,8 @@ class Descriptor {
   int number_;
 };
 
-/// Where the processes of the services meet, and note what they have to remember: $RUNTIME_DIRECTORY, else
-/// /run/weightfs.
+/// Where the processes of the services meet, and note what they have to remember: $RUNTIME_DIRECTORY, else of root
+/// /run/weightfs, of a user $XDG_RUNTIME_DIR/weightfs.
 std::string runtime_directory();
 
 /// The giving side, for the service of that name. One at a time.

@@ -235,7 +235,7 @@ void add_service(CLI::App& app, Run& run) {
   add("show", "print what a config says, as JSON, or what is wrong with it", show_service);
   add("attach", "mount it, and hand the mount to the service manager", attach_service);
   add("serve", "serve it: the mount that was handed over, or one of its own", serve_service);
-  add("read-ahead", "make the kernel read further ahead on the mount", raise_read_ahead_of_service);
+  add("tune", "make the kernel read further ahead on the mount", raise_read_ahead_of_service);
   add("detach", "remove the mount, in use or not", detach_service);
 }
 
