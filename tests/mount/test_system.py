@@ -1,6 +1,7 @@
 """At home on a system: mount(8), fstab, ordinary users; what a mount says of itself; many of them at once."""
 import json
 import re
+import socket
 import threading
 import time
 
@@ -324,6 +325,32 @@ class OwnWords(MountTestCase):
         lines = self.read("log").decode().splitlines()
         self.assertRegex(lines[0], "^<6>mounted ")
         self.assertRegex(lines[1], "^<4>.*model.safetensors")
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root may put a socket in the place of /dev/log")
+class SystemLog(MountTestCase):
+    def test_in_the_background_each_thing_is_one_line_in_the_systems_log(self):
+        self.sample()
+        log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(log.close)
+        log.bind(self.path("log.sock"))
+        log.settimeout(LIMIT_S)
+        script = """set -e; cd "$TMP"; mkdir dev mnt; mount -t tmpfs none dev
+                 cp -a /dev/null /dev/zero /dev/urandom /dev/fuse dev; ln -s "$TMP/log.sock" dev/log; mount --move dev /dev
+                 "$WEIGHTFS" mount model.safetensors mnt
+                 truncate -s 100 model.safetensors
+                 for i in 1 2 3; do cat mnt/tensors/bias 2>/dev/null && exit 1; done
+                 "$WEIGHTFS" umount mnt"""
+        done = subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", script], capture_output=True, text=True,
+                              timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, WEIGHTFS=WEIGHTFS))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = [log.recv(4096).decode() for _ in range(3)]
+        # Of the facility daemon (3 << 3), with the priorities info, warning, info.
+        for line, start in zip(lines, ("<30>.* weightfs\\[\\d+\\]: mounted ", "<28>.* weightfs\\[.*model.safetensors", "<30>.*: unmounted ")):
+            self.assertRegex(line, start)
+        log.setblocking(False)
+        with self.assertRaises(BlockingIOError, msg="one line for all three reads"):
+            log.recv(4096)
 
 
 class Ends(MountTestCase):
