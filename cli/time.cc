@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+<<<<<<< HEAD
+=======
+#include <cstring>
+>>>>>>> main
 #include <string_view>
 
 namespace weightfs {
@@ -40,6 +44,7 @@ std::string utc_time(const timespec& time) {
 }
 
 std::optional<timespec> time_in(const std::string& utc) {
+<<<<<<< HEAD
   constexpr std::string_view kForm = "0000-00-00T00:00:00";
   if (utc.size() <= kForm.size() || !has_form(utc, kForm) || !is_rest(std::string_view(utc).substr(kForm.size())))
     return {};
@@ -51,6 +56,13 @@ std::optional<timespec> time_in(const std::string& utc) {
   parts.tm_hour = number(11, 2);
   parts.tm_min = number(14, 2);
   parts.tm_sec = number(17, 2);
+=======
+  std::tm parts{};
+  const char* rest = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return {};
+  if (*rest == '.') rest += 1 + std::strspn(rest + 1, "0123456789");
+  if (std::string_view(rest) != "Z") return {};
+>>>>>>> main
   return timespec{::timegm(&parts), 0};
 }
 
