@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "base/text.h"
 #include "cli/holders.h"
@@ -93,12 +94,23 @@ class Servers {
   std::vector<int> servers_;
 };
 
+// Who only looks, such as `weightfs mounts`, is gone in a moment.
+Unmounted unmount_soon(const Mount& mount, Detach detach) {
+  constexpr std::chrono::milliseconds kMoment{500};
+  const auto end = std::chrono::steady_clock::now() + kMoment;
+  for (;;) {
+    Unmounted unmounted = unmount(mount, detach);
+    if (unmounted.end != Unmounted::busy || std::chrono::steady_clock::now() >= end) return unmounted;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 Exit unmount_all(const std::vector<Target>& targets, Detach detach) {
   // One that is in use goes on after it was detached: nothing to wait for.
   Servers servers(detach == Detach::now ? std::vector<Target>() : targets);
   Exit status = Exit::ok;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const Unmounted unmounted = unmount(targets[i].mount, detach);
+    const Unmounted unmounted = unmount_soon(targets[i].mount, detach);
     if (unmounted.end == Unmounted::done) continue;
     servers.forget(i);
     complain({Code::io, str(printable(targets[i].name), ": ",

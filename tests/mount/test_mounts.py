@@ -5,6 +5,7 @@ import json
 import pwd
 import re
 import sys
+import threading
 import time
 
 from lying_server import LyingServer
@@ -207,6 +208,20 @@ class Unmounting(Case):
         self.assertEqual(done.returncode, 6)
         self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
         self.assertFalse(is_mounted(point))
+
+    def test_who_only_looks_does_not_keep_it(self):
+        source, over = self.sample(), threading.Event()
+
+        def look():
+            while not over.is_set():
+                run("mounts")
+
+        looker = threading.Thread(target=look)
+        looker.start()
+        self.addCleanup(looker.join)
+        self.addCleanup(over.set)
+        for _ in range(30):
+            self.unmount(self.mount(source))
 
     def test_it_says_who_holds_a_mount(self):
         point = self.mount(self.sample())
