@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "cli/help.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -72,13 +73,10 @@ Exit in_background(Serving serving, MountPoint& point) {
 }
 
 // CLI11 puts dots behind the whole of "SOURCE... MOUNTPOINT", and brackets around it.
-class PlainUsage : public CLI::Formatter {
+class PlainUsage : public Help {
  public:
   std::string make_usage(const CLI::App*, std::string name) const override {
     return "\nUsage: " + name + " [OPTIONS] SOURCE... MOUNTPOINT\n";
-  }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    return option->get_positional() ? "" : Formatter::make_option_opts(option);
   }
 };
 

@@ -108,6 +108,21 @@ class Listing(Case):
         self.assertNotIn("\x1b", on_terminal("mounts", NO_COLOR="", TERM="dumb"))
         self.assertNotIn("\x1b", run("mounts", env=dict(os.environ, TERM="xterm")).stdout)
 
+    def test_what_does_not_fit_a_terminal_stands_under_its_row(self):
+        source = self.sample("a model whose name is longer than it need be.safetensors")
+        point = self.mount(source)
+        head, *lines = on_terminal("mounts", columns=80).splitlines()
+        self.assertRegex(head, r"^mounted on +.*server  user  served  fetched  state$")
+        self.assertNotIn("source", head)
+        at = next(i for i, line in enumerate(lines) if line.startswith(point + " "))
+        self.assertEqual(lines[at].rindex("serving"), head.index("state"))
+        self.assertIn(f"  source: {source}", lines[at + 1:at + 3])
+        for line in [head, *lines]:
+            self.assertTrue(len(line) <= 80 or line.startswith(("  source: ", "  since: ")), line)
+        wide = on_terminal("mounts", columns=1000).splitlines()
+        self.assertIn("source", wide[0])
+        self.assertFalse([line for line in wide if line.startswith(" ")])
+
     def test_a_server_that_hangs_is_not_waited_for(self):
         hung = self.mount(self.sample(), at="hung")
         well = self.mount(self.sample(), at="well")
