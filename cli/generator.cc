@@ -84,8 +84,7 @@ Result<void> write_units(const Config& config, const files::path& directory) {
     return failure(Code::unsupported, str("MOUNTPOINT=", quoted(config.mountpoint), " is too long for a unit's name"));
   const std::string head = str(kUnit, "Description=weightfs ", config.name, "\nSourcePath=", config_directory(), "/",
                                config.name, ".conf\n\n");
-  TRY_VOID(write(directory / (unit + ".automount"),
-                 str(head, "[Automount]\nWhere=", where, "\n")));
+  TRY_VOID(write(directory / (unit + ".automount"), str(head, "[Automount]\nWhere=", where, "\n")));
   TRY_VOID(write(directory / (unit + ".mount"),
                  str(head, "[Mount]\nWhat=", config.name, "\nWhere=", where,
                      "\nType=weightfs\nOptions=service=", config.name, "\nTimeoutSec=infinity\n")));

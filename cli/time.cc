@@ -1,7 +1,8 @@
 #include "cli/time.h"
 
 #include <array>
-#include <regex>
+#include <cstring>
+#include <string_view>
 
 namespace weightfs {
 
@@ -20,17 +21,11 @@ std::string utc_time(const timespec& time) {
 }
 
 std::optional<timespec> time_in(const std::string& utc) {
-  static const std::regex form(R"((\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d{1,9})?Z)");
-  std::smatch found;
-  if (utc.size() > 40 || !std::regex_match(utc, found, form)) return {};
-  const auto number = [&](size_t group) { return std::stoi(found.str(group)); };
   std::tm parts{};
-  parts.tm_year = number(1) - 1900;
-  parts.tm_mon = number(2) - 1;
-  parts.tm_mday = number(3);
-  parts.tm_hour = number(4);
-  parts.tm_min = number(5);
-  parts.tm_sec = number(6);
+  const char* rest = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return {};
+  if (*rest == '.') rest += 1 + std::strspn(rest + 1, "0123456789");
+  if (std::string_view(rest) != "Z") return {};
   return timespec{::timegm(&parts), 0};
 }
 

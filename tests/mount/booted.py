@@ -102,6 +102,13 @@ class Booted(unittest.TestCase):
         self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (0, 0))
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
         self.assertEqual(shown(self.unit, "NFileDescriptorStore"), "0")
+        # Whoever waits for it and is killed is told by his status; a fetch is shared by the boot's name.
+        for path in ("/proc/1/status", "/proc/sys/kernel/random/boot_id"):
+            self.assertTrue(command("nsenter", f"--target={self.pid()}", "--mount", "setpriv", "--reuid=weightfs", "--clear-groups", "cat", path))
+        # The thread that asks the mount has no part in it.
+        without = [task for task in glob.glob(f"/proc/{self.pid()}/task/*")
+                   if not any(os.path.realpath(descriptor).endswith("/fuse") for descriptor in glob.glob(f"{task}/fd/*"))]
+        self.assertEqual(len(without), 1)
         self.assertEqual(os.stat("/var/cache/weightfs-service").st_mode & 0o7777, 0o700)
 
     def test_the_units_are_in_order(self):
@@ -202,6 +209,26 @@ class Booted(unittest.TestCase):
         wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
         systemctl("start", self.unit)
         self.assertEqual(self.bias(), BIAS)
+
+    def test_a_user_has_services_too(self):
+        self.point = "/srv/of-a-user"
+        self.configure()
+        os.makedirs("/root/.config/weightfs/mounts.d", exist_ok=True)
+        os.rename(f"/etc/weightfs/mounts.d/{self.name}.conf", f"/root/.config/weightfs/mounts.d/{self.name}.conf")
+        systemctl("start", "user@0.service")
+        environment = {**os.environ, "XDG_RUNTIME_DIR": "/run/user/0"}
+        user = lambda *argv: systemctl("--user", *argv, env=environment)  # noqa: E731
+        user("start", self.unit)
+        with open(f"{self.point}/tensors/bias", "rb") as file:
+            self.assertEqual(file.read(), BIAS)
+        pid = int(user("show", "-P", "MainPID", self.unit))
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: user("show", "-P", "ActiveState", self.unit) == "active\n"
+                   and int(user("show", "-P", "MainPID", self.unit)) not in (0, pid), "another server")
+        self.assertEqual(mounts(self.point), ["fuse.weightfs"])
+        user("stop", self.unit)
+        self.assertEqual(mounts(self.point), [])
+        systemctl("stop", "user@0.service")
 
     def test_the_first_access_mounts(self):
         self.configure(AUTOMOUNT="yes", AUTOMOUNT_IDLE="1")

@@ -1,5 +1,6 @@
 """What a service is made of, without systemd: its config, the notifications that it gives, the mount that is handed to it, and
 the units that the generator writes."""
+import glob
 import json
 import pwd
 import time
@@ -132,6 +133,10 @@ class Notifications(ServiceTestCase):
         process = self.serve(self.config(OPTIONS="log_level=error"), WATCHDOG_USEC="300000")
         beat = self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", beat + 1)
+        # A thread that waits for the mount must not keep it open: when the others die, the mount does, and then it.
+        without = [task for task in glob.glob(f"/proc/{process.pid}/task/*")
+                   if not any(os.path.realpath(descriptor) == "/dev/fuse" for descriptor in glob.glob(f"{task}/fd/*"))]
+        self.assertEqual(len(without), 1)
         # Who asks for the mount gets another answer, while the server lives.
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
         self.addCleanup(lambda: is_mounted(self.point) and subprocess.run(["umount", "-l", self.point], check=False))
