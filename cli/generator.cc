@@ -68,7 +68,7 @@ Result<void> write(const files::path& file, const std::string& text) {
 
 // No default dependencies: with them both would belong to local-fs.target, which the service that mounts comes after.
 constexpr const char* kUnit =
-    "# Made by weightfs-generator(8).\n"
+    "# Made by weightfs-generator.\n"
     "[Unit]\n"
     "Documentation=man:weightfs(1)\n"
     "DefaultDependencies=no\n"

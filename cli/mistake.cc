@@ -1,7 +1,8 @@
 #include "cli/mistake.h"
 
 #include <algorithm>
-#include <regex>
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 #include "base/nearest.h"
@@ -34,14 +35,32 @@ Words long_options_of(const CLI::App& app) {
   return names;
 }
 
+// The parts of `text` between these pieces, and before and after them; none when it does not have them all in this
+// order.
+Words parts_of(const std::string& text, std::initializer_list<std::string_view> pieces) {
+  Words parts;
+  size_t begin = 0;
+  for (const std::string_view piece : pieces) {
+    const size_t at = text.find(piece, begin);
+    if (at == std::string::npos) return {};
+    parts.push_back(text.substr(begin, at - begin));
+    begin = at + piece.size();
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
 // What CLI11 says of a command line, in the words of our other messages.
 std::string reworded(const std::string& problem, const std::string& command) {
-  std::smatch parts;
-  const auto is = [&](const char* pattern) { return std::regex_match(problem, parts, std::regex(pattern)); };
-  if (is("The following arguments? w\\w+ not expected: ([^]*)")) return str("too many arguments: ", printable(parts.str(1)));
-  if (is("(\\w+) is required")) return str(command, " needs a ", parts.str(1));
-  if (is("(\\S+): 1 required (\\w+) missing")) return str(parts.str(1), " needs a value: ", parts.str(2));
-  if (is("(\\S+) excludes (\\S+)")) return str(parts.str(1), " or ", parts.str(2), ", not both");
+  for (const char* extra : {"argument was not expected: ", "arguments were not expected: "})
+    if (const Words parts = parts_of(problem, {extra}); !parts.empty())
+      return str("too many arguments: ", printable(parts[1]));
+  if (const Words parts = parts_of(problem, {" is required"}); !parts.empty())
+    return str(command, " needs a ", parts[0]);
+  if (const Words parts = parts_of(problem, {": 1 required ", " missing"}); !parts.empty())
+    return str(parts[0], " needs a value: ", parts[1]);
+  if (const Words parts = parts_of(problem, {" excludes "}); !parts.empty())
+    return str(parts[0], " or ", parts[1], ", not both");
   return problem;
 }
 

@@ -178,11 +178,10 @@ Exit attach_service(const std::string& path) {
   return Exit::ok;
 }
 
-// The config may have become wrong since then, or have gone.
+// The config may have become wrong since then, or have gone: that the server has said.
 Exit detach_service(const std::string& path) {
   Log log(Level::info, standard_error());
   const auto config = read_config(path);
-  if (!config) log.say(Level::warning, config.error().message);
   const std::string name = std::filesystem::path(path).stem();
   if (const auto done = detach(name, config ? config->mountpoint : ""); !done)
     return failed(log, done.error(), Exit::mount);

@@ -110,7 +110,8 @@ void Table::move_widest_below(std::vector<Line>& lines, size_t column, size_t wi
   if (header && !any_left) lines.front()[column].is_below = true;
 }
 
-// The width of each column. As long as a row is wider than the terminal, the widest cells go, but for the first column's.
+// The width of each column. As long as a row is wider than the terminal, the widest cells go, but for the first
+// column's.
 std::vector<size_t> Table::fit(std::vector<Line>& lines, const Look& look) const {
   std::vector<size_t> widths(columns_.size());
   while (true) {

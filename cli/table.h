@@ -36,9 +36,9 @@ struct Look {
   size_t indent;
   std::optional<size_t> room;  ///< columns of the terminal
 
-  /// As suits standard output. On a terminal: aligned, under a header; a cell that does not fit stands under its row. Else a line for each row, its cells raw and with
-  /// a tab between them, and no header; a tab in a cell is \t, a newline \n, a backslash \\, any other byte that cannot
-  /// be printed \xNN.
+  /// As suits standard output. On a terminal: aligned, under a header; a cell that does not fit stands under its row.
+  /// Else a line for each row, its cells raw and with a tab between them, and no header; a tab in a cell is \t, a
+  /// newline \n, a backslash \\, any other byte that cannot be printed \xNN.
   static Look of_stdout();
   /// As part of a text: aligned, whatever it is printed to.
   static Look in_a_text();

@@ -185,7 +185,7 @@ class Mistakes(MountTestCase):
         for argv, said in (([], "give a command: mount, umount, "), (["cache"], "cache needs a command: path, ls, "), (["-v"], "-v: no such option"),
                            (["mount", "-x", "a", "b"], "-x: no such option (see weightfs mount --help)"), (["info"], "info needs a SOURCE"),
                            (["cache", "pin"], "cache pin needs a DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
-                           (["info", "a", "b c"], "too many arguments: b c (see weightfs info --help)"),
+                           (["info", "a", "b c"], "too many arguments: b c (see weightfs info --help)"), (["info", "a", "b" * 100000], "too many arguments: bbb"),
                            (["cache", "rm", "--all", "abcdef"], "--all or DIGEST, not both (see weightfs cache rm --help)")):
             self.assertIn(f"weightfs: {said}", self.refused(2, *argv))
         with open("/dev/full", "w") as full:
