@@ -107,6 +107,8 @@ Unmounted unmount(const Mount& mount, Detach detach) {
   if (!place || place->mount != mount.id) return {Unmounted::refused, "something else is mounted over it"};
   if (::umount2(mount.point.c_str(), UMOUNT_NOFOLLOW | (detach == Detach::now ? MNT_DETACH : 0)) == 0)
     return {Unmounted::done, {}};
+  if (errno == EPERM && mount.user.value_or(0) != ::geteuid())
+    return {Unmounted::refused, "another user mounted it: only that one and root can unmount it"};
   if (errno == EPERM) return ask_fusermount(mount.point, detach);
   return {errno == EBUSY ? Unmounted::busy : Unmounted::refused, reason(errno)};
 }

@@ -360,7 +360,9 @@ class OtherUsers(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(os.path.exists(point))
         self.assertTrue(is_mounted(roots) and is_mounted(nobodys))
-        self.assertEqual(self.run_as(NOBODY, "umount", roots).returncode, 6)
+        done = self.run_as(NOBODY, "umount", roots)
+        self.assertEqual((done.returncode, done.stderr),
+                         (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))
 
     def test_a_user_is_told_what_he_cannot_see(self):
         point = self.mount_as(NOBODY)
