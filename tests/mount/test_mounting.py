@@ -145,7 +145,7 @@ class Mistakes(MountTestCase):
 
     def test_a_file_that_is_no_model(self):
         text = self.refused(4, "mount", self.write("notes.txt", b"just some text\n" * 10), self.path("mnt"))
-        for tried in ("not a model I know", "gguf", "rten", "safetensors", "bintensors"):
+        for tried in ("not a model that weightfs knows", "gguf", "rten", "safetensors", "bintensors"):
             self.assertIn(tried, text)
 
     def test_an_empty_file(self):
