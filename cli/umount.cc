@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "base/text.h"
 #include "cli/holders.h"
@@ -93,13 +94,19 @@ class Servers {
   std::vector<int> servers_;
 };
 
-Exit unmount_all(const std::vector<Target>& targets, Detach detach) {
+// Whoever did not name a mount learns that it was unmounted.
+enum class Tell { failures, all };
+
+Exit unmount_all(const std::vector<Target>& targets, Detach detach, Tell tell) {
   // One that is in use goes on after it was detached: nothing to wait for.
   Servers servers(detach == Detach::now ? std::vector<Target>() : targets);
   Exit status = Exit::ok;
   for (size_t i = 0; i < targets.size(); ++i) {
     const Unmounted unmounted = unmount(targets[i].mount, detach);
-    if (unmounted.end == Unmounted::done) continue;
+    if (unmounted.end == Unmounted::done) {
+      if (tell == Tell::all) std::printf("%s: unmounted\n", printable(targets[i].name).c_str());
+      continue;
+    }
     servers.forget(i);
     complain({Code::io, str(printable(targets[i].name), ": ",
                             unmounted.end == Unmounted::busy ? busy(targets[i]) : unmounted.why)});
@@ -129,7 +136,8 @@ Exit umount(const UmountArguments& arguments) {
   }
   // We may have been called in it.
   (void)!::chdir("/");
-  const Exit unmounted = unmount_all(targets, arguments.lazy ? Detach::now : Detach::when_unused);
+  const Exit unmounted = unmount_all(targets, arguments.lazy ? Detach::now : Detach::when_unused,
+                                     arguments.all ? Tell::all : Tell::failures);
   return status == Exit::ok ? unmounted : status;
 }
 

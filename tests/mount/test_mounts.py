@@ -277,7 +277,7 @@ class Unmounting(Case):
             "$0" mount "$2/many" "$2/outer"
             "$0" mount "$1" "$2/outer/model.safetensors"
             cd "$2/m7"
-            "$0" umount --all || echo "status $?"
+            "$0" umount --all >"$2/said" || echo "status $?"
             cd /
             "$0" mounts | cut -f1
             "$0" umount -a
@@ -288,7 +288,9 @@ class Unmounting(Case):
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, self.sample(), self.tmp],
                               capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n")
+        self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n{self.path('m7')}: unmounted\n")
+        unmounted = [f"m{i}" for i in range(1, 21) if i != 7] + ["dead", "outer", "outer/model.safetensors"]
+        self.assertEqual(sorted(self.read("said").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         line, = done.stderr.splitlines()
         self.assertRegex(line, rf"{self.path('m7')}: busy: held by sh \(pid \d+, working directory\)")
         self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
@@ -357,7 +359,7 @@ class OtherUsers(Case):
         roots = self.mount(self.source)
         nobodys = self.mount_as(NOBODY)
         done = self.run_as(daemon, "umount", "--all")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{point}: unmounted\n", ""))
         self.assertFalse(os.path.exists(point))
         self.assertTrue(is_mounted(roots) and is_mounted(nobodys))
         done = self.run_as(NOBODY, "umount", roots)
