@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/generator.h"
 #include "cli/help.h"
 #include "cli/mistake.h"
-#include "cli/mount_helper.h"
+#include "cli/mounting/mount_helper.h"
+#include "cli/service/generator.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
