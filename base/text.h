@@ -18,6 +18,10 @@ std::string str(const Parts&... parts) {
 /// `name` in double quotes, fit for a message: control bytes, quotes, backslashes and bytes that are no UTF-8 are
 /// written \xNN, and a long one is cut after 80 bytes.
 std::string quoted(std::string_view name);
+/// Of a std::string the compiler would take std::quoted, which leaves control bytes as they are, where <iomanip> is
+/// included, and <filesystem> and CLI11 do that.
+inline std::string quoted(const std::string& name) { return quoted(std::string_view(name)); }
+inline std::string quoted(std::string& name) { return quoted(std::string_view(name)); }
 
 /// `name` as it is where it can be printed; control characters and bytes that are no UTF-8 are written \xNN.
 std::string printable(std::string_view name);

@@ -55,12 +55,13 @@ void Log::say_once(Level level, const std::string& line) {
 void Log::answer(const std::string& line) { keep_and_write(Level::info, line); }
 
 void Log::keep_and_write(Level level, const std::string& line) {
+  const std::string shown = printable(line);  // whatever it names, it is one line
   {
     const std::scoped_lock lock(mutex_);
     if (kept_.size() == kMostKept) kept_.pop_front();
-    kept_.push_back(str(utc_time(now()), " ", kLevelNames[static_cast<size_t>(level)], ": ", printable(line), "\n"));
+    kept_.push_back(str(utc_time(now()), " ", kLevelNames[static_cast<size_t>(level)], ": ", shown, "\n"));
   }
-  write_(level, line);
+  write_(level, shown);
 }
 
 void Log::set_most(Level most) {

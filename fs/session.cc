@@ -1,7 +1,9 @@
 #include "fs/session.h"
 
+#include <fcntl.h>
 #include <sys/sysmacros.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -12,6 +14,7 @@
 #include <thread>
 
 #include "base/kept_stderr.h"
+#include "base/mounts.h"
 #include "base/text.h"
 #include "fs/operations.h"
 
@@ -108,6 +111,12 @@ class Attendant {
   /// Whether the mount never answered.
   bool found_it_dead() const { return dead_; }
 
+  /// Whether something else, or nothing, is mounted by now where the mount was made.
+  bool found_it_elsewhere() const {
+    const auto there = Mounts::now().on(mounting_.mountpoint);
+    return mount_ != 0 && (!there || there->id != mount_);
+  }
+
  private:
   static constexpr int kWake = SIGURG;  // of no meaning to anybody else
   static constexpr int kTick = 0;       // which is no signal
@@ -161,6 +170,7 @@ class Attendant {
       return false;
     }
     if (fuse_session_exited(session_) != 0) return false;  // then it was not the mount that answered, maybe
+    if (const auto mount = Mounts::now().on(mounting_.mountpoint)) mount_ = mount->id;
     raise_read_ahead(root.st_dev);
     if (mounting_.duties.on_usable) mounting_.duties.on_usable();
     return true;
@@ -187,11 +197,22 @@ class Attendant {
   fuse_session* session_;
   const pthread_t loop_ = ::pthread_self();
   std::atomic<bool> dead_ = false;
+  std::atomic<uint64_t> mount_ = 0;  // its id, once it was seen
   std::mutex mutex_;
   std::condition_variable ended_;
   bool over_ = false;  // guarded by mutex_: the loop has ended
   std::thread thread_;
 };
+
+// libfuse unmounts what lies at the path, whatever it is, unless the device tells that its mount has gone. So does a
+// pipe that nobody reads.
+void let_go_of_device(fuse_session* session) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+  ::close(ends[0]);
+  ::dup3(ends[1], fuse_session_fd(session), O_CLOEXEC);
+  ::close(ends[1]);
+}
 
 Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
   const KeptStderr kept;
@@ -219,6 +240,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
   {
     const Attendant attendant(mounting, session.get());
     ended = run(session.get());
+    if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
     fuse_session_unmount(session.get());
     dead = attendant.found_it_dead();
   }

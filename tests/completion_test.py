@@ -190,7 +190,19 @@ class Bash(TestCase):
         self.assertEqual(self.offers("weightfs", "umount", "m", folder=self.tmp), [r"my\ \$models:1"])
         self.assertEqual(self.offers("weightfs", "umount", r"my\ \$models", ":", folder=self.tmp,
                                      line=r"weightfs umount my\ \$models:"), ["1"])
-        self.assertEqual(self.offers("weightfs", "umount", '"my', folder=self.tmp), ["my $models:1"])
+        self.assertEqual(self.offers("weightfs", "umount", '"my', folder=self.tmp), [r"my \$models:1"])
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
+    def test_the_name_of_a_mount_point_is_never_run(self):
+        load = f". '{self.script}'"
+        for number, name in enumerate(("$(echo run)", "`echo run`", '";echo run;echo "', "';echo run;echo '", "\\")):
+            self.mount(f"{number}{name}.")
+            for quote in ("", '"', "'"):
+                with self.subTest(name=name, quote=quote):
+                    self.assertEqual(self.typed(f"weightfs umount {quote}{number}\t", self.tmp, load), ["umount", f"{number}{name}."])
+        self.mount("m!!")
+        self.assertEqual(self.offers("weightfs", "umount", '"m', folder=self.tmp), [])
+        self.assertEqual(self.offers("weightfs", "umount", "'m", folder=self.tmp), ["m!!"])
 
     def test_files_are_quoted_as_the_shell_quotes_them(self):
         for name in ("[a] b's.gguf", " leading space.rten", 'say "x".bt', "plain.carton"):

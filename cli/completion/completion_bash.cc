@@ -52,16 +52,31 @@ _weightfs_reply() {
   done
 }
 
+# A mount point as it has to stand behind what has been typed, so that nothing of it is expanded or run: anybody may have
+# mounted there. Readline closes a quote; in double ones nothing keeps ! from the history.
+_weightfs_quoted() {
+  quoted=$1
+  case $cur in
+    \"*)
+      [[ $1 != *!* ]] || return 1
+      quoted=${quoted//\\/\\\\} quoted=${quoted//\"/\\\"} quoted=${quoted//\$/\\\$} quoted=${quoted//\`/\\\`}
+      ;;
+    \'*) quoted=${quoted//\'/\'\\\'\'} ;;
+    *) printf -v quoted %q "$1" ;;
+  esac
+}
+
 # Mount points are not looked at: a server may hang.
 _weightfs_mounted() {
-  local type point each
+  local type point each quoted
   while read -r _ point type _; do
     [[ $type == fuse.weightfs ]] || continue
     printf -v point "${point//%/%%}"
     for each in "$point" "${point#"$PWD/"}"; do
+      _weightfs_quoted "$each" || continue
       case $cur in
-        [\"\']*) [[ $each != "${cur:1}"* ]] || COMPREPLY+=("$each") ;;
-        *) printf -v each %q "$each" && _weightfs_reply "$each" ;;
+        [\"\']*) [[ $quoted != "${cur:1}"* ]] || COMPREPLY+=("$quoted") ;;
+        *) _weightfs_reply "$quoted" ;;
       esac
       [[ $point == "$PWD/"* ]] || break
     done

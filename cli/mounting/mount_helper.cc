@@ -92,7 +92,8 @@ int run_mount_helper(int argc, char** argv) {
   if (is_service && !arguments->is_fake) return start(*arguments) == Exit::ok ? 0 : kNotMounted;
   MountOptions options;
   for (const std::string& words : arguments->words)
-    if (const auto taken = take_words(options, words, Words::fstab); !taken && !arguments->is_sloppy)
+    if (const auto taken = take_words(options, words, arguments->is_sloppy ? Words::sloppy_fstab : Words::fstab);
+        !taken)
       return wrong_usage(taken.error().message);
   if (arguments->is_fake) return 0;
   const Exit status = mount_at({{arguments->paths[0]}, options}, arguments->paths[1], Stay::background);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 #include "base/nearest.h"
@@ -29,10 +30,16 @@ Result<void> wrong(const std::string& value, const char* what) {
   return failure(Code::unsupported, str(quoted(value), " ", what));
 }
 
-// By name or by number.
+// By name or by number; the largest one means nobody to the system (chown(2)).
+template <class Id>
+std::optional<Id> id_of(const std::string& text) {
+  const auto number = number_of<Id>(text);
+  return number == std::numeric_limits<Id>::max() ? std::nullopt : number;
+}
+
 Result<void> take_user(uid_t& user, const std::string& value) {
   const passwd* entry = ::getpwnam(value.c_str());
-  const auto number = number_of<uid_t>(value);
+  const auto number = id_of<uid_t>(value);
   if (entry == nullptr && !number) return wrong(value, "is no user");
   user = entry != nullptr ? entry->pw_uid : *number;
   return {};
@@ -40,7 +47,7 @@ Result<void> take_user(uid_t& user, const std::string& value) {
 
 Result<void> take_group(gid_t& group, const std::string& value) {
   const struct group* entry = ::getgrnam(value.c_str());
-  const auto number = number_of<gid_t>(value);
+  const auto number = id_of<gid_t>(value);
   if (entry == nullptr && !number) return wrong(value, "is no group");
   group = entry != nullptr ? entry->gr_gid : *number;
   return {};
@@ -105,9 +112,10 @@ Result<void> take_one(const Options& all, const std::string& word, Words words) 
   if (TRY(take_word(all, word)) || std::any_of(kAlways.begin(), kAlways.end(), is)) return {};
   if (word == "remount")
     return failure(Code::unsupported, "a mount cannot be changed while it is mounted: unmount it, and mount it again");
-  if (words == Words::fstab && is_of_fstab(word)) return {};
+  if (words != Words::ours && is_of_fstab(word)) return {};
   if (std::any_of(kNever.begin(), kNever.end(), is))
     return failure(Code::unsupported, str("-o ", word, ": every mount is ro, nosuid and nodev"));
+  if (words == Words::sloppy_fstab) return {};
   return failure(Code::unsupported, unknown(word, all));
 }
 

@@ -30,8 +30,9 @@ Options own_mount_options(MountOptions& options);
 /// All that mount takes, as -o has them.
 Options all_mount_options(MountOptions& options);
 
-/// Who wrote the words of -o: in fstab there are some that mean nothing to us, and mount(8) adds some of its own.
-enum class Words { ours, fstab };
+/// Who wrote the words of -o: in fstab there are some that mean nothing to us, and mount(8) adds some of its own; with
+/// -s of mount(8) whatever is not known is passed over.
+enum class Words { ours, fstab, sloppy_fstab };
 
 /// Takes what stands in an -o. Fails with unsupported, naming the word, and those that are near it.
 Result<void> take_words(MountOptions& options, std::string_view text, Words words);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/source.h"
+#include "base/text.h"
 #include "cli/apart.h"
 #include "cli/mounting/mount_point.h"
 #include "cli/mounting/status.h"
@@ -125,6 +127,15 @@ MountState state_in(const Map& answer) {
   return MountState::silent;
 }
 
+// A server may name any process; nobody is to wait for another user's, or end it. That of root's mount may be
+// anybody's.
+bool may_serve(uint64_t process, const Mount& mount) {
+  struct stat found {};
+  if (process == 0 || process > std::numeric_limits<pid_t>::max()) return false;
+  const uid_t user = mount.user.value_or(0);
+  return user == 0 || (::stat(str("/proc/", process).c_str(), &found) == 0 && found.st_uid == user);
+}
+
 MountReport understood(const Mount& mount, const std::optional<Map>& answer) {
   MountReport known{mount, MountState::silent, mount.source, {}, {}, {}, {}};
   if (!answer) return known;
@@ -132,7 +143,7 @@ MountReport understood(const Mount& mount, const std::optional<Map>& answer) {
   constexpr size_t kLongestSource = 4096;  // PATH_MAX
   if (const auto source = text_in(*answer, "source"); source && source->size() <= kLongestSource)
     known.source = *source;
-  if (const auto pid = number_in(*answer, "pid"); pid && *pid > 0 && *pid <= std::numeric_limits<pid_t>::max())
+  if (const auto pid = number_in(*answer, "pid"); pid && may_serve(*pid, mount))
     known.server = static_cast<pid_t>(*pid);
   if (const auto since = text_in(*answer, "since")) known.since = time_in(*since);
   known.served_bytes = number_in(*answer, "served_bytes");

@@ -24,12 +24,6 @@ std::string full_name(const std::string& source) {
   return absolute_path(source).value_or(source);
 }
 
-// Whoever has the mount as working directory keeps it, as with umount(8).
-bool could_be_unmounted(const std::string& point) {
-  const auto mount = weightfs_at(point);
-  return mount && unmount(*mount, Detach::when_unused).end == Unmounted::done;
-}
-
 // Looks after a mount from its own process.
 class Caretaker {
  public:
@@ -39,6 +33,7 @@ class Caretaker {
   Duties duties() {
     Duties duties;
     duties.on_usable = [this] {
+      if (const auto mount = weightfs_at(point_.path())) mount_ = mount->id;
       mounted_.log.say(Level::info, str("mounted ", printable(mounted_.source), " at ", printable(point_.path())));
       if (serving_.watch.on_usable) serving_.watch.on_usable(mounted_);
     };
@@ -47,7 +42,7 @@ class Caretaker {
       blobs_.stop();
     };
     duties.on_stuck = [this] {
-      if (const auto mount = weightfs_at(point_.path())) unmount(*mount, Detach::now);
+      could_be_unmounted(Detach::now);
       mounted_.log.say(Level::error, str(printable(point_.path()),
                                          ": requests that cannot be answered kept it from "
                                          "ending; it was detached"));
@@ -76,14 +71,22 @@ class Caretaker {
     const auto idle = serving_.options.idle_timeout;
     if (idle.count() == 0 || mounted_.statistics.unused() < idle) return;
     // A descriptor that somebody else has mounted is theirs to unmount, when we are gone.
-    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : could_be_unmounted(point_.path());
+    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : could_be_unmounted(Detach::when_unused);
     if (ended) mounted_.log.say(Level::info, str(printable(point_.path()), ": unused for ", idle.count(), " s"));
+  }
+
+  // Whoever has the mount as working directory keeps it, as with umount(8). One that was detached has gone on without
+  // a place, where another may be mounted by now.
+  bool could_be_unmounted(Detach detach) const {
+    const auto mount = weightfs_at(point_.path());
+    return mount && mount->id == mount_ && unmount(*mount, detach).end == Unmounted::done;
   }
 
   Serving& serving_;
   Mounted& mounted_;
   MountPoint& point_;
   Blobs& blobs_;
+  std::optional<uint64_t> mount_;  // its id, once it can be used
 };
 
 Exit refuse(Log& log, const Error& error, Exit status) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/handover.h"
 
 namespace weightfs {
 namespace {
@@ -102,10 +103,14 @@ Result<Mount> weightfs_at(const std::string& path) {
 }
 
 Unmounted unmount(const Mount& mount, Detach detach) {
+  const std::filesystem::path point(mount.point);
+  // Held fast: whoever may rename what leads there could have something else unmounted.
+  const Descriptor folder(::open(point.parent_path().c_str(), O_PATH | O_CLOEXEC));
+  const std::string at = str("/proc/self/fd/", folder.number(), "/", point.filename().string());
   // By now something else may be there.
-  const auto place = place_of(mount.point);
+  const auto place = place_of(at);
   if (!place || place->mount != mount.id) return {Unmounted::refused, "something else is mounted over it"};
-  if (::umount2(mount.point.c_str(), UMOUNT_NOFOLLOW | (detach == Detach::now ? MNT_DETACH : 0)) == 0)
+  if (::umount2(at.c_str(), UMOUNT_NOFOLLOW | (detach == Detach::now ? MNT_DETACH : 0)) == 0)
     return {Unmounted::done, {}};
   if (errno == EPERM && mount.user.value_or(0) != ::geteuid())
     return {Unmounted::refused, "another user mounted it: only that one and root can unmount it"};

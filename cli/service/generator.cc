@@ -1,6 +1,7 @@
 #include "cli/service/generator.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,11 +21,12 @@ namespace files = std::filesystem;
 
 constexpr const char* kGeneratorName = "weightfs-generator";
 
-// At boot there is no other log yet, and standard error leads nowhere.
-void say(const std::string& line) {
+// At boot there is no other log yet, and standard error leads nowhere. A container may have no /dev/kmsg: none is made.
+void say(const std::string& text) {
+  const std::string line = printable(text);
   std::fprintf(stderr, "%s: %s\n", kGeneratorName, line.c_str());
   if (std::getenv("WEIGHTFS_MOUNTS") == nullptr)
-    std::ofstream("/dev/kmsg") << "<4>" << kGeneratorName << ": " << line << std::endl;
+    std::ofstream("/dev/kmsg", std::ios::in) << "<4>" << kGeneratorName << ": " << line << std::endl;
 }
 
 bool stands_in_unit_names(char c) {
@@ -58,11 +60,15 @@ Result<std::string> unit_value(const std::string& path) {
   return out;
 }
 
+// What is there already is another config's, or comes from /etc/fstab: it stays.
 Result<void> write(const files::path& file, const std::string& text) {
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  if (!out) return failure(Code::io, str(file.string(), ": cannot be written"));
+  std::FILE* out = std::fopen(file.c_str(), "wxe");
+  if (out == nullptr)
+    return failure(
+        Code::io, str(file.filename().string(),
+                      errno == EEXIST ? ": there already, of another config or of /etc/fstab" : ": cannot be written"));
+  const bool written = std::fputs(text.c_str(), out) >= 0;
+  if (std::fclose(out) != 0 || !written) return failure(Code::io, str(file.string(), ": cannot be written"));
   return {};
 }
 
@@ -84,10 +90,10 @@ Result<void> write_units(const Config& config, const files::path& directory) {
     return failure(Code::unsupported, str("MOUNTPOINT=", quoted(config.mountpoint), " is too long for a unit's name"));
   const std::string head = str(kUnit, "Description=weightfs ", config.name, "\nSourcePath=", config_directory(), "/",
                                config.name, ".conf\n\n");
-  TRY_VOID(write(directory / (unit + ".automount"), str(head, "[Automount]\nWhere=", where, "\n")));
   TRY_VOID(write(directory / (unit + ".mount"),
                  str(head, "[Mount]\nWhat=", config.name, "\nWhere=", where,
                      "\nType=weightfs\nOptions=service=", config.name, "\nTimeoutSec=infinity\n")));
+  TRY_VOID(write(directory / (unit + ".automount"), str(head, "[Automount]\nWhere=", where, "\n")));
   std::error_code error;
   const files::path wants = directory / "multi-user.target.wants";
   files::create_directory(wants, error);

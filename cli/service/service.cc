@@ -78,6 +78,16 @@ std::string waiting_for_a_restart(const Config& before, const Config& after) {
   return names;
 }
 
+// Systemd takes no message that is longer than a page, neither the word that the service is ready, nor a status that is
+// cut within a character.
+std::string shortened(std::string text) {
+  constexpr size_t kLongest = 2000;
+  if (text.size() <= kLongest) return text;
+  size_t end = kLongest;
+  while ((text[end] & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
 // The mount of one config, served under the service manager's eyes.
 class Served {
  public:
@@ -99,7 +109,7 @@ class Served {
 
  private:
   static std::string status_of(const Mounted& mounted) {
-    return str(printable(mounted.source), " at ", printable(mounted.mountpoint), ": ", summary_of(mounted));
+    return shortened(str(printable(mounted.source), " at ", printable(mounted.mountpoint), ": ", summary_of(mounted)));
   }
 
   void tell_status(const Mounted& mounted) {

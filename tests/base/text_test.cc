@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iomanip>
+#include <utility>
+
 namespace weightfs {
 namespace {
 
@@ -12,8 +15,13 @@ TEST(Quoted, EscapesWhatWouldSteerATerminal) {
   EXPECT_EQ(quoted("h\xC3\xA9 \xFF"), "\"h\xC3\xA9 \\xff\"");
 }
 
+TEST(Quoted, IsNeverThatOfTheLibrary) {
+  std::string name = "\x1b";
+  EXPECT_EQ(str(quoted(name), quoted(std::as_const(name)), quoted(std::string("\x1b"))), R"("\x1b""\x1b""\x1b")");
+}
+
 TEST(Quoted, CutsALongName) {
-  const std::string text = weightfs::quoted(std::string(5000, 'x'));
+  const std::string text = quoted(std::string(5000, 'x'));
   EXPECT_LT(text.size(), 100U);
   EXPECT_TRUE(text.ends_with("...\""));
 }

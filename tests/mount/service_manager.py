@@ -1,11 +1,13 @@
 """What systemd is to a service, as far as a service can tell: a socket for notifications, and a store of descriptors."""
 import array
 import os
+import select
 import socket
 import threading
 import time
 
 LIMIT_S = 60
+LONGEST = select.PIPE_BUF  # of what is longer systemd takes nothing
 
 
 class ServiceManager:
@@ -46,7 +48,9 @@ class ServiceManager:
 
     def _listen(self):
         while True:
-            data, ancillary, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(4 * 4))
+            data, ancillary, flags, _ = self._socket.recvmsg(LONGEST, socket.CMSG_SPACE(4 * 4))
+            if flags & socket.MSG_TRUNC:
+                continue
             descriptors = array.array("i")
             for _, _, payload in ancillary:
                 descriptors.frombytes(payload)

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 
+from lying_server import LyingServer
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest)
 
@@ -53,12 +54,12 @@ class Case(MountTestCase):
         self.addCleanup(os.kill, server, signal.SIGCONT)
         return server
 
-    def bare_mount(self, name, kind):
+    def bare_mount(self, name, kind, user=0):
         """A FUSE mount whose server is this process, and never answers; returns its point, and the descriptor that keeps it alive."""
         point = self.path(name)
         os.mkdir(point)
         device = os.open("/dev/fuse", os.O_RDWR)
-        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        options = f"fd={device},rootmode=40000,user_id={user},group_id={user}"
         self.assertEqual(LIBC.mount(b"some\\source", point.encode(), kind.encode(), 0, options.encode()), 0, os.strerror(ctypes.get_errno()))
         self.addCleanup(self.force_unmount, point)
         return point, device
@@ -155,6 +156,39 @@ class Listing(Case):
         self.assertEqual(self.of(point)["state"], "covered")
 
 
+@unittest.skipUnless(os.getuid() == 0, "only root can mount in another user's name")
+class Liars(Case):
+    """Mounts that call themselves ours, and whose servers say what is not true."""
+
+    def lying_mount(self, pid, status):
+        point, device = self.bare_mount("lie", "fuse.weightfs", user=NOBODY.pw_uid)
+        self.addCleanup(LyingServer(device, NOBODY.pw_uid, pid, status).thread.join)
+        self.addCleanup(self.force_unmount, point)
+        return point
+
+    def test_the_process_of_somebody_else_is_not_taken_for_the_server(self):
+        stranger = os.getpid()
+        point = self.lying_mount(b"%d" % stranger, json.dumps({"pid": stranger, "served_bytes": 3}).encode())
+        mount = self.of(point)
+        self.assertEqual((mount["state"], mount["served_bytes"], mount["pid"]), ("serving", 3, None))
+
+    def test_no_end_of_words_is_read(self):
+        point = self.lying_mount(b"9" * 31, None)
+        mount = self.of(point)
+        self.assertEqual((mount["state"], mount["pid"], mount["source"]), ("serving", None, "some\\source"))
+
+    def test_what_makes_no_sense_is_not_shown(self):
+        for number, status in enumerate((b"", b"[", b"[" * 100000, b'{"pid": -1, "since": 5, "source": {}, "served_bytes": 1e9, "counters": []}',
+                                         b'{"since": "9999999-12-31T00:00:00Z", "served_bytes": -1, "counters": {"bytes_fetched": 99999999999999999999}}',
+                                         json.dumps({"source": "x" * 5000, "since": "2026-01-01T00:00:00.5"}).encode())):
+            point = self.lying_mount(b"nonsense", status)
+            mount = self.of(point)
+            self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"], mount["fetched_bytes"], mount["source"]),
+                             ("serving", None, None, None, None, "some\\source"), status[:80])
+            self.force_unmount(point)
+            os.rmdir(point)
+
+
 class Unmounting(Case):
     def refused(self, *argv, **kwargs):
         done = run("umount", *argv, **kwargs)
@@ -230,6 +264,49 @@ class Unmounting(Case):
             self.assertEqual(file.read(), numbers("i", 4))
             self.assertFalse(has_ended(server))
         until(lambda: has_ended(server), "the server does not end")
+
+    def test_one_that_was_detached_leaves_alone_what_is_mounted_there_since(self):
+        for end in ("SIGTERM", "idle"):
+            process, point = self.foreground("--idle-timeout", "1" if end == "idle" else "0", self.sample())
+            holder = self.hold("os.chdir(sys.argv[1])", point)
+            self.assertEqual(run("umount", "--lazy", point).stderr, "")
+            since = self.mount(self.sample())
+            server = self.server(since)
+            if end == "SIGTERM":
+                process.terminate()
+                self.assertEqual(process.wait(LIMIT_S), 0)
+            else:
+                # Time enough for it to find itself unused, several times.
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    process.wait(2.5)
+            self.assertTrue(is_mounted(since), end)
+            self.assertEqual(self.server(since), server)
+            holder.communicate()
+            process.wait(LIMIT_S)
+            self.unmount(since)
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
+    def test_who_renames_what_leads_there_has_nothing_else_unmounted(self):
+        os.mkdir(self.path("his"))
+        os.makedirs(self.path("others", "mnt"))
+        self.mount(self.sample(), at="his/mnt")
+        self.addCleanup(self.force_unmount, self.path("hers", "mnt"))
+        others = self.path("others", "mnt")
+        subprocess.run(["mount", "-t", "tmpfs", "none", others], check=True)
+        self.addCleanup(lambda: is_mounted(others) and subprocess.run(["umount", others], check=True))
+        umount = subprocess.Popen(["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=1000000",
+                                   WEIGHTFS, "umount", self.path("his", "mnt")], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+
+        def is_about_to_unmount():
+            with open(f"/proc/{umount.pid}/syscall") as file:
+                return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
+
+        until(is_about_to_unmount, "it does not unmount")
+        os.rename(self.path("his"), self.path("hers"))
+        os.symlink("others", self.path("his"))
+        self.assertEqual(umount.wait(LIMIT_S), 0)
+        self.assertTrue(is_mounted(others))
+        self.assertFalse(is_mounted(self.path("hers", "mnt")))
 
     def test_a_mount_in_it_is_told(self):
         point = self.mount(self.sample())

@@ -67,6 +67,14 @@ class Configs(TestCase):
         self.assertIn("MOUNTPOINT= is missing", self.refused("SOURCE=/m\n"))
         self.assertIn("did you mean cache_size", self.refused(start + "OPTIONS=cache_siz=1G\n"))
 
+    def test_a_mistake_steers_no_terminal(self):
+        for line in ("SOURCE=\x1b[31m", "MOUNTPOINT=\x1b[31m", "AUTOMOUNT=\x1b[31m", "AUTOMOUNT_IDLE=\x1b[31m", "\x1b[31m", "\x1b[31m=x", "OPTIONS=\x1b[31m",
+                     "OPTIONS=uid=\x1b[31m", "OPTIONS=cache_size=\x1b[31m", "OPTIONS=format=\x1b[31m"):
+            done = self.show(f"SOURCE=/m\n{line}\nMOUNTPOINT=/w\n")
+            self.assertEqual(done.returncode, 2, line)
+            self.assertTrue(done.stderr.rstrip("\n").isprintable(), done.stderr)
+            self.assertIn("\\x1b[31m", done.stderr)
+
     def test_what_is_no_config_is_refused(self):
         self.assertIn("at most 65536", self.refused("#" * 65537))
         self.assertIn("NUL", self.refused("SOURCE=/m\0\nMOUNTPOINT=/w\n"))
@@ -148,6 +156,15 @@ class Notifications(ServiceTestCase):
         self.assertLessEqual(sum("WATCHDOG" in told for told in self.manager.told[covered:]), 1)
         subprocess.run(["umount", self.point], check=True)
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", len(self.manager.told))
+        self.stop(process)
+
+    def test_long_names_do_not_keep_it_from_being_ready(self):
+        source = "/".join(["\x01ü" * 80] * 10) + "/model.safetensors"  # which is twice as long where it is shown
+        os.makedirs(os.path.dirname(self.path(source)))
+        source = self.sample(source)
+        process = self.serve(self.config(SOURCE=source))
+        status = self.manager.told[self.manager.wait_for(lambda told: "READY" in told)]["STATUS"]
+        self.assertTrue(status.startswith(self.path("\\x01ü")), status)
         self.stop(process)
 
     def test_without_a_watchdog_nothing_beats(self):
@@ -248,9 +265,7 @@ class HandedOver(ServiceTestCase):
         self.assertTrue(is_mounted(self.point), "who mounted it unmounts it")
         self.detach(config)
 
-    def test_the_server_needs_no_privilege(self):
-        config = self.config()
-        self.attach(config)
+    def serve_kept_as_nobody(self, config, **more):
         os.chmod(self.tmp, 0o755)
         binary = shutil.copy(WEIGHTFS, self.path("weightfs"))
         os.chmod(binary, 0o755)
@@ -259,8 +274,13 @@ class HandedOver(ServiceTestCase):
         device = self.manager.kept["fuse"]
         os.chmod(self.path("notify"), 0o777)
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
-        process = self.started("bash", "-c", script, binary, config, str(device), env=self.environment(), pass_fds=(device,),
-                               user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
+        return self.started("bash", "-c", script, binary, config, str(device), env=self.environment(**more), pass_fds=(device,),
+                            user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
+
+    def test_the_server_needs_no_privilege(self):
+        config = self.config()
+        self.attach(config)
+        process = self.serve_kept_as_nobody(config)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.assertEqual(os.stat(f"{self.point}/tensors/bias").st_uid, NOBODY.pw_uid)
         device = os.stat(self.point).st_dev
@@ -269,6 +289,14 @@ class HandedOver(ServiceTestCase):
             self.assertLess(int(self.text(read_ahead)), 1024)
             self.assertEqual(self.call("tune", config).returncode, 0)
             self.assertEqual(int(self.text(read_ahead)), 1024)
+        self.stop(process)
+        self.detach(config)
+
+    def test_a_mount_that_its_server_may_not_read_has_a_heart_too(self):
+        config = self.config(OPTIONS="uid=root,gid=root,umask=077")
+        self.attach(config)
+        process = self.serve_kept_as_nobody(config, WATCHDOG_USEC="300000")
+        self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
         self.stop(process)
         self.detach(config)
 
@@ -340,6 +368,9 @@ class Generator(TestCase):
             self.write(f"mounts.d/{name}.conf", text.encode())
         shutil.rmtree(self.path("units"), ignore_errors=True)
         os.mkdir(self.path("units"))
+        return self.run_generator()
+
+    def run_generator(self):
         generator = self.path("weightfs-generator")
         if not os.path.lexists(generator):
             os.symlink(WEIGHTFS, generator)
@@ -370,6 +401,29 @@ class Generator(TestCase):
         self.assertIn("a.conf:1: ", said)
         self.assertIn("white space.conf: its name", said)
         self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", "w.automount", "w.mount"])
+
+    def test_what_is_no_file_keeps_nothing_from_booting(self):
+        os.mkdir(self.path("mounts.d"))
+        os.mkfifo(self.path("mounts.d", "fifo.conf"))
+        os.mkdir(self.path("mounts.d", "folder.conf"))
+        os.symlink("/dev/zero", self.path("mounts.d", "device.conf"))
+        os.symlink("absent", self.path("mounts.d", "link.conf"))
+        said = self.generate(**{"new\nline": "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=/w\n"})
+        self.assertEqual(len(said.splitlines()), 5, said)
+        self.assertEqual(os.listdir(self.path("units")), [])
+
+    def test_what_is_mounted_there_by_others_stays(self):
+        text = "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT="
+        for name, point in (("a", "/w"), ("b", "/w"), ("c", "/of-fstab")):
+            self.write(f"mounts.d/{name}.conf", (text + point).encode())
+        self.write(r"units/of\x2dfstab.mount", b"[Mount]\n")
+        line, other = self.run_generator().splitlines()
+        self.assertIn("b.conf: ", line)
+        self.assertIn("w.mount: there already", line)
+        self.assertIn("c.conf: ", other)
+        self.assertIn("What=a\n", self.read("units", "w.mount").decode())
+        self.assertEqual(self.read("units", r"of\x2dfstab.mount"), b"[Mount]\n")
+        self.assertEqual(os.listdir(self.path("units", "multi-user.target.wants")), ["w.automount"])
 
     def test_no_directory_of_configs_is_no_failure(self):
         self.assertEqual(self.generate(), "")

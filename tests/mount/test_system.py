@@ -135,6 +135,9 @@ class Mount8(MountTestCase):
         self.assertEqual(done.returncode, 32)
         self.assertIn("No such file", done.stderr)
         self.passes("mount -s -t weightfs model.safetensors mnt -o frobnicate; umount mnt")
+        for options in ("frobnicate,umask=nonsense", "remount"):
+            self.assertNotEqual(self.script(f"mount.weightfs model.safetensors mnt -s -o {options}").returncode, 0, options)
+        self.assertEqual(self.passes("mount -s -t weightfs model.safetensors mnt -o frobnicate,umask=0337; stat -c %a mnt; umount mnt"), "440\n")
         self.passes("mount -f -t weightfs model.safetensors mnt; ! mountpoint -q mnt")
 
 
@@ -147,7 +150,7 @@ class Ownership(MountTestCase):
 
     def test_mistakes(self):
         source = self.sample()
-        for argv, said in ((["--uid", "nosuchuser"], '"nosuchuser" is no user'), (["--gid=-1"], "is no group"), (["--umask", "9"], "is no mask"),
+        for argv, said in ((["--uid", "nosuchuser"], '"nosuchuser" is no user'), (["--gid=-1"], "is no group"), (["--uid", "4294967295"], "is no user"), (["--gid", "4294967295"], "is no group"), (["--umask", "9"], "is no mask"),
                            (["--umask", "1777"], "is no mask"), (["--idle-timeout", "soon"], "is no number of seconds"),
                            (["--log-level", "loud"], "is no level"), (["-o", "uid"], "needs a value: uid=USER")):
             done = run("mount", *argv, source, self.path("mnt"))
@@ -325,6 +328,16 @@ class OwnWords(MountTestCase):
         lines = self.read("log").decode().splitlines()
         self.assertRegex(lines[0], "^<6>mounted ")
         self.assertRegex(lines[1], "^<4>.*model.safetensors")
+
+    def test_no_name_begins_a_line_of_the_log(self):
+        absent = self.path("a\n<0>forged \x1b[31m")
+        with open(self.path("log"), "w+") as log:
+            status = os.fstat(log.fileno())
+            done = subprocess.run([WEIGHTFS, "mount", "-f", absent, self.path("mnt")], stderr=log,
+                                  env=dict(os.environ, JOURNAL_STREAM=f"{status.st_dev}:{status.st_ino}"), timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 3)
+        line, = self.read("log").decode().splitlines()
+        self.assertTrue(line.startswith("<3>" + self.path("a\\x0a<0>forged \\x1b[31m")), line)
 
 
 @unittest.skipUnless(os.getuid() == 0, "only root may put a socket in the place of /dev/log")
