@@ -22,6 +22,7 @@ std::string quoted(std::string_view name);
 /// included, and <filesystem> and CLI11 do that.
 inline std::string quoted(const std::string& name) { return quoted(std::string_view(name)); }
 inline std::string quoted(std::string& name) { return quoted(std::string_view(name)); }
+inline std::string quoted(const char* name) { return quoted(std::string_view(name)); }
 
 /// `name` as it is where it can be printed; control characters and bytes that are no UTF-8 are written \xNN.
 std::string printable(std::string_view name);

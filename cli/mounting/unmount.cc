@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/handover.h"
+#include "cli/descriptor.h"
 
 namespace weightfs {
 namespace {

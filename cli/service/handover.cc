@@ -92,12 +92,6 @@ Result<std::optional<Descriptor>> connected(const std::string& path) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
-int Descriptor::release() { return std::exchange(number_, -1); }
-
 std::string runtime_directory() {
   if (const char* directory = std::getenv("RUNTIME_DIRECTORY")) return directory;
   const char* users = ::geteuid() == 0 ? nullptr : std::getenv("XDG_RUNTIME_DIR");

@@ -8,24 +8,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/descriptor.h"
 
 namespace weightfs {
-
-/// Closes it in the end.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor();
-
-  int number() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int release();
-  int number_;
-};
 
 /// Where the processes of the services meet, and note what they have to remember: $RUNTIME_DIRECTORY, else of root
 /// /run/weightfs, of a user $XDG_RUNTIME_DIR/weightfs.
