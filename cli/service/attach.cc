@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -86,7 +87,9 @@ Result<Descriptor> mounted_here(const Config& config, const std::vector<std::str
   TRY_VOID(detach(config.name, config.mountpoint));
   if (is_automount_point(config.mountpoint)) return asked_for(config);
   std::error_code error;
+  const mode_t before = ::umask(0022);  // whoever comes to the mount goes through them, the server, too
   std::filesystem::create_directories(config.mountpoint, error);
+  ::umask(before);
   if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
   return mount_device(config, options);
 }

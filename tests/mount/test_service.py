@@ -277,6 +277,14 @@ class HandedOver(ServiceTestCase):
         return self.started("bash", "-c", script, binary, config, str(device), env=self.environment(**more), pass_fds=(device,),
                             user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
 
+    def test_everybody_may_go_through_the_directories_that_are_made(self):
+        self.point = self.path("made", "for", "mnt")
+        config = self.config()
+        done = subprocess.run([WEIGHTFS, "service", "attach", config], env=self.environment(), umask=0o077, timeout=LIMIT_S)
+        modes = [os.stat(self.path(directory)).st_mode & 0o7777 for directory in ("made", "made/for")]
+        self.detach(config)
+        self.assertEqual((done.returncode, modes), (0, [0o755, 0o755]))
+
     def test_the_server_needs_no_privilege(self):
         config = self.config()
         self.attach(config)
@@ -308,7 +316,6 @@ class HandedOver(ServiceTestCase):
             process.kill()
             process.wait(LIMIT_S)
             with self.assertRaises(OSError):
-                os.pread(file.fileno(), 4, 2**20)
                 os.getxattr(self.point, "user.weightfs.pid")
             self.detach(config)
         self.attach(config)
