@@ -130,6 +130,8 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
     if (log.says(Level::debug)) log.say(Level::debug, "open " + printable(forest.path(ino)));
   };
   const auto served = point.make().and_then([&] {
+    // Who asks for the end twice must not keep us from leaving nothing behind.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) keep_for_later(signal);
     return serve(forest, statistics,
                  {point.path(), mounted.source, options.kernel, serving.device, options.ownership,
                   options.storing.stream, warn, tell_of_open, caretaker.duties()});

@@ -373,6 +373,13 @@ class SystemLog(MountTestCase):
 
 
 class Ends(MountTestCase):
+    def test_who_asks_for_the_end_again_and_again_keeps_nothing_from_being_cleared_away(self):
+        process, mnt = self.foreground(self.sample())
+        while process.poll() is None:
+            process.terminate()
+        self.assertEqual((process.returncode, process.stderr.read()), (0, ""))
+        self.assertFalse(os.path.exists(mnt))
+
     def reads_at(self, task):
         """Whether a thread is in pread64 (by its number on x86-64 and on arm64)."""
         try:
