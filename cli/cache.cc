@@ -188,7 +188,7 @@ Result<std::vector<Digest>> digests_of(const Upkeep& cache, const std::vector<st
 // Of what was named, all has to go; of all, what is pinned stays as it is meant to.
 Result<Exit> remove(const Upkeep& cache, const CacheArguments& arguments) {
   if (!arguments.all && arguments.digests.empty()) {
-    complain({Code::io, "rm needs a DIGEST or --all (see weightfs cache rm --help)"});
+    complain({Code::io, "cache rm needs a DIGEST or --all (see weightfs cache rm --help)"});
     return Exit::usage;
   }
   const Pinned pinned = arguments.force ? Pinned::goes : Pinned::stays;

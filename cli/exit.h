@@ -43,10 +43,10 @@ inline constexpr const char* kExitStatuses =
     "  1  the system refused something (reading, writing)\n"
     "  2  a wrong option or argument\n"
     "  3  a source or a path in it does not exist\n"
-    "  4  not a model that weightfs knows, or something that it must not do (a forbidden URL)\n"
+    "  4  not a model that weightfs knows; what a rule forbids, or a registry denies\n"
     "  5  a broken container, or a tensor that was refused\n"
     "  6  cannot mount or unmount\n"
     "  7  bytes that do not match their digest\n"
-    "  8  cannot be had now; trying again may help\n";
+    "  8  cannot be had now (no network, or --offline); trying again may help\n";
 
 }  // namespace weightfs

@@ -7,14 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "base/text.h"
-#include "cli/generator.h"
+#include "cli/help.h"
 #include "cli/mistake.h"
-#include "cli/mount_helper.h"
+#include "cli/mounting/mount_helper.h"
+#include "cli/service/generator.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -85,7 +87,10 @@ int main(int argc, char** argv) {
   if (is_generator(argv[0])) return static_cast<int>(generate(argc, argv));
   if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
   CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
-  app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION);
+  // Verbs take these over.
+  app.formatter(std::make_shared<Help>());
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION, "print the version");
   app.require_subcommand(1);
   app.footer(kExitStatuses);
   Run run;
@@ -95,8 +100,8 @@ int main(int argc, char** argv) {
   add_ls(app, run);
   add_cat(app, run);
   add_info(app, run);
-  add_fetch(app, run);
   add_verify(app, run);
+  add_fetch(app, run);
   add_cache(app, run);
   add_service(app, run);
   add_doctor(app, run);
@@ -108,7 +113,10 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) != 0) return static_cast<int>(complain({Code::io, "cannot write to standard output"}));
     return static_cast<int>(status);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) {
+      app.exit(error);
+      return std::cout.flush() ? 0 : static_cast<int>(complain({Code::io, "cannot write to standard output"}));
+    }
     std::fprintf(stderr, "weightfs: %s\n", mistake_in(app, argc, argv, error.what()).c_str());
     return static_cast<int>(Exit::usage);
   } catch (const std::bad_alloc&) {

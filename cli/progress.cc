@@ -1,6 +1,5 @@
 #include "cli/progress.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,14 +8,10 @@
 #include <string>
 
 #include "base/text.h"
+#include "cli/terminal.h"
 
 namespace weightfs {
 namespace {
-
-size_t columns() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-}
 
 // "1:05", "2:03:10".
 std::string duration(uint64_t seconds) {
@@ -48,7 +43,7 @@ void ProgressBar::show(uint64_t done, uint64_t whole, std::string_view what, uin
   if (rate >= 1) line += str(", ", duration(static_cast<uint64_t>(static_cast<double>(whole - done) / rate)), " left");
   line += str("  ", what);
   // Cut between characters.
-  size_t end = std::min(line.size(), columns() - 1);
+  size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
   while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
   std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());
   drawn_ = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,10 +34,11 @@ struct Look {
   enum Form { aligned, tabs } form;
   enum Paint { colours, plain } paint;
   size_t indent;
+  std::optional<size_t> room;  ///< columns of the terminal
 
-  /// As suits standard output. On a terminal: aligned, under a header. Else a line for each row, its cells raw and with
-  /// a tab between them, and no header; a tab in a cell is \t, a newline \n, a backslash \\, any other byte that cannot
-  /// be printed \xNN.
+  /// As suits standard output. On a terminal: aligned, under a header; a cell that does not fit stands under its row.
+  /// Else a line for each row, its cells raw and with a tab between them, and no header; a tab in a cell is \t, a
+  /// newline \n, a backslash \\, any other byte that cannot be printed \xNN.
   static Look of_stdout();
   /// As part of a text: aligned, whatever it is printed to.
   static Look in_a_text();
@@ -65,10 +67,15 @@ class Table {
   struct Printed {
     std::string text;
     std::string colour;
+    bool is_below = false;  ///< under its row
   };
   using Line = std::vector<Printed>;
 
+  bool has_header() const;
   std::vector<Line> lines() const;
+  void move_widest_below(std::vector<Line>& lines, size_t column, size_t widest) const;
+  std::vector<size_t> fit(std::vector<Line>& lines, const Look& look) const;
+  void print_below(const Line& line, const Look& look) const;
   void print_aligned(const Look& look) const;
 
   std::vector<Column> columns_;

@@ -83,8 +83,8 @@ std::span<const Format> formats();
 /// The row named `name`; null when there is none.
 const Format* format_named(std::string_view name);
 
-/// Reads `container` as whatever it is. Fails with unsupported ("not a model I know", naming what was tried and why it
-/// is not that) or with the error of the one format that it surely is. `forced` leaves detection out.
+/// Reads `container` as whatever it is. Fails with unsupported ("not a model that weightfs knows", naming what was
+/// tried and why it is not that) or with the error of the one format that it surely is. `forced` leaves detection out.
 Result<Model> read_model(const Container& container, const Format* forced = nullptr);
 
 /// When `container` is one of the files of a split model, what all of them have in common, as text; nothing when it

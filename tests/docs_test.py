@@ -14,7 +14,7 @@ LIMIT_S = 60
 PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, where a page speaks of them.
-FOREIGN = {"README.md": {"--install", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"}, "systemd.md": {"--now", "--user"}}
+FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"}, "systemd.md": {"--now", "--user"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+)?)", re.MULTILINE)
@@ -30,7 +30,7 @@ def walk(path=()):
     text = weightfs(*path, "--help")
     options = {name for names in HELP_OPTION.findall(text) for name in names.split(",")}
     yield path, options
-    _, _, verbs = text.partition("\nSubcommands:\n")
+    _, _, verbs = text.partition("\nCommands:\n")
     for verb in re.findall(r"^  (\S+)", verbs.partition("\n\n")[0], re.MULTILINE):
         yield from walk((*path, verb))
 
@@ -60,6 +60,20 @@ class Docs(unittest.TestCase):
         self.assertLessEqual({("mount",), ("umount",), ("cache", "pin")}, set(self.commands))
         self.assertLessEqual({"-f", "--foreground", "--cache-size", "-o"}, self.commands[("mount",)])
         self.assertLessEqual({"all", "format", "offline", "allow_other"}, set(self.words))
+
+    def test_help_fits_a_terminal_and_says_the_exit_status(self):
+        for path in self.commands:
+            with self.subTest(" ".join(path)):
+                text = weightfs(*path, "--help")
+                self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
+                self.assertNotIn("\n\n\n", text)
+                self.assertIn(f"\n\nUsage: {' '.join(('weightfs', *path))} [OPTIONS]", text)
+                self.assertIn("\n\nExit status:\n  0  success\n", text)
+                self.assertTrue(text.endswith("\n") and not text.endswith("\n\n"), text[-100:])
+
+    def test_help_and_the_page_say_the_same_of_exit_statuses(self):
+        told = re.findall(r"^  (\d)  (.*)$", weightfs("--help"), re.MULTILINE)
+        self.assertEqual(told, re.findall(r"^(\d)\n:   (.*)$", plain(self.section("EXIT STATUS")), re.MULTILINE))
 
     def test_every_verb_has_its_place_in_the_page(self):
         told = set()

@@ -34,8 +34,8 @@ THIRD_PARTY = {
     "rten_bfbs_generated.h": r"formats/rten_schema\.cc",
     "curl/": r"cache/http_(hop|url)\.cc",
     "fuse": r"fs/waits\.h",
-    "systemd/": r"cli/notify\.cc",
-    "CLI/": r"cli/\w+\.(cc|h)",
+    "systemd/": r"cli/service/notify\.cc",
+    "CLI/": r"cli/(\w+/)?\w+\.(cc|h)",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -175,7 +175,10 @@ class Content(TestCase):
             self.skipTest("the package has no units")
         for unit in units:
             with open(unit) as file:
-                self.assertEqual(set(re.findall(r"/\S*bin/weightfs\b", file.read())), {"/usr/bin/weightfs"})
+                text = file.read()
+            self.assertEqual(set(re.findall(r"/\S*bin/weightfs\b", text)), {"/usr/bin/weightfs"})
+            page, = re.findall(r"^Documentation=.*file:(\S+)$", text, re.MULTILINE)
+            self.assertTrue(os.path.exists(self.content + page), page)
         for generator in glob.glob(os.path.join(self.content, "usr/lib/systemd/system-generators/*")):
             self.assertEqual(os.readlink(generator), "../../../bin/weightfs")
 
@@ -298,9 +301,12 @@ class Installed(TestCase):
         self.do("sh", "-c", "mkdir -p /etc/weightfs/mounts.d /var/lib/weightfs /var/cache/weightfs-service /var/cache/weightfs && "
                 "touch /etc/weightfs/mounts.d/one.conf /etc/weightfs/notes /var/lib/weightfs/x /var/cache/weightfs-service/x "
                 "/var/cache/weightfs/x")
+        wants = "/etc/systemd/system/weightfs-test.target.wants"
+        self.do("sh", "-c", f"mkdir -p {wants} && ln -s /lib/systemd/system/weightfs@.service {wants}/weightfs@one.service")
         self.do("dpkg", "-r", "weightfs")
         self.do("test", "-e", "/etc/weightfs/mounts.d/one.conf")
         self.assertIn("caches", self.do("dpkg", "-P", "weightfs"))
+        self.do("rmdir", wants)
         self.assertEqual(sorted(self.left()), ["etc/weightfs", "etc/weightfs/notes", "var/cache/weightfs", "var/cache/weightfs/x"])
 
 

@@ -38,14 +38,16 @@ TEST(Detection, TellsWhatItTriedWhereNothingFits) {
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::unsupported);
   EXPECT_EQ(model.error().message,
-            "m: not a model I know (56 B); tried gguf, rten, tvm-params, zip, tar, safetensors, safetensors-index, bintensors");
-  EXPECT_THAT(outcome(""), StartsWith("m: not a model I know (0 B); "));
+            "m: not a model that weightfs knows (56 B); tried gguf, rten, tvm-params, zip, tar, safetensors, "
+            "safetensors-index, bintensors");
+  EXPECT_THAT(outcome(""), StartsWith("m: not a model that weightfs knows (0 B); "));
 }
 
 // A format without a magic number may be meant: then the message has what is wrong with it.
 TEST(Detection, TellsWhyWhatMightFitDoesNot) {
   EXPECT_EQ(outcome(bintensors_file("\2")),
-            "m: not a model I know (9 B); tried gguf, rten, tvm-params, zip, tar, safetensors, safetensors-index, bintensors");
+            "m: not a model that weightfs knows (9 B); tried gguf, rten, tvm-params, zip, tar, safetensors, "
+            "safetensors-index, bintensors");
   EXPECT_THAT(outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
               HasSubstr("safetensors-index, bintensors (bintensors: in the release layout: "));
   EXPECT_THAT(outcome(R"({"weight_map": 7})"), HasSubstr("safetensors-index (safetensors index: "));
@@ -55,7 +57,7 @@ TEST(Detection, TellsWhatIsWrongWithWhatItSurelyIs) {
   for (const std::string& bytes : {small_gguf(), rten::small_rten(), small_safetensors()}) {
     const std::string error = outcome(bytes.substr(0, bytes.size() / 2));
     EXPECT_THAT(error, StartsWith("m: "));
-    EXPECT_THAT(error, Not(HasSubstr("not a model I know")));
+    EXPECT_THAT(error, Not(HasSubstr("not a model that weightfs knows")));
   }
 }
 
@@ -102,8 +104,9 @@ TEST(Detection, SaysBeforehandWhatCanBeRead) {
       const auto model = read_model(cut);
       // A model that is broken is still one; what is no model at all is not.
       // So is one that only unpacking could tell, by its name.
-      const bool is_broken = !model && (model.error().message.find("not a model I know") == std::string::npos ||
-                                        small.file_name.ends_with(".tar.gz"));
+      const bool is_broken =
+          !model && (model.error().message.find("not a model that weightfs knows") == std::string::npos ||
+                     small.file_name.ends_with(".tar.gz"));
       EXPECT_EQ(is_model(cut), model || is_broken) << small.title << ", " << size << " bytes";
     }
   }

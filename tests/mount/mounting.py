@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -26,10 +27,11 @@ def run(*argv, **kwargs):
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
 
 
-def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0):
-    """What weightfs with these arguments writes to a terminal; without colours unless NO_COLOR says otherwise."""
+def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
+    """What weightfs with these arguments writes to a terminal (0: of unknown width); without colours unless NO_COLOR says otherwise."""
     env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
     terminal, other = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, columns))
     process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE, env=env)
     os.close(other)
     out = b""

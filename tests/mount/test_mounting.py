@@ -145,7 +145,7 @@ class Mistakes(MountTestCase):
 
     def test_a_file_that_is_no_model(self):
         text = self.refused(4, "mount", self.write("notes.txt", b"just some text\n" * 10), self.path("mnt"))
-        for tried in ("not a model I know", "gguf", "rten", "safetensors", "bintensors"):
+        for tried in ("not a model that weightfs knows", "gguf", "rten", "safetensors", "bintensors"):
             self.assertIn(tried, text)
 
     def test_an_empty_file(self):
@@ -180,6 +180,16 @@ class Mistakes(MountTestCase):
                            (["cache", "ls", "--jsno"], "--jsno: no such option; did you mean --json? (see weightfs cache ls --help)"),
                            (["ls", "--nonsense", self.sample()], "--nonsense: no such option (see weightfs ls --help)")):
             self.assertIn(said, self.refused(2, *argv))
+
+    def test_a_line_that_is_not_whole_or_too_long(self):
+        for argv, said in (([], "give a command: mount, umount, "), (["cache"], "cache needs a command: path, ls, "), (["-v"], "-v: no such option"),
+                           (["mount", "-x", "a", "b"], "-x: no such option (see weightfs mount --help)"), (["info"], "info needs a SOURCE"),
+                           (["cache", "pin"], "cache pin needs a DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
+                           (["info", "a", "b c"], "too many arguments: b c (see weightfs info --help)"), (["info", "a", "b" * 100000], "too many arguments: bbb"),
+                           (["cache", "rm", "--all", "abcdef"], "--all or DIGEST, not both (see weightfs cache rm --help)")):
+            self.assertIn(f"weightfs: {said}", self.refused(2, *argv))
+        with open("/dev/full", "w") as full:
+            self.assertEqual(subprocess.run([WEIGHTFS, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode, 1)
 
     def test_a_wrong_option(self):
         self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))

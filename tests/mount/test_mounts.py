@@ -110,6 +110,21 @@ class Listing(Case):
         self.assertNotIn("\x1b", on_terminal("mounts", NO_COLOR="", TERM="dumb"))
         self.assertNotIn("\x1b", run("mounts", env=dict(os.environ, TERM="xterm")).stdout)
 
+    def test_what_does_not_fit_a_terminal_stands_under_its_row(self):
+        source = self.sample("a model whose name is longer than it need be.safetensors")
+        point = self.mount(source)
+        head, *lines = on_terminal("mounts", columns=80).splitlines()
+        self.assertRegex(head, r"^mounted on +.*server  user  served  fetched  state$")
+        self.assertNotIn("source", head)
+        at = next(i for i, line in enumerate(lines) if line.startswith(point + " "))
+        self.assertEqual(lines[at].rindex("serving"), head.index("state"))
+        self.assertIn(f"  source: {source}", lines[at + 1:at + 3])
+        for line in [head, *lines]:
+            self.assertTrue(len(line) <= 80 or line.startswith(("  source: ", "  since: ")), line)
+        wide = on_terminal("mounts", columns=1000).splitlines()
+        self.assertIn("source", wide[0])
+        self.assertFalse([line for line in wide if line.startswith(" ")])
+
     def test_a_server_that_hangs_is_not_waited_for(self):
         hung = self.mount(self.sample(), at="hung")
         well = self.mount(self.sample(), at="well")
@@ -355,7 +370,7 @@ class Unmounting(Case):
             "$0" mount "$2/many" "$2/outer"
             "$0" mount "$1" "$2/outer/model.safetensors"
             cd "$2/m7"
-            "$0" umount --all || echo "status $?"
+            "$0" umount --all >"$2/said" || echo "status $?"
             cd /
             "$0" mounts | cut -f1
             "$0" umount -a
@@ -366,7 +381,9 @@ class Unmounting(Case):
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, self.sample(), self.tmp],
                               capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n")
+        self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n{self.path('m7')}: unmounted\n")
+        unmounted = [f"m{i}" for i in range(1, 21) if i != 7] + ["dead", "outer", "outer/model.safetensors"]
+        self.assertEqual(sorted(self.read("said").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         line, = done.stderr.splitlines()
         self.assertRegex(line, rf"{self.path('m7')}: busy: held by sh \(pid \d+, working directory\)")
         self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
@@ -435,10 +452,12 @@ class OtherUsers(Case):
         roots = self.mount(self.source)
         nobodys = self.mount_as(NOBODY)
         done = self.run_as(daemon, "umount", "--all")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{point}: unmounted\n", ""))
         self.assertFalse(os.path.exists(point))
         self.assertTrue(is_mounted(roots) and is_mounted(nobodys))
-        self.assertEqual(self.run_as(NOBODY, "umount", roots).returncode, 6)
+        done = self.run_as(NOBODY, "umount", roots)
+        self.assertEqual((done.returncode, done.stderr),
+                         (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))
 
     def test_a_user_is_told_what_he_cannot_see(self):
         point = self.mount_as(NOBODY)

@@ -162,7 +162,8 @@ class Ownership(MountTestCase):
 class Words(MountTestCase):
     def test_options_are_named_alike_on_the_command_line_and_in_o(self):
         told = run("mount", "--help").stdout
-        words = re.search(r"as fstab has them: (.*)", told)[1].split(", ")
+        words = re.search(r"as fstab has\s+them:\s+(.*?)\n(?=\S|\n)", told, re.DOTALL)[1]
+        words = re.split(r",\s+", words.strip())
         self.assertGreater(len(words), 15)
         for word in words:
             name, _, value = word.partition("=")
@@ -323,7 +324,7 @@ class OwnWords(MountTestCase):
                                    env=dict(os.environ, JOURNAL_STREAM=f"{status.st_dev}:{status.st_ino}"))
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
-        while not os.path.ismount(self.path("mnt")):
+        while b"mounted" not in self.read("log"):
             self.assertIsNone(process.poll())
         os.truncate(source, 100)
         with self.assertRaises(OSError):

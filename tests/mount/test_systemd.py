@@ -15,7 +15,7 @@ SCRIPT = r"""
 set -e
 mount -t tmpfs -o size=512m weightfs-test "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
-DESTDIR="$1/upper" cmake --install "$2" >"$1/install.log" || { cat "$1/install.log" >&2; exit 1; }
+DESTDIR="$1/upper" cmake --install "$2" >"$1/install.log" || { cat "$1/install.log" >&2; exit 3; }
 cp -R "$3/." "$1/upper"
 mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" weightfs-test "$1/root"
 mount -t tmpfs weightfs-test /run
@@ -121,9 +121,12 @@ class Systemd(TestCase):
             furnish(root)
             done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", os.path.join(tmp, "overlay"),
                                    BUILD, root, f"weightfs-test-{os.getpid()}", str(LIMIT_S)], capture_output=True, text=True, check=False)
+            if done.returncode == 3:
+                raise AssertionError(f"cannot be installed: {done.stderr}")
             cls.results = dict(map(json.loads, read(f"{root}/checks.log").splitlines()))
             if not os.path.exists(f"{root}/checks.err"):
-                cls.reason = f"systemd does not boot here: {done.stderr}{read(f'{root}/boot.log')}"[-2000:]
+                print(f"systemd does not boot here: {done.stderr}{read(f'{root}/boot.log')}"[-2000:])
+                cls.reason = "systemd does not boot here; what it said is printed above"
         finally:
             shutil.rmtree(tmp)
 

@@ -1,0 +1,209 @@
+// weightfs completion bash.
+#include "base/text.h"
+#include "cli/completion/completion.h"
+
+namespace weightfs {
+namespace {
+
+constexpr const char* kStart =
+    R"bash(# bash completion for weightfs: what `weightfs completion bash` prints. It needs nothing but bash 4.4.
+
+# What can stand behind a command: verbs, options, what the value of an option is, what the arguments are.
+_weightfs_know() {
+  case $1 in
+)bash";
+
+constexpr const char* kMiddle = R"bash(  esac
+}
+
+)bash";
+
+constexpr const char* kEngine = R"bash(
+# The words up to the cursor as weightfs gets them: bash cuts them at = and : as well.
+_weightfs_words() {
+  local line=${COMP_LINE:0:COMP_POINT} i word gap
+  words=()
+  for ((i = 0; i <= COMP_CWORD; i++)); do
+    gap=${line%%[![:space:]]*}
+    line=${line#"$gap"}
+    word=${COMP_WORDS[i]}
+    ((i < COMP_CWORD)) || word=$line
+    line=${line#"$word"}
+    if [[ $i -gt 0 && -z $gap ]]; then words[-1]+=$word; else words+=("$word"); fi
+  done
+}
+
+# What the value of this option is.
+_weightfs_kind() {
+  local value
+  kind=
+  for value in $values; do
+    [[ ${value%%:*} != "$1" ]] || kind=${value#*:}
+  done
+}
+
+# Offers those that begin as the word does. Readline replaces only what stands behind the last = or :, or behind a quote.
+_weightfs_reply() {
+  local each tail=${COMP_WORDS[COMP_CWORD]} cut
+  [[ $tail != [=:@]* ]] || tail=
+  cut=${cur%"$tail"}
+  for each; do
+    [[ $each != "$cur"* ]] || COMPREPLY+=("${each#"$cut"}")
+  done
+}
+
+# A mount point as it has to stand behind what has been typed, so that nothing of it is expanded or run: anybody may have
+# mounted there. Readline closes a quote; in double ones nothing keeps ! from the history.
+_weightfs_quoted() {
+  quoted=$1
+  case $cur in
+    \"*)
+      [[ $1 != *!* ]] || return 1
+      quoted=${quoted//\\/\\\\} quoted=${quoted//\"/\\\"} quoted=${quoted//\$/\\\$} quoted=${quoted//\`/\\\`}
+      ;;
+    \'*) quoted=${quoted//\'/\'\\\'\'} ;;
+    *) printf -v quoted %q "$1" ;;
+  esac
+}
+
+# Mount points are not looked at: a server may hang.
+_weightfs_mounted() {
+  local type point each quoted
+  while read -r _ point type _; do
+    [[ $type == fuse.weightfs ]] || continue
+    printf -v point "${point//%/%%}"
+    for each in "$point" "${point#"$PWD/"}"; do
+      _weightfs_quoted "$each" || continue
+      case $cur in
+        [\"\']*) [[ $quoted != "${cur:1}"* ]] || COMPREPLY+=("$quoted") ;;
+        *) _weightfs_reply "$quoted" ;;
+      esac
+      [[ $point == "$PWD/"* ]] || break
+    done
+  done </proc/self/mounts
+  ((${#COMPREPLY[@]})) || compopt -o dirnames 2>/dev/null
+}
+
+_weightfs_digests() {
+  local digest
+  local -a long=()
+  ((${#cur} <= 12)) || long=(-l)
+  while read -r digest _; do
+    [[ $digest != *[!0-9a-f]* ]] && _weightfs_reply "$digest"
+  done < <(command "${words[0]}" cache ls "${long[@]}" 2>/dev/null)
+}
+
+# One of a list with commas, and the value of one.
+_weightfs_options() {
+  local before=$1 last=${2##*,} values=$_weightfs_mount_values each
+  before+=${2%"$last"}
+  compopt -o nospace 2>/dev/null
+  if [[ $last == *=* ]]; then
+    _weightfs_kind "${last%%=*}"
+    _weightfs_offer "$kind" "$before${last%%=*}=" "${last#*=}"
+    return
+  fi
+  for each in $_weightfs_mount_words; do
+    [[ $each != *= && ",$before" == *",$each,"* ]] || _weightfs_reply "$before$each"
+  done
+}
+
+# Offers values of a kind behind $2, where $3 has been typed. Readline itself knows best how files are quoted.
+_weightfs_offer() {
+  local each
+  case $1 in
+    file) compopt -o default 2>/dev/null ;;
+    directory) compopt -o dirnames 2>/dev/null ;;
+    mounted) _weightfs_mounted ;;
+    digest) _weightfs_digests ;;
+    format) for each in $_weightfs_formats; do _weightfs_reply "$2$each"; done ;;
+    options) _weightfs_options "$2" "$3" ;;
+    level) for each in error warning info debug; do _weightfs_reply "$2$each"; done ;;
+    user | group) while read -r each; do _weightfs_reply "$2$each"; done < <(compgen "-${1:0:1}") ;;
+    shell) _weightfs_reply bash zsh ;;
+  esac
+}
+
+# Offers what the next argument can be; the last kind goes on where it ends in dots.
+_weightfs_argument() {
+  local -a kinds=($arguments)
+  local last=$((${#kinds[@]} - 1))
+  ((last >= 0)) || return 0
+  if ((count <= last)); then
+    _weightfs_offer "${kinds[count]%...}" '' "$cur"
+  elif [[ ${kinds[last]} == *... ]]; then
+    _weightfs_offer "${kinds[last]%...}" '' "$cur"
+  fi
+}
+
+_weightfs() {
+  local words cur verb= verbs= options= values= arguments= kind= ended= count=0 word i
+  COMPREPLY=()
+  _weightfs_words
+  cur=${words[-1]}
+  _weightfs_know ''
+  for ((i = 1; i < ${#words[@]} - 1; i++)); do
+    word=${words[i]}
+    if [[ -n $kind ]]; then
+      kind=
+    elif [[ -z $ended && $word == -- ]]; then
+      ended=yes
+    elif [[ -z $ended && $word == -?* ]]; then
+      _weightfs_kind "$word"
+    elif [[ -n $verbs && " $verbs " == *" $word "* ]]; then
+      verb+=${verb:+ }$word
+      _weightfs_know "$verb"
+    else
+      count=$((count + 1))
+    fi
+  done
+  if [[ -n $kind ]]; then
+    _weightfs_offer "$kind" '' "$cur"
+  elif [[ -z $ended && $cur == --*=* ]]; then
+    _weightfs_kind "${cur%%=*}"
+    _weightfs_offer "$kind" "${cur%%=*}=" "${cur#*=}"
+  elif [[ -z $ended && $cur == -* ]]; then
+    _weightfs_reply $options
+  elif [[ -n $verbs ]]; then
+    _weightfs_reply $verbs
+  else
+    _weightfs_argument
+  fi
+}
+
+complete -F _weightfs weightfs
+)bash";
+
+void append(std::string& words, const std::string& word) { words += str(words.empty() ? "" : " ", word); }
+
+// A line of the table for this command, and one for each below it.
+std::string rows(const Command& command) {
+  std::string verbs, options, values, arguments, below;
+  for (const Choice& choice : command.choices)
+    for (const std::string& name : choice.names) {
+      append(options, name);
+      if (!choice.kind.empty()) append(values, str(name, ":", choice.kind));
+    }
+  for (const Argument& argument : command.arguments) append(arguments, argument.kind + (argument.repeats ? "..." : ""));
+  for (const Command& verb : command.verbs) {
+    append(verbs, verb.path.substr(verb.path.rfind(' ') + 1));
+    below += rows(verb);
+  }
+  return str("    '", command.path, "')\n      verbs='", verbs, "' arguments='", arguments, "'\n      options='",
+             options, "'\n      values='", values, "'\n      ;;\n", below);
+}
+
+}  // namespace
+
+std::string bash_script(const Completion& completion) {
+  std::string formats, words, values;
+  for (const std::string& name : completion.formats) append(formats, name);
+  for (const MountWord& word : completion.mount_words) {
+    append(words, word.name + (word.value.empty() ? "" : "="));
+    if (!word.value.empty()) append(values, str(word.name, ":", word.kind));
+  }
+  return str(kStart, rows(completion.program), kMiddle, "_weightfs_formats='", formats, "'\n_weightfs_mount_words='",
+             words, "'\n_weightfs_mount_values='", values, "'\n", kEngine);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,133 @@
+// weightfs completion zsh.
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/completion/completion.h"
+
+namespace weightfs {
+namespace {
+
+constexpr const char* kStart = R"zsh(#compdef weightfs
+# zsh completion for weightfs: what `weightfs completion zsh` prints.
+
+)zsh";
+
+constexpr const char* kEngine = R"zsh(
+_weightfs_file() { _files }
+_weightfs_directory() { _files -/ }
+_weightfs_shell() { compadd "$@" bash zsh }
+_weightfs_level() { compadd "$@" error warning info debug }
+_weightfs_user() { _users }
+_weightfs_group() { _groups }
+_weightfs_other() { _message 'a value' }
+
+# Mount points are not looked at: a server may hang.
+_weightfs_mounted() {
+  local point type
+  local -a points expl
+  while read -r _ point type _; do
+    [[ $type == fuse.weightfs ]] || continue
+    point=${(g:o:)point}
+    points+=("$point")
+    [[ $point == $PWD/* ]] && points+=("${point#$PWD/}")
+  done </proc/self/mounts
+  _wanted mount-points expl 'mount point' compadd -M 'r:|/=* r:|=*' -a points || _files -/
+}
+
+_weightfs_digest() {
+  setopt localoptions extendedglob
+  local -a digests expl
+  local short=-l
+  ((${#PREFIX} > 12)) || short=
+  digests=(${(M)${${(f)"$(_call_program digests weightfs cache ls $short 2>/dev/null)"}%% *}:#[0-9a-f](#c12,64)})
+  _wanted digests expl 'digest' compadd -a digests
+}
+
+if [[ $funcstack[1] == _weightfs ]]; then _weightfs "$@"; else compdef _weightfs weightfs; fi
+)zsh";
+
+std::string escaped(const std::string& text, std::string_view specials) {
+  std::string out;
+  for (const char c : text) {
+    if (specials.find(c) != std::string_view::npos) out += '\\';
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return out;
+}
+
+// A list of values behind a colon is what completion offers anyway.
+std::string description(const std::string& what, const std::string& kind) {
+  const bool lists = kind == "format" || kind == "level" || kind == "options";
+  return escaped(lists ? what.substr(0, what.find(": ")) : what, "[]:\\");
+}
+
+std::string function_of(const std::string& path) {
+  std::string name = str("_weightfs", path.empty() ? "" : "_", path);
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+// How _arguments wants an option: '(-h --help)'{-h,--help}'[what]', '*--blob-dir=[what]:DIR:_weightfs_directory'.
+std::string spec_of(const Choice& choice) {
+  std::string all, braced;
+  for (const std::string& name : choice.names) {
+    const std::string suffix = choice.value.empty() ? "" : name.starts_with("--") ? "=" : "+";
+    all += str(all.empty() ? "" : " ", name);
+    braced += str(braced.empty() ? "" : ",", name, suffix);
+  }
+  const bool several = choice.names.size() > 1;
+  const std::string head =
+      several ? str("'(", all, ")'{", braced, "}'") : str(choice.value.empty() ? "'" : "'*", braced);
+  const std::string tail = choice.value.empty() ? "" : str(":", escaped(choice.value, ":"), ":_weightfs_", choice.kind);
+  return str(head, "[", description(choice.what, choice.kind), "]", tail, "'");
+}
+
+std::string specs_of(const Command& command) {
+  std::string specs;
+  for (const Choice& choice : command.choices) specs += str(" \\\n    ", spec_of(choice));
+  size_t place = 0;
+  for (const Argument& argument : command.arguments) {
+    ++place;
+    specs += str(" \\\n    '", argument.repeats ? "*" : std::to_string(place), ":", escaped(argument.name, ":"),
+                 ":_weightfs_", argument.kind, "'");
+  }
+  return specs;
+}
+
+// A function for this command, and one for each below it.
+std::string functions(const Command& command) {
+  const std::string name = function_of(command.path);
+  if (command.verbs.empty()) return str(name, "() {\n  _arguments -s -S", specs_of(command), "\n}\n\n");
+  std::string verbs, below;
+  for (const Command& verb : command.verbs) {
+    verbs += str("    '", verb.path.substr(verb.path.rfind(' ') + 1), ":", escaped(verb.what, ":\\"), "'\n");
+    below += functions(verb);
+  }
+  return str(below, name, "() {\n  local curcontext=$curcontext state line\n  local -a verbs=(\n", verbs,
+             "  )\n  _arguments -C -s -S", specs_of(command),
+             " \\\n    '1:command:->verb' '*::argument:->rest' && return\n",
+             "  case $state in\n    verb) _describe -t commands '",
+             command.path.empty() ? "command" : command.path + " command", "' verbs ;;\n    rest) (( $+functions[",
+             name, "_$words[1]] )) && ", name, "_$words[1] ;;\n  esac\n}\n\n");
+}
+
+// How _values wants what -o takes; a comma separates them.
+std::string options_function(const Completion& completion) {
+  std::string out = "_weightfs_options() {\n  _values -s , 'mount option'";
+  for (const MountWord& word : completion.mount_words) {
+    out += str(" \\\n    '", word.name, "[", description(word.what, word.kind), "]",
+               word.value.empty() ? "" : str(":", word.value, ":_weightfs_", word.kind), "'");
+  }
+  return out + "\n}\n";
+}
+
+}  // namespace
+
+std::string zsh_script(const Completion& completion) {
+  std::string formats;
+  for (const std::string& name : completion.formats) formats += " " + name;
+  return str(kStart, functions(completion.program), "_weightfs_format() { compadd \"$@\"", formats, " }\n\n",
+             options_function(completion), kEngine);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,114 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "base/mounts.h"
+#include "base/text.h"
+#include "cache/blob_store.h"
+#include "cache/paths.h"
+#include "cache/room.h"
+#include "cache/upkeep.h"
+#include "cli/doctor/checks.h"
+
+namespace weightfs {
+namespace {
+
+constexpr const char* kName = "cache";
+
+// What there is of a directory that may still have to be made.
+std::string existing(std::filesystem::path path) {
+  std::error_code failed;
+  while (!std::filesystem::exists(path, failed) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
+// The type of the file system that a path lies on, as the kernel calls it.
+std::string file_system_of(const std::string& path) {
+  const int found = ::open(path.c_str(), O_PATH | O_CLOEXEC);
+  if (found < 0) return {};
+  const auto id = mount_id_of("self", std::to_string(found));
+  ::close(found);
+  const Mounts mounts = Mounts::now();
+  const Mount* mount = id ? mounts.find(*id) : nullptr;
+  return mount == nullptr ? "" : printable(mount->type);
+}
+
+// Why the cache would be slow, or soon gone, on such a file system.
+std::string doubt_about(const std::string& file_system) {
+  constexpr std::array kFar = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs"};
+  if (std::find(kFar.begin(), kFar.end(), file_system) != kFar.end()) return "over a network";
+  if (file_system == "tmpfs" || file_system == "ramfs") return "in memory, and gone when the machine is started anew";
+  return {};
+}
+
+Check check_place(const std::string& directory) {
+  const char* advice = "name another place with WEIGHTFS_CACHE";
+  const auto apart = check_not_in_a_mount(directory);
+  if (!apart) return {kName, Verdict::failure, apart.error().message, advice};
+  const std::string there = existing(directory);
+  const std::string file_system = file_system_of(there);
+  const std::string where = str(directory, file_system.empty() ? "" : str(" (", file_system, ")"));
+  if (there != directory && ::access(there.c_str(), W_OK | X_OK) != 0)
+    return {kName, Verdict::warning, str(directory, " cannot be made: ", std::generic_category().message(errno)),
+            advice};
+  // What is not made yet has no fault.
+  const auto folders = open_folders(directory, Missing::fail);
+  if (!folders && folders.error().code != Code::not_found)
+    return {kName, Verdict::warning, str("cannot be used: ", folders.error().message), advice};
+  if (folders && ::access(directory.c_str(), W_OK | X_OK) != 0)
+    return {kName, Verdict::warning, str(directory, ": ", std::generic_category().message(errno)), advice};
+  const std::string doubt = doubt_about(file_system);
+  if (!doubt.empty()) return {kName, Verdict::warning, str(where, ": ", doubt), advice};
+  return {kName, Verdict::ok, folders ? where : where + ", made when it is needed"};
+}
+
+Check check_room(const std::string& directory, uint64_t used) {
+  struct statvfs system {};
+  if (::statvfs(existing(directory).c_str(), &system) != 0)
+    return {"cache room", Verdict::warning, std::generic_category().message(errno)};
+  const uint64_t free = uint64_t{system.f_bavail} * system.f_frsize;
+  const uint64_t quota = default_quota(directory);
+  const uint64_t left = quota - std::min(used, quota);
+  const std::string found = str(human_size(used), " used of ", human_size(quota), " (a quarter of its file system), ",
+                                human_size(free), " free");
+  if (left <= free) return {"cache room", Verdict::ok, found};
+  return {"cache room", Verdict::warning, str(found, ": the disk will be full before the cache is"),
+          "make room, or give --cache-size"};
+}
+
+Check check_unfinished(const Contents& contents) {
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+  for (const Contents::Part& part : contents.parts) {
+    if (part.held) continue;
+    ++count;
+    bytes += part.on_disk;
+  }
+  if (count == 0) return {"unfinished fetches", Verdict::ok, "none"};
+  return {"unfinished fetches", Verdict::ok, str(count, ", ", human_size(bytes)),
+          "they go on when they are read again; `weightfs cache gc` removes them"};
+}
+
+}  // namespace
+
+Checks check_cache() {
+  const auto directory = cache_directory();
+  if (!directory)
+    return {{kName, Verdict::warning, directory.error().message,
+             "set WEIGHTFS_CACHE; until then nothing that is unpacked or fetched is kept"}};
+  Checks checks = {check_place(*directory)};
+  const auto contents = Upkeep(*directory).contents();
+  checks.push_back(check_room(*directory, contents ? usage_of(*contents).all_bytes : 0));
+  if (contents) checks.push_back(check_unfinished(*contents));
+  return checks;
+}
+
+}  // namespace weightfs

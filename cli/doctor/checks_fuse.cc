@@ -1,0 +1,123 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "base/kept_stderr.h"
+#include "base/text.h"
+#include "cli/apart.h"
+#include "cli/doctor/checks.h"
+
+namespace weightfs {
+namespace {
+
+bool has_line(const char* file, const std::string& wanted) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string first, second;
+    words >> first >> second;
+    if (first == wanted || (first == "nodev" && second == wanted)) return true;
+  }
+  return false;
+}
+
+Check check_device() {
+  Check check{"/dev/fuse", Verdict::failure, {}};
+  struct stat found {};
+  if (::stat("/dev/fuse", &found) != 0) {
+    check.found = std::generic_category().message(errno);
+    check.advice = "load it with `modprobe fuse`; start a container with --device /dev/fuse";
+    return check;
+  }
+  const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  if (device >= 0) {
+    ::close(device);
+    return {"/dev/fuse", Verdict::ok, "can be opened"};
+  }
+  check.found = str("cannot be opened: ", std::generic_category().message(errno));
+  check.advice = errno == EACCES ? "let everybody use it, as it is meant: `chmod 666 /dev/fuse`"
+                                 : "load the module with `modprobe fuse`; let a container use the device";
+  return check;
+}
+
+Check check_module() {
+  if (has_line("/proc/filesystems", "fuse")) return {"fuse module", Verdict::ok, "in the kernel"};
+  return {"fuse module", Verdict::warning, "not in /proc/filesystems", "load it with `modprobe fuse`"};
+}
+
+std::string on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string file = (directory.empty() ? "." : directory) + "/" + program;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+// "fusermount3 version: 3.14.0": the last word of what it prints.
+std::string version_of(const std::string& program) {
+  const Question ask = [&] {
+    const KeptStderr kept;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(STDERR_FILENO, STDOUT_FILENO);
+      ::execl(program.c_str(), program.c_str(), "--version", nullptr);
+      std::_Exit(127);
+    }
+    int status = 0;
+    Map answer;
+    if (child > 0 && ::waitpid(child, &status, 0) == child && status == 0) answer.append("said", kept.last_line());
+    return answer;
+  };
+  const auto answer = ask_apart({ask}).front();
+  const std::string said = answer ? text_in(*answer, "said").value_or("") : "";
+  return said.substr(said.rfind(' ') + 1);
+}
+
+Check check_fusermount() {
+  const std::string program = on_path("fusermount3");
+  const bool root = ::geteuid() == 0;
+  if (program.empty()) {
+    const char* advice = "install fuse3";
+    if (root) return {"fusermount3", Verdict::ok, "not there; root needs it for -o auto_unmount only", advice};
+    return {"fusermount3", Verdict::failure, "not on PATH; only root can mount without it", advice};
+  }
+  const std::string version = version_of(program);
+  const std::string found = str(program, ", version ", version.empty() ? "not known" : version);
+  struct stat file {};
+  const bool privileged = ::stat(program.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
+  if (root || privileged) return {"fusermount3", Verdict::ok, found};
+  return {"fusermount3", Verdict::failure, found + ", is not setuid root",
+          str("as root: `chown root ", program, " && chmod u+s ", program, "`")};
+}
+
+Check check_allow_other() {
+  if (has_line("/etc/fuse.conf", "user_allow_other"))
+    return {"allow_other", Verdict::ok, "every user may give -o allow_other"};
+  return {"allow_other", Verdict::ok, "only root may give -o allow_other",
+          ::geteuid() == 0 ? "" : "if users need it: put user_allow_other into /etc/fuse.conf"};
+}
+
+Check check_mount_helper() {
+  for (const char* helper : {"/sbin/mount.weightfs", "/usr/sbin/mount.weightfs"})
+    if (::access(helper, X_OK) == 0) return {"mount helper", Verdict::ok, helper};
+  return {"mount helper", Verdict::warning, "no /sbin/mount.weightfs: mount -t weightfs and fstab do not know it",
+          "as root: `ln -s \"$(command -v weightfs)\" /sbin/mount.weightfs`"};
+}
+
+}  // namespace
+
+Checks check_fuse() {
+  return {check_device(), check_module(), check_fusermount(), check_allow_other(), check_mount_helper()};
+}
+
+}  // namespace weightfs

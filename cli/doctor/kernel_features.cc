@@ -1,0 +1,100 @@
+#include "cli/doctor/kernel_features.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/apart.h"
+
+namespace weightfs {
+namespace {
+
+// linux/fuse.h of a newer kernel than the one that we are built with: of flags2, which has the flags from 32 on.
+constexpr uint32_t kPassthrough = 1U << (37 - 32);
+constexpr uint64_t kPagesAtFirst = 32;     // before FUSE_MAX_PAGES (Linux 4.20)
+constexpr uint64_t kPagesByDefault = 256;  // FUSE_MAX_MAX_PAGES
+
+Map refused(const char* what) {
+  Map answer;
+  answer.append("refused", str(what, ": ", std::generic_category().message(errno)));
+  return answer;
+}
+
+bool write_file(const char* path, const std::string& text) {
+  const int file = ::open(path, O_WRONLY | O_CLOEXEC);
+  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (file >= 0) ::close(file);
+  return written;
+}
+
+// To mount, an ordinary user has to be root in a namespace of his own.
+bool enter_namespaces() {
+  const uid_t user = ::geteuid();
+  const gid_t group = ::getegid();
+  if (user == 0) return ::unshare(CLONE_NEWNS) == 0;
+  return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_file("/proc/self/setgroups", "deny") &&
+         write_file("/proc/self/uid_map", str("0 ", user, " 1")) &&
+         write_file("/proc/self/gid_map", str("0 ", group, " 1"));
+}
+
+uint64_t most_pages() {
+  std::ifstream file("/proc/sys/fs/fuse/max_pages_limit");  // since Linux 6.13
+  uint64_t pages = kPagesByDefault;
+  return file >> pages ? pages : kPagesByDefault;
+}
+
+// In the child: all that it mounts goes when it ends.
+Map ask_kernel() {
+  if (!enter_namespaces()) return refused("namespaces");
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return refused("a private namespace");
+  const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  if (device < 0) return refused("/dev/fuse");
+  // On "/", which is always there. It covers nothing: whoever has "/" already has what is below.
+  const std::string options = str("fd=", device, ",rootmode=40000,user_id=0,group_id=0");
+  if (::mount("weightfs", "/", "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return refused("mount");
+  std::vector<char> request(1 << 17);
+  const ssize_t size = ::read(device, request.data(), request.size());
+  fuse_in_header header{};
+  fuse_init_in init{};
+  // Before FUSE_INIT_EXT (7.36) the second is shorter.
+  constexpr size_t kLeast = sizeof(header) + 4 * sizeof(uint32_t);
+  if (size < static_cast<ssize_t>(kLeast)) return refused("the first request");
+  std::memcpy(&header, request.data(), sizeof(header));
+  std::memcpy(&init, request.data() + sizeof(header),
+              std::min(static_cast<size_t>(size) - sizeof(header), sizeof(init)));
+  const uint32_t flags2 = (init.flags & FUSE_INIT_EXT) != 0 ? init.flags2 : 0;
+  Map answer;
+  answer.append("major", init.major);
+  answer.append("minor", init.minor);
+  answer.append("passthrough", (flags2 & kPassthrough) != 0);
+  answer.append("read_ahead", init.max_readahead);
+  answer.append("pages", (init.flags & FUSE_MAX_PAGES) != 0 ? most_pages() : kPagesAtFirst);
+  return answer;
+}
+
+}  // namespace
+
+Result<KernelFeatures> kernel_features() {
+  const auto answer = ask_apart({ask_kernel}).front();
+  if (!answer) return failure(Code::io, "the kernel does not answer");
+  if (const auto why = text_in(*answer, "refused")) return failure(Code::io, *why);
+  const Value* passthrough = answer->find("passthrough");
+  const auto number = [&](const char* key) { return number_in(*answer, key).value_or(0); };
+  return KernelFeatures{
+      static_cast<uint32_t>(number("major")), static_cast<uint32_t>(number("minor")),
+      passthrough != nullptr && std::holds_alternative<bool>(*passthrough) && std::get<bool>(*passthrough),
+      number("read_ahead"), number("pages") * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))};
+}
+
+}  // namespace weightfs

@@ -1,0 +1,103 @@
+#include "cli/mounting/mount_helper.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/mounting/mount.h"
+#include "cli/service/start_service.h"
+#include "cli/verbs.h"
+
+namespace weightfs {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> paths;
+  std::vector<std::string> words;  // each -o
+  std::string service;             // -o service=NAME: of weightfs@NAME.service
+  bool is_fake = false;            // -f: everything but the mount
+  bool is_sloppy = false;          // -s: options that are not known are passed over
+};
+
+// What mount(8) returns, and so its helpers: bits, of which these two are ours to set.
+constexpr int kWrongUsage = 1;
+constexpr int kNotMounted = 32;
+
+int wrong_usage(const std::string& what) {
+  complain({Code::io, what});
+  return kWrongUsage;
+}
+
+void take(Arguments& arguments, const std::string& words) {
+  constexpr std::string_view kService = "service=";
+  arguments.words.push_back(words);
+  for (const std::string& word : split_words(words))
+    if (word.starts_with(kService)) arguments.service = word.substr(kService.size());
+}
+
+// Flags may stand together and anywhere: mount(8) puts them behind the paths, people in front.
+Result<Arguments> parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      arguments.paths.push_back(argument);
+      continue;
+    }
+    for (size_t at = 1; at < argument.size(); ++at) {
+      const char letter = argument[at];
+      if (letter == 'f') arguments.is_fake = true;
+      if (letter == 's') arguments.is_sloppy = true;
+      if (std::string_view("fsnvrw").find(letter) != std::string_view::npos) continue;
+      if (std::string_view("otN").find(letter) == std::string_view::npos)
+        return failure(Code::unsupported, str("no option -", printable(std::string(1, letter))));
+      std::string value = argument.substr(at + 1);
+      if (value.empty() && ++i == argc) return failure(Code::unsupported, str("-", letter, " needs a value"));
+      if (value.empty()) value = argv[i];
+      if (letter == 'o') take(arguments, value);
+      break;
+    }
+  }
+  return arguments;
+}
+
+// A mount that a service makes: all else is in its config.
+Exit start(const Arguments& arguments) {
+  const auto started = start_service(arguments.service, arguments.paths[1]);
+  if (started) return Exit::ok;
+  complain(started.error());
+  return Exit::mount;
+}
+
+}  // namespace
+
+bool is_mount_helper(std::string_view program) {
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  return name == "mount.weightfs" || name == "mount.fuse.weightfs";
+}
+
+bool is_called_by_mount_fuse(int argc, const char* const* argv) {
+  // A source in fstab is an absolute path or the name of a model, and no verb has a slash or a colon in it.
+  return argc == 5 && argv[1][0] != '-' && std::string_view(argv[1]).find_first_of("/:") != std::string_view::npos &&
+         std::string_view(argv[3]) == "-o";
+}
+
+int run_mount_helper(int argc, char** argv) {
+  const auto arguments = parse(argc, argv);
+  if (!arguments) return wrong_usage(arguments.error().message);
+  if (arguments->paths.size() != 2) return wrong_usage("usage: mount.weightfs SOURCE DIR [-sfnv] [-o OPTIONS]");
+  const bool is_service = !arguments->service.empty();
+  if (is_service && !arguments->is_fake) return start(*arguments) == Exit::ok ? 0 : kNotMounted;
+  MountOptions options;
+  for (const std::string& words : arguments->words)
+    if (const auto taken = take_words(options, words, arguments->is_sloppy ? Words::sloppy_fstab : Words::fstab);
+        !taken)
+      return wrong_usage(taken.error().message);
+  if (arguments->is_fake) return 0;
+  const Exit status = mount_at({{arguments->paths[0]}, options}, arguments->paths[1], Stay::background);
+  return status == Exit::ok ? 0 : kNotMounted;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,71 @@
+#include "cli/mounting/mount_point.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "base/text.h"
+#include "cli/mounting/mount_report.h"
+#include "cli/mounting/unmount.h"
+#include "cli/verbs.h"
+#include "fs/place.h"
+
+namespace weightfs {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// The path without links; of what does not exist (or answer) yet, that of the directory it lies in.
+Result<std::string> real_path(const std::string& path) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(path, error);
+  if (!error) return real.string();
+  return absolute_path(path);
+}
+
+// A mount whose server died is of no use to anybody, and in the way.
+Result<void> clear_away(const Mount& mount, const std::string& path) {
+  if (ask_mounts({mount}).front().state != MountState::dead)
+    return failure(Code::io, str(path, ": weightfs is mounted there already"));
+  const Unmounted unmounted = unmount(mount, Detach::now);
+  if (unmounted.end != Unmounted::done)
+    return failure(Code::io, str(path, ": a mount whose server died, which cannot be removed: ", unmounted.why));
+  log_to_stderr(str(path, ": removed a mount whose server had died"));
+  return {};
+}
+
+}  // namespace
+
+Result<MountPoint> MountPoint::at(const std::string& path) {
+  if (const auto mount = weightfs_at(path)) TRY_VOID(clear_away(*mount, path));
+  MountPoint point(TRY(real_path(path)));
+  struct stat found {};
+  if (::stat(point.path_.c_str(), &found) == 0) {
+    if (!S_ISDIR(found.st_mode)) return failure(Code::io, str(path, ": not a directory"));
+  } else if (errno != ENOENT) {
+    return failure(Code::io, str(path, ": ", reason(errno)));
+  }
+  return point;
+}
+
+MountPoint MountPoint::of_mount(const std::string& path) {
+  if (Mounts::now().on(path)) return MountPoint(path);
+  std::error_code error;
+  const auto real = std::filesystem::canonical(path, error);
+  return MountPoint(error ? path : real.string());
+}
+
+Result<void> MountPoint::make() {
+  made_ = ::mkdir(path_.c_str(), 0755) == 0;
+  if (!made_ && errno != EEXIST) return failure(Code::io, str(path_, ": ", reason(errno)));
+  return {};
+}
+
+void MountPoint::remove_if_made() const {
+  if (made_) ::rmdir(path_.c_str());
+}
+
+}  // namespace weightfs

@@ -1,0 +1,147 @@
+#include "cli/mounting/serving.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cli/mounting/unmount.h"
+#include "fs/forest.h"
+#include "fs/session.h"
+
+namespace weightfs {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A file or directory as it is from anywhere; a name as it is.
+std::string full_name(const std::string& source) {
+  struct stat found {};
+  if (::stat(source.c_str(), &found) != 0) return source;
+  return absolute_path(source).value_or(source);
+}
+
+// Looks after a mount from its own process.
+class Caretaker {
+ public:
+  Caretaker(Serving& serving, Mounted& mounted, MountPoint& point, Blobs& blobs)
+      : serving_(serving), mounted_(mounted), point_(point), blobs_(blobs) {}
+
+  Duties duties() {
+    Duties duties;
+    duties.on_usable = [this] {
+      if (const auto mount = weightfs_at(point_.path())) mount_ = mount->id;
+      mounted_.log.say(Level::info, str("mounted ", printable(mounted_.source), " at ", printable(point_.path())));
+      if (serving_.watch.on_usable) serving_.watch.on_usable(mounted_);
+    };
+    duties.on_end = [this] {
+      if (serving_.watch.on_end) serving_.watch.on_end();
+      blobs_.stop();
+    };
+    duties.on_stuck = [this] {
+      could_be_unmounted(Detach::now);
+      mounted_.log.say(Level::error, str(printable(point_.path()),
+                                         ": requests that cannot be answered kept it from "
+                                         "ending; it was detached"));
+      point_.remove_if_made();
+      std::_Exit(static_cast<int>(Exit::mount));
+    };
+    duties.on_signals[SIGUSR1] = [this] {
+      for (const std::string& line : statistics_of(mounted_)) mounted_.log.answer(line);
+    };
+    if (serving_.watch.on_reload) duties.on_signals[SIGHUP] = [this] { serving_.watch.on_reload(serving_.options); };
+    duties.on_tick = [this] { tick(); };
+    duties.tick_every = tick_every();
+    return duties;
+  }
+
+ private:
+  milliseconds tick_every() const {
+    if (serving_.watch.tick_every.count() > 0) return serving_.watch.tick_every;
+    const milliseconds idle = serving_.options.idle_timeout;
+    if (idle.count() == 0) return idle;
+    return std::clamp<milliseconds>(idle / 4, milliseconds(250), std::chrono::seconds(30));
+  }
+
+  void tick() {
+    if (serving_.watch.on_tick) serving_.watch.on_tick(mounted_);
+    const auto idle = serving_.options.idle_timeout;
+    if (idle.count() == 0 || mounted_.statistics.unused() < idle) return;
+    // A descriptor that somebody else has mounted is theirs to unmount, when we are gone.
+    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : could_be_unmounted(Detach::when_unused);
+    if (ended) mounted_.log.say(Level::info, str(printable(point_.path()), ": unused for ", idle.count(), " s"));
+  }
+
+  // Whoever has the mount as working directory keeps it, as with umount(8). One that was detached has gone on without
+  // a place, where another may be mounted by now.
+  bool could_be_unmounted(Detach detach) const {
+    const auto mount = weightfs_at(point_.path());
+    return mount && mount->id == mount_ && unmount(*mount, detach).end == Unmounted::done;
+  }
+
+  Serving& serving_;
+  Mounted& mounted_;
+  MountPoint& point_;
+  Blobs& blobs_;
+  std::optional<uint64_t> mount_;  // its id, once it can be used
+};
+
+Exit refuse(Log& log, const Error& error, Exit status) {
+  log.say(Level::error, error.message);
+  return status;
+}
+
+// Until a thread waits for them they must not end the process, in whichever thread.
+void keep_for_later(int signal) {
+  sigset_t one{};
+  ::sigemptyset(&one);
+  ::sigaddset(&one, signal);
+  ::pthread_sigmask(SIG_BLOCK, &one, nullptr);
+}
+
+}  // namespace
+
+Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
+  keep_for_later(SIGUSR1);
+  if (serving.watch.on_reload) keep_for_later(SIGHUP);
+  const auto warn = [&log](const std::string& line) { log.say_once(Level::warning, line); };
+  MountOptions& options = serving.options;
+  options.opening.hidden = point.path();
+  if (const auto directory = cache_directory(); directory && !options.storing.no_cache)
+    if (const auto apart = check_not_in_a_mount(*directory, point.path()); !apart)
+      return refuse(log, apart.error(), Exit::mount);
+  const auto store = use_store(options.opening, options.storing, warn);
+  if (!store) return refuse(log, store.error(), exit_of(store.error().code));
+  auto tree = open_sources(serving.sources, options.opening);
+  if (!tree) return refuse(log, tree.error(), exit_of(tree.error().code));
+
+  Statistics statistics;
+  std::vector<std::string> sources;
+  for (const std::string& source : serving.sources) sources.push_back(full_name(source));
+  Mounted mounted{sources.size() == 1 ? sources[0] : "weightfs", sources, point.path(), *store, statistics, log};
+  Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
+  forest.hide(kStatusDirectory, status_tree(mounted));
+  Blobs& blobs = *options.opening.blobs;
+  Caretaker caretaker(serving, mounted, point, blobs);
+  const auto tell_of_open = [&](Ino ino) {
+    if (log.says(Level::debug)) log.say(Level::debug, "open " + printable(forest.path(ino)));
+  };
+  const auto served = point.make().and_then([&] {
+    // Who asks for the end twice must not keep us from leaving nothing behind.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) keep_for_later(signal);
+    return serve(forest, statistics,
+                 {point.path(), mounted.source, options.kernel, serving.device, options.ownership,
+                  options.storing.stream, warn, tell_of_open, caretaker.duties()});
+  });
+  // A reader that was never told of the end may hold what it reads, and with it the store, for as long as we live.
+  blobs.stop();
+  point.remove_if_made();
+  if (!served) return refuse(log, served.error(), Exit::mount);
+  log.say(Level::info, str("unmounted ", printable(point.path())));
+  return Exit::ok;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,121 @@
+#include "cli/mounting/unmount.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/descriptor.h"
+
+namespace weightfs {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// Where a path leads: through which mount, and under which name. To open it like this asks no server, and triggers no
+// automount (as O_DIRECTORY would).
+struct Place {
+  std::optional<uint64_t> mount;
+  std::string path;  // without links
+};
+
+Result<Place> place_of(const std::string& path) {
+  const int found = ::open(path.c_str(), O_PATH | O_CLOEXEC);
+  if (found < 0) return failure(Code::io, str(path, ": ", reason(errno)));
+  const std::string descriptor = std::to_string(found);
+  std::error_code failed;
+  Place place{mount_id_of("self", descriptor), std::filesystem::read_symlink("/proc/self/fd/" + descriptor, failed)};
+  ::close(found);
+  return place;
+}
+
+// What a program wrote to standard error, and how it ended.
+struct Said {
+  std::string text;
+  int status = -1;
+};
+
+// Without touching our own standard error: other threads may be writing to it.
+Said run(std::vector<std::string> words) {
+  constexpr size_t kMostKept = 4096;
+  std::array<int, 2> said{};
+  if (::pipe2(said.data(), O_CLOEXEC) != 0) return {reason(errno)};
+  posix_spawn_file_actions_t descriptors{};
+  ::posix_spawn_file_actions_init(&descriptors);
+  ::posix_spawn_file_actions_adddup2(&descriptors, said[1], STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, arguments[0], &descriptors, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&descriptors);
+  ::close(said[1]);
+  Said all;
+  std::array<char, 512> part{};
+  for (ssize_t got = 0; error == 0 && (got = ::read(said[0], part.data(), part.size())) > 0;)
+    if (all.text.size() < kMostKept) all.text.append(part.data(), static_cast<size_t>(got));
+  ::close(said[0]);
+  if (error != 0) return {str(words[0], ": ", reason(error))};
+  while (::waitpid(child, &all.status, 0) < 0 && errno == EINTR) {
+  }
+  return all;
+}
+
+std::string last_line(const std::string& text) {
+  const size_t end = text.find_last_not_of('\n');
+  if (end == std::string::npos) return {};
+  return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
+}
+
+// Through fusermount3, which checks that the mount is the user's.
+Unmounted ask_fusermount(const std::string& path, Detach detach) {
+  const Said said = run(detach == Detach::now ? std::vector<std::string>{"fusermount3", "-u", "-z", "--", path}
+                                              : std::vector<std::string>{"fusermount3", "-u", "--", path});
+  if (WIFEXITED(said.status) && WEXITSTATUS(said.status) == 0) return {Unmounted::done, {}};
+  // It speaks the C library's English, whatever the locale.
+  std::string why = last_line(said.text);
+  if (why.starts_with("fusermount3: ")) why.erase(0, std::string_view("fusermount3: ").size());
+  return {why.ends_with("Device or resource busy") ? Unmounted::busy : Unmounted::refused, why};
+}
+
+}  // namespace
+
+Result<Mount> weightfs_at(const std::string& path) {
+  const Place place = TRY(place_of(path));
+  const Mounts now = Mounts::now();
+  const Mount* mount = place.mount ? now.find(*place.mount) : nullptr;
+  const bool is_root = mount != nullptr && mount->point == place.path;
+  if (is_root && mount->is_weightfs()) return *mount;
+  if (is_root && now.is_weightfs_point(place.path))
+    return failure(Code::io, str(path, ": ", printable(mount->type), " is mounted over weightfs there"));
+  return failure(Code::io, str(path, ": weightfs is not mounted there"));
+}
+
+Unmounted unmount(const Mount& mount, Detach detach) {
+  const std::filesystem::path point(mount.point);
+  // Held fast: whoever may rename what leads there could have something else unmounted.
+  const Descriptor folder(::open(point.parent_path().c_str(), O_PATH | O_CLOEXEC));
+  const std::string at = str("/proc/self/fd/", folder.number(), "/", point.filename().string());
+  // By now something else may be there.
+  const auto place = place_of(at);
+  if (!place || place->mount != mount.id) return {Unmounted::refused, "something else is mounted over it"};
+  if (::umount2(at.c_str(), UMOUNT_NOFOLLOW | (detach == Detach::now ? MNT_DETACH : 0)) == 0)
+    return {Unmounted::done, {}};
+  if (errno == EPERM && mount.user.value_or(0) != ::geteuid())
+    return {Unmounted::refused, "another user mounted it: only that one and root can unmount it"};
+  if (errno == EPERM) return ask_fusermount(mount.point, detach);
+  return {errno == EBUSY ? Unmounted::busy : Unmounted::refused, reason(errno)};
+}
+
+}  // namespace weightfs

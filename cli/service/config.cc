@@ -1,0 +1,207 @@
+#include "cli/service/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "base/nearest.h"
+#include "base/source.h"
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+constexpr uint64_t kLargest = 64 * 1024;
+constexpr std::string_view kBlanks = " \t\r";
+
+struct Line {
+  size_t number;
+  std::string key;
+  std::string value;
+};
+
+// systemd.exec(5), EnvironmentFile=: # and ; begin a comment where a line begins; a backslash takes the next character
+// as it is, and at the end of a line joins it with the next one; within "..." it does so before " \ ` $ only, within
+// '...' never; blanks at both ends of a value belong to it only within quotes.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  // The next KEY=VALUE; nothing at the end. Fails with unsupported, saying only what is wrong.
+  Result<std::optional<Line>> next() {
+    for (; !at_end(); ++at_) {
+      if (peek() == '#' || peek() == ';') skip_comment();
+      if (at_end()) break;
+      if (peek() == '\n')
+        ++number_;
+      else if (kBlanks.find(peek()) == kBlanks.npos)
+        return TRY(assignment());
+    }
+    return std::optional<Line>();
+  }
+
+  size_t number() const { return number_; }
+
+ private:
+  bool at_end() const { return at_ == text_.size(); }
+  char peek() const { return text_[at_]; }
+
+  void skip_comment() { at_ = std::min(text_.find('\n', at_), text_.size()); }
+
+  Result<Line> assignment() {
+    Line line{number_, "", ""};
+    while (!at_end() && peek() != '=' && peek() != '\n') line.key += text_[at_++];
+    if (at_end() || peek() != '=') return failure(Code::unsupported, str(quoted(line.key), " is no KEY=VALUE"));
+    line.key.erase(line.key.find_last_not_of(kBlanks) + 1);
+    ++at_;
+    line.value = TRY(value());
+    return line;
+  }
+
+  Result<std::string> value() {
+    std::string out;
+    size_t kept = 0;  // so much of it does not end in blanks, unless they are meant
+    for (; !at_end() && peek() != '\n'; ++at_) {
+      const char c = peek();
+      if (c == '"' || c == '\'') {
+        out += TRY(quotation(c));
+        kept = out.size();
+      } else if (c == '\\') {
+        if (take_escaped(out)) kept = out.size();
+      } else if (kBlanks.find(c) == kBlanks.npos) {
+        out += c;
+        kept = out.size();
+      } else if (!out.empty()) {
+        out += c;
+      }
+    }
+    out.resize(kept);
+    return out;
+  }
+
+  // What stands behind a backslash; nothing when that is the end of the line.
+  bool take_escaped(std::string& out) {
+    if (++at_ == text_.size()) {
+      --at_;
+      return false;
+    }
+    if (peek() == '\n') {
+      ++number_;
+      return false;
+    }
+    out += peek();
+    return true;
+  }
+
+  // Leaves off at the quote that ends it.
+  Result<std::string> quotation(char quote) {
+    constexpr std::string_view kEscapable = "\"\\`$";
+    std::string out;
+    while (++at_ < text_.size() && peek() != '\n') {
+      if (peek() == quote) return out;
+      const bool escape = quote == '"' && peek() == '\\' && at_ + 1 < text_.size() &&
+                          kEscapable.find(text_[at_ + 1]) != kEscapable.npos;
+      if (escape) ++at_;
+      out += peek();
+    }
+    return failure(Code::unsupported, str("the quote ", quote, " is not closed on its line"));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  size_t number_ = 1;
+};
+
+tl::unexpected<Error> wrong(std::string what) { return failure(Code::unsupported, std::move(what)); }
+
+// A service is started in / by somebody else: a path must say where it is by itself. ollama:llama3.2 is no path.
+Result<std::string> source_of(const std::string& value) {
+  if (value.starts_with('/') || value.find(':') < value.find('/')) return value;
+  return wrong(str("SOURCE=", quoted(value), " is neither an absolute path nor the name of a model (ollama:...)"));
+}
+
+Result<std::string> mountpoint_of(const std::string& value) {
+  if (!value.starts_with('/')) return wrong(str("MOUNTPOINT=", quoted(value), " is no absolute path"));
+  std::string path = std::filesystem::path(value).lexically_normal();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  const std::filesystem::path given(value);
+  if (path == "/" || std::find(given.begin(), given.end(), "..") != given.end())
+    return wrong(str("MOUNTPOINT=", quoted(value), " is no directory to mount on"));
+  return path;
+}
+
+Result<bool> yes_or_no(const std::string& key, const std::string& value) {
+  for (const char* yes : {"yes", "true", "on", "1"})
+    if (value == yes) return true;
+  for (const char* no : {"no", "false", "off", "0"})
+    if (value == no) return false;
+  return wrong(str(key, "=", quoted(value), ": yes or no"));
+}
+
+Result<std::chrono::seconds> seconds_of(const std::string& key, const std::string& value) {
+  constexpr unsigned kMost = 365 * 24 * 60 * 60;
+  unsigned seconds = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+  if (error != std::errc{} || end != value.data() + value.size() || seconds > kMost)
+    return wrong(str(key, "=", quoted(value), ": a number of seconds"));
+  return std::chrono::seconds(seconds);
+}
+
+Result<void> take(Config& config, const Line& line) {
+  if (line.key == "SOURCE") {
+    config.sources.push_back(TRY(source_of(line.value)));
+  } else if (line.key == "MOUNTPOINT") {
+    if (!config.mountpoint.empty()) return wrong("a second MOUNTPOINT; for two mounts write two files");
+    config.mountpoint = TRY(mountpoint_of(line.value));
+  } else if (line.key == "OPTIONS") {
+    config.options += (config.options.empty() || line.value.empty() ? "" : ",") + line.value;
+  } else if (line.key == "AUTOMOUNT") {
+    config.automount = TRY(yes_or_no(line.key, line.value));
+  } else if (line.key == "AUTOMOUNT_IDLE") {
+    config.automount_idle = TRY(seconds_of(line.key, line.value));
+  } else {
+    const std::vector<std::string> known = {"SOURCE", "MOUNTPOINT", "OPTIONS", "AUTOMOUNT", "AUTOMOUNT_IDLE"};
+    return wrong(str("unknown setting ", quoted(line.key), did_you_mean(line.key, known)));
+  }
+  return {};
+}
+
+Result<std::string> text_of(const std::string& path) {
+  const SourcePtr file = TRY(open_file(path));
+  if (file->size() > kLargest) return wrong(str(path, ": ", file->size(), " bytes, at most ", kLargest));
+  const std::string text = TRY(read_text(*file, 0, file->size()));
+  if (text.find('\0') != text.npos) return wrong(str(path, ": no text: it holds a NUL byte"));
+  return text;
+}
+
+}  // namespace
+
+std::string config_directory() {
+  const char* directory = std::getenv("WEIGHTFS_MOUNTS");
+  return directory != nullptr && *directory != '\0' ? directory : "/etc/weightfs/mounts.d";
+}
+
+Result<Config> read_config(const std::string& path) {
+  const std::string text = TRY(text_of(path));
+  Config config;
+  config.name = std::filesystem::path(path).stem();
+  Reader reader(text);
+  while (true) {
+    const auto at = [&](size_t number) {
+      return [&path, number](const Error& error) {
+        return Error{error.code, str(path, ":", number, ": ", error.message)};
+      };
+    };
+    const auto line = TRY(reader.next().map_error(at(reader.number())));
+    if (!line) break;
+    TRY_VOID(take(config, *line).map_error(at(line->number)));
+  }
+  if (config.sources.empty()) return wrong(str(path, ": SOURCE= is missing: what to mount"));
+  if (config.mountpoint.empty()) return wrong(str(path, ": MOUNTPOINT= is missing: where to mount it"));
+  return config;
+}
+
+}  // namespace weightfs

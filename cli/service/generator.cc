@@ -1,0 +1,146 @@
+#include "cli/service/generator.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "base/text.h"
+#include "cli/service/config.h"
+
+namespace weightfs {
+namespace {
+
+namespace files = std::filesystem;
+
+constexpr const char* kGeneratorName = "weightfs-generator";
+
+// At boot there is no other log yet, and standard error leads nowhere. A container may have no /dev/kmsg: none is made.
+void say(const std::string& text) {
+  const std::string line = printable(text);
+  std::fprintf(stderr, "%s: %s\n", kGeneratorName, line.c_str());
+  if (std::getenv("WEIGHTFS_MOUNTS") == nullptr)
+    std::ofstream("/dev/kmsg", std::ios::in) << "<4>" << kGeneratorName << ": " << line << std::endl;
+}
+
+bool stands_in_unit_names(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ':' || c == '_' || c == '.';
+}
+
+// systemd.unit(5), "String escaping for inclusion in unit names", of an absolute path other than /.
+std::string unit_name_of(const std::string& path) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (size_t i = 1; i < path.size(); ++i) {
+    const char c = path[i];
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '/')
+      out += '-';
+    else if (stands_in_unit_names(c) && !(c == '.' && i == 1))
+      out += c;
+    else
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return out;
+}
+
+// A value in a unit file is the rest of its line, in which % begins a specifier and a backslash at the end joins the
+// next line.
+Result<std::string> unit_value(const std::string& path) {
+  if (!is_utf8(path) || path.ends_with('\\') || path.ends_with(' ') || printable(path) != path)
+    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(path), " cannot stand in a unit file"));
+  std::string out;
+  for (const char c : path) out += c == '%' ? std::string("%%") : std::string(1, c);
+  return out;
+}
+
+// What is there already is another config's, or comes from /etc/fstab: it stays.
+Result<void> write(const files::path& file, const std::string& text) {
+  std::FILE* out = std::fopen(file.c_str(), "wxe");
+  if (out == nullptr)
+    return failure(
+        Code::io, str(file.filename().string(),
+                      errno == EEXIST ? ": there already, of another config or of /etc/fstab" : ": cannot be written"));
+  const bool written = std::fputs(text.c_str(), out) >= 0;
+  if (std::fclose(out) != 0 || !written) return failure(Code::io, str(file.string(), ": cannot be written"));
+  return {};
+}
+
+// No default dependencies: with them both would belong to local-fs.target, which the service that mounts comes after.
+constexpr const char* kUnit =
+    "# Made by weightfs-generator.\n"
+    "[Unit]\n"
+    "Documentation=man:weightfs(1)\n"
+    "DefaultDependencies=no\n"
+    "Conflicts=umount.target\n"
+    "Before=umount.target\n"
+    "After=sysinit.target\n";
+
+Result<void> write_units(const Config& config, const files::path& directory) {
+  const std::string where = TRY(unit_value(config.mountpoint));
+  const std::string unit = unit_name_of(config.mountpoint);
+  constexpr size_t kLongestName = 255;
+  if (unit.size() + std::string_view(".automount").size() > kLongestName)
+    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(config.mountpoint), " is too long for a unit's name"));
+  const std::string head = str(kUnit, "Description=weightfs ", config.name, "\nSourcePath=", config_directory(), "/",
+                               config.name, ".conf\n\n");
+  TRY_VOID(write(directory / (unit + ".mount"),
+                 str(head, "[Mount]\nWhat=", config.name, "\nWhere=", where,
+                     "\nType=weightfs\nOptions=service=", config.name, "\nTimeoutSec=infinity\n")));
+  TRY_VOID(write(directory / (unit + ".automount"), str(head, "[Automount]\nWhere=", where, "\n")));
+  std::error_code error;
+  const files::path wants = directory / "multi-user.target.wants";
+  files::create_directory(wants, error);
+  files::create_symlink(str("../", unit, ".automount"), wants / (unit + ".automount"), error);
+  if (error) return failure(Code::io, str(wants.string(), ": ", error.message()));
+  return {};
+}
+
+// The file's name is the service's instance.
+Result<void> check_name(const std::string& name) {
+  if (!name.empty() && name.size() <= 200 &&
+      std::all_of(name.begin(), name.end(), [](char c) { return stands_in_unit_names(c) || c == '-' || c == '@'; }))
+    return {};
+  return failure(Code::unsupported, "its name cannot be that of a service: letters, digits and :-_.@ only");
+}
+
+Result<void> generate_for(const files::path& file, const files::path& directory) {
+  const Config config = TRY(read_config(file));
+  if (!config.automount) return {};
+  TRY_VOID(check_name(config.name).map_error([&](const Error& error) {
+    return Error{error.code, str(file.string(), ": ", error.message)};
+  }));
+  return write_units(config, directory).map_error([&](const Error& error) {
+    return Error{error.code, str(file.string(), ": ", error.message)};
+  });
+}
+
+std::set<files::path> config_files() {
+  std::set<files::path> found;
+  std::error_code error;
+  for (files::directory_iterator entry(config_directory(), error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".conf") found.insert(entry->path());
+  return found;
+}
+
+}  // namespace
+
+bool is_generator(std::string_view program) { return program.substr(program.rfind('/') + 1) == kGeneratorName; }
+
+Exit generate(int argc, char** argv) {
+  if (argc != 2 && argc != 4) {
+    say("called by systemd with one or three directories");
+    return Exit::usage;
+  }
+  for (const files::path& file : config_files())
+    if (const auto done = generate_for(file, argv[1]); !done) say(done.error().message);
+  return Exit::ok;
+}
+
+}  // namespace weightfs

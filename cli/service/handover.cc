@@ -1,0 +1,139 @@
+#include "cli/service/handover.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kLongestWait = std::chrono::seconds(15);
+
+tl::unexpected<Error> cannot(const std::string& what) {
+  return failure(Code::io, str(what, ": ", std::generic_category().message(errno)));
+}
+
+Result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return failure(Code::io, str(path, ": too long for a socket"));
+  std::memcpy(&address.sun_path[0], path.c_str(), path.size() + 1);
+  return address;
+}
+
+std::string path_of(const std::string& name) { return str(runtime_directory(), "/", name, ".offer"); }
+
+bool can_be_read(const Descriptor& socket) {
+  pollfd ready{socket.number(), POLLIN, 0};
+  return ::poll(&ready, 1, static_cast<int>(kLongestWait.count())) == 1;
+}
+
+// One byte, and the descriptor with it.
+struct Message {
+  char byte = 'd';
+  iovec part{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+
+  Message() {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
+};
+
+bool send(const Descriptor& socket, int descriptor) {
+  Message message;
+  cmsghdr* with = CMSG_FIRSTHDR(&message.header);
+  with->cmsg_level = SOL_SOCKET;
+  with->cmsg_type = SCM_RIGHTS;
+  with->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(with), &descriptor, sizeof descriptor);
+  return ::sendmsg(socket.number(), &message.header, MSG_NOSIGNAL) == 1;
+}
+
+Descriptor receive(const Descriptor& socket) {
+  Message message;
+  int descriptor = -1;
+  if (!can_be_read(socket) || ::recvmsg(socket.number(), &message.header, MSG_CMSG_CLOEXEC) != 1) return Descriptor();
+  const cmsghdr* with = CMSG_FIRSTHDR(&message.header);
+  if (with != nullptr && with->cmsg_type == SCM_RIGHTS && with->cmsg_len == CMSG_LEN(sizeof descriptor))
+    std::memcpy(&descriptor, CMSG_DATA(with), sizeof descriptor);
+  return Descriptor(descriptor);
+}
+
+Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+// Nothing when nobody listens.
+Result<std::optional<Descriptor>> connected(const std::string& path) {
+  const sockaddr_un address = TRY(address_of(path));
+  Descriptor socket = new_socket();
+  if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    return std::optional(std::move(socket));
+  if (errno == ENOENT || errno == ECONNREFUSED) return std::nullopt;
+  return cannot(path);
+}
+
+}  // namespace
+
+std::string runtime_directory() {
+  if (const char* directory = std::getenv("RUNTIME_DIRECTORY")) return directory;
+  const char* users = ::geteuid() == 0 ? nullptr : std::getenv("XDG_RUNTIME_DIR");
+  return str(users == nullptr ? "/run" : users, "/weightfs");
+}
+
+Result<Offer> Offer::make(const std::string& name) {
+  const std::string path = path_of(name);
+  const sockaddr_un address = TRY(address_of(path));
+  std::error_code error;
+  std::filesystem::create_directories(runtime_directory(), error);
+  ::unlink(path.c_str());
+  Offer offer(new_socket(), path);
+  const mode_t before = ::umask(0077);  // whoever can connect gets the mount
+  const bool bound = ::bind(offer.socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::umask(before);
+  if (!bound || ::listen(offer.socket_.number(), 1) != 0) return cannot(path);
+  return offer;
+}
+
+Offer::~Offer() {
+  if (socket_) ::unlink(path_.c_str());
+}
+
+Result<void> Offer::give(const std::function<Result<Descriptor>()>& make) {
+  if (!can_be_read(socket_)) return failure(Code::io, "no service came for the mount");
+  const Descriptor taker(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  const Descriptor made = TRY(make());
+  return send(taker, made.number()) ? Result<void>() : cannot("the service did not take the mount");
+}
+
+Result<std::optional<Descriptor>> take_offered(const std::string& name, Offered when) {
+  const auto end = std::chrono::steady_clock::now() + (when == Offered::now ? milliseconds(0) : kLongestWait);
+  for (;;) {
+    if (const auto socket = TRY(connected(path_of(name)))) {
+      Descriptor given = receive(*socket);
+      if (!given) return failure(Code::io, "the mount was offered, but not given");
+      return std::optional(std::move(given));
+    }
+    if (std::chrono::steady_clock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+}  // namespace weightfs

@@ -1,0 +1,70 @@
+#include "cli/service/notify.h"
+
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <system_error>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+constexpr uint64_t kLongestBarrierUs = 5'000'000;
+
+// Until everything that was sent has been taken in. Without a manager there is nobody to wait for.
+void wait_until_taken() { ::sd_notify_barrier(0, kLongestBarrierUs); }
+
+}  // namespace
+
+void notify(const std::string& lines) { ::sd_notify(0, lines.c_str()); }
+
+void notify_reloading() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  notify(str("RELOADING=1\nMONOTONIC_USEC=", now.tv_sec * 1'000'000 + now.tv_nsec / 1'000));
+}
+
+Result<void> keep_descriptor(int descriptor, const std::string& name) {
+  const std::string lines = str("FDSTORE=1\nFDNAME=", name);
+  const int sent = ::sd_pid_notify_with_fds(0, 0, lines.c_str(), &descriptor, 1);
+  if (sent == 0)
+    return failure(Code::io,
+                   "there is no service manager to keep the mount ($NOTIFY_SOCKET is not set): this is for "
+                   "the service's ExecStartPre=");
+  if (sent < 0)
+    return failure(Code::io, str("the service manager does not take it: ", std::generic_category().message(-sent)));
+  wait_until_taken();
+  return {};
+}
+
+void forget_descriptor(const std::string& name) {
+  notify(str("FDSTOREREMOVE=1\nFDNAME=", name));
+  wait_until_taken();
+}
+
+std::optional<int> kept_descriptor(const std::string& name) {
+  char** names = nullptr;
+  const int count = ::sd_listen_fds_with_names(1, &names);
+  std::optional<int> found;
+  for (int i = 0; i < count; ++i) {
+    const int descriptor = SD_LISTEN_FDS_START + i;
+    if (!found && name == names[i])
+      found = descriptor;
+    else
+      ::close(descriptor);
+    std::free(names[i]);
+  }
+  std::free(names);
+  return found;
+}
+
+std::optional<std::chrono::microseconds> watchdog_limit() {
+  uint64_t limit = 0;
+  if (::sd_watchdog_enabled(0, &limit) <= 0) return std::nullopt;
+  return std::chrono::microseconds(limit);
+}
+
+}  // namespace weightfs
