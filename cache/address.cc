@@ -71,7 +71,7 @@ constexpr std::array kClothes = {
 };
 
 bool is_in(const in6_addr& address, const std::array<uint16_t, 8>& network, int bits) {
-  for (size_t group = 0; bits > 0; ++group, bits -= 16) {
+  for (size_t group = 0; group < network.size() && bits > 0; ++group, bits -= 16) {
     const auto found = static_cast<uint16_t>(address.s6_addr[2 * group] << 8 | address.s6_addr[2 * group + 1]);
     const auto mask = static_cast<uint16_t>(bits >= 16 ? 0xffff : 0xffff << (16 - bits));
     if ((found & mask) != network.at(group)) return false;
