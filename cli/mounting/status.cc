@@ -106,13 +106,16 @@ std::string human_time(std::chrono::nanoseconds time) {
 }
 
 std::string in_flight(const StoreStatus& status) {
+  constexpr size_t kMostNamed = 3;
+  size_t count = 0;
   std::string out;
   for (const StoreStatus::Blob& blob : status.blobs) {
-    if (blob.verified || blob.fetched == 0 || !blob.error.empty()) continue;
+    if (blob.verified || blob.fetched == 0 || !blob.error.empty() || ++count > kMostNamed) continue;
     out += str(out.empty() ? "; fetching " : ", ", printable(blob.name));
     if (blob.size && *blob.size > 0)
       out += str(", ", std::floor(static_cast<double>(blob.fetched) / static_cast<double>(*blob.size) * 100), " %");
   }
+  if (count > kMostNamed) out += str(" and ", count - kMostNamed, " more");
   return out;
 }
 
