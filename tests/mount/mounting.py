@@ -135,6 +135,23 @@ class MountTestCase(TestCase):
         return process, point
 
 
+@unittest.skipUnless(os.getuid() == 0, "only root can become another user")
+@unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
+@unittest.skipUnless(os.path.exists("/etc/mtab"), "fusermount3 needs /etc/mtab, which a booted Debian has")
+class UsersTestCase(MountTestCase):
+    """A program and a model that ordinary users may use."""
+
+    def setUp(self):
+        super().setUp()
+        # As on every Debian machine, though not in every container.
+        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
+        os.chmod("/dev/fuse", 0o666)
+        os.chmod(self.tmp, 0o755)
+        self.binary = self.path("weightfs")
+        shutil.copy(WEIGHTFS, self.binary)
+        self.source = self.sample()
+
+
 def is_mounted(point):
     """os.path.ismount cannot look at a mount of another user."""
     with open("/proc/self/mountinfo", "rb") as file:
@@ -157,5 +174,5 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest"]

@@ -3,8 +3,8 @@ import glob
 import json
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, containers, has_ended, numbers, os, run, sample_tensors, shutil, signal,
-                      subprocess, unittest)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, numbers, os, run,
+                      sample_tensors, shutil, signal, subprocess, unittest)
 
 
 class Lifecycle(MountTestCase):
@@ -418,21 +418,11 @@ class Concurrency(MountTestCase):
         self.assertEqual(wrong, [])
 
 
-@unittest.skipUnless(os.getuid() == 0, "only root can become another user")
-@unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
-@unittest.skipUnless(os.path.exists("/etc/mtab"), "fusermount3 needs /etc/mtab, which a booted Debian has")
-class OrdinaryUser(MountTestCase):
+class OrdinaryUser(UsersTestCase):
     """Through fusermount3, as the user nobody."""
 
     def setUp(self):
         super().setUp()
-        # As on every Debian machine, though not in every container.
-        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
-        os.chmod("/dev/fuse", 0o666)
-        os.chmod(self.tmp, 0o755)
-        self.binary = self.path("weightfs")
-        shutil.copy(WEIGHTFS, self.binary)
-        self.source = self.sample()
         os.mkdir(self.path("home"))
         os.chown(self.path("home"), NOBODY.pw_uid, NOBODY.pw_gid)
         self.point = self.path("home", "mnt")

@@ -9,7 +9,7 @@ import threading
 import time
 
 from lying_server import LyingServer
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -412,19 +412,7 @@ class Stale(Case):
         self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: weightfs is mounted there already\n"))
 
 
-@unittest.skipUnless(os.getuid() == 0, "only root can become another user")
-@unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
-@unittest.skipUnless(os.path.exists("/etc/mtab"), "fusermount3 needs /etc/mtab, which a booted Debian has")
-class OtherUsers(Case):
-    def setUp(self):
-        super().setUp()
-        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
-        os.chmod("/dev/fuse", 0o666)
-        os.chmod(self.tmp, 0o755)
-        self.binary = self.path("weightfs")
-        shutil.copy(WEIGHTFS, self.binary)
-        self.source = self.sample()
-
+class OtherUsers(UsersTestCase, Case):
     def home(self, user):
         home = self.path(user.pw_name)
         os.mkdir(home)
