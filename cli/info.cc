@@ -159,10 +159,12 @@ Value as_value(const Listed& found) {
 }
 
 std::vector<Cell> as_row(const Listed& found) {
-  if (!found.model) return {cell(found.name), found.error ? cell(found.error->message) : found.what, "", ""};
+  const Cell name(cell(found.name), found.name);
+  if (!found.model)
+    return {name, found.error ? Cell(cell(found.error->message), found.error->message) : Cell(found.what), "", ""};
   uint64_t bytes = 0;
   for (const Tensor& tensor : found.model->tensors) bytes += tensor.nbytes();
-  return {cell(found.name), found.model->format, std::to_string(found.model->tensors.size()), human_size(bytes)};
+  return {name, found.model->format, std::to_string(found.model->tensors.size()), bytes_cell(bytes)};
 }
 
 // What is in a directory, and in the directories between it and the models.
@@ -200,7 +202,7 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
   if (arguments.json) {
     std::fputs(to_json(std::move(list)).c_str(), stdout);
   } else {
-    table.print(Look::in_a_text());
+    table.print();
   }
   return status;
 }

@@ -1,7 +1,7 @@
 """ls, cat and info: the tree without a mount, so that they work where there is no /dev/fuse."""
 import json
 
-from mounting import WEIGHTFS, Hole, Tensor, TestCase, numbers, os, run, subprocess
+from mounting import WEIGHTFS, Hole, Tensor, TestCase, numbers, on_terminal, os, run, sample_tensors, subprocess
 
 
 class List(TestCase):
@@ -82,9 +82,11 @@ class Info(TestCase):
         os.mkdir(self.path("models"))
         self.sample("models/a.safetensors")
         self.sample("models/b.gguf", format="gguf")
-        page = run("info", self.path("models")).stdout
-        self.assertRegex(page, r"a\.safetensors +safetensors +5 ")
-        self.assertRegex(page, r"b\.gguf +gguf +5 ")
+        size = sum(len(tensor.data) for tensor in sample_tensors())
+        self.assertEqual(run("info", self.path("models")).stdout, f"a.safetensors\tsafetensors\t5\t{size}\nb.gguf\tgguf\t5\t{size}\n")
+        shown = on_terminal("info", self.path("models"))
+        self.assertRegex(shown, r"model +format +tensors +size\n")
+        self.assertRegex(shown, r"b\.gguf +gguf +5 +\d+ B\n")
 
     def test_nothing_in_it_steers_a_terminal(self):
         source = self.sample(metadata={"evil\x1b[31m": "\x1b]0;title\x07 \x9b31m"})
