@@ -5,6 +5,8 @@ import json
 import pwd
 import time
 
+from fetching import FAR, LinkTestCase
+from hostile import Server, stalls, well
 from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, is_mounted, numbers, os, run, shutil, signal, subprocess,
                       unittest)
 from service_manager import ServiceManager
@@ -222,6 +224,18 @@ class Notifications(ServiceTestCase):
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root: only root mounts")
+class Fetches(ServiceTestCase, LinkTestCase):
+    def test_the_status_says_how_far_a_fetch_is(self):
+        web = Server(self)
+        carton = self.carton_of(web.serve("far", stalls(FAR, len(FAR) // 2), head=well(FAR)))
+        process = self.serve(self.config(SOURCE=carton, OPTIONS="allow_private_urls"))
+        reader = subprocess.Popen(["cat", f"{self.point}/files/model/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(reader.wait)
+        self.addCleanup(reader.kill)
+        self.manager.wait_for(lambda told: told.get("STATUS", "").endswith("; fetching model/far, 50 %"))
+        self.stop(process)
+
+
 class HandedOver(ServiceTestCase):
     """One process mounts, another one serves."""
 

@@ -1,5 +1,6 @@
 """At home on a system: mount(8), fstab, ordinary users; what a mount says of itself; many of them at once."""
 import json
+import mmap
 import re
 import socket
 import threading
@@ -123,6 +124,28 @@ class Mount8(MountTestCase):
                             mount -t weightfs model.safetensors mnt -o allow_other,umask=007; as_nobody ls mnt 2>/dev/null || echo kept out""")
         self.assertEqual(shown, "kept out\n16\nkept out\n")
 
+    def test_an_ordinary_user_lets_others_in_where_fuse_conf_allows_that(self):
+        if not os.path.exists("/etc/mtab"):
+            self.skipTest("fusermount3 needs /etc/mtab, which a booted Debian has")
+        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
+        os.chmod("/dev/fuse", 0o666)
+        self.sample()
+        os.mkdir(self.path("mnt"))
+        os.chown(self.path("mnt"), NOBODY.pw_uid, NOBODY.pw_gid)
+        shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
+                            as_daemon() { setpriv --reuid=daemon --regid=daemon --clear-groups -- "$@"; }
+                            as_nobody ./weightfs mount model.safetensors mnt
+                            as_daemon cat mnt/tensors/bias 2>/dev/null || echo kept out
+                            as_nobody ./weightfs umount mnt
+                            as_nobody ./weightfs mount -o allow_other model.safetensors mnt
+                            as_daemon cat mnt/tensors/bias | wc -c
+                            as_nobody ./weightfs umount mnt
+                            echo "# nothing" >/etc/fuse.conf
+                            as_nobody ./weightfs mount --allow-other model.safetensors mnt 2>&1 || echo "status $?" """)
+        out, let_in, refused, status = shown.splitlines()
+        self.assertEqual((out, let_in, status), ("kept out", "16", "status 6"))
+        self.assertIn("user_allow_other", refused)
+
     def test_mistakes_say_what_is_wrong(self):
         self.sample()
         os.mkdir(self.path("mnt"))
@@ -183,17 +206,19 @@ class Unused(MountTestCase):
         self.assertEqual(process.wait(LIMIT_S), 0)
         self.assertFalse(os.path.exists(mnt))
 
-    def test_an_open_file_a_mapping_and_a_working_directory_are_uses(self):
-        process, mnt = self.foreground("--idle-timeout", "1", "-o", "log_level=info", self.sample())
-        sleeper = None
+    def test_a_mapping_and_a_working_directory_are_uses(self):
+        process, mnt = self.foreground("--idle-timeout", "1", self.sample())
+        # What is mapped stays open, though no descriptor is left.
         with open(f"{mnt}/tensors/bias", "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        with mapped:
             # The idle time passes, and the mount's own files do not count as a use.
             deadline = time.monotonic() + 2.5
             while time.monotonic() < deadline:
                 os.stat(f"{mnt}/.weightfs/stats.json")
                 time.sleep(0.1)
             self.assertIsNone(process.poll())
-            self.assertEqual(file.read(), numbers("i", 4))
+            self.assertEqual(mapped[:], numbers("i", 4))
             sleeper = subprocess.Popen(["sleep", "60"], cwd=mnt)
         self.addCleanup(sleeper.wait)
         self.addCleanup(sleeper.kill)
