@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "cli/number.h"
 #include "cli/remote.h"
 
 namespace weightfs {
@@ -35,10 +36,8 @@ Result<std::string> blob_directory(const std::string& given) {
 }
 
 std::optional<unsigned> seconds_of(const std::string& text) {
-  unsigned seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || seconds == 0 || seconds > kLongestTimeout) return {};
-  return seconds;
+  const auto seconds = number_of<unsigned>(text);
+  return seconds && *seconds > 0 && *seconds <= kLongestTimeout ? seconds : std::nullopt;
 }
 
 }  // namespace

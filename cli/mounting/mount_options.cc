@@ -5,26 +5,18 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <optional>
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "cli/number.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
 namespace {
 
 constexpr unsigned kLongestIdleS = 365 * 24 * 60 * 60;
-
-template <class Number>
-std::optional<Number> number_of(const std::string& text, int base = 10) {
-  Number number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number, base);
-  return error == std::errc{} && stop == end ? std::optional(number) : std::nullopt;
-}
 
 Result<void> wrong(const std::string& value, const char* what) {
   return failure(Code::unsupported, str(quoted(value), " ", what));

@@ -1,14 +1,10 @@
 #include "cli/mounting/unmount.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -17,6 +13,7 @@
 
 #include "base/text.h"
 #include "cli/descriptor.h"
+#include "cli/program.h"
 
 namespace weightfs {
 namespace {
@@ -40,38 +37,6 @@ Result<Place> place_of(const std::string& path) {
   return place;
 }
 
-// What a program wrote to standard error, and how it ended.
-struct Said {
-  std::string text;
-  int status = -1;
-};
-
-// Without touching our own standard error: other threads may be writing to it.
-Said run(std::vector<std::string> words) {
-  constexpr size_t kMostKept = 4096;
-  std::array<int, 2> said{};
-  if (::pipe2(said.data(), O_CLOEXEC) != 0) return {reason(errno)};
-  posix_spawn_file_actions_t descriptors{};
-  ::posix_spawn_file_actions_init(&descriptors);
-  ::posix_spawn_file_actions_adddup2(&descriptors, said[1], STDERR_FILENO);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, arguments[0], &descriptors, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&descriptors);
-  ::close(said[1]);
-  Said all;
-  std::array<char, 512> part{};
-  for (ssize_t got = 0; error == 0 && (got = ::read(said[0], part.data(), part.size())) > 0;)
-    if (all.text.size() < kMostKept) all.text.append(part.data(), static_cast<size_t>(got));
-  ::close(said[0]);
-  if (error != 0) return {str(words[0], ": ", reason(error))};
-  while (::waitpid(child, &all.status, 0) < 0 && errno == EINTR) {
-  }
-  return all;
-}
-
 std::string last_line(const std::string& text) {
   const size_t end = text.find_last_not_of('\n');
   if (end == std::string::npos) return {};
@@ -80,12 +45,13 @@ std::string last_line(const std::string& text) {
 
 // Through fusermount3, which checks that the mount is the user's.
 Unmounted ask_fusermount(const std::string& path, Detach detach) {
-  const Said said = run(detach == Detach::now ? std::vector<std::string>{"fusermount3", "-u", "-z", "--", path}
-                                              : std::vector<std::string>{"fusermount3", "-u", "--", path});
-  if (WIFEXITED(said.status) && WEXITSTATUS(said.status) == 0) return {Unmounted::done, {}};
+  std::vector<std::string> words = {"fusermount3", "-u", "--", path};
+  if (detach == Detach::now) words.insert(words.begin() + 1, "-z");
+  const Ran ran = run_program(std::move(words), Stderr::kept);
+  if (ran.status == 0) return {Unmounted::done, {}};
   // It speaks the C library's English, whatever the locale.
-  std::string why = last_line(said.text);
-  if (why.starts_with("fusermount3: ")) why.erase(0, std::string_view("fusermount3: ").size());
+  std::string why = last_line(ran.said);
+  if (ran.status >= 0 && why.starts_with("fusermount3: ")) why.erase(0, std::string_view("fusermount3: ").size());
   return {why.ends_with("Device or resource busy") ? Unmounted::busy : Unmounted::refused, why};
 }
 

@@ -16,8 +16,8 @@
 #include "cli/mounting/mount_point.h"
 #include "cli/mounting/mount_report.h"
 #include "cli/mounting/unmount.h"
+#include "cli/program.h"
 #include "cli/service/notify.h"
-#include "cli/service/systemctl.h"
 
 namespace weightfs {
 namespace {
@@ -77,7 +77,7 @@ std::string read_note(const std::string& name) {
 // Where somebody may wait at this moment, and with it whoever comes that way, the mount is asked for. systemctl takes
 // the path for the mount unit's name.
 Result<Descriptor> asked_for(const Config& config) {
-  if (run_systemctl({"start", "--no-block", "--", config.mountpoint}) == 0)
+  if (run_program({"systemctl", "start", "--no-block", "--", config.mountpoint}, Stderr::passed_on).status == 0)
     if (auto taken = TRY(take_offered(config.name, Offered::soon))) return std::move(*taken);
   return failure(Code::io,
                  str(config.mountpoint, ": an automount point, where nothing mounts with -o service=", config.name));

@@ -1,7 +1,6 @@
 #include "cli/service/config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "base/nearest.h"
 #include "base/source.h"
 #include "base/text.h"
+#include "cli/number.h"
 
 namespace weightfs {
 namespace {
@@ -143,11 +143,9 @@ Result<bool> yes_or_no(const std::string& key, const std::string& value) {
 
 Result<std::chrono::seconds> seconds_of(const std::string& key, const std::string& value) {
   constexpr unsigned kMost = 365 * 24 * 60 * 60;
-  unsigned seconds = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (error != std::errc{} || end != value.data() + value.size() || seconds > kMost)
-    return wrong(str(key, "=", quoted(value), ": a number of seconds"));
-  return std::chrono::seconds(seconds);
+  const auto seconds = number_of<unsigned>(value);
+  if (!seconds || *seconds > kMost) return wrong(str(key, "=", quoted(value), ": a number of seconds"));
+  return std::chrono::seconds(*seconds);
 }
 
 Result<void> take(Config& config, const Line& line) {

@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "cli/mounting/mount_options.h"
 #include "cli/mounting/mount_point.h"
+#include "cli/program.h"
 #include "cli/service/attach.h"
-#include "cli/service/systemctl.h"
 
 namespace weightfs {
 namespace {
@@ -16,7 +16,7 @@ Result<void> mount_at_automount_point(const Config& config, const std::string& u
   MountOptions options;
   TRY_VOID(take_words(options, config.options, Words::ours));
   Offer offer = TRY(Offer::make(config.name));
-  if (run_systemctl({"start", "--no-block", "--", unit}) != 0)
+  if (run_program({"systemctl", "start", "--no-block", "--", unit}, Stderr::passed_on).status != 0)
     return failure(Code::io, str(printable(unit), " does not start"));
   // Not before the service has come: systemd goes that way to start it.
   return offer.give([&] { return mount_device(config, options.kernel); });
@@ -33,7 +33,8 @@ Result<void> start_service(const std::string& name, const std::string& mountpoin
                                  printable(mountpoint)));
   if (const auto mount = Mounts::now().on(point); mount && mount->type == "autofs")
     return mount_at_automount_point(config, unit);
-  if (run_systemctl({"start", "--", unit}) != 0) return failure(Code::io, str(printable(unit), " does not start"));
+  if (run_program({"systemctl", "start", "--", unit}, Stderr::passed_on).status != 0)
+    return failure(Code::io, str(printable(unit), " does not start"));
   if (Mounts::now().is_weightfs_point(MountPoint::of_mount(point).path())) return {};
   return failure(Code::io, str(printable(unit), " has started, but has not mounted at ", printable(mountpoint)));
 }
