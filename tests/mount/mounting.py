@@ -27,6 +27,15 @@ def run(*argv, **kwargs):
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
 
 
+def until(condition, what):
+    """Waits for a condition; `what` (a text, or a function that gives one) is what failed if it never comes."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(what() if callable(what) else what)
+        time.sleep(0.01)
+
+
 def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
     """What weightfs with these arguments writes to a terminal (0: of unknown width); without colours unless NO_COLOR says otherwise."""
     env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
@@ -69,14 +78,33 @@ def sample_tensors():
     ]
 
 
+def processes_of(folder):
+    """The processes whose arguments or environment name this folder, and their command lines."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline", "rb") as cmdline:
+                argv = cmdline.read()
+                if os.fsencode(folder) in environ.read() + argv:
+                    found[int(pid)] = argv.replace(b"\0", b" ").decode(errors="replace")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            pass  # it has ended, or is another user's
+    return found
+
+
 class TestCase(unittest.TestCase):
     """A temporary directory, and nothing left behind: no mount, no server, no file."""
 
     def setUp(self):
         self.tmp = tempfile.mkdtemp(prefix="weightfs-test-")
-        self.addCleanup(shutil.rmtree, self.tmp)
+        self.addCleanup(self.clear)
         # What is unpacked is kept for this test alone.
         os.environ["WEIGHTFS_CACHE"] = self.path("cache")
+
+    def clear(self):
+        """Removes the directory once all that was started here has ended: a server whose mount is gone still removes its mount point."""
+        until(lambda: not processes_of(self.tmp), lambda: f"does not end: {processes_of(self.tmp)}")
+        shutil.rmtree(self.tmp)
 
     def path(self, *names):
         return os.path.join(self.tmp, *names)
@@ -103,15 +131,12 @@ class MountTestCase(TestCase):
         point = self.path(at)
         done = run("mount", *argv, point, **kwargs)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.addCleanup(self.force_unmount, point, self.server(point))
+        self.addCleanup(self.force_unmount, point)
         return point
 
-    def force_unmount(self, point, server=None):
-        """Unmounts, and waits for the server: it removes the mount point that it made."""
+    def force_unmount(self, point):
         if is_mounted(point):
             subprocess.run(["umount", "-l", point], check=True)
-        while server and not has_ended(server):
-            time.sleep(0.01)
 
     def unmount(self, point):
         done = run("umount", point)
@@ -175,4 +200,4 @@ def requests_of(pid):
 
 
 __all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
-           "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest"]
+           "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"]

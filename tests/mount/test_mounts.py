@@ -10,7 +10,7 @@ import time
 
 from lying_server import LyingServer
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
-                      unittest)
+                      unittest, until)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -27,14 +27,6 @@ def helpers_of(name):
         if words[:2] == [WEIGHTFS.encode(), name.encode()] and not has_ended(pid):
             found.append(int(pid))
     return found
-
-
-def until(condition, what):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(what)
-        time.sleep(0.01)
 
 
 class Case(MountTestCase):
