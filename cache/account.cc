@@ -8,6 +8,14 @@ namespace {
 // A container may name any number of blobs; more than this are not told, and their reads not counted.
 constexpr size_t kMostTold = 100'000;
 
+void bring_up_to_date(StoreStatus::Blob& blob, const Filling& filling, const Filling::Progress& progress) {
+  if (blob.verified) return;
+  blob.fetched = progress.here;
+  blob.from = progress.from;
+  // It is served from then on.
+  blob.verified = filling.phase() == Filling::Phase::proved || filling.phase() == Filling::Phase::finished;
+}
+
 }  // namespace
 
 void Account::asked(const Wanted& wanted, std::optional<uint64_t> size) {
@@ -17,13 +25,13 @@ void Account::asked(const Wanted& wanted, std::optional<uint64_t> size) {
     return;
   }
   if (entries_.size() == kMostTold) return;
-  if (!entries_.try_emplace(wanted.digest.hex(), Entry{status_.blobs.size()}).second) return;
-  status_.blobs.push_back({wanted.name, wanted.digest, size, 0, false, {}, {}});
+  if (!entries_.try_emplace(wanted.digest.hex(), Entry{blobs_.size()}).second) return;
+  blobs_.push_back({wanted.name, wanted.digest, size, 0, false, {}, {}});
 }
 
 void Account::found(const Digest& digest, uint64_t size, const std::string& from) {
   const std::scoped_lock lock(mutex_);
-  if (is_first_read(digest)) ++status_.hits;
+  if (is_first_read(digest)) ++counted_.hits;
   if (StoreStatus::Blob* told = blob(digest); told != nullptr && !told->verified) {
     told->size = told->fetched = size;
     told->verified = true;
@@ -34,12 +42,12 @@ void Account::found(const Digest& digest, uint64_t size, const std::string& from
 
 void Account::missed(const Digest& digest) {
   const std::scoped_lock lock(mutex_);
-  if (is_first_read(digest)) ++status_.misses;
+  if (is_first_read(digest)) ++counted_.misses;
 }
 
 void Account::failed(const Digest& digest, const Error& error) {
   const std::scoped_lock lock(mutex_);
-  ++status_.errors;
+  ++counted_.errors;
   if (StoreStatus::Blob* told = blob(digest)) told->error = error.message;
 }
 
@@ -48,8 +56,8 @@ void Account::ended(const Filling& filling) {
   const auto progress = filling.progress();
   const bool failed = phase == Filling::Phase::failed || phase == Filling::Phase::unkept;
   const std::scoped_lock lock(mutex_);
-  status_.bytes_fetched += progress.fetched;
-  if (failed) ++status_.errors;
+  counted_.bytes_fetched += progress.fetched;
+  if (failed) ++counted_.errors;
   StoreStatus::Blob* told = blob(*filling.name().digest);
   if (told == nullptr) return;
   told->verified = phase == Filling::Phase::finished;
@@ -59,26 +67,41 @@ void Account::ended(const Filling& filling) {
   if (!told->verified) told->fetched = failed && is_about_the_bytes(filling.error()) ? 0 : progress.here;
 }
 
-StoreStatus Account::status() const {
+StoreStatus Account::status(const Fillings& fetching) const {
   const std::scoped_lock lock(mutex_);
-  return status_;
+  StoreStatus status = counted_;
+  status.blobs = blobs_;
+  for (const auto& filling : fetching) {
+    const auto progress = filling->progress();
+    status.bytes_fetched += progress.fetched;
+    if (const auto place = place_of(*filling->name().digest))
+      bring_up_to_date(status.blobs[*place], *filling, progress);
+  }
+  return status;
 }
 
-void Account::add_running(StoreStatus& status, const Filling& filling) {
-  const auto progress = filling.progress();
-  status.bytes_fetched += progress.fetched;
-  const auto told = std::find_if(status.blobs.begin(), status.blobs.end(),
-                                 [&](const StoreStatus::Blob& blob) { return blob.digest == *filling.name().digest; });
-  if (told == status.blobs.end() || told->verified) return;
-  told->fetched = progress.here;
-  told->from = progress.from;
-  // It is served from then on.
-  told->verified = filling.phase() == Filling::Phase::proved || filling.phase() == Filling::Phase::finished;
+StoreStatus Account::running(const Fillings& fetching) const {
+  const std::scoped_lock lock(mutex_);
+  StoreStatus status = counted_;
+  for (const auto& filling : fetching) {
+    const auto progress = filling->progress();
+    status.bytes_fetched += progress.fetched;
+    const auto place = place_of(*filling->name().digest);
+    if (!place || blobs_[*place].verified) continue;
+    status.blobs.push_back(blobs_[*place]);
+    bring_up_to_date(status.blobs.back(), *filling, progress);
+  }
+  return status;
+}
+
+std::optional<size_t> Account::place_of(const Digest& digest) const {
+  const auto entry = entries_.find(digest.hex());
+  return entry == entries_.end() ? std::nullopt : std::optional(entry->second.place);
 }
 
 StoreStatus::Blob* Account::blob(const Digest& digest) {
-  const auto entry = entries_.find(digest.hex());
-  return entry == entries_.end() ? nullptr : &status_.blobs[entry->second.place];
+  const auto place = place_of(digest);
+  return place ? &blobs_[*place] : nullptr;
 }
 
 bool Account::is_first_read(const Digest& digest) {

@@ -1,10 +1,14 @@
 // What a store did with the blobs that it was asked for by digest: what status.json shows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "cache/blob_store.h"
 #include "cache/filling.h"
@@ -14,6 +18,8 @@ namespace weightfs {
 /// Callable from any thread.
 class Account {
  public:
+  using Fillings = std::vector<std::shared_ptr<Filling>>;
+
   /// A blob of that digest may be read from now on.
   void asked(const Wanted& wanted, std::optional<uint64_t> size);
   /// It was at hand, and is right; counts as a hit when it was read for the first time.
@@ -25,22 +31,24 @@ class Account {
   /// A fetch has ended, well or not.
   void ended(const Filling& filling);
 
-  StoreStatus status() const;
-
-  /// Adds a fetch that goes on at the moment to what was counted before.
-  static void add_running(StoreStatus& status, const Filling& filling);
+  /// What was counted and told up to now, and the fetches that go on at the moment.
+  StoreStatus status(const Fillings& fetching) const;
+  /// The same, with those blobs only that are fetched at the moment.
+  StoreStatus running(const Fillings& fetching) const;
 
  private:
   struct Entry {
-    size_t place;       // in status_.blobs
+    size_t place;       // in blobs_
     bool read = false;  // it was counted as a hit or a miss
   };
 
   StoreStatus::Blob* blob(const Digest& digest);
+  std::optional<size_t> place_of(const Digest& digest) const;
   bool is_first_read(const Digest& digest);
 
   mutable std::mutex mutex_;  // guards the rest
-  StoreStatus status_;
+  StoreStatus counted_;       // without blobs
+  std::vector<StoreStatus::Blob> blobs_;
   std::unordered_map<std::string, Entry> entries_;  // by digest
 };
 

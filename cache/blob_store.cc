@@ -229,6 +229,7 @@ class StoredBlobs final : public BlobStore {
   }
 
   StoreStatus status() override { return store_->status(); }
+  StoreStatus status_of_running() override { return store_->status_of_running(); }
 
  private:
   Result<void> keep(const std::string& key, std::string_view text) {

@@ -74,6 +74,8 @@ class BlobStore : public Blobs {
   virtual std::optional<std::string> recall(const std::string& key) = 0;
 
   virtual StoreStatus status() = 0;
+  /// The same, with those blobs only that are being fetched: cheap, however many there are.
+  virtual StoreStatus status_of_running() = 0;
 };
 
 using BlobStorePtr = std::shared_ptr<BlobStore>;

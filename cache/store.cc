@@ -219,12 +219,22 @@ bool Store::is_distrusted(const Name& name) {
   return distrusted_.contains(name.text);
 }
 
+// Of both: so that no fetch ends in between, and is counted twice or not at all.
 StoreStatus Store::status() {
-  const std::scoped_lock lock(mutex_);  // so that no fetch ends in between, and is counted twice or not at all
-  StoreStatus status = account_.status();
+  const std::scoped_lock lock(mutex_);
+  return account_.status(fetches());
+}
+
+StoreStatus Store::status_of_running() {
+  const std::scoped_lock lock(mutex_);
+  return account_.running(fetches());
+}
+
+Account::Fillings Store::fetches() const {
+  Account::Fillings fetches;
   for (const Running& r : running_)
-    if (r.kind == Kind::fetching) Account::add_running(status, *r.filling);
-  return status;
+    if (r.kind == Kind::fetching) fetches.push_back(r.filling);
+  return fetches;
 }
 
 void Store::say(const std::string& line) {

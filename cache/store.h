@@ -37,6 +37,7 @@ class Store : public std::enable_shared_from_this<Store> {
   const std::atomic<bool>& gave_up() const { return gave_up_; }
   Account& account() { return account_; }
   StoreStatus status();
+  StoreStatus status_of_running();
   Name name_of(const Recipe& recipe);
   /// Of one that is fetched by its digest: shared by all who promise the same size.
   static Name name_of(const Digest& digest, std::optional<uint64_t> size);
@@ -74,6 +75,7 @@ class Store : public std::enable_shared_from_this<Store> {
   using Runnings = std::list<Running>;
   using Queue = std::list<std::thread::id>;
 
+  Account::Fillings fetches() const;
   FillingPtr find(const Name& name);
   void leave(Runnings::iterator running) noexcept;
   Result<FillingPtr> find_or_begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch);

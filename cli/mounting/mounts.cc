@@ -1,5 +1,4 @@
 // weightfs mounts: what is mounted, by whom, and whether it is served.
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,17 +8,14 @@
 #include "cli/mounting/mount_report.h"
 #include "cli/table.h"
 #include "cli/time.h"
+#include "cli/user.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
 namespace {
 
 // A mount without the option is the kernel's own, root's.
-std::string user_of(const Mount& mount) {
-  const uid_t user = mount.user.value_or(0);
-  const passwd* entry = ::getpwuid(user);
-  return entry == nullptr ? std::to_string(user) : entry->pw_name;
-}
+std::string user_of(const Mount& mount) { return user_name(mount.user.value_or(0)); }
 
 Cell state_cell(MountState state) {
   const bool bad = state == MountState::dead || state == MountState::silent;

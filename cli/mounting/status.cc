@@ -88,7 +88,7 @@ std::string stats_text(const Mounted& mounted) {
   out.append("served_bytes", mounted.statistics.bytes());
   out.append("open_files", mounted.statistics.open_files());
   out.append("operations", std::move(operations));
-  out.append("cache", counters_of(mounted.store->status()));
+  out.append("cache", counters_of(mounted.store->status_of_running()));
   return to_json(std::move(out));
 }
 
@@ -110,7 +110,7 @@ std::string in_flight(const StoreStatus& status) {
   size_t count = 0;
   std::string out;
   for (const StoreStatus::Blob& blob : status.blobs) {
-    if (blob.verified || blob.fetched == 0 || !blob.error.empty() || ++count > kMostNamed) continue;
+    if (blob.verified || blob.fetched == 0 || ++count > kMostNamed) continue;
     out += str(out.empty() ? "; fetching " : ", ", printable(blob.name));
     if (blob.size && *blob.size > 0)
       out += str(", ", std::floor(static_cast<double>(blob.fetched) / static_cast<double>(*blob.size) * 100), " %");
@@ -134,7 +134,7 @@ TreePtr status_tree(const Mounted& mounted) {
 }
 
 std::string summary_of(const Mounted& mounted) {
-  const StoreStatus status = mounted.store->status();
+  const StoreStatus status = mounted.store->status_of_running();
   const uint64_t open = mounted.statistics.open_files();
   std::string line =
       str(human_size(mounted.statistics.bytes()), " read, ", open, open == 1 ? " file" : " files", " open");
@@ -143,7 +143,7 @@ std::string summary_of(const Mounted& mounted) {
 }
 
 std::vector<std::string> statistics_of(const Mounted& mounted) {
-  const StoreStatus status = mounted.store->status();
+  const StoreStatus status = mounted.store->status_of_running();
   std::vector<std::string> lines = {str("statistics since ", utc_time(mounted.since), ": ", summary_of(mounted),
                                         "; cache: ", status.hits, " hits, ", status.misses, " misses, ", status.errors,
                                         " errors")};

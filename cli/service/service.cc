@@ -16,6 +16,7 @@
 #include "cli/service/config.h"
 #include "cli/service/heartbeat.h"
 #include "cli/service/notify.h"
+#include "cli/service/readable.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -174,6 +175,9 @@ Exit serve_service(const std::string& path) {
   if (device) forget_descriptor(kDeviceName);
   auto point = device ? attached_point(service->config) : MountPoint::at(service->config.mountpoint);
   if (!point) return failed(log, point.error(), Exit::mount);
+  // Not as a refusal of the system, which might be gone with the next try.
+  for (const std::string& source : service->config.sources)
+    if (const auto done = check_readable(source); !done) return failed(log, done.error(), Exit::usage);
   Served served(path, service->config, log);
   return serve_sources({service->config.sources, std::move(service->options), device, served.watch()}, *point, log);
 }

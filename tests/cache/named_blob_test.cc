@@ -481,6 +481,33 @@ TEST_F(NamedBlobTest, TheStatusSaysWhatWasFetchedAndWhatWasThere) {
   EXPECT_EQ(later->status().misses, 0U);
 }
 
+TEST_F(NamedBlobTest, TheStatusOfWhatRunsSaysHowFarItIs) {
+  test::Gate rest;
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", bytes.substr(0, bytes.size() / 2)));
+    rest.pass();
+    wire.send(bytes.substr(bytes.size() / 2));
+  });
+  const auto store = fetching_store();
+  const auto idle = store->named({"idle", sha256("x"), 1, {server.url("/idle")}});
+  const auto found = store->named(wanted({server.url("/b")}));
+  ASSERT_TRUE(idle && found);
+  EXPECT_THAT(store->status_of_running().blobs, IsEmpty());
+  EXPECT_EQ(read(*found->arriving, 10, 1000), told(bytes.substr(10, 1000)));
+  const auto running = store->status_of_running();
+  ASSERT_THAT(running.blobs, SizeIs(1));
+  EXPECT_EQ(running.blobs[0].name, "layer");
+  EXPECT_FALSE(running.blobs[0].verified);
+  EXPECT_GE(running.blobs[0].fetched, 1010U);
+  EXPECT_LT(running.blobs[0].fetched, bytes.size());
+  EXPECT_GE(running.bytes_fetched, 1010U);
+  EXPECT_THAT(store->status().blobs, SizeIs(2));
+  rest.open();
+  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_THAT(store->status_of_running().blobs, testing::Each(testing::Field(&StoreStatus::Blob::verified, true)));
+  EXPECT_EQ(store->status_of_running().bytes_fetched, bytes.size());
+}
+
 TEST_F(NamedBlobTest, ATextIsRememberedUnderAKeyThatMayComeToMeanAnother) {
   offline_store()->remember("tag", "first");
   EXPECT_EQ(offline_store()->recall("tag"), "first");

@@ -39,6 +39,7 @@ class StoreDouble final : public BlobStore {
     return found == kept.end() ? std::nullopt : std::optional(found->second);
   }
   StoreStatus status() override { return {}; }
+  StoreStatus status_of_running() override { return {}; }
 
   std::map<std::string, std::string> kept;
   int remembers = 0;

@@ -252,6 +252,21 @@ class Booted(unittest.TestCase):
         systemctl("stop", automount)
         self.assertEqual(mounts(self.point), [])
 
+    def test_before_the_package_goes_its_services_end(self):
+        self.start()
+        self.name = "of-an-automount"
+        self.configure(AUTOMOUNT="yes", MOUNTPOINT="/srv/of-an-automount")
+        systemctl("daemon-reload")
+        automount = command("systemd-escape", "--path", "--suffix=automount", "/srv/of-an-automount").strip()
+        systemctl("start", automount)
+        command("ls", "/srv/of-an-automount")
+        command("sh", "/checks/prerm", "upgrade")
+        self.assertEqual((mounts(self.point), mounts("/srv/of-an-automount")), (["fuse.weightfs"], ["autofs", "fuse.weightfs"]))
+        command("sh", "/checks/prerm", "remove")
+        for unit in (self.unit, "weightfs@of-an-automount.service", automount):
+            self.assertEqual(shown(unit, "ActiveState"), "inactive", unit)
+        self.assertEqual((mounts(self.point), mounts("/srv/of-an-automount")), ([], []))
+
     def test_the_first_access_to_what_cannot_be_mounted_fails(self):
         self.configure(AUTOMOUNT="yes", SOURCE="/srv/absent")
         systemctl("daemon-reload")

@@ -222,6 +222,25 @@ class Notifications(ServiceTestCase):
             self.assertIn(said, done.stderr)
         self.assertFalse(any("READY" in told for told in self.manager.told))
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: only root can become another user")
+    def test_a_source_that_its_user_may_not_read_is_told_with_the_user_and_the_place(self):
+        os.chmod(self.tmp, 0o755)
+        os.makedirs(self.path("home", "shelf"))
+        model = self.sample("home/shelf/model.safetensors")
+        binary = shutil.copy(WEIGHTFS, self.path("weightfs"))
+        for place, mode, source, what in (("home", 0o700, model, "enter"), ("home/shelf", 0o644, model, "enter"),
+                                          ("home/shelf", 0o744, self.path("home/shelf"), "enter"),
+                                          ("home/shelf", 0o711, self.path("home/shelf"), "read"),
+                                          ("home/shelf/model.safetensors", 0o600, model, "read")):
+            config = self.config(SOURCE=source)
+            os.chmod(self.path(place), mode)
+            done = subprocess.run([binary, "service", "serve", config], user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[],
+                                  env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
+            os.chmod(self.path(place), 0o755)
+            self.assertEqual((done.returncode, done.stderr),
+                             (2, f"weightfs: {self.path(place)}: the user nobody may not {what} it: a mode, a group or an ACL can let it\n"))
+        self.assertFalse(is_mounted(self.point))
+
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root: only root mounts")
 class Fetches(ServiceTestCase, LinkTestCase):

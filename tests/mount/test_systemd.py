@@ -97,6 +97,10 @@ def furnish(root):
           "fstab_can_name_a_service /srv/by-service weightfs service=fstab_can_name_a_service,noauto 0 0\n")
     os.makedirs(f"{root}/checks")
     shutil.copy(os.path.join(HERE, "booted.py"), f"{root}/checks")
+    shutil.copy(os.path.join(HERE, "..", "..", "packaging", "prerm"), f"{root}/checks")
+    # Machines that images are made on forbid packages to start and stop anything.
+    write(f"{root}/usr/sbin/policy-rc.d", "#!/bin/sh\n")
+    os.chmod(f"{root}/usr/sbin/policy-rc.d", 0o755)
     os.makedirs(f"{root}{booted.MODELS}")
     os.makedirs(f"{root}/srv/by-service")
     containers.WRITERS["safetensors"](f"{root}{booted.MODELS}/model.safetensors", sample_tensors(), None)
