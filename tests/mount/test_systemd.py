@@ -104,7 +104,6 @@ def furnish(root):
     os.makedirs(f"{root}{booted.MODELS}")
     os.makedirs(f"{root}/srv/by-service")
     containers.WRITERS["safetensors"](f"{root}{booted.MODELS}/model.safetensors", sample_tensors(), None)
-    os.makedirs(f"{root}/usr/sbin")
     os.symlink(os.path.join("/usr/local/bin", "weightfs"), f"{root}/usr/sbin/mount.weightfs")
     for directory, _, _ in os.walk(root):
         os.chmod(directory, 0o755)
