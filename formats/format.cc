@@ -115,8 +115,9 @@ Result<Model> read_model(const Container& container, const Format* forced) {
                                             "); tried ", tried)});
 }
 
-bool is_model(const Container& container) {
+Result<bool> is_model(const Container& container) {
   const auto look = Look::at_both_ends(container);
+  if (!look && look.error().code == Code::io) return tl::unexpected(look.error());
   if (!look) return false;
   if (look->find_sure() != nullptr) return true;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
@@ -124,6 +125,12 @@ bool is_model(const Container& container) {
     return format.settled == Settled::by_name ? is_named_as(format, container.name)
                                               : format.read(container).has_value();
   });
+}
+
+bool is_named_as_model(std::string_view name) {
+  // Of which an index of shards is one in a thousand.
+  if (name.ends_with(".json")) return false;
+  return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) { return is_named_as(format, name); });
 }
 
 Result<bool> could_be_model(const Container& member) {

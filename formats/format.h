@@ -94,8 +94,12 @@ std::optional<std::string> split_model_of(const Container& container);
 /// The same as far as the name alone tells.
 std::optional<std::string> split_model_named(std::string_view name);
 
-/// Whether read_model could succeed, from the first bytes; a `maybe` is settled by reading.
-bool is_model(const Container& container);
+/// Whether read_model could succeed, from the first bytes; a `maybe` is settled by reading. Fails with io where the
+/// system refuses to look.
+Result<bool> is_model(const Container& container);
+
+/// Whether files that are called so usually are models.
+bool is_named_as_model(std::string_view name);
 
 /// The same of a member of an archive, which to read may take unpacking all of it: there a `maybe` is settled by its
 /// name, and so is one whose bytes cannot be had now. Fails with io where the system refuses to look.

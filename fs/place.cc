@@ -178,6 +178,13 @@ Result<TreePtr> open_store(const std::string& path, Time time, const Opening& op
 
 Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening);
 
+// A file that cannot be read is one when its name says so: entering it tells why. Not one of several.
+bool is_shown_as_model(const Result<Container>& container, const std::string& name, const Opening& opening) {
+  if (opening.forced != nullptr) return true;
+  const Result<bool> is = container ? is_model(*container) : tl::unexpected(container.error());
+  return is ? *is : is_named_as_model(name) && !split_model_named(name);
+}
+
 // Adds what is called `name` in the directory `path`, if it is something to show, and says how many bytes it has.
 uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std::string& name,
                    const Ancestors& ancestors, std::set<std::string>& split_models, const Opening& opening) {
@@ -194,9 +201,10 @@ uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std
   if (!S_ISREG(found->st_mode)) return 0;
   const auto container = container_at(path, opening);
   const auto size = static_cast<uint64_t>(found->st_size);
-  if (container && (opening.forced != nullptr || is_model(*container))) {
+  if (is_shown_as_model(container, name, opening)) {
     // The first readable file of a split model stands for all.
-    if (const auto split = split_model_of(*container); split && !split_models.insert(*split).second) return size;
+    const auto split = container ? split_model_of(*container) : std::nullopt;
+    if (split && !split_models.insert(*split).second) return size;
     const Time time = modified(*found);
     builder.add_tree(shown, time, Later<TreePtr>([=] { return open_container(path, time, opening); }));
   } else if (opening.all_files) {
@@ -230,7 +238,7 @@ Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, con
 // A file that was named must be a model; one that just lies in a directory need not.
 Result<void> check_is_model(const std::string& path, const Opening& opening) {
   const Container container = TRY(container_at(path, opening));
-  if (opening.forced == nullptr && !is_model(container)) TRY(read_model(container));
+  if (opening.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   return {};
 }
 

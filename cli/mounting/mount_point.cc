@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/mounts.h"
 #include "base/text.h"
 #include "cli/mounting/mount_report.h"
 #include "cli/mounting/unmount.h"
@@ -66,6 +67,17 @@ Result<void> MountPoint::make() {
 
 void MountPoint::remove_if_made() const {
   if (made_) ::rmdir(path_.c_str());
+}
+
+Result<void> check_hides_none(const std::vector<std::string>& sources, const std::string& point) {
+  for (const std::string& source : sources) {
+    std::error_code no_path;
+    const auto real = std::filesystem::canonical(source, no_path);
+    if (!no_path && is_at_or_below(real, point))
+      return failure(Code::unsupported, str(printable(point), ": a mount there would hide what it shows, ",
+                                            printable(source), ": mount it elsewhere"));
+  }
+  return {};
 }
 
 }  // namespace weightfs

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -34,5 +35,9 @@ class MountPoint {
   std::string path_;
   bool made_ = false;
 };
+
+/// Fails with unsupported when a source that is a path lies at or below `point` (absolute, without links): what is
+/// mounted there would hide it from the server.
+Result<void> check_hides_none(const std::vector<std::string>& sources, const std::string& point);
 
 }  // namespace weightfs

@@ -113,6 +113,10 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   if (const auto directory = cache_directory(); directory && !options.storing.no_cache)
     if (const auto apart = check_not_in_a_mount(*directory, point.path()); !apart)
       return refuse(log, apart.error(), Exit::mount);
+  // One that was attached is there already, and answers nobody yet.
+  if (!serving.device)
+    if (const auto seen = check_hides_none(serving.sources, point.path()); !seen)
+      return refuse(log, seen.error(), Exit::usage);
   const auto store = use_store(options.opening, options.storing, warn);
   if (!store) return refuse(log, store.error(), exit_of(store.error().code));
   auto tree = open_sources(serving.sources, options.opening);

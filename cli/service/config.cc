@@ -1,11 +1,14 @@
 #include "cli/service/config.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 
+#include "base/mounts.h"
 #include "base/nearest.h"
 #include "base/source.h"
 #include "base/text.h"
@@ -123,12 +126,20 @@ Result<std::string> source_of(const std::string& value) {
   return wrong(str("SOURCE=", quoted(value), " is neither an absolute path nor the name of a model (ollama:...)"));
 }
 
+// Without which no machine goes on, and nobody could take the mount away.
+bool is_of_the_system(const std::string& path) {
+  constexpr std::array kPlaces = {"/", "/bin",  "/boot", "/dev", "/etc", "/home", "/lib", "/lib64",
+                                  "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp",
+                                  "/usr", "/var"};
+  return std::find(kPlaces.begin(), kPlaces.end(), path) != kPlaces.end();
+}
+
 Result<std::string> mountpoint_of(const std::string& value) {
   if (!value.starts_with('/')) return wrong(str("MOUNTPOINT=", quoted(value), " is no absolute path"));
   std::string path = std::filesystem::path(value).lexically_normal();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const std::filesystem::path given(value);
-  if (path == "/" || std::find(given.begin(), given.end(), "..") != given.end())
+  if (is_of_the_system(path) || std::find(given.begin(), given.end(), "..") != given.end())
     return wrong(str("MOUNTPOINT=", quoted(value), " is no directory to mount on"));
   return path;
 }
@@ -162,7 +173,9 @@ Result<void> take(Config& config, const Line& line) {
     config.automount_idle = TRY(seconds_of(line.key, line.value));
   } else {
     const std::vector<std::string> known = {"SOURCE", "MOUNTPOINT", "OPTIONS", "AUTOMOUNT", "AUTOMOUNT_IDLE"};
-    return wrong(str("unknown setting ", quoted(line.key), did_you_mean(line.key, known)));
+    std::string upper = line.key;
+    std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    return wrong(str("unknown setting ", quoted(line.key), did_you_mean(upper, known)));
   }
   return {};
 }
@@ -199,6 +212,9 @@ Result<Config> read_config(const std::string& path) {
   }
   if (config.sources.empty()) return wrong(str(path, ": SOURCE= is missing: what to mount"));
   if (config.mountpoint.empty()) return wrong(str(path, ": MOUNTPOINT= is missing: where to mount it"));
+  for (const std::string& source : config.sources)
+    if (is_at_or_below(std::filesystem::path(source).lexically_normal(), config.mountpoint))
+      return wrong(str(path, ": MOUNTPOINT=", quoted(config.mountpoint), " would hide SOURCE=", quoted(source)));
   return config;
 }
 

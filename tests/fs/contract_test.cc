@@ -232,7 +232,7 @@ TEST_P(EveryLoneFormat, IsToldByItsContentNotItsName) {
   Container disguised = container();
   disguised.name = "photo.jpeg";
   disguised.folder = nullptr;
-  EXPECT_TRUE(is_model(disguised));
+  EXPECT_TRUE(is_model(disguised).value_or(false));
   const auto model = read_model(disguised);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->format, read_model(container())->format);

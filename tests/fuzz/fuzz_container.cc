@@ -150,7 +150,7 @@ void check_digests(const Model& model) {
 void try_as(const Container& container, const Format* format) {
   auto model = read_model(container, format);
   if (!model) return check_refusal(container, model.error());
-  if (format == nullptr && !is_model(container)) complain("read, but not recognised");
+  if (format == nullptr && !is_model(container).value_or(false)) complain("read, but not recognised");
   if (model->format == "ollama") check_digests(*model);
   const std::string broken = test::Promises(std::make_shared<Model>(std::move(*model))).broken();
   if (!broken.empty()) complain(broken);
