@@ -22,7 +22,7 @@
 namespace weightfs {
 
 Exit complain(const Error& error) {
-  std::fprintf(stderr, "weightfs: %s\n", error.message.c_str());
+  log_to_stderr(error.message);
   return exit_of(error.code);
 }
 
@@ -41,7 +41,8 @@ Options opening_options(Opening& opening) {
 
 void add_opening_options(CLI::App& verb, Opening& opening) { add_options(verb, opening_options(opening), "Reading"); }
 
-void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", line.c_str()); }
+// Whatever it names, it is one line, and steers no terminal.
+void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", printable(line).c_str()); }
 
 namespace {
 
@@ -117,7 +118,7 @@ int main(int argc, char** argv) {
       app.exit(error);
       return std::cout.flush() ? 0 : static_cast<int>(complain({Code::io, "cannot write to standard output"}));
     }
-    std::fprintf(stderr, "weightfs: %s\n", mistake_in(app, argc, argv, error.what()).c_str());
+    log_to_stderr(mistake_in(app, argc, argv, error.what()));
     return static_cast<int>(Exit::usage);
   } catch (const std::bad_alloc&) {
     return static_cast<int>(complain({Code::io, "out of memory"}));

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/kept_stderr.h"
@@ -223,6 +224,11 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
   return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ", kept.last_line()));
 }
 
+// What libfuse's loop gives, which else gives negative numbers of errors.
+constexpr int kNoThread = -1;
+
+Result<void> no_thread() { return failure(Code::io, "no thread can be started: the limit of processes was reached"); }
+
 }  // namespace
 
 // A mount starts with 128 KiB.
@@ -237,13 +243,17 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
   std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more
   int ended = 0;
   bool dead = false;
-  {
+  try {
     const Attendant attendant(mounting, session.get());
     ended = run(session.get());
     if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
     fuse_session_unmount(session.get());
     dead = attendant.found_it_dead();
+  } catch (const std::system_error&) {
+    fuse_session_unmount(session.get());
+    return no_thread();
   }
+  if (ended == kNoThread) return no_thread();
   if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));
   if (dead) return failure(Code::io, str(mounting.mountpoint, ": the mount does not answer"));
   return {};

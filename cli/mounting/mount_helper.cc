@@ -1,8 +1,12 @@
 #include "cli/mounting/mount_helper.h"
 
-#include <algorithm>
-#include <cstdio>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/text.h"
@@ -17,6 +21,7 @@ struct Arguments {
   std::vector<std::string> paths;
   std::vector<std::string> words;  // each -o
   std::string service;             // -o service=NAME: of weightfs@NAME.service
+  std::string mount_namespace;     // -N: where to mount, by a process's number or a file; empty: here
   bool is_fake = false;            // -f: everything but the mount
   bool is_sloppy = false;          // -s: options that are not known are passed over
 };
@@ -57,10 +62,23 @@ Result<Arguments> parse(int argc, char** argv) {
       if (value.empty() && ++i == argc) return failure(Code::unsupported, str("-", letter, " needs a value"));
       if (value.empty()) value = argv[i];
       if (letter == 'o') take(arguments, value);
+      if (letter == 'N') arguments.mount_namespace = value;
       break;
     }
   }
   return arguments;
+}
+
+// Sources, too, are looked for there.
+Result<void> enter_mount_namespace(const std::string& name) {
+  const bool is_process = name.find_first_not_of("0123456789") == name.npos;
+  const std::string file = is_process ? str("/proc/", name, "/ns/mnt") : name;
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool entered = descriptor >= 0 && ::setns(descriptor, CLONE_NEWNS) == 0;
+  const int why = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (entered) return {};
+  return failure(Code::io, str("-N ", name, ": ", std::generic_category().message(why)));
 }
 
 // A mount that a service makes: all else is in its config.
@@ -88,6 +106,9 @@ int run_mount_helper(int argc, char** argv) {
   const auto arguments = parse(argc, argv);
   if (!arguments) return wrong_usage(arguments.error().message);
   if (arguments->paths.size() != 2) return wrong_usage("usage: mount.weightfs SOURCE DIR [-sfnv] [-o OPTIONS]");
+  if (!arguments->mount_namespace.empty())
+    if (const auto entered = enter_mount_namespace(arguments->mount_namespace); !entered)
+      return wrong_usage(entered.error().message);
   const bool is_service = !arguments->service.empty();
   if (is_service && !arguments->is_fake) return start(*arguments) == Exit::ok ? 0 : kNotMounted;
   MountOptions options;
