@@ -227,7 +227,13 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
 // What libfuse's loop gives, which else gives negative numbers of errors.
 constexpr int kNoThread = -1;
 
-Result<void> no_thread() { return failure(Code::io, "no thread can be started: the limit of processes was reached"); }
+// The attendant, who may wait for an answer, gets none: one thread less, and fusermount3 can be started for the
+// unmounting.
+void end_connection(fuse_session* session) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup3(null, fuse_session_fd(session), O_CLOEXEC);
+  ::close(null);
+}
 
 }  // namespace
 
@@ -246,14 +252,20 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
   try {
     const Attendant attendant(mounting, session.get());
     ended = run(session.get());
-    if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
-    fuse_session_unmount(session.get());
+    if (ended == kNoThread) {
+      end_connection(session.get());
+    } else {
+      if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
+      fuse_session_unmount(session.get());
+    }
     dead = attendant.found_it_dead();
   } catch (const std::system_error&) {
-    fuse_session_unmount(session.get());
-    return no_thread();
+    ended = kNoThread;
   }
-  if (ended == kNoThread) return no_thread();
+  if (ended == kNoThread) {
+    fuse_session_unmount(session.get());
+    return failure(Code::io, "no thread can be started: the limit of processes was reached");
+  }
   if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));
   if (dead) return failure(Code::io, str(mounting.mountpoint, ": the mount does not answer"));
   return {};
