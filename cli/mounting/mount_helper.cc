@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -25,6 +26,8 @@ struct Arguments {
   bool is_fake = false;            // -f: everything but the mount
   bool is_sloppy = false;          // -s: options that are not known are passed over
 };
+
+constexpr const char* kUsage = "mount.weightfs SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]";
 
 // What mount(8) returns, and so its helpers: bits, of which these two are ours to set.
 constexpr int kWrongUsage = 1;
@@ -103,9 +106,13 @@ bool is_called_by_mount_fuse(int argc, const char* const* argv) {
 }
 
 int run_mount_helper(int argc, char** argv) {
+  if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h"))
+    return std::printf("Usage: %s\nOptions are those of weightfs mount; mount.weightfs(8) tells more.\n", kUsage) < 0;
+  if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
+    return std::puts("weightfs " WEIGHTFS_VERSION) < 0;
   const auto arguments = parse(argc, argv);
   if (!arguments) return wrong_usage(arguments.error().message);
-  if (arguments->paths.size() != 2) return wrong_usage("usage: mount.weightfs SOURCE DIR [-sfnv] [-o OPTIONS]");
+  if (arguments->paths.size() != 2) return wrong_usage(str("usage: ", kUsage));
   if (!arguments->mount_namespace.empty())
     if (const auto entered = enter_mount_namespace(arguments->mount_namespace); !entered)
       return wrong_usage(entered.error().message);

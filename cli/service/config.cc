@@ -166,6 +166,7 @@ Result<void> take(Config& config, const Line& line) {
     config.mountpoint = TRY(mountpoint_of(line.value));
   } else if (line.key == "OPTIONS") {
     config.options += (config.options.empty() || line.value.empty() ? "" : ",") + line.value;
+    config.options_line = line.number;
   } else if (line.key == "AUTOMOUNT") {
     config.automount = TRY(yes_or_no(line.key, line.value));
   } else if (line.key == "AUTOMOUNT_IDLE") {

@@ -33,7 +33,7 @@ Result<Service> read_service(const std::string& path) {
   Service service;
   service.config = TRY(read_config(path));
   TRY_VOID(take_words(service.options, service.config.options, Words::ours).map_error([&](const Error& error) {
-    return Error{error.code, str(path, ": OPTIONS: ", error.message)};
+    return Error{error.code, str(path, ":", service.config.options_line, ": OPTIONS: ", error.message)};
   }));
   // Not by systemd's TimeoutIdleSec=: each beat of the heart would count as a use.
   if (service.options.idle_timeout.count() == 0 && service.config.automount)

@@ -28,6 +28,20 @@ class Names(TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
 
+class Help(TestCase):
+    def test_help_of_a_command_can_be_asked_for_first(self):
+        for asked, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
+            self.assertEqual(run(*asked).stdout, run(*option).stdout)
+
+    def test_the_helper_says_how_it_is_used(self):
+        helper = self.path("mount.weightfs")
+        os.symlink(WEIGHTFS, helper)
+        for word, said in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "), ("--version", run("--version").stdout), ("-V", "")):
+            done = subprocess.run([helper, word], capture_output=True, text=True, timeout=LIMIT_S)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(said, done.stdout)
+
+
 class Sources(MountTestCase):
     def test_a_mount_point_that_would_hide_the_source_is_refused(self):
         os.makedirs(self.path("shelf", "models"))
