@@ -114,7 +114,8 @@ class Attendant {
   /// Whether something else, or nothing, is mounted by now where the mount was made.
   bool found_it_elsewhere() const {
     const auto there = Mounts::now().on(mounting_.mountpoint);
-    return mount_ != 0 && (!there || there->id != mount_);
+    if (mount_ == 0) return there && !there->is_weightfs();
+    return !there || there->id != mount_;
   }
 
  private:
@@ -170,9 +171,9 @@ class Attendant {
       return false;
     }
     if (fuse_session_exited(session_) != 0) return false;  // then it was not the mount that answered, maybe
-    if (const auto mount = Mounts::now().on(mounting_.mountpoint)) mount_ = mount->id;
+    if (const auto mount = Mounts::now().on(mounting_.mountpoint); mount && mount->is_weightfs()) mount_ = mount->id;
     raise_read_ahead(root.st_dev);
-    if (mounting_.duties.on_usable) mounting_.duties.on_usable();
+    if (mounting_.duties.on_usable) mounting_.duties.on_usable(mount_);
     return true;
   }
 

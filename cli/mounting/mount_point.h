@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/descriptor.h"
 
 namespace weightfs {
 
@@ -27,6 +28,12 @@ class MountPoint {
   /// Makes the directory if it is not there.
   Result<void> make();
 
+  /// Keeps any other weightfs from mounting there until it is released, or this process ends: a weightfs mount that is
+  /// there by then is ours. Fails with io when another one was faster.
+  Result<void> claim();
+
+  void release() { claim_ = Descriptor(); }
+
   void remove_if_made() const;
 
  private:
@@ -34,6 +41,7 @@ class MountPoint {
 
   std::string path_;
   bool made_ = false;
+  Descriptor claim_;
 };
 
 /// Fails with unsupported when a source that is a path lies at or below `point` (absolute, without links): what is

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 
@@ -32,8 +33,9 @@ class Caretaker {
 
   Duties duties() {
     Duties duties;
-    duties.on_usable = [this] {
-      if (const auto mount = weightfs_at(point_.path())) mount_ = mount->id;
+    duties.on_usable = [this](uint64_t mount) {
+      mount_ = mount;
+      point_.release();
       mounted_.log.say(Level::info, str("mounted ", printable(mounted_.source), " at ", printable(point_.path())));
       if (serving_.watch.on_usable) serving_.watch.on_usable(mounted_);
     };
@@ -78,15 +80,16 @@ class Caretaker {
   // Whoever has the mount as working directory keeps it, as with umount(8). One that was detached has gone on without
   // a place, where another may be mounted by now.
   bool could_be_unmounted(Detach detach) const {
-    const auto mount = weightfs_at(point_.path());
-    return mount && mount->id == mount_ && unmount(*mount, detach).end == Unmounted::done;
+    const Mounts now = Mounts::now();
+    const Mount* mount = now.find(mount_);
+    return mount != nullptr && unmount(*mount, detach).end == Unmounted::done;
   }
 
   Serving& serving_;
   Mounted& mounted_;
   MountPoint& point_;
   Blobs& blobs_;
-  std::optional<uint64_t> mount_;  // its id, once it can be used
+  std::atomic<uint64_t> mount_ = 0;  // its id, once it can be used
 };
 
 Exit refuse(Log& log, const Error& error, Exit status) {
@@ -133,7 +136,9 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   const auto tell_of_open = [&](Ino ino) {
     if (log.says(Level::debug)) log.say(Level::debug, "open " + printable(forest.path(ino)));
   };
-  const auto served = point.make().and_then([&] {
+  auto made = point.make();
+  if (made && !serving.device) made = point.claim();
+  const auto served = made.and_then([&] {
     // Who asks for the end twice must not keep us from leaving nothing behind.
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) keep_for_later(signal);
     return serve(forest, statistics,
