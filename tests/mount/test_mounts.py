@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+from hung_files import HungFiles
 from lying_server import LyingServer
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest, until)
@@ -27,6 +28,11 @@ def helpers_of(name):
         if words[:2] == [WEIGHTFS.encode(), name.encode()] and not has_ended(pid):
             found.append(int(pid))
     return found
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return file.read().split()
 
 
 class Case(MountTestCase):
@@ -300,6 +306,24 @@ class Unmounting(Case):
             process.wait(LIMIT_S)
             self.unmount(since)
 
+    def test_one_below_files_that_hang_keeps_no_other(self):
+        files = HungFiles(self)
+        below, well = [self.mount(self.sample(), at=name) for name in (files.folder, "well")]
+        self.addCleanup(files.end)
+        files.hangs = True
+        for lazy in ([], ["--lazy"]):
+            self.assertIn(f"{below}: what leads there does not answer", self.refused(*lazy, below))
+        # In a mount namespace of its own, without the mounts that others made meanwhile.
+        script = r"""
+            set -e
+            sed -n 's/^[^/]*[^ ]* \([^ ]*\) .* - fuse.weightfs .*/\1/p' /proc/self/mountinfo | grep -v -e "^$1$" -e "^$2$" | while read -r point; do umount -l "$(printf %b "$point")"; done
+            "$0" umount --all --lazy
+        """
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, below, well],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stdout), (6, f"{well}: unmounted\n"))
+        self.assertEqual(done.stderr, f"weightfs: {below}: what leads there does not answer\n")
+
     @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
     def test_who_renames_what_leads_there_has_nothing_else_unmounted(self):
         os.mkdir(self.path("his"))
@@ -312,11 +336,11 @@ class Unmounting(Case):
         umount = subprocess.Popen(["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=1000000",
                                    WEIGHTFS, "umount", self.path("his", "mnt")], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
 
-        def is_about_to_unmount():
-            with open(f"/proc/{umount.pid}/syscall") as file:
+        def is_about_to_unmount(pid):
+            with open(f"/proc/{pid}/syscall") as file:
                 return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
 
-        until(is_about_to_unmount, "it does not unmount")
+        until(lambda: any(map(is_about_to_unmount, children_of(umount.pid))), "it does not unmount")
         os.rename(self.path("his"), self.path("hers"))
         os.symlink("others", self.path("his"))
         self.assertEqual(umount.wait(LIMIT_S), 0)
