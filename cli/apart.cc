@@ -38,8 +38,15 @@ void let_go_of_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, descriptor);
 }
 
-[[noreturn]] void answer(const Question& question, int out) {
+// Nor for what our caller had open beside them, such as a lock or a pipe.
+void let_go_of_all_but(int out) {
+  if (out > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(out) - 1, 0);
+  ::close_range(static_cast<unsigned>(out) + 1, ~0U, 0);
   let_go_of_standard_descriptors();
+}
+
+[[noreturn]] void answer(const Question& question, int out) {
+  let_go_of_all_but(out);
   end_with_parent();
   const std::string text = to_json_line(question());
   for (size_t written = 0; written < text.size();) {

@@ -215,6 +215,13 @@ void let_go_of_device(fuse_session* session) {
   ::close(ends[1]);
 }
 
+// Whether there was somebody to do it.
+bool was_taken_away(const Mounting& mounting) {
+  if (mounting.device || !mounting.duties.on_unmount) return false;
+  mounting.duties.on_unmount();
+  return true;
+}
+
 Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
   const KeptStderr kept;
   SessionPtr session = make_session(s, mounting);
@@ -241,7 +248,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
   {
     const Attendant attendant(mounting, session.get());
     ended = run(session.get());
-    if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
+    if (attendant.found_it_elsewhere() || was_taken_away(mounting)) let_go_of_device(session.get());
     fuse_session_unmount(session.get());
     dead = attendant.found_it_dead();
   }

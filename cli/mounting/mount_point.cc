@@ -11,6 +11,7 @@
 
 #include "base/mounts.h"
 #include "base/text.h"
+#include "cli/apart.h"
 #include "cli/mounting/mount_report.h"
 #include "cli/mounting/unmount.h"
 #include "cli/verbs.h"
@@ -95,7 +96,11 @@ Result<void> MountPoint::claim() {
 }
 
 void MountPoint::remove_if_made() const {
-  if (made_) ::rmdir(path_.c_str());
+  if (!made_) return;
+  ask_apart({[this] {
+    ::rmdir(path_.c_str());
+    return Map();
+  }});
 }
 
 Result<void> check_hides_none(const std::vector<std::string>& sources, const std::string& point) {

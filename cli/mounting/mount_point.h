@@ -34,6 +34,7 @@ class MountPoint {
 
   void release() { claim_ = Descriptor(); }
 
+  /// Without waiting long for a directory above it that does not answer.
   void remove_if_made() const;
 
  private:

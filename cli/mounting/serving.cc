@@ -43,12 +43,15 @@ class Caretaker {
       if (serving_.watch.on_end) serving_.watch.on_end();
       blobs_.stop();
     };
+    duties.on_unmount = [this] { take_away(Detach::now); };
     duties.on_stuck = [this] {
-      could_be_unmounted(Detach::now);
+      const bool is_silent = take_away(Detach::now).end == Unmounted::silent;
       mounted_.log.say(Level::error, str(printable(point_.path()),
                                          ": requests that cannot be answered kept it from "
-                                         "ending; it was detached"));
-      point_.remove_if_made();
+                                         "ending; ",
+                                         is_silent ? "nor could it be detached: what leads there does not answer"
+                                                   : "it was detached"));
+      if (!is_silent) point_.remove_if_made();
       std::_Exit(static_cast<int>(Exit::mount));
     };
     duties.on_signals[SIGUSR1] = [this] {
@@ -73,16 +76,18 @@ class Caretaker {
     const auto idle = serving_.options.idle_timeout;
     if (idle.count() == 0 || mounted_.statistics.unused() < idle) return;
     // A descriptor that somebody else has mounted is theirs to unmount, when we are gone.
-    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : could_be_unmounted(Detach::when_unused);
+    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : take_away(Detach::when_unused).end == Unmounted::done;
     if (ended) mounted_.log.say(Level::info, str(printable(point_.path()), ": unused for ", idle.count(), " s"));
   }
 
   // Whoever has the mount as working directory keeps it, as with umount(8). One that was detached has gone on without
   // a place, where another may be mounted by now.
-  bool could_be_unmounted(Detach detach) const {
+  Unmounted take_away(Detach detach) const {
     const Mounts now = Mounts::now();
-    const Mount* mount = now.find(mount_);
-    return mount != nullptr && unmount(*mount, detach).end == Unmounted::done;
+    if (const Mount* mount = now.find(mount_)) return unmount(*mount, detach);
+    // Before it could be used nobody else could mount there.
+    const auto mount = mount_ == 0 ? now.on(point_.path()) : std::nullopt;
+    return mount && mount->is_weightfs() ? unmount(*mount, detach) : Unmounted{Unmounted::refused, "it has gone"};
   }
 
   Serving& serving_;

@@ -31,8 +31,11 @@ def helpers_of(name):
 
 
 def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return file.read().split()
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            found += file.read().split()
+    return found
 
 
 class Case(MountTestCase):
@@ -323,6 +326,19 @@ class Unmounting(Case):
                               capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stdout), (6, f"{well}: unmounted\n"))
         self.assertEqual(done.stderr, f"weightfs: {below}: what leads there does not answer\n")
+
+    def test_the_server_of_one_below_files_that_hang_ends(self):
+        for idle_timeout in ("0", "1"):
+            files = HungFiles(self)
+            server, _ = self.foreground("--idle-timeout", idle_timeout, self.sample(), at=files.folder)
+            self.addCleanup(files.end)
+            files.hangs = True
+            if idle_timeout == "1":
+                until(lambda: children_of(server.pid), "it does not try to unmount when it is unused")
+            server.terminate()
+            server.wait(LIMIT_S)
+            files.end()
+            os.rmdir(files.point)
 
     @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
     def test_who_renames_what_leads_there_has_nothing_else_unmounted(self):
