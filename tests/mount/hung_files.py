@@ -7,6 +7,7 @@ import threading
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LOOKUP, FORGET, GETATTR, INIT, BATCH_FORGET = 1, 2, 3, 26, 42
+FOLDER = 2
 FORCE_AND_DETACH = 3
 
 
@@ -35,18 +36,20 @@ class HungFiles:
         while True:
             try:
                 request = os.read(self.device, 1 << 17)
-                _, operation, unique = struct.unpack_from("=IIQ", request)
+                _, operation, unique, node = struct.unpack_from("=IIQQ", request)
                 if operation in (FORGET, BATCH_FORGET) or self.hangs:
                     continue
-                body = self._answer(operation)
+                body = self._answer(operation, node)
                 os.write(self.device, struct.pack("=IiQ", 16 + len(body), 0 if body else -errno.ENOSYS, unique) + body)
             except OSError as error:
                 if error.errno != errno.ENOENT:  # nobody waits any more
                     return os.close(self.device)
 
     @staticmethod
-    def _answer(operation):
-        attributes = struct.pack("=QQQQQQIIIIIIIIII", 2, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 0, 0, 0, 4096, 0)
+    def _answer(operation, node):
+        def attributes(number):
+            return struct.pack("=QQQQQQIIIIIIIIII", number, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 0, 0, 0, 4096, 0)
+
         return {INIT: struct.pack("=IIIIHHIIHH32x", 7, 31, 1 << 17, 0, 0, 0, 4096, 1, 0, 0),
-                LOOKUP: struct.pack("=QQQQII", 2, 0, 0, 0, 0, 0) + attributes,
-                GETATTR: struct.pack("=QII", 0, 0, 0) + attributes}.get(operation, b"")
+                LOOKUP: struct.pack("=QQQQII", FOLDER, 0, 0, 0, 0, 0) + attributes(FOLDER),
+                GETATTR: struct.pack("=QII", 0, 0, 0) + attributes(node)}.get(operation, b"")
