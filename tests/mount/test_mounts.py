@@ -4,6 +4,7 @@ import datetime
 import json
 import pwd
 import re
+import select
 import sys
 import threading
 import time
@@ -157,6 +158,24 @@ class Listing(Case):
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"]), ("dead", None, None, None))
         self.assertIn("\x1b[31mdead\x1b[0m", on_terminal("mounts", NO_COLOR=""))
+
+    def test_all_are_asked_with_few_descriptors(self):
+        points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(9)]
+        done = subprocess.run(["sh", "-c", 'ulimit -n 10 && exec "$0" mounts --json', WEIGHTFS], capture_output=True, text=True, timeout=LIMIT_S)
+        listed = json.loads(done.stdout)
+        self.assertEqual([self.of(point, listed)["state"] for point in points], ["serving"] * 9)
+
+    def test_a_pid_of_another_pid_namespace_is_not_told(self):
+        point = self.path("mnt")
+        server = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", WEIGHTFS, "mount", "-f", self.sample(), point], stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.addCleanup(self.force_unmount, point)
+        until(lambda: os.path.ismount(point), "it does not mount")
+        self.assertEqual(self.server(point), 1)
+        self.assertEqual((self.of(point)["state"], self.of(point)["pid"]), ("serving", None))
+        self.unmount(point)
+        server.wait(LIMIT_S)
 
     def test_one_that_is_covered_is_not_asked(self):
         point = self.mount(self.sample())
@@ -314,7 +333,11 @@ class Unmounting(Case):
         below, well = [self.mount(self.sample(), at=name) for name in (files.folder, "well")]
         self.addCleanup(files.end)
         files.hangs = True
-        self.assertIn(f"{below}: what leads there does not answer", self.refused(below))
+        end, inherited = os.pipe()
+        self.assertIn(f"{below}: what leads there does not answer", self.refused(below, pass_fds=[inherited]))
+        os.close(inherited)
+        self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "who waits still has what its caller had open")
+        os.close(end)
         # In a mount namespace of its own, without the mounts that others made meanwhile.
         script = r"""
             set -e
