@@ -43,8 +43,7 @@ tl::unexpected<Error> there_already(const std::string& path) {
 
 // A mount whose server died is of no use to anybody, and in the way.
 Result<void> clear_away(const Mount& mount, const std::string& path) {
-  if (ask_mounts({mount}).front().state != MountState::dead)
-    return there_already(path);
+  if (ask_mounts({mount}).front().state != MountState::dead) return there_already(path);
   const Unmounted unmounted = unmount(mount, Detach::now);
   if (unmounted.end != Unmounted::done)
     return failure(Code::io, str(path, ": a mount whose server died, which cannot be removed: ", unmounted.why));
@@ -79,8 +78,8 @@ Result<void> MountPoint::make() {
   return {};
 }
 
-// The lock is on the directory itself, and stays there when that is covered. It is the kernel's own affair: no server of
-// files is asked for one on a directory. Who may mount there but not list it does without.
+// The lock is on the directory itself, and stays there when that is covered. It is the kernel's own affair: no server
+// of files is asked for one on a directory. Who may mount there but not list it does without.
 Result<void> MountPoint::claim() {
   const Descriptor found(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (is_root_of_weightfs(found, path_)) return there_already(path_);

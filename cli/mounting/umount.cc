@@ -54,9 +54,11 @@ std::string busy(const Target& target) {
   for (const Mount& each : now.all())
     if (each.parent == target.mount.id)
       return str("busy: ", printable(each.type), " is mounted in it, at ", printable(each.point));
-  const std::string held = held_by(holders_of(target.mount));
+  const Holders holders = holders_of(target.mount);
+  const std::string held = held_by(holders.found);
+  const char* cut = holders.is_all ? "" : " (there are too many open files here to look at all of them)";
   const char* unseen = ::geteuid() == 0 ? "" : " (processes of other users are not seen)";
-  return str("busy:", held.empty() ? " somebody uses it" : held, unseen, "; `weightfs umount --lazy ",
+  return str("busy:", held.empty() ? " somebody uses it" : held, cut, unseen, "; `weightfs umount --lazy ",
              printable(target.name), "` detaches it now");
 }
 

@@ -4,6 +4,7 @@ import datetime
 import json
 import pwd
 import re
+import resource
 import select
 import sys
 import threading
@@ -279,6 +280,14 @@ class Unmounting(Case):
             holder.communicate()
         self.unmount(point)
 
+    def test_who_stands_in_it_is_found_among_many_open_files(self):
+        point = self.mount(self.sample())
+        each = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 20_000)
+        for _ in range(240_000 // each):
+            self.hold(f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({each}, {each})); [os.dup(0) for _ in range({each - 100})]", "/")
+        holder = self.hold("os.chdir(sys.argv[1])", point)
+        self.assertIn(f"(pid {holder.pid}, working directory)", self.refused(point))
+
     def test_it_says_who_holds_a_mount_that_hangs(self):
         point = self.mount(self.sample())
         holder = self.hold("f = open(sys.argv[1] + '/tensors/bias')", point)
@@ -503,6 +512,15 @@ class OtherUsers(UsersTestCase, Case):
         done = self.run_as(NOBODY, "umount", roots)
         self.assertEqual((done.returncode, done.stderr),
                          (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))
+
+    def test_a_user_is_told_why_one_is_out_of_reach(self):
+        daemon = pwd.getpwnam("daemon")
+        point = self.mount_as(daemon)
+        os.chmod(os.path.dirname(point), 0)
+        done = self.run_as(daemon, "umount", "--all")
+        self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: Permission denied\n"))
+        os.chmod(os.path.dirname(point), 0o755)
+        self.assertEqual(self.run_as(daemon, "umount", "--all").stderr, "")
 
     def test_a_user_is_told_what_he_cannot_see(self):
         point = self.mount_as(NOBODY)
