@@ -38,8 +38,15 @@ void let_go_of_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, descriptor);
 }
 
-[[noreturn]] void answer(const Question& question, int out) {
+// Nor for what our caller had open beside them, such as a lock or a pipe.
+void let_go_of_all_but(int out) {
+  if (out > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(out) - 1, 0);
+  ::close_range(static_cast<unsigned>(out) + 1, ~0U, 0);
   let_go_of_standard_descriptors();
+}
+
+[[noreturn]] void answer(const Question& question, int out) {
+  let_go_of_all_but(out);
   end_with_parent();
   const std::string text = to_json_line(question());
   for (size_t written = 0; written < text.size();) {
@@ -50,6 +57,7 @@ void let_go_of_standard_descriptors() {
   std::_Exit(0);  // what stdio holds is our parent's to write
 }
 
+// No process where there is none to be had, or no descriptor.
 Asked ask(const Question& question) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
@@ -79,6 +87,7 @@ void listen_to(Asked& asked) {
   asked.answers = -1;
 }
 
+// To what has been said by then, however late we are.
 void listen_until(Clock::time_point end, std::vector<Asked>& all) {
   for (;;) {
     std::vector<pollfd> open;
@@ -89,9 +98,11 @@ void listen_until(Clock::time_point end, std::vector<Asked>& all) {
       of.push_back(&each);
     }
     const int left = milliseconds_until(end);
-    if (open.empty() || left == 0) return;
-    if (::poll(open.data(), open.size(), left) < 0 && errno != EINTR) return;
-    for (size_t i = 0; i < open.size(); ++i)
+    if (open.empty()) return;
+    const int ready = ::poll(open.data(), open.size(), left);
+    if (ready < 0 && errno != EINTR) return;
+    if (ready == 0 && left == 0) return;
+    for (size_t i = 0; ready > 0 && i < open.size(); ++i)
       if (open[i].revents != 0) listen_to(*of[i]);
   }
 }
@@ -123,18 +134,29 @@ std::optional<Map> conclude(const Asked& asked) {
   return map == nullptr ? std::nullopt : std::optional<Map>(*map);
 }
 
+// As many of them as there are descriptors and processes for, and one at least, even if in vain.
+std::vector<Asked> ask_from(const std::vector<Question>& questions, size_t first) {
+  std::vector<Asked> all;
+  for (size_t i = first; i < questions.size(); ++i) {
+    Asked asked = ask(questions[i]);
+    if (asked.process < 0 && !all.empty()) break;
+    all.push_back(std::move(asked));
+  }
+  return all;
+}
+
 }  // namespace
 
 void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
-  const auto end = Clock::now() + patience;
-  std::vector<Asked> all;
-  for (const Question& question : questions) all.push_back(ask(question));
-  listen_until(end, all);
-  end_silent(all);
   std::vector<std::optional<Map>> answers;
-  for (const Asked& asked : all) answers.push_back(conclude(asked));
+  while (answers.size() < questions.size()) {
+    std::vector<Asked> all = ask_from(questions, answers.size());
+    listen_until(Clock::now() + patience, all);
+    end_silent(all);
+    for (const Asked& asked : all) answers.push_back(conclude(asked));
+  }
   return answers;
 }
 

@@ -17,9 +17,10 @@ using Question = std::function<Map()>;
 
 inline constexpr std::chrono::milliseconds kPatience{2000};
 
-/// Asks all at once and returns each answer; nothing for a process that died, or did not answer in time. That one is
-/// killed, and not waited for where even that does not end it: it holds none of our standard descriptors. Only while
-/// the process has one thread.
+/// Asks all at once (where descriptors or processes do not suffice, some after the others) and returns each answer;
+/// nothing for a process that died, or did not answer in time. That one is killed, and not waited for where even that
+/// does not end it: it holds none of our descriptors. Where the process has other threads, a question takes no lock
+/// that one of them may hold: to allocate and to read files is fine.
 std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions,
                                           std::chrono::milliseconds patience = kPatience);
 

@@ -115,7 +115,8 @@ class Attendant {
   /// Whether something else, or nothing, is mounted by now where the mount was made.
   bool found_it_elsewhere() const {
     const auto there = Mounts::now().on(mounting_.mountpoint);
-    return mount_ != 0 && (!there || there->id != mount_);
+    if (mount_ == 0) return there && !there->is_weightfs();
+    return !there || there->id != mount_;
   }
 
  private:
@@ -171,9 +172,9 @@ class Attendant {
       return false;
     }
     if (fuse_session_exited(session_) != 0) return false;  // then it was not the mount that answered, maybe
-    if (const auto mount = Mounts::now().on(mounting_.mountpoint)) mount_ = mount->id;
+    if (const auto mount = Mounts::now().on(mounting_.mountpoint); mount && mount->is_weightfs()) mount_ = mount->id;
     raise_read_ahead(root.st_dev);
-    if (mounting_.duties.on_usable) mounting_.duties.on_usable();
+    if (mounting_.duties.on_usable) mounting_.duties.on_usable(mount_);
     return true;
   }
 
@@ -213,6 +214,13 @@ void let_go_of_device(fuse_session* session) {
   ::close(ends[0]);
   ::dup3(ends[1], fuse_session_fd(session), O_CLOEXEC);
   ::close(ends[1]);
+}
+
+// Whether there was somebody to do it.
+bool was_taken_away(const Mounting& mounting) {
+  if (mounting.device || !mounting.duties.on_unmount) return false;
+  mounting.duties.on_unmount();
+  return true;
 }
 
 Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
@@ -255,7 +263,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
     if (ended == kNoThread) {
       end_connection(session.get());
     } else {
-      if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
+      if (attendant.found_it_elsewhere() || was_taken_away(mounting)) let_go_of_device(session.get());
       fuse_session_unmount(session.get());
     }
     dead = attendant.found_it_dead();

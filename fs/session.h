@@ -26,8 +26,11 @@ struct Ownership {
 
 /// What is done beside serving, in a thread of its own, one thing after the other.
 struct Duties {
-  std::function<void()> on_usable = {};  ///< once a stat of the mount's root was answered
-  std::function<void()> on_end = {};     ///< a signal ends the mount: what reads wait for should end as well
+  /// Once a stat of the mount's root was answered; told the mount's id, or 0 where something covers it already.
+  std::function<void(uint64_t mount)> on_usable = {};
+  std::function<void()> on_end = {};  ///< a signal ends the mount: what reads wait for should end as well
+  /// Takes away a mount that is there when serving has ended; without it the path is walked, and may be waited for.
+  std::function<void()> on_unmount = {};
   /// Requests that cannot be answered have kept the mount from ending for longer than kLongestEnd: detaches it, and ends
   /// the process as it is.
   std::function<void()> on_stuck = {};

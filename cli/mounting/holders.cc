@@ -40,12 +40,19 @@ bool is_process(const std::string& name) {
 // Finds what a process has of one mount.
 class Grip {
  public:
-  Grip(const Mount& mount, std::string process) : mount_(mount), process_(std::move(process)) {}
+  Grip(const Mount& mount, std::string process, Clock::time_point limit)
+      : mount_(mount), process_(std::move(process)), limit_(limit) {}
 
-  std::optional<std::string> find() const {
+  /// What can be seen with a few looks.
+  std::optional<std::string> standing() const {
     for (const auto& [link, what] : {std::pair("cwd", "working directory"), std::pair("root", "root directory")})
       if (leads_into_the_mount(link)) return what;
     if (leads_into_the_mount("exe")) return in_the_mount(target("exe"));
+    return {};
+  }
+
+  /// What takes as many looks as there are files.
+  std::optional<std::string> file() const {
     if (auto file = open_file()) return file;
     return mapped_file();
   }
@@ -68,8 +75,12 @@ class Grip {
   }
 
   std::optional<std::string> open_file() const {
-    for (const std::string& descriptor : names_in(path("fdinfo")))
+    std::error_code failed;
+    for (std::filesystem::directory_iterator entry(path("fdinfo"), failed), end;
+         !failed && entry != end && Clock::now() < limit_; entry.increment(failed)) {
+      const std::string descriptor = entry->path().filename();
       if (mount_id_of(process_, descriptor) == mount_.id) return in_the_mount(target("fd/" + descriptor));
+    }
     return {};
   }
 
@@ -84,7 +95,7 @@ class Grip {
       device << number;
     }
     std::ifstream maps(path("maps"));
-    for (std::string line; std::getline(maps, line);) {
+    for (std::string line; Clock::now() < limit_ && std::getline(maps, line);) {
       std::istringstream fields(line);
       std::string address, permissions, offset, where, inode, file;
       fields >> address >> permissions >> offset >> where >> inode >> std::ws;
@@ -100,6 +111,7 @@ class Grip {
 
   const Mount& mount_;
   const std::string process_;
+  const Clock::time_point limit_;
 };
 
 std::string program_of(const std::string& process) {
@@ -110,31 +122,39 @@ std::string program_of(const std::string& process) {
 }
 
 Map look_around(const Mount& mount) {
-  const auto end = Clock::now() + kEnough;
+  const auto limit = Clock::now() + kEnough;
   List found;
-  for (const std::string& process : names_in("/proc")) {
-    if (!is_process(process) || Clock::now() > end) continue;
-    const auto what = Grip(mount, process).find();
-    if (!what) continue;
+  std::vector<std::string> others;  // whose files are still to be looked at
+  const auto add = [&](const std::string& process, const std::string& what) {
     Map holder;
     holder.append("process", static_cast<uint64_t>(std::stoul(process)));
     holder.append("name", program_of(process));
-    holder.append("what", *what);
+    holder.append("what", what);
     found.emplace_back(std::move(holder));
+  };
+  for (const std::string& process : names_in("/proc")) {
+    if (!is_process(process)) continue;
+    const auto what = Clock::now() < limit ? Grip(mount, process, limit).standing() : std::nullopt;
+    what ? add(process, *what) : others.push_back(process);
+  }
+  for (const std::string& process : others) {
+    if (Clock::now() >= limit) break;
+    if (const auto what = Grip(mount, process, limit).file()) add(process, *what);
   }
   Map answer;
   answer.append("found", std::move(found));
+  answer.append("all", static_cast<uint64_t>(Clock::now() < limit));
   return answer;
 }
 
 }  // namespace
 
-std::vector<Holder> holders_of(const Mount& mount) {
+Holders holders_of(const Mount& mount) {
   const auto answer = ask_apart({[&] { return look_around(mount); }}).front();
   const Value* found = answer ? answer->find("found") : nullptr;
   const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
+  if (list == nullptr) return {};
   std::vector<Holder> holders;
-  if (list == nullptr) return holders;
   for (const Value& each : *list) {
     const Map* map = std::get_if<Map>(&each);
     if (map != nullptr)
@@ -142,7 +162,7 @@ std::vector<Holder> holders_of(const Mount& mount) {
                          text_in(*map, "what").value_or("")});
   }
   std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.process < b.process; });
-  return holders;
+  return {std::move(holders), number_in(*answer, "all") == 1};
 }
 
 }  // namespace weightfs

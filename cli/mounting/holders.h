@@ -14,8 +14,13 @@ struct Holder {
   std::string what;  ///< "working directory", or a path in the mount: any text
 };
 
+struct Holders {
+  std::vector<Holder> found;
+  bool is_all = false;  ///< or time was up before everything was looked at
+};
+
 /// The processes that use the mount, by their number, with one reason each. Those of other users are seen by root only.
 /// Only while the process has one thread.
-std::vector<Holder> holders_of(const Mount& mount);
+Holders holders_of(const Mount& mount);
 
 }  // namespace weightfs

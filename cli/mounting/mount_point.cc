@@ -1,5 +1,7 @@
 #include "cli/mounting/mount_point.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 
 #include "base/mounts.h"
 #include "base/text.h"
+#include "cli/apart.h"
 #include "cli/mounting/mount_report.h"
 #include "cli/mounting/unmount.h"
 #include "cli/verbs.h"
@@ -27,10 +30,20 @@ Result<std::string> real_path(const std::string& path) {
   return absolute_path(path);
 }
 
+bool is_root_of_weightfs(const Descriptor& found, const std::string& path) {
+  const auto id = mount_id_of("self", std::to_string(found.number()));
+  const Mounts now = Mounts::now();
+  const Mount* mount = id ? now.find(*id) : nullptr;
+  return mount != nullptr && mount->is_weightfs() && mount->point == path;
+}
+
+tl::unexpected<Error> there_already(const std::string& path) {
+  return failure(Code::io, str(path, ": weightfs is mounted there already"));
+}
+
 // A mount whose server died is of no use to anybody, and in the way.
 Result<void> clear_away(const Mount& mount, const std::string& path) {
-  if (ask_mounts({mount}).front().state != MountState::dead)
-    return failure(Code::io, str(path, ": weightfs is mounted there already"));
+  if (ask_mounts({mount}).front().state != MountState::dead) return there_already(path);
   const Unmounted unmounted = unmount(mount, Detach::now);
   if (unmounted.end != Unmounted::done)
     return failure(Code::io, str(path, ": a mount whose server died, which cannot be removed: ", unmounted.why));
@@ -62,6 +75,22 @@ MountPoint MountPoint::of_mount(const std::string& path) {
 Result<void> MountPoint::make() {
   made_ = ::mkdir(path_.c_str(), 0755) == 0;
   if (!made_ && errno != EEXIST) return failure(Code::io, str(path_, ": ", reason(errno)));
+  return {};
+}
+
+// The lock is on the directory itself, and stays there when that is covered. It is the kernel's own affair: no server
+// of files is asked for one on a directory. Who may mount there but not list it does without.
+Result<void> MountPoint::claim() {
+  const Descriptor found(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (is_root_of_weightfs(found, path_)) return there_already(path_);
+  claim_ = Descriptor(::open(str("/proc/self/fd/", found.number()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (claim_ && ::flock(claim_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    made_ = false;  // the other one mounts on it
+    return failure(Code::io, str(path_, ": another weightfs is being mounted there (the directory is locked)"));
+  }
+  // Until just now somebody else may have had the claim.
+  const Descriptor by_now(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (is_root_of_weightfs(by_now, path_)) return there_already(path_);
   std::error_code unreadable;
   if (!made_ && !std::filesystem::is_empty(path_, unreadable) && !unreadable)
     log_to_stderr(str(path_, ": what lies there is hidden as long as it is mounted on"));
@@ -69,7 +98,11 @@ Result<void> MountPoint::make() {
 }
 
 void MountPoint::remove_if_made() const {
-  if (made_) ::rmdir(path_.c_str());
+  if (!made_) return;
+  ask_apart({[this] {
+    ::rmdir(path_.c_str());
+    return Map();
+  }});
 }
 
 std::string name_of_sources(const std::vector<std::string>& sources) {

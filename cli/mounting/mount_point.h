@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/descriptor.h"
 
 namespace weightfs {
 
@@ -24,9 +25,17 @@ class MountPoint {
 
   const std::string& path() const { return path_; }  ///< absolute, without links
 
-  /// Makes the directory if it is not there. That a mount will hide what lies in it, standard error is told.
+  /// Makes the directory if it is not there.
   Result<void> make();
 
+  /// Keeps any other weightfs from mounting there until it is released, or this process ends: a weightfs mount that is
+  /// there by then is ours. Fails with io when another one was faster. That it hides what lies there, standard error
+  /// is told.
+  Result<void> claim();
+
+  void release() { claim_ = Descriptor(); }
+
+  /// Without waiting long for a directory above it that does not answer.
   void remove_if_made() const;
 
  private:
@@ -34,6 +43,7 @@ class MountPoint {
 
   std::string path_;
   bool made_ = false;
+  Descriptor claim_;
 };
 
 /// How /proc/mounts names what is mounted: "/srv/a.gguf and 2 more".

@@ -9,7 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "base/json.h"
 #include "base/source.h"
@@ -100,6 +102,23 @@ void copy_status(Map& answer) {
     answer.set("bytes_fetched", *fetched);
 }
 
+// A server may name any process; nobody is to wait for another user's, or end it. That of root's mount may be
+// anybody's. One in another pid namespace names the number that it has there, which here is somebody else's.
+bool may_serve(uint64_t process, const Mount& mount) {
+  struct stat found {};
+  if (process == 0 || process > std::numeric_limits<pid_t>::max()) return false;
+  const std::string about = str("/proc/", process);
+  const uid_t user = mount.user.value_or(0);
+  if (user != 0 && (::stat(about.c_str(), &found) != 0 || found.st_uid != user)) return false;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator each(about + "/fd", failed), end; !failed && each != end;
+       each.increment(failed)) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(each->path(), gone) == "/dev/fuse") return true;
+  }
+  return false;
+}
+
 // In a process of its own: it goes into the mount, and stays there if the server does not answer.
 Map ask(const Mount& mount) {
   // That does not ask the server, and is done before we are somebody who may not come so far.
@@ -117,6 +136,7 @@ Map ask(const Mount& mount) {
   if (length > 0 && std::from_chars(pid.data(), pid.data() + length, number).ec == std::errc())
     answer.set("pid", number);
   copy_status(answer);
+  if (const auto process = number_in(answer, "pid"); process && !may_serve(*process, mount)) answer.set("pid", Value());
   return answer;
 }
 
@@ -127,15 +147,6 @@ MountState state_in(const Map& answer) {
   return MountState::silent;
 }
 
-// A server may name any process; nobody is to wait for another user's, or end it. That of root's mount may be
-// anybody's.
-bool may_serve(uint64_t process, const Mount& mount) {
-  struct stat found {};
-  if (process == 0 || process > std::numeric_limits<pid_t>::max()) return false;
-  const uid_t user = mount.user.value_or(0);
-  return user == 0 || (::stat(str("/proc/", process).c_str(), &found) == 0 && found.st_uid == user);
-}
-
 MountReport understood(const Mount& mount, const std::optional<Map>& answer) {
   MountReport known{mount, MountState::silent, mount.source, {}, {}, {}, {}};
   if (!answer) return known;
@@ -143,7 +154,7 @@ MountReport understood(const Mount& mount, const std::optional<Map>& answer) {
   constexpr size_t kLongestSource = 4096;  // PATH_MAX
   if (const auto source = text_in(*answer, "source"); source && source->size() <= kLongestSource)
     known.source = *source;
-  if (const auto pid = number_in(*answer, "pid"); pid && may_serve(*pid, mount))
+  if (const auto pid = number_in(*answer, "pid"); pid && *pid <= std::numeric_limits<pid_t>::max())
     known.server = static_cast<pid_t>(*pid);
   if (const auto since = text_in(*answer, "since")) known.since = time_in(*since);
   known.served_bytes = number_in(*answer, "served_bytes");

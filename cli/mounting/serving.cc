@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 
@@ -32,8 +33,9 @@ class Caretaker {
 
   Duties duties() {
     Duties duties;
-    duties.on_usable = [this] {
-      if (const auto mount = weightfs_at(point_.path())) mount_ = mount->id;
+    duties.on_usable = [this](uint64_t mount) {
+      mount_ = mount;
+      point_.release();
       mounted_.log.say(Level::info, str("mounted ", printable(mounted_.source), " at ", printable(point_.path())));
       if (serving_.watch.on_usable) serving_.watch.on_usable(mounted_);
     };
@@ -41,12 +43,15 @@ class Caretaker {
       if (serving_.watch.on_end) serving_.watch.on_end();
       blobs_.stop();
     };
+    duties.on_unmount = [this] { take_away(Detach::now); };
     duties.on_stuck = [this] {
-      could_be_unmounted(Detach::now);
+      const bool is_silent = take_away(Detach::now).end == Unmounted::silent;
       mounted_.log.say(Level::error, str(printable(point_.path()),
                                          ": requests that cannot be answered kept it from "
-                                         "ending; it was detached"));
-      point_.remove_if_made();
+                                         "ending; ",
+                                         is_silent ? "nor could it be detached: what leads there does not answer"
+                                                   : "it was detached"));
+      if (!is_silent) point_.remove_if_made();
       std::_Exit(static_cast<int>(Exit::mount));
     };
     duties.on_signals[SIGUSR1] = [this] {
@@ -71,22 +76,25 @@ class Caretaker {
     const auto idle = serving_.options.idle_timeout;
     if (idle.count() == 0 || mounted_.statistics.unused() < idle) return;
     // A descriptor that somebody else has mounted is theirs to unmount, when we are gone.
-    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : could_be_unmounted(Detach::when_unused);
+    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : take_away(Detach::when_unused).end == Unmounted::done;
     if (ended) mounted_.log.say(Level::info, str(printable(point_.path()), ": unused for ", idle.count(), " s"));
   }
 
   // Whoever has the mount as working directory keeps it, as with umount(8). One that was detached has gone on without
   // a place, where another may be mounted by now.
-  bool could_be_unmounted(Detach detach) const {
-    const auto mount = weightfs_at(point_.path());
-    return mount && mount->id == mount_ && unmount(*mount, detach).end == Unmounted::done;
+  Unmounted take_away(Detach detach) const {
+    const Mounts now = Mounts::now();
+    if (const Mount* mount = now.find(mount_)) return unmount(*mount, detach);
+    // Before it could be used nobody else could mount there.
+    const auto mount = mount_ == 0 ? now.on(point_.path()) : std::nullopt;
+    return mount && mount->is_weightfs() ? unmount(*mount, detach) : Unmounted{Unmounted::refused, "it has gone"};
   }
 
   Serving& serving_;
   Mounted& mounted_;
   MountPoint& point_;
   Blobs& blobs_;
-  std::optional<uint64_t> mount_;  // its id, once it can be used
+  std::atomic<uint64_t> mount_ = 0;  // its id, once it can be used
 };
 
 Exit refuse(Log& log, const Error& error, Exit status) {
@@ -139,10 +147,10 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   const auto tell_of_open = [&](Ino ino) {
     if (log.says(Level::debug)) log.say(Level::debug, "open " + printable(forest.path(ino)));
   };
-  const auto made = serving.device ? Result<void>() : point.make();
+  // Who asks for the end, and asks twice, must not keep us from leaving nothing behind.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) keep_for_later(signal);
+  const auto made = serving.device ? Result<void>() : point.make().and_then([&] { return point.claim(); });
   const auto served = made.and_then([&] {
-    // Who asks for the end twice must not keep us from leaving nothing behind.
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) keep_for_later(signal);
     return serve(forest, statistics,
                  {point.path(), mounted.source, options.kernel, serving.device, options.ownership,
                   options.storing.stream, warn, tell_of_open, caretaker.duties()});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <thread>
 
 #include "base/text.h"
@@ -53,9 +54,11 @@ std::string busy(const Target& target) {
   for (const Mount& each : now.all())
     if (each.parent == target.mount.id)
       return str("busy: ", printable(each.type), " is mounted in it, at ", printable(each.point));
-  const std::string held = held_by(holders_of(target.mount));
+  const Holders holders = holders_of(target.mount);
+  const std::string held = held_by(holders.found);
+  const char* cut = holders.is_all ? "" : " (there are too many open files here to look at all of them)";
   const char* unseen = ::geteuid() == 0 ? "" : " (processes of other users are not seen)";
-  return str("busy:", held.empty() ? " somebody uses it" : held, unseen, "; `weightfs umount --lazy ",
+  return str("busy:", held.empty() ? " somebody uses it" : held, cut, unseen, "; `weightfs umount --lazy ",
              printable(target.name), "` detaches it now");
 }
 
@@ -95,16 +98,34 @@ class Servers {
   std::vector<int> servers_;
 };
 
-// Who only looks, such as `weightfs mounts`, is gone in a moment.
-Unmounted unmount_soon(const Mount& mount, Detach detach) {
-  constexpr std::chrono::milliseconds kMoment{500};
-  const auto end = std::chrono::steady_clock::now() + kMoment;
-  for (;;) {
-    Unmounted unmounted = unmount(mount, detach);
-    if (unmounted.end != Unmounted::busy || std::chrono::steady_clock::now() >= end) return unmounted;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+// Unmounts one after the other. Where a file system does not answer for one mount in it, the others in it are not
+// waited for.
+class Unmounting {
+ public:
+  explicit Unmounting(Detach detach) : detach_(detach) {}
+
+  Unmounted end(const Mount& mount) {
+    if (const auto found = silent_.find(mount.parent); found != silent_.end()) return found->second;
+    Unmounted unmounted = unmount_soon(mount);
+    if (unmounted.end == Unmounted::silent) silent_.emplace(mount.parent, unmounted);
+    return unmounted;
   }
-}
+
+ private:
+  // Who only looks, such as `weightfs mounts`, is gone in a moment.
+  Unmounted unmount_soon(const Mount& mount) const {
+    constexpr std::chrono::milliseconds kMoment{500};
+    const auto limit = std::chrono::steady_clock::now() + kMoment;
+    for (;;) {
+      Unmounted unmounted = unmount(mount, detach_);
+      if (unmounted.end != Unmounted::busy || std::chrono::steady_clock::now() >= limit) return unmounted;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  Detach detach_;
+  std::map<uint64_t, Unmounted> silent_;  // by the id of the mount that they lie in
+};
 
 // Whoever did not name a mount learns that it was unmounted.
 enum class Tell { failures, all };
@@ -112,9 +133,10 @@ enum class Tell { failures, all };
 Exit unmount_all(const std::vector<Target>& targets, Detach detach, Tell tell) {
   // One that is in use goes on after it was detached: nothing to wait for.
   Servers servers(detach == Detach::now ? std::vector<Target>() : targets);
+  Unmounting unmounting(detach);
   Exit status = Exit::ok;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const Unmounted unmounted = unmount_soon(targets[i].mount, detach);
+    const Unmounted unmounted = unmounting.end(targets[i].mount);
     if (unmounted.end == Unmounted::done) {
       if (tell == Tell::all) std::printf("%s: unmounted\n", printable(targets[i].name).c_str());
       continue;

@@ -1,9 +1,10 @@
 """Mounting and unmounting, as a person does it: several sources, directories, mistakes, signals, other users."""
+import fcntl
 import glob
 import json
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, numbers, os, run,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, is_mounted, numbers, os, run,
                       sample_tensors, shutil, signal, subprocess, unittest)
 
 
@@ -63,6 +64,29 @@ class Lifecycle(MountTestCase):
         done = run("mount", self.path("model.safetensors"), mnt)
         self.assertEqual(done.returncode, 6)
         self.assertIn("mounted there already", done.stderr)
+
+    def test_of_two_at_once_at_one_place_one_is_mounted(self):
+        source = self.sample()
+        os.mkdir(self.path("mnt"))
+        for _ in range(8):
+            both = [subprocess.Popen([WEIGHTFS, "mount", source, self.path("mnt")], stderr=subprocess.DEVNULL) for _ in "ab"]
+            self.addCleanup(self.force_unmount, self.path("mnt"))
+            self.assertEqual(sorted(each.wait(LIMIT_S) for each in both), [0, 6])
+            self.unmount(self.path("mnt"))
+            self.assertFalse(is_mounted(self.path("mnt")), "another one lies below it")
+
+    def test_while_one_is_being_mounted_another_is_refused(self):
+        source = self.sample()
+        os.mkdir(self.path("mnt"))
+        claim = os.open(self.path("mnt"), os.O_RDONLY)
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        done = run("mount", source, self.path("mnt"))
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("another weightfs is being mounted there", done.stderr)
+        self.assertFalse(is_mounted(self.path("mnt")))
+        os.close(claim)
+        self.unmount(self.mount(source))
+        self.assertEqual(os.listdir(self.path("mnt")), [])
 
     def test_killed_while_it_reads_a_large_model_it_leaves_nothing(self):
         containers.WRITERS["safetensors"](self.path("big.safetensors"), containers.ManyNames(300_000))

@@ -4,10 +4,13 @@ import datetime
 import json
 import pwd
 import re
+import resource
+import select
 import sys
 import threading
 import time
 
+from hung_files import HungFiles
 from lying_server import LyingServer
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest, until)
@@ -26,6 +29,14 @@ def helpers_of(name):
             continue
         if words[:2] == [WEIGHTFS.encode(), name.encode()] and not has_ended(pid):
             found.append(int(pid))
+    return found
+
+
+def children_of(pid):
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            found += file.read().split()
     return found
 
 
@@ -149,6 +160,24 @@ class Listing(Case):
         self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"]), ("dead", None, None, None))
         self.assertIn("\x1b[31mdead\x1b[0m", on_terminal("mounts", NO_COLOR=""))
 
+    def test_all_are_asked_with_few_descriptors(self):
+        points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(9)]
+        done = subprocess.run(["sh", "-c", 'ulimit -n 10 && exec "$0" mounts --json', WEIGHTFS], capture_output=True, text=True, timeout=LIMIT_S)
+        listed = json.loads(done.stdout)
+        self.assertEqual([self.of(point, listed)["state"] for point in points], ["serving"] * 9)
+
+    def test_a_pid_of_another_pid_namespace_is_not_told(self):
+        point = self.path("mnt")
+        server = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", WEIGHTFS, "mount", "-f", self.sample(), point], stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.addCleanup(self.force_unmount, point)
+        until(lambda: os.path.ismount(point), "it does not mount")
+        self.assertEqual(self.server(point), 1)
+        self.assertEqual((self.of(point)["state"], self.of(point)["pid"]), ("serving", None))
+        self.unmount(point)
+        server.wait(LIMIT_S)
+
     def test_one_that_is_covered_is_not_asked(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
@@ -251,6 +280,14 @@ class Unmounting(Case):
             holder.communicate()
         self.unmount(point)
 
+    def test_who_stands_in_it_is_found_among_many_open_files(self):
+        point = self.mount(self.sample())
+        each = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 20_000)
+        for _ in range(240_000 // each):
+            self.hold(f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({each}, {each})); [os.dup(0) for _ in range({each - 100})]", "/")
+        holder = self.hold("os.chdir(sys.argv[1])", point)
+        self.assertIn(f"(pid {holder.pid}, working directory)", self.refused(point))
+
     def test_it_says_who_holds_a_mount_that_hangs(self):
         point = self.mount(self.sample())
         holder = self.hold("f = open(sys.argv[1] + '/tensors/bias')", point)
@@ -300,6 +337,36 @@ class Unmounting(Case):
             process.wait(LIMIT_S)
             self.unmount(since)
 
+    def test_one_below_files_that_hang_keeps_no_other(self):
+        files = HungFiles(self)
+        below, well = [self.mount(self.sample(), at=name) for name in (files.folder, "well")]
+        self.addCleanup(files.end)
+        files.hangs = True
+        end, inherited = os.pipe()
+        self.assertIn(f"{below}: what leads there does not answer", self.refused(below, pass_fds=[inherited]))
+        os.close(inherited)
+        self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "who waits still has what its caller had open")
+        os.close(end)
+        # In a mount namespace of its own, without the mounts that others made meanwhile.
+        script = r"""
+            set -e
+            sed -n 's/^[^/]*[^ ]* \([^ ]*\) .* - fuse.weightfs .*/\1/p' /proc/self/mountinfo | grep -v -e "^$1$" -e "^$2$" | while read -r point; do umount -l "$(printf %b "$point")"; done
+            "$0" umount --all --lazy
+        """
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, below, well],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stdout), (6, f"{well}: unmounted\n"))
+        self.assertEqual(done.stderr, f"weightfs: {below}: what leads there does not answer\n")
+
+    def test_the_server_of_one_below_files_that_hang_ends(self):
+        files = HungFiles(self)
+        server, _ = self.foreground("--idle-timeout", "1", self.sample(), at=files.folder)
+        self.addCleanup(files.end)
+        files.hangs = True
+        until(lambda: children_of(server.pid), "it does not try to unmount what is unused")
+        server.terminate()
+        self.assertEqual(server.wait(LIMIT_S), 0)
+
     @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
     def test_who_renames_what_leads_there_has_nothing_else_unmounted(self):
         os.mkdir(self.path("his"))
@@ -312,11 +379,11 @@ class Unmounting(Case):
         umount = subprocess.Popen(["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=umount2", "-e", "inject=umount2:delay_enter=1000000",
                                    WEIGHTFS, "umount", self.path("his", "mnt")], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
 
-        def is_about_to_unmount():
-            with open(f"/proc/{umount.pid}/syscall") as file:
+        def is_about_to_unmount(pid):
+            with open(f"/proc/{pid}/syscall") as file:
                 return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
 
-        until(is_about_to_unmount, "it does not unmount")
+        until(lambda: any(map(is_about_to_unmount, children_of(umount.pid))), "it does not unmount")
         os.rename(self.path("his"), self.path("hers"))
         os.symlink("others", self.path("his"))
         self.assertEqual(umount.wait(LIMIT_S), 0)
@@ -445,6 +512,15 @@ class OtherUsers(UsersTestCase, Case):
         done = self.run_as(NOBODY, "umount", roots)
         self.assertEqual((done.returncode, done.stderr),
                          (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))
+
+    def test_a_user_is_told_why_one_is_out_of_reach(self):
+        daemon = pwd.getpwnam("daemon")
+        point = self.mount_as(daemon)
+        os.chmod(os.path.dirname(point), 0)
+        done = self.run_as(daemon, "umount", "--all")
+        self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: Permission denied\n"))
+        os.chmod(os.path.dirname(point), 0o755)
+        self.assertEqual(self.run_as(daemon, "umount", "--all").stderr, "")
 
     def test_a_user_is_told_what_he_cannot_see(self):
         point = self.mount_as(NOBODY)
