@@ -146,6 +146,23 @@ class MountTestCase(TestCase):
         """The pid of the process that serves a mount."""
         return int(os.getxattr(point, "user.weightfs.pid"))
 
+    def stop(self, point):
+        """Makes the server of a mount hang until the test ends."""
+        server = self.server(point)
+        os.kill(server, signal.SIGSTOP)
+        self.addCleanup(os.kill, server, signal.SIGCONT)
+
+        def is_stopped(task):
+            try:
+                with open(f"/proc/{server}/task/{task}/stat") as file:
+                    return file.read().rpartition(")")[2].split()[0] == "T"
+            except (FileNotFoundError, ProcessLookupError):
+                return True  # a thread that had nothing to do
+
+        # A thread that takes a request before it stops answers it, or keeps whoever asked from being killed.
+        until(lambda: all(map(is_stopped, os.listdir(f"/proc/{server}/task"))), "it does not stop")
+        return server
+
     def foreground(self, *argv, at="mnt"):
         """Starts `weightfs mount -f` and returns it once the mount is usable; it says only what goes wrong."""
         point = self.path(at)
@@ -154,8 +171,8 @@ class MountTestCase(TestCase):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(self.force_unmount, point)
-        while not os.path.ismount(point):
-            self.assertIsNone(process.poll(), "the server ended before it was mounted")
+        until(lambda: os.path.ismount(point) or process.poll() is not None, "it does not mount")
+        self.assertIsNone(process.poll(), "the server ended before it was mounted")
         os.stat(point)
         return process, point
 

@@ -1,7 +1,7 @@
 """weightfs doctor: what a machine has, what it lacks, and what to do, whoever asks and whatever is missing."""
 import json
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, run, shutil, signal, subprocess, unittest)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, run, shutil, signal, subprocess, unittest, until)
 
 ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another user")
 
@@ -61,12 +61,10 @@ class Examination(Case, MountTestCase):
 
     def test_mounts_whose_server_died_or_hangs_are_told(self):
         dead, hung = self.mount(self.sample(), at="dead"), self.mount(self.sample(), at="hung")
-        server, stopped = self.server(dead), self.server(hung)
+        server = self.server(dead)
         os.kill(server, signal.SIGKILL)
-        while not has_ended(server):
-            pass
-        os.kill(stopped, signal.SIGSTOP)
-        self.addCleanup(os.kill, stopped, signal.SIGCONT)
+        until(lambda: has_ended(server), "the server does not end")
+        self.stop(hung)
         checks = json.loads(run("doctor", "--json").stdout)
         found = {check["found"].partition(": ")[0]: check for check in checks if check["check"] == "mounts"}
         self.assertIn(dead, found["the server has died"]["found"])
