@@ -108,14 +108,18 @@ Result<Descriptor> mount_device(const Config& config, const std::vector<std::str
   return device;
 }
 
+void remove_device(const Config& config) {
+  const auto mount = Mounts::now().on(MountPoint::of_mount(config.mountpoint).path());
+  if (mount && mount->is_weightfs()) unmount(*mount, Detach::now);
+}
+
 Result<void> attach(const Config& config, const std::vector<std::string>& options) {
   auto offered = TRY(take_offered(config.name, Offered::now));
   const Descriptor device = offered ? std::move(*offered) : TRY(mounted_here(config, options));
-  const std::string point = MountPoint::of_mount(config.mountpoint).path();
-  return write_note(config.name, point)
+  return write_note(config.name, MountPoint::of_mount(config.mountpoint).path())
       .and_then([&] { return keep_descriptor(device.number(), kDeviceName); })
       .map_error([&](Error failed) {
-        if (const auto mount = Mounts::now().on(point); mount && mount->is_weightfs()) unmount(*mount, Detach::now);
+        remove_device(config);
         return failed;
       });
 }

@@ -19,6 +19,9 @@ inline constexpr const char* kDeviceName = "fuse";
 /// are let in always. The mount point is there, and free. Fails with io.
 Result<Descriptor> mount_device(const Config& config, const std::vector<std::string>& options);
 
+/// Removes what mount_device() mounted, and nobody came to serve.
+void remove_device(const Config& config);
+
 /// Mounts at the config's mount point, which is made if it is missing, and hands the descriptor to the service manager.
 /// A mount whose server died is removed before. At an automount point it has the mount's helper mount (-o service=).
 /// Fails with io, and then leaves no mount.
