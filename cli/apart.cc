@@ -112,28 +112,29 @@ void end_silent(const std::vector<Asked>& all) {
   }
 }
 
-std::optional<Map> conclude(const Asked& asked) {
-  if (asked.process < 0) return {};
+Reply conclude(const Asked& asked) {
+  if (asked.process < 0) return tl::unexpected(NoAnswer::at_all);
   const bool said_all = asked.answers < 0;
   int status = 0;
   const pid_t ended = ::waitpid(asked.process, &status, said_all ? 0 : WNOHANG);
-  if (!said_all || ended != asked.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return {};
+  if (!said_all) return tl::unexpected(NoAnswer::in_time);
+  if (ended != asked.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return tl::unexpected(NoAnswer::at_all);
   const auto value = parse_json(*in_memory(asked.said), 0, asked.said.size());
   const Map* map = value ? std::get_if<Map>(&*value) : nullptr;
-  return map == nullptr ? std::nullopt : std::optional<Map>(*map);
+  return map == nullptr ? Reply(tl::unexpected(NoAnswer::at_all)) : *map;
 }
 
 }  // namespace
 
 void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
-std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
+std::vector<Reply> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
   const auto end = Clock::now() + patience;
   std::vector<Asked> all;
   for (const Question& question : questions) all.push_back(ask(question));
   listen_until(end, all);
   end_silent(all);
-  std::vector<std::optional<Map>> answers;
+  std::vector<Reply> answers;
   for (const Asked& asked : all) answers.push_back(conclude(asked));
   return answers;
 }

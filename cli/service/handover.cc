@@ -105,6 +105,13 @@ Descriptor receive(const Descriptor& socket) {
   return Descriptor(descriptor);
 }
 
+void confirm(const Descriptor& socket) { ::send(socket.number(), "t", 1, MSG_NOSIGNAL); }
+
+bool is_confirmed(const Descriptor& socket) {
+  char byte = 0;
+  return can_be_read(socket) && ::recv(socket.number(), &byte, 1, 0) == 1;
+}
+
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
 // Nothing when nobody listens.
@@ -154,7 +161,9 @@ Result<void> Offer::give(const std::function<Result<Descriptor>()>& make, const 
   const Descriptor taker(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!taker) return cannot("whoever came for the mount has gone");
   const Descriptor made = TRY(make());
-  return send(taker, made.number()) ? Result<void>() : cannot("the service did not take the mount");
+  // What was sent to somebody who dies before he takes it is nobody's.
+  if (send(taker, made.number()) && is_confirmed(taker)) return {};
+  return failure(Code::io, "whoever came for the mount did not take it");
 }
 
 Result<std::optional<Descriptor>> take_offered(const std::string& name, Offered when) {
@@ -163,6 +172,7 @@ Result<std::optional<Descriptor>> take_offered(const std::string& name, Offered 
     if (const auto socket = TRY(connected(path_of(name)))) {
       Descriptor given = receive(*socket);
       if (!given) return failure(Code::io, "the mount was offered, but not given");
+      confirm(*socket);
       return std::optional(std::move(given));
     }
     if (std::chrono::steady_clock::now() >= end) return std::nullopt;

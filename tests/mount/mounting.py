@@ -36,6 +36,19 @@ def until(condition, what):
         time.sleep(0.01)
 
 
+def halt(pid):
+    """Stops a process, all threads of it: one that takes a request before it stops answers it, or keeps whoever asked from being killed."""
+    def is_stopped(task):
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] == "T"
+        except (FileNotFoundError, ProcessLookupError):
+            return True  # a thread that had nothing to do
+
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: all(map(is_stopped, os.listdir(f"/proc/{pid}/task"))), "it does not stop")
+
+
 def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
     """What weightfs with these arguments writes to a terminal (0: of unknown width); without colours unless NO_COLOR says otherwise."""
     env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
@@ -149,18 +162,8 @@ class MountTestCase(TestCase):
     def stop(self, point):
         """Makes the server of a mount hang until the test ends."""
         server = self.server(point)
-        os.kill(server, signal.SIGSTOP)
         self.addCleanup(os.kill, server, signal.SIGCONT)
-
-        def is_stopped(task):
-            try:
-                with open(f"/proc/{server}/task/{task}/stat") as file:
-                    return file.read().rpartition(")")[2].split()[0] == "T"
-            except (FileNotFoundError, ProcessLookupError):
-                return True  # a thread that had nothing to do
-
-        # A thread that takes a request before it stops answers it, or keeps whoever asked from being killed.
-        until(lambda: all(map(is_stopped, os.listdir(f"/proc/{server}/task"))), "it does not stop")
+        halt(server)
         return server
 
     def foreground(self, *argv, at="mnt"):
@@ -216,5 +219,5 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "halt", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"]

@@ -9,7 +9,7 @@ import time
 
 from fetching import FAR, LinkTestCase
 from hostile import Server, stalls, well
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, is_mounted, numbers, os, processes_of, run, shutil, signal, subprocess,
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, numbers, os, processes_of, run, shutil, signal, subprocess,
                       unittest, until)
 from service_manager import ServiceManager
 
@@ -387,6 +387,44 @@ class HandedOver(HandOver):
             self.assertEqual(self.server(self.point), server)
         self.unmount(self.point)
 
+    def refused(self, verb, config, *run_by):
+        done = subprocess.run([*run_by, WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (6, 1), done.stderr)
+        self.assertTrue(is_mounted(self.point))
+        return done.stderr
+
+    def test_a_mount_of_others_that_is_not_known_to_be_dead_stays(self):
+        config = self.config()
+        self.mount(self.path("model.safetensors"))
+        for verb in ("attach", "detach"):
+            # Too few descriptors for the pipe of a process that asks.
+            self.assertIn("could not be asked", self.refused(verb, config, "env", "ASAN_OPTIONS=detect_leaks=0", "prlimit", "--nofile=4"))
+        server = self.server(self.point)
+        self.addCleanup(os.kill, server, signal.SIGCONT)
+        halt(server)
+        for verb in ("attach", "detach"):
+            self.assertIn("does not answer", self.refused(verb, config))
+        os.kill(server, signal.SIGCONT)
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+
+    def test_a_mount_of_its_own_whose_server_hangs_is_removed(self):
+        config = self.config()
+        self.attach(config)
+        process = self.serve_kept(config)
+        self.addCleanup(process.send_signal, signal.SIGCONT)
+        halt(process.pid)
+        self.detach(config)
+
+    def test_a_mount_that_is_covered_is_not_forgotten(self):
+        config = self.config()
+        self.attach(config)
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
+        self.addCleanup(self.force_unmount, self.point)
+        self.assertIn("something else is mounted over", self.refused("detach", config))
+        self.assertEqual(os.listdir(self.path("run")), ["a.mounted"])
+        subprocess.run(["umount", self.point], check=True)
+        self.detach(config)
+
     def test_without_a_service_manager_nothing_stays_mounted(self):
         environment = self.environment()
         del environment["NOTIFY_SOCKET"]
@@ -460,10 +498,12 @@ class AtAnAutomountPoint(HandOver):
         self.assertEqual((helper.returncode, self.kinds(), os.listdir(self.path("run"))), (32, ["autofs"], []), said)
         return said
 
-    def come(self):
-        """As a service that wants the mount does."""
-        with socket.socket(socket.AF_UNIX) as taker:
-            until(lambda: taker.connect_ex(self.offer) == 0, "nobody gives")
+    def taker(self):
+        """Comes as a service does that wants the mount."""
+        taker = socket.socket(socket.AF_UNIX)
+        self.addCleanup(taker.close)
+        until(lambda: taker.connect_ex(self.offer) == 0, "nobody gives")
+        return taker
 
     def test_the_service_gets_what_the_helper_mounts(self):
         helper = self.helper(f"'{WEIGHTFS}' service attach '{self.written}' && exec sleep 1000")
@@ -478,9 +518,16 @@ class AtAnAutomountPoint(HandOver):
 
     def test_one_who_comes_and_dies_leaves_no_mount(self):
         helper = self.waiting_helper()
-        self.come()
-        self.assertIn("did not take the mount", self.fails(helper))
-        os.listdir(self.point)
+        self.taker().close()
+        self.assertIn("did not take it", self.fails(helper))
+        self.assertEqual(os.listdir(self.point), [])
+
+    def test_one_who_dies_with_what_was_given_on_its_way_leaves_no_mount(self):
+        helper = self.waiting_helper()
+        taker = self.taker()
+        until(lambda: self.kinds() == ["autofs", "fuse.weightfs"], "nothing is mounted")
+        taker.close()
+        self.assertIn("did not take it", self.fails(helper))
 
     def test_a_service_that_does_not_come_is_waited_for_as_long_as_it_starts(self):
         for status in (0, 1):
@@ -496,8 +543,8 @@ class AtAnAutomountPoint(HandOver):
         second = self.helper("exec sleep 1000")
         self.assertIn("already", second.communicate(timeout=LIMIT_S)[1])
         self.assertEqual(second.returncode, 32)
-        self.come()
-        self.assertIn("did not take the mount", self.fails(first))
+        self.taker().close()
+        self.assertIn("did not take it", self.fails(first))
 
     def test_after_a_helper_that_was_killed_the_next_one_mounts(self):
         helper = self.waiting_helper()
