@@ -219,5 +219,5 @@ def requests_of(pid):
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "halt", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "halt", "has_ended", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"]
