@@ -22,7 +22,7 @@
 namespace weightfs {
 
 Exit complain(const Error& error) {
-  std::fprintf(stderr, "weightfs: %s\n", error.message.c_str());
+  log_to_stderr(error.message);
   return exit_of(error.code);
 }
 
@@ -41,7 +41,8 @@ Options opening_options(Opening& opening) {
 
 void add_opening_options(CLI::App& verb, Opening& opening) { add_options(verb, opening_options(opening), "Reading"); }
 
-void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", line.c_str()); }
+// Whatever it names, it is one line, and steers no terminal.
+void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", printable(line).c_str()); }
 
 namespace {
 
@@ -65,10 +66,21 @@ void fill_standard_descriptors() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
+// `weightfs help mount` is `weightfs mount --help`.
+std::vector<char*> words_of(int argc, char** argv) {
+  static std::string help = "--help";
+  std::vector<char*> words(argv, argv + argc);
+  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back(help.data());
+  return words;
+}
+
 // CLI11 takes an argument like "[a,b]" for a list, while it may be the name of a file: ./[a,b] is the same file.
-std::vector<std::string> arguments_of(int argc, char** argv) {
+std::vector<std::string> arguments_of(const std::vector<char*>& words) {
   std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) arguments.push_back(argv[i][0] == '[' ? str("./", argv[i]) : std::string(argv[i]));
+  for (size_t i = words.size() - 1; i > 0; --i)
+    arguments.push_back(words[i][0] == '[' ? str("./", words[i]) : std::string(words[i]));
   return arguments;  // last first, as CLI11 wants them
 }
 
@@ -106,8 +118,9 @@ int main(int argc, char** argv) {
   add_service(app, run);
   add_doctor(app, run);
   add_completion(app, run);
+  std::vector<char*> words = words_of(argc, argv);
   try {
-    app.parse(arguments_of(argc, argv));
+    app.parse(arguments_of(words));
     const Exit status = run();
     // What was printed is printed only once it has been written.
     if (std::fflush(stdout) != 0) return static_cast<int>(complain({Code::io, "cannot write to standard output"}));
@@ -117,7 +130,7 @@ int main(int argc, char** argv) {
       app.exit(error);
       return std::cout.flush() ? 0 : static_cast<int>(complain({Code::io, "cannot write to standard output"}));
     }
-    std::fprintf(stderr, "weightfs: %s\n", mistake_in(app, argc, argv, error.what()).c_str());
+    log_to_stderr(mistake_in(app, static_cast<int>(words.size()), words.data(), error.what()));
     return static_cast<int>(Exit::usage);
   } catch (const std::bad_alloc&) {
     return static_cast<int>(complain({Code::io, "out of memory"}));

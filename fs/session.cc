@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/kept_stderr.h"
@@ -223,6 +224,17 @@ Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
   return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ", kept.last_line()));
 }
 
+// What libfuse's loop gives, which else gives negative numbers of errors.
+constexpr int kNoThread = -1;
+
+// The attendant, who may wait for an answer, gets none: one thread less, and fusermount3 can be started for the
+// unmounting.
+void end_connection(fuse_session* session) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup3(null, fuse_session_fd(session), O_CLOEXEC);
+  ::close(null);
+}
+
 }  // namespace
 
 // A mount starts with 128 KiB.
@@ -237,12 +249,22 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
   std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more
   int ended = 0;
   bool dead = false;
-  {
+  try {
     const Attendant attendant(mounting, session.get());
     ended = run(session.get());
-    if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
-    fuse_session_unmount(session.get());
+    if (ended == kNoThread) {
+      end_connection(session.get());
+    } else {
+      if (attendant.found_it_elsewhere()) let_go_of_device(session.get());
+      fuse_session_unmount(session.get());
+    }
     dead = attendant.found_it_dead();
+  } catch (const std::system_error&) {
+    ended = kNoThread;
+  }
+  if (ended == kNoThread) {
+    fuse_session_unmount(session.get());
+    return failure(Code::io, "no thread can be started: the limit of processes was reached");
   }
   if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));
   if (dead) return failure(Code::io, str(mounting.mountpoint, ": the mount does not answer"));

@@ -128,6 +128,19 @@ class Content(TestCase):
     def field(self, name):
         return subprocess.run(["dpkg-deb", "-f", self.package, name], check=True, capture_output=True, text=True).stdout.strip()
 
+    def test_the_documents_link_to_what_is_there(self):
+        documents = glob.glob(os.path.join(self.content, "usr/share/doc/weightfs/**/*.md"), recursive=True)
+        links = 0
+        for document in documents:
+            with open(document) as file:
+                text = file.read()
+            for link in re.findall(r"\]\(([^)#:]+)\)", text):
+                links += 1
+                self.assertTrue(os.path.exists(os.path.join(os.path.dirname(document), link)), f"{document}: {link}")
+        self.assertGreater(links, 10)
+        with open(os.path.join(self.content, "usr/share/doc/weightfs/README.md")) as file:
+            self.assertNotIn("docs/", file.read())
+
     def test_the_files_are_where_debian_wants_them(self):
         files = set(self.files())
         needed = {"usr/bin/weightfs", "usr/sbin/mount.weightfs", "usr/sbin/mount.fuse.weightfs",

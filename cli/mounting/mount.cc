@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <system_error>
 
@@ -54,7 +55,8 @@ Exit in_background(Serving serving, MountPoint& point) {
       point_at_null({STDERR_FILENO});
       (void)!::chdir("/");
       ::setsid();
-      (void)!::write(ready[1], "u", 1);
+      // Whoever killed the command wanted no mount.
+      if (::write(ready[1], "u", 1) != 1) ::kill(::getpid(), SIGTERM);
       ::close(ready[1]);
     };
     std::exit(static_cast<int>(serve_sources(std::move(serving), point, log)));
@@ -107,6 +109,8 @@ Exit mount(MountArguments& arguments) {
 }  // namespace
 
 Exit mount_at(Serving serving, const std::string& mountpoint, Stay stay) {
+  // What a caller has open (a lock, a pipe) must not stay open as long as the mount.
+  if (stay == Stay::background) ::close_range(STDERR_FILENO + 1, ~0U, 0);
   auto point = MountPoint::at(mountpoint);
   if (!point) {
     complain(point.error());

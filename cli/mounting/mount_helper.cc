@@ -1,8 +1,13 @@
 #include "cli/mounting/mount_helper.h"
 
-#include <algorithm>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/text.h"
@@ -17,9 +22,12 @@ struct Arguments {
   std::vector<std::string> paths;
   std::vector<std::string> words;  // each -o
   std::string service;             // -o service=NAME: of weightfs@NAME.service
+  std::string mount_namespace;     // -N: where to mount, by a process's number or a file; empty: here
   bool is_fake = false;            // -f: everything but the mount
   bool is_sloppy = false;          // -s: options that are not known are passed over
 };
+
+constexpr const char* kUsage = "mount.weightfs SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]";
 
 // What mount(8) returns, and so its helpers: bits, of which these two are ours to set.
 constexpr int kWrongUsage = 1;
@@ -57,10 +65,23 @@ Result<Arguments> parse(int argc, char** argv) {
       if (value.empty() && ++i == argc) return failure(Code::unsupported, str("-", letter, " needs a value"));
       if (value.empty()) value = argv[i];
       if (letter == 'o') take(arguments, value);
+      if (letter == 'N') arguments.mount_namespace = value;
       break;
     }
   }
   return arguments;
+}
+
+// Sources, too, are looked for there.
+Result<void> enter_mount_namespace(const std::string& name) {
+  const bool is_process = name.find_first_not_of("0123456789") == name.npos;
+  const std::string file = is_process ? str("/proc/", name, "/ns/mnt") : name;
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool entered = descriptor >= 0 && ::setns(descriptor, CLONE_NEWNS) == 0;
+  const int why = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (entered) return {};
+  return failure(Code::io, str("-N ", name, ": ", std::generic_category().message(why)));
 }
 
 // A mount that a service makes: all else is in its config.
@@ -85,9 +106,16 @@ bool is_called_by_mount_fuse(int argc, const char* const* argv) {
 }
 
 int run_mount_helper(int argc, char** argv) {
+  if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h"))
+    return std::printf("Usage: %s\nOptions are those of weightfs mount; mount.weightfs(8) tells more.\n", kUsage) < 0;
+  if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
+    return std::puts("weightfs " WEIGHTFS_VERSION) < 0;
   const auto arguments = parse(argc, argv);
   if (!arguments) return wrong_usage(arguments.error().message);
-  if (arguments->paths.size() != 2) return wrong_usage("usage: mount.weightfs SOURCE DIR [-sfnv] [-o OPTIONS]");
+  if (arguments->paths.size() != 2) return wrong_usage(str("usage: ", kUsage));
+  if (!arguments->mount_namespace.empty())
+    if (const auto entered = enter_mount_namespace(arguments->mount_namespace); !entered)
+      return wrong_usage(entered.error().message);
   const bool is_service = !arguments->service.empty();
   if (is_service && !arguments->is_fake) return start(*arguments) == Exit::ok ? 0 : kNotMounted;
   MountOptions options;

@@ -62,11 +62,18 @@ MountPoint MountPoint::of_mount(const std::string& path) {
 Result<void> MountPoint::make() {
   made_ = ::mkdir(path_.c_str(), 0755) == 0;
   if (!made_ && errno != EEXIST) return failure(Code::io, str(path_, ": ", reason(errno)));
+  std::error_code unreadable;
+  if (!made_ && !std::filesystem::is_empty(path_, unreadable) && !unreadable)
+    log_to_stderr(str(path_, ": what lies there is hidden as long as it is mounted on"));
   return {};
 }
 
 void MountPoint::remove_if_made() const {
   if (made_) ::rmdir(path_.c_str());
+}
+
+std::string name_of_sources(const std::vector<std::string>& sources) {
+  return sources.size() == 1 ? sources[0] : str(sources.at(0), " and ", sources.size() - 1, " more");
 }
 
 Result<void> check_hides_none(const std::vector<std::string>& sources, const std::string& point) {

@@ -24,7 +24,7 @@ class MountPoint {
 
   const std::string& path() const { return path_; }  ///< absolute, without links
 
-  /// Makes the directory if it is not there.
+  /// Makes the directory if it is not there. That a mount will hide what lies in it, standard error is told.
   Result<void> make();
 
   void remove_if_made() const;
@@ -35,6 +35,9 @@ class MountPoint {
   std::string path_;
   bool made_ = false;
 };
+
+/// How /proc/mounts names what is mounted: "/srv/a.gguf and 2 more".
+std::string name_of_sources(const std::vector<std::string>& sources);
 
 /// Fails with unsupported when a source that is a path lies at or below `point` (absolute, without links): what is
 /// mounted there would hide it from the server.

@@ -94,6 +94,12 @@ Exit refuse(Log& log, const Error& error, Exit status) {
   return status;
 }
 
+// What this machine lacks is nothing that the mount point could help.
+Error with_advice(const Error& error) {
+  const bool is_of_fuse = error.message.find("fuse") != std::string::npos;
+  return {error.code, str(error.message, is_of_fuse ? " (weightfs doctor tells what to do)" : "")};
+}
+
 // Until a thread waits for them they must not end the process, in whichever thread.
 void keep_for_later(int signal) {
   sigset_t one{};
@@ -125,7 +131,7 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   Statistics statistics;
   std::vector<std::string> sources;
   for (const std::string& source : serving.sources) sources.push_back(full_name(source));
-  Mounted mounted{sources.size() == 1 ? sources[0] : "weightfs", sources, point.path(), *store, statistics, log};
+  Mounted mounted{name_of_sources(sources), sources, point.path(), *store, statistics, log};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   forest.hide(kStatusDirectory, status_tree(mounted));
   Blobs& blobs = *options.opening.blobs;
@@ -133,7 +139,8 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   const auto tell_of_open = [&](Ino ino) {
     if (log.says(Level::debug)) log.say(Level::debug, "open " + printable(forest.path(ino)));
   };
-  const auto served = point.make().and_then([&] {
+  const auto made = serving.device ? Result<void>() : point.make();
+  const auto served = made.and_then([&] {
     // Who asks for the end twice must not keep us from leaving nothing behind.
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) keep_for_later(signal);
     return serve(forest, statistics,
@@ -143,7 +150,7 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   // A reader that was never told of the end may hold what it reads, and with it the store, for as long as we live.
   blobs.stop();
   point.remove_if_made();
-  if (!served) return refuse(log, served.error(), Exit::mount);
+  if (!served) return refuse(log, with_advice(served.error()), Exit::mount);
   log.say(Level::info, str("unmounted ", printable(point.path())));
   return Exit::ok;
 }

@@ -128,9 +128,8 @@ Result<std::string> source_of(const std::string& value) {
 
 // Without which no machine goes on, and nobody could take the mount away.
 bool is_of_the_system(const std::string& path) {
-  constexpr std::array kPlaces = {"/", "/bin",  "/boot", "/dev", "/etc", "/home", "/lib", "/lib64",
-                                  "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp",
-                                  "/usr", "/var"};
+  constexpr std::array kPlaces = {"/",     "/bin",  "/boot", "/dev",  "/etc", "/home", "/lib", "/lib64", "/opt",
+                                  "/proc", "/root", "/run",  "/sbin", "/srv", "/sys",  "/tmp", "/usr",   "/var"};
   return std::find(kPlaces.begin(), kPlaces.end(), path) != kPlaces.end();
 }
 
@@ -167,6 +166,7 @@ Result<void> take(Config& config, const Line& line) {
     config.mountpoint = TRY(mountpoint_of(line.value));
   } else if (line.key == "OPTIONS") {
     config.options += (config.options.empty() || line.value.empty() ? "" : ",") + line.value;
+    config.options_line = line.number;
   } else if (line.key == "AUTOMOUNT") {
     config.automount = TRY(yes_or_no(line.key, line.value));
   } else if (line.key == "AUTOMOUNT_IDLE") {

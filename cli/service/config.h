@@ -14,6 +14,7 @@ struct Config {
   std::vector<std::string> sources;        ///< at least one; absolute paths, or names of models
   std::string mountpoint;                  ///< absolute, without `.`, `..` and a slash at the end
   std::string options;                     ///< as `weightfs mount -o` takes them; may be empty
+  size_t options_line = 0;                 ///< of the last OPTIONS in the file; counted from 1
   bool automount = false;                  ///< mount it at the first access
   std::chrono::seconds automount_idle{0};  ///< unmount it when nobody used it for so long; 0: never
 };

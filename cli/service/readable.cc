@@ -19,10 +19,15 @@ Result<void> refused(const char* what, const std::string& path) {
 
 }  // namespace
 
+Result<void> check_reachable(const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+    if (const std::string parent = path.substr(0, slash); is_refused(parent, X_OK)) return refused("enter", parent);
+  return {};
+}
+
 Result<void> check_readable(const std::string& source) {
   if (!source.starts_with('/')) return {};
-  for (size_t slash = source.find('/', 1); slash != std::string::npos; slash = source.find('/', slash + 1))
-    if (const std::string parent = source.substr(0, slash); is_refused(parent, X_OK)) return refused("enter", parent);
+  if (const auto reached = check_reachable(source); !reached) return reached;
   if (is_refused(source, R_OK)) return refused("read", source);
   // Of a file's mode this asks nothing.
   if (is_refused(source + "/.", X_OK)) return refused("enter", source);

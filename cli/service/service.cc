@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "base/mounts.h"
 #include "base/text.h"
@@ -32,7 +33,7 @@ Result<Service> read_service(const std::string& path) {
   Service service;
   service.config = TRY(read_config(path));
   TRY_VOID(take_words(service.options, service.config.options, Words::ours).map_error([&](const Error& error) {
-    return Error{error.code, str(path, ": OPTIONS: ", error.message)};
+    return Error{error.code, str(path, ":", service.config.options_line, ": OPTIONS: ", error.message)};
   }));
   // Not by systemd's TimeoutIdleSec=: each beat of the heart would count as a use.
   if (service.options.idle_timeout.count() == 0 && service.config.automount)
@@ -99,7 +100,7 @@ class Served {
     watch.on_usable = [this](const Mounted& mounted) {
       status_ = status_of(mounted);
       notify(str("READY=1\nSTATUS=", status_));
-      if (const auto limit = watchdog_limit()) heartbeat_.emplace(mounted.mountpoint, *limit);
+      if (const auto limit = watchdog_limit()) start_heart(mounted.mountpoint, *limit);
     };
     watch.on_tick = [this](const Mounted& mounted) { tell_status(mounted); };
     watch.tick_every = std::chrono::seconds(2);
@@ -111,6 +112,15 @@ class Served {
  private:
   static std::string status_of(const Mounted& mounted) {
     return shortened(str(printable(mounted.source), " at ", printable(mounted.mountpoint), ": ", summary_of(mounted)));
+  }
+
+  // Without it the service manager ends us before long, and starts another.
+  void start_heart(const std::string& point, std::chrono::microseconds limit) {
+    try {
+      heartbeat_.emplace(point, limit);
+    } catch (const std::system_error& error) {
+      log_.say(Level::error, str("no thread for the watchdog: ", error.code().message()));
+    }
   }
 
   void tell_status(const Mounted& mounted) {
@@ -155,9 +165,10 @@ bool leads_to_weightfs(const std::string& path) {
 Result<MountPoint> attached_point(const Config& config) {
   MountPoint point = MountPoint::of_mount(config.mountpoint);
   if (leads_to_weightfs(point.path())) return point;
+  if (const auto reached = check_reachable(point.path()); !reached) return tl::unexpected(reached.error());
   return failure(Code::io, str(config.mountpoint,
                                ": the service does not see this mount: it has a directory of its own "
-                               "there (PrivateTmp=, ProtectHome=, ...)"));
+                               "there (PrivateTmp=, PrivateDevices=, ...)"));
 }
 
 Exit failed(Log& log, const Error& error, Exit status) {
@@ -174,8 +185,8 @@ Exit serve_service(const std::string& path) {
   // When this process ends, however it ends, nobody else may keep the mount: who waits for an answer waits for us.
   if (device) forget_descriptor(kDeviceName);
   auto point = device ? attached_point(service->config) : MountPoint::at(service->config.mountpoint);
-  if (!point) return failed(log, point.error(), Exit::mount);
-  // Not as a refusal of the system, which might be gone with the next try.
+  // Trying again helps neither who may not come to his mount, nor who may not read what he is to show.
+  if (!point) return failed(log, point.error(), device ? Exit::usage : Exit::mount);
   for (const std::string& source : service->config.sources)
     if (const auto done = check_readable(source); !done) return failed(log, done.error(), Exit::usage);
   Served served(path, service->config, log);

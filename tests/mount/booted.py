@@ -74,6 +74,12 @@ class Booted(unittest.TestCase):
         self.configure(**more)
         systemctl("start", self.unit)
 
+    def start_fails(self):
+        self.configure()
+        systemctl("start", self.unit, check=False)
+        wait_until(lambda: shown(self.unit, "ActiveState") in ("failed", "activating"), "an end")
+        self.assertEqual(mounts(self.point), [])
+
     def bias(self):
         """A tensor's bytes, as another user reads them."""
         return bytes.fromhex(command("od", "-An", "-v", "-tx1", f"{self.point}/tensors/bias", user="nobody", group="nogroup"))
@@ -130,6 +136,35 @@ class Booted(unittest.TestCase):
             self.assertEqual(file.read(), BIAS[4:])
             self.assertEqual(self.pid(), pid)
         wait_until(lambda: shown(self.unit, "ActiveState") == "active", "active again")
+        self.configure(OPTIONS="cache_siz=1G")
+        self.assertIn("failed", systemctl("reload", self.unit, check=False))
+        self.assertIn("did you mean cache_size", self.said())
+        self.assertEqual((shown(self.unit, "ActiveState"), self.pid()), ("active", pid))
+
+    def test_starts_and_restarts_are_not_counted(self):
+        self.start()
+        for _ in range(7):
+            systemctl("restart", self.unit)
+        self.assertEqual(self.bias(), BIAS)
+
+    def test_a_source_that_its_user_may_not_read_is_told_once(self):
+        os.makedirs("/srv/closed", mode=0o700)
+        self.configure(SOURCE="/srv/closed/model.safetensors")
+        systemctl("start", self.unit, check=False)
+        self.assertEqual(shown(self.unit, "ActiveState", "NRestarts"), {"ActiveState": "failed", "NRestarts": "0"})
+        self.assertIn("/srv/closed: the user weightfs may not enter it", self.said())
+
+    def test_a_mount_point_that_its_user_cannot_come_to_is_told(self):
+        self.point = "/root/weights"
+        os.chmod("/root", 0o700)
+        self.start_fails()
+        self.assertIn("/root: the user weightfs may not enter it", self.said())
+
+    def test_a_mount_point_that_would_hide_its_source_is_refused(self):
+        self.point = MODELS
+        self.start_fails()
+        self.assertIn("would hide", self.said())
+        self.assertEqual(shown(self.unit, "NRestarts"), "0")
 
     def test_a_killed_server_is_started_again(self):
         self.start()

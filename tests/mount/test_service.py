@@ -80,6 +80,17 @@ class Configs(TestCase):
             self.assertTrue(done.stderr.rstrip("\n").isprintable(), done.stderr)
             self.assertIn("\\x1b[31m", done.stderr)
 
+    def test_no_directory_of_the_system_and_none_with_the_source_is_mounted_on(self):
+        for point in ("/", "/proc", "/usr/", "/srv/./../etc", "/var"):
+            self.assertIn("no directory to mount on", self.refused(f"SOURCE=/m\nMOUNTPOINT={point}\n"))
+        for source, point in (("/srv/models", "/srv/models"), ("/srv/models/a.gguf", "/srv/models/"), ("/srv/a/../models/b/c", "/srv/models")):
+            self.assertIn("would hide SOURCE=", self.refused(f"SOURCE=/m\nSOURCE={source}\nMOUNTPOINT={point}\n"))
+        self.shown("SOURCE=/srv/models\nMOUNTPOINT=/srv/models-too\n")
+        self.shown("SOURCE=/srv/models\nMOUNTPOINT=/srv/models/mounted\n")
+
+    def test_a_setting_in_small_letters_is_near(self):
+        self.assertIn("did you mean SOURCE", self.refused("Source=/m\n"))
+
     def test_what_is_no_config_is_refused(self):
         self.assertIn("at most 65536", self.refused("#" * 65537))
         self.assertIn("NUL", self.refused("SOURCE=/m\0\nMOUNTPOINT=/w\n"))
@@ -218,7 +229,7 @@ class Notifications(ServiceTestCase):
 
     def test_a_mistake_ends_it_with_one_line(self):
         for more, status, said in (({"SOURCE": "/absent"}, 3, "/absent"), ({"OPTIONS": "nonsense"}, 2, "unknown mount option"),
-                                   ({"MOUNTPOINT": self.path("model.safetensors")}, 6, "not a directory")):
+                                   ({"MOUNTPOINT": self.path("a.conf")}, 6, "not a directory")):
             done = subprocess.run([WEIGHTFS, "service", "serve", self.config(**more)], env=self.environment(), capture_output=True,
                                   text=True, timeout=LIMIT_S)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (status, 1), done.stderr)
@@ -440,7 +451,7 @@ class HandedOver(HandOver):
         script = 'umount -l "$3"; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
         done = subprocess.run(["unshare", "--mount", "bash", "-c", script, WEIGHTFS, config, str(device), self.point],
                               env=self.environment(), pass_fds=(device,), capture_output=True, text=True, timeout=LIMIT_S)
-        self.assertEqual(done.returncode, 6)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("does not see this mount", done.stderr)
         self.detach(config)
 

@@ -91,7 +91,8 @@ def furnish(root):
     write(f"{units}/weightfs-test.service", SERVICE.format(limit=LIMIT_S - 20, python="/usr/bin/python3"))
     write(f"{units}/emergency.service", EMERGENCY)
     # The sanitizer's own check at the end needs to trace, which a server must not.
-    write(f"{units}/weightfs@.service.d/test.conf", "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\n")
+    for kind in ("system", "user"):
+        write(f"{root}/etc/systemd/{kind}/weightfs@.service.d/test.conf", "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\nRestartSec=200ms\n")
     write(f"{root}/etc/fstab",
           f"{booted.MODELS}/model.safetensors /srv/fstab weightfs x-systemd.automount,noauto,nofail,allow_other 0 0\n"
           "fstab_can_name_a_service /srv/by-service weightfs service=fstab_can_name_a_service,noauto 0 0\n")
