@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -55,16 +54,11 @@ const char* reason_to_stay(MountState state, Maker maker) {
   return "weightfs is mounted there already";
 }
 
-bool has_weightfs(const std::vector<Mount>& mounts, const std::string& point) {
-  return std::any_of(mounts.begin(), mounts.end(),
-                     [&](const Mount& mount) { return mount.is_weightfs() && mount.point == point; });
-}
-
 // Whatever is mounted there of ours, one above the other; `most` is for those that are being mounted meanwhile.
 Result<void> remove_mounts(const std::string& point, Maker maker) {
   for (int most = 16; most > 0; --most) {
     const Mounts mounts = Mounts::now();
-    if (!has_weightfs(mounts.all(), point)) return {};
+    if (!mounts.is_weightfs_point(point)) return {};
     const auto mount = mounts.on(point);
     const MountState state = mount->is_weightfs() ? ask_mounts({*mount}).front().state : MountState::covered;
     if (const char* reason = reason_to_stay(state, maker)) return failure(Code::io, str(point, ": ", reason));

@@ -213,11 +213,16 @@ def has_ended(pid):
         return True
 
 
+def is_sanitized():
+    with open(WEIGHTFS, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 def requests_of(pid):
     """How many read system calls a server has made: one for each request from the kernel, and those of its own."""
     with open(f"/proc/{pid}/io") as file:
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "halt", "has_ended", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "halt", "has_ended", "is_sanitized", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"]

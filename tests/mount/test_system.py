@@ -8,13 +8,8 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, has_ended, numbers, os, run, shutil, signal, subprocess, unittest,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, has_ended, is_sanitized, numbers, os, run, shutil, signal, subprocess, unittest,
                       until)
-
-
-def is_sanitized():
-    with open(WEIGHTFS, "rb") as file:
-        return b"__asan_init" in file.read()
 
 
 def can_overlay():
