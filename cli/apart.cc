@@ -123,15 +123,16 @@ void end_silent(const std::vector<Asked>& all) {
   }
 }
 
-std::optional<Map> conclude(const Asked& asked) {
-  if (asked.process < 0) return {};
+Reply conclude(const Asked& asked) {
+  if (asked.process < 0) return tl::unexpected(NoAnswer::at_all);
   const bool said_all = asked.answers < 0;
   int status = 0;
   const pid_t ended = ::waitpid(asked.process, &status, said_all ? 0 : WNOHANG);
-  if (!said_all || ended != asked.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return {};
+  if (!said_all) return tl::unexpected(NoAnswer::in_time);
+  if (ended != asked.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return tl::unexpected(NoAnswer::at_all);
   const auto value = parse_json(*in_memory(asked.said), 0, asked.said.size());
   const Map* map = value ? std::get_if<Map>(&*value) : nullptr;
-  return map == nullptr ? std::nullopt : std::optional<Map>(*map);
+  return map == nullptr ? Reply(tl::unexpected(NoAnswer::at_all)) : *map;
 }
 
 // As many of them as there are descriptors and processes for, and one at least, even if in vain.
@@ -149,8 +150,8 @@ std::vector<Asked> ask_from(const std::vector<Question>& questions, size_t first
 
 void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
-std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
-  std::vector<std::optional<Map>> answers;
+std::vector<Reply> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
+  std::vector<Reply> answers;
   while (answers.size() < questions.size()) {
     std::vector<Asked> all = ask_from(questions, answers.size());
     listen_until(Clock::now() + patience, all);

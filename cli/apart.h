@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "base/value.h"
@@ -17,12 +18,15 @@ using Question = std::function<Map()>;
 
 inline constexpr std::chrono::milliseconds kPatience{2000};
 
-/// Asks all at once (where descriptors or processes do not suffice, some after the others) and returns each answer;
-/// nothing for a process that died, or did not answer in time. That one is killed, and not waited for where even that
-/// does not end it: it holds none of our descriptors. Where the process has other threads, a question takes no lock
-/// that one of them may hold: to allocate and to read files is fine.
-std::vector<std::optional<Map>> ask_apart(const std::vector<Question>& questions,
-                                          std::chrono::milliseconds patience = kPatience);
+/// Why there is no answer: none came in time; or there was nobody to ask, or he died.
+enum class NoAnswer { in_time, at_all };
+using Reply = tl::expected<Map, NoAnswer>;
+
+/// Asks all at once (where descriptors or processes do not suffice, some after the others) and returns each answer. A
+/// process that does not answer in time is killed, and not waited for where even that does not end it: it holds none of
+/// our descriptors. Where the process has other threads, a question takes no lock that one of them may hold: to
+/// allocate and to read files is fine.
+std::vector<Reply> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience = kPatience);
 
 /// In a question that changes its ids, which makes the system forget that it is to end when its asker does.
 void end_with_parent();

@@ -2,15 +2,16 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <system_error>
 
 #include "base/text.h"
-#include "cli/descriptor.h"
 
 namespace weightfs {
 namespace {
@@ -34,28 +35,46 @@ int exit_status_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+// Its standard error is `errors`, where that is one.
+Result<pid_t> spawn(std::vector<std::string> words, const Descriptor& errors) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t descriptors{};
+  ::posix_spawn_file_actions_init(&descriptors);
+  if (errors) ::posix_spawn_file_actions_adddup2(&descriptors, errors.number(), STDERR_FILENO);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, arguments[0], &descriptors, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&descriptors);
+  if (error != 0) return failure(Code::io, str(words[0], ": ", reason(error)));
+  return child;
+}
+
 }  // namespace
 
 Ran run_program(std::vector<std::string> words, Stderr where) {
   std::array<int, 2> ends{-1, -1};
   if (where == Stderr::kept && ::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, reason(errno)};
   const Descriptor out(ends[0]);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t descriptors{};
-  ::posix_spawn_file_actions_init(&descriptors);
-  pid_t child = 0;
-  int error = 0;
-  {
-    const Descriptor in(ends[1]);
-    if (in) ::posix_spawn_file_actions_adddup2(&descriptors, in.number(), STDERR_FILENO);
-    error = ::posix_spawnp(&child, arguments[0], &descriptors, nullptr, arguments.data(), environ);
-  }
-  ::posix_spawn_file_actions_destroy(&descriptors);
-  if (error != 0) return {-1, str(words[0], ": ", reason(error))};
+  const auto child = [&] {
+    const Descriptor in(ends[1]);  // closed before it is read from: who writes is the program alone
+    return spawn(std::move(words), in);
+  }();
+  if (!child) return {-1, child.error().message};
   std::string said = out ? all_of(out) : "";
-  return {exit_status_of(child), std::move(said)};
+  return {exit_status_of(*child), std::move(said)};
+}
+
+Result<Running> Running::start(std::vector<std::string> words) {
+  return Running(TRY(spawn(std::move(words), Descriptor())));
+}
+
+Running::Running(pid_t process) : process_(process), end_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {}
+
+Running::~Running() {
+  if (process_ < 0) return;
+  ::kill(process_, SIGTERM);
+  exit_status_of(process_);
 }
 
 }  // namespace weightfs

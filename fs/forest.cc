@@ -54,6 +54,8 @@ void Forest::hide(std::string name, TreePtr tree) {
   planted_.push_back({std::move(tree), 1, (Ino{1} << kNodeBits) + 1});
 }
 
+bool Forest::is_hidden(Ino ino) const { return !hidden_.empty() && ino >> kNodeBits == 1; }
+
 Forest::Place Forest::place(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   return {&planted_[ino >> kNodeBits], static_cast<uint32_t>((ino & kNodeMask) - 1)};

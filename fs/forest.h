@@ -44,6 +44,9 @@ class Forest {
   /// systems are), so that no copy of a mount takes it along. Once, before anything is asked.
   void hide(std::string name, TreePtr tree);
 
+  /// Whether it is what was hidden, or lies below that.
+  bool is_hidden(Ino ino) const;
+
   /// The child `name` of a directory; enters the directory if need be. Fails with not_found, or as entering fails.
   Result<Ino> lookup(Ino directory, std::string_view name);
 

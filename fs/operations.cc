@@ -132,9 +132,10 @@ fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attri
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   respond(request, Operation::lookup, [&]() -> Result<void> {
     Server& s = server(request);
-    s.statistics().used();
     const auto ino = s.waits().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
+    const bool looks_at_us = s.forest().is_hidden(parent) || (*ino && s.forest().is_hidden(**ino));
+    if (!looks_at_us) s.statistics().used();
     if (!*ino && ino->error().code == Code::not_found) {
       fuse_entry_param absent{};  // inode 0: the kernel remembers that there is no such name
       absent.entry_timeout = kForEver;
@@ -274,7 +275,7 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed 
   const Operation operation = listed == Listed::names ? Operation::readdir : Operation::readdirplus;
   respond(request, operation, [&]() -> Result<void> {
     Forest& forest = server(request).forest();
-    server(request).statistics().used();
+    if (!forest.is_hidden(ino)) server(request).statistics().used();
     const auto listing = server(request).waits().interruptible(request, [&] { return forest.list(ino); });
     if (!listing) return {};
     const Forest::Listing all = TRY(*listing);

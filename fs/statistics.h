@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <vector>
 
 namespace weightfs {
 
@@ -87,7 +86,7 @@ class Statistics {
     used();
     open_files_.fetch_sub(1, std::memory_order_relaxed);
   }
-  /// Somebody uses the mount: looks for a name, lists or opens something.
+  /// Somebody uses the mount: looks for a name, lists or opens something, other than what the mount says of itself.
   void used() { last_use_.store(Clock::now(), std::memory_order_relaxed); }
 
   /// What is known of one kind of request.

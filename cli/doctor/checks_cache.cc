@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "base/mounts.h"

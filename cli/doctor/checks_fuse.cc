@@ -1,10 +1,12 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -13,6 +15,7 @@
 #include "base/kept_stderr.h"
 #include "base/text.h"
 #include "cli/apart.h"
+#include "cli/descriptor.h"
 #include "cli/doctor/checks.h"
 
 namespace weightfs {
@@ -63,23 +66,28 @@ std::string on_path(const std::string& program) {
   return {};
 }
 
+// A set-uid program does not end with us: what has not ended in time is killed.
+bool succeeds_in_time(pid_t child) {
+  const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd end{process.number(), POLLIN, 0};
+  const bool ended = ::poll(&end, 1, static_cast<int>(kPatience.count())) == 1;
+  if (!ended) ::kill(child, SIGKILL);
+  int status = 0;
+  return ::waitpid(child, &status, ended ? 0 : WNOHANG) == child && status == 0;
+}
+
 // "fusermount3 version: 3.14.0": the last word of what it prints.
 std::string version_of(const std::string& program) {
-  const Question ask = [&] {
-    const KeptStderr kept;
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::dup2(STDERR_FILENO, STDOUT_FILENO);
-      ::execl(program.c_str(), program.c_str(), "--version", nullptr);
-      std::_Exit(127);
-    }
-    int status = 0;
-    Map answer;
-    if (child > 0 && ::waitpid(child, &status, 0) == child && status == 0) answer.append("said", kept.last_line());
-    return answer;
-  };
-  const auto answer = ask_apart({ask}).front();
-  const std::string said = answer ? text_in(*answer, "said").value_or("") : "";
+  const KeptStderr kept;
+  const pid_t child = ::fork();  // not posix_spawn(3), which waits for a file system that does not answer
+  if (child == 0) {
+    end_with_parent();
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    ::execl(program.c_str(), program.c_str(), "--version", nullptr);
+    std::_Exit(127);
+  }
+  if (child < 0 || !succeeds_in_time(child)) return {};
+  const std::string said = kept.last_line();
   return said.substr(said.rfind(' ') + 1);
 }
 

@@ -40,6 +40,13 @@ struct Group {
 constexpr std::array<Group, 4> kGroups = {
     {{"fuse", check_fuse}, {"cache", check_cache}, {"limits", check_limits}, {"kernel", check_kernel}}};
 
+Check not_looked_at(const char* name, NoAnswer why) {
+  if (why == NoAnswer::in_time)
+    return {name, Verdict::failure, "looking at it took too long",
+            "see whether the file systems of this machine answer"};
+  return {name, Verdict::failure, "cannot be looked at", "see whether there are memory and processes left"};
+}
+
 Checks look_at_everything() {
   constexpr std::chrono::seconds kLongest{10};
   std::vector<Question> questions;
@@ -58,8 +65,7 @@ Checks look_at_everything() {
     const Value* found = answers[i] ? answers[i]->find("checks") : nullptr;
     const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
     if (list == nullptr) {
-      checks.push_back({kGroups.at(i).name, Verdict::failure, "looking at it took too long",
-                        "see whether the file systems of this machine answer"});
+      checks.push_back(not_looked_at(kGroups.at(i).name, answers[i] ? NoAnswer::at_all : answers[i].error()));
       continue;
     }
     for (const Value& each : *list) checks.push_back(check_in(std::get<Map>(each)));

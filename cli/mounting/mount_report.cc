@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kLongestHead = 1 << 20;
 constexpr uint64_t kMostValues = 100'000;
-constexpr std::array kStates = {"serving", "dead", "not answering", "private", "covered"};
+constexpr std::array kStates = {"serving", "dead", "not answering", "private", "covered", "not known"};
 
 Map said(MountState state) {
   Map answer;
@@ -44,7 +44,7 @@ bool become(uid_t user, gid_t group) {
 
 MountState state_by(int error) {
   if (error == ENOTCONN || error == ECONNABORTED) return MountState::dead;
-  return error == EACCES || error == EPERM ? MountState::foreign : MountState::silent;
+  return error == EACCES || error == EPERM ? MountState::foreign : MountState::unasked;
 }
 
 std::string read_head() {
@@ -123,7 +123,7 @@ bool may_serve(uint64_t process, const Mount& mount) {
 Map ask(const Mount& mount) {
   // That does not ask the server, and is done before we are somebody who may not come so far.
   const int root = ::open(mount.point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (root < 0) return said(state_by(errno));
+  if (root < 0) return said(errno == ENOENT || errno == ENOTDIR ? MountState::covered : state_by(errno));
   if (mount_id_of("self", std::to_string(root)) != mount.id) return said(MountState::covered);
   if (::geteuid() == 0 && mount.user.value_or(0) != 0 && !become(*mount.user, mount.group.value_or(*mount.user)))
     return said(MountState::foreign);
@@ -144,11 +144,12 @@ MountState state_in(const Map& answer) {
   const auto name = text_in(answer, "state");
   for (size_t i = 0; i < kStates.size(); ++i)
     if (name == kStates.at(i)) return static_cast<MountState>(i);
-  return MountState::silent;
+  return MountState::unasked;
 }
 
-MountReport understood(const Mount& mount, const std::optional<Map>& answer) {
+MountReport understood(const Mount& mount, const Reply& answer) {
   MountReport known{mount, MountState::silent, mount.source, {}, {}, {}, {}};
+  if (!answer && answer.error() == NoAnswer::at_all) known.state = MountState::unasked;
   if (!answer) return known;
   known.state = state_in(*answer);
   constexpr size_t kLongestSource = 4096;  // PATH_MAX

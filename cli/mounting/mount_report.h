@@ -17,6 +17,7 @@ enum class MountState {
   silent,   ///< its server does not answer
   foreign,  ///< another user's, who keeps us out
   covered,  ///< something else is mounted over it, or over a directory above it
+  unasked,  ///< it could not be asked: there was no process for that, or no memory
 };
 
 const char* name_of(MountState state);

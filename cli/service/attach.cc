@@ -33,15 +33,35 @@ unsigned long flags_of(const std::vector<std::string>& options) {
   return flags;
 }
 
-// Whatever is mounted there of ours, one above the other; `most` is for those that are being mounted meanwhile. One
-// that does not answer is of no use to anybody.
-Result<void> remove_mounts(const std::string& point) {
+// Whose a mount is: that of a server which only hangs may be in use, and is removed only where attach() made it.
+enum class Maker { unknown, attach };
+
+// Why a mount in that state stays; nothing when it may go.
+const char* reason_to_stay(MountState state, Maker maker) {
+  switch (state) {
+    case MountState::dead:
+      return nullptr;
+    case MountState::silent:
+      return maker == Maker::attach ? nullptr : "the weightfs that is mounted there does not answer";
+    case MountState::unasked:
+      return "the weightfs that is mounted there could not be asked whether it is served";
+    case MountState::covered:
+      return "something else is mounted over the weightfs that is mounted there";
+    case MountState::serving:
+    case MountState::foreign:
+      break;
+  }
+  return "weightfs is mounted there already";
+}
+
+// Whatever is mounted there of ours, one above the other; `most` is for those that are being mounted meanwhile.
+Result<void> remove_mounts(const std::string& point, Maker maker) {
   for (int most = 16; most > 0; --most) {
-    const auto mount = Mounts::now().on(point);
-    if (!mount || !mount->is_weightfs()) return {};
-    const MountState state = ask_mounts({*mount}).front().state;
-    if (state != MountState::dead && state != MountState::silent)
-      return failure(Code::io, str(point, ": weightfs is mounted there already"));
+    const Mounts mounts = Mounts::now();
+    if (!mounts.is_weightfs_point(point)) return {};
+    const auto mount = mounts.on(point);
+    const MountState state = mount->is_weightfs() ? ask_mounts({*mount}).front().state : MountState::covered;
+    if (const char* reason = reason_to_stay(state, maker)) return failure(Code::io, str(point, ": ", reason));
     const Unmounted unmounted = unmount(*mount, Detach::now);
     if (unmounted.end != Unmounted::done) return failure(Code::io, str(point, ": ", unmounted.why));
   }
@@ -108,14 +128,18 @@ Result<Descriptor> mount_device(const Config& config, const std::vector<std::str
   return device;
 }
 
+void remove_device(const Config& config) {
+  const auto mount = Mounts::now().on(MountPoint::of_mount(config.mountpoint).path());
+  if (mount && mount->is_weightfs()) unmount(*mount, Detach::now);
+}
+
 Result<void> attach(const Config& config, const std::vector<std::string>& options) {
   auto offered = TRY(take_offered(config.name, Offered::now));
   const Descriptor device = offered ? std::move(*offered) : TRY(mounted_here(config, options));
-  const std::string point = MountPoint::of_mount(config.mountpoint).path();
-  return write_note(config.name, point)
+  return write_note(config.name, MountPoint::of_mount(config.mountpoint).path())
       .and_then([&] { return keep_descriptor(device.number(), kDeviceName); })
       .map_error([&](Error failed) {
-        if (const auto mount = Mounts::now().on(point); mount && mount->is_weightfs()) unmount(*mount, Detach::now);
+        remove_device(config);
         return failed;
       });
 }
@@ -124,7 +148,8 @@ Result<void> detach(const std::string& name, const std::string& mountpoint) {
   forget_descriptor(kDeviceName);
   const std::string noted = read_note(name);
   const std::string& point = noted.empty() ? mountpoint : noted;
-  if (!point.empty()) TRY_VOID(remove_mounts(MountPoint::of_mount(point).path()));
+  const Maker maker = noted.empty() ? Maker::unknown : Maker::attach;
+  if (!point.empty()) TRY_VOID(remove_mounts(MountPoint::of_mount(point).path(), maker));
   ::unlink(note_of(name).c_str());
   return {};
 }

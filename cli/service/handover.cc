@@ -1,6 +1,8 @@
 #include "cli/service/handover.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -24,6 +26,9 @@ namespace {
 using std::chrono::milliseconds;
 constexpr milliseconds kLongestWait = std::chrono::seconds(15);
 
+// TimeoutStartSec= of the service, which may have to wait for the network before, or to end first.
+constexpr milliseconds kLongestStart = std::chrono::minutes(5);
+
 tl::unexpected<Error> cannot(const std::string& what) {
   return failure(Code::io, str(what, ": ", std::generic_category().message(errno)));
 }
@@ -41,6 +46,28 @@ std::string path_of(const std::string& name) { return str(runtime_directory(), "
 bool can_be_read(const Descriptor& socket) {
   pollfd ready{socket.number(), POLLIN, 0};
   return ::poll(&ready, 1, static_cast<int>(kLongestWait.count())) == 1;
+}
+
+// Whether somebody asks for it.
+bool is_wanted(const Descriptor& socket, const Running& start) {
+  std::array<pollfd, 2> news{{{socket.number(), POLLIN, 0}, {start.end(), POLLIN, 0}}};
+  return ::poll(news.data(), news.size(), static_cast<int>(kLongestStart.count())) > 0 && news[0].revents != 0;
+}
+
+std::string lock_of(const std::string& path) { return path + ".lock"; }
+
+// The file of a lock is removed by whoever holds it: one that was locked just after that is none.
+Result<Descriptor> lock(const std::string& path) {
+  for (;;) {
+    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return cannot(path);
+    if (::flock(file.number(), LOCK_EX | LOCK_NB) != 0)
+      return errno == EWOULDBLOCK ? failure(Code::io, "it is being mounted already, by another process") : cannot(path);
+    struct stat held {};
+    struct stat there {};
+    if (::fstat(file.number(), &held) == 0 && ::stat(path.c_str(), &there) == 0 && held.st_ino == there.st_ino)
+      return file;
+  }
 }
 
 // One byte, and the descriptor with it.
@@ -78,6 +105,13 @@ Descriptor receive(const Descriptor& socket) {
   return Descriptor(descriptor);
 }
 
+void confirm(const Descriptor& socket) { ::send(socket.number(), "t", 1, MSG_NOSIGNAL); }
+
+bool is_confirmed(const Descriptor& socket) {
+  char byte = 0;
+  return can_be_read(socket) && ::recv(socket.number(), &byte, 1, 0) == 1;
+}
+
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
 // Nothing when nobody listens.
@@ -103,8 +137,8 @@ Result<Offer> Offer::make(const std::string& name) {
   const sockaddr_un address = TRY(address_of(path));
   std::error_code error;
   std::filesystem::create_directories(runtime_directory(), error);
-  ::unlink(path.c_str());
-  Offer offer(new_socket(), path);
+  Offer offer(TRY(lock(lock_of(path))), path);
+  ::unlink(path.c_str());               // of one that was killed
   const mode_t before = ::umask(0077);  // whoever can connect gets the mount
   const bool bound = ::bind(offer.socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   ::umask(before);
@@ -112,15 +146,24 @@ Result<Offer> Offer::make(const std::string& name) {
   return offer;
 }
 
+Offer::Offer(Descriptor lock, std::string path)
+    : lock_(std::move(lock)), socket_(new_socket()), path_(std::move(path)) {}
+
 Offer::~Offer() {
-  if (socket_) ::unlink(path_.c_str());
+  if (!lock_) return;
+  ::unlink(path_.c_str());
+  ::unlink(lock_of(path_).c_str());
 }
 
-Result<void> Offer::give(const std::function<Result<Descriptor>()>& make) {
-  if (!can_be_read(socket_)) return failure(Code::io, "no service came for the mount");
+Result<void> Offer::give(const std::function<Result<Descriptor>()>& make, const Running& start) {
+  if (!is_wanted(socket_, start))
+    return failure(Code::io, "its start ended, or takes too long, and nobody came for the mount");
   const Descriptor taker(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!taker) return cannot("whoever came for the mount has gone");
   const Descriptor made = TRY(make());
-  return send(taker, made.number()) ? Result<void>() : cannot("the service did not take the mount");
+  // What was sent to somebody who dies before he takes it is nobody's.
+  if (send(taker, made.number()) && is_confirmed(taker)) return {};
+  return failure(Code::io, "whoever came for the mount did not take it");
 }
 
 Result<std::optional<Descriptor>> take_offered(const std::string& name, Offered when) {
@@ -129,6 +172,7 @@ Result<std::optional<Descriptor>> take_offered(const std::string& name, Offered 
     if (const auto socket = TRY(connected(path_of(name)))) {
       Descriptor given = receive(*socket);
       if (!given) return failure(Code::io, "the mount was offered, but not given");
+      confirm(*socket);
       return std::optional(std::move(given));
     }
     if (std::chrono::steady_clock::now() >= end) return std::nullopt;

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cli/descriptor.h"
+#include "cli/program.h"
 
 namespace weightfs {
 
@@ -16,21 +17,23 @@ namespace weightfs {
 /// /run/weightfs, of a user $XDG_RUNTIME_DIR/weightfs.
 std::string runtime_directory();
 
-/// The giving side, for the service of that name. One at a time.
+/// The giving side, for the service of that name.
 class Offer {
  public:
-  /// Fails with io.
+  /// Fails with io, also while another process has one for that name.
   static Result<Offer> make(const std::string& name);
   ~Offer();
   Offer(Offer&&) = default;
   Offer& operator=(Offer&&) = delete;
 
-  /// Waits for somebody to ask, and gives what `make` makes then. Fails as `make` does, and with io when nobody comes.
-  Result<void> give(const std::function<Result<Descriptor>()>& make);
+  /// Waits for somebody to ask, and gives what `make` makes then. Fails as `make` does, and with io when nobody has
+  /// come by the end of `start`, which starts the service, and when whoever came does not take it.
+  Result<void> give(const std::function<Result<Descriptor>()>& make, const Running& start);
 
  private:
-  Offer(Descriptor socket, std::string path) : socket_(std::move(socket)), path_(std::move(path)) {}
+  Offer(Descriptor lock, std::string path);
 
+  Descriptor lock_;
   Descriptor socket_;
   std::string path_;
 };

@@ -16,10 +16,18 @@ Result<void> mount_at_automount_point(const Config& config, const std::string& u
   MountOptions options;
   TRY_VOID(take_words(options, config.options, Words::ours));
   Offer offer = TRY(Offer::make(config.name));
-  if (run_program({"systemctl", "start", "--no-block", "--", unit}, Stderr::passed_on).status != 0)
-    return failure(Code::io, str(printable(unit), " does not start"));
+  const Running start = TRY(Running::start({"systemctl", "start", "--", unit}));
+  bool is_mounted = false;
   // Not before the service has come: systemd goes that way to start it.
-  return offer.give([&] { return mount_device(config, options.kernel); });
+  const auto mount = [&]() -> Result<Descriptor> {
+    Descriptor device = TRY(mount_device(config, options.kernel));
+    is_mounted = true;
+    return device;
+  };
+  return offer.give(mount, start).map_error([&](const Error& failed) {
+    if (is_mounted) remove_device(config);
+    return Error{failed.code, str(printable(unit), ": ", failed.message)};
+  });
 }
 
 }  // namespace

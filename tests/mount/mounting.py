@@ -36,6 +36,19 @@ def until(condition, what):
         time.sleep(0.01)
 
 
+def halt(pid):
+    """Stops a process, all threads of it: one that takes a request before it stops answers it, or keeps whoever asked from being killed."""
+    def is_stopped(task):
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] == "T"
+        except (FileNotFoundError, ProcessLookupError):
+            return True  # a thread that had nothing to do
+
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: all(map(is_stopped, os.listdir(f"/proc/{pid}/task"))), "it does not stop")
+
+
 def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
     """What weightfs with these arguments writes to a terminal (0: of unknown width); without colours unless NO_COLOR says otherwise."""
     env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
@@ -146,6 +159,13 @@ class MountTestCase(TestCase):
         """The pid of the process that serves a mount."""
         return int(os.getxattr(point, "user.weightfs.pid"))
 
+    def stop(self, point):
+        """Makes the server of a mount hang until the test ends."""
+        server = self.server(point)
+        self.addCleanup(os.kill, server, signal.SIGCONT)
+        halt(server)
+        return server
+
     def foreground(self, *argv, at="mnt"):
         """Starts `weightfs mount -f` and returns it once the mount is usable; it says only what goes wrong."""
         point = self.path(at)
@@ -154,8 +174,8 @@ class MountTestCase(TestCase):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(self.force_unmount, point)
-        while not os.path.ismount(point):
-            self.assertIsNone(process.poll(), "the server ended before it was mounted")
+        until(lambda: os.path.ismount(point) or process.poll() is not None, "it does not mount")
+        self.assertIsNone(process.poll(), "the server ended before it was mounted")
         os.stat(point)
         return process, point
 
@@ -193,11 +213,16 @@ def has_ended(pid):
         return True
 
 
+def is_sanitized():
+    with open(WEIGHTFS, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 def requests_of(pid):
     """How many read system calls a server has made: one for each request from the kernel, and those of its own."""
     with open(f"/proc/{pid}/io") as file:
         return int(dict(line.split(": ") for line in file)["syscr"])
 
 
-__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "has_ended", "numbers", "on_terminal", "os", "requests_of", "run",
+__all__ = ["Hole", "LIMIT_S", "MountTestCase", "NOBODY", "Tensor", "TestCase", "UsersTestCase", "WEIGHTFS", "as_nobody", "containers", "halt", "has_ended", "is_sanitized", "numbers", "on_terminal", "os", "processes_of", "requests_of", "run",
            "sample_tensors", "shutil", "signal", "subprocess", "sys", "unittest", "until"]

@@ -1,7 +1,7 @@
 """weightfs doctor: what a machine has, what it lacks, and what to do, whoever asks and whatever is missing."""
 import json
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, run, shutil, signal, subprocess, unittest)
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, processes_of, run, shutil, signal, subprocess, unittest, until)
 
 ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another user")
 
@@ -61,18 +61,23 @@ class Examination(Case, MountTestCase):
 
     def test_mounts_whose_server_died_or_hangs_are_told(self):
         dead, hung = self.mount(self.sample(), at="dead"), self.mount(self.sample(), at="hung")
-        server, stopped = self.server(dead), self.server(hung)
+        server = self.server(dead)
         os.kill(server, signal.SIGKILL)
-        while not has_ended(server):
-            pass
-        os.kill(stopped, signal.SIGSTOP)
-        self.addCleanup(os.kill, stopped, signal.SIGCONT)
+        until(lambda: has_ended(server), "the server does not end")
+        self.stop(hung)
         checks = json.loads(run("doctor", "--json").stdout)
         found = {check["found"].partition(": ")[0]: check for check in checks if check["check"] == "mounts"}
         self.assertIn(dead, found["the server has died"]["found"])
         self.assertIn("weightfs umount", found["the server has died"]["advice"])
         self.assertIn(hung, found["the server does not answer"]["found"])
         self.assertEqual({check["verdict"] for check in found.values()}, {"warning"})
+
+    def test_a_fusermount3_that_hangs_is_not_left_behind(self):
+        program = self.write("bin/fusermount3", b"#!/bin/sh\nexec sleep 1000\n")
+        os.chmod(program, 0o755)
+        checks = self.examine(env=dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}"))
+        self.assertEqual(checks["fusermount3"]["found"], f"{program}, version not known")
+        until(lambda: not processes_of(self.tmp), "it goes on")
 
     def test_a_cache_in_a_mount_is_a_failure(self):
         point = self.mount(self.sample())

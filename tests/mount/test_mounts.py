@@ -52,19 +52,6 @@ class Case(MountTestCase):
         os.kill(server, signal.SIGKILL)
         until(lambda: has_ended(server), "the server does not end")
 
-    def stop(self, point):
-        server = self.server(point)
-        os.kill(server, signal.SIGSTOP)
-        self.addCleanup(os.kill, server, signal.SIGCONT)
-
-        def is_stopped(task):
-            with open(f"/proc/{server}/task/{task}/stat") as file:
-                return file.read().rpartition(")")[2].split()[0] == "T"
-
-        # A thread that takes a request before it stops keeps whoever asked from being killed.
-        until(lambda: all(map(is_stopped, os.listdir(f"/proc/{server}/task"))), "it does not stop")
-        return server
-
     def bare_mount(self, name, kind, user=0):
         """A FUSE mount whose server is this process, and never answers; returns its point, and the descriptor that keeps it alive."""
         point = self.path(name)

@@ -1,16 +1,19 @@
 """What a service is made of, without systemd: its config, the notifications that it gives, the mount that is handed to it, and
 the units that the generator writes."""
+import ctypes
 import glob
 import json
 import pwd
+import socket
 import time
 
 from fetching import FAR, LinkTestCase
 from hostile import Server, stalls, well
-from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, is_mounted, numbers, os, run, shutil, signal, subprocess,
-                      unittest)
+from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, numbers, os, processes_of, run, shutil, signal, subprocess,
+                      unittest, until)
 from service_manager import ServiceManager
 
+LIBC = ctypes.CDLL(None, use_errno=True)
 BIAS = numbers("i", 4)
 NOBODY = pwd.getpwnam("nobody")
 
@@ -266,7 +269,7 @@ class Fetches(ServiceTestCase, LinkTestCase):
         self.stop(process)
 
 
-class HandedOver(ServiceTestCase):
+class HandOver(ServiceTestCase):
     """One process mounts, another one serves."""
 
     def call(self, verb, config):
@@ -289,6 +292,8 @@ class HandedOver(ServiceTestCase):
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
         return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device,), **kwargs)
 
+
+class HandedOver(HandOver):
     def text(self, path):
         with open(path) as file:
             return file.read()
@@ -393,6 +398,49 @@ class HandedOver(ServiceTestCase):
             self.assertEqual(self.server(self.point), server)
         self.unmount(self.point)
 
+    def refused(self, verb, config, *run_by):
+        done = subprocess.run([*run_by, WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (6, 1), done.stderr)
+        self.assertTrue(is_mounted(self.point))
+        return done.stderr
+
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
+    def test_a_mount_that_cannot_be_asked_stays(self):
+        config = self.config()
+        self.mount(self.path("model.safetensors"))
+        for verb in ("attach", "detach"):
+            # Too few descriptors for the pipe of a process that asks.
+            self.assertIn("could not be asked", self.refused(verb, config, "prlimit", "--nofile=4"))
+
+    def test_a_mount_of_others_whose_server_hangs_stays(self):
+        config = self.config()
+        self.mount(self.path("model.safetensors"))
+        server = self.server(self.point)
+        self.addCleanup(os.kill, server, signal.SIGCONT)
+        halt(server)
+        for verb in ("attach", "detach"):
+            self.assertIn("does not answer", self.refused(verb, config))
+        os.kill(server, signal.SIGCONT)
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+
+    def test_a_mount_of_its_own_whose_server_hangs_is_removed(self):
+        config = self.config()
+        self.attach(config)
+        process = self.serve_kept(config)
+        self.addCleanup(process.send_signal, signal.SIGCONT)
+        halt(process.pid)
+        self.detach(config)
+
+    def test_a_mount_that_is_covered_is_not_forgotten(self):
+        config = self.config()
+        self.attach(config)
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
+        self.addCleanup(self.force_unmount, self.point)
+        self.assertIn("something else is mounted over", self.refused("detach", config))
+        self.assertEqual(os.listdir(self.path("run")), ["a.mounted"])
+        subprocess.run(["umount", self.point], check=True)
+        self.detach(config)
+
     def test_without_a_service_manager_nothing_stays_mounted(self):
         environment = self.environment()
         del environment["NOTIFY_SOCKET"]
@@ -411,6 +459,116 @@ class HandedOver(ServiceTestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("does not see this mount", done.stderr)
         self.detach(config)
+
+
+class AtAnAutomountPoint(HandOver):
+    """mount.weightfs -o service=NAME, where others wait; what systemd starts meanwhile is a script."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.point)
+        news, daemon = os.pipe()
+        self.addCleanup(os.close, news)
+        # Nobody of its daemon's process group waits there: so no test does, nor whatever it starts.
+        options = f"fd={daemon},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
+        mounted = LIBC.mount(b"systemd-1", self.point.encode(), b"autofs", 0, options.encode())
+        error = ctypes.get_errno()
+        os.close(daemon)
+        if mounted != 0:
+            self.skipTest(f"no automount point can be made here: {os.strerror(error)}")
+        self.addCleanup(self.clear_point)
+        self.offer = self.path("run", "a.offer")
+        os.symlink(WEIGHTFS, self.path("mount.weightfs"))
+        self.written = self.config()
+
+    def kinds(self):
+        """What is mounted there, the last one at the end."""
+        with open("/proc/self/mountinfo") as file:
+            return [line.partition(" - ")[2].split()[0] for line in file if line.split()[4] == self.point]
+
+    def clear_point(self):
+        while self.kinds():
+            subprocess.run(["umount", "-l", self.point], check=True)
+
+    def helper(self, systemctl):
+        """Starts the helper, where `systemctl` is that script."""
+        self.write("bin/systemctl", f"#!/bin/sh\n[ \"$*\" = 'start -- weightfs@a.service' ] || exit 2\n{systemctl}\n".encode())
+        os.chmod(self.path("bin", "systemctl"), 0o755)
+        environment = self.environment(PATH=f"{self.path('bin')}:{os.environ['PATH']}", WEIGHTFS_MOUNTS=self.tmp)
+        process = subprocess.Popen([self.path("mount.weightfs"), "a", self.point, "-o", "service=a"], env=environment,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def waiting_helper(self):
+        """One whose service is being started."""
+        helper = self.helper("exec sleep 1000")
+        until(lambda: os.path.exists(self.offer), "nothing is offered")
+        return helper
+
+    def fails(self, helper):
+        """What the helper says, which mounts nothing, and leaves nothing."""
+        said = helper.communicate(timeout=LIMIT_S)[1]
+        self.assertEqual((helper.returncode, self.kinds(), os.listdir(self.path("run"))), (32, ["autofs"], []), said)
+        return said
+
+    def taker(self):
+        """Comes as a service does that wants the mount."""
+        taker = socket.socket(socket.AF_UNIX)
+        self.addCleanup(taker.close)
+        until(lambda: taker.connect_ex(self.offer) == 0, "nobody gives")
+        return taker
+
+    def test_the_service_gets_what_the_helper_mounts(self):
+        helper = self.helper(f"'{WEIGHTFS}' service attach '{self.written}' && exec sleep 1000")
+        self.assertEqual((helper.communicate(timeout=LIMIT_S)[1], helper.returncode), ("", 0))
+        self.assertEqual(self.kinds(), ["autofs", "fuse.weightfs"])
+        self.manager.wait_for(lambda told: told.get("FDNAME") == "fuse" and "FDSTORE" in told)
+        until(lambda: os.listdir(self.path("run")) == ["a.mounted"], lambda: os.listdir(self.path("run")))
+        process = self.serve_kept(self.written)
+        self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        self.stop(process)
+        self.assertEqual((self.call("detach", self.written).returncode, self.kinds()), (0, ["autofs"]))
+
+    def test_one_who_comes_and_dies_leaves_no_mount(self):
+        helper = self.waiting_helper()
+        self.taker().close()
+        self.assertIn("did not take it", self.fails(helper))
+        self.assertEqual(os.listdir(self.point), [])
+
+    def test_one_who_dies_with_what_was_given_on_its_way_leaves_no_mount(self):
+        helper = self.waiting_helper()
+        taker = self.taker()
+        until(lambda: self.kinds() == ["autofs", "fuse.weightfs"], "nothing is mounted")
+        taker.close()
+        self.assertIn("did not take it", self.fails(helper))
+
+    def test_a_service_that_does_not_come_is_waited_for_as_long_as_it_starts(self):
+        for status in (0, 1):
+            os.mkfifo(self.path("end"))
+            helper = self.helper(f"read line <'{self.path('end')}'; exit {status}")
+            until(lambda: os.path.exists(self.offer), "nothing is offered")
+            self.write("end", b"now\n")
+            self.assertIn("weightfs@a.service: its start ended", self.fails(helper))
+            os.unlink(self.path("end"))
+
+    def test_a_second_helper_takes_nothing_from_the_first(self):
+        first = self.waiting_helper()
+        second = self.helper("exec sleep 1000")
+        self.assertIn("already", second.communicate(timeout=LIMIT_S)[1])
+        self.assertEqual(second.returncode, 32)
+        self.taker().close()
+        self.assertIn("did not take it", self.fails(first))
+
+    def test_after_a_helper_that_was_killed_the_next_one_mounts(self):
+        helper = self.waiting_helper()
+        helper.kill()
+        helper.wait()
+        for pid in processes_of(self.tmp):
+            os.kill(pid, signal.SIGKILL)  # as systemd does with what a mount unit leaves
+        self.test_the_service_gets_what_the_helper_mounts()
 
 
 class Generator(TestCase):

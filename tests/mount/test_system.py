@@ -1,4 +1,6 @@
 """At home on a system: mount(8), fstab, ordinary users; what a mount says of itself; many of them at once."""
+import contextlib
+import itertools
 import json
 import mmap
 import re
@@ -6,12 +8,8 @@ import socket
 import threading
 import time
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, has_ended, numbers, os, run, shutil, signal, subprocess, unittest)
-
-
-def is_sanitized():
-    with open(WEIGHTFS, "rb") as file:
-        return b"__asan_init" in file.read()
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobody, has_ended, is_sanitized, numbers, os, run, shutil, signal, subprocess, unittest,
+                      until)
 
 
 def can_overlay():
@@ -212,23 +210,29 @@ class Unused(MountTestCase):
         with open(f"{mnt}/tensors/bias", "rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         with mapped:
-            # The idle time passes, and the mount's own files do not count as a use.
-            deadline = time.monotonic() + 2.5
-            while time.monotonic() < deadline:
-                os.stat(f"{mnt}/.weightfs/stats.json")
-                time.sleep(0.1)
-            self.assertIsNone(process.poll())
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(2.5)  # the idle time passes
             self.assertEqual(mapped[:], numbers("i", 4))
             sleeper = subprocess.Popen(["sleep", "60"], cwd=mnt)
         self.addCleanup(sleeper.wait)
         self.addCleanup(sleeper.kill)
-        deadline = time.monotonic() + 2.5
-        while time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.1)
-        self.assertIsNone(process.poll(), "the working directory of a process keeps it")
+        with self.assertRaises(subprocess.TimeoutExpired, msg="the working directory of a process keeps it"):
+            process.wait(2.5)
         sleeper.kill()
         sleeper.wait()
         self.assertEqual(process.wait(LIMIT_S), 0)
+
+    def test_looking_at_what_the_mount_says_of_itself_is_no_use(self):
+        process, mnt = self.foreground("--idle-timeout", "1", self.sample())
+        end = time.monotonic() + LIMIT_S
+        names = (f"absent{i}" for i in itertools.count())  # the kernel asks for a name once
+        while process.poll() is None and time.monotonic() < end:
+            with contextlib.suppress(OSError):  # at its end
+                os.stat(f"{mnt}/.weightfs/stats.json")
+                os.listdir(f"{mnt}/.weightfs")
+                os.stat(f"{mnt}/.weightfs/{next(names)}")
+            time.sleep(0.05)
+        self.assertEqual(process.poll(), 0)
 
     def test_without_the_option_it_stays(self):
         process, _ = self.foreground("-o", "idle_timeout=0", self.sample())
@@ -245,9 +249,7 @@ class OwnWords(MountTestCase):
 
     def counted(self, mnt, enough):
         """Waits until so much has been counted: a request is, a moment after it was answered."""
-        end = time.monotonic() + LIMIT_S
-        while not enough(operations := json.loads(self.own(mnt, "stats.json"))["operations"]):
-            self.assertLess(time.monotonic(), end, operations)
+        until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]), lambda: f"counted are {self.own(mnt, 'stats.json')}")
 
     def test_it_is_hidden_from_listings(self):
         mnt = self.mount(self.sample())
@@ -273,8 +275,7 @@ class OwnWords(MountTestCase):
             self.assertEqual((stats["served_bytes"], stats["open_files"]), (240, 1))
         for name in ("absent", "missing"):
             self.assertFalse(os.path.exists(f"{mnt}/{name}"))
-        while json.loads(self.own(mnt, "stats.json"))["open_files"]:
-            pass
+        until(lambda: not json.loads(self.own(mnt, "stats.json"))["open_files"], "a file stays open")
         self.counted(mnt, lambda operations: operations["lookup"]["requests"] >= 4 and operations["open"]["requests"] >= 2)
         operations = json.loads(self.own(mnt, "stats.json"))["operations"]
         for name, operation in operations.items():
@@ -328,8 +329,7 @@ class OwnWords(MountTestCase):
         line = process.stderr.readline()
         self.assertIn("statistics since", line)
         self.assertIn("16 B read", line)
-        while "statistics since" not in self.own(mnt, "log"):
-            pass
+        until(lambda: "statistics since" in self.own(mnt, "log"), "the log does not have it")
         self.assertIsNone(process.poll())
 
     def test_levels_decide_what_is_said(self):
@@ -349,8 +349,7 @@ class OwnWords(MountTestCase):
                                    env=dict(os.environ, JOURNAL_STREAM=f"{status.st_dev}:{status.st_ino}"))
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
-        while b"mounted" not in self.read("log"):
-            self.assertIsNone(process.poll())
+        until(lambda: b"mounted" in self.read("log") or process.poll() is not None, "it does not mount")
         os.truncate(source, 100)
         with self.assertRaises(OSError):
             self.read("mnt", "tensors", "bias")
@@ -400,9 +399,11 @@ class SystemLog(MountTestCase):
 class Ends(MountTestCase):
     def test_who_asks_for_the_end_again_and_again_keeps_nothing_from_being_cleared_away(self):
         process, mnt = self.foreground(self.sample())
-        while process.poll() is None:
+        end = time.monotonic() + LIMIT_S
+        while process.poll() is None and time.monotonic() < end:
             process.terminate()
-        self.assertEqual((process.returncode, process.stderr.read()), (0, ""))
+        self.assertEqual(process.poll(), 0)
+        self.assertEqual(process.stderr.read(), "")
         self.assertFalse(os.path.exists(mnt))
 
     def reads_at(self, task):
@@ -417,19 +418,15 @@ class Ends(MountTestCase):
         # Larger than what the kernel reads ahead of the header.
         self.sample(tensors=[Tensor("near", "int8", (16 << 20,), bytes(16 << 20)), Tensor("far", "int8", (16,), bytes(16))])
         below = self.mount(self.tmp, at="below")
-        hung = self.server(below)
         process, mnt = self.foreground(f"{below}/model.safetensors/files/model.safetensors", at="mnt")
-        os.kill(hung, signal.SIGSTOP)
-        self.addCleanup(os.kill, hung, signal.SIGCONT)
+        hung = self.stop(below)
         reader = subprocess.Popen(["cat", f"{mnt}/tensors/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(reader.wait)
         self.addCleanup(reader.kill)
-        while not any(self.reads_at(task) for task in os.listdir(f"/proc/{process.pid}/task")):
-            time.sleep(0.01)
+        until(lambda: any(map(self.reads_at, os.listdir(f"/proc/{process.pid}/task"))), "it does not read what hangs")
         process.terminate()
         self.assertIn("kept it from ending", process.stderr.readline())
-        while os.path.ismount(mnt):
-            time.sleep(0.01)
+        until(lambda: not os.path.ismount(mnt), "it stays mounted")
         os.kill(hung, signal.SIGCONT)
         self.assertEqual(process.wait(LIMIT_S), 6)
         self.assertFalse(os.path.exists(mnt))
@@ -485,8 +482,7 @@ class Many(MountTestCase):
         done = run("umount", *points)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         # It waits for them, but not for ever.
-        while not all(has_ended(pid) for pid in servers):
-            time.sleep(0.01)
+        until(lambda: all(map(has_ended, servers)), "a server does not end")
         self.assertEqual([p for p in points if os.path.exists(p)], [], "mount points that were made are gone")
 
     def test_a_server_leaks_no_descriptors_and_threads(self):
@@ -501,8 +497,7 @@ class Many(MountTestCase):
         for _ in range(200):
             for name in ("tensors/bias", "metadata.json", ".weightfs/status.json", ".weightfs/metrics", "npy/bias.npy"):
                 self.read("mnt", *name.split("/"))
-        while json.loads(self.read("mnt", ".weightfs", "status.json"))["open_files"]:
-            pass
+        until(lambda: not json.loads(self.read("mnt", ".weightfs", "status.json"))["open_files"], "a file stays open")
         self.assertEqual(resources(), before)
         self.assertLess(len(os.listdir(f"/proc/{pid}/task")), 16)
 
