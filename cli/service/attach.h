@@ -28,9 +28,9 @@ void remove_device(const Config& config);
 Result<void> attach(const Config& config, const std::vector<std::string>& options);
 
 /// Takes the descriptor back from the service manager and removes the mount that attach() made for the config of that
-/// name, in use or not; where it made none, or by another process (a user's service), that at `mountpoint`. Nothing to do
-/// is no failure. Fails with io, and does not forget what it made, where the mount stays: one that a living server answers
-/// for, or that attach() did not make and whose server is not known to be dead, and one that is covered.
+/// name, in use or not; where it made none, or by another process (a user's service), that at `mountpoint`. Nothing to
+/// do is no failure. Fails with io, and does not forget what it made, where the mount stays: one that a living server
+/// answers for, or that attach() did not make and whose server is not known to be dead, and one that is covered.
 Result<void> detach(const std::string& name, const std::string& mountpoint);
 
 }  // namespace weightfs
