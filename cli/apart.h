@@ -6,9 +6,9 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/result.h"
 #include "base/value.h"
 
 namespace weightfs {
