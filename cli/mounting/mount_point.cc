@@ -79,9 +79,10 @@ Result<void> MountPoint::make() {
 }
 
 // The lock is on the directory itself, and stays there when that is covered. It is the kernel's own affair: no server
-// of files is asked for one on a directory. Who may mount there but not list it does without.
+// of files is asked for one on a directory. Who may mount there but not list it does without; so does an automount
+// point, which O_DIRECTORY by its path would trigger: whoever looks there waits for us.
 Result<void> MountPoint::claim() {
-  const Descriptor found(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor found(::open(path_.c_str(), O_PATH | O_CLOEXEC));
   if (is_root_of_weightfs(found, path_)) return there_already(path_);
   claim_ = Descriptor(::open(str("/proc/self/fd/", found.number()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (claim_ && ::flock(claim_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -89,10 +90,11 @@ Result<void> MountPoint::claim() {
     return failure(Code::io, str(path_, ": another weightfs is being mounted there (the directory is locked)"));
   }
   // Until just now somebody else may have had the claim.
-  const Descriptor by_now(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor by_now(::open(path_.c_str(), O_PATH | O_CLOEXEC));
   if (is_root_of_weightfs(by_now, path_)) return there_already(path_);
   std::error_code unreadable;
-  if (!made_ && !std::filesystem::is_empty(path_, unreadable) && !unreadable)
+  const std::string claimed = str("/proc/self/fd/", claim_.number());
+  if (claim_ && !made_ && !std::filesystem::is_empty(claimed, unreadable) && !unreadable)
     log_to_stderr(str(path_, ": what lies there is hidden as long as it is mounted on"));
   return {};
 }

@@ -2,6 +2,7 @@
 import fcntl
 import glob
 import json
+import select
 import threading
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, is_mounted, numbers, os, run,
@@ -87,6 +88,31 @@ class Lifecycle(MountTestCase):
         os.close(claim)
         self.unmount(self.mount(source))
         self.assertEqual(os.listdir(self.path("mnt")), [])
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can make an automount point")
+    def test_on_an_automount_point_nobody_is_asked_to_mount(self):
+        # As mount(8) has it of systemd: the point belongs to another group of processes, which waits for the mount.
+        point, (asked, asks) = self.path("mnt"), os.pipe()
+        os.mkdir(point)
+        automount = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(automount.wait)
+        self.addCleanup(automount.kill)
+        options = f"fd={asks},pgrp={automount.pid},minproto=5,maxproto=5,direct"
+        done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "none", point], pass_fds=[asks], capture_output=True, text=True)
+        os.close(asks)
+        self.addCleanup(os.close, asked)
+        if done.returncode != 0:
+            self.skipTest(f"no autofs here: {done.stderr}")
+        self.addCleanup(self.force_unmount, point)
+        server = subprocess.Popen([WEIGHTFS, "mount", "-f", self.sample(), point], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.stderr.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        said = select.select([server.stderr, asked], [], [], LIMIT_S)[0]
+        self.assertEqual(said, [server.stderr], "it waits for the mount that it is to make")
+        self.assertIn("mounted", server.stderr.readline())
+        self.unmount(point)
+        self.assertEqual(server.wait(LIMIT_S), 0)
 
     def test_killed_while_it_reads_a_large_model_it_leaves_nothing(self):
         containers.WRITERS["safetensors"](self.path("big.safetensors"), containers.ManyNames(300_000))
