@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "base/mounts.h"
 #include "base/text.h"
@@ -19,6 +21,10 @@
 
 namespace weightfs {
 namespace {
+
+// Another one has it from the mount to the first answer. Whoever may look into the directory can lock it for longer:
+// to keep us from mounting is not theirs.
+constexpr std::chrono::seconds kLongestClaim{5};
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -85,10 +91,10 @@ Result<void> MountPoint::claim() {
   const Descriptor found(::open(path_.c_str(), O_PATH | O_CLOEXEC));
   if (is_root_of_weightfs(found, path_)) return there_already(path_);
   claim_ = Descriptor(::open(str("/proc/self/fd/", found.number()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (claim_ && ::flock(claim_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    made_ = false;  // the other one mounts on it
-    return failure(Code::io, str(path_, ": another weightfs is being mounted there (the directory is locked)"));
-  }
+  const auto limit = std::chrono::steady_clock::now() + kLongestClaim;
+  while (claim_ && ::flock(claim_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+         std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   // Until just now somebody else may have had the claim.
   const Descriptor by_now(::open(path_.c_str(), O_PATH | O_CLOEXEC));
   if (is_root_of_weightfs(by_now, path_)) return there_already(path_);

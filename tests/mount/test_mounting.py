@@ -6,7 +6,7 @@ import select
 import threading
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, is_mounted, numbers, os, run,
-                      sample_tensors, shutil, signal, subprocess, unittest)
+                      sample_tensors, shutil, signal, subprocess, unittest, until)
 
 
 class Lifecycle(MountTestCase):
@@ -76,18 +76,35 @@ class Lifecycle(MountTestCase):
             self.unmount(self.path("mnt"))
             self.assertFalse(is_mounted(self.path("mnt")), "another one lies below it")
 
-    def test_while_one_is_being_mounted_another_is_refused(self):
-        source = self.sample()
+    def test_while_one_is_being_mounted_another_waits(self):
+        source, point = self.sample(), self.path("mnt")
+        os.mkdir(point)
+        claim = os.open(point, os.O_RDONLY)
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        waiting = subprocess.Popen([WEIGHTFS, "mount", "-f", source, point], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(waiting.stderr.close)
+        self.addCleanup(waiting.wait)
+        self.addCleanup(waiting.kill)
+        until(lambda: point in map(os.path.realpath, glob.glob(f"/proc/{waiting.pid}/fd/*")), "it does not come to the mount point")
+        self.assertFalse(is_mounted(point))
+        mounted = subprocess.Popen([WEIGHTFS, "mount", "-f", source, point], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(mounted.stderr.close)
+        self.addCleanup(mounted.wait)
+        self.addCleanup(mounted.kill)
+        os.close(claim)
+        until(lambda: waiting.poll() is not None or mounted.poll() is not None, "both are mounted, or none")
+        ended, other = (waiting, mounted) if waiting.poll() is not None else (mounted, waiting)
+        self.assertEqual((ended.returncode, ended.stderr.read()), (6, f"weightfs: {point}: weightfs is mounted there already\n"))
+        until(lambda: is_mounted(point), "the other one is not mounted")
+        self.unmount(point)
+        self.assertEqual(other.wait(LIMIT_S), 0)
+
+    def test_a_lock_that_somebody_else_holds_keeps_nobody_from_mounting(self):
         os.mkdir(self.path("mnt"))
         claim = os.open(self.path("mnt"), os.O_RDONLY)
+        self.addCleanup(os.close, claim)
         fcntl.flock(claim, fcntl.LOCK_EX)
-        done = run("mount", source, self.path("mnt"))
-        self.assertEqual(done.returncode, 6)
-        self.assertIn("another weightfs is being mounted there", done.stderr)
-        self.assertFalse(is_mounted(self.path("mnt")))
-        os.close(claim)
-        self.unmount(self.mount(source))
-        self.assertEqual(os.listdir(self.path("mnt")), [])
+        self.unmount(self.mount(self.sample()))
 
     @unittest.skipUnless(os.getuid() == 0, "only root can make an automount point")
     def test_on_an_automount_point_nobody_is_asked_to_mount(self):
