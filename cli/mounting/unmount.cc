@@ -92,7 +92,8 @@ Unmounted unmount_by_path(const Mount& mount, Detach detach) {
 }  // namespace
 
 Result<Mount> weightfs_at(const std::string& path) {
-  const auto answer = ask_apart({[&] { return tell_root_at(path); }}).front();
+  auto answer = ask_apart({[&] { return tell_root_at(path); }}).front();
+  if (!answer && answer.error() == NoAnswer::at_all) answer = tell_root_at(path);
   if (!answer) return failure(Code::io, str(path, ": ", kSilent));
   if (const auto error = number_in(*answer, "error").value_or(0); error != 0)
     return failure(Code::io, str(path, ": ", reason(static_cast<int>(error))));
@@ -113,6 +114,8 @@ Unmounted unmount(const Mount& mount, Detach detach) {
                         told.append("why", unmounted.why);
                         return told;
                       }}).front();
+  // Better to wait, perhaps, than to leave it.
+  if (!answer && answer.error() == NoAnswer::at_all) return unmount_by_path(mount, detach);
   if (!answer) return {Unmounted::silent, kSilent};
   return {static_cast<Unmounted::End>(number_in(*answer, "end").value_or(Unmounted::refused)),
           text_in(*answer, "why").value_or("")};
