@@ -161,6 +161,11 @@ std::vector<Reply> ask_apart(const std::vector<Question>& questions, std::chrono
   return answers;
 }
 
+Reply ask_apart_if_possible(const Question& question) {
+  Reply answer = ask_apart({question}).front();
+  return answer || answer.error() == NoAnswer::in_time ? answer : question();
+}
+
 std::optional<std::string> text_in(const Map& map, std::string_view key) {
   const Value* value = map.find(key);
   const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);

@@ -28,6 +28,9 @@ using Reply = tl::expected<Map, NoAnswer>;
 /// allocate and to read files is fine.
 std::vector<Reply> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience = kPatience);
 
+/// The same of one question; where no process can be had it is asked here, and may be waited for.
+Reply ask_apart_if_possible(const Question& question);
+
 /// In a question that changes its ids, which makes the system forget that it is to end when its asker does.
 void end_with_parent();
 

@@ -107,10 +107,10 @@ Result<void> MountPoint::claim() {
 
 void MountPoint::remove_if_made() const {
   if (!made_) return;
-  ask_apart({[this] {
+  (void)ask_apart_if_possible([this] {
     ::rmdir(path_.c_str());
     return Map();
-  }});
+  });
 }
 
 std::string name_of_sources(const std::vector<std::string>& sources) {

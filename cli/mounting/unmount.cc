@@ -92,8 +92,7 @@ Unmounted unmount_by_path(const Mount& mount, Detach detach) {
 }  // namespace
 
 Result<Mount> weightfs_at(const std::string& path) {
-  auto answer = ask_apart({[&] { return tell_root_at(path); }}).front();
-  if (!answer && answer.error() == NoAnswer::at_all) answer = tell_root_at(path);
+  const auto answer = ask_apart_if_possible([&] { return tell_root_at(path); });
   if (!answer) return failure(Code::io, str(path, ": ", kSilent));
   if (const auto error = number_in(*answer, "error").value_or(0); error != 0)
     return failure(Code::io, str(path, ": ", reason(static_cast<int>(error))));
@@ -107,15 +106,13 @@ Result<Mount> weightfs_at(const std::string& path) {
 }
 
 Unmounted unmount(const Mount& mount, Detach detach) {
-  const auto answer = ask_apart({[&] {
-                        const Unmounted unmounted = unmount_by_path(mount, detach);
-                        Map told;
-                        told.append("end", static_cast<uint64_t>(unmounted.end));
-                        told.append("why", unmounted.why);
-                        return told;
-                      }}).front();
-  // Better to wait, perhaps, than to leave it.
-  if (!answer && answer.error() == NoAnswer::at_all) return unmount_by_path(mount, detach);
+  const auto answer = ask_apart_if_possible([&] {
+    const Unmounted unmounted = unmount_by_path(mount, detach);
+    Map told;
+    told.append("end", static_cast<uint64_t>(unmounted.end));
+    told.append("why", unmounted.why);
+    return told;
+  });
   if (!answer) return {Unmounted::silent, kSilent};
   return {static_cast<Unmounted::End>(number_in(*answer, "end").value_or(Unmounted::refused)),
           text_in(*answer, "why").value_or("")};

@@ -103,6 +103,17 @@ class Caller(MountTestCase):
         self.fail("the server was always faster")
 
 
+class End(MountTestCase):
+    def test_where_no_descriptor_can_be_had_nothing_is_left(self):
+        point = self.mount(self.sample())
+        server = self.server(point)
+        resource.prlimit(server, resource.RLIMIT_NOFILE, (3, 3))
+        os.kill(server, signal.SIGTERM)
+        until(lambda: has_ended(server), "it does not end")
+        self.assertFalse(is_mounted(point))
+        self.assertFalse(os.path.lexists(point))
+
+
 @unittest.skipUnless(os.geteuid() == 0, "only root enters a mount namespace")
 class Helper(MountTestCase):
     def test_it_mounts_in_the_namespace_that_is_named(self):
