@@ -109,8 +109,12 @@ def sends(data, length=None, **headers):
 
 
 def raw(data):
-    """These bytes instead of an answer."""
-    return lambda ask: ask.sock.sendall(data)
+    """These bytes instead of an answer, and then the end: not a RST, which might come before them."""
+    def answer(ask):
+        ask.sock.sendall(data)
+        ask.sock.shutdown(socket.SHUT_WR)
+        ask.hang()
+    return answer
 
 
 def cut(data, at, reset=False):
