@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/descriptor.h"
 #include "cli/mounting/mount.h"
 #include "cli/service/start_service.h"
 #include "cli/verbs.h"
@@ -76,12 +76,9 @@ Result<Arguments> parse(int argc, char** argv) {
 Result<void> enter_mount_namespace(const std::string& name) {
   const bool is_process = name.find_first_not_of("0123456789") == name.npos;
   const std::string file = is_process ? str("/proc/", name, "/ns/mnt") : name;
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool entered = descriptor >= 0 && ::setns(descriptor, CLONE_NEWNS) == 0;
-  const int why = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (entered) return {};
-  return failure(Code::io, str("-N ", name, ": ", std::generic_category().message(why)));
+  const Descriptor found(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (found && ::setns(found.number(), CLONE_NEWNS) == 0) return {};
+  return failure(Code::io, str("-N ", name, ": ", std::generic_category().message(errno)));
 }
 
 // A mount that a service makes: all else is in its config.

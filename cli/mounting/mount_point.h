@@ -30,8 +30,7 @@ class MountPoint {
 
   /// Keeps any other weightfs from mounting there until it is released, or this process ends: a weightfs mount that is
   /// there by then is ours. Waits for another one that is about to, some seconds at most; fails with io when that has
-  /// mounted. That it hides what lies there, standard error
-  /// is told.
+  /// mounted. That it hides what lies there, standard error is told.
   Result<void> claim();
 
   void release() { claim_ = Descriptor(); }
