@@ -5,6 +5,7 @@
 
 #include <array>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "cache/elsewhere.h"
@@ -62,6 +63,16 @@ class NamedBlobTest : public test::StoreDirectory {
 
   Wanted wanted(std::vector<std::string> urls = {}) const {
     return {"layer", sha256(bytes), bytes.size(), std::move(urls)};
+  }
+
+  // Sends one half, and the other once the gate is open.
+  std::function<void(const SeenRequest&, Wire&)> half_until(test::Gate& rest) const {
+    return [this, &rest](const SeenRequest&, Wire& wire) {
+      const size_t half = bytes.size() / 2;
+      wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", bytes.substr(0, half)));
+      rest.pass();
+      wire.send(bytes.substr(half));
+    };
   }
 
   std::string write(const std::string& path, std::string_view text) const {
@@ -262,11 +273,7 @@ TEST_F(NamedBlobTest, OfflineNothingIsFetchedAndItSaysSo) {
 
 TEST_F(NamedBlobTest, WhatArrivesIsSeenBeforeItIsProvedAndServedOnlyAfter) {
   test::Gate rest;
-  HttpServer server([&](const SeenRequest&, Wire& wire) {
-    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", bytes.substr(0, bytes.size() / 2)));
-    rest.pass();
-    wire.send(bytes.substr(bytes.size() / 2));
-  });
+  HttpServer server(half_until(rest));
   const auto store = fetching_store();
   const auto found = store->named(wanted({server.url("/b")}));
   ASSERT_TRUE(found);
@@ -483,11 +490,7 @@ TEST_F(NamedBlobTest, TheStatusSaysWhatWasFetchedAndWhatWasThere) {
 
 TEST_F(NamedBlobTest, TheStatusOfWhatRunsSaysHowFarItIs) {
   test::Gate rest;
-  HttpServer server([&](const SeenRequest&, Wire& wire) {
-    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", bytes.substr(0, bytes.size() / 2)));
-    rest.pass();
-    wire.send(bytes.substr(bytes.size() / 2));
-  });
+  HttpServer server(half_until(rest));
   const auto store = fetching_store();
   const auto idle = store->named({"idle", sha256("x"), 1, {server.url("/idle")}});
   const auto found = store->named(wanted({server.url("/b")}));

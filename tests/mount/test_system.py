@@ -98,7 +98,8 @@ class Mount8(MountTestCase):
         self.passes("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
                     fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs defaults,_netdev 0 0\n")
 
-    def test_a_user_mounts_and_unmounts_what_fstab_lets_him(self):
+    def let_nobody_mount(self):
+        """A model, and a mount point of the user nobody."""
         if not os.path.exists("/etc/mtab"):
             self.skipTest("fusermount3 needs /etc/mtab, which a booted Debian has")
         self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
@@ -106,6 +107,9 @@ class Mount8(MountTestCase):
         self.sample()
         os.mkdir(self.path("mnt"))
         os.chown(self.path("mnt"), NOBODY.pw_uid, NOBODY.pw_gid)
+
+    def test_a_user_mounts_and_unmounts_what_fstab_lets_him(self):
+        self.let_nobody_mount()
         shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
                             as_nobody mount mnt; as_nobody ls mnt/tensors; ls mnt 2>/dev/null || echo root is kept out
                             findmnt -n -o OPTIONS mnt; as_nobody umount mnt; ! mountpoint -q mnt""",
@@ -123,13 +127,7 @@ class Mount8(MountTestCase):
         self.assertEqual(shown, "kept out\n16\nkept out\n")
 
     def test_an_ordinary_user_lets_others_in_where_fuse_conf_allows_that(self):
-        if not os.path.exists("/etc/mtab"):
-            self.skipTest("fusermount3 needs /etc/mtab, which a booted Debian has")
-        self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
-        os.chmod("/dev/fuse", 0o666)
-        self.sample()
-        os.mkdir(self.path("mnt"))
-        os.chown(self.path("mnt"), NOBODY.pw_uid, NOBODY.pw_gid)
+        self.let_nobody_mount()
         shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
                             as_daemon() { setpriv --reuid=daemon --regid=daemon --clear-groups -- "$@"; }
                             as_nobody ./weightfs mount model.safetensors mnt
