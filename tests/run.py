@@ -61,6 +61,10 @@ def run_unittests(count, title, folder, pattern, weightfs):
     os.environ["WEIGHTFS"] = weightfs
     os.environ["ASAN_OPTIONS"] = f"log_path={logs.name}/log"
     os.environ["UBSAN_OPTIONS"] = f"log_path={logs.name}/log:print_stacktrace=1:halt_on_error=1"
+    # Whoever was imported for another build knows that one's program.
+    for name in [name for name, module in sys.modules.items() if (getattr(module, "__file__", None) or "").startswith(os.path.join(HOME, "tests", ""))]:
+        if name != "__main__":
+            del sys.modules[name]
     suite = unittest.TestLoader().discover(os.path.join(HOME, folder), pattern)
     result = unittest.TextTestRunner(sys.stdout, verbosity=0).run(suite)
     for reason in sorted({reason for _, reason in result.skipped}):

@@ -3,7 +3,7 @@ import errno
 import re
 import resource
 
-from mounting import (LIMIT_S, MountTestCase, TestCase, UsersTestCase, as_nobody, has_ended, is_mounted, os, processes_of, pwd, run,
+from mounting import (LIMIT_S, MountTestCase, TestCase, UsersTestCase, as_nobody, has_ended, is_mounted, is_sanitized, os, processes_of, pwd, run,
                       shutil, signal, subprocess, unittest, until, WEIGHTFS)
 
 
@@ -104,6 +104,7 @@ class Caller(MountTestCase):
 
 
 class End(MountTestCase):
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
     def test_where_no_descriptor_can_be_had_nothing_is_left(self):
         point = self.mount(self.sample())
         server = self.server(point)
