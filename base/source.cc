@@ -45,6 +45,11 @@ class File final : public Source {
   File& operator=(const File&) = delete;
 
   uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
+  // A file system that does not count blocks says 0.
+  uint64_t occupied() const override {
+    const auto stored = static_cast<uint64_t>(opened_.st_blocks) * 512;
+    return stored == 0 ? size() : std::min(size(), stored);
+  }
   std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
   std::string identity() const override {
     const auto time = [](const timespec& t) { return str(t.tv_sec, ".", t.tv_nsec); };

@@ -1,6 +1,7 @@
 // Random-access bytes: a container, a tensor inside it, a rendered text. Everything that is read is read through this.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,9 @@ class Source {
 
   /// How many bytes there are; never changes.
   virtual uint64_t size() const = 0;
+
+  /// How many bytes these take in storage: fewer than size() where a file has holes.
+  virtual uint64_t occupied() const { return size(); }
 
   /// Copies bytes from `offset` on into `out` and returns how many: fewer than asked only where the source ends, 0 from
   /// the end on. Fails with io when the bytes cannot be had or are no longer those that were opened.
@@ -67,6 +71,7 @@ class Slice final : public Source {
 
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
+  uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }
   std::optional<Extent> extent() const override;
   std::string identity() const override;
   std::shared_ptr<const void> hold() const override { return whole_ == nullptr ? nullptr : whole_->hold(); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/blobs.h"
+#include "base/budget.h"
 #include "base/source.h"
 #include "formats/model.h"
 
@@ -45,6 +46,7 @@ struct Container {
   std::shared_ptr<const Folder> folder = {};  ///< what lies beside it; null when nothing does
   BlobsPtr blobs = unstored_blobs();          ///< where what has to be unpacked is kept
   int depth = 0;                              ///< how many containers it lies in
+  BudgetPtr budget = budget_of(bytes);        ///< that of the outermost container: given on to all that is read below
 };
 
 /// How sure the first bytes make us.

@@ -1,0 +1,79 @@
+// What reading one outermost container may cost. Everything nested, sharded, linked or referenced below the container
+// shares its budget, so that sharing cannot multiply the cost.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/source.h"
+
+namespace weightfs {
+
+/// What can be charged. The table in budget.cc has the memory that one unit takes and the time that it costs.
+enum class Cost {
+  value,     ///< a parsed JSON, TOML, bincode or FlatBuffers value
+  tensor,    ///< a Tensor of a Model, without its name
+  member,    ///< a member of an archive or a file of a directory: a Part of a Model, without its path
+  node,      ///< a node of a Tree: a component of a path
+  kept,      ///< a byte that stays in memory: of a name, a path, a text
+  rendered,  ///< a byte of a rendered document
+  input,     ///< a byte that a parser or decoder reads
+  output,    ///< a byte that comes out of a decoder
+  lookup,    ///< a file or blob that is looked for by its name
+  step,      ///< anything else that takes about a microsecond
+};
+
+/// Values, tables and names inside one another are read to this depth, whatever the format.
+inline constexpr int kMaxDepth = 100;
+
+/// Memory: 64 MB and 10 bytes for each byte of the container. Time: 1 second and 1 second for each 10 MB.
+/// Callable from any thread.
+class Budget {
+ public:
+  static constexpr uint64_t kBaseMemory = 64'000'000;  ///< bytes
+  static constexpr uint64_t kMemoryPerByte = 10;
+  static constexpr uint64_t kBaseTime = 1'000'000'000;  ///< nanoseconds
+  static constexpr uint64_t kTimePerByte = 100;         ///< nanoseconds: 1 second for 10 MB
+
+  /// `bytes`: what the container occupies in storage; the holes of a sparse file do not count.
+  explicit Budget(uint64_t bytes) : bytes_(bytes) {}
+
+  /// Adds a file that belongs to the container, such as a shard or a blob: once, however often it is named. Files
+  /// without an identity are not added.
+  void add_file(const Source& file);
+
+  /// Charges `count` units before they are read or allocated. Fails with unsupported, naming the limit, when the
+  /// budget does not have them, and with unavailable when the process is short of memory; then nothing is charged.
+  Result<void> charge(Cost cost, uint64_t count = 1);
+
+  /// Gives back what was charged for memory that has been freed. The time stays spent.
+  void release(Cost cost, uint64_t count);
+
+  uint64_t memory_used() const { return memory_; }  ///< bytes charged
+  uint64_t time_used() const { return time_; }      ///< nanoseconds charged
+  uint64_t memory_limit() const;                    ///< bytes
+  uint64_t time_limit() const;                      ///< nanoseconds
+
+ private:
+  Result<void> check_process();
+
+  std::atomic<uint64_t> bytes_;
+  std::atomic<uint64_t> memory_ = 0;
+  std::atomic<uint64_t> time_ = 0;
+  std::atomic<uint64_t> checked_ = 0;  // memory_ when the process was looked at last
+  std::mutex mutex_;                   // guards files_
+  std::set<std::string> files_;        // identities of those that were added
+};
+
+using BudgetPtr = std::shared_ptr<Budget>;
+
+/// The budget of the outermost container that these bytes are.
+BudgetPtr budget_of(const SourcePtr& container);
+
+}  // namespace weightfs

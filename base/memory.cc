@@ -1,0 +1,137 @@
+#include "base/memory.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The number in a file of a cgroup; nothing for "max", and for a file that is not there.
+std::optional<uint64_t> number_in(const std::string& path) {
+  const std::string text = text_of(path);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+// Whether `list`, words with commas between them, has `word`.
+bool has_word(std::string_view list, std::string_view word) {
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    if (list.substr(begin, end - begin) == word) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// A mounted hierarchy that can limit memory.
+struct Hierarchy {
+  std::string root;   // the group that is mounted
+  std::string point;  // where
+  bool is_v2;
+};
+
+// proc_pid_mountinfo(5): 36 35 98:0 ROOT POINT options [fields] - TYPE source super-options.
+std::vector<Hierarchy> hierarchies_in(std::string_view mountinfo) {
+  std::vector<Hierarchy> found;
+  std::istringstream lines{std::string(mountinfo)};
+  for (std::string line; std::getline(lines, line);) {
+    const auto words = words_of(line);
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    if (words.size() < 5 || words.end() - dash < 4) continue;
+    const bool is_v2 = dash[1] == "cgroup2";
+    if (is_v2 || (dash[1] == "cgroup" && has_word(dash[3], "memory"))) found.push_back({words[3], words[4], is_v2});
+  }
+  return found;
+}
+
+// The process's group in a hierarchy: "0::/path" of v2, "4:memory:/path" of v1.
+std::optional<std::string> group_in(std::string_view cgroup, bool is_v2) {
+  std::istringstream lines{std::string(cgroup)};
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos) continue;
+    const std::string_view controllers = std::string_view(line).substr(first + 1, second - first - 1);
+    if (is_v2 ? controllers.empty() : has_word(controllers, "memory")) return line.substr(second + 1);
+  }
+  return std::nullopt;
+}
+
+void lower(std::optional<uint64_t>& least, std::optional<uint64_t> number) {
+  if (number) least = std::min(*number, least.value_or(std::numeric_limits<uint64_t>::max()));
+}
+
+uint64_t read_limit() {
+  const auto pages = static_cast<uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+  uint64_t limit = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 4;
+  if (const auto group = cgroup_memory_limit(text_of("/proc/self/cgroup"), text_of("/proc/self/mountinfo")))
+    limit = std::min(limit, *group / 2);
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    limit = std::min<uint64_t>(limit, space.rlim_cur / 2);
+  return limit;
+}
+
+}  // namespace
+
+std::optional<uint64_t> cgroup_memory_limit(std::string_view cgroup, std::string_view mountinfo) {
+  std::optional<uint64_t> least;
+  for (const Hierarchy& hierarchy : hierarchies_in(mountinfo)) {
+    auto group = group_in(cgroup, hierarchy.is_v2);
+    if (!group) continue;
+    // In a container the mounted root may be the process's own group, under the path that the host has for it.
+    if (hierarchy.root != "/") group = group->starts_with(hierarchy.root) ? group->substr(hierarchy.root.size()) : "";
+    const char* const file = hierarchy.is_v2 ? "/memory.max" : "/memory.limit_in_bytes";
+    for (std::string path = *group;; path.erase(path.rfind('/'))) {
+      while (path.ends_with('/')) path.pop_back();
+      lower(least, number_in(hierarchy.point + path + file));
+      if (path.find('/') == path.npos) break;
+    }
+  }
+  return least;
+}
+
+uint64_t process_memory_limit() {
+  using Clock = std::chrono::steady_clock;
+  static std::atomic<uint64_t> limit = 0;
+  static std::atomic<Clock::rep> read_at = 0;
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  Clock::rep before = read_at;
+  const auto age = Clock::duration(now - before);
+  if (limit != 0 && age < std::chrono::seconds(1)) return limit;
+  const uint64_t fresh = read_limit();
+  limit = fresh;
+  read_at = now;
+  return fresh;
+}
+
+uint64_t process_memory_used() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+}  // namespace weightfs
