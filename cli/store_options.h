@@ -23,6 +23,7 @@ struct Storing {
   bool insecure = false;  ///< speak http with registries
   bool allow_private_urls = false;
   unsigned timeout = 30;  ///< seconds that nothing may arrive
+  bool sandbox = true;    ///< confine this process before it reads a container
 };
 
 /// What every verb that reads a source takes.
