@@ -278,7 +278,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
     if (ended == kNoThread) {
       end_connection(session.get());
     } else {
-      if (attendant.found_it_elsewhere() || was_taken_away(mounting)) let_go_of_device(session.get());
+      if (was_taken_away(mounting) || attendant.found_it_elsewhere()) let_go_of_device(session.get());
       fuse_session_unmount(session.get());
     }
     dead = attendant.found_it_dead();
