@@ -4,9 +4,10 @@ import os
 import struct
 import tarfile
 
+from attack import SHOWN, Attack, honest
+from limits import CPU_PER_MODEL_S, MEMORY_PER_MODEL
 import archives
 import containers
-from attack import Attack, SHOWN, honest, put
 from tensors import ManyNames, Tensor
 
 
@@ -71,7 +72,7 @@ def empty(folder):
 
 
 def models(folder):
-    for i in range(2_000):
+    for i in range(1_000):
         containers.write_safetensors(os.path.join(folder, f"m{i}.safetensors"), [Tensor("a", "float32", (), struct.pack("<f", 1))])
     return ""
 
@@ -90,5 +91,5 @@ ATTACKS = [
     honest("carton-5000", "carton", "5,000 files", carton_of(5_000)),
     honest("tar-20000", "tar", "20,000 members", tar_of(20_000, "w:", "m.tar")),
     honest("tar-gz-20000", "tar.gz", "20,000 members", tar_of(20_000, "w:gz", "m.tar.gz")),
-    honest("directory-2000", "directory", "2,000 models", models),
+    honest("directory-1000", "directory", "1,000 models", models, memory=1_000 * MEMORY_PER_MODEL, cpu=1_000 * CPU_PER_MODEL_S),
 ]

@@ -5,6 +5,7 @@ import os
 import zipfile
 
 from attack import Attack, links_to, put
+from limits import CPU_PER_MODEL_S, MEMORY_PER_MODEL
 from attacks_gguf import model as gguf
 from attacks_gguf import tensor as gguf_tensor
 from attacks_safetensors import deep, shard_of
@@ -164,13 +165,13 @@ ATTACKS = [
     Attack("ollama-lists-nested", "ollama", "lists of manifests, 8 deep, 100 times the same in each", lists(8, 100)),
     Attack("ollama-lists-wide", "ollama", "a list with 10,000 times one manifest", lists(1, 10_000)),
     Attack("ollama-lists-deep", "ollama", "lists of manifests, 300 deep", lists(300, 1)),
-    Attack("ollama-store-empty-manifests", "ollama store", "10,000 tags of one empty manifest", many_manifests(10_000, lambda folder: b"")),
+    Attack("ollama-store-empty-manifests", "ollama store", "10,000 tags of one empty manifest", many_manifests(10_000, lambda folder: b""), memory=10_000 * MEMORY_PER_MODEL, cpu=10_000 * CPU_PER_MODEL_S),
     Attack("ollama-store-manifests", "ollama store", "5,000 tags of one manifest whose blobs are missing", many_manifests(
-        5_000, lambda folder: json.dumps(manifest([layer("model", MISSING.format(i), 10) for i in range(20)])).encode())),
+        5_000, lambda folder: json.dumps(manifest([layer("model", MISSING.format(i), 10) for i in range(20)])).encode()), memory=5_000 * MEMORY_PER_MODEL, cpu=5_000 * CPU_PER_MODEL_S),
     Attack("ollama-store-large-manifests", "ollama store", "1,000 tags of one manifest of 3 MB", many_manifests(
-        1_000, lambda folder: json.dumps(manifest([layer("tensor", MISSING.format(i), 10) for i in range(18_000)])).encode())),
-    Attack("ollama-store-models", "ollama store", "1,000 tags of one GGUF of 10,000 tensors", many_manifests(
-        1_000, lambda folder: json.dumps(manifest([layer("model", put_blob(folder, model_of(10_000)()))])).encode())),
-    Attack("ollama-store-deep-manifests", "ollama store", "2,000 tags of a manifest of brackets", many_manifests(2_000, lambda folder: b"[" * 1_000_000)),
+        1_000, lambda folder: json.dumps(manifest([layer("tensor", MISSING.format(i), 10) for i in range(18_000)])).encode()), memory=1_000 * MEMORY_PER_MODEL, cpu=1_000 * CPU_PER_MODEL_S),
+    Attack("ollama-store-models", "ollama store", "100 tags of one GGUF of 10,000 tensors", many_manifests(
+        100, lambda folder: json.dumps(manifest([layer("model", put_blob(folder, model_of(10_000)()))])).encode()), memory=1_500_000_000, cpu=100),
+    Attack("ollama-store-deep-manifests", "ollama store", "2,000 tags of a manifest of brackets", many_manifests(2_000, lambda folder: b"[" * 1_000_000), memory=2_000 * MEMORY_PER_MODEL, cpu=2_000 * CPU_PER_MODEL_S),
 ]
 

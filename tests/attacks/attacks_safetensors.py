@@ -2,8 +2,8 @@
 import json
 import os
 
-import archives
 from attack import REFUSED, SHOWN, Attack, links_to, little, one_file, put, sparse
+import archives
 
 ENTRY = b'"dtype":"F32","shape":[0],"data_offsets":[0,0]'
 

@@ -5,8 +5,8 @@ import lzma
 import struct
 import zlib
 
-import archives
 from attack import Attack, one_file, sparse
+import archives
 from attacks_tvm import params
 
 END = bytes(1024)

@@ -1,10 +1,8 @@
 """TOML in cartons: carton.toml, tensor_data/index.toml, LINKS and string tensors."""
 import os
 
+from attack import Attack
 import archives
-from attack import EITHER, SHOWN, Attack
-
-FLAT = 0x41000000
 
 
 def carton(folder, files):
@@ -38,10 +36,6 @@ def tensor(name, dtype="float32", shape="[1]", **fields):
 
 def nested(name, inner):
     return f'[[tensor]]\nname = "{name}"\ndtype = "nested"\ninner = [{", ".join(inner)}]\n\n'
-
-
-def inner(name):
-    return f'{{ name = "{name}", dtype = "nested", inner = ["{name}x"] }}'
 
 
 def dotted(depth, part="a"):

@@ -3,8 +3,10 @@ import os
 import struct
 import zlib
 
+from attack import REFUSED, SHOWN, Attack, one_file, put
 import archives
-from attack import EITHER, REFUSED, SHOWN, Attack, put
+import attacks_gguf
+import attacks_safetensors
 
 STORED, DEFLATE, ZSTD = archives.STORED, archives.DEFLATE, archives.ZSTD
 LINK = 0o120777
@@ -132,6 +134,28 @@ def nested_stored(depth, width=1):
     return build
 
 
+def shared_models(count, make, suffix):
+    """`count` members that are one stored model, each of which is entered below nested/."""
+    return lambda folder: shared(count, lambda: inner(folder, make), inner(folder, make), STORED, suffix)(folder)
+
+
+def inner(folder, make):
+    """The bytes of what a builder makes."""
+    path = os.path.join(folder, make(folder))
+    with open(path, "rb") as file:
+        data = file.read()
+    os.remove(path)
+    return data
+
+
+def gguf(count):
+    return one_file("inner.gguf", lambda: attacks_gguf.model(tensors=[attacks_gguf.tensor(b"%d/" % i + b"a/" * 29 + b"w") for i in range(count)]))
+
+
+def safetensors(count):
+    return one_file("inner.safetensors", lambda: attacks_safetensors.shard_of(count))
+
+
 def self_containing(folder):
     """A zip with members that are the zip itself: its range from byte 0 to its end, which its own directory states."""
     count = 30
@@ -242,12 +266,17 @@ ATTACKS = [
     Attack("zip-contains-itself", "zip", "30 members that are the zip itself", self_containing),
     Attack("zip-nested-7-shared", "zip", "zips in zips to depth 7, 10 members each that share one range", nested_stored(7, 10)),
     Attack("zip-nested-20-shared", "zip", "zips in zips to depth 20, 100 members each that share one range", nested_stored(20, 100)),
+    Attack("zip-nested-shared-zips", "zip", "500 members are one zip of 1,000 members with 31 components", shared_models(
+        500, names(lambda i: f"{i}/" + "a/" * 29 + "f", 1_000), ".zip")),
+    Attack("zip-nested-shared-gguf", "zip", "500 members are one GGUF of 1,000 tensors with 31 components", shared_models(500, gguf(1_000), ".gguf")),
+    Attack("zip-nested-shared-safetensors", "zip", "1,000 members are one safetensors file of 5,000 tensors", shared_models(
+        1_000, safetensors(5_000), ".safetensors")),
     Attack("zip-nested-200", "zip", "zips in zips to depth 200", nested_stored(200)),
 
     # Directories that lie.
-    Attack("zip64-count", "zip", "2^62 members claimed", zip64_claims(1 << 62, 46, 0)),
-    Attack("zip64-size", "zip", "a directory of 2^63 bytes claimed", zip64_claims(1, 1 << 63, 0)),
-    Attack("zip64-offset", "zip", "a directory at 2^64 - 1", zip64_claims(1, 46, (1 << 64) - 1)),
+    Attack("zip64-count", "zip", "2^62 members claimed", zip64_claims(1 << 62, 46, 0), REFUSED),
+    Attack("zip64-size", "zip", "a directory of 2^63 bytes claimed", zip64_claims(1, 1 << 63, 0), REFUSED),
+    Attack("zip64-offset", "zip", "a directory at 2^64 - 1", zip64_claims(1, 46, (1 << 64) - 1), REFUSED),
     Attack("zip64-extras", "zip", "1,000 members with 100 zip64 fields each that lie", zipped(zip64_extras)),
     Attack("zip-end-records", "zip", "2,900 end records that all fit the file", end_records),
     Attack("zip-local-headers-lie", "zip", "3,000 local headers with other names, methods and lengths", zipped(lying_local_headers)),
