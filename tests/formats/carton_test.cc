@@ -204,10 +204,12 @@ TEST(Carton, MountsWithAMetadataThatCannotBeRead) {
 
 TEST(Carton, ReadsManifestAsTheReferenceDoes) {
   Warnings warnings;
+  Budget budget(0);
   const std::string a = sha256("a").hex();
   const std::string b = sha256("b").hex();
   const auto manifest = carton::read_manifest(
-      "a=b=c.txt=" + a + "\r\nb=" + std::string(60, 'A') + "\nno line\n\nx=" + b + "\nx=" + a + "\na=" + b, warnings);
+      "a=b=c.txt=" + a + "\r\nb=" + std::string(60, 'A') + "\nno line\n\nx=" + b + "\nx=" + a + "\na=" + b, warnings,
+      budget);
   EXPECT_EQ(manifest.digests.at("a=b=c.txt").hex(), a);
   EXPECT_EQ(manifest.digests.at("x").hex(), a);
   EXPECT_EQ(manifest.digests.size(), 3U);
@@ -219,9 +221,10 @@ TEST(Carton, ReadsManifestAsTheReferenceDoes) {
 
 TEST(Carton, TakesADigestInUpperCase) {
   Warnings warnings;
+  Budget budget(0);
   std::string hex = sha256("a").hex();
   for (char& c : hex) c = static_cast<char>(std::toupper(c));
-  EXPECT_EQ(carton::read_manifest("a=" + hex + "\n", warnings).digests.at("a"), sha256("a"));
+  EXPECT_EQ(carton::read_manifest("a=" + hex + "\n", warnings, budget).digests.at("a"), sha256("a"));
   EXPECT_THAT(std::move(warnings).take(), IsEmpty());
 }
 
@@ -265,10 +268,11 @@ TEST(Carton, TakesTheFirst16UrlsOfALink) {
   std::string links = "version = 1\n[urls]\n" + hex + " = [\"https://0\"";
   for (int i = 1; i < 16; ++i) links += str(", \"https://", i, "\"");
   Warnings none;
-  EXPECT_EQ(carton::read_links(links + "]\n", none)->urls.at(hex).size(), 16u);
+  Budget budget(0);
+  EXPECT_EQ(carton::read_links(links + "]\n", none, budget)->urls.at(hex).size(), 16u);
   EXPECT_THAT(std::move(none).take(), IsEmpty());
   Warnings warnings;
-  const auto urls = carton::read_links(links + ", \"https://16\"]\n", warnings)->urls.at(hex);
+  const auto urls = carton::read_links(links + ", \"https://16\"]\n", warnings, budget)->urls.at(hex);
   EXPECT_EQ(urls.size(), 16u);
   EXPECT_EQ(urls.back(), "https://15");
   EXPECT_THAT(std::move(warnings).take(), ElementsAre("LINKS: \"" + hex + "\": 17 URLs; the first 16 are used"));
