@@ -35,6 +35,7 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
                         const Links& links, Warnings& warnings) {
   std::vector<Part> linked;
   std::map<Digest, Later<SourcePtr>> sources;  // many files may be one
+  Warnings missing;                            // behind the warning of the limit, of which they would leave no room
   bool looking = true;
   // Whether `wanted` can be had without fetching it; not once the budget has no more lookups.
   const auto is_at_hand = [&](const Wanted& wanted) {
@@ -50,7 +51,7 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
     const Wanted wanted{path, digest, std::nullopt,
                         urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
     if (wanted.urls.empty() && !is_at_hand(wanted)) {
-      warnings.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
+      missing.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
       model.missing.push_back(path);
       continue;
     }
@@ -60,14 +61,17 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
     };
     linked.push_back({path, sources.try_emplace(digest, Later<SourcePtr>(find)).first->second});
   }
+  warnings.append(missing, "");
   archive.append(std::move(linked));
   return {};
 }
 
 // Gives each part the digest that MANIFEST has for it.
-void set_digests(Model& model, Archive& archive, const Manifest& manifest, Warnings& warnings) {
+Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifest, Warnings& warnings, Budget& budget) {
+  constexpr uint64_t kVerified = 256;  // bytes of the Source that verifies a digest
   for (Part& part : archive.parts) {
     if (part.path == "MANIFEST" || part.path == "LINKS") continue;
+    TRY_VOID(budget.charge(Cost::kept, kVerified + part.path.size()));
     const auto entry = manifest.digests.find(part.path);
     if (entry == manifest.digests.end()) {
       warnings.add(quoted(part.path), ": in the carton, but not in MANIFEST");
@@ -77,6 +81,7 @@ void set_digests(Model& model, Archive& archive, const Manifest& manifest, Warni
     part.digest = entry->second;
     if (part.link_target.empty()) expect_digest(part);
   }
+  return {};
 }
 
 Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) {
@@ -116,7 +121,7 @@ Result<Model> carton_of(Archive archive, const Container& container) {
   const Links links = TRY(links_of(archive, warnings, *container.budget));
   if (manifest) {
     TRY_VOID(add_linked(model, archive, container, *manifest, links, warnings));
-    set_digests(model, archive, *manifest, warnings);
+    TRY_VOID(set_digests(model, archive, *manifest, warnings, *container.budget));
   }
   Map toml = TRY(toml_of(archive, warnings, *container.budget));
   if (!manifest) model.missing.emplace_back("MANIFEST");

@@ -23,10 +23,10 @@ void read_line(std::string_view line, size_t number, Manifest& manifest, Warning
     warnings.add("MANIFEST line ", number, ": ", quoted(path), " is there twice; the last counts");
 }
 
-// For an entry of the map: its node with the digest, and the path.
+// For an entry of the map, its node with the digest, and the path; and for the path among those that are missing.
 Result<void> charge_line(std::string_view line, Budget& budget) {
   TRY_VOID(budget.charge(Cost::value));
-  return budget.charge(Cost::kept, line.size());
+  return budget.charge(Cost::kept, 2 * line.size());
 }
 
 }  // namespace
