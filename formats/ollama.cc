@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/rendering.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -55,7 +56,8 @@ Map facts_of(const PackagePtr& package, Model& model) {
     note.append("count", count);
     note.append("path", str("metadata/manifest.", key, ".json"));
     model.documents.push_back({str("metadata/manifest.", key, ".json"), Later<SourcePtr>([=]() -> Result<SourcePtr> {
-                                 return in_memory(to_json(described(*package, begin, count)));
+                                 const BudgetPtr& budget = package->container.budget;
+                                 return charged_text(TRY(to_json(described(*package, begin, count), *budget)), budget);
                                })});
     facts.append(key, std::move(note));
   };

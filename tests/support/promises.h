@@ -228,8 +228,10 @@ class Promises {
     if (!text) return promise(false, path, text.error().message);
     promise(is_utf8(*text), path, "not UTF-8");
     if (!path.ends_with(".json")) return;
+    // What a container nests kMaxDepth deep lies some levels deeper in the document.
     const auto json = parse_json(source, 0, source.size());
-    if (!json) return promise(false, path, json.error().message);
+    const bool is_deep = !json && json.error().message.starts_with("JSON nested deeper");
+    if (!json && !is_deep) return promise(false, path, json.error().message);
   }
 
   // tensors.json tells of each tensor where it is.
