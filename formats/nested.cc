@@ -1,6 +1,7 @@
 #include "formats/nested.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -130,7 +131,7 @@ class Finder {
     candidates_.clear();
     std::sort(found_.begin(), found_.end());
     std::vector<Nested> nested;
-    for (const size_t part : found_) add_nested(nested, part);
+    for (const auto& [part, range] : found_) add_nested(nested, part, range);
     if (exhausted_)
       nested.push_back(
           {unseen_, Later<ModelPtr>([why = *exhausted_]() -> Result<ModelPtr> { return tl::unexpected(why); })});
@@ -174,7 +175,7 @@ class Finder {
                             nullptr,
                             0,
                             budget_};
-      if (TRY(could_be_model(shown))) found_.push_back(at->part);
+      if (TRY(could_be_model(shown))) found_.emplace_back(at->part, first->part);
     }
     return at;
   }
@@ -186,7 +187,7 @@ class Finder {
     return read_text(*candidate.bytes, 0, cost.input);
   }
 
-  void add_nested(std::vector<Nested>& nested, size_t place) {
+  void add_nested(std::vector<Nested>& nested, size_t place, size_t range) {
     const Part& part = model_->parts[place];
     const std::string name(name_of(part.path));
     // The first file of a split model stands for all. Its name is enough: more would have to be unpacked.
@@ -200,10 +201,22 @@ class Finder {
       return;
     }
     const Container container{name, *part.source.peek(), nullptr, blobs_, depth_, budget_};
-    nested.push_back(
-        {place, Later<ModelPtr>([container, files = files_, directory = std::string(directory_of(part.path))] {
-           return read(container, files, directory);
-         })});
+    const std::string directory(directory_of(part.path));
+    const Later<ModelPtr> model([container, files = files_, directory] { return read(container, files, directory); });
+    if (names_no_neighbours(name))
+      nested.push_back({place, shared_.try_emplace({range, directory, extension_of(name)}, model).first->second});
+    else
+      nested.push_back({place, model});
+  }
+
+  static std::string extension_of(const std::string& name) {
+    return name.substr(std::min(name.rfind('.'), name.size()));
+  }
+
+  // Such a container is read once under several names: an index or one of several files is read by its name.
+  static bool names_no_neighbours(const std::string& name) {
+    const std::string extension = extension_of(name);
+    return extension != ".json" && extension != ".toml" && !split_model_named(name);
   }
 
   // Decoding is charged while the container is parsed: what is read of it later a user asked for.
@@ -223,10 +236,11 @@ class Finder {
   int depth_;
   std::shared_ptr<const FilesByPath> files_;
   std::vector<Candidate> candidates_;
-  std::vector<size_t> found_;  // places of parts
+  std::vector<std::pair<size_t, size_t>> found_;  // places of parts, and of the first that shares its range
   std::set<std::string> split_models_;
-  std::optional<Error> exhausted_;  // the budget
-  size_t unseen_ = 0;               // the part where it was
+  std::map<std::tuple<size_t, std::string, std::string>, Later<ModelPtr>> shared_;  // by range, directory and extension
+  std::optional<Error> exhausted_;                                                  // the budget
+  size_t unseen_ = 0;                                                               // the part where it was
 };
 
 }  // namespace
