@@ -84,7 +84,7 @@ class Contents {
   }
 
   Result<void> add_tensors() {
-    Tensors tensors(model_, warnings_);
+    Tensors tensors(model_, warnings_, package_.container.budget);
     for (const Item& item : package_.items) {
       if (item.blob == nullptr) continue;
       if (item.layer.kind == Kind::model) TRY_VOID(tensors.add_model(item));
