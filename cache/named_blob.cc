@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cache/copies.h"
 
@@ -167,7 +168,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
         return Bytes::unproved;
       }
       // Who fetched it for somebody else may have asked others.
-      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !Filling::is_told_to_stop())
+      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !is_cancelled())
         continue;
       return tl::unexpected(failed(read.phase, read.done.error()));
     }
@@ -276,19 +277,24 @@ Kept kept_of(Store& store, const Wanted& wanted) {
 
 // The size of one that is fetched: as a server says, or of what came.
 Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
+  const Name name = Store::name_of(wanted.digest, std::nullopt);
+  const bool wants_size_only = SizeQuery::is_active();
+  if (wants_size_only && store.is_too_large_for_size(name)) return tl::unexpected(too_large_for_size(wanted.name));
   const FetchPtr fetch = fetch_of(store, wanted, std::nullopt, origins);
   if (const auto told = TRY(fetch->size(store.gave_up()))) return *told;
   store.account().missed(wanted.digest);
-  const Name name = Store::name_of(wanted.digest, std::nullopt);
   const Recipe recipe{wanted.name, std::nullopt, wanted.digest, "", {}};
   const Filling::Pause pause;
   for (;;) {
     const auto filling = TRY(store.filling(recipe, name, fetch));
+    if (!wants_size_only) filling->allow_any_size();
     const Phase phase = TRY(filling->wait());
     if (phase == Phase::finished) return filling->kept().range->size();
     if (phase == Phase::cancelled) continue;
-    if (phase == Phase::failed && asks_others(*filling->fetch(), origins) && !Filling::is_told_to_stop()) continue;
+    if (phase == Phase::failed && asks_others(*filling->fetch(), origins) && !is_cancelled()) continue;
     const Error error = filling->error();
+    if (filling->is_too_large() && !wants_size_only) continue;  // it was begun by a thread that asked for the size
+    if (filling->is_too_large()) store.set_too_large_for_size(name);
     return failure(phase == Phase::unkept || error.code == Code::not_found ? Code::io : error.code, error.message);
   }
 }
