@@ -67,7 +67,11 @@ class StoredBlob final : public Source {
   uint64_t size() const override { return size_; }
   // What is read from is decoded to its end as long as the file is open, however slowly it is read.
   std::shared_ptr<const void> hold() const override {
-    return size_ <= kSmallBlob ? nullptr : store_->hold(name_);
+    if (size_ <= kSmallBlob) return nullptr;
+    const std::scoped_lock lock(mutex_);
+    auto sources = sources_.lock();
+    if (sources == nullptr) sources_ = sources = std::make_shared<HeldSources>();
+    return std::make_shared<Open>(Open{store_->hold(name_), std::move(sources)});
   }
   // What a container says the digest of its bytes is names them only once that has proved right.
   std::string identity() const override { return is_proved() ? "sha256 " + recipe_.digest->hex() : recipe_.key; }
@@ -80,6 +84,11 @@ class StoredBlob final : public Source {
   }
 
  private:
+  struct Open {
+    std::shared_ptr<const void> self;
+    std::shared_ptr<HeldSources> sources;
+  };
+
   // Small ones are with every read, before it returns.
   bool is_proved() const {
     return recipe_.digest &&
@@ -97,8 +106,8 @@ class StoredBlob final : public Source {
   Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
     const Filling::Pause pause;
     if (const Kept kept = store_->shelf().opened(name_); kept && kept.range->read(offset, out)) return {};
-    if (const SourcePtr instead = fallback(offset, out.size())) return read_exact(*instead, offset, out);
-    Filling::keep_until_made(name_.text, [this] { return hold(); });
+    HeldSources::add_to_current(name_.text, [this] { return hold(); });
+    if (const SourcePtr instead = fallback(offset, out.size())) return read_from(*instead, offset, out);
     const Name name = learned_name();
     auto filling = store_->running(name);
     if (filling == nullptr) {
@@ -140,7 +149,19 @@ class StoredBlob final : public Source {
     // For a reader that was killed, and in a making that has to end, nothing is begun anew.
     if (is_cancelled()) return tl::unexpected(reason);
     store_->note(reason);
-    return read_exact(*fall_back(offset, out.size()), offset, out);
+    return read_from(*fall_back(offset, out.size()), offset, out);
+  }
+
+  // What is decoded for that is held as long as a file of this is open.
+  Result<void> read_from(const Source& instead, uint64_t offset, std::span<std::byte> out) const {
+    const auto sources = opened_sources();
+    const HeldSources::Scope holding(sources.get());
+    return read_exact(instead, offset, out);
+  }
+
+  std::shared_ptr<HeldSources> opened_sources() const {
+    const std::scoped_lock lock(mutex_);
+    return sources_.lock();
   }
 
   // What reads without the store, as long as that goes on where it stopped. Before it would start anew, keeping the
@@ -177,6 +198,7 @@ class StoredBlob final : public Source {
   uint64_t size_;
   Name name_;
   mutable std::mutex mutex_;  // guards the rest
+  mutable std::weak_ptr<HeldSources> sources_;  // while a file of it is open: what it is decoded from for one reader
   mutable SourcePtr fallback_;
   mutable uint64_t fallback_end_ = 0;  // where its last read ended
   mutable std::optional<Digest> learned_;

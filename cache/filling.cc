@@ -39,6 +39,7 @@ Error too_large_for_size(const std::string& name) {
 void Filling::run() noexcept {
   maker = this;
   const CancelScope scope([this] { return stop_ || cancel_if_unused(); });
+  const HeldSources::Scope holding(&held_);
   Ended ended{Phase::unkept, {Code::unavailable, ""}};
   auto done = caught([&]() -> Result<void> {
     ended = run_to_end();
@@ -228,10 +229,6 @@ void Filling::give_permit_back() {
 }
 
 bool Filling::is_making() { return maker != nullptr; }
-
-void Filling::keep_until_made(const std::string& name, const std::function<std::shared_ptr<const void>()>& hold) {
-  if (maker != nullptr && !maker->held_.contains(name)) maker->held_.emplace(name, hold());
-}
 
 void Filling::Pause::wait_begins() {
   if (maker != nullptr) maker->give_permit_back();

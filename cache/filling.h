@@ -6,8 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +15,7 @@
 #include "base/blobs.h"
 #include "base/proof.h"
 #include "cache/fetch.h"
+#include "cache/held_sources.h"
 #include "cache/permits.h"
 #include "cache/pipe.h"
 #include "cache/shelf.h"
@@ -109,8 +108,6 @@ class Filling {
 
   /// Whether the calling thread makes a blob.
   static bool is_making();
-  /// Keeps what the calling thread reads from being ended until its own blob is made. Nothing in other threads.
-  static void keep_until_made(const std::string& name, const std::function<std::shared_ptr<const void>()>& hold);
 
   /// A thread that makes a blob may wait for another in this one's life: it gives its permit back when it begins to
   /// wait, so that the other can be made, and waits for a new one at the end.
@@ -169,7 +166,7 @@ class Filling {
   std::atomic<bool> permitted_ = false;
   std::chrono::milliseconds pause_{1};    // between two looks at another process's progress
   std::chrono::milliseconds stalled_{0};  // how long it was waited for in vain
-  std::map<std::string, std::shared_ptr<const void>> held_;  // what it is made from, by name; the making thread's
+  HeldSources held_;                      // what it is made from
 
   mutable std::mutex mutex_;  // guards the rest
   mutable std::condition_variable changed_;

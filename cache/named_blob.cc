@@ -95,7 +95,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
   // Takes what nobody proved, too: what is in the first copy, what has come so far.
   Result<void> fill_arriving(uint64_t offset, std::span<std::byte> out) const {
     if (fill_kept(offset, out)) return {};
-    if (const auto proved = copy().peek()) return read_exact(*proved->bytes, offset, out);
+    if (const auto proved = copy().peek(); proved && !proved->is_cached) return read_exact(*proved->bytes, offset, out);
     const auto copies = copies_of(*store_, wanted_).found;
     const auto fits = std::find_if(copies.begin(), copies.end(), [&](const Copy& each) {
       return each.bytes->size() == size_ && may_hold(*store_, each, wanted_.digest);
@@ -141,7 +141,9 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
         if (is_fetchable(*store_, origins_)) return false;
         return tl::unexpected(unfetched(*store_, wanted_, found.error()));
       }
-      const auto done = read_exact(*found->bytes, offset, out);
+      if (found->is_cached && fill_kept(offset, out)) return true;
+      Result<void> done = failure(Code::io, str(wanted_.name, ": evicted from the cache"));
+      if (!found->is_cached) done = read_exact(*found->bytes, offset, out);
       if (done) {
         store_->account().found(wanted_.digest, size_, found->where);
         return true;
@@ -239,6 +241,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     return copy_;
   }
   void search_again() const {
+    store_->elsewhere().look_again();
     Later<Copy> anew = search();
     const std::scoped_lock lock(mutex_);
     copy_ = std::move(anew);
