@@ -131,8 +131,8 @@ class File final : public Source {
     if (::fstat(fd_, &open) != 0 || !is_same_file(open)) return false;
     const bool at_path = ::stat(path_.c_str(), &there) == 0;
     if (at_path && !is_same_file(there)) return false;
-    const bool untouched = at_path && is_same_time(open.st_ctim, opened_.st_ctim) &&
-                           is_same_time(there.st_ctim, opened_.st_ctim);
+    const bool untouched =
+        at_path && is_same_time(open.st_ctim, opened_.st_ctim) && is_same_time(there.st_ctim, opened_.st_ctim);
     if (untouched) return true;
     // The later of the two looks at the same inode.
     return accepts(at_path ? there : open, at_path);

@@ -197,7 +197,7 @@ class StoredBlob final : public Source {
   Recipe recipe_;
   uint64_t size_;
   Name name_;
-  mutable std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;                    // guards the rest
   mutable std::weak_ptr<HeldSources> sources_;  // while a file of it is open: what it is decoded from for one reader
   mutable SourcePtr fallback_;
   mutable uint64_t fallback_end_ = 0;  // where its last read ended

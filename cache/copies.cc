@@ -100,8 +100,8 @@ Result<Copy> verified(Store& store, const Wanted& wanted, Copy copy) {
   const auto digest = known_digest_of(store, *copy.bytes);
   if (!digest) return failure(digest.error().code, str(copy.name, ": ", digest.error().message));
   if (*digest == wanted.digest) return copy;
-  return failure(Code::mismatch, str(copy.name, ": the digest of its bytes is ", digest->hex(), ", not ",
-                                     wanted.digest.hex()));
+  return failure(Code::mismatch,
+                 str(copy.name, ": the digest of its bytes is ", digest->hex(), ", not ", wanted.digest.hex()));
 }
 
 }  // namespace

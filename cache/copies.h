@@ -28,8 +28,8 @@ struct Copies {
 Copies copies_of(Store& store, const Wanted& wanted);
 
 /// The first copy that holds the blob. A file that other users may write to is copied into the cache, since they may
-/// change it after it was verified. Copies that do not hold the blob are reported. Fails with not_found when there is no copy, as
-/// the last one does when none is right.
+/// change it after it was verified. Copies that do not hold the blob are reported. Fails with not_found when there is
+/// no copy, as the last one does when none is right.
 Result<Copy> proved_copy(Store& store, const Wanted& wanted);
 
 /// Whether nothing speaks against it: certain for small files, of large ones only what was remembered.

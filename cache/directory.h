@@ -67,7 +67,7 @@ class Directory final : public Shelf, public std::enable_shared_from_this<Direct
     ino_t inode;
     std::shared_ptr<RecheckedFile> file;
   };
-  std::mutex mutex_;                                // guards the rest
+  std::mutex mutex_;                               // guards the rest
   std::unordered_map<std::string, Check> checks_;  // by digest: of blobs that were opened
   std::set<std::string> damaged_;                  // that could not be removed, and were reported
 };

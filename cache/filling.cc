@@ -119,8 +119,8 @@ Result<Filling::Phase> Filling::wait() {
   return phase_;
 }
 
-// Counts as a reader that waits. Fails when the calling thread's work is cancelled: its reader was killed, or it makes a
-// blob itself and has been told to stop.
+// Counts as a reader that waits. Fails when the calling thread's work is cancelled: its reader was killed, or it makes
+// a blob itself and has been told to stop.
 template <class Ready>
 Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
   asked_for_ = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-// What a blob is decoded from, held open while it is decoded: a compressed archive in an archive is read seldom, and must
-// not be decoded from its beginning each time.
+// What a blob is decoded from, held open while it is decoded: a compressed archive in an archive is read seldom, and
+// must not be decoded from its beginning each time.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,7 @@ class HeldSources {
   /// While it lives, what the calling thread reads is added to `sources`, unless that is null.
   class Scope {
    public:
-    explicit Scope(HeldSources* sources)
-        : outer_(std::exchange(current_, sources != nullptr ? sources : current_)) {}
+    explicit Scope(HeldSources* sources) : outer_(std::exchange(current_, sources != nullptr ? sources : current_)) {}
     ~Scope() { current_ = outer_; }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;

@@ -170,8 +170,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
         return Bytes::unproved;
       }
       // Who fetched it for somebody else may have asked others.
-      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !is_cancelled())
-        continue;
+      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !is_cancelled()) continue;
       return tl::unexpected(failed(read.phase, read.done.error()));
     }
   }

@@ -247,8 +247,7 @@ Swept sweep(const Folders& folders) {
   });
   for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
     const auto digest = digest_of_hex(name);
-    if (!digest || !has_blob(folders, *digest))
-      ::unlinkat(folders.root->fd(), str(kSumsFolder, "/", name).c_str(), 0);
+    if (!digest || !has_blob(folders, *digest)) ::unlinkat(folders.root->fd(), str(kSumsFolder, "/", name).c_str(), 0);
   });
   return swept;
 }

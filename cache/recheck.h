@@ -18,10 +18,10 @@ namespace weightfs {
 class RecheckedFile final : public CheckedFile {
  public:
   struct Hooks {
-    std::function<std::optional<BlockSums>()> load;       ///< the checksums that were noted; nothing when there are none
-    std::function<void(const BlockSums&)> note;           ///< notes them, since there were none
+    std::function<std::optional<BlockSums>()> load;  ///< the checksums that were noted; nothing when there are none
+    std::function<void(const BlockSums&)> note;      ///< notes them, since there were none
     std::function<void(const std::string& what)> damaged;  ///< the blob is not what was verified: it has to go
-    std::function<bool()> stopped;                        ///< whether long computations have to end
+    std::function<bool()> stopped;                         ///< whether long computations have to end
   };
 
   RecheckedFile(const Digest& digest, uint64_t size, Recheck policy, Hooks hooks, std::optional<BlockSums> sums = {});
@@ -38,8 +38,8 @@ class RecheckedFile final : public CheckedFile {
   const uint64_t size_;
   const Recheck policy_;
   const Hooks hooks_;
-  std::timed_mutex mutex_;               // held while blocks_ is made
-  std::atomic<bool> prepared_ = false;   // then these are there, and stay
+  std::timed_mutex mutex_;              // held while blocks_ is made
+  std::atomic<bool> prepared_ = false;  // then these are there, and stay
   BlockSums sums_;
   std::unique_ptr<std::atomic<uint64_t>[]> checked_;  // a bit for each block that was right
 };

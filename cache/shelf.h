@@ -55,7 +55,8 @@ class Draft {
   virtual void leave(uint64_t written) = 0;
   /// What is to be read of it while it is made; the size that it tells means nothing.
   virtual RangePtr range() const = 0;
-  /// Makes a finished blob of it, which is `size` bytes long and has these checksums. Nothing else is called after that.
+  /// Makes a finished blob of it, which is `size` bytes long and has these checksums. Nothing else is called after
+  /// that.
   virtual Result<Kept> publish(const Digest& digest, uint64_t size, BlockSums sums) = 0;
 };
 

@@ -28,8 +28,7 @@ ThreadStatus status_of(pid_t thread) {
   for (std::string line; std::getline(status, line);) {
     out.is_known = true;
     if (line.starts_with("State:")) out.has_ended = line.find_first_of("ZX", 6) == line.find_first_not_of(" \t", 6);
-    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))
-      out.pending |= std::strtoull(&line[7], nullptr, 16);
+    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) out.pending |= std::strtoull(&line[7], nullptr, 16);
   }
   return out;
 }

@@ -5,7 +5,6 @@
 
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>
-
 #include <sys/types.h>
 
 #include <chrono>
@@ -35,8 +34,8 @@ class KilledReader {
 /// Callable from any thread.
 class Waits {
  public:
-  /// Calls `make` and returns what it made; nothing when the request was answered meanwhile, with EINTR. Then what `make`
-  /// works on is cancelled.
+  /// Calls `make` and returns what it made; nothing when the request was answered meanwhile, with EINTR. Then what
+  /// `make` works on is cancelled.
   template <class Make>
   auto interruptible(fuse_req_t request, Make make) -> std::optional<decltype(make())> {
     Wait& wait = begin(request);

@@ -1,4 +1,5 @@
 // Blobs that are known by their digest: fetched, or read where they lie, and proved before they are served.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
