@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/result.h"
 
 namespace weightfs {
@@ -32,7 +33,8 @@ class Later {
     return later;
   }
 
-  /// The value, made if need be. A failure goes to everybody who waited for that try, and is not kept.
+  /// The value, made if need be. A failure goes to everybody who waited for that try, and is not kept. What was made by
+  /// a thread whose work was cancelled meanwhile is not kept either; then one of those who waited makes it.
   Result<T> get() const {
     if (ready_) return *ready_;
     State& s = *state_;
@@ -43,7 +45,10 @@ class Later {
     const Make make = s.make;
     lock.unlock();
     Result<T> made = caught(make);
+    const bool cancelled = is_cancelled();
+    if (made && cancelled) made = failure(Code::unavailable, "cancelled");
     lock.lock();
+    trying->cancelled = cancelled;
     if (made) {
       s.value = *made;
       s.make = nullptr;
@@ -66,6 +71,7 @@ class Later {
  private:
   struct Try {
     bool ended = false;
+    bool cancelled = false;
     std::optional<Error> error;
   };
   struct State {
@@ -90,6 +96,10 @@ class Later {
   Result<T> wait_for_the_other(std::unique_lock<std::mutex>& lock) const {
     const auto trying = state_->trying;
     state_->ended.wait(lock, [&] { return trying->ended; });
+    if (trying->cancelled) {
+      lock.unlock();
+      return get();
+    }
     if (trying->error) return tl::unexpected<Error>(*trying->error);
     return *state_->value;
   }

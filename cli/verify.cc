@@ -65,7 +65,8 @@ class Unkept final : public Blobs {
   BlobsPtr store_;
 };
 
-Exit verify_source(const std::string& source, Opening opening, const Storing& storing) {
+Exit verify_source(const std::string& source, Opening opening, Storing storing) {
+  storing.recheck = Recheck::full;
   const auto store = use_store(opening, storing, log_to_stderr);
   if (!store) return complain(store.error());
   opening.blobs = std::make_shared<Unkept>(*store);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/blobs.h"
 #include "base/text.h"
 #include "fs/listing.h"
 #include "fs/npy.h"
@@ -127,6 +128,7 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
 
 Result<Attributes> Forest::attributes(Ino ino) const {
   if (const auto known = known_attributes(ino)) return *known;
+  const SizeQuery query;
   const SourcePtr source = TRY(open(ino));
   return Attributes{place(ino).node().kind, source->size(), 1, place(ino).tree().modified()};
 }

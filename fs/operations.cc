@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -209,9 +210,16 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
     if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
     const auto out = std::span(buffer).first(std::min(size, buffer.size()));
     Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
-    const size_t got = TRY(handle.read(static_cast<uint64_t>(offset), out));
-    if (handle.is_counted()) server(request).statistics().gave(got);
-    fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), got);
+    KilledReader killed(fuse_req_ctx(request)->pid);
+    const CancelScope scope(std::ref(killed));
+    const auto got = handle.read(static_cast<uint64_t>(offset), out);
+    if (!got && is_cancelled()) {
+      fuse_reply_err(request, EINTR);
+      return {};
+    }
+    const size_t count = TRY(got);
+    if (handle.is_counted()) server(request).statistics().gave(count);
+    fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), count);
     return {};
   });
 }

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
+
 namespace weightfs {
 namespace {
 
@@ -64,6 +66,28 @@ TEST(Later, TakesAnExceptionForAFailureAndTriesAgain) {
   EXPECT_EQ(later.get().error().message, "out of memory");
   EXPECT_EQ(later.get().error().message, "too long");
   EXPECT_EQ(later.get().value(), 3);
+}
+
+TEST(Later, WhatACancelledThreadMadeIsMadeAgainByOneThatWaits) {
+  std::latch making(1);
+  std::latch go_on(1);
+  std::atomic<int> tries = 0;
+  const Later<int> later([&]() -> Result<int> {
+    if (++tries > 1) return 2;
+    making.count_down();
+    go_on.wait();
+    return 1;  // perhaps of the half that it could read
+  });
+  std::thread cancelled([&] {
+    const CancelScope scope([] { return true; });
+    EXPECT_EQ(later.get().error().message, "cancelled");
+  });
+  making.wait();
+  std::thread waiting([&] { EXPECT_EQ(later.get().value(), 2); });
+  go_on.count_down();
+  cancelled.join();
+  waiting.join();
+  EXPECT_EQ(later.peek(), 2);
 }
 
 TEST(Later, LetsGoOfWhatItIsMadeFrom) {
