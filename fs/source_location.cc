@@ -1,7 +1,5 @@
 #include "fs/source_location.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -54,6 +52,7 @@ std::string with_working_directory(std::string path) {
 // Root that shows a file to others does so on behalf of its owner.
 Confinement confinement_for(const Access& access, uid_t owner) {
   Confinement rules;
+  rules.user = access.user;
   rules.follow_links = access.follow_links;
   if (access.is_for_others && ::geteuid() == 0 && owner != 0) rules.rights = UserRights::of(owner);
   return rules;

@@ -1,6 +1,9 @@
 // Where a SOURCE that is a path lies, and what may be opened on its behalf.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <string>
 
 #include "fs/disk_folder.h"
@@ -9,6 +12,7 @@ namespace weightfs {
 
 /// A user's decisions about what is opened for a SOURCE.
 struct Access {
+  uid_t user = ::getuid();  ///< the mounting user
   /// Follow symbolic links that lead out of a SOURCE, whoever owns them.
   bool follow_links = false;
   /// Other users see what is read. Where root reads it, files that the owner of the SOURCE may not read are refused.

@@ -63,7 +63,7 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Kernel, ConfinedDirectoryTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "WithOpenat2" : "WithoutOpenat2"; });
+                         [](const auto& kind) { return kind.param ? "WithOpenat2" : "WithoutOpenat2"; });
 
 TEST_P(ConfinedDirectoryTest, OpensWhatLiesBelow) {
   EXPECT_EQ(read("model.bin"), "model");
@@ -228,7 +228,7 @@ class RightsTest : public ConfinedDirectoryTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(Kernel, RightsTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "WithOpenat2" : "WithoutOpenat2"; });
+                         [](const auto& kind) { return kind.param ? "WithOpenat2" : "WithoutOpenat2"; });
 
 TEST_P(RightsTest, FileOfAnotherUserIsReadOnlyWhenTheOwnerMayReadIt) {
   mode("source/model.bin", 0644);
