@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "base/cancel.h"
+#include "base/opened_file.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -80,26 +81,24 @@ bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.t
 // not.
 class File final : public Source {
  public:
-  File(int fd, const struct stat& opened, std::string path) : fd_(fd), opened_(opened), path_(std::move(path)) {
-    accepted_ = opened_;
-    is_at_path_ = true;
-  }
-  ~File() override { ::close(fd_); }
+  // It was opened as `name` relative to `directory`, or where that is null to the working directory.
+  File(Descriptor fd, const struct stat& opened, std::string path, std::shared_ptr<const Descriptor> directory,
+       std::string name)
+      : file_(std::move(fd)),
+        fd_(file_.number()),
+        opened_(opened),
+        path_(std::move(path)),
+        directory_(std::move(directory)),
+        name_(std::move(name)),
+        accepted_(opened),
+        is_at_path_(true) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
-  // A file system that does not count blocks says 0.
-  uint64_t occupied() const override {
-    const auto stored = static_cast<uint64_t>(opened_.st_blocks) * 512;
-    return stored == 0 ? size() : std::min(size(), stored);
-  }
+  uint64_t occupied() const override { return file_occupied(opened_); }
   std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
-  std::string identity() const override {
-    const auto time = [](const timespec& t) { return str(t.tv_sec, ".", t.tv_nsec); };
-    return str("file ", opened_.st_dev, ":", opened_.st_ino, " ", opened_.st_size, " ", time(opened_.st_mtim), " ",
-               time(opened_.st_ctim));
-  }
+  std::string identity() const override { return file_identity(opened_); }
 
   // The check comes after the copy: a writer moves the times before it moves bytes, so bytes that were copied while the
   // times were still the old ones are old bytes, all of them.
@@ -129,7 +128,7 @@ class File final : public Source {
     struct stat open {};
     struct stat there {};
     if (::fstat(fd_, &open) != 0 || !is_same_file(open)) return false;
-    const bool at_path = ::stat(path_.c_str(), &there) == 0;
+    const bool at_path = ::fstatat(directory_ ? directory_->number() : AT_FDCWD, name_.c_str(), &there, 0) == 0;
     if (at_path && !is_same_file(there)) return false;
     const bool untouched =
         at_path && is_same_time(open.st_ctim, opened_.st_ctim) && is_same_time(there.st_ctim, opened_.st_ctim);
@@ -153,9 +152,12 @@ class File final : public Source {
     return true;
   }
 
+  Descriptor file_;
   int fd_;
   struct stat opened_;
   std::string path_;
+  std::shared_ptr<const Descriptor> directory_;
+  std::string name_;
   mutable std::atomic<bool> changed_ = false;
   mutable std::mutex mutex_;      // guards the rest
   mutable struct stat accepted_;  // as the file was when its change time was accepted last
@@ -245,16 +247,32 @@ bool is_private_file(const struct stat& file) {
 
 Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file)
     return failure(errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
+  return source_of_file(std::move(file), nullptr, path, path);
+}
+
+Result<SourcePtr> source_of_file(Descriptor file, std::shared_ptr<const Descriptor> directory, std::string name,
+                                 const std::string& path) {
   struct stat opened {};
-  const bool known = ::fstat(fd, &opened) == 0;
-  if (!known || !S_ISREG(opened.st_mode)) {
-    ::close(fd);
+  const bool known = ::fstat(file.number(), &opened) == 0;
+  if (!known || !S_ISREG(opened.st_mode))
     return failure(Code::io, str(path, known ? ": not a regular file" : ": cannot be examined"));
-  }
-  return std::make_shared<File>(fd, opened, path);
+  return std::make_shared<File>(std::move(file), opened, path, std::move(directory), std::move(name));
+}
+
+std::string file_identity(const struct stat& file) {
+  const auto time = [](const timespec& t) { return str(t.tv_sec, ".", t.tv_nsec); };
+  return str("file ", file.st_dev, ":", file.st_ino, " ", file.st_size, " ", time(file.st_mtim), " ",
+             time(file.st_ctim));
+}
+
+// A file system that does not count blocks says 0.
+uint64_t file_occupied(const struct stat& file) {
+  const auto size = static_cast<uint64_t>(file.st_size);
+  const auto stored = static_cast<uint64_t>(file.st_blocks) * 512;
+  return stored == 0 ? size : std::min(size, stored);
 }
 
 SourcePtr in_memory(std::string bytes) { return std::make_shared<Memory>(std::move(bytes)); }

@@ -112,13 +112,16 @@ Result<BlobStorePtr> use_store(Opening& opening, const Storing& storing, std::fu
   const HttpPtr http = http_for(storing);
   const Scheme scheme = storing.insecure ? Scheme::http : Scheme::https;
   options.quota = storing.size;
+  opening.log = log;
   options.log = std::move(log);
   options.recheck = storing.recheck;
   options.fetching.http = http;
   options.fetching.stream = storing.stream;
   const BlobStorePtr store = blob_store(std::move(options));
   opening.blobs = store;
-  opening.find = [=](std::string& source) { return find_remote(source, store, http, scheme); };
+  opening.find = [=, access = opening.access](std::string& source) {
+    return find_remote(source, store, http, scheme, access);
+  };
   return store;
 }
 
