@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/digest.h"
 #include "base/later.h"
 #include "base/source.h"
@@ -95,6 +96,8 @@ struct Model {
   /// Set while to know the tensors, the metadata and all warnings takes fetching: this model has what is known before
   /// (format, parts, nested), and this gives the whole one, which has the same parts.
   std::optional<Later<ModelPtr>> whole;
+
+  BudgetPtr budget = {};  ///< what may be spent on it; null: no limit
 };
 
 /// The bytes that a tensor of this type and shape takes. Nothing on overflow, for an unknown type, and when the
