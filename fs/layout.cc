@@ -13,7 +13,7 @@ Later<TreePtr> tree_of(const LaterModel& model, Kind kind, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(TRY(model.get()));
     builder.set_modified(modified);
-    builder.add_tensors(kind);
+    TRY_VOID(builder.add_tensors(kind));
     return std::move(builder).freeze();
   });
 }
@@ -53,6 +53,7 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
       else
         builder.add_file(paths[i], part.source);
     }
+    TRY_VOID(builder.charge(model->budget));
     return std::move(builder).freeze();
   });
 }
@@ -69,6 +70,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
                          return lay_out(TRY(read.get()), str(source, "/", path), modified);
                        }));
     }
+    TRY_VOID(builder.charge(model->budget));
     return std::move(builder).freeze();
   });
 }

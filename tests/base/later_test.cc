@@ -98,6 +98,48 @@ TEST(Later, LetsGoOfWhatItIsMadeFrom) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
+TEST(Later, ForgetsAValueThatItCanMakeAgain) {
+  int made = 0;
+  const Later<int> later([&]() -> Result<int> { return ++made; });
+  later.keep_make();
+  later.forget();
+  EXPECT_EQ(later.get().value(), 1);
+  later.forget();
+  EXPECT_EQ(later.peek(), std::nullopt);
+  EXPECT_EQ(later.get().value(), 2);
+  EXPECT_EQ(later.get().value(), 2);
+}
+
+TEST(Later, KeepsAValueThatItCannotMakeAgain) {
+  const Later<int> made([]() -> Result<int> { return 1; });
+  EXPECT_EQ(made.get().value(), 1);
+  made.forget();
+  EXPECT_EQ(made.peek(), 1);
+  const auto given = Later<int>::of(3);
+  given.keep_make();
+  given.forget();
+  EXPECT_EQ(given.get().value(), 3);
+}
+
+// A value that is forgotten as soon as it is made still goes to all who waited for it.
+TEST(Later, GivesAForgottenValueToAllWhoWaitedForIt) {
+  std::atomic<int> made = 0;
+  const Later<int> later([&]() -> Result<int> { return ++made; });
+  later.keep_make();
+  std::atomic<bool> over = false;
+  std::thread forgetting([&] {
+    while (!over) later.forget();
+  });
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int k = 0; k < 1000; ++k) EXPECT_GE(later.get().value(), 1);
+    });
+  for (auto& thread : threads) thread.join();
+  over = true;
+  forgetting.join();
+}
+
 TEST(Later, OfAValueIsThereAlready) { EXPECT_EQ(Later<int>::of(3).peek(), 3); }
 
 }  // namespace
