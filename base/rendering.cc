@@ -211,5 +211,6 @@ std::string to_json_line(const Value& value) {
 }
 
 void append_json_string(std::string& out, std::string_view text) { write_json_string(out, text); }
+void append_json_string(TextSink& out, std::string_view text) { write_json_string(out, text); }
 
 }  // namespace weightfs

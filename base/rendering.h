@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/budget.h"
 #include "base/result.h"
@@ -59,13 +60,24 @@ class TextSink {
   uint64_t held_ = 0;     // values
 };
 
-/// What `write` writes to the sink that it is called with, twice.
+/// What `write` writes to the sink that it is called with, twice. It returns nothing, or a Result<void>, whose failure
+/// is passed on.
 template <class Write>
 Result<std::string> rendered(Budget& budget, const Write& write) {
+  const auto run = [&](TextSink& sink) -> Result<void> {
+    if constexpr (std::is_void_v<decltype(write(sink))>) {
+      write(sink);
+      return {};
+    } else {
+      return write(sink);
+    }
+  };
   TextSink counter(budget);
-  write(counter);
-  TextSink text(TRY(counter.finish()));
-  write(text);
+  const auto counted = run(counter);
+  const uint64_t size = TRY(counter.finish());  // first: over budget, `write` may have ended early
+  TRY_VOID(counted);
+  TextSink text(size);
+  TRY_VOID(run(text));
   return std::move(text).take();
 }
 
@@ -80,6 +92,9 @@ std::string rendered(const Write& write) {
 /// A text that rendered() or one of the renderings of value.h charged to `budget`, as bytes; the charge is released
 /// when the bytes are dropped.
 SourcePtr charged_text(std::string text, BudgetPtr budget);
+
+/// Appends `text` as a JSON string, as append_json_string() of value.h does.
+void append_json_string(TextSink& out, std::string_view text);
 
 /// A finite number as JSON has it: the shortest decimal that gives it back, with a point or an exponent.
 std::string json_number(double number);
