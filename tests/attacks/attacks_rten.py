@@ -6,7 +6,7 @@ from flatbuffer import FlatBuffer, Shared
 
 OPERATOR, CONSTANT, VALUE = 1, 2, 3
 ADD, EINSUM, IF, LOOP = 0, 103, 104, 116
-EINSUM_ATTRS, IF_ATTRS, LOOP_ATTRS = 38, 39, 51
+EINSUM_ATTRS, IF_ATTRS, LOOP_ATTRS = 38, 39, 49
 
 
 def version_2(root, data=b""):
@@ -24,6 +24,11 @@ def graph(nodes, inputs=(), outputs=()):
 
 def file(nodes, **fields):
     return one_file("m.rten", lambda: version_2(root(nodes(), **fields), bytes(64)))
+
+
+def holed(nodes):
+    """A version 1 file that ends with a hole, so that little of it takes space."""
+    return sparse("m.rten", lambda: bytes(FlatBuffer(root(nodes())).bytes), 1_000_000_000)
 
 
 def constant(name, shape=(1,), offset=0):
@@ -78,10 +83,27 @@ def hole_tensor():
 
 
 LONG = "n" * 1_000_000
+ONE = {0: ("f", (0.0,) * 16)}
 
 ATTACKS = [
     Attack("rten-name-shared", "rten", "20,000 nodes share a name of 1 MB",
            file(lambda: [constant(name) for name in [Shared(LONG)] for _ in range(20_000)])),
+    # The limit on text grows with the file, and a hole makes it large.
+    Attack("rten-hole-name-shared", "rten-v1", "240 constants share a name of 1 MB, in a file with a hole of 1 GB",
+           holed(lambda: [inline(name, ONE) for name in [Shared(LONG)] for _ in range(240)])),
+    Attack("rten-hole-name-shared-by-operators", "rten-v1", "240 operators share a name of 1 MB, in a file with a hole",
+           holed(lambda: [operator(name) for name in [Shared(LONG)] for _ in range(240)])),
+    Attack("rten-hole-name-shared-escapes", "rten-v1", "240 values share a name of 1 MB of control characters, in a file with a hole",
+           holed(lambda: [value(name, []) for name in [Shared("\1" * 1_000_000)] for _ in range(240)])),
+    Attack("rten-hole-name-shared-slashes", "rten-v1", "240 constants share a name of 500,000 components, in a file with a hole",
+           holed(lambda: [inline(name, ONE) for name in [Shared("a/" * 500_000)] for _ in range(240)])),
+    Attack("rten-hole-node-shared", "rten-v1", "2,000,000 nodes are one constant, in a file with a hole",
+           holed(lambda: [Shared(inline("w", ONE))] * 2_000_000)),
+    Attack("rten-hole-graph-shared", "rten-v1", "3,000 operators share one graph of 1,000 constants, in a file with a hole",
+           holed(lambda: [operator("o", LOOP, (), LOOP_ATTRS, {0: inner}) for inner in [Shared(graph([inline(f"w{i}", ONE) for i in range(1_000)]))]
+                          for _ in range(3_000)])),
+    Attack("rten-hole-shape-shared", "rten-v1", "50,000 constants share a shape of 1,000 sizes, in a file with a hole",
+           holed(lambda: [Shared({0: "w", 1: ("B", CONSTANT), 2: {0: ("I", (1,) * 1_000), 1: ("B", 3), 2: ONE}})] * 50_000)),
     Attack("rten-name-shared-short", "rten", "20,000 nodes share a name of 10 KB",
            file(lambda: [constant(name) for name in [Shared("n" * 10_000)] for _ in range(20_000)])),
     Attack("rten-name-shared-by-values", "rten", "20,000 values share a name of 100 KB",
