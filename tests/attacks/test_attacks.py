@@ -14,11 +14,11 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import limits  # noqa: E402
 import runner  # noqa: E402
-from attack import Attack, SHOWN, one_file  # noqa: E402,F401
+from attack import SHOWN  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 ATTACKS = runner.load_attacks()
-WORKERS = int(os.environ.get("ATTACKS_WORKERS", "2"))
+WORKERS = int(os.environ.get("ATTACKS_WORKERS", "2"))  # as many as CI has cores
 MISMATCH = 7
 SLOWDOWN = limits.DEBUG_SLOWDOWN if limits.is_debug_build(WEIGHTFS) else 1
 
@@ -100,12 +100,13 @@ def print_table(chosen):
     """Of the rows of these names (all, if there is none): a line for each attack, with what it takes, and what is wrong below it."""
     names = chosen or sorted(ATTACKS)
     results = Results(names)
-    failed = 0
+    failed = cpu = 0
     for name in names:
         result = results.get(name)
         found = problems(ATTACKS[name], result, results.empty)
         failed += bool(found)
         runs = result.get("runs", {})
+        cpu += sum(run["cpu"] for run in runs.values())
         print(f"{'FAIL' if found else 'ok  '} {name:44} {ATTACKS[name].format:14} {result.get('bytes', 0) / 1e6:7.2f} MB  " +
               "  ".join(f"{verb} {run['status']} {run['cpu']:.2f} s {run['memory'] / 1e6:.0f} MB" for verb, run in runs.items()) +
               f"  [{result.get('build_s', 0):.1f} s, {result.get('wall_s', 0):.1f} s]")
@@ -113,7 +114,7 @@ def print_table(chosen):
             print(f"       {line}")
         sys.stdout.flush()
     results.close()
-    print(f"{len(names)} attacks, {failed} fail")
+    print(f"{len(names)} attacks, {failed} fail, {cpu:.0f} s of CPU")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import attack  # noqa: F401 (finds tests/support)
 import containers
 from tensors import Tensor
 
-MAX_ENTRIES = 10_000
-MAX_PER_DIRECTORY = 3_000
-MAX_READS = 1_000
+MAX_ENTRIES = 4_000
+MAX_PER_DIRECTORY = 1_500
+MAX_READS = 400
 MAX_DOCUMENT = 32 << 20
 DOCUMENTS = ("metadata.json", "metadata.toml", "tensors.json", "graph.json", "warnings.txt")
 HONEST = [Tensor("encoder/weight", "float32", (3, 20), struct.pack("<60f", *range(60))), Tensor("bias", "int8", (5,), b"12345")]
