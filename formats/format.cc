@@ -93,6 +93,12 @@ const Format* format_named(std::string_view name) {
   return row == kFormats.end() ? nullptr : row;
 }
 
+Result<SourcePtr> open_beside(const Container& container, std::string_view name) {
+  SourcePtr file = TRY(container.folder->open(name));
+  if (container.folder->is_storage()) container.budget->add_file(*file);
+  return file;
+}
+
 Result<Model> read_model(const Container& container, const Format* forced) {
   const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/measured_text.h"
 #include "base/text.h"
 #include "formats/model.h"
 
@@ -175,16 +176,18 @@ class Reading {
 // Writes values as JSON: an array with one element per line, arrays in it on one line each.
 class Rendering {
  public:
-  Rendering(Cursor& cursor, const Dialect& dialect) : cursor_(cursor), dialect_(dialect) {}
+  Rendering(Cursor& cursor, const Dialect& dialect, MeasuredText& out)
+      : cursor_(cursor), dialect_(dialect), text_(out), out_(out.text()) {}
 
-  Result<std::string> run(ValueType type) {
+  Result<void> run(ValueType type) {
     TRY_VOID(write(type, 0));
     out_ += '\n';
-    return std::move(out_);
+    return {};
   }
 
  private:
   Result<void> write(ValueType type, int depth) {
+    text_.measure();
     if (type == ValueType::array) return write_array(depth + 1);
     if (type == ValueType::string) {
       const uint64_t size = TRY(read_count(cursor_, dialect_));
@@ -227,7 +230,8 @@ class Rendering {
 
   Cursor& cursor_;
   const Dialect& dialect_;
-  std::string out_;
+  MeasuredText& text_;
+  std::string& out_;
 };
 
 }  // namespace
@@ -250,9 +254,13 @@ Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t&
   return Reading(cursor, dialect, room).run();
 }
 
-Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored) {
-  Cursor cursor(source, stored.begin, stored.end, dialect.order);
-  return Rendering(cursor, dialect).run(stored.type);
+Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored,
+                                Budget& budget) {
+  TRY_VOID(budget.charge(Cost::input, 2 * (stored.end - stored.begin)));
+  return rendered(budget, [&](MeasuredText& text) {
+    Cursor cursor(source, stored.begin, stored.end, dialect.order);
+    return Rendering(cursor, dialect, text).run(stored.type);
+  });
 }
 
 }  // namespace weightfs::gguf

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/measured_text.h"
 #include "base/text.h"
 #include "formats/rten_node.h"
 #include "formats/rten_schema.h"
@@ -68,10 +69,8 @@ Map fields(const TableType& type, const Table& table) {
 // Writes node after node, so that memory holds the text and one node.
 class Writer {
  public:
-  Writer(const StructureImage& image, const Sections& sections)
-      : image_(image),
-        sections_(sections),
-        most_(std::min(kLargestGraphJson, kMostGraphJsonTimes * sections.model_size + (uint64_t{1} << 20))) {}
+  Writer(const StructureImage& image, const Sections& sections, MeasuredText& text)
+      : image_(image), sections_(sections), text_(text), out_(text.text()) {}
 
   Result<void> graph(const Graph& graph, size_t depth) {
     out_ += '{';
@@ -91,15 +90,14 @@ class Writer {
     return {};
   }
 
-  std::string take() { return std::move(out_) + "\n"; }
-
  private:
   Result<void> check_size() const {
-    if (out_.size() <= most_) return {};
-    return failure(Code::unsupported, str("rten: a graph.json of more than ", most_, " bytes"));
+    if (text_.size() <= kLargestGraphJson) return {};
+    return failure(Code::unsupported, str("rten: a graph.json of more than ", kLargestGraphJson, " bytes"));
   }
 
   Result<void> node(const Node& node, uint64_t id, uint64_t count, size_t depth) {
+    text_.measure();
     out_ += to_json_line(describe(node, id, image_, sections_));
     out_.pop_back();
     TRY_VOID(check_size());
@@ -173,17 +171,20 @@ class Writer {
 
   const StructureImage& image_;
   const Sections& sections_;
-  const uint64_t most_;
+  MeasuredText& text_;
+  std::string& out_;
   const Names& attributes_ = union_type("OperatorAttrs");
-  std::string out_;
 };
 
 }  // namespace
 
-Result<std::string> graph_json(const StructureImage& image, const Sections& sections) {
-  Writer writer(image, sections);
-  if (const Graph* graph = image.model().graph()) TRY_VOID(writer.graph(*graph, 1));
-  return writer.take();
+Result<std::string> graph_json(const StructureImage& image, const Sections& sections, Budget& budget) {
+  return rendered(budget, [&](MeasuredText& text) -> Result<void> {
+    Writer writer(image, sections, text);
+    if (const Graph* graph = image.model().graph()) TRY_VOID(writer.graph(*graph, 1));
+    text.text() += '\n';
+    return {};
+  });
 }
 
 }  // namespace weightfs::rten
