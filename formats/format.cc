@@ -99,7 +99,9 @@ Result<SourcePtr> open_beside(const Container& container, std::string_view name)
   return file;
 }
 
-Result<Model> read_model(const Container& container, const Format* forced) {
+namespace {
+
+Result<Model> read_any(const Container& container, const Format* forced) {
   const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
   const auto look = Look::at_both_ends(container);
@@ -119,6 +121,14 @@ Result<Model> read_model(const Container& container, const Format* forced) {
   }
   return named(Error{Code::unsupported, str("not a model that weightfs knows (", human_size(container.bytes->size()),
                                             "); tried ", tried)});
+}
+
+}  // namespace
+
+Result<Model> read_model(const Container& container, const Format* forced) {
+  auto model = read_any(container, forced);
+  if (model) model->budget = container.budget;
+  return model;
 }
 
 Result<bool> is_model(const Container& container) {

@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/measured_text.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs {
@@ -124,31 +123,6 @@ TEST(Charges, AreGivenBackUnlessTheyAreKept) {
     moved.keep();
   }
   EXPECT_EQ(budget.memory_used(), 2560u);
-}
-
-TEST(MeasuredText, IsChargedBeforeItIsBuilt) {
-  Budget budget(0);
-  const auto write = [](MeasuredText& out) -> Result<void> {
-    for (int i = 0; i < 1'000'000; ++i) {
-      out.text() += "0123456789";
-      out.measure();
-    }
-    return {};
-  };
-  const auto text = rendered(budget, write);
-  ASSERT_TRUE(text);
-  EXPECT_EQ(text->size(), 10'000'000u);
-  EXPECT_EQ(text->capacity(), 10'000'000u);
-  EXPECT_EQ(budget.memory_used(), 10'000'000u);
-  ASSERT_TRUE(budget.charge(Cost::kept, 50'000'000));
-  int runs = 0;
-  const auto refused = rendered(budget, [&](MeasuredText& out) {
-    ++runs;
-    return write(out);
-  });
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("too many bytes of rendered text"));
-  EXPECT_EQ(runs, 1);
 }
 
 }  // namespace

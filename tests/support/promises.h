@@ -176,7 +176,7 @@ class Promises {
       return check_text(**source, path);
     }
     if (node.kind != Kind::file) check_xattrs(mount, ino, node, path);
-    const bool refused = node.kind == Kind::tensor && forest_.xattrs(ino)[3].second == "0" && !source;
+    const bool refused = node.kind == Kind::tensor && forest_.xattrs(ino).value()[3].second == "0" && !source;
     if (refused) return promise(!mount.model->warnings.empty(), path, "refused without a warning");
     if (!source) return promise(false, path, source.error().message);
     promise((*source)->size() == size, path, "its size is not that of its bytes");
@@ -187,7 +187,8 @@ class Promises {
   }
 
   void check_xattrs(const Mount& mount, Ino ino, const Node& node, const std::string& path) {
-    for (const auto& [name, value] : forest_.xattrs(ino)) {
+    const auto xattrs = forest_.xattrs(ino).value();
+    for (const auto& [name, value] : xattrs) {
       promise(name.starts_with("user.weightfs."), path, "an attribute out of place");
       if (name != "user.weightfs.sha256") continue;
       const auto digest = mount.model->digests.find(node.first);
@@ -218,8 +219,10 @@ class Promises {
     if (!text) return promise(false, path, text.error().message);
     promise(is_utf8(*text), path, "not UTF-8");
     if (!path.ends_with(".json")) return;
+    // What a container nests kMaxDepth deep lies some levels deeper in the document.
     const auto json = parse_json(source, 0, source.size());
-    if (!json) return promise(false, path, json.error().message);
+    const bool is_deep = !json && json.error().message.starts_with("JSON nested deeper");
+    if (!json && !is_deep) return promise(false, path, json.error().message);
   }
 
   // tensors.json tells of each tensor where it is.
@@ -241,7 +244,7 @@ class Promises {
     const auto ino = forest_.resolve(str(mount.at, "tensors/", path));
     if (!ino) return promise(false, path, "in tensors.json, but nowhere else");
     promise(forest_.attributes(*ino)->size == tensor.nbytes(), path, "another tensor than tensors.json says");
-    promise(forest_.xattrs(*ino).front().second == tensor.name, path, "another name than tensors.json says");
+    promise(forest_.xattrs(*ino).value().front().second == tensor.name, path, "another name than tensors.json says");
     if (const Value* storage = line.find("storage")) check_storage(mount, std::get<Map>(*storage), tensor);
     // Where names are cut or clash a view may be elsewhere, but never is another tensor's in its place.
     const auto view = forest_.resolve(str(mount.at, "npy/", path, ".npy"));
