@@ -47,9 +47,16 @@ void check_depth(const Value& value) {
 }
 
 void run_toml(std::string_view input) {
-  auto map = parse_toml(input);
+  Budget budget(input.size());
+  auto map = parse_toml(input, budget);
   if (!map) return check_message(map.error());
+  const uint64_t charged = budget.memory_used();
+  const Footprint copy = footprint(*map);
   check_depth(std::move(*map));
+  // What stays in memory stays charged.
+  Budget fresh(input.size());
+  if (charge(copy, fresh) && charged < fresh.memory_used())
+    complain(str("a map of ", fresh.memory_used(), " bytes is charged as ", charged));
 }
 
 // Takes every event and keeps nothing.
@@ -77,12 +84,21 @@ void run_json(std::string_view input) {
   if (const auto map = outline(*source, source->size()); !map) check_message(map.error());
 }
 
+// What is rendered is charged with its size before it is built, and released by the caller.
+void check_charged(const Result<std::string>& text, std::string_view expected, const Budget& budget) {
+  if (!text) return check_message(text.error());
+  if (*text != expected) complain("the charged rendering is another text");
+  if (budget.memory_used() != text->size())
+    complain(str("a text of ", text->size(), " bytes is charged as ", budget.memory_used()));
+}
+
 // A value of JSON or of TOML, as both are rendered. What is rendered can be read again and renders the same.
 void run_render(std::string_view input) {
   const SourcePtr source = counted_source(input);
-  auto value = parse_json(*source, 0, source->size());
+  Budget read(input.size());
+  auto value = parse_json(*source, 0, source->size(), read);
   if (!value) {
-    auto map = parse_toml(input);
+    auto map = parse_toml(input, read);
     if (!map) return;
     value = Value(std::move(*map));
   }
@@ -90,12 +106,19 @@ void run_render(std::string_view input) {
   const std::string json = to_json(*value);
   // Six characters for a byte that must be escaped, and as much again for what stands between values.
   if (line.size() > 64 + 12 * input.size()) complain(str("one line of JSON has ", line.size(), " bytes"));
+  Budget budget(input.size());
+  check_charged(to_json(*value, budget), json, budget);
   const auto again = parse_json(*in_memory(json), 0, json.size());
   if (!again) complain("rendered JSON cannot be read: " + again.error().message);
   if (to_json_line(*again) != line) complain("rendered JSON is another value");
-  if (const auto* map = std::get_if<Map>(&*value))
-    if (const auto toml = parse_toml(to_toml(*map)); !toml && is_utf8(input) && toml.error().code != Code::unsupported)
-      complain("rendered TOML cannot be read: " + toml.error().message);
+  const auto* map = std::get_if<Map>(&*value);
+  if (map == nullptr) return;
+  const std::string toml = to_toml(*map);
+  Budget other(input.size());
+  check_charged(to_toml(*map, other), toml, other);
+  Budget reading(toml.size());
+  if (const auto map_again = parse_toml(toml, reading); !map_again && map_again.error().code != Code::unsupported)
+    complain("rendered TOML cannot be read: " + map_again.error().message);
 }
 
 // Tensor names, one per line. Paths are unique, none runs through another, and each component is a file name.
@@ -134,7 +157,7 @@ void check_shortest(OllamaName name) {
   const auto again = parse_ollama_name(name.shortest());
   name.scheme = OllamaName().scheme;
   name.digest = std::nullopt;
-  if (!again || *again != name) complain(quoted(name.shortest()) + " means another model");
+  if (!again || !(*again == name)) complain(quoted(name.shortest()) + " means another model");
 }
 
 void run_ollama_manifest(std::string_view input) {
