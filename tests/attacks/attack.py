@@ -28,11 +28,14 @@ class Attack(NamedTuple):
     verify: frozenset | None = None  # statuses of `verify`; by default those of `info`, and mismatch (7) unless honest
     options: tuple = ()              # of every command
     serve: Callable | None = None    # answers HTTP requests on loopback: called with each connection; see serve.py
+    # A directory of many models has as many outermost containers, each with limits of its own: bytes and seconds for those.
+    memory: int = 0
+    cpu: float = 0
 
 
-def honest(name, format, what, build):
+def honest(name, format, what, build, **fields):
     """A large input that must be shown, and whose checksums are right."""
-    return Attack("honest-" + name, format, what, build, SHOWN, SHOWN)
+    return Attack("honest-" + name, format, what, build, SHOWN, SHOWN, **fields)
 
 
 def put(folder, name, data):

@@ -4,12 +4,15 @@ import os
 import zipfile
 
 from attack import SHOWN, Attack, links_to, put
+from limits import CPU_PER_MODEL_S, MEMORY_PER_MODEL
 import archives
 from attacks_gguf import model as gguf
 from attacks_gguf import tensor as gguf_tensor
 
 WALKED = SHOWN | {4, 5}
 FAILURES = SHOWN | {1, 4, 5, 7}
+ENTERED = {"memory": 1_500_000_000, "cpu": 60}  # large models, which the process as a whole must bound
+SMALL = {"memory": 3_000 * MEMORY_PER_MODEL, "cpu": 3_000 * CPU_PER_MODEL_S}
 
 
 def many_links(name, make, count, hard):
@@ -93,17 +96,24 @@ def zip_bomb():
 
 
 ATTACKS = [
-    Attack("directory-hard-links-gguf", "directory", "500 hard links to one GGUF of 20,000 tensors", many_links("m.gguf", large_gguf, 500, True), WALKED, FAILURES),
-    Attack("directory-symbolic-links-gguf", "directory", "100 symbolic links to one GGUF of 20,000 tensors", many_links("m.gguf", large_gguf, 100, False), WALKED, FAILURES),
-    Attack("directory-hard-links-zip", "directory", "500 hard links to one zip of 2,000 members with 31 components", many_links("m.zip", zip_bomb, 500, True), WALKED, FAILURES),
-    Attack("directory-hard-links-zstd-tar", "directory", "500 hard links to one tar of 64 MB in 2 KB", many_links(
-        "m.tar.zst", lambda: archives.zstd(bytes(1 << 26)), 500, True), WALKED, FAILURES),
-    Attack("directory-doubling", "directory", "links to directories that double at each level: 2^30 paths", doubling(30), WALKED, FAILURES),
-    Attack("directory-doubling-10", "directory", "links to directories that double at each level: 2^10 paths", doubling(10), WALKED, FAILURES),
+    Attack("directory-hard-links-gguf", "directory", "60 hard links to one GGUF of 20,000 tensors",
+           many_links("m.gguf", large_gguf, 60, True), WALKED, FAILURES, **ENTERED),
+    Attack("directory-symbolic-links-gguf", "directory", "60 symbolic links to one GGUF of 20,000 tensors",
+           many_links("m.gguf", large_gguf, 60, False), WALKED, FAILURES, **ENTERED),
+    Attack("directory-hard-links-zip", "directory", "60 hard links to one zip of 2,000 members with 31 components",
+           many_links("m.zip", zip_bomb, 60, True), WALKED, FAILURES, **ENTERED),
+    Attack("directory-hard-links-zstd-tar", "directory", "60 hard links to one tar of 64 MB in 2 KB", many_links(
+        "m.tar.zst", lambda: archives.zstd(bytes(1 << 26)), 60, True), WALKED, FAILURES, **ENTERED),
+    Attack("directory-doubling", "directory", "links to directories that double at each level: 2^30 paths",
+           doubling(30), WALKED, FAILURES),
+    Attack("directory-doubling-10", "directory", "links to directories that double at each level: 2^10 paths",
+           doubling(10), WALKED, FAILURES),
     Attack("directory-loops", "directory", "100 links to the directory itself, and loops of files", loops, WALKED, FAILURES),
     Attack("directory-other-kinds", "directory", "FIFOs, devices and /proc with names of models", other_kinds, WALKED, FAILURES),
-    Attack("directory-holes", "directory", "files of 1 TB that are holes, with the names of all formats", holes, WALKED | {1}, FAILURES),
-    Attack("directory-empty-files", "directory", "2,800 empty files with the names of all formats", empty_files, WALKED | {1}, FAILURES),
+    Attack("directory-holes", "directory", "files of 1 TB that are holes, with the names of all formats",
+           holes, WALKED | {1}, FAILURES),
+    Attack("directory-empty-files", "directory", "2,800 empty files with the names of all formats",
+           empty_files, WALKED | {1}, FAILURES, **SMALL),
     Attack("directory-deep", "directory", "directories 450 deep", deep, WALKED, FAILURES),
     Attack("directory-names", "directory", "names of every byte, 200 times", odd_names, WALKED, FAILURES),
 ]

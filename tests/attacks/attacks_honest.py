@@ -4,9 +4,10 @@ import os
 import struct
 import tarfile
 
+from attack import SHOWN, Attack, honest
+from limits import CPU_PER_MODEL_S, MEMORY_PER_MODEL
 import archives
 import containers
-from attack import Attack, SHOWN, honest, put
 from tensors import ManyNames, Tensor
 
 
@@ -71,7 +72,7 @@ def empty(folder):
 
 
 def models(folder):
-    for i in range(2_000):
+    for i in range(1_000):
         containers.write_safetensors(os.path.join(folder, f"m{i}.safetensors"), [Tensor("a", "float32", (), struct.pack("<f", 1))])
     return ""
 
@@ -83,12 +84,14 @@ ATTACKS = [
     honest("gguf-vocabulary", "gguf", "150,000 tokens, scores and merges", vocabulary),
     honest("gguf-splits", "gguf split", "100 shards of 200 tensors", splits),
     honest("bintensors-100000", "bintensors", "100,000 tensors", names(containers.write_bintensors, 100_000, "m.bt")),
-    honest("bintensors-legacy-100000", "bintensors", "100,000 tensors, legacy layout", names(containers.write_bintensors_legacy, 100_000, "m.bt")),
-    honest("rten-20000", "rten", "20,000 constants", names(lambda path, tensors: containers.write_rten(path, list(tensors)), 20_000, "m.rten")),
+    honest("bintensors-legacy-100000", "bintensors", "100,000 tensors, legacy layout",
+           names(containers.write_bintensors_legacy, 100_000, "m.bt")),
+    honest("rten-20000", "rten", "20,000 constants",
+           names(lambda path, tensors: containers.write_rten(path, list(tensors)), 20_000, "m.rten")),
     honest("index-100-shards", "safetensors index", "100 shards of 200 tensors", shards),
     honest("zip-100000", "zip", "100,000 members", zip_of(100_000)),
     honest("carton-5000", "carton", "5,000 files", carton_of(5_000)),
     honest("tar-20000", "tar", "20,000 members", tar_of(20_000, "w:", "m.tar")),
     honest("tar-gz-20000", "tar.gz", "20,000 members", tar_of(20_000, "w:gz", "m.tar.gz")),
-    honest("directory-2000", "directory", "2,000 models", models),
+    honest("directory-1000", "directory", "1,000 models", models, memory=1_000 * MEMORY_PER_MODEL, cpu=1_000 * CPU_PER_MODEL_S),
 ]

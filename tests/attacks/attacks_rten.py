@@ -6,7 +6,7 @@ from flatbuffer import FlatBuffer, Shared
 
 OPERATOR, CONSTANT, VALUE = 1, 2, 3
 ADD, EINSUM, IF, LOOP = 0, 103, 104, 116
-EINSUM_ATTRS, IF_ATTRS, LOOP_ATTRS = 38, 39, 51
+EINSUM_ATTRS, IF_ATTRS, LOOP_ATTRS = 38, 39, 49
 
 
 def version_2(root, data=b""):
@@ -24,6 +24,11 @@ def graph(nodes, inputs=(), outputs=()):
 
 def file(nodes, **fields):
     return one_file("m.rten", lambda: version_2(root(nodes(), **fields), bytes(64)))
+
+
+def holed(nodes):
+    """A version 1 file that ends with a hole, so that little of it takes space."""
+    return sparse("m.rten", lambda: bytes(FlatBuffer(root(nodes())).bytes), 1_000_000_000)
 
 
 def constant(name, shape=(1,), offset=0):
@@ -78,16 +83,40 @@ def hole_tensor():
 
 
 LONG = "n" * 1_000_000
+ONE = {0: ("f", (0.0,) * 16)}
 
 ATTACKS = [
-    Attack("rten-name-shared", "rten", "20,000 nodes share a name of 1 MB", file(lambda: [constant(name) for name in [Shared(LONG)] for _ in range(20_000)])),
-    Attack("rten-name-shared-short", "rten", "20,000 nodes share a name of 10 KB", file(lambda: [constant(name) for name in [Shared("n" * 10_000)] for _ in range(20_000)])),
-    Attack("rten-name-shared-by-values", "rten", "20,000 values share a name of 100 KB", file(lambda: [value(name, []) for name in [Shared("v" * 100_000)] for _ in range(20_000)])),
-    Attack("rten-name-shared-escapes", "rten", "20,000 operators share a name of 60,000 control characters", file(lambda: [operator(name) for name in [Shared("\1" * 60_000)] for _ in range(20_000)])),
+    Attack("rten-name-shared", "rten", "20,000 nodes share a name of 1 MB",
+           file(lambda: [constant(name) for name in [Shared(LONG)] for _ in range(20_000)])),
+    # The limit on text grows with the file, and a hole makes it large.
+    Attack("rten-hole-name-shared", "rten-v1", "240 constants share a name of 1 MB, in a file with a hole of 1 GB",
+           holed(lambda: [inline(name, ONE) for name in [Shared(LONG)] for _ in range(240)])),
+    Attack("rten-hole-name-shared-by-operators", "rten-v1", "240 operators share a name of 1 MB, in a file with a hole",
+           holed(lambda: [operator(name) for name in [Shared(LONG)] for _ in range(240)])),
+    Attack("rten-hole-name-shared-escapes", "rten-v1", "240 values share a name of 1 MB of control characters, in a file with a hole",
+           holed(lambda: [value(name, []) for name in [Shared("\1" * 1_000_000)] for _ in range(240)])),
+    Attack("rten-hole-name-shared-slashes", "rten-v1", "240 constants share a name of 500,000 components, in a file with a hole",
+           holed(lambda: [inline(name, ONE) for name in [Shared("a/" * 500_000)] for _ in range(240)])),
+    Attack("rten-hole-node-shared", "rten-v1", "2,000,000 nodes are one constant, in a file with a hole",
+           holed(lambda: [Shared(inline("w", ONE))] * 2_000_000)),
+    Attack("rten-hole-graph-shared", "rten-v1", "3,000 operators share one graph of 1,000 constants, in a file with a hole",
+           holed(lambda: [operator("o", LOOP, (), LOOP_ATTRS, {0: inner}) for inner in [Shared(graph([inline(f"w{i}", ONE) for i in range(1_000)]))]
+                          for _ in range(3_000)])),
+    Attack("rten-hole-shape-shared", "rten-v1", "50,000 constants share a shape of 1,000 sizes, in a file with a hole",
+           holed(lambda: [Shared({0: "w", 1: ("B", CONSTANT), 2: {0: ("I", (1,) * 1_000), 1: ("B", 3), 2: ONE}})] * 50_000)),
+    Attack("rten-name-shared-short", "rten", "20,000 nodes share a name of 10 KB",
+           file(lambda: [constant(name) for name in [Shared("n" * 10_000)] for _ in range(20_000)])),
+    Attack("rten-name-shared-by-values", "rten", "20,000 values share a name of 100 KB",
+           file(lambda: [value(name, []) for name in [Shared("v" * 100_000)] for _ in range(20_000)])),
+    Attack("rten-name-shared-escapes", "rten", "20,000 operators share a name of 60,000 control characters",
+           file(lambda: [operator(name) for name in [Shared("\1" * 60_000)] for _ in range(20_000)])),
     Attack("rten-node-shared", "rten", "500,000 nodes are one constant", file(lambda: [Shared(constant("w"))] * 500_000)),
-    Attack("rten-node-shared-refused", "rten", "300,000 nodes are one bad constant: a warning each", file(lambda: [Shared(constant("w", offset=1 << 60))] * 300_000)),
-    Attack("rten-node-shared-inline", "rten", "300,000 nodes are one constant with its data", file(lambda: [Shared(inline("w", {0: ("f", (0.0,) * 16)}))] * 300_000)),
-    Attack("rten-shape-shared", "rten", "20,000 constants share a shape of 1,000 sizes", file(lambda: [constant(f"w{i}", shape) for shape in [Shared(("I", (1,) * 1_000))] for i in range(20_000)])),
+    Attack("rten-node-shared-refused", "rten", "300,000 nodes are one bad constant: a warning each",
+           file(lambda: [Shared(constant("w", offset=1 << 60))] * 300_000)),
+    Attack("rten-node-shared-inline", "rten", "300,000 nodes are one constant with its data",
+           file(lambda: [Shared(inline("w", {0: ("f", (0.0,) * 16)}))] * 300_000)),
+    Attack("rten-shape-shared", "rten", "20,000 constants share a shape of 1,000 sizes",
+           file(lambda: [constant(f"w{i}", shape) for shape in [Shared(("I", (1,) * 1_000))] for i in range(20_000)])),
     Attack("rten-dimensions-shared", "rten", "20,000 values share 1,000 dimensions that share a name", file(
         lambda: [value(f"v{i}", shape) for shape in [Shared([Shared({1: Shared("d" * 10_000, 3)}, 2)] * 1_000, 1)] for i in range(20_000)])),
     Attack("rten-inputs-shared", "rten", "10,000 operators share a list of 100,000 inputs", file(
@@ -96,8 +125,10 @@ ATTACKS = [
         lambda: [operator(f"o{i}", EINSUM, (), EINSUM_ATTRS, table) for table in [Shared({0: Shared("ij," * 170_000, 2)}, 1)] for i in range(10_000)])),
     Attack("rten-graph-shared", "rten", "10,000 operators share one graph of 1,000 constants", file(
         lambda: [operator("o", LOOP, (), LOOP_ATTRS, {0: inner}) for inner in [Shared(graph([constant(f"w{i}") for i in range(1_000)]))] for _ in range(10_000)])),
-    Attack("rten-graphs-doubling", "rten", "branches that are one graph, 13 levels: 2^13 paths and more", file(lambda: [operator("if", IF, (), IF_ATTRS, {0: branches(13)})])),
-    Attack("rten-graphs-times-8", "rten", "branches that are one graph, 12 levels of 8: 8^12 paths", file(lambda: [operator("if", IF, (), IF_ATTRS, {0: branches(12, 8)})])),
+    Attack("rten-graphs-doubling", "rten", "branches that are one graph, 13 levels: 2^13 paths and more",
+           file(lambda: [operator("if", IF, (), IF_ATTRS, {0: branches(13)})])),
+    Attack("rten-graphs-times-8", "rten", "branches that are one graph, 12 levels of 8: 8^12 paths",
+           file(lambda: [operator("if", IF, (), IF_ATTRS, {0: branches(12, 8)})])),
     Attack("rten-graphs-deep", "rten", "graphs in graphs, 1,500 deep", file(lambda: chain(1_500))),
     Attack("rten-graphs-15-deep", "rten", "graphs in graphs, 15 deep, with a name of 1 MB in each", file(
         lambda: [{**node, 0: Shared(LONG)} for node in chain(14)])),
@@ -105,19 +136,28 @@ ATTACKS = [
         lambda: [constant("w")], metadata={slot: text for text in [Shared("\1" * 1_000_000)] for slot in range(8)})),
     Attack("rten-inputs-of-model", "rten", "300,000 inputs of the model are one node with a name of 10 KB", file(
         lambda: [value("v" * 10_000, [])], inputs=(0,) * 300_000)),
-    Attack("rten-inputs-missing", "rten", "500,000 inputs that are no node: a warning each", file(lambda: [constant("w")], inputs=(9,) * 500_000)),
-    Attack("rten-unknown-operators", "rten", "10,000 unknown operators with unknown attributes", file(lambda: [operator(f"o{i}", 200 + i % 50, (5,), 200, {0: ("I", 1)}) for i in range(10_000)])),
+    Attack("rten-inputs-missing", "rten", "500,000 inputs that are no node: a warning each",
+           file(lambda: [constant("w")], inputs=(9,) * 500_000)),
+    Attack("rten-unknown-operators", "rten", "10,000 unknown operators with unknown attributes",
+           file(lambda: [operator(f"o{i}", 200 + i % 50, (5,), 200, {0: ("I", 1)}) for i in range(10_000)])),
     Attack("rten-vector-2-31", "rten", "a list of 2^31 nodes", one_file("m.rten", lambda: raw(1 << 31)), REFUSED),
     Attack("rten-vector-2-32", "rten", "a list of 2^32 - 1 nodes", one_file("m.rten", lambda: raw((1 << 32) - 1)), REFUSED),
     Attack("rten-offset-to-itself", "rten", "offsets that lead in a circle", to_itself, REFUSED),
-    Attack("rten-header-lies", "rten", "model data of 2^64 - 1 bytes", one_file("m.rten", lambda: struct.pack("<4sIQQQ", b"RTEN", 2, 32, (1 << 64) - 1, 32) + bytes(100)), REFUSED),
-    Attack("rten-hole-version-2", "rten", "model data of 1.5 GB in a hole", sparse("m.rten", lambda: struct.pack("<4sIQQQ", b"RTEN", 2, 32, 1_500_000_000, 32) + b"\x04", 1_600_000_000)),
-    Attack("rten-hole-version-1", "rten-v1", "a version 1 file of 1.5 GB, mostly a hole", sparse("m.rten", lambda: bytes(FlatBuffer(root([constant("w")])).bytes), 1_500_000_000)),
-    Attack("rten-hole-one-tensor", "rten-v1", "an inline tensor of 1.5 GB in a hole", sparse("m.rten", hole_tensor, 1_500_000_000)),
+    Attack("rten-header-lies", "rten", "model data of 2^64 - 1 bytes",
+           one_file("m.rten", lambda: struct.pack("<4sIQQQ", b"RTEN", 2, 32, (1 << 64) - 1, 32) + bytes(100)), REFUSED),
+    Attack("rten-hole-version-2", "rten", "model data of 1.5 GB in a hole",
+           sparse("m.rten", lambda: struct.pack("<4sIQQQ", b"RTEN", 2, 32, 1_500_000_000, 32) + b"\x04", 1_600_000_000)),
+    Attack("rten-hole-version-1", "rten-v1", "a version 1 file of 1.5 GB, mostly a hole",
+           sparse("m.rten", lambda: bytes(FlatBuffer(root([constant("w")])).bytes), 1_500_000_000)),
+    Attack("rten-hole-one-tensor", "rten-v1", "an inline tensor of 1.5 GB in a hole",
+           sparse("m.rten", hole_tensor, 1_500_000_000)),
     Attack("rten-v1-name-shared", "rten-v1", "10,000 nodes share a name of 1 MB, version 1", one_file(
         "m.rten", lambda: bytes(FlatBuffer(root([inline(name, {0: ("f", (0.0,) * 16)}) for name in [Shared(LONG)] for _ in range(10_000)])).bytes))),
-    Attack("rten-names-31-components", "rten", "10,000 constants' names of 31 components", file(lambda: [constant(f"{i}/" + "a/" * 29 + "w") for i in range(10_000)])),
-    Attack("rten-names-repeated", "rten", "15,000 constants of one name", file(lambda: [constant("same") for _ in range(15_000)])),
-    Attack("rten-dimensions-1024", "rten", "500 constants of 1,024 dimensions", file(lambda: [constant(f"w{i}", (1,) * 1_024) for i in range(500)])),
+    Attack("rten-names-31-components", "rten", "10,000 constants' names of 31 components",
+           file(lambda: [constant(f"{i}/" + "a/" * 29 + "w") for i in range(10_000)])),
+    Attack("rten-names-repeated", "rten", "15,000 constants of one name",
+           file(lambda: [constant("same") for _ in range(15_000)])),
+    Attack("rten-dimensions-1024", "rten", "500 constants of 1,024 dimensions",
+           file(lambda: [constant(f"w{i}", (1,) * 1_024) for i in range(500)])),
 ]
 

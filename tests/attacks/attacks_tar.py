@@ -5,8 +5,8 @@ import lzma
 import struct
 import zlib
 
-import archives
 from attack import Attack, one_file, sparse
+import archives
 from attacks_tvm import params
 
 END = bytes(1024)
@@ -132,22 +132,29 @@ ATTACKS = [
     # Headers.
     Attack("tar-pax-records", "tar", "30 members with 50 KB of PAX records each",
            tar(lambda: [block for i in range(30) for block in (pax([(b"k%d" % j, b"v") for j in range(5_000)]), member(b"%d" % i))])),
-    Attack("tar-pax-huge-value", "tar", "a PAX record of 20 MB", tar(lambda: [pax([(b"comment", b"x" * 20_000_000)]), member(b"f")])),
+    Attack("tar-pax-huge-value", "tar", "a PAX record of 20 MB",
+           tar(lambda: [pax([(b"comment", b"x" * 20_000_000)]), member(b"f")])),
     Attack("tar-pax-length-lies", "tar", "PAX records whose lengths are wrong, huge or negative",
            tar(lambda: [member(b"p", length + b" path=x\n", b"x") + member(b"f") for length in (b"0", b"-1", b"99999999999999999999", b"3", b"")])),
-    Attack("tar-pax-global-headers", "tar", "8,000 global headers", tar(lambda: [pax([(b"comment", b"x")], b"g")] * 8_000 + [member(b"f")])),
-    Attack("tar-pax-chain", "tar", "8,000 PAX headers in front of one member", tar(lambda: [pax([(b"path", b"x")])] * 8_000 + [member(b"f")])),
+    Attack("tar-pax-global-headers", "tar", "8,000 global headers",
+           tar(lambda: [pax([(b"comment", b"x")], b"g")] * 8_000 + [member(b"f")])),
+    Attack("tar-pax-chain", "tar", "8,000 PAX headers in front of one member",
+           tar(lambda: [pax([(b"path", b"x")])] * 8_000 + [member(b"f")])),
     Attack("tar-pax-access-lists", "tar", "an access control list of 70 KB at each of 100 members",
            tar(lambda: [block for i in range(100) for block in (
                pax([(b"SCHILY.acl.access", b",".join(b"user:%d:rwx" % j for j in range(5_000)))]), member(b"%d" % i))])),
     Attack("tar-pax-attributes", "tar", "2,000 extended attributes at each of 40 members",
            tar(lambda: [block for i in range(40) for block in (pax([(b"SCHILY.xattr.user.%d" % j, b"v") for j in range(2_000)]), member(b"%d" % i))])),
-    Attack("tar-gnu-long-names", "tar", "100 names of 65,535 bytes", tar(lambda: [gnu_long(b"%03d" % i + b"n" * 65_532) + member(b"f") for i in range(100)])),
+    Attack("tar-gnu-long-names", "tar", "100 names of 65,535 bytes",
+           tar(lambda: [gnu_long(b"%03d" % i + b"n" * 65_532) + member(b"f") for i in range(100)])),
     Attack("tar-gnu-long-deep", "tar", "100 names of 32,767 components",
            tar(lambda: [gnu_long(b"%03d" % i + b"/n" * 32_766) + member(b"f") for i in range(100)])),
-    Attack("tar-gnu-long-chain", "tar", "8,000 long names in front of one member", tar(lambda: [gnu_long(b"x" * 200)] * 8_000 + [member(b"f")])),
-    Attack("tar-gnu-long-links", "tar", "long names and long links in turns, 8,000", tar(lambda: [gnu_long(b"x"), gnu_long(b"y", b"K")] * 4_000 + [member(b"f")])),
-    Attack("tar-gnu-long-claims", "tar", "a long name of 2^62 bytes", tar(lambda: [head(b"L", kind=b"L", raw_size=b"\x80" + (1 << 62).to_bytes(11, "big"))])),
+    Attack("tar-gnu-long-chain", "tar", "8,000 long names in front of one member",
+           tar(lambda: [gnu_long(b"x" * 200)] * 8_000 + [member(b"f")])),
+    Attack("tar-gnu-long-links", "tar", "long names and long links in turns, 8,000",
+           tar(lambda: [gnu_long(b"x"), gnu_long(b"y", b"K")] * 4_000 + [member(b"f")])),
+    Attack("tar-gnu-long-claims", "tar", "a long name of 2^62 bytes",
+           tar(lambda: [head(b"L", kind=b"L", raw_size=b"\x80" + (1 << 62).to_bytes(11, "big"))])),
     Attack("tar-size-negative", "tar", "sizes that are negative, and beyond 64 bits",
            tar(lambda: [head(b"%d" % i, raw_size=size) for i, size in enumerate((b"\xff" * 12, b"\x80" + b"\xff" * 11, b"77777777777\0", b"99999999999\0"))])),
     Attack("tar-names-31-components", "tar", "20,000 names of 31 components", tar(
@@ -155,8 +162,10 @@ ATTACKS = [
     Attack("tar-directories", "tar", "20,000 directories of 31 components without a file", tar(
         lambda: [member(b"%d/" % i + b"a/" * 30, kind=b"5") for i in range(20_000)])),
     Attack("tar-one-name", "tar", "10,000 members of one name", tar(lambda: [member(b"same", b"x")] * 10_000)),
-    Attack("tar-devices", "tar", "20,000 devices, FIFOs and unknown types: a warning each", tar(lambda: [member(b"%d" % i, kind=b"%c" % (51 + i % 40)) for i in range(20_000)])),
-    Attack("tar-names-file-and-directory", "tar", "each name is a directory of the next", tar(lambda: [member(b"/".join([b"a"] * (1 + i % 50)), b"x") for i in range(5_000)])),
+    Attack("tar-devices", "tar", "20,000 devices, FIFOs and unknown types: a warning each",
+           tar(lambda: [member(b"%d" % i, kind=b"%c" % (51 + i % 40)) for i in range(20_000)])),
+    Attack("tar-names-file-and-directory", "tar", "each name is a directory of the next",
+           tar(lambda: [member(b"/".join([b"a"] * (1 + i % 50)), b"x") for i in range(5_000)])),
 
     # Sparse members and holes.
     Attack("tar-sparse-8-eib", "tar", "a sparse member of 8 EiB", tar(lambda: [old_sparse([((1 << 62), 0)], (1 << 63) - 1, 0)])),
@@ -170,7 +179,8 @@ ATTACKS = [
     Attack("tar-sparse-members", "tar", "2,000 sparse members of 1 TB", tar(
         lambda: [old_sparse([(i, 0)], 1 << 40, 0) for i in range(2_000)])),
     Attack("tar-hole-of-zeros", "tar", "1 TB of zeros behind one member", sparse("m.tar", lambda: member(b"f", b"x"), 1 << 40)),
-    Attack("tar-hole-member", "tar", "a member of 1 TB in a hole", sparse("m.tar", lambda: head(b"f", 1 << 32) + b"", (1 << 32) + 2048)),
+    Attack("tar-hole-member", "tar", "a member of 1 TB in a hole",
+           sparse("m.tar", lambda: head(b"f", 1 << 32) + b"", (1 << 32) + 2048)),
     Attack("tar-all-hole", "tar", "1 TB of zeros called .tar", sparse("m.tar", lambda: b"", 1 << 40)),
 
     # Compression.
@@ -180,13 +190,18 @@ ATTACKS = [
            one_file("m.tar.gz", lambda: b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + b"\0\0\0\xff\xff" * 1_600_000)),
     Attack("tar-gz-empty-fixed-blocks", "tar.gz", "4 MB of fixed Deflate blocks of 10 bits",
            one_file("m.tar.gz", lambda: b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + sum(1 << (10 * i + 1) for i in range(4)).to_bytes(5, "little") * 800_000)),
-    Attack("tar-gz-endless-name", "tar.gz", "a gzip header whose name has 8 MB", one_file("m.tar.gz", lambda: b"\x1f\x8b\x08\x08\0\0\0\0\0\xff" + b"n" * 8_000_000)),
+    Attack("tar-gz-endless-name", "tar.gz", "a gzip header whose name has 8 MB",
+           one_file("m.tar.gz", lambda: b"\x1f\x8b\x08\x08\0\0\0\0\0\xff" + b"n" * 8_000_000)),
     Attack("tar-gz-1-gib", "tar.gz", "a member of 1 GiB of zeros in 1 MB",
            one_file("m.tar.gz", lambda: gzip_of(head(b"f", 1 << 30), bytes(1 << 24), 64))),
-    Attack("tar-bz2-1-gib", "tar.bz2", "a member of 1 GiB of zeros in 1 KB", one_file("m.tar.bz2", lambda: streams_of(bz2.compress, head(b"f", 1 << 30), 1 << 24, 64))),
-    Attack("tar-bz2-empty-streams", "tar.bz2", "300,000 empty bzip2 streams", one_file("m.tar.bz2", lambda: bz2.compress(b"") * 300_000)),
-    Attack("tar-xz-1-gib", "tar.xz", "a member of 1 GiB of zeros in 150 KB", one_file("m.tar.xz", lambda: streams_of(lambda data: lzma.compress(data, preset=0), head(b"f", 1 << 30), 1 << 24, 64))),
-    Attack("tar-xz-empty-streams", "tar.xz", "100,000 empty xz streams", one_file("m.tar.xz", lambda: lzma.compress(b"") * 100_000)),
+    Attack("tar-bz2-1-gib", "tar.bz2", "a member of 1 GiB of zeros in 1 KB",
+           one_file("m.tar.bz2", lambda: streams_of(bz2.compress, head(b"f", 1 << 30), 1 << 24, 64))),
+    Attack("tar-bz2-empty-streams", "tar.bz2", "300,000 empty bzip2 streams",
+           one_file("m.tar.bz2", lambda: bz2.compress(b"") * 300_000)),
+    Attack("tar-xz-1-gib", "tar.xz", "a member of 1 GiB of zeros in 150 KB",
+           one_file("m.tar.xz", lambda: streams_of(lambda data: lzma.compress(data, preset=0), head(b"f", 1 << 30), 1 << 24, 64))),
+    Attack("tar-xz-empty-streams", "tar.xz", "100,000 empty xz streams",
+           one_file("m.tar.xz", lambda: lzma.compress(b"") * 100_000)),
     Attack("tar-xz-padding", "tar.xz", "8 MB of padding between xz streams",
            one_file("m.tar.xz", lambda: lzma.compress(member(b"f", b"x")) + bytes(8_000_000) + lzma.compress(END))),
     Attack("tar-xz-dictionary", "tar.xz", "a dictionary of 4 GB claimed",
@@ -202,7 +217,8 @@ ATTACKS = [
         "m.tar.gz", lambda: gzip_of(member(b"f"), member(b"f") * 8_192, 128))),
     Attack("tar-gz-of-gz", "tar.gz", "gzip in gzip, 200 deep", one_file("m.tar.gz", lambda: gzip_of_gzip(200))),
     Attack("tar-in-tar", "tar", "tars in tars, 100 deep", one_file("m.tar", lambda: tar_in_tar(100))),
-    Attack("tar-gz-in-tar-gz", "tar.gz", "compressed tars in compressed tars, 50 deep", one_file("m.tar.gz", lambda: tar_in_tar(50, in_gzip, b".tar.gz"))),
+    Attack("tar-gz-in-tar-gz", "tar.gz", "compressed tars in compressed tars, 50 deep",
+           one_file("m.tar.gz", lambda: tar_in_tar(50, in_gzip, b".tar.gz"))),
     Attack("tar-gz-shared-in-tar", "tar", "2,000 hard links to one compressed tar of 64 MB of zeros", tar(
         lambda: [member(b"0.tar.gz", gzip_of(head(b"f", 1 << 26), bytes(1 << 22), 16)), *(member(b"%d.tar.gz" % i, kind=HARD, link=b"0.tar.gz") for i in range(1, 2_000))])),
 ]

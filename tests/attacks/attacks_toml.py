@@ -1,10 +1,8 @@
 """TOML in cartons: carton.toml, tensor_data/index.toml, LINKS and string tensors."""
 import os
 
+from attack import Attack
 import archives
-from attack import EITHER, SHOWN, Attack
-
-FLAT = 0x41000000
 
 
 def carton(folder, files):
@@ -40,10 +38,6 @@ def nested(name, inner):
     return f'[[tensor]]\nname = "{name}"\ndtype = "nested"\ninner = [{", ".join(inner)}]\n\n'
 
 
-def inner(name):
-    return f'{{ name = "{name}", dtype = "nested", inner = ["{name}x"] }}'
-
-
 def dotted(depth, part="a"):
     return ".".join([part] * depth)
 
@@ -65,8 +59,10 @@ DEPTH = [
     # Recursion: one key or value that is far deeper than any stack.
     Attack("toml-key-12000-deep", "carton.toml", "a dotted key of 12,000 parts", toml(lambda: dotted(12_000) + "=1\n")),
     Attack("toml-key-2m-deep", "carton.toml", "a dotted key of 2,000,000 parts, 4 MB", toml(lambda: dotted(2_000_000) + "=1\n")),
-    Attack("toml-key-quoted-deep", "carton.toml", "a dotted key of 12,000 quoted parts", toml(lambda: dotted(12_000, '"a"') + "=1\n")),
-    Attack("toml-key-empty-parts-deep", "carton.toml", "a dotted key of 12,000 empty parts", toml(lambda: dotted(12_000, "''") + "=1\n")),
+    Attack("toml-key-quoted-deep", "carton.toml", "a dotted key of 12,000 quoted parts",
+           toml(lambda: dotted(12_000, '"a"') + "=1\n")),
+    Attack("toml-key-empty-parts-deep", "carton.toml", "a dotted key of 12,000 empty parts",
+           toml(lambda: dotted(12_000, "''") + "=1\n")),
     Attack("toml-key-spaces-deep", "carton.toml", "a dotted key with spaces around its dots",
            toml(lambda: " . ".join(["a"] * 12_000) + " = 1\n")),
     Attack("toml-key-in-inline-table-deep", "carton.toml", "a dotted key of 12,000 parts in an inline table",
@@ -91,14 +87,16 @@ DEPTH = [
            strings(make=lambda: dotted(12_000) + '=1\ndata = ["a", "b"]\n')),
     Attack("toml-links-key-deep", "carton LINKS", "a dotted key of 12,000 parts in LINKS",
            links(lambda: f"version = 1\n[urls]\n{dotted(12_000)} = []\n")),
-    Attack("toml-index-inline-tensors-deep", "carton index", "tensors inside tensors, 2,000 deep", index(lambda: inline_tensors(2_000))),
+    Attack("toml-index-inline-tensors-deep", "carton index", "tensors inside tensors, 2,000 deep",
+           index(lambda: inline_tensors(2_000))),
 ]
 
 RENDERING = [
     # metadata.json and metadata.toml are far larger than the text that they show.
     Attack("toml-render-20x9000", "carton.toml", "20 keys of 9,000 parts: indentation is quadratic in depth",
            toml(lambda: "".join(f"a{i}.{dotted(9_000)}=1\n" for i in range(20)))),
-    Attack("toml-render-100x2000", "carton.toml", "2,000 keys of 99 parts", toml(lambda: "".join(f"a{i}.{dotted(98)}=1\n" for i in range(2_000)))),
+    Attack("toml-render-100x2000", "carton.toml", "2,000 keys of 99 parts",
+           toml(lambda: "".join(f"a{i}.{dotted(98)}=1\n" for i in range(2_000)))),
     Attack("toml-render-100x20000", "carton.toml", "20,000 keys of 99 parts, 4 MB that Deflate to a few KB",
            toml(lambda: "".join(f"a{i}.{dotted(96)}=1\n" for i in range(20_000)))),
     Attack("toml-render-array-leaves", "carton.toml", "100,000 values below 95 levels: each is indented",
@@ -115,9 +113,10 @@ RENDERING = [
 VALUES = [
     # Much memory for each byte of text.
     Attack("toml-200000-empty-arrays", "carton.toml", "190,000 empty arrays", toml(lambda: "a = [" + "[]," * 99_000 + "]\n")),
-    Attack("toml-200000-empty-tables", "carton.toml", "190,000 empty inline tables", toml(lambda: "a = [" + "{}," * 99_000 + "]\n")),
+    Attack("toml-200000-empty-tables", "carton.toml", "190,000 empty inline tables",
+           toml(lambda: "a = [" + "{}," * 99_000 + "]\n")),
     Attack("toml-keys-wide", "carton.toml", "190,000 keys", toml(lambda: "".join(f"k{i}=1\n" for i in range(190_000)))),
-    Attack("toml-headers-wide", "carton.toml", "90,000 tables", toml(lambda: "".join(f"[t{i}]\n" for i in range(90_000)))),
+    Attack("toml-headers-wide", "carton.toml", "40,000 tables", toml(lambda: "".join(f"[t{i}]\n" for i in range(40_000)))),
     Attack("toml-inputs-without-fields", "carton.toml", "60,000 inputs that lack everything: a warning each",
            toml(lambda: archives.NOOP + "[[input]]\n" * 60_000)),
     Attack("toml-array-of-tables-of-tables", "carton.toml", "50,000 elements of an array, each with a table",
@@ -126,7 +125,8 @@ VALUES = [
            toml(lambda: archives.NOOP + '[[self_test]]\ninputs = {' + ",".join(f' x{i} = "@tensor_data/y"' for i in range(40_000)) + " }\n")),
     Attack("toml-digits", "carton.toml", "an integer and a float of a million digits",
            toml(lambda: "a = " + "9" * 1_000_000 + "\n")),
-    Attack("toml-float-digits", "carton.toml", "a float of a million digits", toml(lambda: "a = 0." + "9" * 1_000_000 + "e999999999\n")),
+    Attack("toml-float-digits", "carton.toml", "a float of a million digits",
+           toml(lambda: "a = 0." + "9" * 1_000_000 + "e999999999\n")),
     Attack("toml-unclosed-text", "carton.toml", "a text of 4 MB that does not end", toml(lambda: 'a = """' + "\n" * 4_000_000)),
     Attack("toml-comments", "carton.toml", "4 MB of comments", toml(lambda: archives.NOOP + "#\n" * 2_000_000)),
     Attack("toml-brackets", "carton.toml", "4 MB of brackets", toml(lambda: "[" * 4_100_000)),
@@ -145,7 +145,8 @@ TENSORS = [
     Attack("carton-inner-shared", "carton index", "400 tensors that each hold the same 400", index(
         lambda: "".join(nested(f"t{i}", [f'"x{j}"' for j in range(400)]) for i in range(400)) +
         "".join(tensor(f"x{j}", file='"x"') for j in range(400)))),
-    Attack("carton-shape-long", "carton index", "a shape of 150,000 sizes", index(lambda: tensor("a", shape="[" + "1," * 150_000 + "]", file='"x"'))),
+    Attack("carton-shape-long", "carton index", "a shape of 150,000 sizes",
+           index(lambda: tensor("a", shape="[" + "1," * 150_000 + "]", file='"x"'))),
     Attack("carton-shapes-1024", "carton index", "180 tensors of 1,024 dimensions", index(
         lambda: "".join(tensor(f"a{i}", shape="[" + "1," * 1_024 + "]", file='"x"') for i in range(180)),
         {"tensor_data/x": lambda: b"1234"})),

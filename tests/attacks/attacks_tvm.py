@@ -82,16 +82,20 @@ def deep(depth):
 
 
 ATTACKS = [
-    Attack("params-names-claimed", "tvm-params", "2^61 names claimed", file(lambda: pack("QQQ", MAGIC, 0, 1 << 61) + bytes(100)), REFUSED),
-    Attack("params-arrays-claimed", "tvm-params", "2^61 arrays claimed", file(lambda: pack("QQQ", MAGIC, 0, 0) + little(1 << 61)), REFUSED),
-    Attack("params-name-claims", "tvm-params", "a name of 2^63 bytes", file(lambda: pack("QQQQ", MAGIC, 0, 1, 1 << 63) + bytes(100)), REFUSED),
+    Attack("params-names-claimed", "tvm-params", "2^61 names claimed",
+           file(lambda: pack("QQQ", MAGIC, 0, 1 << 61) + bytes(100)), REFUSED),
+    Attack("params-arrays-claimed", "tvm-params", "2^61 arrays claimed",
+           file(lambda: pack("QQQ", MAGIC, 0, 0) + little(1 << 61)), REFUSED),
+    Attack("params-name-claims", "tvm-params", "a name of 2^63 bytes",
+           file(lambda: pack("QQQQ", MAGIC, 0, 1, 1 << 63) + bytes(100)), REFUSED),
     Attack("params-dimensions-2-63", "tvm-params", "sizes of 2^63 - 1, whose product wraps", file(
         lambda: pack("QQQ", MAGIC, 0, 1) + little(1) + b"a" + little(1) + array(((1 << 63) - 1, 4, 2), b"1"))),
     Attack("params-dimensions-claimed", "tvm-params", "2^31 - 1 dimensions claimed", file(
         lambda: pack("QQQ", MAGIC, 0, 1) + little(1) + b"a" + little(1) + array((), b"1", dimensions=(1 << 31) - 1)), REFUSED),
     Attack("params-dimensions-1024", "tvm-params", "1,000 tensors of 1,024 dimensions", file(
         lambda: params([(b"%d" % i, (1,) * 1024, b"1") for i in range(1_000)]))),
-    Attack("params-hole-of-names", "tvm-params", "names in a hole: 2^24 empty ones", sparse("m.params", lambda: pack("QQQ", MAGIC, 0, 1 << 24), 1 << 40)),
+    Attack("params-hole-of-names", "tvm-params", "names in a hole: 2^24 empty ones",
+           sparse("m.params", lambda: pack("QQQ", MAGIC, 0, 1 << 24), 1 << 40)),
     Attack("params-names-65535", "tvm-params", "60 names of 65,535 bytes", file(
         lambda: params([(b"%03d" % i + b"n" * 65_532, (), b"1") for i in range(60)]))),
     Attack("params-names-escapes", "tvm-params", "60 names of 65,535 control characters", file(
@@ -101,11 +105,15 @@ ATTACKS = [
         lambda: params([(b"%d/" % i + b"a/" * 29 + b"w", (), b"1") for i in range(20_000)]))),
     Attack("params-data-hole", "tvm-params", "100,000 tensors, the last of 1 TB in a hole", sparse(
         "m.params", lambda: params([(b"%d" % i, (), b"1") for i in range(50_000)] + [(b"last", (), b"")])[:-8] + little(1 << 40), (1 << 40) + 10_000_000)),
-    Attack("mlf-hard-links", "tvm-mlf", "100 hard links to one .params of 30,000 tensors, in a directory", library_with_links(100, 30_000, True)),
-    Attack("mlf-symbolic-links", "tvm-mlf", "100 symbolic links to one .params of 30,000 tensors", library_with_links(100, 30_000, False)),
+    Attack("mlf-hard-links", "tvm-mlf", "100 hard links to one .params of 30,000 tensors, in a directory",
+           library_with_links(100, 30_000, True)),
+    Attack("mlf-symbolic-links", "tvm-mlf", "100 symbolic links to one .params of 30,000 tensors",
+           library_with_links(100, 30_000, False)),
     Attack("mlf-params-10000", "tvm-mlf", "5,000 links to one .params of one tensor", library_with_links(5_000, 1, True)),
-    Attack("mlf-modules", "tvm-mlf", "60,000 modules", described(lambda: json.dumps({"version": 7, "modules": {f"m{i}": {} for i in range(60_000)}}))),
-    Attack("mlf-metadata-deep", "tvm-mlf", "metadata.json nested 100,000 deep", described(lambda: '{"version": 7, "modules": {}, "x": ' + deep(100_000) + "}")),
+    Attack("mlf-modules", "tvm-mlf", "60,000 modules",
+           described(lambda: json.dumps({"version": 7, "modules": {f"m{i}": {} for i in range(60_000)}}))),
+    Attack("mlf-metadata-deep", "tvm-mlf", "metadata.json nested 100,000 deep",
+           described(lambda: '{"version": 7, "modules": {}, "x": ' + deep(100_000) + "}")),
     Attack("mlf-metadata-99-deep", "tvm-mlf", "metadata.json nested 99 deep, 1,200 times", described(
         lambda: '{"version": 7, "modules": {}, "x": [' + ",".join([deep(97)] * 1_200) + "]}")),
     Attack("mlf-metadata-objects-deep", "tvm-mlf", "objects nested 99 deep around 100,000 numbers", described(
@@ -123,19 +131,22 @@ ATTACKS = [
     Attack("cache-one-shard-verified-10000", "tensor-cache", "5,000 records of one shard of 4 MB, each with its MD5", cache(
         lambda: {"records": [cache_shard("s.bin", [cache_tensor(f"t{i}")], 4 << 20, md5sum="b5cfa9d6c8febd618f91ac2843d50a1c") for i in range(5_000)]},
         bytes(4 << 20))),
-    Attack("cache-hard-links", "tensor-cache", "5,000 hard links to one shard of 1 MB, each with its MD5", linked_shards(5_000, True)),
-    Attack("cache-symbolic-links", "tensor-cache", "500 symbolic links to one shard of 1 MB, each with its MD5", linked_shards(500, False)),
+    Attack("cache-hard-links", "tensor-cache", "5,000 hard links to one shard of 1 MB, each with its MD5",
+           linked_shards(5_000, True)),
+    Attack("cache-symbolic-links", "tensor-cache", "500 symbolic links to one shard of 1 MB, each with its MD5",
+           linked_shards(500, False)),
     Attack("cache-missing-shards", "tensor-cache", "10,000 shards that are not there", cache(
         lambda: {"records": [cache_shard(f"n{i}.bin", [cache_tensor(f"t{i}")]) for i in range(10_000)] + [cache_shard("s.bin", [cache_tensor("t")])]})),
-    Attack("cache-tensors-overlap", "tensor-cache", "80,000 tensors at the same bytes", cache(
-        lambda: {"records": [cache_shard("s.bin", [cache_tensor(f"t{i}") for i in range(80_000)])]})),
-    Attack("cache-one-name", "tensor-cache", "80,000 tensors of one name", cache(
-        lambda: {"records": [cache_shard("s.bin", [cache_tensor("same")] * 80_000)]})),
-    Attack("cache-shapes", "tensor-cache", "800 tensors of 1,024 dimensions", cache(
-        lambda: {"records": [cache_shard("s.bin", [cache_tensor(f"t{i}", (1,) * 1_024) for i in range(800)])]})),
+    Attack("cache-tensors-overlap", "tensor-cache", "20,000 tensors at the same bytes", cache(
+        lambda: {"records": [cache_shard("s.bin", [cache_tensor(f"t{i}") for i in range(20_000)])]})),
+    Attack("cache-one-name", "tensor-cache", "20,000 tensors of one name", cache(
+        lambda: {"records": [cache_shard("s.bin", [cache_tensor("same")] * 20_000)]})),
+    Attack("cache-shapes", "tensor-cache", "300 tensors of 1,024 dimensions", cache(
+        lambda: {"records": [cache_shard("s.bin", [cache_tensor(f"t{i}", (1,) * 1_024) for i in range(300)])]})),
     Attack("cache-names-escapes", "tensor-cache", "names of 10,000 escapes", cache(
         lambda: {"records": [cache_shard("s.bin", [cache_tensor("\1" * 10_000 + str(i)) for i in range(80)])]})),
-    Attack("cache-index-deep", "tensor-cache", "an index nested 100,000 deep", cache(lambda: '{"records": [], "x": ' + deep(100_000) + "}")),
+    Attack("cache-index-deep", "tensor-cache", "an index nested 100,000 deep",
+           cache(lambda: '{"records": [], "x": ' + deep(100_000) + "}")),
     Attack("cache-index-99-deep", "tensor-cache", "an index with 600 lists 99 deep", cache(
         lambda: json.dumps({"records": [cache_shard("s.bin", [cache_tensor("t")])]})[:-1] + ', "x": [' + ",".join([deep(97)] * 600) + "]}")),
     Attack("cache-config-deep", "tensor-cache", "mlc-chat-config.json nested 400,000 deep", cache(

@@ -1,10 +1,13 @@
 """Zips: overlapping and shared members, streams that decode to nothing, directories that lie, names."""
 import os
+import shutil
 import struct
 import zlib
 
+from attack import REFUSED, SHOWN, Attack, one_file, put
 import archives
-from attack import EITHER, REFUSED, SHOWN, Attack, put
+import attacks_gguf
+import attacks_safetensors
 
 STORED, DEFLATE, ZSTD = archives.STORED, archives.DEFLATE, archives.ZSTD
 LINK = 0o120777
@@ -132,6 +135,31 @@ def nested_stored(depth, width=1):
     return build
 
 
+def shared_models(count, make, suffix):
+    """`count` members that are one stored model, each of which is entered below nested/."""
+    def build(folder):
+        data = inner(os.path.join(folder, "inner"), make)
+        return shared(count, lambda: data, data, STORED, suffix)(folder)
+    return build
+
+
+def inner(folder, make):
+    """The bytes of what a builder makes in a directory of its own, which is removed."""
+    os.mkdir(folder)
+    with open(os.path.join(folder, make(folder)), "rb") as file:
+        data = file.read()
+    shutil.rmtree(folder)
+    return data
+
+
+def gguf(count):
+    return one_file("inner.gguf", lambda: attacks_gguf.model(tensors=[attacks_gguf.tensor(b"%d/" % i + b"a/" * 29 + b"w") for i in range(count)]))
+
+
+def safetensors(count):
+    return one_file("inner.safetensors", lambda: attacks_safetensors.shard_of(count))
+
+
 def self_containing(folder):
     """A zip with members that are the zip itself: its range from byte 0 to its end, which its own directory states."""
     count = 30
@@ -223,34 +251,48 @@ ATTACKS = [
            shared(20_000, lambda: EMPTY_FRAME * (1 << 17) + archives.zstd(b"x"), b"x", ZSTD)),
     Attack("zip-heads-distinct-empty-streams", "zip", "200 members of 40 KB each that decode to nothing", zipped(
         lambda out: [out.write(f"{i}.rten", b"x", DEFLATE, packed=empty_stored(40_000)) for i in range(200)])),
-    Attack("zip-one-long-empty-stream", "zip", "one member of 8 MB of empty Deflate blocks", shared(1, lambda: empty_stored(8 << 20), b"x", DEFLATE, ".carton")),
+    Attack("zip-one-long-empty-stream", "zip", "one member of 8 MB of empty Deflate blocks",
+           shared(1, lambda: empty_stored(8 << 20), b"x", DEFLATE, ".carton")),
 
     # Shared bytes that decode to much.
-    Attack("zip-stored-shared", "zip", "10,000 members are the same stored megabyte", shared(10_000, lambda: bytes(1 << 20), bytes(1 << 20), STORED)),
+    Attack("zip-stored-shared", "zip", "10,000 members are the same stored megabyte",
+           shared(10_000, lambda: bytes(1 << 20), bytes(1 << 20), STORED)),
     Attack("zip-deflate-shared", "zip", "5,000 members are the same 10 MB, 10 KB compressed",
            shared(5_000, lambda: archives.deflate(bytes(10 << 20), 9), bytes(10 << 20), DEFLATE)),
-    Attack("zip-zstd-shared", "zip", "1,000 members are the same 128 MiB, 4 KB compressed", shared(1_000, lambda: RLE, b"", ZSTD, size=128 << 20)),
+    Attack("zip-zstd-shared", "zip", "1,000 members are the same 128 MiB, 4 KB compressed",
+           shared(1_000, lambda: RLE, b"", ZSTD, size=128 << 20)),
     Attack("zip-zstd-shared-models", "zip", "1,000 members with a model's name are the same 128 MiB",
            shared(1_000, lambda: RLE, b"", ZSTD, ".safetensors", size=128 << 20)),
-    Attack("zip-links-to-128-mib", "zip", "1,000 symbolic links whose text has 128 MiB", shared(1_000, lambda: RLE, b"", ZSTD, mode=LINK, size=128 << 20)),
-    Attack("zip-overlapping", "zip", "1,000 members that overlap by quoting each other's headers, 1 MB in the last", fifield(1_000, 1 << 20)),
+    Attack("zip-links-to-128-mib", "zip", "1,000 symbolic links whose text has 128 MiB",
+           shared(1_000, lambda: RLE, b"", ZSTD, mode=LINK, size=128 << 20)),
+    Attack("zip-overlapping", "zip", "1,000 members that overlap by quoting each other's headers, 1 MB in the last",
+           fifield(1_000, 1 << 20)),
     Attack("zip-overlapping-large", "zip", "2,500 overlapping members, 20 MB in the last", fifield(2_500, 20 << 20)),
-    Attack("zip-bomb-claims-less", "zip", "members of 128 MiB that claim one byte", shared(500, lambda: RLE, b"x", ZSTD, ".gguf")),
+    Attack("zip-bomb-claims-less", "zip", "members of 128 MiB that claim one byte",
+           shared(500, lambda: RLE, b"x", ZSTD, ".gguf")),
     Attack("zip-zstd-windows", "zip", "3,000 members with a window of 128 MiB", zipped(zstd_windows)),
 
     # Archives in archives.
     Attack("zip-contains-itself", "zip", "30 members that are the zip itself", self_containing),
     Attack("zip-nested-7-shared", "zip", "zips in zips to depth 7, 10 members each that share one range", nested_stored(7, 10)),
-    Attack("zip-nested-20-shared", "zip", "zips in zips to depth 20, 100 members each that share one range", nested_stored(20, 100)),
+    Attack("zip-nested-20-shared", "zip", "zips in zips to depth 20, 100 members each that share one range",
+           nested_stored(20, 100)),
+    Attack("zip-nested-shared-zips", "zip", "500 members are one zip of 1,000 members with 31 components", shared_models(
+        500, names(lambda i: f"{i}/" + "a/" * 29 + "f", 1_000), ".zip")),
+    Attack("zip-nested-shared-gguf", "zip", "500 members are one GGUF of 1,000 tensors with 31 components",
+           shared_models(500, gguf(1_000), ".gguf")),
+    Attack("zip-nested-shared-safetensors", "zip", "1,000 members are one safetensors file of 5,000 tensors", shared_models(
+        1_000, safetensors(5_000), ".safetensors")),
     Attack("zip-nested-200", "zip", "zips in zips to depth 200", nested_stored(200)),
 
     # Directories that lie.
-    Attack("zip64-count", "zip", "2^62 members claimed", zip64_claims(1 << 62, 46, 0)),
-    Attack("zip64-size", "zip", "a directory of 2^63 bytes claimed", zip64_claims(1, 1 << 63, 0)),
-    Attack("zip64-offset", "zip", "a directory at 2^64 - 1", zip64_claims(1, 46, (1 << 64) - 1)),
+    Attack("zip64-count", "zip", "2^62 members claimed", zip64_claims(1 << 62, 46, 0), REFUSED),
+    Attack("zip64-size", "zip", "a directory of 2^63 bytes claimed", zip64_claims(1, 1 << 63, 0), REFUSED),
+    Attack("zip64-offset", "zip", "a directory at 2^64 - 1", zip64_claims(1, 46, (1 << 64) - 1), REFUSED),
     Attack("zip64-extras", "zip", "1,000 members with 100 zip64 fields each that lie", zipped(zip64_extras)),
     Attack("zip-end-records", "zip", "2,900 end records that all fit the file", end_records),
-    Attack("zip-local-headers-lie", "zip", "3,000 local headers with other names, methods and lengths", zipped(lying_local_headers)),
+    Attack("zip-local-headers-lie", "zip", "3,000 local headers with other names, methods and lengths",
+           zipped(lying_local_headers)),
     Attack("zip-offsets-outside", "zip", "50,000 members beyond the file", zipped(
         lambda out: [out.entry(f"{i}", 0xFFFFFFF0, 100, 100) for i in range(50_000)])),
     Attack("zip-claims-sizes", "zip", "10,000 members of 4 GB claimed, of one byte", names(lambda i: f"{i}", 10_000), SHOWN),
@@ -259,7 +301,8 @@ ATTACKS = [
     Attack("zip-all-methods", "zip", "a member of each method from 0 to 99", zipped(mixed_methods), SHOWN),
     Attack("zip-encrypted", "zip", "10,000 encrypted members", zipped(
         lambda out: [out.entry(f"{i}.gguf", 0, 10, 10, flags=1) for i in range(10_000)])),
-    Attack("zip-crc-shared", "zip", "20,000 members of 64 KB that share a wrong checksum", shared(20_000, lambda: bytes(65_536), b"wrong", STORED, size=65_536)),
+    Attack("zip-crc-shared", "zip", "20,000 members of 64 KB that share a wrong checksum",
+           shared(20_000, lambda: bytes(65_536), b"wrong", STORED, size=65_536)),
 
     # Names, links, empty members.
     Attack("zip-names-65535", "zip", "60 names of 65,535 bytes", names(lambda i: f"{i:03}" + "n" * 65_532, 60)),
@@ -269,11 +312,16 @@ ATTACKS = [
     Attack("zip-names-31-components-models", "zip", "20,000 models' names of 31 components",
            names(lambda i: f"{i}/" + "/".join("abcdefghijklmnopqrstuvwxyzABC") + "/f.gguf", 20_000, b"GGUF\3\0\0\0" + bytes(16))),
     Attack("zip-one-name", "zip", "60,000 members of one name: a warning and a search each", names(lambda i: "same", 60_000)),
-    Attack("zip-names-clash", "zip", "names that are one after escaping", names(lambda i: ("a\x01", "a%01", "a%01~", "a%25~01")[i % 4] + f"~{i // 8}", 20_000)),
-    Attack("zip-names-file-and-directory", "zip", "each name is a directory of the next: a, a/a, a/a/a", names(lambda i: "/".join("a" * (i + 1)), 3_000)),
-    Attack("zip-names-dots", "zip", "names of dots and slashes", names(lambda i: "../" * (i % 500) + "./" * (i // 500) + "x", 5_000)),
-    Attack("zip-names-control", "zip", "names of control characters, 65,535 bytes", names(lambda i: f"{i:02}" + "\x01" * 65_000, 60)),
-    Attack("zip-names-code-page", "zip", "names that are not UTF-8: three bytes for each", names(lambda i: b"%02d" % i + b"\xff" * 65_000, 60)),
+    Attack("zip-names-clash", "zip", "names that are one after escaping",
+           names(lambda i: ("a\x01", "a%01", "a%01~", "a%25~01")[i % 4] + f"~{i // 8}", 20_000)),
+    Attack("zip-names-file-and-directory", "zip", "each name is a directory of the next: a, a/a, a/a/a",
+           names(lambda i: "/".join("a" * (i + 1)), 3_000)),
+    Attack("zip-names-dots", "zip", "names of dots and slashes",
+           names(lambda i: "../" * (i % 500) + "./" * (i // 500) + "x", 5_000)),
+    Attack("zip-names-control", "zip", "names of control characters, 65,535 bytes",
+           names(lambda i: f"{i:02}" + "\x01" * 65_000, 60)),
+    Attack("zip-names-code-page", "zip", "names that are not UTF-8: three bytes for each",
+           names(lambda i: b"%02d" % i + b"\xff" * 65_000, 60)),
     Attack("zip-comments", "zip", "60 members with extra fields and comments of 64 KB each", zipped(long_comments)),
     Attack("zip-links-chain", "zip", "a chain of 20,000 symbolic links", zipped(chain)),
     Attack("zip-links-loop", "zip", "10,000 symbolic links to themselves and each other", zipped(
@@ -282,5 +330,6 @@ ATTACKS = [
         lambda out: [out.link(f"d{i}", "../" * 3 + f"d{i + 1}/" * 500) for i in range(1_500)])),
     Attack("zip-empty-directories", "zip", "40,000 directories of 31 components without a file", zipped(
         lambda out: [out.entry(f"{i}/" + "/".join("abcdefghijklmnopqrstuvwxyzABCD") + "/", 0, 0, 0, mode=0o40755) for i in range(40_000)])),
-    Attack("zip-empty-models", "zip", "60,000 empty members with a model's name", names(lambda i: f"{i}.safetensors", 60_000, b"")),
+    Attack("zip-empty-models", "zip", "60,000 empty members with a model's name",
+           names(lambda i: f"{i}.safetensors", 60_000, b"")),
 ]

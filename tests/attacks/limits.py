@@ -19,6 +19,10 @@ CPU_PER_REQUEST_S = 100e-6
 # same parsing.
 DEBUG_SLOWDOWN = 4
 
+# What a small model of a directory of many takes.
+MEMORY_PER_MODEL = 20_000
+CPU_PER_MODEL_S = 0.002
+
 # Guards, so that an attack that succeeds does not take the machine: far above every limit.
 ADDRESS_SPACE = 3 << 30
 GUARD_CPU_S = 1      # beyond the limit
@@ -44,9 +48,9 @@ def bytes_of(path):
     return sum(seen.values())
 
 
-def memory_limit(size):
-    return MEMORY_BASE + MEMORY_PER_BYTE * size
+def memory_limit(size, attack):
+    return MEMORY_BASE + MEMORY_PER_BYTE * size + attack.memory
 
 
-def cpu_limit(size, slowdown=1):
-    return (CPU_BASE_S + CPU_PER_BYTE_S * size) * slowdown
+def cpu_limit(size, attack, slowdown):
+    return (CPU_BASE_S + CPU_PER_BYTE_S * size + attack.cpu) * slowdown

@@ -96,7 +96,7 @@ class Runner:
 
     def start(self, argv, stderr):
         def restrict():
-            seconds = int(limits.cpu_limit(self.bytes, self.slowdown) + limits.GUARD_CPU_S) + 1
+            seconds = int(limits.cpu_limit(self.bytes, self.attack, self.slowdown) + limits.GUARD_CPU_S) + 1
             resource.setrlimit(resource.RLIMIT_AS, (limits.ADDRESS_SPACE, limits.ADDRESS_SPACE))
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -161,6 +161,15 @@ class Runner:
             found.append("a mount")
         return found[:10]
 
+    def run_all(self, source):
+        """Every command and the walk; the guards end it at the first that exceeds its limits by far."""
+        runs = {}
+        for verb in (*COMMANDS, "walk"):
+            runs[verb] = self.mounted_walk() if verb == "walk" else self.run(verb, source)
+            if runs[verb]["status"] in ("timeout", "SIGKILL", "SIGXCPU"):
+                break
+        return runs
+
     def measure(self):
         helper = serve.start(self.attack.serve) if self.attack.serve else None
         begin = time.monotonic()
@@ -171,8 +180,7 @@ class Runner:
             walk.write_honest(os.path.join(self.tmp, "source", HONEST_NAME))
             self.bytes = limits.bytes_of(self.folder)
             out = {"name": self.attack.name, "bytes": self.bytes, "build_s": time.monotonic() - begin}
-            out["runs"] = {verb: self.run(verb, os.path.join(self.folder, path) if path else self.folder) for verb in COMMANDS}
-            out["runs"]["walk"] = self.mounted_walk()
+            out["runs"] = self.run_all(os.path.join(self.folder, path) if path else self.folder)
             out["left"] = self.left_behind()
             out["wall_s"] = time.monotonic() - begin
             return out

@@ -250,7 +250,7 @@ class Promises {
     const auto view = forest_.resolve(str(mount.at, "npy/", path, ".npy"));
     const auto known = view ? forest_.known_attributes(*view) : std::nullopt;
     if (!view || (known && known->is_directory())) return;
-    promise(forest_.xattrs(*view) == forest_.xattrs(*ino), path, "its .npy view shows another tensor");
+    promise(forest_.xattrs(*view).value() == forest_.xattrs(*ino).value(), path, "its .npy view shows another tensor");
   }
 
   // The file that a tensor lies in is shown, and long enough.
