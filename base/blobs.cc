@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/proof.h"
@@ -11,6 +12,8 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kStep = 256 * 1024;
+
+thread_local bool asks_for_size = false;
 
 // A stream as a source: it goes on where the last read ended, or starts anew.
 class Streamed final : public Source {
@@ -93,6 +96,12 @@ class Unstored final : public Blobs {
 };
 
 }  // namespace
+
+SizeQuery::SizeQuery() : outer_(std::exchange(asks_for_size, true)) {}
+
+SizeQuery::~SizeQuery() { asks_for_size = outer_; }
+
+bool SizeQuery::is_active() { return asks_for_size; }
 
 Result<SourcePtr> here_of(const Wanted& wanted) {
   if (!wanted.here) return failure(Code::not_found, str(wanted.name, ": not here"));

@@ -52,6 +52,23 @@ struct Wanted {
   std::function<Result<SourcePtr>()> here = {};
 };
 
+/// While it lives, the calling thread asks for sizes only: Blobs::named() downloads at most kMaxDownloadForSize to
+/// learn one that no server reports.
+class SizeQuery {
+ public:
+  SizeQuery();
+  ~SizeQuery();
+  SizeQuery(const SizeQuery&) = delete;
+  SizeQuery& operator=(const SizeQuery&) = delete;
+
+  static bool is_active();  ///< in the calling thread
+
+ private:
+  bool outer_;
+};
+
+inline constexpr uint64_t kMaxDownloadForSize = 64 << 20;  ///< bytes
+
 /// Bytes that were found, or will be fetched when they are read.
 struct Found {
   SourcePtr proved;    ///< serves nothing before the digest has proved right; fails with mismatch when it has not

@@ -17,7 +17,7 @@ struct Row {
 };
 
 // In the order of Cost. Measured with g++ 12 at -O2, rounded up: the attack suite holds real containers against them.
-constexpr std::array<Row, 10> kRows = {{
+constexpr std::array<Row, kCosts> kRows = {{
     {"values", 128, 400},
     {"tensors", 256, 1'000},
     {"members", 384, 2'000},
@@ -98,6 +98,17 @@ Result<void> Budget::check_process() {
 }
 
 void Budget::release(Cost cost, uint64_t count) { memory_ -= saturating_multiply(row_of(cost).memory, count); }
+
+Result<void> Charges::charge(Cost cost, uint64_t count) {
+  TRY_VOID(budget_->charge(cost, count));
+  units_.at(static_cast<size_t>(cost)) += count;
+  return {};
+}
+
+Charges::~Charges() {
+  if (budget_ == nullptr) return;
+  for (size_t i = 0; i < units_.size(); ++i) budget_->release(static_cast<Cost>(i), units_[i]);
+}
 
 BudgetPtr budget_of(const SourcePtr& container) {
   return std::make_shared<Budget>(container == nullptr ? 0 : container->occupied());

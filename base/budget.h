@@ -2,6 +2,7 @@
 // shares its budget, so that sharing cannot multiply the cost.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "base/source.h"
@@ -28,6 +30,8 @@ enum class Cost {
   lookup,    ///< a file or blob that is looked for by its name
   step,      ///< anything else that takes about a microsecond
 };
+
+inline constexpr size_t kCosts = 10;  ///< how many kinds of Cost there are
 
 /// Values, tables and names inside one another are read to this depth, whatever the format.
 inline constexpr int kMaxDepth = 100;
@@ -72,6 +76,26 @@ class Budget {
 };
 
 using BudgetPtr = std::shared_ptr<Budget>;
+
+/// What one attempt to read something was charged: memory that is given back when the attempt fails and its values are
+/// destroyed. Not thread-safe; the budget outlives it.
+class Charges {
+ public:
+  explicit Charges(Budget& budget) : budget_(&budget) {}
+  Charges(Charges&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), units_(other.units_) {}
+  Charges& operator=(Charges&&) = delete;
+  ~Charges();
+
+  /// As Budget::charge().
+  Result<void> charge(Cost cost, uint64_t count = 1);
+
+  /// The attempt has succeeded: its values stay, and so do the charges.
+  void keep() { budget_ = nullptr; }
+
+ private:
+  Budget* budget_;  // null once the charges are kept
+  std::array<uint64_t, kCosts> units_{};
+};
 
 /// The budget of the outermost container that these bytes are.
 BudgetPtr budget_of(const SourcePtr& container);

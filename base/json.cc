@@ -1,44 +1,14 @@
 #include "base/json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/rendering.h"
 #include "base/text.h"
 
 namespace weightfs {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json as_json(const Value& value);
-
-struct AsJson {
-  Json operator()(std::nullptr_t) const { return nullptr; }
-  Json operator()(bool b) const { return b; }
-  Json operator()(int64_t n) const { return n; }
-  Json operator()(uint64_t n) const { return n; }
-  Json operator()(double n) const {
-    if (std::isnan(n)) return "NaN";
-    if (std::isinf(n)) return n > 0 ? "Infinity" : "-Infinity";
-    return n;
-  }
-  Json operator()(const std::string& text) const { return to_utf8(text); }
-  Json operator()(const List& list) const {
-    Json out = Json::array();
-    for (const Value& value : list) out.push_back(as_json(value));
-    return out;
-  }
-  Json operator()(const Map& map) const {
-    // Past ordered_json's operator[], which looks through all keys; a Map holds each key once.
-    Json::object_t out;
-    for (const auto& [key, value] : map) out.Container::emplace_back(to_utf8_key(key), as_json(value));
-    return out;
-  }
-};
-
-Json as_json(const Value& value) { return std::visit(AsJson{}, value); }
 
 // The bytes of a range of a Source, a buffer at a time.
 class Stream {
@@ -125,8 +95,8 @@ class Sax {
 
  private:
   bool deeper() {
-    if (++depth_ <= kDeepestJson) return true;
-    problem_ = str("JSON nested deeper than ", kDeepestJson);
+    if (++depth_ <= kMaxDepth) return true;
+    problem_ = str("JSON nested deeper than ", kMaxDepth);
     return false;
   }
 
@@ -137,26 +107,36 @@ class Sax {
 
 }  // namespace
 
-std::string to_json(const Value& value) { return as_json(value).dump(2) + "\n"; }
-
-std::string to_json_line(const Value& value) { return as_json(value).dump(); }
-
-void append_json_string(std::string& out, std::string_view text) {
-  const auto plain = [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; };
-  if (std::all_of(text.begin(), text.end(), plain)) {
-    out.append(1, '"').append(text).append(1, '"');
-  } else {
-    out += Json(to_utf8(text)).dump();
-  }
-}
+std::string json_number(double number) { return nlohmann::json(number).dump(); }
 
 bool ValueBuilder::unsigned_integer(uint64_t n) {
   return add(n <= INT64_MAX ? Value(static_cast<int64_t>(n)) : Value(n));
 }
 
+// A copy takes as much as it needs; the parser's own buffer has the capacity of the longest text so far.
+bool ValueBuilder::string(std::string& text) { return charge(Cost::kept, text.size()) && add(std::string(text)); }
+
 bool ValueBuilder::key(std::string& text) {
+  if (!charge(Cost::value, 1) || !charge(Cost::kept, text.size())) return false;
   open_.back().key = text;
   return true;
+}
+
+bool ValueBuilder::charge(Cost cost, uint64_t count) {
+  if (budget_ == nullptr) return true;
+  if (const auto charged = budget_->charge(cost, count); !charged) {
+    over_budget_ = charged.error();
+    return false;
+  }
+  (cost == Cost::value ? charged_.values : charged_.bytes) += count;
+  return true;
+}
+
+void ValueBuilder::release() {
+  if (budget_ == nullptr) return;
+  budget_->release(Cost::value, charged_.values);
+  budget_->release(Cost::kept, charged_.bytes);
+  charged_ = {};
 }
 
 bool ValueBuilder::open(Value container) {
@@ -176,7 +156,7 @@ bool ValueBuilder::close() {
 }
 
 bool ValueBuilder::add(Value value) {
-  if (left_ == 0) return false;
+  if (left_ == 0 || !charge(Cost::value, 1)) return false;
   --left_;
   if (open_.empty()) {
     root_ = std::move(value);
@@ -204,12 +184,28 @@ Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, Jso
   return {};
 }
 
-Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size) {
-  ValueBuilder builder(kMostJsonValues);
+namespace {
+
+Result<Value> built(ValueBuilder& builder, const Source& source, uint64_t offset, uint64_t size, uint64_t most) {
   const auto whole = read_json(source, offset, size, builder);
-  if (!whole && builder.full()) return failure(Code::corrupt, str("JSON of more than ", kMostJsonValues, " values"));
+  if (!whole) builder.release();
+  if (builder.over_budget()) return tl::unexpected(*builder.over_budget());
+  if (!whole && builder.full()) return failure(Code::unsupported, str("more than ", most, " values"));
   TRY_VOID(whole);
   return builder.take();
+}
+
+}  // namespace
+
+Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size) {
+  ValueBuilder builder(kMostJsonValues);
+  return built(builder, source, offset, size, kMostJsonValues);
+}
+
+Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size, Budget& budget, uint64_t most) {
+  TRY_VOID(budget.charge(Cost::input, size));
+  ValueBuilder builder(most, budget);
+  return built(builder, source, offset, size, most);
 }
 
 }  // namespace weightfs

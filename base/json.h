@@ -1,10 +1,12 @@
 // Reads JSON from a Source as it streams by, so that a header of 100 MB costs no memory but what its reader keeps.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/source.h"
 #include "base/value.h"
 
@@ -24,22 +26,23 @@ class JsonEvents {
   virtual bool end_array() = 0;
 };
 
-/// Nesting deeper than this is refused, as serde_json does.
-inline constexpr int kDeepestJson = 127;
-
 /// Reads the one JSON value in [offset, offset + size) of `source`. Fails with corrupt on anything but JSON (RFC 8259,
-/// UTF-8, no byte order mark, white space around it), on nesting beyond kDeepestJson, and where `events` stops it.
+/// UTF-8, no byte order mark, white space around it), on nesting beyond kMaxDepth, and where `events` stops it.
 Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, JsonEvents& events);
 
-/// Builds the Value that the events tell. A key that stands twice keeps its last value.
+/// Builds the Value that the events describe. Of equal keys the last value is kept. Stops the reading where a limit is
+/// exceeded: a small text can make a large Value ("[]," takes 40 bytes).
 class ValueBuilder final : public JsonEvents {
  public:
-  /// A small text can make a large Value ("[]," takes 40 bytes): it stops beyond `most` values.
+  /// At most `most` values; for texts that do not come from a container.
   explicit ValueBuilder(uint64_t most) : left_(most) {}
+
+  /// The same, and charges `budget`, which outlives it, for values and texts. The Value stays charged.
+  ValueBuilder(uint64_t most, Budget& budget) : budget_(&budget), left_(most) {}
 
   bool scalar(Value value) override { return add(std::move(value)); }
   bool unsigned_integer(uint64_t n) override;
-  bool string(std::string& text) override { return add(std::move(text)); }
+  bool string(std::string& text) override;
   bool key(std::string& text) override;
   bool begin_object() override { return open(Map{}); }
   bool end_object() override;
@@ -47,7 +50,9 @@ class ValueBuilder final : public JsonEvents {
   bool end_array() override { return close(); }
 
   bool full() const { return left_ == 0; }  ///< `most` values are there: where it stopped the reading, this is why
+  const std::optional<Error>& over_budget() const { return over_budget_; }  ///< why, when the budget stopped it
   Value take() { return std::move(root_); }
+  void release();  ///< gives the charges back: for a Value that is not taken
 
  private:
   struct Open {
@@ -58,16 +63,25 @@ class ValueBuilder final : public JsonEvents {
   bool open(Value container);
   bool close();
   bool add(Value value);
+  bool charge(Cost cost, uint64_t count);
 
   Value root_;
   std::vector<Open> open_;
+  Budget* budget_ = nullptr;
+  std::optional<Error> over_budget_;
+  Footprint charged_;
   uint64_t left_;
 };
 
 /// More values than this are refused where a JSON text becomes a Value.
 inline constexpr uint64_t kMostJsonValues = 4'000'000;
 
-/// The same as a Value. For texts whose size the caller has bounded.
+/// The same as a Value. For texts whose size the caller has bounded, and that do not come from a container.
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size);
+
+/// The same for a text of a container. Fails as read_json does, with unsupported beyond `most` values, and as
+/// Budget::charge does. The Value stays charged.
+Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size, Budget& budget,
+                         uint64_t most = kMostJsonValues);
 
 }  // namespace weightfs

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/result.h"
 
 namespace weightfs {
@@ -22,7 +23,7 @@ class Later {
   using Make = std::function<Result<T>()>;
 
   /// `make` is called on the first get(), and again by the next get() after one that failed; it is let go once it
-  /// succeeds.
+  /// succeeds, unless keep_make() was called before.
   explicit Later(Make make) : state_(std::make_shared<State>()) { state_->make = std::move(make); }
 
   /// A value that is there already.
@@ -32,7 +33,8 @@ class Later {
     return later;
   }
 
-  /// The value, made if need be. A failure goes to everybody who waited for that try, and is not kept.
+  /// The value, made if need be. A failure goes to everybody who waited for that try, and is not kept. What was made by
+  /// a thread whose work was cancelled meanwhile is not kept either; then one of those who waited makes it.
   Result<T> get() const {
     if (ready_) return *ready_;
     State& s = *state_;
@@ -43,17 +45,34 @@ class Later {
     const Make make = s.make;
     lock.unlock();
     Result<T> made = caught(make);
+    const bool cancelled = is_cancelled();
+    if (made && cancelled) made = failure(Code::unavailable, "cancelled");
     lock.lock();
+    trying->cancelled = cancelled;
     if (made) {
       s.value = *made;
-      s.make = nullptr;
-    } else {
-      trying->error = made.error();
+      if (!s.keeps_make) s.make = nullptr;
     }
-    trying->ended = true;
+    trying->result = made;
     s.trying = nullptr;
     s.ended.notify_all();
     return made;
+  }
+
+  /// Keeps `make` for forget(). Called before the first get().
+  void keep_make() const {
+    if (ready_) return;
+    const std::scoped_lock lock(state_->mutex);
+    state_->keeps_make = true;
+  }
+
+  /// Forgets the value, which the next get() makes again; callers of get() keep theirs. Without effect on a value that
+  /// cannot be made again: of(), or one without keep_make().
+  void forget() const {
+    if (ready_) return;
+    std::optional<T> forgotten;  // destroyed without the lock
+    const std::scoped_lock lock(state_->mutex);
+    if (state_->make) forgotten.swap(state_->value);
   }
 
   /// The value if it has been made; never makes it, never waits for it.
@@ -65,8 +84,8 @@ class Later {
 
  private:
   struct Try {
-    bool ended = false;
-    std::optional<Error> error;
+    bool cancelled = false;
+    std::optional<Result<T>> result;  // set when it has ended
   };
   struct State {
     std::mutex mutex;
@@ -74,6 +93,7 @@ class Later {
     std::shared_ptr<Try> trying;
     std::optional<T> value;
     Make make;
+    bool keeps_make = false;
   };
 
   // An exception must not get past those who wait: it would leave them waiting for ever.
@@ -89,9 +109,10 @@ class Later {
 
   Result<T> wait_for_the_other(std::unique_lock<std::mutex>& lock) const {
     const auto trying = state_->trying;
-    state_->ended.wait(lock, [&] { return trying->ended; });
-    if (trying->error) return tl::unexpected<Error>(*trying->error);
-    return *state_->value;
+    state_->ended.wait(lock, [&] { return trying->result.has_value(); });
+    if (!trying->cancelled) return *trying->result;
+    lock.unlock();
+    return get();
   }
 
   Later() = default;

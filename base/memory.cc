@@ -14,6 +14,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/mounts.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -24,12 +25,14 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The number in a file of a cgroup; nothing for "max", and for a file that is not there.
-std::optional<uint64_t> number_in(const std::string& path) {
+// The limit in a file of a cgroup; nothing for "max", for what v1 has instead (the largest number of pages), and for a
+// file that does not exist.
+std::optional<uint64_t> limit_in(const std::string& path) {
+  constexpr uint64_t kNoLimit = uint64_t{1} << 62;
   const std::string text = text_of(path);
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
+  return error == std::errc() && number < kNoLimit ? std::optional(number) : std::nullopt;
 }
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -61,9 +64,10 @@ std::vector<Hierarchy> hierarchies_in(std::string_view mountinfo) {
   for (std::string line; std::getline(lines, line);) {
     const auto words = words_of(line);
     const auto dash = std::find(words.begin(), words.end(), "-");
-    if (words.size() < 5 || words.end() - dash < 4) continue;
+    if (dash - words.begin() < 6 || words.end() - dash < 3) continue;
     const bool is_v2 = dash[1] == "cgroup2";
-    if (is_v2 || (dash[1] == "cgroup" && has_word(dash[3], "memory"))) found.push_back({words[3], words[4], is_v2});
+    if (is_v2 || (dash[1] == "cgroup" && has_word(words.back(), "memory")))
+      found.push_back({unescaped(words[3]), unescaped(words[4]), is_v2});
   }
   return found;
 }
@@ -81,13 +85,25 @@ std::optional<std::string> group_in(std::string_view cgroup, bool is_v2) {
   return std::nullopt;
 }
 
+// The group's path below the mounted one, without a `/` at its end. The mounted one itself ("") where the group is not
+// below it: in a container it may be mounted under the path that the host has for it (cgroup_namespaces(7)).
+std::string path_below(std::string_view group, std::string_view root) {
+  while (root.ends_with('/')) root.remove_suffix(1);
+  while (group.ends_with('/')) group.remove_suffix(1);
+  if (!group.starts_with(root)) return "";
+  group.remove_prefix(root.size());
+  const bool leads_out = group.starts_with("/..") && (group.size() == 3 || group[3] == '/');
+  return group.starts_with('/') && !leads_out ? std::string(group) : "";
+}
+
 void lower(std::optional<uint64_t>& least, std::optional<uint64_t> number) {
   if (number) least = std::min(*number, least.value_or(std::numeric_limits<uint64_t>::max()));
 }
 
 uint64_t read_limit() {
-  const auto pages = static_cast<uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-  uint64_t limit = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 4;
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  uint64_t limit = std::numeric_limits<uint64_t>::max();
+  if (pages > 0) limit = static_cast<uint64_t>(pages) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 4;
   if (const auto group = cgroup_memory_limit(text_of("/proc/self/cgroup"), text_of("/proc/self/mountinfo")))
     limit = std::min(limit, *group / 2);
   rlimit space{};
@@ -101,15 +117,12 @@ uint64_t read_limit() {
 std::optional<uint64_t> cgroup_memory_limit(std::string_view cgroup, std::string_view mountinfo) {
   std::optional<uint64_t> least;
   for (const Hierarchy& hierarchy : hierarchies_in(mountinfo)) {
-    auto group = group_in(cgroup, hierarchy.is_v2);
+    const auto group = group_in(cgroup, hierarchy.is_v2);
     if (!group) continue;
-    // In a container the mounted root may be the process's own group, under the path that the host has for it.
-    if (hierarchy.root != "/") group = group->starts_with(hierarchy.root) ? group->substr(hierarchy.root.size()) : "";
     const char* const file = hierarchy.is_v2 ? "/memory.max" : "/memory.limit_in_bytes";
-    for (std::string path = *group;; path.erase(path.rfind('/'))) {
-      while (path.ends_with('/')) path.pop_back();
-      lower(least, number_in(hierarchy.point + path + file));
-      if (path.find('/') == path.npos) break;
+    for (std::string path = path_below(*group, hierarchy.root);; path.erase(path.rfind('/'))) {
+      lower(least, limit_in(str(hierarchy.point, path, file)));
+      if (path.empty()) break;
     }
   }
   return least;

@@ -12,17 +12,6 @@ namespace {
 
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
-// proc(5): in /proc/self/mountinfo blanks and backslashes are \ooo.
-std::string unescaped(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '\\' && i + 3 < text.size() && std::all_of(&text[i + 1], &text[i + 4], is_octal);
-    out += escape ? static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8)) : text[i];
-    i += escape ? 3 : 0;
-  }
-  return out;
-}
-
 // Fields are parted by one blank each; a source may be empty.
 std::vector<std::string_view> fields_of(std::string_view line) {
   std::vector<std::string_view> fields;
@@ -52,6 +41,17 @@ std::optional<uid_t> id_among(std::string_view options, std::string_view name) {
 }
 
 }  // namespace
+
+// proc(5): in /proc/self/mountinfo blanks and backslashes are \ooo.
+std::string unescaped(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '\\' && i + 3 < text.size() && std::all_of(&text[i + 1], &text[i + 4], is_octal);
+    out += escape ? static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8)) : text[i];
+    i += escape ? 3 : 0;
+  }
+  return out;
+}
 
 // A line: id parent major:minor root point options [tags] - type source options.
 std::optional<Mount> mount_in(std::string_view line) {

@@ -26,6 +26,9 @@ struct Mount {
   bool is_weightfs() const { return type == "fuse.weightfs"; }
 };
 
+/// A field of /proc/self/mountinfo, in which spaces are written \040.
+std::string unescaped(const std::string& text);
+
 /// A line of /proc/self/mountinfo (proc(5)); nothing when it is none.
 std::optional<Mount> mount_in(std::string_view line);
 

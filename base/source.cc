@@ -1,15 +1,21 @@
 #include "base/source.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <system_error>
 
+#include "base/cancel.h"
+#include "base/opened_file.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -35,32 +41,70 @@ Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   return done;
 }
 
+// The group that only this user is in (its name is the user's, and it lists no others), as many systems make one for
+// each user, whose files may then be written by the group; -1 when there is none. Looked up once.
+gid_t private_group() {
+  static const gid_t group = []() -> gid_t {
+    std::array<char, 16384> user_text{};
+    std::array<char, 16384> group_text{};
+    passwd user{};
+    struct group its {};
+    passwd* found = nullptr;
+    struct group* found_group = nullptr;
+    constexpr auto kNone = static_cast<gid_t>(-1);
+    if (::getpwuid_r(::geteuid(), &user, user_text.data(), user_text.size(), &found) != 0 || found == nullptr)
+      return kNone;
+    if (::getgrgid_r(user.pw_gid, &its, group_text.data(), group_text.size(), &found_group) != 0 ||
+        found_group == nullptr)
+      return kNone;
+    bool others = std::string_view(its.gr_name) != user.pw_name;
+    for (char** member = its.gr_mem; *member != nullptr; ++member)
+      others = others || std::string_view(*member) != user.pw_name;
+    return others ? kNone : user.pw_gid;
+  }();
+  return group;
+}
+
+// What explains a change time other than a write: the path went or came, or the attributes differ.
+struct Attributes {
+  bool at_path;
+  nlink_t links;
+  mode_t mode;
+  uid_t user;
+  gid_t group;
+  bool operator==(const Attributes&) const = default;
+};
+
+bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
+
 // A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does
 // not.
 class File final : public Source {
  public:
-  File(int fd, const struct stat& opened, std::string path) : fd_(fd), opened_(opened), path_(std::move(path)) {}
-  ~File() override { ::close(fd_); }
+  // It was opened as `name` relative to `directory`, or where that is null to the working directory.
+  File(Descriptor fd, const struct stat& opened, std::string path, std::shared_ptr<const Descriptor> directory,
+       std::string name)
+      : file_(std::move(fd)),
+        fd_(file_.number()),
+        opened_(opened),
+        path_(std::move(path)),
+        directory_(std::move(directory)),
+        name_(std::move(name)),
+        accepted_(opened),
+        is_at_path_(true) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
-  // A file system that does not count blocks says 0.
-  uint64_t occupied() const override {
-    const auto stored = static_cast<uint64_t>(opened_.st_blocks) * 512;
-    return stored == 0 ? size() : std::min(size(), stored);
-  }
+  uint64_t occupied() const override { return file_occupied(opened_); }
   std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
-  std::string identity() const override {
-    const auto time = [](const timespec& t) { return str(t.tv_sec, ".", t.tv_nsec); };
-    return str("file ", opened_.st_dev, ":", opened_.st_ino, " ", opened_.st_size, " ", time(opened_.st_mtim), " ",
-               time(opened_.st_ctim));
-  }
+  std::string identity() const override { return file_identity(opened_); }
 
-  // The check comes after the copy: a writer moves the modification time before it moves bytes, so bytes that were
-  // copied while the time was still the old one are old bytes, all of them.
+  // The check comes after the copy: a writer moves the times before it moves bytes, so bytes that were copied while the
+  // times were still the old ones are old bytes, all of them.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
+    if (is_cancelled()) return failure(Code::unavailable, str(path_, ": cancelled"));
     const size_t wanted = clamp(size(), offset, out);
     auto got = pread_fully(fd_, offset, out.first(wanted));
     if (got && *got == wanted && is_as_opened()) return got;
@@ -74,22 +118,50 @@ class File final : public Source {
     return failure(Code::io, str(path_, ": the file was changed or replaced after it was opened"));
   }
 
-  bool same(const struct stat& now) const {
+  bool is_same_file(const struct stat& now) const {
     return now.st_ino == opened_.st_ino && now.st_dev == opened_.st_dev && now.st_size == opened_.st_size &&
-           now.st_mtim.tv_sec == opened_.st_mtim.tv_sec && now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
+           is_same_time(now.st_mtim, opened_.st_mtim);
   }
 
   // A path that is gone is no change: the open file still holds the bytes that were opened.
   bool is_as_opened() const {
-    struct stat now {};
-    if (::fstat(fd_, &now) != 0 || !same(now)) return false;
-    return ::stat(path_.c_str(), &now) != 0 || same(now);
+    struct stat open {};
+    struct stat there {};
+    if (::fstat(fd_, &open) != 0 || !is_same_file(open)) return false;
+    const bool at_path = ::fstatat(directory_ ? directory_->number() : AT_FDCWD, name_.c_str(), &there, 0) == 0;
+    if (at_path && !is_same_file(there)) return false;
+    const bool untouched =
+        at_path && is_same_time(open.st_ctim, opened_.st_ctim) && is_same_time(there.st_ctim, opened_.st_ctim);
+    if (untouched) return true;
+    // The later of the two looks at the same inode.
+    return accepts(at_path ? there : open, at_path);
   }
 
+  // Whoever may write to the file can put its modification time back, and do any of what explains a change time. So an
+  // explanation counts only where that is this user, or root.
+  bool accepts(const struct stat& now, bool at_path) const {
+    const auto attributes = [](const struct stat& file, bool is_there) {
+      return Attributes{is_there, file.st_nlink, file.st_mode, file.st_uid, file.st_gid};
+    };
+    const std::scoped_lock lock(mutex_);
+    const bool explained = attributes(now, at_path) != attributes(accepted_, is_at_path_);
+    const bool as_before = is_same_time(now.st_ctim, accepted_.st_ctim);
+    if (!as_before && !(explained && is_private_file(opened_) && is_private_file(now))) return false;
+    accepted_ = now;
+    is_at_path_ = at_path;
+    return true;
+  }
+
+  Descriptor file_;
   int fd_;
   struct stat opened_;
   std::string path_;
+  std::shared_ptr<const Descriptor> directory_;
+  std::string name_;
   mutable std::atomic<bool> changed_ = false;
+  mutable std::mutex mutex_;      // guards the rest
+  mutable struct stat accepted_;  // as the file was when its change time was accepted last
+  mutable bool is_at_path_;
 };
 
 class Memory final : public Source {
@@ -167,18 +239,40 @@ class Lazy final : public Source {
 
 }  // namespace
 
+bool is_private_file(const struct stat& file) {
+  if (file.st_uid != 0 && file.st_uid != ::geteuid()) return false;
+  if ((file.st_mode & S_IWOTH) != 0) return false;
+  return (file.st_mode & S_IWGRP) == 0 || file.st_gid == 0 || file.st_gid == private_group();
+}
+
 Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file)
     return failure(errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
+  return source_of_file(std::move(file), nullptr, path, path);
+}
+
+Result<SourcePtr> source_of_file(Descriptor file, std::shared_ptr<const Descriptor> directory, std::string name,
+                                 const std::string& path) {
   struct stat opened {};
-  const bool known = ::fstat(fd, &opened) == 0;
-  if (!known || !S_ISREG(opened.st_mode)) {
-    ::close(fd);
+  const bool known = ::fstat(file.number(), &opened) == 0;
+  if (!known || !S_ISREG(opened.st_mode))
     return failure(Code::io, str(path, known ? ": not a regular file" : ": cannot be examined"));
-  }
-  return std::make_shared<File>(fd, opened, path);
+  return std::make_shared<File>(std::move(file), opened, path, std::move(directory), std::move(name));
+}
+
+std::string file_identity(const struct stat& file) {
+  const auto time = [](const timespec& t) { return str(t.tv_sec, ".", t.tv_nsec); };
+  return str("file ", file.st_dev, ":", file.st_ino, " ", file.st_size, " ", time(file.st_mtim), " ",
+             time(file.st_ctim));
+}
+
+// A file system that does not count blocks says 0.
+uint64_t file_occupied(const struct stat& file) {
+  const auto size = static_cast<uint64_t>(file.st_size);
+  const auto stored = static_cast<uint64_t>(file.st_blocks) * 512;
+  return stored == 0 ? size : std::min(size, stored);
 }
 
 SourcePtr in_memory(std::string bytes) { return std::make_shared<Memory>(std::move(bytes)); }

@@ -14,6 +14,8 @@
 #include "base/later.h"
 #include "base/result.h"
 
+struct stat;
+
 namespace weightfs {
 
 /// Where bytes lie plainly in a local file. Valid as long as the Source that gave it; `fd` is borrowed.
@@ -55,10 +57,16 @@ class Source {
 
 using SourcePtr = std::shared_ptr<const Source>;
 
-/// Opens a regular file. The file's size, modification time and inode are remembered; a read after any of them changed,
-/// or after another file took the path, fails with io (what was read before stays true: no bytes of two versions mix).
-/// Fails with not_found or io.
+/// Opens a regular file. Its inode, size, modification and change time are remembered. A read after one of them
+/// changed, or after another file took the path, fails with io, as do all later reads: bytes of two versions never mix.
+/// A change time that a rename, link, unlink, chmod or chown explains is accepted, but only of a file that nobody else
+/// may write (see is_private_file). A read fails with unavailable when the calling thread's work was cancelled
+/// (base/cancel.h). Fails with not_found or io.
 Result<SourcePtr> open_file(const std::string& path);
+
+/// Whether only the user of this process and root may write to the file: one of them owns it, and its mode lets no
+/// others write, or only a group that has no other member than this user (a user private group).
+bool is_private_file(const struct stat& file);
 
 /// Bytes held in memory.
 SourcePtr in_memory(std::string bytes);

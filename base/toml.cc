@@ -1,94 +1,14 @@
-#include <algorithm>
 #include <sstream>
 
 #include "base/text.h"
+#include "base/toml_limits.h"
 #include "base/value.h"
 
-// toml++ keeps its tables as std::map: keys come out sorted, in one order for one content.
+// toml++ keeps its tables as std::map: keys come out sorted.
 #include <toml++/toml.h>
 
 namespace weightfs {
 namespace {
-
-// toml++ 3.3 writes a key without quotes that has line breaks, tabs or single quotes and is bare otherwise. Such a key
-// gets a mark behind it, a character that no bare key has; it is taken out of the finished text.
-struct Marking {
-  std::string mark;
-  bool needed = false;
-};
-
-toml::table as_table(const Map& map, Marking& marking);
-toml::array as_array(const List& list, Marking& marking);
-
-// Calls `add` with the toml++ form of `value`, or not at all for null.
-template <class Add>
-void convert(const Value& value, Marking& marking, const Add& add) {
-  struct Visit {
-    Marking& marking;
-    const Add& add;
-    void operator()(std::nullptr_t) const {}
-    void operator()(bool b) const { add(b); }
-    void operator()(int64_t n) const { add(n); }
-    void operator()(uint64_t n) const {
-      if (n <= static_cast<uint64_t>(INT64_MAX)) return add(static_cast<int64_t>(n));
-      add(std::to_string(n));
-    }
-    void operator()(double n) const { add(n); }
-    void operator()(const std::string& text) const { add(to_utf8(text)); }
-    void operator()(const List& list) const { add(as_array(list, marking)); }
-    void operator()(const Map& map) const { add(as_table(map, marking)); }
-  };
-  std::visit(Visit{marking, add}, value);
-}
-
-toml::array as_array(const List& list, Marking& marking) {
-  toml::array out;
-  for (const Value& value : list) {
-    const size_t before = out.size();
-    convert(value, marking, [&](auto&& item) { out.push_back(std::forward<decltype(item)>(item)); });
-    if (out.size() == before) out.push_back(toml::table{});
-  }
-  return out;
-}
-
-std::string as_key(const std::string& name, Marking& marking) {
-  const std::string key = to_utf8_key(name);
-  if (key.find_first_of("\n\t'") == key.npos) return key;
-  marking.needed = true;
-  return key + marking.mark;
-}
-
-toml::table as_table(const Map& map, Marking& marking) {
-  toml::table out;
-  for (const auto& [name, value] : map) {
-    const std::string key = as_key(name, marking);
-    convert(value, marking, [&](auto&& item) { out.insert_or_assign(key, std::forward<decltype(item)>(item)); });
-  }
-  return out;
-}
-
-std::string formatted(const Map& map, Marking& marking) {
-  const toml::table table = as_table(map, marking);
-  std::ostringstream out;
-  // Basic strings on one line can say every text. Literal ones cannot, and toml++ 3.3 starts multi-line ones without
-  // the line break that readers take off, so that they lose one of the text's own.
-  constexpr auto kPlain = toml::format_flags::allow_literal_strings | toml::format_flags::allow_multi_line_strings;
-  out << toml::toml_formatter{table, toml::toml_formatter::default_flags & ~kPlain};
-  std::string text = std::move(out).str();
-  if (!text.empty()) text += '\n';
-  return text;
-}
-
-// The first private-use character (U+E000 to U+F8FF) that `text` does not have, in UTF-8.
-std::string mark_for(const std::string& text) {
-  std::string mark;
-  for (int c = 0xE000; c <= 0xF8FF; ++c) {
-    mark = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)),
-            static_cast<char>(0x80 | (c & 0x3F))};
-    if (text.find(mark) == text.npos) break;
-  }
-  return mark;
-}
 
 Value from_toml(const toml::node& node);
 
@@ -105,7 +25,7 @@ Map map_of(const toml::table& table) {
   return out;
 }
 
-// toml++ bounds the depth (TOML_MAX_NESTED_VALUES, 256).
+// Calls itself as deep as the document is nested, which measure_toml bounds.
 Value from_toml(const toml::node& node) {
   if (const auto* table = node.as_table()) return map_of(*table);
   if (const auto* array = node.as_array()) return list_of(*array);
@@ -122,11 +42,9 @@ Value from_toml(const toml::node& node) {
 
 }  // namespace
 
-Result<Map> parse_toml(std::string_view text) {
-  const auto may_begin_a_value = [](char c) { return c == ',' || c == '[' || c == '{' || c == '='; };
-  const auto most = std::count_if(text.begin(), text.end(), may_begin_a_value);
-  if (most > static_cast<std::ptrdiff_t>(kMostTomlValues))
-    return failure(Code::unsupported, str("TOML of up to ", most, " values, at most ", kMostTomlValues, " are read"));
+namespace {
+
+Result<Map> parse(std::string_view text) {
   try {
     return map_of(toml::parse(text));
   } catch (const toml::parse_error& error) {
@@ -140,18 +58,23 @@ Result<Map> parse_toml(std::string_view text) {
   }
 }
 
-std::string to_toml(const Map& map) {
-  Marking marking;
-  const std::string text = formatted(map, marking);
-  if (!marking.needed) return text;
-  marking.mark = mark_for(text);
-  const std::string marked = formatted(map, marking);
-  std::string out;
-  for (size_t begin = 0, end = 0; begin <= marked.size(); begin = end + marking.mark.size()) {
-    end = std::min(marked.find(marking.mark, begin), marked.size());
-    out.append(marked, begin, end - begin);
+}  // namespace
+
+Result<Map> parse_toml(std::string_view text, Budget& budget) {
+  const TomlSize size = TRY(measure_toml(text, budget));
+  // toml++'s texts and the Map's own are there at the same time.
+  TRY_VOID(budget.charge(Cost::kept, 2 * text.size()));
+  if (const auto charged = budget.charge(Cost::value, size.kept + size.temporary); !charged) {
+    budget.release(Cost::kept, 2 * text.size());
+    return tl::unexpected(charged.error());
   }
-  return out;
+  auto map = parse(text);
+  budget.release(Cost::kept, text.size());
+  budget.release(Cost::value, size.temporary);
+  if (map) return map;
+  budget.release(Cost::kept, text.size());
+  budget.release(Cost::value, size.kept);
+  return map;
 }
 
 }  // namespace weightfs

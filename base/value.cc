@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/budget.h"
+
 namespace weightfs {
 
 void Map::append(std::string key, Value value) { entries_.emplace_back(std::move(key), std::move(value)); }
@@ -46,6 +48,55 @@ void Map::keep_last_of_each_key() {
 const Value* Map::find(std::string_view key) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.first == key; });
   return found == entries_.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+// Adds the keys of a map to `all`, and its values to `open`.
+void count_entries(const Map& map, Footprint& all, std::vector<const Value*>& open) {
+  all.values += map.size();
+  for (const auto& [key, value] : map) {
+    all.bytes += key.size();
+    open.push_back(&value);
+  }
+}
+
+Footprint counted(std::vector<const Value*> open, Footprint all) {
+  while (!open.empty()) {
+    const Value& next = *open.back();
+    open.pop_back();
+    ++all.values;
+    if (const auto* text = std::get_if<std::string>(&next))
+      all.bytes += text->size();
+    else if (const auto* list = std::get_if<List>(&next))
+      for (const Value& item : *list) open.push_back(&item);
+    else if (const auto* map = std::get_if<Map>(&next))
+      count_entries(*map, all, open);
+  }
+  return all;
+}
+
+}  // namespace
+
+Footprint footprint(const Value& value) { return counted({&value}, {}); }
+
+Footprint footprint(const Map& map) {
+  Footprint all{1, 0};
+  std::vector<const Value*> open;
+  count_entries(map, all, open);
+  return counted(std::move(open), all);
+}
+
+Result<void> charge(const Footprint& copy, Budget& budget) {
+  TRY_VOID(budget.charge(Cost::value, copy.values));
+  auto texts = budget.charge(Cost::kept, copy.bytes);
+  if (!texts) budget.release(Cost::value, copy.values);
+  return texts;
+}
+
+void release(const Footprint& copy, Budget& budget) {
+  budget.release(Cost::value, copy.values);
+  budget.release(Cost::kept, copy.bytes);
 }
 
 double shortest_decimal(float number) {

@@ -12,6 +12,7 @@
 
 namespace weightfs {
 
+class Budget;
 class Value;
 using List = std::vector<Value>;
 
@@ -68,6 +69,23 @@ inline size_t Map::size() const { return entries_.size(); }
 /// The double that prints as the float does: 0.1f is 0.1, not 0.10000000149011612.
 double shortest_decimal(float number);
 
+/// How much of a Value there is: what a copy of it is charged.
+struct Footprint {
+  uint64_t values = 0;  ///< itself and all inside it; an entry of a Map counts twice, for its key
+  uint64_t bytes = 0;   ///< of all keys and texts
+};
+
+Footprint footprint(const Value& value);
+Footprint footprint(const Map& map);
+
+/// Charges a copy to `budget`, or releases the charge. Charging fails as Budget::charge does; then nothing is charged.
+Result<void> charge(const Footprint& copy, Budget& budget);
+void release(const Footprint& copy, Budget& budget);
+
+/// Values nested deeper than this are rendered on one line in JSON, and without further indentation in TOML: else the
+/// size of a text would grow with the square of the depth.
+inline constexpr int kMaxIndent = 16;
+
 /// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and
 /// the infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD, in keys as %XX. Integers are
 /// exact to 64 bits.
@@ -81,12 +99,15 @@ std::string to_json_line(const Value& value);
 /// inf.
 std::string to_toml(const Map& map);
 
-/// A TOML 1.0 document as a map, keys sorted; dates and times as the text that TOML has for them. Fails with corrupt,
-/// saying the line. For texts whose size the caller has bounded: values take many times their text.
-Result<Map> parse_toml(std::string_view text);
+/// The same for what a container says. The size is computed first and charged as Cost::rendered; fails as
+/// Budget::charge does, and then nothing has been built. The caller releases the charge when it drops the text.
+Result<std::string> to_json(const Value& value, Budget& budget);
+Result<std::string> to_toml(const Map& map, Budget& budget);
 
-/// So many commas, brackets and equals signs are read, wherever they stand: values take many times their text.
-inline constexpr size_t kMostTomlValues = 200'000;
+/// A TOML 1.0 document as a map, keys sorted; dates and times as the text that TOML has for them. Fails with corrupt,
+/// giving the line; with unsupported where headers, dotted keys, arrays and inline tables together are nested deeper
+/// than kMaxDepth; and as Budget::charge does. The Map stays charged.
+Result<Map> parse_toml(std::string_view text, Budget& budget);
 
 /// Appends `text` as a JSON string, with its quotes, by the rule of to_json.
 void append_json_string(std::string& out, std::string_view text);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/proof.h"
 #include "base/text.h"
 #include "cache/directory.h"
@@ -64,6 +65,14 @@ class StoredBlob final : public Source {
       : store_(std::move(store)), recipe_(std::move(recipe)), size_(size), name_(store_->name_of(recipe_)) {}
 
   uint64_t size() const override { return size_; }
+  // What is read from is decoded to its end as long as the file is open, however slowly it is read.
+  std::shared_ptr<const void> hold() const override {
+    if (size_ <= kSmallBlob) return nullptr;
+    const std::scoped_lock lock(mutex_);
+    auto sources = sources_.lock();
+    if (sources == nullptr) sources_ = sources = std::make_shared<HeldSources>();
+    return std::make_shared<Open>(Open{store_->hold(name_), std::move(sources)});
+  }
   // What a container says the digest of its bytes is names them only once that has proved right.
   std::string identity() const override { return is_proved() ? "sha256 " + recipe_.digest->hex() : recipe_.key; }
 
@@ -75,6 +84,11 @@ class StoredBlob final : public Source {
   }
 
  private:
+  struct Open {
+    std::shared_ptr<const void> self;
+    std::shared_ptr<HeldSources> sources;
+  };
+
   // Small ones are with every read, before it returns.
   bool is_proved() const {
     return recipe_.digest &&
@@ -92,7 +106,8 @@ class StoredBlob final : public Source {
   Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
     const Filling::Pause pause;
     if (const Kept kept = store_->shelf().opened(name_); kept && kept.range->read(offset, out)) return {};
-    if (const SourcePtr instead = fallback(offset, out.size())) return read_exact(*instead, offset, out);
+    HeldSources::add_to_current(name_.text, [this] { return hold(); });
+    if (const SourcePtr instead = fallback(offset, out.size())) return read_from(*instead, offset, out);
     const Name name = learned_name();
     auto filling = store_->running(name);
     if (filling == nullptr) {
@@ -131,10 +146,22 @@ class StoredBlob final : public Source {
   }
 
   Result<void> fill_without(const Error& reason, uint64_t offset, std::span<std::byte> out) const {
-    // In a making that has to end, a blob that it is made from is not begun anew.
-    if (Filling::is_told_to_stop()) return tl::unexpected(reason);
+    // For a reader that was killed, and in a making that has to end, nothing is begun anew.
+    if (is_cancelled()) return tl::unexpected(reason);
     store_->note(reason);
-    return read_exact(*fall_back(offset, out.size()), offset, out);
+    return read_from(*fall_back(offset, out.size()), offset, out);
+  }
+
+  // What is decoded for that is held as long as a file of this is open.
+  Result<void> read_from(const Source& instead, uint64_t offset, std::span<std::byte> out) const {
+    const auto sources = opened_sources();
+    const HeldSources::Scope holding(sources.get());
+    return read_exact(instead, offset, out);
+  }
+
+  std::shared_ptr<HeldSources> opened_sources() const {
+    const std::scoped_lock lock(mutex_);
+    return sources_.lock();
   }
 
   // What reads without the store, as long as that goes on where it stopped. Before it would start anew, keeping the
@@ -170,7 +197,8 @@ class StoredBlob final : public Source {
   Recipe recipe_;
   uint64_t size_;
   Name name_;
-  mutable std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;                    // guards the rest
+  mutable std::weak_ptr<HeldSources> sources_;  // while a file of it is open: what it is decoded from for one reader
   mutable SourcePtr fallback_;
   mutable uint64_t fallback_end_ = 0;  // where its last read ended
   mutable std::optional<Digest> learned_;
@@ -241,7 +269,9 @@ class StoredBlobs final : public BlobStore {
       if (begun.draft->left() > 0) TRY_VOID(begun.draft->restart());
       TRY_VOID(begun.draft->reserve(text.size(), Others::make_way));
       TRY_VOID(begun.draft->write(0, std::as_bytes(std::span(text))));
-      TRY(begun.draft->publish(digest, text.size()));
+      BlockSums sums;
+      sums.add(std::as_bytes(std::span(text)));
+      TRY(begun.draft->publish(digest, text.size(), std::move(sums)));
     }
     return shelf.note(Shelf::Of::kept, "text " + key, digest);
   }
@@ -284,7 +314,7 @@ BlobStorePtr blob_store(StoreOptions options) {
   if (options.directory.empty())
     shelf = std::make_shared<Temporary>(options.quota);
   else
-    shelf = std::make_shared<Directory>(options.directory, options.quota);
+    shelf = std::make_shared<Directory>(options.directory, options.quota, options.recheck, options.log);
   return std::make_shared<StoredBlobs>(std::move(shelf), std::move(options));
 }
 

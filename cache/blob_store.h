@@ -32,6 +32,11 @@ struct Fetching {
   bool stream = false;
 };
 
+/// When a cached blob is compared again with what was verified, since a disk may return other bytes: each block when it
+/// is read for the first time in a process, with its checksum; or all of it with its digest, before its first byte is
+/// read in a process; or never.
+enum class Recheck { read, full, off };
+
 struct StoreOptions {
   /// Made with mode 0700 when the first blob is kept; nothing is written before. Not used when it belongs to neither
   /// this user nor root, or others may write there. Empty: an unlinked temporary file of this process instead.
@@ -40,6 +45,7 @@ struct StoreOptions {
   std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong and was got around
   Fetching fetching = {};
   std::vector<std::string> blob_directories = {};  ///< where others keep blobs, see cache/elsewhere.h
+  Recheck recheck = Recheck::read;
 };
 
 /// What a store did since it was opened, and what is known of the blobs that it was asked for by digest.

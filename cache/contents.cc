@@ -27,6 +27,8 @@ class Look {
     for_each_in(*folders_.making, ".", [&](const std::string& name) { making(name); });
     for_each_in(*folders_.index, ".",
                 [&](const std::string& name) { contents_.links += count(*folders_.index, name); });
+    for_each_in(*folders_.root, kSumsFolder,
+                [&](const std::string& name) { count(*folders_.root, str(kSumsFolder, "/", name)); });
     for (const std::string& hex : pins_) contents_.absent.push_back(*digest_of_hex(hex));
     return std::move(contents_);
   }

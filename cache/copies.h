@@ -15,6 +15,8 @@ struct Copy {
   std::string name;
   std::string where;
   SourcePtr bytes;
+  /// The file was copied into the cache, from where the blob is to be read: other users may write to the file.
+  bool is_cached = false;
 };
 
 /// The files that should hold it, but for those of another size, which are reported.
@@ -25,8 +27,9 @@ struct Copies {
 
 Copies copies_of(Store& store, const Wanted& wanted);
 
-/// The first copy that holds the blob; those that do not are reported. Fails with not_found when there is no copy, as
-/// the last one does when none is right.
+/// The first copy that holds the blob. A file that other users may write to is copied into the cache, since they may
+/// change it after it was verified. Copies that do not hold the blob are reported. Fails with not_found when there is
+/// no copy, as the last one does when none is right.
 Result<Copy> proved_copy(Store& store, const Wanted& wanted);
 
 /// Whether nothing speaks against it: certain for small files, of large ones only what was remembered.

@@ -20,6 +20,9 @@ constexpr size_t kLongestNote = 4000;
 
 std::string note_name(const std::string& made) { return made + ".from"; }
 
+// Checks of so many blobs are remembered: each takes 64 KiB for a blob of 1 GiB.
+constexpr size_t kMostChecks = 1024;
+
 // Each turn of begin() needs another process that got in between.
 constexpr int kTurns = 1000;
 
@@ -107,9 +110,9 @@ class DirectoryDraft final : public Draft {
 
   RangePtr range() const override { return whole(file_, INT64_MAX); }
 
-  Result<Kept> publish(const Digest& digest, uint64_t size) override {
+  Result<Kept> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
     if (reserved_ > size) std::ignore = ::ftruncate(file_->fd(), static_cast<off_t>(size));  // blocks beyond the end
-    Kept kept = TRY(directory_->publish(*folders_, name_, file_, made_, digest, size));
+    Kept kept = TRY(directory_->publish(*folders_, name_, file_, made_, digest, size, std::move(sums)));
     over_ = true;
     forget();
     return kept;
@@ -148,11 +151,14 @@ Result<void> link(const Folders& folders, const Name& name, const Digest& digest
 
 }  // namespace
 
-Directory::Directory(const std::string& directory, std::optional<uint64_t> quota)
+Directory::Directory(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck,
+                     std::function<void(const std::string&)> log)
     : top_(directory),
       open_(kMostOpen),
       room_(quota, [this] { open_.drop_deleted(); }),
-      suffix_(boot().empty() ? random_hex(8) : boot()) {}
+      suffix_(boot().empty() ? random_hex(8) : boot()),
+      recheck_(recheck),
+      log_(std::move(log)) {}
 
 // Opened for each use, which takes microseconds: whoever removes the directory finds that a new one is made.
 Result<FoldersPtr> Directory::folders(Missing missing) {
@@ -180,7 +186,7 @@ Kept Directory::find_in(const Folders& folders, const Name& name, std::optional<
   // Used now: eviction goes by this time. On a read-only file system it stays as it is.
   const timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
   ::futimens(fd, times);
-  const Kept kept{whole(std::move(file), static_cast<uint64_t>(opened.st_size)), *digest};
+  const Kept kept{checked(std::move(file), opened, *digest), *digest};
   open_.add(name.text, kept);
   return kept;
 }
@@ -247,7 +253,7 @@ Result<std::optional<Begun>> Directory::try_begin(const Name& name, std::optiona
 }
 
 Result<Kept> Directory::publish(const Folders& folders, const Name& name, const OpenFilePtr& file,
-                                const std::string& made, const Digest& digest, uint64_t size) {
+                                const std::string& made, const Digest& digest, uint64_t size, BlockSums sums) {
   if (::fsync(file->fd()) != 0) return tl::unexpected(system_error(top_));
   const std::string place = blob_file(digest);
   const int blobs = folders.blobs->fd();
@@ -259,9 +265,69 @@ Result<Kept> Directory::publish(const Folders& folders, const Name& name, const 
   const OpenFile& making = *folders.making;
   if (!is_at(making, made, file->fd())) return failure(Code::unavailable, str(top_, ": was cleared"));
   if (::renameat(making.fd(), made.c_str(), blobs, place.c_str()) != 0) return tl::unexpected(system_error(top_));
-  const Kept kept{whole(file, size), digest};
+  note_sums(digest, sums);
+  struct stat opened {};
+  if (::fstat(file->fd(), &opened) != 0) return tl::unexpected(system_error(top_));
+  opened.st_size = static_cast<off_t>(size);
+  const Kept kept{checked(file, opened, digest, std::move(sums)), digest};
   open_.add(name.text, kept);
   return kept;
+}
+
+// Opened again, a blob goes on with the checks that it has: each block is compared once in a process.
+RangePtr Directory::checked(OpenFilePtr file, const struct stat& opened, const Digest& digest,
+                            std::optional<BlockSums> sums) {
+  const auto size = static_cast<uint64_t>(opened.st_size);
+  if (recheck_ == Recheck::off) return whole(std::move(file), size);
+  const std::scoped_lock lock(mutex_);
+  if (checks_.size() >= kMostChecks) checks_.clear();
+  Check& check = checks_[digest.hex()];
+  if (check.file == nullptr || check.inode != opened.st_ino || sums) {
+    const std::weak_ptr<Directory> weak = weak_from_this();
+    RecheckedFile::Hooks hooks;
+    hooks.load = [weak, digest, size]() -> std::optional<BlockSums> {
+      const auto self = weak.lock();
+      const auto folders = self && size > BlockSums::kWorthAFile ? self->folders(Missing::fail) : Result<FoldersPtr>();
+      return folders && *folders ? read_sums(**folders, digest, size) : std::nullopt;
+    };
+    hooks.note = [weak, digest](const BlockSums& computed) {
+      if (const auto self = weak.lock()) self->note_sums(digest, computed);
+    };
+    hooks.damaged = [weak, digest, inode = opened.st_ino](const std::string& what) {
+      if (const auto self = weak.lock()) self->discard(digest, inode, what);
+    };
+    hooks.stopped = [weak] {
+      const auto self = weak.lock();
+      return self != nullptr && self->stopped_;
+    };
+    check = {opened.st_ino, std::make_shared<RecheckedFile>(digest, size, recheck_, std::move(hooks), std::move(sums))};
+  }
+  return std::make_shared<Range>(std::move(file), size, check.file);
+}
+
+// After the blob has its name: checksums without a blob are removed.
+void Directory::note_sums(const Digest& digest, const BlockSums& sums) {
+  if (sums.size() <= BlockSums::kWorthAFile) return;
+  const auto folders = this->folders(Missing::fail);
+  if (folders && room_.take_extra(**folders, BlockSums::encoded_size(sums.size()))) write_sums(**folders, digest, sums);
+}
+
+// What has the name by now may be another file: that one stays.
+void Directory::discard(const Digest& digest, ino_t inode, const std::string& what) {
+  struct stat there {};
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return;
+  const bool is_there = ::fstatat((*folders)->blobs->fd(), blob_file(digest).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!is_there || there.st_ino != inode) return;
+  const bool removed = unlink_blob(**folders, digest);
+  const Error error = system_error("it cannot be removed");
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!removed && !damaged_.insert(digest.hex()).second) return;
+    checks_.erase(digest.hex());
+  }
+  open_.drop_deleted();
+  if (log_) log_(str("cached blob ", digest.hex(), ": ", what, "; ", removed ? "removed" : error.message));
 }
 
 }  // namespace weightfs

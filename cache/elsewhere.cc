@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include "base/mounts.h"
@@ -18,8 +19,11 @@
 namespace weightfs {
 namespace {
 
-// More repositories than this are not looked at.
-constexpr size_t kMostRepositories = 100'000;
+// More names in a directory than this are not looked at.
+constexpr size_t kMostNames = 1'000'000;
+
+// The directories of other programs are looked at again after so long.
+constexpr std::chrono::seconds kBetweenLooks{1};
 
 // A directory that changed so lately may change again without its time telling: file systems' clocks tick slowly, the
 // slowest (FAT) every two seconds.
@@ -37,17 +41,12 @@ bool is_repository(std::string_view name) {
   return name.starts_with("models--") || name.starts_with("datasets--") || name.starts_with("spaces--");
 }
 
-std::vector<std::string> list_repositories(const std::string& directory) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator entry(directory, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    std::string name = entry->path().filename();
-    if (is_repository(name)) names.push_back(std::move(name));
-    if (names.size() == kMostRepositories) break;
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+// The digest that a name in a directory of blobs tells, in hex: sha256-HEX, sha256:HEX, HEX; empty for other names.
+std::string digest_in_name(std::string_view name) {
+  for (const std::string_view prefix : {"sha256-", "sha256:"})
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  const auto digest = name.size() == 64 ? digest_of_hex(name) : std::nullopt;
+  return digest && digest->hex() == name ? std::string(name) : "";
 }
 
 bool is_unchanged(const struct stat& before, const struct stat& now) {
@@ -113,7 +112,8 @@ std::vector<std::string> external_stores() {
 }
 
 // Made absolute: a mount leaves the directory that it was started in.
-Elsewhere::Elsewhere(std::vector<std::string> directories) : directories_(std::move(directories)) {
+Elsewhere::Elsewhere(std::vector<std::string> directories, Clock clock)
+    : directories_(std::move(directories)), clock_(std::move(clock)) {
   for (std::string& directory : directories_) {
     std::error_code failed;
     const std::string path = std::filesystem::absolute(directory, failed);
@@ -124,38 +124,94 @@ Elsewhere::Elsewhere(std::vector<std::string> directories) : directories_(std::m
       directories_.push_back(std::move(place));
 }
 
+// Where blobs may be, as it was at one moment.
+struct Elsewhere::Table {
+  Mounts mounts;
+  std::chrono::steady_clock::time_point until;
+  std::unordered_map<std::string, std::vector<std::string>> paths;  // by digest in hex; in order
+  std::vector<std::string> unlisted;                                // directories that may be searched, but not listed
+};
+
 // What weightfs shows of these places is not looked at, by the names of directories: to look there would be to ask a
 // process that may be waiting for this search. A link from elsewhere into a mount is found out by the file's device.
 std::vector<Candidate> Elsewhere::find(const Digest& digest, std::optional<uint64_t> size,
                                        std::vector<std::string>& wrong) const {
+  const auto table = this->table();
   const std::string hex = digest.hex();
+  const auto paths = table->paths.find(hex);
+  if (paths == table->paths.end() && table->unlisted.empty()) return {};
   const Mounts mounts = Mounts::now();
   Search search(mounts, size, wrong);
-  const auto look_in = [&](const std::string& directory) {
-    for (const std::string& name : {"sha256-" + hex, "sha256:" + hex, hex, "sha256/" + hex, hex + "/file"})
-      search.look_at(str(directory, "/", name));
+  const auto look_at = [&](const std::string& path) {
+    if (!mounts.is_on_weightfs(path)) search.look_at(path);
   };
-  for (const std::string& directory : directories_) {
-    struct stat status {};
-    struct stat blobs {};
-    if (mounts.is_on_weightfs(directory) || !is_directory(directory, status)) continue;
-    look_in(directory);
-    if (is_directory(directory + "/blobs", blobs)) look_in(directory + "/blobs");
-    const Names repositories = repositories_in(directory, status);
-    for (const std::string& repository : *repositories) search.look_at(str(directory, "/", repository, "/blobs/", hex));
-  }
+  if (paths != table->paths.end()) std::for_each(paths->second.begin(), paths->second.end(), look_at);
+  for (const std::string& directory : table->unlisted)
+    for (const std::string& name : {"sha256-" + hex, "sha256:" + hex, hex, hex + "/file"})
+      look_at(str(directory, "/", name));
   return search.found();
 }
 
-Elsewhere::Names Elsewhere::repositories_in(const std::string& directory, const struct stat& status) const {
+std::shared_ptr<const Elsewhere::Table> Elsewhere::table() const {
   const std::scoped_lock lock(mutex_);
+  const auto now = clock_();
+  if (table_ != nullptr && now < table_->until) return table_;
+  auto table = std::make_shared<Table>(Table{Mounts::now(), now + kBetweenLooks, {}, {}});
+  for (const std::string& directory : directories_) add(*table, directory, 0);
+  table_ = table;
+  return table;
+}
+
+// A directory; what its blobs/ and its sha256/ hold, and the blobs/ of each repository in it.
+void Elsewhere::add(Table& table, const std::string& directory, int depth) const {
+  struct stat status {};
+  if (table.mounts.is_on_weightfs(directory) || !is_directory(directory, status)) return;
+  const Listing* const listing = listing_of(directory, status);
+  for (const auto& [hex, path] : listing->blobs) table.paths[hex].push_back(path);
+  if (!listing->complete) table.unlisted.push_back(directory);
+  constexpr int kDeepest = 2;  // blobs/sha256/ in an OCI image layout
+  if (depth == kDeepest) return;
+  for (const std::string& below : listing->below) add(table, below, depth + 1);
+}
+
+const Elsewhere::Listing* Elsewhere::listing_of(const std::string& directory, const struct stat& status) const {
   const auto known = listings_.find(directory);
   if (known != listings_.end() && known->second.settled && is_unchanged(known->second.directory, status))
-    return known->second.repositories;
-  const bool settled = ::time(nullptr) - status.st_mtim.tv_sec >= kSettling;
-  const Names names = std::make_shared<const std::vector<std::string>>(list_repositories(directory));
-  listings_.insert_or_assign(directory, Listing{status, settled, names});
-  return names;
+    return &known->second;
+  Listing listing{status, ::time(nullptr) - status.st_mtim.tv_sec >= kSettling, {}, {}, true};
+  ++listed_;
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(directory, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    names.push_back(entry->path().filename());
+    if (names.size() == kMostNames) break;
+  }
+  listing.complete = !failed && names.size() < kMostNames;
+  if (!listing.complete) listing.below = {directory + "/blobs", directory + "/sha256"};
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const std::string path = str(directory, "/", name);
+    if (const std::string hex = digest_in_name(name); !hex.empty()) {
+      listing.blobs.emplace_back(hex, path);
+      listing.blobs.emplace_back(hex, path + "/file");  // cartons
+    } else if (listing.complete && (name == "blobs" || name == "sha256")) {
+      listing.below.push_back(path);
+    } else if (is_repository(name)) {
+      listing.below.push_back(path + "/blobs");
+    }
+  }
+  return &listings_.insert_or_assign(directory, std::move(listing)).first->second;
+}
+
+void Elsewhere::look_again() const {
+  const std::scoped_lock lock(mutex_);
+  table_ = nullptr;
+}
+
+uint64_t Elsewhere::listed() const {
+  const std::scoped_lock lock(mutex_);
+  return listed_;
 }
 
 Result<void> check_blob_directory(const std::string& path) {

@@ -4,11 +4,14 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/digest.h"
@@ -22,14 +25,17 @@ struct Candidate {
   SourcePtr bytes;
 };
 
-/// Callable from any thread.
+/// Callable from any thread. The directories are looked at again after a second at the earliest, and only those that
+/// changed are listed again: that a blob is not there costs one look into a table.
 class Elsewhere {
  public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
   /// `directories` in front of the well-known places of this user: $OLLAMA_MODELS/blobs, ~/.ollama/models/blobs,
   /// /usr/share/ollama/.ollama/models/blobs; $CARTON_CACHE_DIR/files, ~/.carton/cache/files; $HF_HUB_CACHE,
   /// $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub.
   /// Of the environment only absolute paths count. Nothing is looked at yet.
-  explicit Elsewhere(std::vector<std::string> directories);
+  explicit Elsewhere(std::vector<std::string> directories, Clock clock = std::chrono::steady_clock::now);
 
   /// Every file that is named as that blob would be: in a directory (or its blobs/) sha256-HEX, sha256:HEX, HEX,
   /// sha256/HEX (an OCI image layout), HEX/file (cartons), and models--*/blobs/HEX (the hub; also datasets--*,
@@ -39,20 +45,33 @@ class Elsewhere {
   std::vector<Candidate> find(const Digest& digest, std::optional<uint64_t> size,
                               std::vector<std::string>& wrong) const;
 
+  /// Makes the next find() look again, whenever the last look was: a file was found to have changed.
+  void look_again() const;
+
+  /// How many directories were listed up to now, for tests.
+  uint64_t listed() const;
+
  private:
-  using Names = std::shared_ptr<const std::vector<std::string>>;
-  // The repositories of a hub's cache, of which there may be thousands, as the directory had them at that time.
+  // The names in a directory that are those of blobs or lead to some, as it had them at that time.
   struct Listing {
     struct stat directory;
     bool settled;  // it was not changed just before, so that the next change shows in its time
-    Names repositories;
+    std::vector<std::pair<std::string, std::string>> blobs;  // the digest in hex, and the path
+    std::vector<std::string> below;                          // the paths of directories to be listed, too
+    bool complete;                                           // false: names in it have to be tried
   };
+  struct Table;
 
-  Names repositories_in(const std::string& directory, const struct stat& status) const;
+  std::shared_ptr<const Table> table() const;
+  void add(Table& table, const std::string& directory, int depth) const;
+  const Listing* listing_of(const std::string& directory, const struct stat& status) const;
 
   std::vector<std::string> directories_;
+  Clock clock_;
   mutable std::mutex mutex_;  // guards the rest
   mutable std::map<std::string, Listing> listings_;
+  mutable std::shared_ptr<const Table> table_;
+  mutable uint64_t listed_ = 0;
 };
 
 /// The well-known places of this user.

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/cancel.h"
+#include "base/text.h"
 #include "cache/caught.h"
 
 namespace weightfs {
@@ -9,8 +11,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{20};
 
-// A fetch that nobody wants any more ends after so long; what came is left for the next.
-constexpr std::chrono::seconds kForgotten{10};
+// A fetch that no reader waits for ends after so long; what came is kept for the next one. What is decoded ends sooner:
+// it takes a processor, and nothing of it is kept.
+constexpr std::chrono::seconds kUnusedFetch{10};
+constexpr std::chrono::seconds kUnusedDecoding{1};
+
+// A reader that waits checks this often whether it was killed.
+constexpr std::chrono::milliseconds kCancelCheck{100};
 
 // A fetch that brings nothing for so long does not keep others from being begun.
 constexpr std::chrono::seconds kStalled{2};
@@ -24,8 +31,15 @@ thread_local Filling* maker = nullptr;
 
 }  // namespace
 
+Error too_large_for_size(const std::string& name) {
+  return {Code::unavailable, str(name, ": no server reports its size, and it is larger than ",
+                                 human_size(kMaxDownloadForSize), "; read it, or run weightfs fetch")};
+}
+
 void Filling::run() noexcept {
   maker = this;
+  const CancelScope scope([this] { return stop_ || cancel_if_unused(); });
+  const HeldSources::Scope holding(&held_);
   Ended ended{Phase::unkept, {Code::unavailable, ""}};
   auto done = caught([&]() -> Result<void> {
     ended = run_to_end();
@@ -33,6 +47,7 @@ void Filling::run() noexcept {
   });
   if (!done) ended = Ended{Phase::unkept, std::move(done).error()};
   recipe_.start = nullptr;  // and with it what the bytes are made from
+  held_.clear();
   maker = nullptr;
   give_permit_back();
   const std::scoped_lock lock(mutex_);
@@ -104,7 +119,8 @@ Result<Filling::Phase> Filling::wait() {
   return phase_;
 }
 
-// Counts as a reader that waits. Fails when the calling thread makes a blob itself and has been told to stop.
+// Counts as a reader that waits. Fails when the calling thread's work is cancelled: its reader was killed, or it makes
+// a blob itself and has been told to stop.
 template <class Ready>
 Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
   asked_for_ = std::chrono::steady_clock::now();
@@ -112,8 +128,13 @@ Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready
   Pause::wait_begins();
   ++waiting_;
   changed_.notify_all();
-  if (maker == nullptr) changed_.wait(lock, ready);
-  while (maker != nullptr && !maker->stop_ && !changed_.wait_for(lock, kLongestPause, ready)) {
+  if (!is_cancellable()) changed_.wait(lock, ready);
+  const auto pause = maker == nullptr ? kCancelCheck : kLongestPause;
+  while (!ready()) {
+    lock.unlock();
+    const bool cancelled = is_cancelled();
+    lock.lock();
+    if (cancelled || changed_.wait_for(lock, pause, ready)) break;
   }
   --waiting_;
   asked_for_ = std::chrono::steady_clock::now();
@@ -136,11 +157,24 @@ bool Filling::is_stalled() const {
   return fetch_ != nullptr && phase_ == Phase::making && std::chrono::steady_clock::now() - brought_ > kStalled;
 }
 
-// Nobody has wanted it for a while: bytes that nobody waits for are not fetched.
-bool Filling::is_forgotten() const {
+// No reader has waited for it for a while; of what is decoded, no file has been open either.
+bool Filling::is_unused() const {
+  if (waiting_ > 0 || !asked_for_ || (fetch_ == nullptr && holders_ > 0)) return false;
+  return std::chrono::steady_clock::now() - *asked_for_ > (fetch_ == nullptr ? kUnusedDecoding : kUnusedFetch);
+}
+
+// A reader that comes later finds it ended, and begins it anew.
+bool Filling::cancel_if_unused() {
   const std::scoped_lock lock(mutex_);
-  return fetch_ != nullptr && waiting_ == 0 && asked_for_ &&
-         std::chrono::steady_clock::now() - *asked_for_ > kForgotten;
+  if (phase_ != Phase::making || !is_unused()) return false;
+  stop(Phase::cancelled);
+  return true;
+}
+
+void Filling::set_holders(size_t holders) {
+  const std::scoped_lock lock(mutex_);
+  if (holders < holders_ && asked_for_) asked_for_ = std::chrono::steady_clock::now();
+  holders_ = holders;
 }
 
 Error Filling::error() const {
@@ -165,7 +199,7 @@ Filling::Phase Filling::phase() const {
 
 bool Filling::cancel_if_idle() {
   const std::scoped_lock lock(mutex_);
-  if (!asked_for_ || waiting_ > 0 || phase_ != Phase::making) return false;
+  if (!asked_for_ || waiting_ > 0 || holders_ > 0 || phase_ != Phase::making) return false;
   if (std::chrono::steady_clock::now() - *asked_for_ < kIdle) return false;
   stop(Phase::cancelled);
   return true;
@@ -193,8 +227,6 @@ void Filling::take_permit() {
 void Filling::give_permit_back() {
   if (permitted_.exchange(false)) permits_.give_back();
 }
-
-bool Filling::is_told_to_stop() { return maker != nullptr && maker->stop_; }
 
 bool Filling::is_making() { return maker != nullptr; }
 

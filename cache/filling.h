@@ -6,24 +6,36 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/blobs.h"
 #include "base/proof.h"
 #include "cache/fetch.h"
+#include "cache/held_sources.h"
 #include "cache/permits.h"
 #include "cache/pipe.h"
 #include "cache/shelf.h"
 
 namespace weightfs {
 
+/// Why the size of a file that only its download tells is not reported.
+Error too_large_for_size(const std::string& name);
+
 /// Callable from any thread; run() once.
 class Filling {
  public:
   /// What is served before all is proved.
   enum class Serve { what_is_there, nothing };
+
+  /// A download whose size nobody reports ends after kMaxDownloadForSize bytes, and nothing of it is kept, unless this
+  /// is called: its bytes are wanted, not only its size.
+  void allow_any_size() { max_bytes_ = UINT64_MAX; }
+  /// Whether that is what it ended for.
+  bool is_too_large() const { return is_too_large_; }
 
   /// How far a fetch is.
   struct Progress {
@@ -84,6 +96,9 @@ class Filling {
   /// Whether it is a fetch that has brought nothing for a while.
   bool is_stalled() const;
 
+  /// How many open files and other makings read it (Source::hold): it is not ended for want of readers meanwhile.
+  void set_holders(size_t holders);
+
   /// Ends it unless somebody waits for it, or did a moment ago, or is about to, or it is proved; whether it did.
   bool cancel_if_idle();
   /// Ends it as soon as it can, unless it is proved.
@@ -93,8 +108,6 @@ class Filling {
 
   /// Whether the calling thread makes a blob.
   static bool is_making();
-  /// Whether it does, and has to end.
-  static bool is_told_to_stop();
 
   /// A thread that makes a blob may wait for another in this one's life: it gives its permit back when it begins to
   /// wait, so that the other can be made, and waits for a new one at the end.
@@ -132,7 +145,8 @@ class Filling {
   void begin_at(RangePtr range);
   void advance(uint64_t written);
   bool is_ready(uint64_t offset, size_t size, Wants wants) const;
-  bool is_forgotten() const;
+  bool is_unused() const;
+  bool cancel_if_unused();
   static bool is_end(Phase phase) { return phase != Phase::making && phase != Phase::proved; }
   void take_permit();
   void give_permit_back();
@@ -146,10 +160,13 @@ class Filling {
   ShelfPtr shelf_;
   const Serve serve_;
   Permits& permits_;
+  std::atomic<bool> is_too_large_ = false;
+  std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // of a fetch of unknown size
   std::atomic<bool> stop_ = false;
   std::atomic<bool> permitted_ = false;
   std::chrono::milliseconds pause_{1};    // between two looks at another process's progress
   std::chrono::milliseconds stalled_{0};  // how long it was waited for in vain
+  HeldSources held_;                      // what it is made from
 
   mutable std::mutex mutex_;  // guards the rest
   mutable std::condition_variable changed_;
@@ -164,6 +181,7 @@ class Filling {
   bool followed_ = false;  // another process made some of what was read
   Progress progress_;
   size_t waiting_ = 0;
+  size_t holders_ = 0;
   std::optional<std::chrono::steady_clock::time_point> asked_for_;  // nothing until whoever wanted it begun reads it
 };
 

@@ -20,6 +20,7 @@ constexpr uint64_t kLeastStep = 1 << 20;
 
 constexpr std::chrono::milliseconds kShortestPause{1};
 constexpr std::chrono::milliseconds kLongestPause{20};
+constexpr std::chrono::milliseconds kUnusedCheck{500};
 
 // A maker that has written nothing for so long may be stopped. Once all is written, flushing it takes its time.
 constexpr std::chrono::seconds kLongestStall{2};
@@ -59,6 +60,7 @@ struct Filling::Incoming {
   Pipe pipe;
   std::optional<Beginning> beginning;
   Proof proof;         // the writing thread's
+  BlockSums sums;      // of the same bytes
   uint64_t here = 0;   // bytes that the draft has from the first on, be they left by another
   bool wrong = false;  // some that came cannot be right
 };
@@ -70,7 +72,9 @@ std::optional<Filling::Ended> Filling::make(Draft& draft) {
   Ended ended = fill(draft, incoming);
   if (fetch_ == nullptr || ended.phase == Phase::finished) return ended;
   if (!incoming.wrong) {
-    draft.leave(incoming.here);
+    // What nobody knows the size of may be endless: the next one would only fail as late.
+    const bool too_large = !recipe_.size && (ended.phase == Phase::unkept || is_too_large_);
+    if (!too_large || draft.left() > 0) draft.leave(incoming.here);
     return ended;
   }
   if (stop_ || !fetch_->reject()) return ended;
@@ -103,7 +107,7 @@ Filling::Ended Filling::fill(Draft& draft, Incoming& incoming) {
   if (decoded) return publish(draft, incoming);
   // What a server says before the first byte is about the server.
   incoming.wrong = incoming.beginning && is_about_the_bytes(decoded.error());
-  return Ended{stop_ || is_forgotten() ? Phase::cancelled : Phase::failed, decoded.error()};
+  return Ended{stop_ ? Phase::cancelled : Phase::failed, decoded.error()};
 }
 
 // Room for all of it. What is proved is being made no longer, but makes way only once it has its name: that is waited
@@ -121,7 +125,7 @@ Result<void> Filling::reserve(Draft& draft) {
 Result<void> Filling::decode(Incoming& incoming) {
   const StreamPtr stream = TRY(recipe_.start());
   while (auto buffer = incoming.pipe.take_empty()) {
-    if (stop_) return tl::unexpected(cancelled());
+    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled());
     buffer->filled = TRY(stream->next(buffer->bytes));
     if (buffer->filled == 0) break;
     incoming.pipe.put_full(std::move(*buffer));
@@ -132,7 +136,7 @@ Result<void> Filling::decode(Incoming& incoming) {
 Result<void> Filling::fetch(Incoming& incoming, const Draft& draft) {
   const auto stream = TRY(fetch_->begin({draft.left(), draft.note()}, stop_));
   while (auto buffer = incoming.pipe.take_empty()) {
-    if (stop_ || is_forgotten()) return tl::unexpected(cancelled());
+    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled());
     buffer->filled = TRY(stream->next(buffer->bytes));
     if (!incoming.beginning) incoming.beginning = Incoming::Beginning{stream->begins_at(), stream->validator()};
     {
@@ -158,6 +162,11 @@ std::optional<Filling::Ended> Filling::write(Draft& draft, Incoming& incoming) {
     const auto bytes = std::span<const std::byte>(buffer->bytes).first(buffer->filled);
     const uint64_t offset = proof.seen();
     if (auto right = proof.add(bytes); !right) return wrong(incoming, right.error());
+    incoming.sums.add(bytes);
+    if (fetch_ != nullptr && !recipe_.size && proof.seen() > max_bytes_) {
+      is_too_large_ = true;
+      return Ended{Phase::failed, too_large_for_size(recipe_.name)};
+    }
     if (proof.seen() > room) {
       // What nobody knew the size of may be endless: then nothing that is kept goes for it.
       const Others others = fetch_ == nullptr ? Others::make_way : Others::stay;
@@ -194,6 +203,7 @@ std::optional<Filling::Ended> Filling::go_on(Draft& draft, Incoming& incoming) {
         std::span(bytes).first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), begins_at - proof.seen())));
     if (auto had = range->read(proof.seen(), part); !had) return Ended{Phase::unkept, had.error()};
     if (auto right = proof.add(part); !right) return wrong(incoming, right.error());
+    incoming.sums.add(part);
   }
   advance(proof.seen());
   return std::nullopt;
@@ -215,7 +225,7 @@ Filling::Ended Filling::publish(Draft& draft, Incoming& incoming) {
     phase_ = Phase::proved;
     changed_.notify_all();
   }
-  auto kept = draft.publish(*digest, incoming.proof.seen());
+  auto kept = draft.publish(*digest, incoming.proof.seen(), std::move(incoming.sums));
   if (!kept) return Ended{Phase::unkept, kept.error()};
   return finish(std::move(*kept));
 }
@@ -245,7 +255,10 @@ std::optional<Filling::Ended> Filling::follow(RangePtr others, uint64_t size) {
   followed_ = true;
   changed_.notify_all();
   changed_.wait_for(lock, pause_, [&] { return stop_.load(); });
-  changed_.wait(lock, [&] { return stop_ || waiting_ > 0; });
+  while (!stop_ && waiting_ == 0) {
+    if (is_unused()) return Ended{Phase::cancelled, cancelled()};
+    changed_.wait_for(lock, kUnusedCheck);
+  }
   return std::nullopt;
 }
 

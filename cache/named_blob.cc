@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cache/copies.h"
 
@@ -94,7 +95,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
   // Takes what nobody proved, too: what is in the first copy, what has come so far.
   Result<void> fill_arriving(uint64_t offset, std::span<std::byte> out) const {
     if (fill_kept(offset, out)) return {};
-    if (const auto proved = copy().peek()) return read_exact(*proved->bytes, offset, out);
+    if (const auto proved = copy().peek(); proved && !proved->is_cached) return read_exact(*proved->bytes, offset, out);
     const auto copies = copies_of(*store_, wanted_).found;
     const auto fits = std::find_if(copies.begin(), copies.end(), [&](const Copy& each) {
       return each.bytes->size() == size_ && may_hold(*store_, each, wanted_.digest);
@@ -140,7 +141,9 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
         if (is_fetchable(*store_, origins_)) return false;
         return tl::unexpected(unfetched(*store_, wanted_, found.error()));
       }
-      const auto done = read_exact(*found->bytes, offset, out);
+      if (found->is_cached && fill_kept(offset, out)) return true;
+      Result<void> done = failure(Code::io, str(wanted_.name, ": evicted from the cache"));
+      if (!found->is_cached) done = read_exact(*found->bytes, offset, out);
       if (done) {
         store_->account().found(wanted_.digest, size_, found->where);
         return true;
@@ -167,8 +170,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
         return Bytes::unproved;
       }
       // Who fetched it for somebody else may have asked others.
-      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !Filling::is_told_to_stop())
-        continue;
+      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !is_cancelled()) continue;
       return tl::unexpected(failed(read.phase, read.done.error()));
     }
   }
@@ -238,6 +240,7 @@ class NamedBlob final : public Source, public std::enable_shared_from_this<Named
     return copy_;
   }
   void search_again() const {
+    store_->elsewhere().look_again();
     Later<Copy> anew = search();
     const std::scoped_lock lock(mutex_);
     copy_ = std::move(anew);
@@ -276,19 +279,24 @@ Kept kept_of(Store& store, const Wanted& wanted) {
 
 // The size of one that is fetched: as a server says, or of what came.
 Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
+  const Name name = Store::name_of(wanted.digest, std::nullopt);
+  const bool wants_size_only = SizeQuery::is_active();
+  if (wants_size_only && store.is_too_large_for_size(name)) return tl::unexpected(too_large_for_size(wanted.name));
   const FetchPtr fetch = fetch_of(store, wanted, std::nullopt, origins);
   if (const auto told = TRY(fetch->size(store.gave_up()))) return *told;
   store.account().missed(wanted.digest);
-  const Name name = Store::name_of(wanted.digest, std::nullopt);
   const Recipe recipe{wanted.name, std::nullopt, wanted.digest, "", {}};
   const Filling::Pause pause;
   for (;;) {
     const auto filling = TRY(store.filling(recipe, name, fetch));
+    if (!wants_size_only) filling->allow_any_size();
     const Phase phase = TRY(filling->wait());
     if (phase == Phase::finished) return filling->kept().range->size();
     if (phase == Phase::cancelled) continue;
-    if (phase == Phase::failed && asks_others(*filling->fetch(), origins) && !Filling::is_told_to_stop()) continue;
+    if (phase == Phase::failed && asks_others(*filling->fetch(), origins) && !is_cancelled()) continue;
     const Error error = filling->error();
+    if (filling->is_too_large() && !wants_size_only) continue;  // it was begun by a thread that asked for the size
+    if (filling->is_too_large()) store.set_too_large_for_size(name);
     return failure(phase == Phase::unkept || error.code == Code::not_found ? Code::io : error.code, error.message);
   }
 }

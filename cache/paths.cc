@@ -180,6 +180,42 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
 
 bool has_blob(const Folders& folders, const Digest& digest) { return is_there(*folders.blobs, blob_file(digest)); }
 
+namespace {
+
+std::string sums_file(const Digest& digest) { return str(kSumsFolder, "/", digest.hex()); }
+
+}  // namespace
+
+bool unlink_blob(const Folders& folders, const Digest& digest) {
+  const bool gone = ::unlinkat(folders.blobs->fd(), blob_file(digest).c_str(), 0) == 0;
+  const int error = errno;
+  if (gone || error == ENOENT) ::unlinkat(folders.root->fd(), sums_file(digest).c_str(), 0);
+  errno = error;
+  return gone;
+}
+
+std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size) {
+  const OpenFile file(::openat(folders.root->fd(), sums_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat status {};
+  if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) return std::nullopt;
+  std::string text(BlockSums::encoded_size(size), '\0');
+  if (static_cast<uint64_t>(status.st_size) != text.size()) return std::nullopt;
+  if (!read_fully(file.fd(), 0, std::as_writable_bytes(std::span(text)))) return std::nullopt;
+  return BlockSums::decode(text, digest, size);
+}
+
+// Not renamed into place: what was written only in part, or reached the disk only in part, does not decode.
+void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums) {
+  const std::string path = sums_file(digest);
+  const int root = folders.root->fd();
+  ::mkdirat(root, kSumsFolder, 0700);  // if that fails, opening a file in it does
+  ::unlinkat(root, path.c_str(), 0);
+  const OpenFile file(::openat(root, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.fd() < 0) return;
+  const std::string text = sums.encode(digest);
+  if (!write_fully(file.fd(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
+}
+
 // Asked again for each: somebody may have made the blob, and its link, meanwhile.
 uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone) {
   const OpenFile& index = *folders.index;
@@ -208,6 +244,10 @@ Swept sweep(const Folders& folders) {
       swept.files += removed.has_value();
       swept.bytes += removed.value_or(0);
     }
+  });
+  for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
+    const auto digest = digest_of_hex(name);
+    if (!digest || !has_blob(folders, *digest)) ::unlinkat(folders.root->fd(), str(kSumsFolder, "/", name).c_str(), 0);
   });
   return swept;
 }

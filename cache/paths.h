@@ -13,6 +13,7 @@
 
 #include "base/digest.h"
 #include "base/result.h"
+#include "cache/block_sums.h"
 #include "cache/shelf.h"
 
 namespace weightfs {
@@ -55,6 +56,16 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest);
 
 /// Whether there is a file of the blob's name.
 bool has_blob(const Folders& folders, const Digest& digest);
+
+/// Removes a blob and its checksums; false with errno set when the blob cannot be removed, ENOENT when it is gone.
+bool unlink_blob(const Folders& folders, const Digest& digest);
+
+/// The checksums of a blob, in v1/sums, which is made with the first of them (cache/block_sums.h): a file that is named
+/// by the blob's digest. Nothing when there are none, or damaged ones.
+std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size);
+/// Replaces them. A failure leaves none, or such as do not decode.
+void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums);
+inline constexpr const char* kSumsFolder = "sums";
 
 /// Removes the links in the index to those of the digests (in hex) of which there is no blob; returns how many.
 uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone);

@@ -11,8 +11,6 @@
 #include "base/text.h"
 
 namespace weightfs {
-namespace {
-
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
@@ -24,8 +22,6 @@ Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   }
   return {};
 }
-
-}  // namespace
 
 Error system_error(const std::string& what) {
   return Error{Code::io, str(what, ": ", std::generic_category().message(errno))};
@@ -51,6 +47,7 @@ uint64_t Range::size() const {
 }
 
 Result<void> Range::read(uint64_t offset, std::span<std::byte> out) const {
+  if (check_ != nullptr) return check_->read(file_->fd(), offset, out);
   for (const Piece& piece : pieces_) {
     if (out.empty()) break;
     if (offset >= piece.size) {

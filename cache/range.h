@@ -37,6 +37,21 @@ using OpenFilePtr = std::shared_ptr<const OpenFile>;
 /// Writes all of `bytes` at `offset`; false with errno set when the system would not take them.
 bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
 
+/// Reads bytes of a blob that is a file of its own, and compares them with what was verified. Callable from any thread.
+class CheckedFile {
+ public:
+  virtual ~CheckedFile() = default;
+  CheckedFile() = default;
+  CheckedFile(const CheckedFile&) = delete;
+  CheckedFile& operator=(const CheckedFile&) = delete;
+
+  /// As Range::read(); fails with io also when the bytes are not those that were verified.
+  virtual Result<void> read(int fd, uint64_t offset, std::span<std::byte> out) = 0;
+};
+
+/// Fills `out` from `offset` of the file; fails with io when the bytes are not there or cannot be read.
+Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out);
+
 /// Where a blob's bytes lie: one piece of a file, or several.
 class Range {
  public:
@@ -48,6 +63,9 @@ class Range {
   };
 
   Range(OpenFilePtr file, std::vector<Piece> pieces) : file_(std::move(file)), pieces_(std::move(pieces)) {}
+  /// All `size` bytes of a file, which are compared as they are read.
+  Range(OpenFilePtr file, uint64_t size, std::shared_ptr<CheckedFile> check)
+      : file_(std::move(file)), pieces_{{0, size}}, check_(std::move(check)) {}
 
   uint64_t size() const;
   const OpenFilePtr& file() const { return file_; }
@@ -58,6 +76,7 @@ class Range {
  private:
   OpenFilePtr file_;
   std::vector<Piece> pieces_;
+  std::shared_ptr<CheckedFile> check_;  // may be null
 };
 
 using RangePtr = std::shared_ptr<const Range>;

@@ -96,6 +96,16 @@ Result<void> Room::take_link(const Folders& folders) {
   return {};
 }
 
+bool Room::take_extra(const Folders& folders, uint64_t size) {
+  const std::atomic<bool> never = false;
+  const uint64_t quota = this->quota(folders);
+  const auto count = Count::locked(folders, never);
+  const auto used = count ? count->read() : std::nullopt;
+  if (!used || *used > quota || allocated(size) > quota - *used) return false;
+  count->write(*used + allocated(size));
+  return true;
+}
+
 bool Room::free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop) {
   const auto count = Count::locked(folders, stop);
   if (!count) return false;
@@ -150,7 +160,7 @@ Freed Room::evict(const Folders& folders, Contents& contents, uint64_t wanted) {
   std::set<std::string> gone;
   for (const Contents::Blob& blob : blobs) {
     const bool stays = freed.bytes >= wanted || blob.pinned;
-    if (stays || ::unlinkat(folders.blobs->fd(), blob_file(blob.digest).c_str(), 0) != 0) {
+    if (stays || !unlink_blob(folders, blob.digest)) {
       contents.blobs.push_back(blob);
       continue;
     }

@@ -55,6 +55,9 @@ class Room {
   /// Counts a symbolic link that is about to be made in index/.
   Result<void> take_link(const Folders& folders);
 
+  /// Counts a file of `size` bytes that is about to be made, if it fits; nothing is removed for it.
+  bool take_extra(const Folders& folders, uint64_t size);
+
   /// For when the disk is full whatever the quota says: removes `size` bytes. False when there was nothing to remove.
   bool free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop);
 

@@ -12,6 +12,7 @@
 
 #include "base/digest.h"
 #include "base/result.h"
+#include "cache/block_sums.h"
 #include "cache/range.h"
 
 namespace weightfs {
@@ -54,8 +55,9 @@ class Draft {
   virtual void leave(uint64_t written) = 0;
   /// What is to be read of it while it is made; the size that it tells means nothing.
   virtual RangePtr range() const = 0;
-  /// Makes a finished blob of it, which is `size` bytes long. Nothing else is called after that.
-  virtual Result<Kept> publish(const Digest& digest, uint64_t size) = 0;
+  /// Makes a finished blob of it, which is `size` bytes long and has these checksums. Nothing else is called after
+  /// that.
+  virtual Result<Kept> publish(const Digest& digest, uint64_t size, BlockSums sums) = 0;
 };
 
 /// What came of wanting to make a blob; one of the three.
@@ -87,6 +89,9 @@ class Shelf {
   enum class Of { kept, elsewhere };
   virtual std::optional<Digest> noted(Of of, const std::string& key) = 0;
   virtual Result<void> note(Of of, const std::string& key, const Digest& digest) = 0;
+
+  /// Ends what reads of kept blobs compute, soon; they fail with unavailable.
+  virtual void stop() {}
 };
 
 using ShelfPtr = std::shared_ptr<Shelf>;

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cache/paths.h"
 
@@ -85,6 +86,21 @@ Store::FillingPtr Store::find(const Name& name) {
   return nullptr;
 }
 
+std::shared_ptr<const void> Store::hold(const Name& name) {
+  change_holders(name.text, 1);
+  return {static_cast<const void*>(this),
+          [self = shared_from_this(), text = name.text](const void*) { self->change_holders(text, -1); }};
+}
+
+void Store::change_holders(const std::string& name, int by) {
+  const std::scoped_lock lock(mutex_);
+  const auto held = holders_.try_emplace(name, 0).first;
+  const size_t holders = by > 0 ? ++held->second : --held->second;
+  if (holders == 0) holders_.erase(held);
+  for (const Running& running : running_)
+    if (running.filling->name().text == name) running.filling->set_holders(holders);
+}
+
 // Ends with what there is to learn from it: whether its bytes are to be trusted the next time.
 void Store::leave(Runnings::iterator running) noexcept {
   leaving_.splice(leaving_.end(), running_, running);
@@ -124,7 +140,7 @@ Result<Store::FillingPtr> Store::find_or_begin(const Recipe& recipe, const Name&
   for (;;) {
     if (stopped_) return failure(Code::unavailable, "the store is closed");
     if (auto filling = find(name)) return filling;
-    if (Filling::is_told_to_stop()) return failure(Code::unavailable, "cancelled while it was being made");
+    if (is_cancelled()) return failure(Code::unavailable, "cancelled while it was being made");
     const bool waits_long = kind == Kind::decoding && standstill.is_there();
     const bool is_next = kind == Kind::nested || turn == queue.begin();
     if (is_next && (make_place(kind) || kind == Kind::nested || waits_long)) return begin(recipe, name, fetch, kind);
@@ -155,6 +171,7 @@ Store::FillingPtr Store::begin(const Recipe& recipe, const Name& name, const Fet
   const auto serve =
       shared_by_promise || distrusted_.contains(name.text) ? Filling::Serve::nothing : Filling::Serve::what_is_there;
   auto filling = std::make_shared<Filling>(recipe, fetch, name, shelf_, serve, permits_);
+  if (const auto held = holders_.find(name.text); held != holders_.end()) filling->set_holders(held->second);
   Running& place = running_.emplace_back(Running{filling, kind, {}});
   try {
     place.thread = std::thread([self = shared_from_this(), filling] { self->run(filling); });
@@ -206,6 +223,7 @@ void Store::stop() {
 
 void Store::give_up() {
   gave_up_ = true;
+  shelf_->stop();
   stop();
 }
 
@@ -217,6 +235,16 @@ Result<void> Store::go_on() const {
 bool Store::is_distrusted(const Name& name) {
   const std::scoped_lock lock(mutex_);
   return distrusted_.contains(name.text);
+}
+
+bool Store::is_too_large_for_size(const Name& name) {
+  const std::scoped_lock lock(mutex_);
+  return unsized_.contains(name.text);
+}
+
+void Store::set_too_large_for_size(const Name& name) {
+  const std::scoped_lock lock(mutex_);
+  unsized_.insert(name.text);
 }
 
 // Of both: so that no fetch ends in between, and is counted twice or not at all.

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/blobs.h"
@@ -47,8 +48,15 @@ class Store : public std::enable_shared_from_this<Store> {
   /// The same, begun if it is not; waits until there is a place for it. Fails when there can be none.
   Result<FillingPtr> filling(const Recipe& recipe, const Name& name, const FetchPtr& fetch = nullptr);
 
+  /// As long as what it returns lives, what is decoded under that name is not ended for want of readers.
+  std::shared_ptr<const void> hold(const Name& name);
+
   /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
   bool is_distrusted(const Name& name);
+
+  /// Whether a download under that name ended without telling the size (Filling::allow_any_size).
+  bool is_too_large_for_size(const Name& name);
+  void set_too_large_for_size(const Name& name);
 
   /// Logs a line, once as long as the store is open.
   void say(const std::string& line);
@@ -77,6 +85,7 @@ class Store : public std::enable_shared_from_this<Store> {
 
   Account::Fillings fetches() const;
   FillingPtr find(const Name& name);
+  void change_holders(const std::string& name, int by);
   void leave(Runnings::iterator running) noexcept;
   Result<FillingPtr> find_or_begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch);
   bool make_place(Kind kind);
@@ -99,7 +108,9 @@ class Store : public std::enable_shared_from_this<Store> {
   Runnings leaving_;                 // ended or cancelled; joined by and by
   std::array<Queue, 3> queues_;      // who waits for a place, by kind
   std::unordered_set<std::string> distrusted_;
+  std::unordered_set<std::string> unsized_;
   std::set<std::string> noted_;
+  std::unordered_map<std::string, size_t> holders_;  // open files, by the name of what they read
   uint64_t names_ = 0;
   bool stopped_ = false;
 };

@@ -51,7 +51,7 @@ class TemporaryDraft final : public Draft {
     return std::make_shared<Range>(file_->file(), std::move(pieces));
   }
 
-  Result<Kept> publish(const Digest& digest, uint64_t size) override {
+  Result<Kept> publish(const Digest& digest, uint64_t size, BlockSums) override {
     cut(size);
     return shelf_->keep(name_, Kept{range(), digest});
   }

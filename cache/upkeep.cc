@@ -32,11 +32,6 @@ std::string digits_of(std::string_view text) {
   return filled ? filled->hex().substr(0, text.size()) : "";
 }
 
-// Whoever had it open and read it may go on with the bytes that were there.
-bool unlink_blob(const Folders& folders, const Digest& digest) {
-  return ::unlinkat(folders.blobs->fd(), blob_file(digest).c_str(), 0) == 0;
-}
-
 // What was removed is counted as used until somebody looks; that is done here. When it cannot be (another process holds
 // the lock), the next one that wants room does it.
 void count_anew(const Folders& folders) {

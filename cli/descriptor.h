@@ -1,32 +1,4 @@
-// An open file by its number, closed in the end.
+// The commands' name for base/descriptor.h.
 #pragma once
 
-#include <unistd.h>
-
-#include <utility>
-
-namespace weightfs {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-
-  int number() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-
-  /// The number, which the caller closes from now on.
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
-
-}  // namespace weightfs
+#include "base/descriptor.h"

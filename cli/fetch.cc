@@ -36,7 +36,7 @@ class Fetching {
     const auto listing = forest_.list(ino);
     if (!listing) return fail(path, listing.error());
     if (is_top_of_model(*listing)) {
-      for (const std::string& missing : forest_.model_of(listing->ino)->missing)
+      for (const std::string& missing : listing->tree->model()->missing)
         fail(join(path, missing), {Code::not_found, "missing"});
       if (const auto files = forest_.lookup(ino, "files")) return add(*files, join(path, "files"));
     }
@@ -94,7 +94,7 @@ class Fetching {
 
   // The directory that a whole model is, not one of those in it.
   bool is_top_of_model(const Forest::Listing& listing) const {
-    return listing.count > 0 && forest_.model_of(listing.ino) != nullptr &&
+    return listing.count > 0 && listing.tree->model() != nullptr &&
            listing.tree->node(listing.first).parent == Tree::kRoot &&
            listing.tree->find(Tree::kRoot, "tensors.json").has_value();
   }

@@ -141,7 +141,7 @@ Listed find_out(Forest& forest, Ino ino, const Node& node, const std::string& na
   const auto inside = forest.list(ino);
   if (!inside) found.error = inside.error();
   if (!inside || inside->count == 0) return found;
-  const ModelPtr model = forest.model_of(inside->ino);
+  const ModelPtr model = inside->tree->model();
   if (model == nullptr) return found;
   auto known = whole(model);
   if (known)

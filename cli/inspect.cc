@@ -158,7 +158,9 @@ Result<void> write_out(std::span<const std::byte> bytes) {
 
 Result<void> copy_out(const Source& source) {
   std::vector<std::byte> buffer(256 * 1024);
+  std::shared_ptr<const void> held;  // whoever reads standard output may be slow
   for (uint64_t offset = 0;;) {
+    if (held == nullptr) held = source.hold();
     const size_t got = TRY(source.read(offset, buffer));
     if (got == 0) return {};
     TRY_VOID(write_out(std::span(buffer).first(got)));

@@ -35,8 +35,13 @@ Options opening_options(Opening& opening) {
       return failure(Code::unsupported, str("no format ", quoted(name), "; there are ", names));
     return {};
   };
-  return {{"format", "NAME", "read every source as this format: " + names, take_format},
-          flag("all", "in a directory, show files that are no model too, as they are", opening.all_files)};
+  return {
+      {"format", "NAME", "read every source as this format: " + names, take_format},
+      flag("all", "in a directory, show files that are no model too, as they are", opening.all_files),
+      flag("follow-links",
+           "follow symbolic links that lead out of SOURCE, whoever owns them (default: only where the mounting user "
+           "owns the link and its target)",
+           opening.access.follow_links)};
 }
 
 void add_opening_options(CLI::App& verb, Opening& opening) { add_options(verb, opening_options(opening), "Reading"); }

@@ -15,12 +15,14 @@ namespace {
 
 constexpr std::string_view kPrefix = "ollama:";
 
-// The manifest's path in a local store; empty when none has it.
-std::string local_manifest(const OllamaName& name) {
+// The manifest's path in a local store; empty when none has it. One that may not be opened is found: to open it says
+// why.
+std::string local_manifest(const OllamaName& name, const Access& access) {
   for (const std::string& store : local_ollama_stores()) {
     const std::string path = str(store, "/manifests/", name.host, "/", name.name_space, "/", name.model, "/", name.tag);
-    struct stat found {};
-    if (::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode)) return path;
+    const auto found =
+        locate_source(path, access).and_then([](const Location& location) { return location.examine(); });
+    if (found ? S_ISREG(found->st_mode) : is_forbidden(found.error())) return path;
   }
   return {};
 }
@@ -40,7 +42,7 @@ std::vector<std::string> local_ollama_stores() {
 }
 
 Result<std::optional<Remote>> find_remote(std::string& source, const BlobStorePtr& store, const HttpPtr& http,
-                                          Scheme scheme) {
+                                          Scheme scheme, const Access& access) {
   if (!source.starts_with(kPrefix)) return std::nullopt;
   std::string_view text = std::string_view(source).substr(kPrefix.size());
   const bool in_registry = text.starts_with("//");
@@ -48,7 +50,7 @@ Result<std::optional<Remote>> find_remote(std::string& source, const BlobStorePt
   const bool says_scheme = text.starts_with("http://") || text.starts_with("https://");
   OllamaName name = TRY(parse_ollama_name(text));
   if (!in_registry && !says_scheme && !name.digest) {
-    if (std::string path = local_manifest(name); !path.empty()) {
+    if (std::string path = local_manifest(name, access); !path.empty()) {
       source = std::move(path);
       return std::nullopt;
     }

@@ -18,9 +18,10 @@ enum class Scheme { https, http };
 std::vector<std::string> local_ollama_stores();
 
 /// `ollama:NAME` is looked for in the local store first ($OLLAMA_MODELS, else ~/.ollama/models and that of the system's
-/// service): then `source` becomes the manifest's path. `ollama:` with `//`, http:// or https:// is asked of the
-/// registry. Nothing when `source` begins with none of these, so is a path. Fails as reading the name and resolve() do.
+/// service): then `source` becomes the manifest's path. `access` is that of the SOURCE. `ollama:` with `//`, http:// or
+/// https:// is asked of the registry. Nothing when `source` begins with none of these, so is a path. Fails as reading
+/// the name and resolve() do.
 Result<std::optional<Remote>> find_remote(std::string& source, const BlobStorePtr& store, const HttpPtr& http,
-                                          Scheme scheme);
+                                          Scheme scheme, const Access& access);
 
 }  // namespace weightfs

@@ -75,6 +75,11 @@ Options store_options(Storing& storing) {
     storing.timeout = *seconds;
     return {};
   };
+  const auto take_recheck = [&storing, wrong](const std::string& value) -> Result<void> {
+    if (value != "read" && value != "full" && value != "off") return wrong(value, "is not read, full or off");
+    storing.recheck = value == "read" ? Recheck::read : value == "full" ? Recheck::full : Recheck::off;
+    return {};
+  };
   const auto take_sandbox = [&storing, wrong](const std::string& value) -> Result<void> {
     if (value != "on" && value != "off") return wrong(value, "is neither on nor off");
     storing.sandbox = value == "on";
@@ -85,6 +90,10 @@ Options store_options(Storing& storing) {
            storing.no_cache),
       {"cache-size", "SIZE",
        "the most that the cache may take on disk (20G, 500M); a quarter of the file system if not given", take_size},
+      {"recheck", "POLICY",
+       "how cached blobs are checked for damage: read (each block when it is first read), full (all of a blob before "
+       "its first byte is read), off (default: read)",
+       take_recheck},
       {"blob-dir", "DIR", "where blobs lie already, by their digests; read in place, before anything is fetched",
        take_directory},
       flag("offline", "fetch nothing: what is not at hand fails at once", storing.offline),
@@ -110,12 +119,16 @@ Result<BlobStorePtr> use_store(Opening& opening, const Storing& storing, std::fu
   const HttpPtr http = http_for(storing);
   const Scheme scheme = storing.insecure ? Scheme::http : Scheme::https;
   options.quota = storing.size;
+  opening.log = log;
   options.log = std::move(log);
+  options.recheck = storing.recheck;
   options.fetching.http = http;
   options.fetching.stream = storing.stream;
   const BlobStorePtr store = blob_store(std::move(options));
   opening.blobs = store;
-  opening.find = [=](std::string& source) { return find_remote(source, store, http, scheme); };
+  opening.find = [=, access = opening.access](std::string& source) {
+    return find_remote(source, store, http, scheme, access);
+  };
   return store;
 }
 

@@ -22,6 +22,7 @@ struct Storing {
   bool stream = false;    ///< serve bytes before they are proved
   bool insecure = false;  ///< speak http with registries
   bool allow_private_urls = false;
+  Recheck recheck = Recheck::read;
   unsigned timeout = 30;  ///< seconds that nothing may arrive
   bool sandbox = true;    ///< confine this process before it reads a container
 };

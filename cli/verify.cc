@@ -43,7 +43,7 @@ Exit verify_all(Forest& forest, Ino directory, const std::string& name) {
   if (!all) return complain(all.error());
   Exit status = Exit::ok;
   const auto note = [&](Exit other) { status = status == Exit::ok ? other : status; };
-  if (const ModelPtr model = forest.model_of(all->count > 0 ? all->ino : directory)) return verify_model(*model, name);
+  if (const ModelPtr model = all->tree->model()) return verify_model(*model, name);
   for (uint32_t i = 0; i < all->count; ++i) {
     const Node& node = all->tree->node(all->first + i);
     if (node.kind == Kind::tree || node.kind == Kind::directory)
@@ -66,7 +66,8 @@ class Unkept final : public Blobs {
   BlobsPtr store_;
 };
 
-Exit verify_source(const std::string& source, Opening opening, const Storing& storing) {
+Exit verify_source(const std::string& source, Opening opening, Storing storing) {
+  storing.recheck = Recheck::full;
   const auto store = use_store(opening, storing, log_to_stderr);
   if (!store) return complain(store.error());
   const auto sandbox = confine_command(source, storing, log_to_stderr);

@@ -3,103 +3,14 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <set>
 #include <unordered_map>
 
 #include "base/text.h"
 #include "formats/links.h"
+#include "formats/nested.h"
 
 namespace weightfs {
 namespace {
-
-std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-// The files of a model, by path: what its nested models share to find what lies beside them.
-struct FilesByPath {
-  explicit FilesByPath(ModelPtr of) : model(std::move(of)) {
-    for (size_t i = 0; i < model->parts.size(); ++i)
-      if (model->parts[i].link_target.empty()) places.push_back(static_cast<uint32_t>(i));
-    std::sort(places.begin(), places.end(), [&](uint32_t a, uint32_t b) { return path(a) < path(b); });
-  }
-
-  std::string_view path(uint32_t place) const { return model->parts[place].path; }
-  auto from(std::string_view path_begin) const {
-    return std::lower_bound(places.begin(), places.end(), path_begin,
-                            [&](uint32_t place, std::string_view wanted) { return path(place) < wanted; });
-  }
-
-  ModelPtr model;
-  std::vector<uint32_t> places;
-};
-
-// Those that lie in one of its directories.
-class PartsFolder final : public Folder {
- public:
-  PartsFolder(std::shared_ptr<const FilesByPath> files, std::string_view directory)
-      : files_(std::move(files)), prefix_(directory.empty() ? "" : str(directory, "/")) {}
-
-  Result<std::vector<std::string>> names() const override {
-    std::vector<std::string> names;
-    for (auto at = files_->from(prefix_); is_below(at); ++at) {
-      const std::string_view name = files_->path(*at).substr(prefix_.size());
-      if (name.find('/') == name.npos) names.emplace_back(name);
-    }
-    return names;
-  }
-
-  Result<SourcePtr> open(std::string_view name) const override {
-    const std::string path = str(prefix_, name);
-    const auto at = files_->from(path);
-    if (name.find('/') != name.npos || at == files_->places.end() || files_->path(*at) != path)
-      return failure(Code::not_found, str(quoted(name), " does not lie beside the container"));
-    return files_->model->parts[*at].source.get();
-  }
-
-  Result<std::vector<Part>> parts() const override {
-    std::vector<Part> parts;
-    for (auto at = files_->from(prefix_); is_below(at); ++at) {
-      parts.push_back(files_->model->parts[*at]);
-      parts.back().path.erase(0, prefix_.size());
-    }
-    return parts;
-  }
-
- private:
-  bool is_below(std::vector<uint32_t>::const_iterator at) const {
-    return at != files_->places.end() && files_->path(*at).starts_with(prefix_);
-  }
-
-  std::shared_ptr<const FilesByPath> files_;
-  std::string prefix_;
-};
-
-// The container that a part may be; nothing when its bytes cannot be had without making them.
-std::optional<Container> container_in(const std::shared_ptr<const FilesByPath>& files, const Part& part,
-                                      const BlobsPtr& blobs, int depth) {
-  const auto bytes = part.source.peek();
-  if (!part.link_target.empty() || !bytes || (*bytes)->size() == 0) return std::nullopt;
-  return Container{std::string(name_of(part.path)), *bytes,
-                   std::make_shared<PartsFolder>(files, directory_of(part.path)), blobs, depth};
-}
-
-Result<std::vector<Nested>> nested_in(const ModelPtr& model, const BlobsPtr& blobs, int depth) {
-  const auto files = std::make_shared<const FilesByPath>(model);
-  std::vector<Nested> nested;
-  std::set<std::string> split_models;
-  for (size_t i = 0; i < model->parts.size(); ++i) {
-    const Part& part = model->parts[i];
-    const auto container = container_in(files, part, blobs, depth);
-    if (!container || !TRY(could_be_model(*container))) continue;
-    // The first file of a split model stands for all. Its name is enough: more would have to be unpacked.
-    if (const auto split = split_model_named(container->name)) {
-      if (!split_models.insert(str(directory_of(part.path), "/", *split)).second) continue;
-    }
-    nested.push_back({i, Later<ModelPtr>([container = *container]() -> Result<ModelPtr> {
-                        return std::make_shared<const Model>(TRY(read_model(container)));
-                      })});
-  }
-  return nested;
-}
 
 // What one file holds is as large as that file, however it is packed.
 Result<Model> sized(Result<Model> model, const Container& file) {
@@ -137,7 +48,15 @@ Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
   const SourcePtr source = TRY(part->source.get().map_error(about));
   if (source->size() > most)
     return failure(Code::unsupported, str(path, ": ", source->size(), " bytes, at most ", most, " are read"));
+  if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, source->size()).map_error(about));
   return read_text(*source, 0, source->size()).map_error(about);
+}
+
+ArchiveBuilder::ArchiveBuilder(Twice twice, BudgetPtr budget) : twice_(twice) { archive_.budget = std::move(budget); }
+
+Result<void> ArchiveBuilder::admit(std::string_view name) {
+  TRY_VOID(archive_.budget->charge(Cost::member));
+  return archive_.budget->charge(Cost::kept, name.size());
 }
 
 std::string ArchiveBuilder::clean(std::string_view name) {
@@ -258,8 +177,9 @@ Archive ArchiveBuilder::finish() && {
 
 Result<Archive> folder_members(const Container& container) {
   if (container.folder == nullptr) return failure(Code::unsupported, "nothing lies beside it");
-  ArchiveBuilder builder(Twice::first_wins);
+  ArchiveBuilder builder(Twice::first_wins, container.budget);
   for (const Part& part : TRY(container.folder->parts())) {
+    TRY_VOID(builder.admit(part.path));
     if (!part.link_target.empty())
       builder.add_link(part.path, part.link_target);
     else
@@ -274,9 +194,8 @@ void take_members(Model& model, Archive archive, const Container& container) {
   auto warnings = std::move(archive.warnings).take();
   std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
   if (container.depth < kDeepest)
-    model.nested = [blobs = container.blobs, depth = container.depth + 1](const ModelPtr& itself) {
-      return nested_in(itself, blobs, depth);
-    };
+    model.nested = [blobs = container.blobs, budget = container.budget, depth = container.depth + 1](
+                       const ModelPtr& itself) { return find_nested(itself, blobs, budget, depth); };
 }
 
 Model model_of(Archive archive, const Container& container, std::string format) {

@@ -19,6 +19,7 @@ struct Archive {
   std::vector<Part> parts;               ///< files and links, in the container's order
   std::vector<std::string> directories;  ///< those that have an entry of their own
   Warnings warnings;                     ///< what was odd about the members
+  BudgetPtr budget = {};                 ///< pays for the texts that are read; null where nothing was counted
 
   /// The part with this path; null when there is none. Links are not followed.
   const Part* find(std::string_view path) const;
@@ -30,7 +31,7 @@ struct Archive {
   void append(std::vector<Part> more);
 
   /// The text at `path`, which must be a file of at most `most` bytes. Fails with not_found, with unsupported when it
-  /// is longer, or as reading it does; the message begins with the path.
+  /// is longer, or as reading it and the budget do; the message begins with the path.
   Result<std::string> text(std::string_view path, uint64_t most) const;
 
  private:
@@ -50,10 +51,10 @@ inline constexpr uint64_t kLongestLink = 4095;
 /// the beginning too. What is odd becomes a warning.
 class ArchiveBuilder {
  public:
-  explicit ArchiveBuilder(Twice twice) : twice_(twice) {}
+  explicit ArchiveBuilder(Twice twice, BudgetPtr budget = std::make_shared<Budget>(0));
 
-  /// Room for so many members, when that is known before; the caller has bounded it by the container's size.
-  void reserve(size_t members) { archive_.parts.reserve(members); }
+  /// Charges the budget for a member of this name, which is to be added. Fails as the budget does.
+  Result<void> admit(std::string_view name);
 
   /// A file. `source` tells its size without making its bytes.
   void add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32 = {});

@@ -19,7 +19,7 @@ struct Reading {
 };
 
 Result<Reading> read_as(Layout layout, const Container& container, uint64_t length) {
-  Metadata metadata = TRY(decode(*container.bytes, flat::kPrefix, length, layout));
+  Metadata metadata = TRY(decode(*container.bytes, flat::kPrefix, length, layout, *container.budget));
   TRY_VOID(flat::place(metadata.header, container.bytes, length, flat::Order::as_listed));
   return Reading{layout, std::move(metadata)};
 }

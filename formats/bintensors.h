@@ -16,6 +16,8 @@ enum class Layout {
 
 /// Metadata, decoded.
 struct Metadata {
+  explicit Metadata(Budget& budget) : header(budget) {}
+
   flat::Header header;
   bool padded_as_written = false;  ///< what is left of the region is what every writer leaves: 0 to 7 spaces
   uint64_t left = 0;               ///< bytes of the region after the metadata
@@ -23,6 +25,6 @@ struct Metadata {
 
 /// Decodes the `size` bytes at `begin` of `bytes`. Fails with corrupt where the reference reader of that layout does,
 /// and on a legacy index that does not name each tensor once.
-Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layout layout);
+Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layout layout, Budget& budget);
 
 }  // namespace weightfs::bintensors

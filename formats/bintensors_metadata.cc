@@ -105,7 +105,7 @@ Result<T> about(Result<T> result, const Parts&... parts) {
   return std::move(result).map_error([&](const Error& e) { return Error{e.code, str(parts..., ": ", e.message)}; });
 }
 
-Result<Map> decode_map(Decoder& in) {
+Result<Map> decode_map(Decoder& in, Charges& charges) {
   Map map;
   if (!TRY(in.some())) return map;
   const uint64_t count = TRY(in.count(2, kTextPair));
@@ -115,6 +115,8 @@ Result<Map> decode_map(Decoder& in) {
     in.element(kTextPair);
     std::string key = TRY(about(in.text(), "key ", i));
     std::string value = TRY(about(in.text(), "the value of key ", quoted(key)));
+    TRY_VOID(charges.charge(Cost::value, 2));
+    TRY_VOID(charges.charge(Cost::kept, key.size() + value.size()));
     map.append(std::move(key), std::move(value));
   }
   map.keep_last_of_each_key();
@@ -149,6 +151,7 @@ Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
   return {};
 }
 
+// What is reserved is charged when it is used: until then it takes no memory.
 void reserve(flat::Header& header, uint64_t tensors) {
   header.tensors.reserve(static_cast<size_t>(tensors));
   header.ranges.reserve(static_cast<size_t>(tensors));
@@ -166,6 +169,7 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
     tensor.name = TRY(about(decode_name(in, unnamed), "tensor ", i, ": name"));
     const auto info = decode_info(in, tensor, header.ranges.emplace_back());
     if (!info) return about(info, "tensor ", i, " ", quoted(tensor.name));
+    TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
   }
   return {};
 }
@@ -184,9 +188,10 @@ Result<uint64_t> skip_infos(Decoder& in) {
 
 // The legacy map from name to index, as the names by index. The reference never looks at the indices until they are
 // used; here each tensor must have one name, for one without is lost and one with two is shown as neither meant.
-Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors) {
+Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors, Charges& charges) {
   const uint64_t count = TRY(in.count(2, kNamedIndex));
   if (count != tensors) return failure(Code::corrupt, str(count, " names for ", tensors, " tensors"));
+  TRY_VOID(charges.charge(Cost::kept, tensors * sizeof(std::string)));
   std::vector<std::string> names(static_cast<size_t>(tensors));
   std::vector<bool> named(names.size());
   bool unnamed = false;
@@ -210,7 +215,7 @@ Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors) {
 Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
   Cursor list = cursor;
   const uint64_t count = TRY(skip_infos(in));
-  std::vector<std::string> names = TRY(decode_index(in, count));
+  std::vector<std::string> names = TRY(decode_index(in, count, header.charges));
   Decoder again(list);
   TRY_VOID(again.count(4, kTensorInfo));
   reserve(header, count);
@@ -219,6 +224,7 @@ Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
     Tensor& tensor = header.tensors.emplace_back();
     tensor.name = std::move(name);
     TRY_VOID(decode_info(again, tensor, header.ranges.emplace_back()));
+    TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
   }
   return {};
 }
@@ -232,12 +238,13 @@ Result<bool> is_padding(Cursor& cursor) {
 
 }  // namespace
 
-Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layout layout) {
+Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layout layout, Budget& budget) {
+  TRY_VOID(budget.charge(Cost::input, size));
   Cursor cursor(bytes, begin, begin + size);
   Decoder in(cursor);
-  Metadata metadata;
+  Metadata metadata(budget);
   flat::Header& header = metadata.header;
-  header.metadata = TRY(decode_map(in));
+  header.metadata = TRY(decode_map(in, header.charges));
   TRY_VOID(layout == Layout::release ? decode_release(in, header) : decode_legacy(cursor, in, header));
   if (const auto repeated = flat::repeated_names(header.tensors); !repeated.empty())
     return failure(Code::corrupt, str("tensor ", quoted(header.tensors[repeated[0]].name), " stands twice"));

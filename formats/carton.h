@@ -24,7 +24,8 @@ struct Manifest {
 
 /// Reads a MANIFEST as the reference does: a line is split at its last `=`, and what is no line or no digest is passed
 /// over with a warning.
-Manifest read_manifest(std::string_view text, Warnings& warnings);
+/// Lines that the budget cannot afford are left out, with a warning.
+Manifest read_manifest(std::string_view text, Warnings& warnings, Budget& budget);
 
 /// LINKS: where a file with a digest can be fetched.
 struct Links {
@@ -32,17 +33,19 @@ struct Links {
 };
 
 /// Fails with corrupt when it is no TOML; what has another type than it should is passed over with a warning.
-Result<Links> read_links(std::string_view text, Warnings& warnings);
+Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budget);
 
 /// Checks the keys of carton.toml that the specification has, and says in warnings what is missing or has another type.
-/// Gives the fields that models have in common; the whole text stays in the metadata.
-Map common_fields(const Map& carton_toml, Warnings& warnings);
+/// Gives the fields that models have in common; the whole text stays in the metadata. They are copies, charged to
+/// `budget`; without the room for them it gives none, and a warning.
+Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget);
 
 /// Checks that what carton.toml refers to as @tensor_data/NAME and @misc/PATH is there.
 void check_references(const Map& carton_toml, const Archive& archive, const Model& model, Warnings& warnings);
 
 /// Adds the tensors of tensor_data/index.toml to the model. `manifest` gives their digests. Fails when the index cannot
-/// be read, but not for what it says.
-Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings);
+/// be read, but not for what it says. Tensors that the budget cannot afford are left out, with a warning.
+Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings,
+                         const BudgetPtr& budget);
 
 }  // namespace weightfs::carton

@@ -23,9 +23,15 @@ void read_line(std::string_view line, size_t number, Manifest& manifest, Warning
     warnings.add("MANIFEST line ", number, ": ", quoted(path), " is there twice; the last counts");
 }
 
+// For an entry of the map, its node with the digest, and the path; and for the path among those that are missing.
+Result<void> charge_line(std::string_view line, Budget& budget) {
+  TRY_VOID(budget.charge(Cost::value));
+  return budget.charge(Cost::kept, 2 * line.size());
+}
+
 }  // namespace
 
-Manifest read_manifest(std::string_view text, Warnings& warnings) {
+Manifest read_manifest(std::string_view text, Warnings& warnings, Budget& budget) {
   Manifest manifest;
   manifest.hash = sha256(text);
   if (!is_utf8(text)) warnings.add("MANIFEST: not UTF-8");
@@ -37,7 +43,12 @@ Manifest read_manifest(std::string_view text, Warnings& warnings) {
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
-    read_line(line, ++number, manifest, warnings);
+    ++number;
+    if (const auto room = charge_line(line, budget); !room) {
+      warnings.add("MANIFEST line ", number, ": ", room.error().message, "; this line and those after it are not read");
+      break;
+    }
+    read_line(line, number, manifest, warnings);
     const std::string_view path = line.substr(0, line.rfind('='));
     sorted = sorted && before <= path;
     before = path;
@@ -46,8 +57,9 @@ Manifest read_manifest(std::string_view text, Warnings& warnings) {
   return manifest;
 }
 
-Result<Links> read_links(std::string_view text, Warnings& warnings) {
-  const Map toml = TRY(parse_toml(text));
+Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budget) {
+  // What stays of the Map, the lists of URLs, is charged with it.
+  const Map toml = TRY(parse_toml(text, budget));
   const Value* version = toml.find("version");
   if (version == nullptr || !std::holds_alternative<int64_t>(*version))
     warnings.add("LINKS: version: an integer is missing");

@@ -71,13 +71,14 @@ bool is_inside(std::string_view file) {
   return true;
 }
 
-// The texts of a string tensor: data = ["a", "b"], as many as the shape has elements.
-Result<Strings> read_strings(const SourcePtr& file, const Shape& shape) {
+// The texts of a string tensor: data = ["a", "b"].
+Result<Strings> read_strings(const SourcePtr& file, Budget& budget) {
   if (file->size() > kLongestToml)
     return failure(Code::unsupported,
                    str("a string tensor of ", file->size(), " bytes, at most ", kLongestToml, " are read"));
   const std::string text = TRY(read_text(*file, 0, file->size()));
-  const Map toml = TRY(parse_toml(text));
+  // The strings take no more than the Map, and stay charged as it is.
+  const Map toml = TRY(parse_toml(text, budget));
   const Value* data = toml.find("data");
   if (data == nullptr || !std::holds_alternative<List>(*data)) return failure(Code::corrupt, "no array `data`");
   auto strings = std::make_shared<std::vector<std::string>>();
@@ -87,6 +88,10 @@ Result<Strings> read_strings(const SourcePtr& file, const Shape& shape) {
       return failure(Code::corrupt, str("an element that is no string: ", quoted(to_json_line(one))));
     strings->push_back(*element);
   }
+  return strings;
+}
+
+Result<Strings> with_shape(Strings strings, const Shape& shape) {
   uint64_t elements = 1;
   for (const uint64_t dimension : shape)
     if (__builtin_mul_overflow(elements, dimension, &elements)) return failure(Code::corrupt, "a shape beyond 64 bits");
@@ -95,11 +100,16 @@ Result<Strings> read_strings(const SourcePtr& file, const Shape& shape) {
   return strings;
 }
 
+// What a tensor of the model takes besides its Tensor: its texts, and where it has them, its digest and strings.
+uint64_t bytes_kept(const Entry& entry) {
+  return entry.name.size() + entry.dtype.size() + 8 * entry.shape.size() + 256;
+}
+
 // Reads the index and adds what it names.
 class Adder {
  public:
-  Adder(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings)
-      : model_(model), archive_(archive), manifest_(manifest), warnings_(warnings) {}
+  Adder(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings, BudgetPtr budget)
+      : model_(model), archive_(archive), manifest_(manifest), warnings_(warnings), budget_(std::move(budget)) {}
 
   void add_all(const List& index) {
     for (size_t i = 0; i < index.size(); ++i) {
@@ -112,11 +122,23 @@ class Adder {
         entries_.push_back(std::move(*entry));
     }
     find_outer();
-    for (const Entry& entry : entries_)
-      if (entry.dtype != "nested") add(entry);
+    for (const Entry& entry : entries_) {
+      if (entry.dtype == "nested") continue;
+      if (const auto room = charge_tensor(entry); !room) {
+        warnings_.add("tensor ", quoted(entry.name), ": ", room.error().message,
+                      "; it and those after it in the index are missing");
+        break;
+      }
+      add(entry);
+    }
   }
 
  private:
+  Result<void> charge_tensor(const Entry& entry) {
+    TRY_VOID(budget_->charge(Cost::tensor));
+    return budget_->charge(Cost::kept, bytes_kept(entry));
+  }
+
   // Which nested tensor each inner one belongs to.
   void find_outer() {
     for (const Entry& outer : entries_) {
@@ -126,7 +148,7 @@ class Adder {
         if (inner == by_name_.end() || entries_[inner->second].dtype == "nested")
           warnings_.add("nested tensor ", quoted(outer.name), ": ", quoted(name),
                         inner == by_name_.end() ? " is not in the index" : " is nested itself");
-        else if (!outer_.emplace(inner->first, outer.name).second)
+        else if (!outer_.emplace(inner->first, &outer.name).second)
           warnings_.add("nested tensor ", quoted(outer.name), ": ", quoted(name), " is in another one already");
       }
     }
@@ -142,22 +164,24 @@ class Adder {
       warnings_.add("tensor ", quoted(entry.name), ": ", quoted(entry.dtype), " is no dtype of the specification");
       tensor.dtype = &kUnknownDType;
     }
-    if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(outer->second);
+    if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(*outer->second);
     auto source = source_of(entry, tensor);
     // There is nothing to show of a tensor without a file.
     if (!source) return warnings_.add("tensor ", quoted(entry.name), ": ", source.error().message, "; left out");
     tensor.source = std::move(*source);
-    if (tensor.dtype->name == "string") add_strings(tensor);
+    if (tensor.dtype->name == "string") add_strings(tensor, archive_.find_followed(str("tensor_data/", entry.file)));
     model_.tensors.push_back(std::move(tensor));
   }
 
-  void add_strings(const Tensor& tensor) {
+  // The strings of a file are parsed once, however many tensors name it.
+  void add_strings(const Tensor& tensor, const Part* part) {
     const auto about = [name = tensor.name](const Error& error) {
       return Error{error.code, str("tensor ", quoted(name), ": ", error.message)};
     };
-    model_.strings.emplace(model_.tensors.size(),
-                           Later<Strings>([=, file = tensor.source.whole(), shape = tensor.shape] {
-                             return read_strings(file, shape).map_error(about);
+    const auto read = [file = tensor.source.whole(), budget = budget_] { return read_strings(file, *budget); };
+    const Later<Strings> strings = strings_.try_emplace(part, Later<Strings>(read)).first->second;
+    model_.strings.emplace(model_.tensors.size(), Later<Strings>([=, shape = tensor.shape]() -> Result<Strings> {
+                             return with_shape(TRY(strings.get().map_error(about)), shape).map_error(about);
                            }));
   }
 
@@ -194,15 +218,18 @@ class Adder {
   const Archive& archive_;
   const Manifest& manifest_;
   Warnings& warnings_;
+  BudgetPtr budget_;
   std::vector<Entry> entries_;
   std::map<std::string, size_t, std::less<>> by_name_;
-  std::map<std::string, std::string, std::less<>> outer_;  // inner tensor → nested tensor
-  std::set<std::string_view> spellings_;                   // those in the model
+  std::map<std::string_view, const std::string*> outer_;  // inner tensor → nested tensor, both in entries_
+  std::map<const Part*, Later<Strings>> strings_;         // of files of strings, which several tensors may share
+  std::set<std::string_view> spellings_;                  // those in the model
 };
 
 }  // namespace
 
-Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings) {
+Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings,
+                         const BudgetPtr& budget) {
   constexpr std::string_view kIndex = "tensor_data/index.toml";
   if (archive.find(kIndex) == nullptr) {
     const auto is_tensor_data = [](const Part& part) { return part.path.starts_with("tensor_data/"); };
@@ -216,14 +243,19 @@ Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& m
     warnings.add(text.error().message);
     return {};
   }
-  const auto toml = parse_toml(*text);
+  const auto toml = parse_toml(*text, *budget);
   const Value* index = toml ? toml->find("tensor") : nullptr;
-  if (!toml)
-    warnings.add(kIndex, ": ", toml.error().message);
+  // The entries copy the Map for as long as both are there.
+  const Footprint copy = toml ? footprint(*toml) : Footprint{};
+  const auto room = charge(copy, *budget);
+  if (!toml || !room)
+    warnings.add(kIndex, ": ", toml ? room.error().message : toml.error().message);
   else if (index != nullptr && !std::holds_alternative<List>(*index))
     warnings.add(kIndex, ": `tensor` is no array of tables");
   else if (index != nullptr)
-    Adder(model, archive, manifest, warnings).add_all(std::get<List>(*index));
+    Adder(model, archive, manifest, warnings, budget).add_all(std::get<List>(*index));
+  if (room) release(copy, *budget);
+  if (toml) release(copy, *budget);  // of what parse_toml charged
   return {};
 }
 

@@ -239,11 +239,7 @@ void each_reference(const Map& carton_toml, const Look& look) {
   }
 }
 
-}  // namespace
-
-Map common_fields(const Map& carton_toml, Warnings& warnings) {
-  if (carton_toml.empty()) return {};  // it could not be read, which has been said
-  check(Table(carton_toml, "", warnings));
+Map copied_fields(const Map& carton_toml) {
   Map common;
   const auto copy = [&](const Map& from, std::string_view key, const char* as) {
     if (const Value* value = from.find(key)) common.append(as, *value);
@@ -268,6 +264,16 @@ Map common_fields(const Map& carton_toml, Warnings& warnings) {
   copy(carton_toml, "example", "examples");
   if (runner != nullptr && std::holds_alternative<Map>(*runner)) copy(std::get<Map>(*runner), "opts", "opts");
   return common;
+}
+
+}  // namespace
+
+Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget) {
+  if (carton_toml.empty()) return {};  // it could not be read, which a warning says
+  check(Table(carton_toml, "", warnings));
+  const auto room = charge(footprint(carton_toml), budget);
+  if (!room) warnings.add("carton.toml: ", room.error().message, "; the common fields are left out");
+  return room ? copied_fields(carton_toml) : Map{};
 }
 
 void check_references(const Map& carton_toml, const Archive& archive, const Model& model, Warnings& warnings) {

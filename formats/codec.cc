@@ -9,15 +9,18 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <limits>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/nameless.h"
 #include "base/text.h"
 #include "formats/codec_input.h"
+#include "formats/codec_meter.h"
 
 namespace weightfs {
 namespace {
@@ -180,6 +183,9 @@ class Workspace {
   Workspace() = default;
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() {
+    if (spare_ != nullptr) ::munmap(spare_, spare_->mapped);
+  }
 
   ZSTD_customMem functions() { return {allocate, release, this}; }
 
@@ -194,22 +200,28 @@ class Workspace {
 
   static void* allocate(void* self, size_t size) {
     if (size > std::numeric_limits<size_t>::max() - sizeof(Prefix)) return nullptr;
-    const size_t whole = size + sizeof(Prefix);
+    size_t whole = size + sizeof(Prefix);
     const bool large = whole > kLargestInMemory;
     void* memory = large ? static_cast<Workspace*>(self)->map(whole) : std::malloc(whole);
     return memory == nullptr ? nullptr : new (memory) Prefix{large ? whole : 0} + 1;
   }
 
-  static void release(void*, void* address) {
+  // A mapping is kept for the next window: frames may want one and not by turns, and a file takes long to make.
+  static void release(void* self, void* address) {
     if (address == nullptr) return;
     Prefix* prefix = static_cast<Prefix*>(address) - 1;
-    if (prefix->mapped > 0)
-      ::munmap(prefix, prefix->mapped);
-    else
-      std::free(prefix);
+    if (prefix->mapped == 0) return std::free(prefix);
+    auto& spare = static_cast<Workspace*>(self)->spare_;
+    if (spare == nullptr || spare->mapped < prefix->mapped) std::swap(spare, prefix);
+    if (prefix != nullptr) ::munmap(prefix, prefix->mapped);
   }
 
-  void* map(size_t size) {
+  void* map(size_t& size) {
+    if (spare_ != nullptr && spare_->mapped >= size) {
+      size = spare_->mapped;
+      return std::exchange(spare_, nullptr);
+    }
+    size = std::bit_ceil(size);  // or windows that grow little by little would take a file each
     const std::string directory = temporary_places().front();
     const int fd = open_nameless(directory);
     // Allocated now: a page that finds no room on the disk when it is written to would end the process.
@@ -222,6 +234,7 @@ class Workspace {
   }
 
   std::string problem_;
+  Prefix* spare_ = nullptr;  // a mapping that is free
 };
 
 class Unzstd final : public Stream {
@@ -286,10 +299,16 @@ class Unzstd final : public Stream {
 
 }  // namespace
 
-Result<StreamPtr> inflated(SourcePtr compressed) { return decoder_of<Inflated>(std::move(compressed)); }
+Result<StreamPtr> inflated(SourcePtr compressed) {
+  return input_limited("deflate", std::move(compressed), decoder_of<Inflated>);
+}
 
-Result<StreamPtr> gunzipped(SourcePtr compressed) { return decoder_of<Gunzipped>(std::move(compressed)); }
+Result<StreamPtr> gunzipped(SourcePtr compressed) {
+  return input_limited("gzip", std::move(compressed), decoder_of<Gunzipped>);
+}
 
-Result<StreamPtr> decompressed_zstd(SourcePtr compressed) { return decoder_of<Unzstd>(std::move(compressed)); }
+Result<StreamPtr> decompressed_zstd(SourcePtr compressed) {
+  return input_limited("zstd", std::move(compressed), decoder_of<Unzstd>);
+}
 
 }  // namespace weightfs

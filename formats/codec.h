@@ -25,6 +25,7 @@ Result<StreamPtr> decompressed_xz(SourcePtr compressed);
 /// temporary file.
 Result<StreamPtr> decompressed_zstd(SourcePtr compressed);
 
-// All of them fail with unavailable when memory runs out, and as reading `compressed` does.
+// All of them fail with unavailable when memory runs out, as reading `compressed` does, and with corrupt when they read
+// more than 1 MiB and four bytes for each that came out (formats/codec_meter.h).
 
 }  // namespace weightfs

@@ -18,7 +18,8 @@ class Input {
  public:
   static constexpr size_t kBuffer = 128 * 1024;
 
-  explicit Input(SourcePtr source) : source_(std::move(source)), buffer_(kBuffer) {}
+  explicit Input(SourcePtr source)
+      : source_(std::move(source)), buffer_(static_cast<size_t>(std::min<uint64_t>(kBuffer, source_->size()))) {}
 
   /// What was read and not consumed yet.
   std::span<std::byte> left() { return std::span(buffer_).subspan(begin_, end_ - begin_); }
@@ -30,10 +31,10 @@ class Input {
 
   /// Reads on, behind what is left, until the buffer is full or the source ends.
   Result<void> fill() {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    if (begin_ < end_) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
-    const auto wanted = static_cast<size_t>(std::min<uint64_t>(kBuffer - end_, source_->size() - next_));
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer_.size() - end_, source_->size() - next_));
     const size_t got = TRY(source_->read(next_, std::span(buffer_).subspan(end_, wanted)));
     next_ += got;
     end_ += got;

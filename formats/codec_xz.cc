@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "formats/codec.h"
 #include "formats/codec_input.h"
+#include "formats/codec_meter.h"
 
 namespace weightfs {
 namespace {
@@ -66,6 +67,8 @@ class Unxz final : public Stream {
 
 }  // namespace
 
-Result<StreamPtr> decompressed_xz(SourcePtr compressed) { return codec::decoder_of<Unxz>(std::move(compressed)); }
+Result<StreamPtr> decompressed_xz(SourcePtr compressed) {
+  return input_limited("xz", std::move(compressed), codec::decoder_of<Unxz>);
+}
 
 }  // namespace weightfs

@@ -151,6 +151,7 @@ void add_facts(Map& metadata, const std::string& key, Map facts) {
 }
 
 Model model_of(Header header, const Container& container, std::string format, Map facts) {
+  header.charges.keep();
   Model model;
   model.common = common_of(header.metadata);
   add_facts(header.metadata, format, std::move(facts));

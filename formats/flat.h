@@ -45,12 +45,21 @@ struct Range {
   uint64_t end;
 };
 
-/// What a header says, before it is believed.
+/// What a header says, before it is believed. Its tensors are charged to `charges` as they are added.
 struct Header {
+  explicit Header(Budget& budget) : charges(budget) {}
+
+  Charges charges;
   std::vector<Tensor> tensors;  ///< without their bytes
   std::vector<Range> ranges;    ///< of the tensor at the same place in `tensors`
   Map metadata;                 ///< what the writer put beside the tensors
   Warnings warnings;
+
+  /// Charges a tensor with a name of so many bytes and so many dimensions; call it before the tensor is added.
+  Result<void> charge_tensor(size_t name, size_t dimensions) {
+    TRY_VOID(charges.charge(Cost::tensor));
+    return charges.charge(Cost::kept, name + sizeof(uint64_t) * dimensions);
+  }
 };
 
 /// The places, ascending, of the tensors whose name a later one has too.

@@ -94,7 +94,15 @@ const Format* format_named(std::string_view name) {
   return row == kFormats.end() ? nullptr : row;
 }
 
-Result<Model> read_model(const Container& container, const Format* forced) {
+Result<SourcePtr> open_beside(const Container& container, std::string_view name) {
+  SourcePtr file = TRY(container.folder->open(name));
+  if (container.folder->is_storage()) container.budget->add_file(*file);
+  return file;
+}
+
+namespace {
+
+Result<Model> read_any(const Container& container, const Format* forced) {
   compromise_for_test();
   const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
@@ -115,6 +123,14 @@ Result<Model> read_model(const Container& container, const Format* forced) {
   }
   return named(Error{Code::unsupported, str("not a model that weightfs knows (", human_size(container.bytes->size()),
                                             "); tried ", tried)});
+}
+
+}  // namespace
+
+Result<Model> read_model(const Container& container, const Format* forced) {
+  auto model = read_any(container, forced);
+  if (model) model->budget = container.budget;
+  return model;
 }
 
 Result<bool> is_model(const Container& container) {

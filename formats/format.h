@@ -28,6 +28,9 @@ class Folder {
   /// Opens one. A name with a `/`, `.` and `..` are refused: nothing outside the folder is ever opened.
   virtual Result<SourcePtr> open(std::string_view name) const = 0;
 
+  /// Whether its files take storage of their own, as files of a directory do and members of an archive do not.
+  virtual bool is_storage() const { return false; }
+
   /// Every file in it and in its directories, to the last, `/` between components, sorted by byte; symbolic links as
   /// links, not followed. Fails with io, and with unsupported beyond kMostMembers.
   virtual Result<std::vector<Part>> parts() const = 0;
@@ -48,6 +51,10 @@ struct Container {
   int depth = 0;                              ///< how many containers it lies in
   BudgetPtr budget = budget_of(bytes);        ///< that of the outermost container: given on to all that is read below
 };
+
+/// Opens a file beside the container, which must have a folder. A file with storage of its own extends the budget.
+/// Fails as Folder::open() does.
+Result<SourcePtr> open_beside(const Container& container, std::string_view name);
 
 /// How sure the first bytes make us.
 enum class Match {

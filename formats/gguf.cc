@@ -1,6 +1,7 @@
 // GGUF: a file, or the files of a split model, as one Model.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/text.h"
 #include "formats/flat.h"
@@ -56,6 +57,7 @@ Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
 // A Model in the making, of one file or of several.
 struct Assembly {
   Model model;
+  std::map<std::string, std::string> files;  // by identity: the name under which each was read
   Map facts;
   Warnings warnings;
   bool full = false;  // a file was left out, for the tensors that the model has
@@ -93,13 +95,23 @@ Model finish(Assembly assembly) {
   return std::move(assembly.model);
 }
 
+// Whether the file of a shard was read before under another name; its tensors are shown once.
+bool is_read(Assembly& assembly, const std::string& name, const Source& bytes) {
+  const std::string identity = bytes.identity();
+  if (identity.empty()) return false;
+  const auto [file, is_new] = assembly.files.emplace(identity, name);
+  if (!is_new) assembly.warnings.add(quoted(name), ": the same file as ", quoted(file->second));
+  return !is_new;
+}
+
 // Opens and reads a shard beside the container; what is wrong with it becomes a warning.
-void add_sibling(Assembly& assembly, const Folder& folder, const ShardName& shard, uint32_t number) {
+void add_sibling(Assembly& assembly, const Container& container, const ShardName& shard, uint32_t number) {
   const std::string name = shard.of(number);
   const std::string subject = str(quoted(name), ": ");
-  const auto bytes = folder.open(name);
+  const auto bytes = open_beside(container, name);
   if (!bytes) return assembly.warnings.add(subject, bytes.error().message);
-  auto file = read_file(*bytes);
+  if (is_read(assembly, name, **bytes)) return add_part(assembly, name, *bytes);
+  auto file = read_file(*bytes, container.budget);
   if (!file) {
     add_part(assembly, name, *bytes);
     return assembly.warnings.add(subject, file.error().message);
@@ -127,10 +139,14 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
   for (uint32_t number = 1; number <= shard.count && !assembly.full; ++number) {
     const std::string name = shard.of(number);
     if (number == shard.number) {
+      if (is_read(assembly, name, *container.bytes)) {
+        add_part(assembly, name, container.bytes);
+        continue;
+      }
       check_shard(own, shard, number);
       add_file(assembly, name, container.bytes, std::move(own), str(quoted(name), ": "));
     } else if (std::binary_search(names->begin(), names->end(), name)) {
-      add_sibling(assembly, *container.folder, shard, number);
+      add_sibling(assembly, container, shard, number);
     } else {
       ++missing;
       assembly.warnings.add(quoted(name), ": missing");
@@ -149,12 +165,10 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
 
 }  // namespace
 
-Match matches_gguf(const Clues& clues) {
-  return clues.head.starts_with("GGUF") ? Match::yes : Match::no;
-}
+Match matches_gguf(const Clues& clues) { return clues.head.starts_with("GGUF") ? Match::yes : Match::no; }
 
 Result<Model> read_gguf(const Container& container) {
-  auto file = read_file(container.bytes);
+  auto file = read_file(container.bytes, container.budget);
   if (!file) return failure(file.error().code, str("gguf: ", file.error().message));
   const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
   if (shard) return read_shards(container, std::move(*file), *shard);

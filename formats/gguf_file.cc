@@ -42,8 +42,11 @@ Result<Dialect> read_dialect(const Source& bytes) {
 // Reads a file front to back.
 class Reader {
  public:
-  Reader(const SourcePtr& bytes, const Dialect& dialect)
-      : bytes_(bytes), cursor_(*bytes, 8, kLargestHeader, dialect.order) {
+  Reader(const SourcePtr& bytes, const Dialect& dialect, BudgetPtr budget)
+      : bytes_(bytes),
+        cursor_(*bytes, 8, kLargestHeader, dialect.order),
+        charges_(*budget),
+        budget_(std::move(budget)) {
     file_.dialect = dialect;
   }
 
@@ -60,6 +63,7 @@ class Reader {
     file_.tensors.reserve(tensors);
     for (uint64_t i = 0; i < tensors; ++i) TRY_VOID(read_tensor(i));
     file_.header_end = cursor_.position();
+    charges_.keep();
     return std::move(file_);
   }
 
@@ -72,7 +76,11 @@ class Reader {
 
   Result<void> read_entry(uint64_t position) {
     const std::string key = TRY(naming(str("key ", position), read_string(cursor_, file_.dialect, kLongestName)));
+    const uint64_t begin = cursor_.position();
     StoredValue stored = TRY(naming(str("key ", quoted(key)), read_value(cursor_, file_.dialect, room_)));
+    TRY_VOID(charges_.charge(Cost::input, cursor_.position() - begin));
+    TRY_VOID(charges_.charge(Cost::value));
+    TRY_VOID(charges_.charge(Cost::kept, 2 * key.size()));  // and in seen_
     if (!seen_.insert(key).second) {
       file_.warnings.add("key ", quoted(key), " is there more than once: the first counts");
       return {};
@@ -83,6 +91,7 @@ class Reader {
     if (stored.strange_text) file_.warnings.add("key ", quoted(key), ": text that is not UTF-8");
     if (key == "general.alignment" && stored.type != ValueType::uint32)
       file_.warnings.add("general.alignment is of type ", name_of(stored.type), ", not uint32");
+    if (!stored.value) TRY_VOID(charges_.charge(Cost::member));
     Value value = stored.value ? std::move(*stored.value) : set_apart(key, position, stored);
     if (key == "gguf")
       file_.own_gguf = std::move(value);
@@ -93,6 +102,7 @@ class Reader {
 
   // Makes a Document of a value that is too long for a page of metadata, and a note of where to find it.
   Value set_apart(const std::string& key, uint64_t position, const StoredValue& stored) {
+    const BudgetPtr budget = budget_;
     const uint64_t size = stored.end - stored.begin;
     Map note;
     if (stored.type == ValueType::array) note.append("count", stored.elements);
@@ -104,8 +114,8 @@ class Reader {
     }
     document_bytes_ += size;
     Document document{path_of(key, position),
-                      Later<SourcePtr>([bytes = bytes_, dialect = file_.dialect, stored]() -> Result<SourcePtr> {
-                        return in_memory(TRY(render_json(*bytes, dialect, stored)));
+                      Later<SourcePtr>([=, bytes = bytes_, dialect = file_.dialect]() -> Result<SourcePtr> {
+                        return in_memory(TRY(render_json(*bytes, dialect, stored, *budget)));
                       })};
     note.append("path", document.path);
     file_.documents.push_back(std::move(document));
@@ -134,6 +144,8 @@ class Reader {
     TensorEntry& tensor = file_.tensors.emplace_back();
     tensor.name = std::move(*name);
     if (auto rest = read_rest(tensor); !rest) return naming(str("tensor ", quoted(tensor.name)), std::move(rest));
+    TRY_VOID(charges_.charge(Cost::tensor));
+    TRY_VOID(charges_.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
     if (tensor.name.size() > kLongestOfGgml)
       file_.warnings.add("tensor ", quoted(tensor.name), ": a name of ", tensor.name.size(), " bytes, ggml takes ",
                          kLongestOfGgml);
@@ -157,6 +169,8 @@ class Reader {
 
   SourcePtr bytes_;
   Cursor cursor_;
+  Charges charges_;
+  BudgetPtr budget_;
   File file_{};
   std::set<std::string> seen_;
   uint64_t room_ = kMostInlineBytes;
@@ -180,9 +194,9 @@ std::optional<uint64_t> round_up(uint64_t value, uint64_t alignment) {
   return sum & ~(alignment - 1);
 }
 
-Result<File> read_file(const SourcePtr& bytes) {
+Result<File> read_file(const SourcePtr& bytes, const BudgetPtr& budget) {
   const Dialect dialect = TRY(read_dialect(*bytes));
-  auto file = Reader(bytes, dialect).run();
+  auto file = Reader(bytes, dialect, budget).run();
   if (!file && file.error().code == Code::corrupt && bytes->size() > kLargestHeader)
     file.error().message += str(" (at most ", human_size(kLargestHeader), " of header are read)");
   return file;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/budget.h"
 #include "formats/gguf_values.h"
 #include "formats/model.h"
 #include "formats/warnings.h"
@@ -54,7 +55,7 @@ struct File {
 std::optional<uint64_t> round_up(uint64_t value, uint64_t alignment);
 
 /// Reads a file's structure. Fails with corrupt when it cannot be followed to its end, and with unsupported on a
-/// version, a value type or a quantity beyond what is read here.
-Result<File> read_file(const SourcePtr& bytes);
+/// version, a value type or a quantity beyond what is read here or what the budget has.
+Result<File> read_file(const SourcePtr& bytes, const BudgetPtr& budget);
 
 }  // namespace weightfs::gguf

@@ -65,7 +65,7 @@ std::optional<std::string> split_model_named(std::string_view name) {
 
 std::optional<std::string> split_model_of(const Container& container) {
   if (!gguf::parse_shard_name(container.name)) return std::nullopt;
-  const auto file = gguf::read_file(container.bytes);
+  const auto file = gguf::read_file(container.bytes, container.budget);
   const auto shard = file ? gguf::shard_of(container.name, *file) : std::nullopt;
   if (!shard || shard->count > gguf::kMostShards) return std::nullopt;
   return shard->of(1);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/rendering.h"
 #include "base/text.h"
 #include "formats/model.h"
 
@@ -175,12 +176,12 @@ class Reading {
 // Writes values as JSON: an array with one element per line, arrays in it on one line each.
 class Rendering {
  public:
-  Rendering(Cursor& cursor, const Dialect& dialect) : cursor_(cursor), dialect_(dialect) {}
+  Rendering(Cursor& cursor, const Dialect& dialect, TextSink& out) : cursor_(cursor), dialect_(dialect), out_(out) {}
 
-  Result<std::string> run(ValueType type) {
+  Result<void> run(ValueType type) {
     TRY_VOID(write(type, 0));
-    out_ += '\n';
-    return std::move(out_);
+    out_.append(1, '\n');
+    return {};
   }
 
  private:
@@ -193,7 +194,7 @@ class Rendering {
       return {};
     }
     if (type == ValueType::boolean) {
-      out_ += TRY(cursor_.number<uint8_t>()) != 0 ? "true" : "false";
+      out_.append(TRY(cursor_.number<uint8_t>()) != 0 ? "true" : "false");
       return {};
     }
     return read_scalar(cursor_, type, [&](auto number) { write_number(number); });
@@ -203,31 +204,31 @@ class Rendering {
     if (depth > kDeepestArray) return failure(Code::unsupported, str("arrays nested deeper than ", kDeepestArray));
     const ArrayHead head = TRY(read_array_head(cursor_, dialect_));
     const bool lines = depth == 1 && head.count > 0;
-    out_ += '[';
+    out_.append(1, '[');
     for (uint64_t i = 0; i < head.count; ++i) {
-      out_ += i == 0 ? (lines ? "\n  " : "") : (lines ? ",\n  " : ", ");
+      out_.append(i == 0 ? (lines ? "\n  " : "") : (lines ? ",\n  " : ", "));
       TRY_VOID(write(head.element, depth));
     }
-    out_ += lines ? "\n]" : "]";
+    out_.append(lines ? "\n]" : "]");
     return {};
   }
 
   template <class Number>
   void write_number(Number number) {
     if constexpr (std::is_floating_point_v<Number>) {
-      if (std::isnan(number)) return void(out_ += "\"NaN\"");
-      if (std::isinf(number)) return void(out_ += number > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+      if (std::isnan(number)) return out_.append("\"NaN\"");
+      if (std::isinf(number)) return out_.append(number > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     }
     std::array<char, 32> text;
     const std::string_view digits(text.data(), std::to_chars(text.begin(), text.end(), number).ptr);
-    out_ += digits;
+    out_.append(digits);
     // 1.0 is a float to whoever reads it back, 1 is not.
-    if (std::is_floating_point_v<Number> && digits.find_first_of(".e") == digits.npos) out_ += ".0";
+    if (std::is_floating_point_v<Number> && digits.find_first_of(".e") == digits.npos) out_.append(".0");
   }
 
   Cursor& cursor_;
   const Dialect& dialect_;
-  std::string out_;
+  TextSink& out_;
 };
 
 }  // namespace
@@ -250,9 +251,13 @@ Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t&
   return Reading(cursor, dialect, room).run();
 }
 
-Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored) {
-  Cursor cursor(source, stored.begin, stored.end, dialect.order);
-  return Rendering(cursor, dialect).run(stored.type);
+Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored,
+                                Budget& budget) {
+  TRY_VOID(budget.charge(Cost::input, 2 * (stored.end - stored.begin)));
+  return rendered(budget, [&](TextSink& text) {
+    Cursor cursor(source, stored.begin, stored.end, dialect.order);
+    return Rendering(cursor, dialect, text).run(stored.type);
+  });
 }
 
 }  // namespace weightfs::gguf

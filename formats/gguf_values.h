@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/budget.h"
 #include "base/cursor.h"
 #include "base/value.h"
 
@@ -67,7 +68,9 @@ struct StoredValue {
 /// whole and with unsupported on a type that is not known.
 Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t& room);
 
-/// The JSON of a value that read_value found in `source`, one element per line, by the rules of to_json.
-Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored);
+/// The JSON of a value that read_value found in `source`, one element per line, by the rules of to_json. Its size is
+/// known and charged before it is built.
+Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored,
+                                Budget& budget);
 
 }  // namespace weightfs::gguf

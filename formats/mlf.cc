@@ -26,9 +26,6 @@ constexpr uint64_t kMostValues = 131'072;
 // There is one for each module, and one module as a rule.
 constexpr size_t kMostParamsFiles = 100;
 
-// Of all .params files together, as of each: names and shapes, in bytes of their headers.
-constexpr uint64_t kLongestHeaders = flat::kLongestHeader;
-
 // A .params file among the members.
 struct ParamsFile {
   const Part* part;
@@ -106,16 +103,17 @@ Result<bool> any_has_magic(const std::vector<ParamsFile>& files) {
   return false;
 }
 
-uint64_t bytes_of_headers(const Params& params) {
-  uint64_t bytes = 0;
-  for (const Tensor& tensor : params.tensors) bytes += tensor.name.size() + 8 * tensor.shape.size() + 48;
-  return bytes;
+// Equal for two files with the same bytes: hard links, members that share their data.
+std::string identity_of(const SourcePtr& file) {
+  std::string identity = file->identity();
+  return identity.empty() ? str("at ", file.get()) : identity;
 }
 
 // Reads the .params files one after the other into one list of tensors.
 class ParametersReader {
  public:
-  ParametersReader(std::vector<ParamsFile> files, Warnings& warnings) : warnings_(warnings) {
+  ParametersReader(std::vector<ParamsFile> files, Warnings& warnings, Budget& budget)
+      : warnings_(warnings), budget_(budget) {
     all_.files = std::move(files);
     if (all_.files.size() > kMostParamsFiles) {
       all_.files.resize(kMostParamsFiles);
@@ -125,18 +123,18 @@ class ParametersReader {
 
   Result<Parameters> read() {
     for (ParamsFile& file : all_.files) {
-      auto params = read_params(TRY(file.part->source.get()));
       file.begin = file.end = all_.tensors.size();
+      const SourcePtr bytes = TRY(file.part->source.get());
+      const auto [same, is_new] = read_.try_emplace(identity_of(bytes), &file);
+      if (!is_new) {
+        share(file, *same->second);
+        continue;
+      }
+      auto params = read_params(bytes, budget_);
       if (!params && !is_about_the_bytes(params.error())) return tl::unexpected(params.error());
       if (!params) {
         say(file, params.error().message, "; its tensors are missing");
         continue;
-      }
-      headers_ += bytes_of_headers(*params);
-      if (headers_ > kLongestHeaders) {
-        say(file, "names and shapes of more than ", kLongestHeaders,
-            " bytes in all; the tensors from here on are missing");
-        break;
       }
       add(file, std::move(*params));
     }
@@ -147,6 +145,13 @@ class ParametersReader {
   template <class... Words>
   void say(const ParamsFile& file, const Words&... words) {
     warnings_.add(quoted(file.part->path), ": ", words...);
+  }
+
+  // Another name of a file has no tensors of its own.
+  void share(ParamsFile& file, const ParamsFile& first) {
+    file.begin = first.begin;
+    file.end = first.end;
+    say(file, "the same file as ", quoted(first.part->path), ", where its tensors are shown");
   }
 
   void add(ParamsFile& file, Params params) {
@@ -164,18 +169,21 @@ class ParametersReader {
   }
 
   Warnings& warnings_;
+  Budget& budget_;
   Parameters all_;
-  uint64_t headers_ = 0;
+  std::map<std::string, const ParamsFile*> read_;  // by the identity of their bytes
 };
 
-Result<Map> read_metadata(const Archive& archive) {
+// Charges the budget twice: library_facts copies most of it.
+Result<Map> read_metadata(const Archive& archive, Budget& budget) {
+  const auto about = [](const Error& error) { return Error{error.code, str(kMetadata, ": ", error.message)}; };
   const std::string text = TRY(archive.text(kMetadata, kLongestMetadata));
-  ValueBuilder builder(kMostValues);
-  const auto whole = read_json(*in_memory(text), 0, text.size(), builder);
-  if (!whole && builder.full())
-    return failure(Code::unsupported, str(kMetadata, ": more than ", kMostValues, " values"));
-  if (!whole) return failure(whole.error().code, str(kMetadata, ": ", whole.error().message));
-  Value root = builder.take();
+  Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMostValues).map_error(about));
+  const Footprint size = footprint(root);
+  if (auto room = charge(size, budget); !room) {
+    release(size, budget);
+    return tl::unexpected(about(room.error()));
+  }
   if (Map* const map = std::get_if<Map>(&root)) return std::move(*map);
   return failure(Code::corrupt, str(kMetadata, ": no JSON object"));
 }
@@ -323,8 +331,8 @@ Result<bool> is_library(const Archive& archive) {
 
 Result<Model> library_of(Archive archive, const Container& container) {
   auto files = TRY(in_parameters(archive));
-  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings).read());
-  auto metadata = read_metadata(archive);
+  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings, *container.budget).read());
+  auto metadata = read_metadata(archive, *container.budget);
   if (!metadata && !is_about_the_bytes(metadata.error())) return tl::unexpected(metadata.error());
   std::string version;
   std::vector<Module> modules;
@@ -349,7 +357,7 @@ Result<Model> library_of(Archive archive, const Container& container) {
 
 Result<Model> package_of(Archive archive, const Container& container) {
   auto files = TRY(at_root(archive));
-  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings).read());
+  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings, *container.budget).read());
   Map facts;
   facts.append("parameters", counts_of(parameters.files));
   Model model = model_of(std::move(archive), container, "tvm-package");

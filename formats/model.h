@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/digest.h"
 #include "base/later.h"
 #include "base/source.h"
@@ -80,6 +81,7 @@ struct Model {
   std::vector<Document> documents;    ///< rendered when asked for
   std::vector<std::string> warnings;  ///< what was refused or repaired, one line each
   std::deque<std::string> spellings;  ///< owns texts that stored_dtype and scope point into
+  BudgetPtr budget;                   ///< of the outermost container; what is rendered is charged to it. May be null.
 
   // What only containers of files have.
   std::vector<std::string> directories;  ///< those that it names itself, be they empty; spelled as parts are
@@ -87,14 +89,15 @@ struct Model {
   std::map<size_t, Digest> digests;      ///< of tensors (by their place), where they are known without reading
   /// The elements of tensors of type string (by their place), in C order, UTF-8.
   std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>> strings;
-  std::vector<std::string> missing;      ///< files that it says it has, and has not
-  std::vector<std::string> unlisted;     ///< files that it has, though its list of all its files does not name them
+  std::vector<std::string> missing;   ///< files that it says it has, and has not
+  std::vector<std::string> unlisted;  ///< files that it has, though its list of all its files does not name them
   /// Finds the parts of `itself` that are containers; null where there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 
   /// Set while to know the tensors, the metadata and all warnings takes fetching: this model has what is known before
   /// (format, parts, nested), and this gives the whole one, which has the same parts.
   std::optional<Later<ModelPtr>> whole;
+
 };
 
 /// The bytes that a tensor of this type and shape takes. Nothing on overflow, for an unknown type, and when the

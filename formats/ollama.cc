@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 #include <utility>
 
+#include "base/rendering.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -55,7 +58,8 @@ Map facts_of(const PackagePtr& package, Model& model) {
     note.append("count", count);
     note.append("path", str("metadata/manifest.", key, ".json"));
     model.documents.push_back({str("metadata/manifest.", key, ".json"), Later<SourcePtr>([=]() -> Result<SourcePtr> {
-                                 return in_memory(to_json(described(*package, begin, count)));
+                                 const BudgetPtr& budget = package->container.budget;
+                                 return charged_text(TRY(to_json(described(*package, begin, count), *budget)), budget);
                                })});
     facts.append(key, std::move(note));
   };
@@ -78,8 +82,12 @@ Container container_of(const Package& package, const Item& item, SourcePtr bytes
   const std::string& path = item.layer.path;
   // Only the manifests of a list know what to do with the blobs beside them.
   const bool is_manifest = item.layer.kind == Kind::manifest;
-  return {path.substr(path.rfind('/') + 1), std::move(bytes), is_manifest ? package.container.folder : nullptr,
-          package.container.blobs, package.container.depth + 1};
+  return {path.substr(path.rfind('/') + 1),
+          std::move(bytes),
+          is_manifest ? package.container.folder : nullptr,
+          package.container.blobs,
+          package.container.depth + 1,
+          package.container.budget};
 }
 
 Result<ModelPtr> read_nested(const Package& package, const Item& item) {
@@ -114,10 +122,16 @@ std::vector<size_t> beside_model(const Package& package) {
 
 Result<std::vector<Nested>> nested_in(const PackagePtr& package, const std::vector<size_t>& places) {
   std::vector<Nested> nested;
+  // A blob is looked at and read once, however many layers name it: under the name of the first.
+  std::map<const Blob*, std::optional<Later<ModelPtr>>> models;
   for (const size_t i : places) {
     const Item& item = package->items[i];
-    if (TRY(is_nested(*package, item)))
-      nested.push_back({item.part, Later<ModelPtr>([=] { return read_nested(*package, package->items[i]); })});
+    const auto [row, is_new] = models.try_emplace(item.blob.get());
+    if (is_new) {
+      TRY_VOID(package->container.budget->charge(Cost::input, kHeadSize));
+      if (TRY(is_nested(*package, item))) row->second.emplace([=] { return read_nested(*package, package->items[i]); });
+    }
+    if (row->second) nested.push_back({item.part, *row->second});
   }
   return nested;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/rendering.h"
 #include "base/text.h"
 #include "formats/flat.h"
 #include "formats/ollama.h"
@@ -21,15 +22,10 @@ constexpr uint64_t kLongestMessages = 16 << 10;
 // So are licenses that are no name of one.
 constexpr uint64_t kLongestLicense = 100;
 
-Result<Value> parse(const Source& bytes) {
+Result<Value> parse(const Source& bytes, Budget& budget) {
   if (bytes.size() > kLongestJson)
     return failure(Code::unsupported, str("JSON of ", bytes.size(), " bytes, at most ", kLongestJson, " are read"));
-  ValueBuilder builder(flat::kMostMetadata);
-  const auto whole = read_json(bytes, 0, bytes.size(), builder);
-  if (!whole && builder.full())
-    return failure(Code::unsupported, str("JSON of more than ", flat::kMostMetadata, " values"));
-  TRY_VOID(whole);
-  return builder.take();
+  return parse_json(bytes, 0, bytes.size(), budget, flat::kMostMetadata);
 }
 
 bool is_short(const Item& item, uint64_t most) {
@@ -76,7 +72,8 @@ class Contents {
   Result<void> add_json(const char* key, Kind kind) {
     const Item* const item = first(kind);
     if (item == nullptr || (kind == Kind::messages && !is_short(*item, kLongestMessages))) return {};
-    auto value = item->blob->bytes.get().and_then([](const SourcePtr& bytes) { return parse(*bytes); });
+    auto value = item->blob->bytes.get().and_then(
+        [&](const SourcePtr& bytes) { return parse(*bytes, *package_.container.budget); });
     if (value)
       model_.metadata.append(key, std::move(*value));
     else if (is_about_the_bytes(value.error()))
@@ -87,7 +84,7 @@ class Contents {
   }
 
   Result<void> add_tensors() {
-    Tensors tensors(model_, warnings_);
+    Tensors tensors(model_, warnings_, package_.container.budget);
     for (const Item& item : package_.items) {
       if (item.blob == nullptr) continue;
       if (item.layer.kind == Kind::model) TRY_VOID(tensors.add_model(item));
@@ -110,7 +107,9 @@ class Contents {
     std::erase_if(model_.documents, [&](const Document& document) { return document.path == path; });
     const auto kept = std::make_shared<const Value>(std::move(map));
     model_.documents.push_back(
-        {path, Later<SourcePtr>([kept]() -> Result<SourcePtr> { return in_memory(to_json(*kept)); })});
+        {path, Later<SourcePtr>([kept, budget = package_.container.budget]() -> Result<SourcePtr> {
+           return charged_text(TRY(to_json(*kept, *budget)), budget);
+         })});
   }
 
   // The model's own header knows better than the config, which Ollama made from it.
@@ -136,7 +135,8 @@ class Contents {
     if (model_.common.find("architecture") != nullptr) return {};
     const auto item = std::find_if(package_.items.begin(), package_.items.end(), is_own_config);
     if (item == package_.items.end() || item->blob == nullptr) return {};
-    const auto value = item->blob->bytes.get().and_then([](const SourcePtr& bytes) { return parse(*bytes); });
+    const auto value = item->blob->bytes.get().and_then(
+        [&](const SourcePtr& bytes) { return parse(*bytes, *package_.container.budget); });
     if (!value && !is_about_the_bytes(value.error())) return tl::unexpected(value.error());
     const Map* const config = value ? std::get_if<Map>(&*value) : nullptr;
     if (config != nullptr) add_common("architecture", config->find("model_type"));

@@ -38,29 +38,59 @@ Result<void> prove_empty(const Wanted& wanted, std::optional<uint64_t> size) {
                  str(wanted.name, ": the digest of no bytes is ", sha256("").hex(), ", not ", wanted.digest.hex()));
 }
 
-// Finds each blob once, however many layers name it.
+// A blob that has to be fetched: what it adds to the budget, since nobody has seen its size yet.
+class ClaimedBlob final : public Source {
+ public:
+  ClaimedBlob(const Digest& digest, uint64_t size) : digest_(digest), size_(std::min(size, kMost)) {}
+  uint64_t size() const override { return size_; }
+  Result<size_t> read(uint64_t, std::span<std::byte>) const override {
+    return failure(Code::unavailable, "not fetched yet");
+  }
+  std::string identity() const override { return "blob " + digest_.hex(); }
+
+ private:
+  static constexpr uint64_t kMost = 256 << 20;
+
+  Digest digest_;
+  uint64_t size_;
+};
+
+// A layer is a descriptor, a layer, an item and a part, and its texts stand in the first three.
+constexpr uint64_t kMembersPerLayer = 3;
+constexpr uint64_t kTextsPerLayer = 2;
+
+// Finds each blob once, however many layers name it and whatever size each claims: the first claim counts.
 class Finder {
  public:
-  explicit Finder(const Container& container) : container_(container) {}
+  Finder(const Container& container, const std::vector<Item>& items) : container_(container) {
+    for (const Item& item : items)
+      if (const auto& d = item.layer.descriptor; d.digest && d.size) sizes_.emplace(*d.digest, *d.size);
+  }
 
   using BlobPtr = std::shared_ptr<const Blob>;
 
-  Result<BlobPtr> find(const Layer& layer) {
-    const auto [row, is_new] = found_.try_emplace({layer.descriptor.digest->bytes, layer.descriptor.size}, BlobPtr());
-    if (is_new) row->second = look_for(layer);
+  Result<BlobPtr> find(const Layer& layer, Warnings& warnings) {
+    const Digest& digest = *layer.descriptor.digest;
+    const auto size = sizes_.find(digest);
+    if (size != sizes_.end() && layer.descriptor.size && *layer.descriptor.size != size->second)
+      warnings.add("layer ", title(layer), ": a size of ", *layer.descriptor.size, " bytes, another layer says ",
+                   size->second, " of the same blob");
+    const auto [row, is_new] = found_.try_emplace(digest, BlobPtr());
+    if (is_new) row->second = look_for(layer, size == sizes_.end() ? std::nullopt : std::optional(size->second));
     return row->second;
   }
 
  private:
-  Wanted wanted(const Layer& layer) const {
-    Wanted wanted{title(layer), *layer.descriptor.digest, layer.descriptor.size};
+  Wanted wanted(const Layer& layer, std::optional<uint64_t> size) const {
+    Wanted wanted{title(layer), *layer.descriptor.digest, size};
     if (container_.folder != nullptr)
       wanted.here = [folder = container_.folder, hex = wanted.digest.hex()] { return open_in(*folder, hex); };
     return wanted;
   }
 
-  Result<BlobPtr> look_for(const Layer& layer) const {
-    const Wanted wanted = this->wanted(layer);
+  Result<BlobPtr> look_for(const Layer& layer, std::optional<uint64_t> size) const {
+    TRY_VOID(container_.budget->charge(Cost::lookup));
+    const Wanted wanted = this->wanted(layer, size);
     TRY_VOID(prove_empty(wanted, wanted.size));
     const bool at_hand = container_.blobs->is_at_hand(wanted);
     const bool in_store = container_.folder != nullptr;
@@ -69,12 +99,14 @@ class Finder {
     if (!found && !in_store) return to_be_fetched(wanted);
     if (!found) return tl::unexpected(found.error());
     TRY_VOID(prove_empty(wanted, found->proved->size()));
+    if (at_hand) container_.budget->add_file(*found->arriving);
     const auto proved = Later<SourcePtr>::of(found->proved);
     return std::make_shared<Blob>(Blob{Later<Found>::of(std::move(*found)), proved, at_hand});
   }
 
   // Nobody is asked for it before it is read, nor for its size when the manifest has it.
   BlobPtr to_be_fetched(const Wanted& wanted) const {
+    container_.budget->add_file(ClaimedBlob(wanted.digest, wanted.size.value_or(0)));
     const Later<Found> found([blobs = container_.blobs, wanted] { return blobs->named(wanted); });
     const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).proved; });
     const auto bytes = wanted.size ? Later<SourcePtr>::of(lazy(*wanted.size, proved)) : proved;
@@ -82,12 +114,13 @@ class Finder {
   }
 
   const Container& container_;
-  std::map<std::pair<std::array<std::byte, 32>, std::optional<uint64_t>>, Result<BlobPtr>> found_;
+  std::map<Digest, uint64_t> sizes_;  // as the first layer that has one claims
+  std::map<Digest, Result<BlobPtr>> found_;
 };
 
 class Opener {
  public:
-  Opener(const Container& container, Package& package) : finder_(container), package_(package) {}
+  Opener(const Container& container, Package& package) : finder_(container, package.items), package_(package) {}
 
   Result<void> open() {
     const auto problems = TRY(find_blobs());
@@ -112,7 +145,7 @@ class Opener {
     for (Item& item : package_.items) {
       if (!item.layer.descriptor.digest) continue;
       layers_.push_back(&item.layer);
-      auto blob = finder_.find(item.layer);
+      auto blob = finder_.find(item.layer, package_.warnings);
       if (!blob) {
         problems.push_back(blob.error());
         continue;
@@ -120,12 +153,20 @@ class Opener {
       item.blob = std::move(*blob);
       // To give a file its name nothing is fetched.
       if (!item.blob->at_hand || !item.layer.is_container()) continue;
-      const Found found = TRY(item.blob->found.get());
-      const auto look = look_at(*found.arriving);
-      if (!look && !is_about_the_bytes(look.error())) return tl::unexpected(look.error());
-      if (look) item.layer.look = *look;  // else it is what its media type says: reading it says what is wrong
+      item.layer.look = TRY(look_once(*item.blob));
     }
     return problems;
+  }
+
+  // Of bytes that cannot be read it is what the media type says: reading them says what is wrong.
+  Result<Look> look_once(const Blob& blob) {
+    const auto known = looks_.find(&blob);
+    if (known != looks_.end()) return known->second;
+    const Found found = TRY(blob.found.get());
+    TRY_VOID(package_.container.budget->charge(Cost::input, kHeadSize));
+    const auto look = look_at(*found.arriving);
+    if (!look && !is_about_the_bytes(look.error())) return tl::unexpected(look.error());
+    return looks_.emplace(&blob, look.value_or(Look::unseen)).first->second;
   }
 
   void add_part(Item& item) {
@@ -147,6 +188,7 @@ class Opener {
   Package& package_;
   std::vector<Layer*> layers_;
   std::set<const Source*> counted_;
+  std::map<const Blob*, Look> looks_;
 };
 
 }  // namespace
@@ -158,6 +200,9 @@ Result<Package> open_package(const Container& container) {
   const std::string text = TRY(read_text(*container.bytes, 0, size));
   Package package{container, {}, sha256(text), {}, {}, {}, 0, {}};
   package.manifest = TRY(read_manifest(text, package.warnings));
+  const size_t layers = package.manifest.layers.size() + package.manifest.manifests.size() + 1;
+  TRY_VOID(container.budget->charge(Cost::member, kMembersPerLayer * layers));
+  TRY_VOID(container.budget->charge(Cost::kept, kTextsPerLayer * text.size()));
   for (Layer& layer : layers_of(package.manifest, package.warnings)) package.items.push_back({std::move(layer)});
   if (package.items.empty()) package.warnings.add("the manifest names no layers");
   TRY_VOID(Opener(container, package).open());

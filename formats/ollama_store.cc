@@ -20,21 +20,40 @@ constexpr size_t kNamed = 3;  // of wrong blobs, in one warning
 // That is most; of a model whose every tensor is a layer it takes half a megabyte.
 constexpr uint64_t kHeld = 64 * 1024;
 
+// And so many bytes of all of them; then so many are held open, and what is beyond is left out.
+constexpr uint64_t kHeldInAll = 64 << 20;
+constexpr size_t kOpen = 256;
+
 // A manifest, and the bytes to read it from again when its model is shown.
 struct Entry {
   Manifest manifest;
   SourcePtr bytes;
 };
 
-Result<Entry> entry_of(const Part& part) {
-  const SourcePtr bytes = TRY(part.source.get());
-  if (bytes->size() > ollama::kLongestManifest)
-    return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
-  std::string text = TRY(read_text(*bytes, 0, bytes->size()));
-  Warnings odd;  // said again, in full, where the model is shown
-  Manifest manifest = TRY(ollama::read_manifest(text, odd));
-  return Entry{std::move(manifest), text.size() > kHeld ? bytes : in_memory(std::move(text))};
-}
+// Reads manifests, with bounded memory and so many open files.
+class Entries {
+ public:
+  Result<Entry> read(const Part& part) {
+    const SourcePtr bytes = TRY(part.source.get());
+    if (bytes->size() > ollama::kLongestManifest)
+      return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
+    const bool held = bytes->size() <= std::min(kHeld, kHeldInAll - held_);
+    if (!held && open_ == kOpen)
+      return failure(Code::unsupported, str("the manifests of the store are longer than ", human_size(kHeldInAll)));
+    std::string text = TRY(read_text(*bytes, 0, bytes->size()));
+    Warnings odd;  // said again, in full, where the model is shown
+    Manifest manifest = TRY(ollama::read_manifest(text, odd));
+    if (held)
+      held_ += text.size();
+    else
+      ++open_;
+    return Entry{std::move(manifest), held ? in_memory(std::move(text)) : bytes};
+  }
+
+ private:
+  uint64_t held_ = 0;  // bytes
+  size_t open_ = 0;    // files
+};
 
 // What is wrong with the blobs that manifests name, each looked at once.
 class StoreBlobs {
@@ -84,20 +103,22 @@ bool is_shelf_path(std::string_view path) { return ollama_name_of_path(path).has
 Result<Shelves> read_shelves(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
                              const BlobsPtr& store) {
   StoreBlobs known(*blobs);
+  Entries entries;
   Shelves shelves;
+  Warnings warnings;
   for (Part& listed : TRY(manifests.parts())) {
     const Part part = std::move(listed);  // no file stays open longer than it is looked at
     if (!part.link_target.empty() || !is_shelf_path(part.path)) continue;
-    const auto entry = entry_of(part);
+    const auto entry = entries.read(part);
     if (!entry) {
-      shelves.warnings.push_back(str(part.path, ": left out: ", entry.error().message));
+      warnings.add(part.path, ": left out: ", entry.error().message);
       continue;
     }
-    if (const std::string wrong = known.wrong_in(entry->manifest); !wrong.empty())
-      shelves.warnings.push_back(str(part.path, ": ", wrong));
+    if (const std::string wrong = known.wrong_in(entry->manifest); !wrong.empty()) warnings.add(part.path, ": ", wrong);
     const std::string tag = part.path.substr(part.path.rfind('/') + 1);
     shelves.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}});
   }
+  shelves.warnings = std::move(warnings).take();
   return shelves;
 }
 

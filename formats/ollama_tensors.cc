@@ -127,6 +127,15 @@ class Quantized {
   std::unordered_set<std::string_view> names_;
 };
 
+Result<uint64_t> header_length(const Source& bytes) {
+  if (TRY(look_at(bytes)) != Look::safetensors) return failure(Code::corrupt, "not a safetensors file");
+  return flat::read_length(bytes);
+}
+
+Container container_of(const Item& item, const SourcePtr& bytes, const BudgetPtr& budget) {
+  return {item.layer.path, bytes, nullptr, unstored_blobs(), 0, budget};
+}
+
 }  // namespace
 
 std::string_view Tensors::spelled(std::string_view text) {
@@ -167,13 +176,18 @@ Result<void> Tensors::add_model(const Item& item) {
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
+  const std::string file = found->arriving->identity();
+  if (!file.empty() && !model_files_.insert(file).second) {
+    warnings_.add(quoted(item.layer.path), ": the same file as a layer before; its tensors are shown once");
+    return {};
+  }
   const auto look = look_at(*found->arriving);
   if (TRY(said(item, look))) return {};
   if (*look == Look::neither) {
     warnings_.add(quoted(item.layer.path), ": neither GGUF nor safetensors", kWithout);
     return {};
   }
-  auto read = read_proved({item.layer.path, found->arriving}, *bytes);
+  auto read = read_proved(container_of(item, found->arriving, budget_), *bytes);
   if (TRY(said(item, read))) return {};
   if (!has_room_for(item, read->tensors.size())) return {};
   const bool first = !std::exchange(has_model_, true);
@@ -230,20 +244,38 @@ Result<void> Tensors::add_bare(const Item& item) {
 
 // What Ollama writes: a small safetensors file.
 Result<void> Tensors::add_file(const Item& item) {
+  if (read_.contains(*item.layer.descriptor.digest)) return add_copies(item);
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
-  const auto room = has_room_for_header(item, *found->arriving);
-  if (TRY(said(item, room)) || !*room) return {};
-  auto read = read_proved({item.layer.path, found->arriving}, *bytes);
+  const auto length = header_length(*found->arriving);
+  if (TRY(said(item, length)) || !has_room_for_header(item, *length)) return {};
+  auto read = read_proved(container_of(item, found->arriving, budget_), *bytes);
   if (TRY(said(item, read)) || !has_room_for(item, read->tensors.size())) return {};
   // Ollama wrote so in the first weeks of 2026.
-  if (read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty())
-    read->tensors[0].name = item.layer.name;
+  const bool by_layer = read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty();
+  if (by_layer) read->tensors[0].name = item.layer.name;
   const Quantized quantized(*read);
   for (const Tensor& tensor : read->tensors)
     if (auto facts = quantized.facts_of(tensor)) quantization_.append(tensor.name, std::move(*facts));
+  read_[*item.layer.descriptor.digest] = {*length, model_.tensors.size(), read->tensors.size(), by_layer};
   take_tensors(item, std::move(*read), "");
+  return {};
+}
+
+// A blob that another layer named before: its tensors once more, without reading it again.
+Result<void> Tensors::add_copies(const Item& item) {
+  const Read& read = read_.at(*item.layer.descriptor.digest);
+  if (!has_room_for_header(item, read.header) || !has_room_for(item, read.count)) return {};
+  const auto paid = budget_->charge(Cost::tensor, read.count);
+  if (TRY(said(item, paid))) return {};
+  for (size_t i = read.begin; i < read.begin + read.count; ++i) {
+    Tensor copy = model_.tensors[i];
+    if (read.named_by_layer) copy.name = item.layer.name;
+    const auto kept = budget_->charge(Cost::kept, copy.name.size() + copy.shape.size() * sizeof(uint64_t));
+    if (TRY(said(item, kept))) return {};
+    model_.tensors.push_back(std::move(copy));
+  }
   return {};
 }
 
@@ -254,9 +286,7 @@ bool Tensors::has_room_for(const Item& item, size_t tensors) {
 }
 
 // Headers are bounded all together, or the same blob in each of many layers would fill the memory.
-Result<bool> Tensors::has_room_for_header(const Item& item, const Source& bytes) {
-  if (TRY(look_at(bytes)) != Look::safetensors) return failure(Code::corrupt, "not a safetensors file");
-  const uint64_t length = TRY(flat::read_length(bytes));
+bool Tensors::has_room_for_header(const Item& item, uint64_t length) {
   if (length <= kLongestHeaders - headers_) {
     headers_ += length;
     return true;

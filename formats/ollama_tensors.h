@@ -15,7 +15,9 @@ namespace weightfs::ollama {
 /// bytes cannot be had.
 class Tensors {
  public:
-  Tensors(Model& model, Warnings& warnings) : model_(model), warnings_(warnings) {}
+  /// `budget`: pays for reading them.
+  Tensors(Model& model, Warnings& warnings, BudgetPtr budget)
+      : model_(model), warnings_(warnings), budget_(std::move(budget)) {}
 
   /// The first model layer gives the model its metadata, documents and common fields; tensors of further ones have the
   /// file's name as scope.
@@ -31,7 +33,8 @@ class Tensors {
   Result<void> add_bare(const Item& item);
   Result<void> add_file(const Item& item);
   bool has_room_for(const Item& item, size_t tensors);
-  Result<bool> has_room_for_header(const Item& item, const Source& bytes);
+  bool has_room_for_header(const Item& item, uint64_t length);
+  Result<void> add_copies(const Item& item);
   void take_tensors(const Item& item, Model read, std::string_view scope);
   std::string_view spelled(std::string_view text);
   template <class T>
@@ -40,8 +43,18 @@ class Tensors {
   Model& model_;
   Warnings& warnings_;
   bool has_model_ = false;
-  std::set<Digest> models_;  // whose layers were added
-  uint64_t headers_ = 0;     // bytes of all safetensors headers so far
+  BudgetPtr budget_;
+  std::set<Digest> models_;            // whose layers were added
+  std::set<std::string> model_files_;  // identities of their bytes: one file may have several digests for its names
+
+  // A tensor blob that was read: where its tensors stand in the model.
+  struct Read {
+    uint64_t header;  // its length
+    size_t begin, count;
+    bool named_by_layer;
+  };
+  std::map<Digest, Read> read_;
+  uint64_t headers_ = 0;  // bytes of all safetensors headers so far
   Map quantization_;
   std::map<std::string, std::string_view, std::less<>> spelled_;  // what is in the model's spellings
 };

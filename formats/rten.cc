@@ -25,13 +25,15 @@ class Reading {
       : container_(container), image_(image), sections_(sections), out_(out) {}
 
   // Tensors in the order of nodes, those of a subgraph where its operator stands. The depth was bounded with the image.
-  void graph(const Graph& graph, const std::string& scope) {
+  // Fails when the budget ends.
+  Result<void> graph(const Graph& graph, const std::string& scope) {
     ++graphs_;
     const auto nodes = nodes_of(graph);
     check_ends("input", graph.inputs(), nodes.size(), scope);
     check_ends("output", graph.outputs(), nodes.size(), scope);
     check_ends("capture", graph.captures(), nodes.size(), scope);
-    for (size_t id = 0; id < nodes.size(); ++id) node(*nodes[id], id, nodes.size(), scope);
+    for (size_t id = 0; id < nodes.size(); ++id) TRY_VOID(node(*nodes[id], id, nodes.size(), scope));
+    return {};
   }
 
   // What was counted on the way.
@@ -52,18 +54,26 @@ class Reading {
     return node.name() == nullptr ? std::string_view() : node.name()->string_view();
   }
 
-  void node(const Node& node, uint64_t id, uint64_t count, const std::string& scope) {
+  Result<void> node(const Node& node, uint64_t id, uint64_t count, const std::string& scope) {
     const auto name = name_of(node);
     ++kinds_[kind_of(node)];
     if (const auto problem = problem_of(node, id, count)) warn(str("node ", id, " ", quoted(name)), scope, *problem);
-    if (const auto* constant = node.data_as_ConstantNode()) tensor(std::string(name), *constant, scope);
-    if (const auto* op = node.data_as_OperatorNode()) enter(*op, id, scope);
+    if (const auto* constant = node.data_as_ConstantNode()) TRY_VOID(tensor(name, *constant, scope));
+    if (const auto* op = node.data_as_OperatorNode()) TRY_VOID(enter(*op, id, scope));
+    return {};
   }
 
-  void tensor(std::string name, const ConstantNode& node, const std::string& scope) {
+  Result<void> tensor(std::string_view name, const ConstantNode& node, const std::string& scope) {
+    const size_t dimensions = node.shape() == nullptr ? 0 : node.shape()->size();
+    TRY_VOID(container_.budget->charge(Cost::tensor));
+    TRY_VOID(container_.budget->charge(Cost::kept, name.size() + sizeof(uint64_t) * dimensions));
     Constant constant = read_constant(node, image_, sections_);
-    Tensor tensor{
-        std::move(name), constant.dtype, spelled(constant.stored_dtype), spelled(scope), std::move(constant.shape), {}};
+    Tensor tensor{std::string(name),
+                  constant.dtype,
+                  spelled(constant.stored_dtype),
+                  spelled(scope),
+                  std::move(constant.shape),
+                  {}};
     auto bytes =
         constant.bytes.and_then([&](const Range& range) { return slice(container_.bytes, range.offset, range.size); });
     if (bytes)
@@ -71,18 +81,21 @@ class Reading {
     else
       warn(str("tensor ", quoted(tensor.name)), scope, bytes.error().message);
     out_.tensors.push_back(std::move(tensor));
+    return {};
   }
 
-  void enter(const OperatorNode& op, uint64_t id, const std::string& scope) {
+  Result<void> enter(const OperatorNode& op, uint64_t id, const std::string& scope) {
     ++operators_[operator_name(op.type())];
-    const auto enter = [&](const Graph* subgraph, const char* branch) {
-      if (subgraph != nullptr) graph(*subgraph, str(scope, scope.empty() ? "" : "/", id, ".", branch));
+    const auto enter = [&](const Graph* subgraph, const char* branch) -> Result<void> {
+      return subgraph == nullptr ? Result<void>()
+                                 : graph(*subgraph, str(scope, scope.empty() ? "" : "/", id, ".", branch));
     };
     if (const auto* attributes = op.attrs_as_IfAttrs()) {
-      enter(attributes->then_branch(), "then_branch");
-      enter(attributes->else_branch(), "else_branch");
+      TRY_VOID(enter(attributes->then_branch(), "then_branch"));
+      TRY_VOID(enter(attributes->else_branch(), "else_branch"));
     }
-    if (const auto* attributes = op.attrs_as_LoopAttrs()) enter(attributes->body(), "body");
+    const auto* loop = op.attrs_as_LoopAttrs();
+    return loop == nullptr ? Result<void>() : enter(loop->body(), "body");
   }
 
   void check_ends(const char* what, const flatbuffers::Vector<uint32_t>* ids, uint64_t count,
@@ -169,23 +182,25 @@ Map common_of(const Metadata* metadata) {
 }
 
 // graph.json takes more memory than the Model: it is made from the file again when somebody asks.
-Document graph_document(const SourcePtr& bytes, const Sections& sections) {
-  return {"graph.json", Later<SourcePtr>([bytes, sections]() -> Result<SourcePtr> {
-            const auto image = TRY(StructureImage::load(*bytes, sections.model_offset, sections.model_size));
-            return in_memory(TRY(graph_json(image, sections)));
+Document graph_document(const SourcePtr& bytes, const Sections& sections, const BudgetPtr& budget) {
+  return {"graph.json", Later<SourcePtr>([=]() -> Result<SourcePtr> {
+            Charges charges(*budget);  // given back with the image
+            const auto image = TRY(StructureImage::load(*bytes, sections.model_offset, sections.model_size, charges));
+            return in_memory(TRY(graph_json(image, sections, *budget)));
           })};
 }
 
-void add_graphs(weightfs::Model& out, const Container& container, const StructureImage& image,
-                const Sections& sections) {
+Result<void> add_graphs(weightfs::Model& out, const Container& container, const StructureImage& image,
+                        const Sections& sections) {
   const Graph* graph = image.model().graph();
-  if (graph == nullptr) return;
+  if (graph == nullptr) return {};
   Reading reading(container, image, sections, out);
-  reading.graph(*graph, "");
+  TRY_VOID(reading.graph(*graph, ""));
   reading.add_counts(out.metadata);
   out.warnings = reading.take_warnings();
   out.metadata.append("inputs", ends(graph->inputs(), *graph, image, sections));
   out.metadata.append("outputs", ends(graph->outputs(), *graph, image, sections));
+  return {};
 }
 
 }  // namespace
@@ -193,7 +208,9 @@ void add_graphs(weightfs::Model& out, const Container& container, const Structur
 
 Result<Model> read_rten(const Container& container) {
   const auto sections = TRY(rten::find_sections(*container.bytes));
-  const auto image = TRY(rten::StructureImage::load(*container.bytes, sections.model_offset, sections.model_size));
+  Charges charges(*container.budget);  // of the image: given back with it
+  const auto image =
+      TRY(rten::StructureImage::load(*container.bytes, sections.model_offset, sections.model_size, charges));
   const int32_t schema_version = image.model().schema_version();
   if (schema_version != 1) return failure(Code::unsupported, str("rten: schema version ", schema_version, ", not 1"));
 
@@ -205,9 +222,11 @@ Result<Model> read_rten(const Container& container) {
   const auto* metadata = image.model().metadata();
   model.common = rten::common_of(metadata);
   if (Map strings = rten::strings_of(metadata); !strings.empty()) model.metadata.append("rten", std::move(strings));
-  rten::add_graphs(model, container, image, sections);
+  TRY_VOID(rten::add_graphs(model, container, image, sections).map_error([](const Error& error) {
+    return Error{error.code, "rten: " + error.message};
+  }));
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
-  model.documents.push_back(rten::graph_document(container.bytes, sections));
+  model.documents.push_back(rten::graph_document(container.bytes, sections, container.budget));
   return model;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/rendering.h"
 #include "base/text.h"
 #include "formats/rten_node.h"
 #include "formats/rten_schema.h"
@@ -68,57 +69,55 @@ Map fields(const TableType& type, const Table& table) {
 // Writes node after node, so that memory holds the text and one node.
 class Writer {
  public:
-  Writer(const StructureImage& image, const Sections& sections)
-      : image_(image),
-        sections_(sections),
-        most_(std::min(kLargestGraphJson, kMostGraphJsonTimes * sections.model_size + (uint64_t{1} << 20))) {}
+  Writer(const StructureImage& image, const Sections& sections, TextSink& out)
+      : image_(image), sections_(sections), out_(out) {}
 
   Result<void> graph(const Graph& graph, size_t depth) {
-    out_ += '{';
+    out_.append(1, '{');
     TRY_VOID(ids("inputs", graph.inputs()));
-    out_ += ',';
+    out_.append(1, ',');
     TRY_VOID(ids("outputs", graph.outputs()));
-    out_ += ',';
+    out_.append(1, ',');
     TRY_VOID(ids("captures", graph.captures()));
-    out_ += ",\"nodes\":[";
+    out_.append(",\"nodes\":[");
     const auto nodes = nodes_of(graph);
     for (size_t id = 0; id < nodes.size(); ++id) {
-      out_ += id == 0 ? "\n" : ",\n";
+      out_.append(id == 0 ? "\n" : ",\n");
       out_.append(depth * 2, ' ');
       TRY_VOID(node(*nodes[id], id, nodes.size(), depth));
     }
-    out_ += "]}";
+    out_.append("]}");
     return {};
   }
 
-  std::string take() { return std::move(out_) + "\n"; }
-
  private:
+  // A text beyond the budget is not written to its end.
   Result<void> check_size() const {
-    if (out_.size() <= most_) return {};
-    return failure(Code::unsupported, str("rten: a graph.json of more than ", most_, " bytes"));
+    if (!out_.stopped()) return {};
+    return failure(Code::unsupported, "rten: a graph.json beyond the budget");
   }
 
   Result<void> node(const Node& node, uint64_t id, uint64_t count, size_t depth) {
-    out_ += to_json_line(describe(node, id, image_, sections_));
-    out_.pop_back();
+    std::string line = to_json_line(describe(node, id, image_, sections_));
+    line.pop_back();
+    out_.append(line);
     TRY_VOID(check_size());
     const auto* op = node.data_as_OperatorNode();
     if (op != nullptr) {
-      out_ += ',';
+      out_.append(1, ',');
       TRY_VOID(ids("inputs", op->inputs()));
-      out_ += ',';
+      out_.append(1, ',');
       TRY_VOID(ids("outputs", op->outputs()));
     }
-    if (const auto problem = problem_of(node, id, count)) out_ += str(",\"problem\":", to_json_line(*problem));
+    if (const auto problem = problem_of(node, id, count)) out_.append(str(",\"problem\":", to_json_line(*problem)));
     if (op != nullptr) TRY_VOID(attributes(*op, depth));
-    out_ += '}';
+    out_.append(1, '}');
     return check_size();
   }
 
   template <class Id>
   Result<void> ids(std::string_view key, const flatbuffers::Vector<Id>* ids) {
-    out_ += str("\"", key, "\":");
+    out_.append(str("\"", key, "\":"));
     return list(ids, [&](size_t i) { return std::to_string(ids->Get(static_cast<flatbuffers::uoffset_t>(i))); });
   }
 
@@ -126,15 +125,15 @@ class Writer {
   template <class Numbers, class Text>
   Result<void> list(const Numbers* numbers, const Text& text) {
     if (numbers == nullptr) {
-      out_ += "null";
+      out_.append("null");
       return {};
     }
-    out_ += '[';
+    out_.append(1, '[');
     for (size_t i = 0; i < numbers->size(); ++i) {
-      if (i > 0) out_ += ',';
-      out_ += text(i);
+      if (i > 0) out_.append(1, ',');
+      out_.append(text(i));
     }
-    out_ += ']';
+    out_.append(1, ']');
     return check_size();
   }
 
@@ -142,18 +141,18 @@ class Writer {
     const auto tag = static_cast<uint8_t>(op.attrs_type());
     const auto* table = static_cast<const Table*>(op.attrs());
     if (tag == 0 || table == nullptr) return {};
-    out_ += ",\"attrs\":{";
+    out_.append(",\"attrs\":{");
     if (const Named* known = attributes_.find(tag))
       TRY_VOID(attributes(*known->table, *table, depth));
     else
-      out_ += str("\"unknown_attrs\":", int{tag});
-    out_ += '}';
+      out_.append(str("\"unknown_attrs\":", int{tag}));
+    out_.append(1, '}');
     return {};
   }
 
   Result<void> attributes(const TableType& type, const Table& table, size_t depth) {
     for (const Field& field : type.fields) {
-      out_ += str(&field == type.fields.data() ? "\"" : ",\"", field.name, "\":");
+      out_.append(str(&field == type.fields.data() ? "\"" : ",\"", field.name, "\":"));
       TRY_VOID(attribute(field, table, depth));
     }
     return {};
@@ -167,23 +166,25 @@ class Writer {
       const auto* numbers = table.GetPointer<const flatbuffers::VectorOfAny*>(field.slot);
       return list(numbers, [&](size_t i) { return to_json_line(number(field, numbers->Data() + i * field.width)); });
     }
-    out_ += field.table != nullptr ? "null" : to_json_line(value(field, table));
+    out_.append(field.table != nullptr ? "null" : to_json_line(value(field, table)));
     return check_size();
   }
 
   const StructureImage& image_;
   const Sections& sections_;
-  const uint64_t most_;
+  TextSink& out_;
   const Names& attributes_ = union_type("OperatorAttrs");
-  std::string out_;
 };
 
 }  // namespace
 
-Result<std::string> graph_json(const StructureImage& image, const Sections& sections) {
-  Writer writer(image, sections);
-  if (const Graph* graph = image.model().graph()) TRY_VOID(writer.graph(*graph, 1));
-  return writer.take();
+Result<std::string> graph_json(const StructureImage& image, const Sections& sections, Budget& budget) {
+  return rendered(budget, [&](TextSink& out) -> Result<void> {
+    Writer writer(image, sections, out);
+    if (const Graph* graph = image.model().graph()) TRY_VOID(writer.graph(*graph, 1));
+    out.append(1, '\n');
+    return {};
+  });
 }
 
 }  // namespace weightfs::rten

@@ -30,8 +30,8 @@ tl::unexpected<Error> too_much(const Parts&... parts) {
 // The bytes of the image, read a page at a time when they are first needed.
 class Pages {
  public:
-  Pages(const Source& source, uint64_t offset, std::span<uint8_t> image)
-      : source_(source), offset_(offset), image_(image), read_(image.size() / kPage + 1) {}
+  Pages(const Source& source, uint64_t offset, std::span<uint8_t> image, Charges& charges)
+      : source_(source), offset_(offset), image_(image), charges_(charges), read_(image.size() / kPage + 1) {}
 
   // Makes [at, at + size) hold the source's bytes. Every address that comes from the file is checked here.
   Result<void> need(uint64_t at, uint64_t size) {
@@ -65,6 +65,8 @@ class Pages {
     const uint64_t size = std::min(last * kPage, image_.size()) - begin;
     structure_ += size;
     if (structure_ > kMostStructure) return too_much("more than ", kMostStructure, " bytes beside the weights");
+    TRY_VOID(charges_.charge(Cost::input, size));
+    TRY_VOID(charges_.charge(Cost::kept, size));
     TRY_VOID(read_exact(source_, offset_ + begin, std::as_writable_bytes(image_.subspan(begin, size))));
     std::fill(read_.begin() + static_cast<ptrdiff_t>(first), read_.begin() + static_cast<ptrdiff_t>(last), true);
     return {};
@@ -73,6 +75,7 @@ class Pages {
   const Source& source_;
   uint64_t offset_;
   std::span<uint8_t> image_;
+  Charges& charges_;
   std::vector<bool> read_;
   uint64_t structure_ = 0;
 };
@@ -86,8 +89,11 @@ uint32_t most_tables(uint64_t size) {
 // better than the verifier, which only says no.
 class Walk {
  public:
-  Walk(Pages& pages, uint64_t size)
-      : pages_(pages), most_tables_(most_tables(size)), most_text_(std::min(kMostText, size + kPage)) {}
+  Walk(Pages& pages, uint64_t size, Charges& charges)
+      : pages_(pages),
+        charges_(charges),
+        most_tables_(most_tables(size)),
+        most_text_(std::min(kMostText, size + kPage)) {}
 
   Result<void> root() { return table(0, table_type("Model"), 1); }
 
@@ -123,7 +129,7 @@ class Walk {
   Result<void> count_table(uint32_t depth) {
     if (depth > kDeepest) return too_much("tables nested deeper than ", kDeepest);
     if (++tables_ > most_tables_) return too_much("more than ", most_tables_, " tables, counted at each use");
-    return {};
+    return charge(Cost::value, 1);
   }
 
   // Where the value with this slot in the vtable lies; 0 when the table does not have it.
@@ -182,8 +188,14 @@ class Walk {
 
   Result<void> count_text(uint64_t size) {
     text_ += size;
-    if (text_ <= most_text_) return {};
+    if (text_ <= most_text_) return charge(Cost::input, kReadsOfText * size);
     return too_much("more than ", most_text_, " bytes of lists, strings and scopes, counted at each use");
+  }
+
+  Result<void> charge(Cost cost, uint64_t count) {
+    return charges_.charge(cost, count).map_error([](const Error& error) {
+      return Error{error.code, "rten: model data: " + error.message};
+    });
   }
 
   static Result<void> short_enough(std::string_view what, uint32_t length) {
@@ -201,7 +213,11 @@ class Walk {
 
   static constexpr uint32_t kTablesOfGraph = 4;  // in an operator: node, operator, attributes, graph
 
+  // A text is walked, verified, checked to be UTF-8, copied, sorted and rendered.
+  static constexpr uint64_t kReadsOfText = 4;
+
   Pages& pages_;
+  Charges& charges_;
   const TableType& graph_ = table_type("Graph");
   uint32_t most_tables_;
   uint64_t most_text_;
@@ -232,14 +248,14 @@ Result<StructureImage::Mapping> StructureImage::map(size_t size) {
   return Mapping(static_cast<uint8_t*>(bytes), Unmap{size});
 }
 
-Result<StructureImage> StructureImage::load(const Source& source, uint64_t offset, uint64_t size) {
+Result<StructureImage> StructureImage::load(const Source& source, uint64_t offset, uint64_t size, Charges& charges) {
   if (size < kSmallestFlatBuffer || size > kLargestFlatBuffer)
     return failure(Code::corrupt, str("rten: model data of ", size, " bytes; a FlatBuffer has ", kSmallestFlatBuffer,
                                       " to ", kLargestFlatBuffer));
   Mapping mapping = TRY(map(size));
   const std::span image(mapping.get(), size);
-  Pages pages(source, offset, image);
-  TRY_VOID(Walk(pages, size).root());
+  Pages pages(source, offset, image, charges);
+  TRY_VOID(Walk(pages, size, charges).root());
   if (!verify(image)) return corrupt("breaks a rule of FlatBuffers (something is not aligned, or a string not ended)");
   return StructureImage(std::move(mapping));
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/budget.h"
 #include "base/source.h"
 
 namespace weightfs::rten {
@@ -52,7 +53,9 @@ class StructureImage {
  public:
   /// Reads the structure of the FlatBuffer in [offset, offset + size) of `source`, which the caller knows to be inside
   /// it. The offset may be odd. Fails with corrupt when it is no Model, with unsupported beyond a limit above.
-  static Result<StructureImage> load(const Source& source, uint64_t offset, uint64_t size);
+  /// `charges`: what it takes is charged there, and each table, list and string at each use: what is made of them later
+  /// takes as much.
+  static Result<StructureImage> load(const Source& source, uint64_t offset, uint64_t size, Charges& charges);
 
   const Model& model() const;
 

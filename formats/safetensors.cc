@@ -37,9 +37,10 @@ void drop_replaced(flat::Header& header) {
 
 Result<Model> read(const Container& container) {
   const uint64_t length = TRY(flat::read_length(*container.bytes));
-  HeaderReader reader(length);
+  TRY_VOID(container.budget->charge(Cost::input, length));
+  HeaderReader reader(length, *container.budget);
   const auto whole = read_json(*container.bytes, flat::kPrefix, length, reader);
-  if (!reader.problem.empty()) return failure(Code::corrupt, "header: " + reader.problem);
+  if (reader.problem) return failure(reader.problem->code, "header: " + reader.problem->message);
   if (!whole) return failure(whole.error().code, "header: " + whole.error().message);
   drop_replaced(reader.header);
   TRY_VOID(flat::place(reader.header, container.bytes, length, flat::Order::any));

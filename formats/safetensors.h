@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,7 +20,7 @@ inline constexpr uint64_t kShortestEntry = 48;
 class HeaderReader final : public JsonEvents {
  public:
   /// For a header of `size` bytes, which bounds what is reserved.
-  explicit HeaderReader(uint64_t size);
+  HeaderReader(uint64_t size, Budget& budget);
 
   bool scalar(Value value) override;
   bool unsigned_integer(uint64_t n) override;
@@ -32,7 +33,7 @@ class HeaderReader final : public JsonEvents {
 
   flat::Header header;
   std::deque<std::string> spellings;  ///< of dtypes that are not known
-  std::string problem;                ///< why it stopped the reading; empty when it did not
+  std::optional<Error> problem;       ///< why it stopped the reading
 
  private:
   enum class At { start, header, entry, shape, offsets, end };
@@ -45,7 +46,8 @@ class HeaderReader final : public JsonEvents {
   bool end_entry();
   bool set_dtype(const std::string& text);
   bool unexpected(std::string_view found);
-  bool refuse(std::string reason);
+  bool refuse(Error error);
+  bool refuse(std::string reason) { return refuse(Error{Code::corrupt, std::move(reason)}); }
   bool refuse_tensor(std::string_view reason);
 
   At at_ = At::start;

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_off
 
 }  // namespace
 
-HeaderReader::HeaderReader(uint64_t size) {
+HeaderReader::HeaderReader(uint64_t size, Budget& budget) : header(budget) {
   // Once, for the most that can come: pages that are never touched cost nothing, copies while a vector grows do.
   header.tensors.reserve(static_cast<size_t>(size / kShortestEntry + 1));
   header.ranges.reserve(static_cast<size_t>(size / kShortestEntry + 1));
@@ -119,6 +119,10 @@ bool HeaderReader::set_dtype(const std::string& text) {
     return true;
   }
   auto spelling = unknown_.find(text);
+  if (spelling == unknown_.end()) {
+    if (auto room = header.charges.charge(Cost::value); !room) return refuse(room.error());
+    if (auto room = header.charges.charge(Cost::kept, text.size()); !room) return refuse(room.error());
+  }
   if (spelling == unknown_.end()) spelling = unknown_.insert(spellings.emplace_back(text)).first;
   tensor_.dtype = &kUnknownDType;
   tensor_.stored_dtype = *spelling;
@@ -132,6 +136,7 @@ bool HeaderReader::end_entry() {
     header.warnings.add("tensor ", quoted(tensor_.name), ": dtype ", quoted(tensor_.stored_dtype),
                         " is not known, bytes only");
   at_ = At::header;
+  if (auto room = header.charge_tensor(tensor_.name.size(), shape_.size()); !room) return refuse(room.error());
   header.ranges.push_back({offsets_[0], offsets_[1]});
   tensor_.shape = shape_;
   header.tensors.push_back(std::exchange(tensor_, {}));
@@ -159,8 +164,8 @@ bool HeaderReader::unexpected(std::string_view found) {
   return refuse_tensor(str(kFields.at(field), ": ", found, " where ", kNeeded.at(field), " must be"));
 }
 
-bool HeaderReader::refuse(std::string reason) {
-  problem = std::move(reason);
+bool HeaderReader::refuse(Error error) {
+  problem = std::move(error);
   return false;
 }
 

@@ -29,6 +29,10 @@ struct Shard {
   std::string_view name;
   size_t weights = 0;  // how many tensors the weight map puts into it
   bool was_read = false;
+  Result<SourcePtr> bytes = SourcePtr();
+  const Shard* same = nullptr;  // the shard before it whose file this is, under another name
+
+  const Shard& file() const { return same == nullptr ? *this : *same; }
 };
 
 // A line of the weight map.
@@ -53,6 +57,8 @@ struct Index {
 // rest, and stops at once where the whole is no object.
 class IndexReader final : public JsonEvents {
  public:
+  explicit IndexReader(Budget& budget) : budget_(budget) {}
+
   bool scalar(Value value) override {
     return pass([&] { return metadata_.scalar(std::move(value)); });
   }
@@ -113,6 +119,12 @@ class IndexReader final : public JsonEvents {
     problem_ = Error{code, std::move(reason)};
     return false;
   }
+  bool charge(Cost cost, uint64_t count) {
+    const auto room = budget_.charge(cost, count);
+    return room || refuse(room.error().code, "weight_map: " + room.error().message);
+  }
+
+  Budget& budget_;
 
   static constexpr const char* kNoIndex = "JSON without an object \"weight_map\"";
 
@@ -145,6 +157,7 @@ bool IndexReader::enter(std::string_view key) {
 bool IndexReader::add(const std::string& name) {
   if (index_.weights.size() == kMostWeights)
     return refuse(Code::unsupported, str("weight_map: more than ", kMostWeights, " tensors"));
+  if (!charge(Cost::value, 1) || !charge(Cost::kept, tensor_.size() + name.size())) return false;
   const auto shard = index_.shards.try_emplace(name).first;
   if (index_.shards.size() > kMostShards)
     return refuse(Code::unsupported, str("weight_map: more than ", kMostShards, " shards"));
@@ -170,10 +183,11 @@ Result<Index> IndexReader::take(const Result<void>& whole) {
   return std::move(index_);
 }
 
-Result<Index> read_index(const Source& bytes) {
+Result<Index> read_index(const Source& bytes, Budget& budget) {
   if (bytes.size() > kLongestIndex)
     return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, ", kLongestIndex, " at most"));
-  IndexReader reader;
+  TRY_VOID(budget.charge(Cost::input, bytes.size()));
+  IndexReader reader(budget);
   return reader.take(read_json(bytes, 0, bytes.size(), reader));
 }
 
@@ -198,6 +212,12 @@ class Merger {
     shards_.append(std::string(name), std::move(read.metadata));
     model_.parts.push_back(std::move(read.parts.front()));
     shard.was_read = true;
+  }
+
+  // The tensors of a file that several names lead to are shown once.
+  void add_same(const Shard& shard) {
+    warnings_.add("shard ", quoted(shard.name), ": the same file as ", quoted(shard.same->name));
+    model_.parts.push_back({std::string(shard.name), Later<SourcePtr>::of(*shard.bytes)});
   }
 
   void miss(const Shard& shard, const Error& error) {
@@ -225,13 +245,13 @@ class Merger {
       warnings_.add("tensor ", quoted(tensor.name), " in ", quoted(shard.name), " is not in the weight_map");
       return unlisted_.insert(tensor.name).second;
     }
-    if (weight->shard == &shard) return weight->found = true;
+    if (&weight->shard->file() == &shard) return weight->found = true;
     if (weight->elsewhere == Weight::kNowhere) weight->elsewhere = model_.tensors.size();
     return false;
   }
 
   void compare(const Weight& weight) {
-    const Shard& home = *weight.shard;
+    const Shard& home = weight.shard->file();
     if (weight.elsewhere == Weight::kNowhere) {
       if (home.was_read && !weight.found)
         warnings_.add("tensor ", quoted(weight.tensor), " is not in ", quoted(home.name));
@@ -257,20 +277,35 @@ class Merger {
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
 };
 
-Result<Model> read_shard(std::string_view name, const std::shared_ptr<const Folder>& folder) {
-  const SourcePtr bytes = TRY(folder->open(name));
-  return read_safetensors({std::string(name), bytes, folder});
+// Opens the shards, and finds the names that lead to one file.
+void open_shards(Index& index, const Container& container) {
+  std::map<std::string, const Shard*> files;  // by identity
+  for (auto& [name, shard] : index.shards) {
+    shard.bytes = open_beside(container, name);
+    const std::string identity = shard.bytes ? (*shard.bytes)->identity() : "";
+    if (identity.empty()) continue;
+    const auto [file, is_new] = files.emplace(identity, &shard);
+    if (!is_new) shard.same = file->second;
+  }
+}
+
+Result<Model> read_shard(const Shard& shard, const Container& container) {
+  const SourcePtr bytes = TRY(shard.bytes);
+  return read_safetensors(
+      {std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
 }
 
 Result<Model> read(const Container& container) {
-  Index index = TRY(read_index(*container.bytes));
+  Index index = TRY(read_index(*container.bytes, *container.budget));
   if (container.folder == nullptr) return failure(Code::unsupported, "nothing beside it, its shards are needed");
+  open_shards(index, container);
   Merger merger(index);
   std::optional<Error> first_error;
   bool any = index.shards.empty();
   for (auto& [name, shard] : index.shards) {
-    auto model = read_shard(name, container.folder);
-    if (model) {
+    if (shard.same != nullptr) {
+      merger.add_same(shard);
+    } else if (auto model = read_shard(shard, container)) {
       merger.add(shard, std::move(*model));
       any = true;
     } else {

@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <span>
 
 #include "base/text.h"
 #include "formats/archive.h"
+#include "formats/codec_meter.h"
+#include "formats/tar_sparse.h"
 
 namespace weightfs {
 namespace {
@@ -79,10 +82,6 @@ class Reader {
  public:
   static Result<std::unique_ptr<Reader>> of_headers(SourcePtr source) {
     return open({.source = std::move(source), .headers_only = true}, archive_read_support_format_tar);
-  }
-
-  static Result<std::unique_ptr<Reader>> of_members(SourcePtr source) {
-    return open({std::move(source)}, archive_read_support_format_tar);
   }
 
   // What a compressed stream holds is one member to libarchive, which has no name and no size.
@@ -163,10 +162,12 @@ class Unbzip2 final : public Stream {
   ReaderPtr reader_;
 };
 
-// The tar that a compressed container is, as a blob. What holds something else is not decoded to its end.
+// The tar that a compressed container is, as a blob. What holds something else is not decoded to its end. The budget
+// pays for decoding it now, not for another time, when the blob was evicted and somebody reads a member.
 Result<SourcePtr> unpacked(const Container& container, const Compression& compression) {
   const SourcePtr stored = container.bytes;
-  const StreamPtr peek = TRY(compression.undone(stored));
+  const auto charge = std::make_shared<DecodeCharge>(container.budget);
+  const StreamPtr peek = TRY(charged(charge, stored, compression.undone));
   const std::string block = TRY(first_block(*peek));
   if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, which is no tar"));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
@@ -175,69 +176,17 @@ Result<SourcePtr> unpacked(const Container& container, const Compression& compre
   recipe.name = container.name;
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
-  recipe.start = [stored, undone = compression.undone] { return undone(stored); };
-  return container.blobs->made(std::move(recipe));
-}
-
-// A member with holes: libarchive tells where its data lie, between them are zeros.
-class Holey final : public Stream {
- public:
-  Holey(ReaderPtr reader, uint64_t size) : reader_(std::move(reader)), size_(size) {}
-
-  Result<size_t> next(std::span<std::byte> out) override {
-    while (data_.empty() && !ended_) TRY_VOID(find_data());
-    const uint64_t zeros = (data_.empty() ? size_ : begin_) - at_;
-    const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), zeros > 0 ? zeros : data_.size()));
-    if (count == 0) return count;
-    if (zeros > 0) {
-      std::fill_n(out.begin(), count, std::byte{0});
-    } else {
-      std::copy_n(data_.begin(), count, out.begin());
-      data_ = data_.subspan(count);
-      begin_ += count;
-    }
-    at_ += count;
-    return count;
-  }
-
- private:
-  Result<void> find_data() {
-    const void* data = nullptr;
-    size_t count = 0;
-    la_int64_t begin = 0;
-    const int got = archive_read_data_block(reader_->get(), &data, &count, &begin);
-    ended_ = got == ARCHIVE_EOF;
-    if (ended_) return {};
-    if (got != ARCHIVE_OK) return tl::unexpected(reader_->error());
-    if (count == 0) return {};
-    begin_ = static_cast<uint64_t>(begin);
-    if (begin < 0 || begin_ < at_ || begin_ > size_ || count > size_ - begin_)
-      return failure(Code::corrupt, str(count, " bytes at ", begin, " of a sparse member of ", size_, " do not fit"));
-    data_ = {static_cast<const std::byte*>(data), count};
-    return {};
-  }
-
-  ReaderPtr reader_;
-  uint64_t size_;
-  uint64_t at_ = 0;                  // the next byte to give
-  std::span<const std::byte> data_;  // in libarchive's buffer
-  uint64_t begin_ = 0;               // where data_ belongs
-  bool ended_ = false;
-};
-
-// Reads the member whose headers begin at `header`, as the first of what is left from there on.
-Result<StreamPtr> with_holes(const SourcePtr& tar, uint64_t header, uint64_t size) {
-  auto rest = std::make_shared<const Slice>(TRY(slice(tar, header, tar->size() - header)));
-  auto reader = TRY(Reader::of_members(std::move(rest)));
-  const int got = reader->next_tar_header();
-  if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return tl::unexpected(reader->error());
-  return std::make_unique<Holey>(std::move(reader), size);
+  recipe.start = [charge, stored, undone = compression.undone] { return charged(charge, stored, undone); };
+  auto tar = container.blobs->made(std::move(recipe));
+  charge->end();
+  return tar;
 }
 
 // Goes through the headers of a tar.
 class Listing {
  public:
-  Listing(SourcePtr tar, BlobsPtr blobs) : tar_(std::move(tar)), blobs_(std::move(blobs)) {}
+  Listing(SourcePtr tar, BudgetPtr budget)
+      : tar_(std::move(tar)), budget_(std::move(budget)), builder_(Twice::last_wins, budget_) {}
 
   Result<Archive> all() && {
     reader_ = TRY(Reader::of_headers(tar_));
@@ -255,6 +204,8 @@ class Listing {
     std::optional<uint64_t> end;  // where the padding behind them ends; nothing when the tar ends before
   };
 
+  uint64_t header_position() const { return static_cast<uint64_t>(archive_read_header_position(reader_->get())); }
+
   // Whether there may be another.
   Result<bool> add_next() {
     const int got = reader_->next_tar_header();
@@ -262,11 +213,13 @@ class Listing {
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return stopped();
     if (++members_ > kMostMembers) return failure(Code::unsupported, str("more than ", kMostMembers, " members"));
     auto member = next_member(got);
+    TRY_VOID(budget_->charge(Cost::input, reader_->position() - header_position()));
+    if (member) TRY_VOID(builder_.admit(member->name));
     const bool whole = archive_read_data_skip(reader_->get()) == ARCHIVE_OK;
     if (!whole && reader_->error().code != Code::corrupt) return tl::unexpected(reader_->error());
     if (member) {
       if (whole) member->end = reader_->position();
-      add(*member);
+      TRY_VOID(add(*member));
     }
     return whole;
   }
@@ -275,8 +228,8 @@ class Listing {
   Result<bool> stopped() {
     const Error error = reader_->error();
     if (error.code != Code::corrupt || members_ == 0) return tl::unexpected(error);
-    builder_.warnings().add("at byte ", archive_read_header_position(reader_->get()), ", after ", members_,
-                            " members: ", error.message, "; what follows is not shown");
+    builder_.warnings().add("at byte ", header_position(), ", after ", members_, " members: ", error.message,
+                            "; what follows is not shown");
     return false;
   }
 
@@ -286,8 +239,7 @@ class Listing {
   std::optional<Member> next_member(int got) {
     archive* const a = reader_->get();
     const char* const name = archive_entry_pathname(reader_->entry());
-    Member member{name == nullptr ? "" : name, static_cast<uint64_t>(archive_read_header_position(a)),
-                  reader_->position(), std::nullopt};
+    Member member{name == nullptr ? "" : name, header_position(), reader_->position(), std::nullopt};
     if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
       builder_.warnings().add("member ", quoted(member.name), ": ", reader_->error().message);
     if (!member.name.empty() && member.name.size() <= kLongestMemberName) return member;
@@ -296,47 +248,57 @@ class Listing {
     return std::nullopt;
   }
 
-  void add(const Member& member) {
+  Result<void> add(const Member& member) {
     archive_entry* const entry = reader_->entry();
     // A hard link that PAX gave bytes of its own is a file.
     const char* const same = archive_entry_hardlink(entry);
-    if (same != nullptr && archive_entry_size(entry) == 0) return builder_.add_same(member.name, same);
-    switch (archive_entry_filetype(entry)) {
-      case AE_IFREG:
-        return add_file(member);
-      case AE_IFDIR:
-        return builder_.add_directory(member.name);
-      case AE_IFLNK: {
-        const char* const target = archive_entry_symlink(entry);
-        return builder_.add_link(member.name, target == nullptr ? "" : target);
-      }
-      case AE_IFCHR:
-      case AE_IFBLK:
-        return leave_out(member, "a device");
-      case AE_IFIFO:
-        return leave_out(member, "a fifo");
-      case AE_IFSOCK:
-        return leave_out(member, "a socket");
-      default:
-        return leave_out(member, "of a type that is not known");
+    if (same != nullptr && archive_entry_size(entry) == 0) {
+      TRY_VOID(budget_->charge(Cost::kept, std::strlen(same)));
+      builder_.add_same(member.name, same);
+      return {};
     }
+    const auto type = archive_entry_filetype(entry);
+    if (type == AE_IFREG) return add_file(member);
+    if (type == AE_IFDIR) {
+      builder_.add_directory(member.name);
+    } else if (type == AE_IFLNK) {
+      const char* const target = archive_entry_symlink(entry);
+      TRY_VOID(budget_->charge(Cost::kept, target == nullptr ? 0 : std::strlen(target)));
+      builder_.add_link(member.name, target == nullptr ? "" : target);
+    } else {
+      leave_out(member, type);
+    }
+    return {};
+  }
+
+  void leave_out(const Member& member, unsigned type) {
+    leave_out(member, type == AE_IFCHR || type == AE_IFBLK ? "a device"
+                      : type == AE_IFIFO                   ? "a fifo"
+                      : type == AE_IFSOCK                  ? "a socket"
+                                                           : "of a type that is not known");
   }
 
   void leave_out(const Member& member, std::string_view what) {
     builder_.warnings().add("member ", quoted(member.name), ": left out: it is ", what);
   }
 
-  void add_file(const Member& member) {
+  Result<void> add_file(const Member& member) {
     archive_entry* const entry = reader_->entry();
-    if (archive_entry_size(entry) < 0) return leave_out(member, "of a negative size");
+    if (archive_entry_size(entry) < 0) {
+      leave_out(member, "of a negative size");
+      return {};
+    }
     const auto size = static_cast<uint64_t>(archive_entry_size(entry));
     if (archive_entry_sparse_count(entry) > 0) return add_sparse(member, size);
     auto bytes = slice(tar_, member.begin, size);
-    if (!bytes) return refuse(member, size, str("cut by the end of the tar, ", bytes.error().message));
     // The headers of a sparse file may give another size than the bytes that are stored for it.
-    if (member.end && padded(size) != *member.end - member.begin)
-      return refuse(member, size, str("a size of ", size, ", but ", *member.end - member.begin, " bytes are stored"));
-    builder_.add_file(member.name, std::make_shared<const Slice>(*std::move(bytes)));
+    if (!bytes)
+      refuse(member, size, str("cut by the end of the tar, ", bytes.error().message));
+    else if (member.end && padded(size) != *member.end - member.begin)
+      refuse(member, size, str("a size of ", size, ", but ", *member.end - member.begin, " bytes are stored"));
+    else
+      builder_.add_file(member.name, std::make_shared<const Slice>(*std::move(bytes)));
+    return {};
   }
 
   // A file that is listed and cannot be read.
@@ -348,28 +310,48 @@ class Listing {
     builder_.add_file(member.name, lazy(size, Later<SourcePtr>(fail)));
   }
 
-  void add_sparse(const Member& member, uint64_t size) {
-    if (!member.end) builder_.warnings().add("member ", quoted(member.name), ": cut by the end of the tar");
-    Recipe recipe;
-    recipe.name = member.name;
-    recipe.size = size;
-    const std::string identity = tar_->identity();
-    if (!identity.empty()) recipe.key = str(identity, " sparse member at ", member.header);
-    recipe.start = [tar = tar_, header = member.header, size] { return with_holes(tar, header, size); };
-    builder_.add_file(member.name, blobs_->blob(std::move(recipe)));
+  // The pieces of a sparse file lie one after the other, as libarchive has read the map of them.
+  Result<void> add_sparse(const Member& member, uint64_t size) {
+    archive_entry* const entry = reader_->entry();
+    const auto count = static_cast<size_t>(archive_entry_sparse_reset(entry));
+    TRY_VOID(budget_->charge(Cost::kept, count * sizeof(Piece)));
+    std::vector<Piece> pieces;
+    uint64_t at = member.begin, end = 0;
+    la_int64_t begin = 0, length = 0;
+    while (archive_entry_sparse_next(entry, &begin, &length) == ARCHIVE_OK) {
+      const Piece piece{static_cast<uint64_t>(begin), static_cast<uint64_t>(length), at};
+      if (begin < 0 || length < 0 || piece.begin < end || piece.size > size - std::min(piece.begin, size)) break;
+      end = piece.begin + piece.size;
+      at += piece.size;
+      if (piece.size > 0) pieces.push_back(piece);
+    }
+    if (at > tar_->size() || !member.end) {
+      refuse(member, size, "cut by the end of the tar");
+    } else if (padded(at - member.begin) != *member.end - member.begin) {
+      // libarchive passes over pieces that overlap or end behind the end.
+      refuse(member, size, "a map of holes that does not fit what is stored");
+    } else {
+      const std::string identity = tar_->identity();
+      builder_.add_file(member.name,
+                        sparse_member(tar_, size, std::move(pieces),
+                                      identity.empty() ? "" : str(identity, " sparse member at ", member.header)));
+    }
+    return {};
   }
 
   SourcePtr tar_;
-  BlobsPtr blobs_;
+  BudgetPtr budget_;
   ReaderPtr reader_;
   uint64_t members_ = 0;
-  ArchiveBuilder builder_{Twice::last_wins};
+  ArchiveBuilder builder_;
 };
 
 }  // namespace
 
 Result<StreamPtr> tar::decompressed_bzip2(SourcePtr compressed) {
-  return std::make_unique<Unbzip2>(TRY(Reader::of_bzip2(std::move(compressed)).map_error(Unbzip2::about)));
+  return input_limited("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
+    return std::make_unique<Unbzip2>(TRY(Reader::of_bzip2(std::move(bytes)).map_error(Unbzip2::about)));
+  });
 }
 
 Result<Archive> tar_members(const Container& container) {
@@ -378,7 +360,7 @@ Result<Archive> tar_members(const Container& container) {
   const std::string head = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(size, kBlock)));
   const Compression* const compression = is_header(head) ? nullptr : compression_of(head);
   SourcePtr tar = compression == nullptr ? container.bytes : TRY(unpacked(container, *compression));
-  return Listing(std::move(tar), container.blobs).all();
+  return Listing(std::move(tar), container.budget).all();
 }
 
 }  // namespace weightfs

@@ -180,14 +180,18 @@ class Assembly {
     Shard& shard = row->second;
     shard.name = name;
     order_.push_back(&shard);
+    TRY_VOID(container_.budget->charge(Cost::member, 2));
+    TRY_VOID(container_.budget->charge(Cost::kept, 3 * name.size()));
     const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
                           name.find('\0') == name.npos && name != container_.name;
     auto bytes = is_plain ? container_.folder->open(name)
                           : failure(Code::corrupt, "not the name of another file beside the index");
-    if (bytes)
+    if (bytes) {
       shard.bytes = std::move(*bytes);
-    else
+      container_.budget->add_file(*shard.bytes);
+    } else {
       shard.reason = bytes.error().message;
+    }
     return shard;
   }
 
@@ -210,6 +214,8 @@ class Assembly {
     const uint64_t offset = TRY(size(record, "byteOffset"));
     set_type(tensor, dtype, format, bytes);
     place(tensor, shard, offset, bytes);
+    TRY_VOID(container_.budget->charge(Cost::tensor));
+    TRY_VOID(container_.budget->charge(Cost::kept, tensor.name.size() + dtype.size() + 8 * tensor.shape.size()));
     model_.tensors.push_back(std::move(tensor));
     return {};
   }
@@ -270,6 +276,10 @@ class Assembly {
       warnings_.add("the index has metadata of more than ", kMostMetadata, " values: left out");
       all = {};
     }
+    if (const auto room = charge(footprint(all), *container_.budget); !room) {
+      warnings_.add("the metadata of the index: ", room.error().message, ": left out");
+      all = {};
+    }
     Map facts;
     facts.append("shards", order_.size());
     flat::add_facts(all, model_.format, std::move(facts));
@@ -298,25 +308,24 @@ class Assembly {
   std::map<std::string, std::string_view> spelled_;
 };
 
-Result<Map> read_index(const Source& bytes) {
+Result<Map> read_index(const Source& bytes, Budget& budget) {
   if (bytes.size() > kLongestIndex)
     return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, at most ", kLongestIndex));
-  ValueBuilder builder(kMostValues);
-  const auto whole = read_json(bytes, 0, bytes.size(), builder);
-  if (!whole && builder.full()) return failure(Code::unsupported, str("more than ", kMostValues, " values"));
-  TRY_VOID(whole);
-  Value root = builder.take();
+  Value root = TRY(parse_json(bytes, 0, bytes.size(), budget, kMostValues));
   if (Map* const index = std::get_if<Map>(&root)) return std::move(*index);
   return failure(Code::unsupported, "JSON that is no object");
 }
 
 Result<Model> read(const Container& container) {
-  Map index = TRY(read_index(*container.bytes));
+  Map index = TRY(read_index(*container.bytes, *container.budget));
+  const Footprint size = footprint(index);
   const List& records = *TRY(field<List>(index, "records", "a list"));
   if (container.folder == nullptr) return failure(Code::unsupported, "nothing beside it, its shards are needed");
   Assembly assembly(container);
   TRY_VOID(assembly.add(records));
-  return assembly.finish(std::move(index));
+  auto model = assembly.finish(std::move(index));
+  release(size, *container.budget);  // the index is gone
+  return model;
 }
 
 }  // namespace

@@ -85,15 +85,27 @@ std::optional<uint64_t> written_size(TypeKey type, const Shape& shape) {
 
 class Reader {
  public:
-  explicit Reader(const SourcePtr& file) : file_(file), in_(*file, 0, file->size()) {}
+  Reader(const SourcePtr& file, Budget& budget) : file_(file), budget_(budget), in_(*file, 0, file->size()) {}
 
   Result<Params> read() {
+    auto params = read_list();
+    if (!params) {
+      budget_.release(Cost::tensor, tensors_charged_);
+      budget_.release(Cost::kept, bytes_charged_);
+    }
+    return params;
+  }
+
+ private:
+  Result<Params> read_list() {
     const uint64_t count = TRY(read_start());
     // Twice through the names: they are not worth their memory before there has been an array for each.
     Cursor names = in_;
     for (uint64_t i = 0; i < count; ++i) TRY_VOID(skip_name(i));
     if (const auto arrays = TRY(in_.number<uint64_t>()); arrays != count)
       return failure(Code::corrupt, str(count, " names for ", arrays, " arrays"));
+    TRY_VOID(budget_.charge(Cost::tensor, count));
+    tensors_charged_ = count;
     params_.tensors.reserve(static_cast<size_t>(count));
     for (uint64_t i = 0; i < count; ++i) {
       Tensor& tensor = params_.tensors.emplace_back();
@@ -109,7 +121,6 @@ class Reader {
     return std::move(params_);
   }
 
- private:
   // The magic number and how many names there are; each comes with an array.
   Result<uint64_t> read_start() {
     if (TRY(in_.number<uint64_t>()) != kListMagic) return failure(Code::corrupt, "no magic number of a list of arrays");
@@ -161,7 +172,11 @@ class Reader {
 
   Result<void> spend(uint64_t bytes) {
     headers_ += bytes;
-    if (headers_ <= kLongestHeaders) return {};
+    if (headers_ <= kLongestHeaders) {
+      TRY_VOID(budget_.charge(Cost::kept, bytes));
+      bytes_charged_ += bytes;
+      return {};
+    }
     return failure(Code::corrupt, str("names and headers of more than ", kLongestHeaders, " bytes"));
   }
 
@@ -224,9 +239,12 @@ class Reader {
   }
 
   const SourcePtr& file_;
+  Budget& budget_;
   Cursor in_;
   Params params_;
   std::map<TypeKey, Type> types_;
+  uint64_t tensors_charged_ = 0;
+  uint64_t bytes_charged_ = 0;
   uint64_t headers_ = 0;    // bytes of names and headers so far
   uint64_t ambiguous_ = 0;  // tensors whose type code is
 };
@@ -238,6 +256,8 @@ std::optional<Part> graph_beside(const Container& container) {
   std::string name = container.name.substr(0, container.name.size() - kSuffix.size()) + ".json";
   const auto json = container.folder->open(name);
   if (!json) return std::nullopt;
+  container.budget->add_file(**json);
+  if (!container.budget->charge(Cost::input, std::min((*json)->size(), kLongestGraph))) return std::nullopt;
   const auto keys = outline(**json, kLongestGraph);
   if (!keys || !holds<List>(*keys, "nodes") || !holds<List>(*keys, "arg_nodes") || !holds<List>(*keys, "heads"))
     return std::nullopt;
@@ -248,12 +268,12 @@ std::optional<Part> graph_beside(const Container& container) {
 
 bool is_params(std::string_view head) { return head.starts_with(kListMagicBytes); }
 
-Result<Params> read_params(const SourcePtr& file) { return Reader(file).read(); }
+Result<Params> read_params(const SourcePtr& file, Budget& budget) { return Reader(file, budget).read(); }
 
 Match matches_tvm_params(const Clues& clues) { return is_params(clues.head) ? Match::yes : Match::no; }
 
 Result<Model> read_tvm_params(const Container& container) {
-  auto params = read_params(container.bytes);
+  auto params = read_params(container.bytes, *container.budget);
   if (!params) return failure(params.error().code, "tvm-params: " + params.error().message);
   Model model;
   model.format = "tvm-params";

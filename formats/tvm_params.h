@@ -20,7 +20,8 @@ struct Params {
 /// Whether `head` begins with the list's magic number, 0xF7E58D4F05049CB7.
 bool is_params(std::string_view head);
 
-/// Reads the headers of a .params file; the data are passed over. Fails with corrupt.
-Result<Params> read_params(const SourcePtr& file);
+/// Reads the headers of a .params file, not the data. Tensors and names are charged to `budget`, and stay charged.
+/// Fails with corrupt, and as Budget::charge does; then nothing stays charged.
+Result<Params> read_params(const SourcePtr& file, Budget& budget);
 
 }  // namespace weightfs

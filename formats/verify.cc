@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "formats/links.h"
+#include "formats/zip.h"
 
 namespace weightfs {
 namespace {
@@ -18,37 +19,81 @@ std::string hex32(uint32_t number) {
   return text.data();
 }
 
-// Computes what a part carries as its bytes come by.
-class Sums {
+// The checksums of some bytes, all that any part of the model carries: members may share bytes.
+struct Sums {
+  std::optional<Digest> sha256;
+  std::optional<Md5> md5;
+  uint32_t crc32 = 0;
+};
+
+// Which of them to compute; CRC-32 costs next to nothing.
+struct Kinds {
+  bool sha256 = false;
+  bool md5 = false;
+};
+
+// What differs, in words; empty when nothing does.
+std::string difference(const Part& part, const Sums& sums) {
+  std::string out;
+  const auto compare = [&](const char* name, const std::string& found, const std::string& wanted) {
+    if (found != wanted) out += str(out.empty() ? "" : "; ", name, " is ", found, ", should be ", wanted);
+  };
+  if (part.digest) compare("SHA-256", sums.sha256->hex(), part.digest->hex());
+  if (part.md5) compare("MD5", sums.md5->hex(), part.md5->hex());
+  if (part.crc32) compare("CRC-32", hex32(sums.crc32), hex32(*part.crc32));
+  return out;
+}
+
+// The bytes of a file as they are stored.
+struct Stored {
+  std::string key;              // equal where the bytes are the same
+  const Source* zip = nullptr;  // the container that they lie in, if it is one whose members may share them
+  uint64_t zip_occupies = 0;
+  uint64_t size = 0;
+};
+
+Result<Stored> stored_of(const Source& source) {
+  if (const auto range = TRY(stored_range_of(source))) {
+    const Source* const zip = range->bytes.whole().get();
+    return Stored{str("zip ", reinterpret_cast<uintptr_t>(zip), " ", range->bytes.offset(), "+", range->bytes.size(),
+                      " ", range->method, " ", range->size),
+                  zip, zip->occupied(), range->bytes.size()};
+  }
+  std::string identity = source.identity();
+  if (identity.empty()) identity = str("at ", reinterpret_cast<uintptr_t>(&source));
+  return Stored{std::move(identity), nullptr, 0, source.size()};
+}
+
+// Holds what is read of zips against what they occupy.
+class Limits {
  public:
-  explicit Sums(const Part& part) : part_(part) {
-    if (part.digest) sha256_.emplace();
-    if (part.md5) md5_.emplace();
-  }
-
-  void update(std::span<const std::byte> bytes) {
-    if (sha256_) sha256_->update(bytes);
-    if (md5_) md5_->update(bytes);
-    if (part_.crc32) crc32_ = crc32(crc32_, bytes);
-  }
-
-  // What differs, in words; empty when nothing does.
-  std::string difference() {
-    std::string out;
-    const auto compare = [&](const char* name, const std::string& found, const std::string& wanted) {
-      if (found != wanted) out += str(out.empty() ? "" : "; ", name, " is ", found, ", should be ", wanted);
-    };
-    if (sha256_) compare("SHA-256", sha256_->finish().hex(), part_.digest->hex());
-    if (md5_) compare("MD5", md5_->finish().hex(), part_.md5->hex());
-    if (part_.crc32) compare("CRC-32", hex32(crc32_), hex32(*part_.crc32));
-    return out;
+  Result<void> take(const Stored& stored, uint64_t decoded) {
+    if (stored.zip == nullptr) return {};
+    Used& used = used_[stored.zip];
+    TRY_VOID(add(used.stored, stored.size, limit(stored.zip_occupies, 2, 64'000'000), "stored"));
+    return add(used.decoded, decoded, limit(stored.zip_occupies, 1'000, 1'000'000'000), "decoded");
   }
 
  private:
-  const Part& part_;
-  std::optional<Sha256> sha256_;
-  std::optional<Md5Sum> md5_;
-  uint32_t crc32_ = 0;
+  struct Used {
+    uint64_t stored = 0, decoded = 0;
+  };
+
+  static uint64_t limit(uint64_t bytes, uint64_t factor, uint64_t base) {
+    uint64_t product = 0;
+    const bool huge = __builtin_mul_overflow(bytes, factor, &product);
+    return huge || product > UINT64_MAX - base ? UINT64_MAX : product + base;
+  }
+
+  static Result<void> add(uint64_t& used, uint64_t more, uint64_t limit, const char* what) {
+    if (more > limit - used)
+      return failure(Code::unsupported,
+                     str("not checked: the limit of ", human_size(limit), " of ", what, " bytes is exceeded"));
+    used += more;
+    return {};
+  }
+
+  std::map<const Source*, Used> used_;
 };
 
 class Verifier {
@@ -56,6 +101,8 @@ class Verifier {
   Verifier(const Model& model, const std::function<void(const Progress&)>& report) : model_(model), report_(report) {
     for (const Part& part : model.parts) {
       by_path_.emplace(part.path, &part);
+      wanted_.sha256 = wanted_.sha256 || part.digest;
+      wanted_.md5 = wanted_.md5 || part.md5;
       if (const auto source = part.source.peek(); source && has_checksum(part)) whole_ += (*source)->size();
     }
   }
@@ -98,21 +145,48 @@ class Verifier {
     if (file == nullptr)
       return failure(Code::not_found, str("a link to ", quoted(part.link_target), ", which is not there"));
     const SourcePtr source = TRY(file->source.get());
-    Sums sums(part);
-    for (uint64_t offset = 0; offset < source->size();) {
+    return difference(part, TRY(sums_of(part, *source)));
+  }
+
+  // Reads what is shared once.
+  Result<Sums> sums_of(const Part& part, const Source& source) {
+    const Stored stored = TRY(stored_of(source));
+    if (const auto known = known_.find(stored.key); known != known_.end()) {
+      read_ += source.size();
+      return known->second;
+    }
+    TRY_VOID(limits_.take(stored, source.size()));
+    const Sums sums = TRY(read(part, source));
+    known_.emplace(stored.key, sums);
+    return sums;
+  }
+
+  Result<Sums> read(const Part& part, const Source& source) {
+    auto sha256 = wanted_.sha256 ? std::optional<Sha256>(std::in_place) : std::nullopt;
+    auto md5 = wanted_.md5 ? std::optional<Md5Sum>(std::in_place) : std::nullopt;
+    Sums sums;
+    for (uint64_t offset = 0; offset < source.size();) {
       if (report_) report_({part.path, read_, whole_});
-      const size_t got = TRY(source->read(offset, buffer_));
+      const size_t got = TRY(source.read(offset, buffer_));
       if (got == 0) return failure(Code::io, "the source ended before its size");
-      sums.update(std::span(buffer_).first(got));
+      const auto bytes = std::span<const std::byte>(buffer_).first(got);
+      if (sha256) sha256->update(bytes);
+      if (md5) md5->update(bytes);
+      sums.crc32 = crc32(sums.crc32, bytes);
       offset += got;
       read_ += got;
     }
-    return sums.difference();
+    if (sha256) sums.sha256 = sha256->finish();
+    if (md5) sums.md5 = md5->finish();
+    return sums;
   }
 
   const Model& model_;
   const std::function<void(const Progress&)>& report_;
   std::map<std::string_view, const Part*> by_path_;
+  Kinds wanted_;
+  std::map<std::string, Sums> known_;  // by Stored::key
+  Limits limits_;
   uint64_t whole_ = 0;
   uint64_t read_ = 0;
   std::vector<std::byte> buffer_{size_t{1} << 20};

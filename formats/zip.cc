@@ -4,142 +4,32 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
-#include <new>
 
 #include "base/text.h"
 #include "formats/archive.h"
 #include "formats/checked.h"
 #include "formats/codec.h"
+#include "formats/codec_meter.h"
 #include "formats/zip_end.h"
+#include "formats/zip_feed.h"
 
 namespace weightfs {
 namespace {
 
+using zips::Feed;
+
 // A directory of kMostMembers members with names of usual length stays below; libzip holds all of it in memory.
 constexpr uint64_t kLongestDirectory = 512ULL << 20;
 
+// What libzip keeps of a member, and a record of the directory with a name, in bytes.
+constexpr uint64_t kLibzipEntry = 200;
+constexpr uint64_t kUsualRecord = 80;
+
 // As APPNOTE 4.4.5 numbers them.
 enum Method : uint16_t { kStored = 0, kDeflate = 8, kZstd = 93 };
-
-// What libzip reads from: a Source with a place where it is.
-class Feed {
- public:
-  /// `zip`: from its first byte on. The directory lies at [directory, end) of it.
-  Feed(SourcePtr zip, uint64_t directory, uint64_t end) : zip_(std::move(zip)), directory_(directory), end_(end) {}
-
-  static zip_int64_t answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
-    auto& feed = *static_cast<Feed*>(self);
-    try {
-      return feed.answer(data, length, command);
-    } catch (const std::bad_alloc&) {
-      zip_error_set(&feed.zip_error_, ZIP_ER_MEMORY, 0);
-      return -1;
-    }
-  }
-
-  /// From now on members are read, not the directory.
-  void directory_is_read() {
-    opening_ = false;
-    error_.reset();
-    window_ = {};
-  }
-
-  uint64_t last_read() const { return last_read_; }  ///< where the last read began
-
-  /// What went wrong: an error of ours, or what libzip says of the bytes.
-  Error error(zip_error_t& libzip) {
-    if (error_) return *std::exchange(error_, std::nullopt);
-    const Code code = zip_error_code_zip(&libzip) == ZIP_ER_MEMORY ? Code::unavailable : Code::corrupt;
-    return {code, str("zip: libzip says \"", zip_error_strerror(&libzip), "\"")};
-  }
-
- private:
-  static constexpr size_t kWindow = 64 * 1024;
-
-  zip_int64_t answer(void* data, zip_uint64_t length, zip_source_cmd_t command) {
-    switch (command) {
-      case ZIP_SOURCE_OPEN:
-        at_ = 0;
-        return 0;
-      case ZIP_SOURCE_READ:
-        return read({static_cast<std::byte*>(data), length});
-      case ZIP_SOURCE_SEEK: {
-        const zip_int64_t to = zip_source_seek_compute_offset(at_, zip_->size(), data, length, &zip_error_);
-        if (to >= 0) at_ = static_cast<uint64_t>(to);
-        return to < 0 ? -1 : 0;
-      }
-      case ZIP_SOURCE_TELL:
-        return static_cast<zip_int64_t>(at_);
-      case ZIP_SOURCE_STAT: {
-        auto* stat = static_cast<zip_stat_t*>(data);
-        zip_stat_init(stat);
-        stat->valid = ZIP_STAT_SIZE;
-        stat->size = zip_->size();
-        return sizeof(*stat);
-      }
-      case ZIP_SOURCE_ERROR:
-        return zip_error_to_data(&zip_error_, data, length);
-      case ZIP_SOURCE_SUPPORTS:
-        return ZIP_SOURCE_SUPPORTS_SEEKABLE;
-      case ZIP_SOURCE_CLOSE:
-      case ZIP_SOURCE_FREE:
-        return 0;
-      default:
-        zip_error_set(&zip_error_, ZIP_ER_OPNOTSUPP, 0);
-        return -1;
-    }
-  }
-
-  zip_int64_t read(std::span<std::byte> out) {
-    last_read_ = at_;
-    const auto got = opening_ ? read_directory(out) : zip_->read(at_, out);
-    if (!got) {
-      error_ = got.error();
-      zip_error_set(&zip_error_, ZIP_ER_READ, 0);
-      return -1;
-    }
-    at_ += *got;
-    return static_cast<zip_int64_t>(*got);
-  }
-
-  // libzip reads a directory in two bites per member; and it takes as an end record whatever looks like one, so that it
-  // is shown nothing but the directory and the right one. After a failure it may try on.
-  Result<size_t> read_directory(std::span<std::byte> out) {
-    if (error_) return tl::unexpected(*error_);
-    if (reads_++ > 2 * kMostMembers + 1000)
-      return failure(Code::unsupported, str("zip: more than ", kMostMembers, " members"));
-    const size_t got = TRY(out.size() < kWindow ? read_window(out) : zip_->read(at_, out));
-    const uint64_t shown = std::clamp(directory_, at_, at_ + got);
-    const uint64_t hidden = std::clamp(end_, shown, at_ + got);
-    std::ranges::fill(out.first(shown - at_), std::byte{0});
-    std::ranges::fill(out.first(got).subspan(hidden - at_), std::byte{0});
-    return got;
-  }
-
-  Result<size_t> read_window(std::span<std::byte> out) {
-    const uint64_t wanted = std::min<uint64_t>(out.size(), zip_->size() - std::min(at_, zip_->size()));
-    if (at_ < window_at_ || at_ + wanted > window_at_ + window_.size()) {
-      window_.resize(kWindow);
-      window_.resize(TRY(zip_->read(window_at_ = at_, window_)));
-    }
-    if (wanted > 0) std::memcpy(out.data(), window_.data() + (at_ - window_at_), wanted);
-    return wanted;
-  }
-
-  SourcePtr zip_;
-  uint64_t directory_, end_;
-  uint64_t at_ = 0;
-  uint64_t last_read_ = 0;
-  bool opening_ = true;
-  size_t reads_ = 0;
-  std::vector<std::byte> window_;  // while opening: bytes from window_at_ on
-  uint64_t window_at_ = 0;
-  std::optional<Error> error_;
-  zip_error_t zip_error_ = {};  // holds codes only: nothing to free
-};
 
 struct Discard {
   void operator()(zip_t* zip) const { zip_discard(zip); }
@@ -174,8 +64,13 @@ class Member final : public Source {
 
   void expect(const Digest& digest) const;
 
+  /// Where its bytes lie.
+  Result<StoredRange> stored() const;
+  /// A member's bytes for a parser.
+  Result<SourcePtr> to_parse(const DecodeChargePtr& charge) const;
+
  private:
-  Result<SourcePtr> made() const;
+  Result<SourcePtr> made(const DecodeChargePtr& charge = nullptr) const;
   Result<const Source*> opened() const;
 
   Zip& zip_;
@@ -212,13 +107,16 @@ class Zip {
     return members_.emplace_back(*this, stat.size, static_cast<uint32_t>(stat.index));
   }
 
-  /// A member's bytes, made by `blobs` where they are compressed. Once members are read, the caller holds mutex().
-  Result<SourcePtr> member(uint64_t index, Blobs& blobs, const std::optional<Digest>& digest = {});
-  Blobs& blobs() const { return *blobs_; }
+  /// A member's bytes, decoded where they are compressed; `charge` pays for that, or nothing where it is null. Once
+  /// members are read, the caller holds mutex(). So for the next.
+  Result<SourcePtr> member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge);
+  Result<StoredRange> stored_range(uint64_t index);
+
   std::mutex& mutex() { return mutex_; }
 
  private:
   Result<void> open();
+  std::optional<Error> open_directory();
   Result<uint64_t> data_offset(uint64_t index);
   Result<Slice> stored_bytes(uint64_t index, const zip_stat_t& stat);
 
@@ -239,13 +137,18 @@ Result<std::shared_ptr<Zip>> Zip::open(const Container& container) {
   if (end.end - end.directory > kLongestDirectory)
     return failure(Code::unsupported, str("zip: a directory of ", end.end - end.directory, " bytes, at most ",
                                           kLongestDirectory, " are read"));
+  // What libzip takes. Without zip64 more members may come than are claimed, whose number is modulo 65536.
+  TRY_VOID(container.budget->charge(Cost::kept, end.end - end.directory));
+  TRY_VOID(container.budget->charge(
+      Cost::kept, kLibzipEntry * std::max<uint64_t>(end.members, (end.end - end.directory) / kUsualRecord)));
   const Slice from_begin = TRY(slice(container.bytes, end.begin, container.bytes->size() - end.begin));
   auto zip = std::make_shared<Zip>(container, end, std::make_shared<Slice>(from_begin));
   TRY_VOID(zip->open());
   return zip;
 }
 
-Result<void> Zip::open() {
+// What prevents it, if anything does.
+std::optional<Error> Zip::open_directory() {
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_function_create(Feed::answer, &feed_, &error);
@@ -253,6 +156,12 @@ Result<void> Zip::open() {
   const auto problem = zip_ == nullptr ? std::optional(feed_.error(error)) : std::nullopt;
   if (zip_ == nullptr) zip_source_free(source);
   zip_error_fini(&error);
+  return problem;
+}
+
+Result<void> Zip::open() {
+  auto problem = open_directory();
+  if (problem && problem->code == Code::corrupt && TRY(feed_.hide_encryption())) problem = open_directory();
   if (problem) return tl::unexpected(*problem);
   feed_.directory_is_read();
   if (size() > kMostMembers) return failure(Code::unsupported, str("zip: more than ", kMostMembers, " members"));
@@ -288,7 +197,8 @@ std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
   if (stat.encryption_method != ZIP_EM_NONE) return Error{Code::unsupported, "encrypted"};
   if (stat.comp_method != kStored && stat.comp_method != kDeflate && stat.comp_method != kZstd)
     return Error{Code::unsupported,
-                 str("compression method ", stat.comp_method, "; stored (0), Deflate (8) and zstd (93) are read")};
+                 str("compression method ", stat.comp_method == zips::kHiddenMethod ? 99 : stat.comp_method,
+                     "; stored (0), Deflate (8) and zstd (93) are read")};
   if (stat.comp_method == kStored && stat.comp_size != stat.size)
     return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, ", stat.size, " is its size")};
   if (stat.comp_size > bytes_->size())
@@ -313,7 +223,7 @@ Result<Slice> Zip::stored_bytes(uint64_t index, const zip_stat_t& stat) {
   return slice(bytes_, begin_ + TRY(data_offset(index)), stat.comp_size);
 }
 
-Result<SourcePtr> Zip::member(uint64_t index, Blobs& blobs, const std::optional<Digest>& digest) {
+Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge) {
   const zip_stat_t stat = this->stat(index);
   const std::string name = quoted(this->name(index));
   const Slice stored = TRY(stored_bytes(index, stat).map_error([&](const Error& e) {
@@ -323,17 +233,29 @@ Result<SourcePtr> Zip::member(uint64_t index, Blobs& blobs, const std::optional<
   if (stat.comp_method == kStored) return bytes;
   Recipe recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
   if (!recipe.key.empty()) recipe.key += str(" method ", stat.comp_method, " size ", stat.size, " crc32 ", stat.crc);
-  recipe.start = [bytes, name, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {
-    StreamPtr decoder = TRY(method == kZstd ? decompressed_zstd(bytes) : inflated(bytes));
-    return checked(std::move(decoder), name, size, crc);
+  recipe.start = [=, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {
+    const Decode decode = method == kZstd ? decompressed_zstd : inflated;
+    return checked(TRY(charge == nullptr ? decode(bytes) : charged(charge, bytes, decode)), name, size, crc);
   };
-  return blobs.blob(std::move(recipe));
+  return blobs_->blob(std::move(recipe));
 }
 
-Result<SourcePtr> Member::made() const {
-  const std::scoped_lock lock(zip_.mutex());
-  return zip_.member(index_, zip_.blobs(), digest_ ? std::optional(*digest_) : std::nullopt);
+Result<StoredRange> Zip::stored_range(uint64_t index) {
+  const zip_stat_t stat = this->stat(index);
+  return StoredRange{TRY(stored_bytes(index, stat)), stat.comp_method, stat.size};
 }
+
+Result<SourcePtr> Member::made(const DecodeChargePtr& charge) const {
+  const std::scoped_lock lock(zip_.mutex());
+  return zip_.member(index_, digest_ ? std::optional(*digest_) : std::nullopt, charge);
+}
+
+Result<StoredRange> Member::stored() const {
+  const std::scoped_lock lock(zip_.mutex());
+  return zip_.stored_range(index_);
+}
+
+Result<SourcePtr> Member::to_parse(const DecodeChargePtr& charge) const { return made(charge); }
 
 Result<const Source*> Member::opened() const {
   if (const Source* source = opened_.load(std::memory_order_acquire)) return source;
@@ -349,23 +271,56 @@ void Member::expect(const Digest& digest) const {
   digest_ = std::make_unique<const Digest>(digest);
 }
 
-// The text of a link; nothing when that cannot be had, because of what the zip holds. It is not worth a blob.
-Result<std::optional<std::string>> link_target(Zip& zip, uint64_t index, const zip_stat_t& stat) {
-  if (stat.size > kLongestLink) return std::nullopt;
-  const auto read = [&]() -> Result<std::string> {
-    const SourcePtr source = TRY(zip.member(index, *unstored_blobs()));
-    return read_text(*source, 0, source->size());
-  };
-  auto text = read();
-  if (!text && (text.error().code == Code::io || text.error().code == Code::unavailable))
-    return tl::unexpected(text.error());
-  if (!text || crc32(0, std::as_bytes(std::span(*text))) != stat.crc) return std::nullopt;
-  return std::move(*text);
-}
+// The texts of links, each decoded once however many members share it.
+class Links {
+ public:
+  Links(Zip& zip, BudgetPtr budget) : zip_(zip), budget_(std::move(budget)) {}
 
-Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip, uint64_t index) {
+  /// Nothing when it cannot be had because of what the zip holds. Fails as the disk and the budget do.
+  Result<std::optional<std::string>> text(uint64_t index, const zip_stat_t& stat) {
+    // No compressor makes a text of that length twice as long.
+    if (stat.size > kLongestLink || stat.comp_size > 2 * kLongestLink) return std::nullopt;
+    const auto range = zip_.stored_range(index);
+    if (!range && !fails_alone(range.error())) return tl::unexpected(range.error());
+    if (!range) return std::nullopt;
+    const Key key{range->bytes.offset(), range->bytes.size(), range->method, range->size};
+    auto known = known_.find(key);
+    if (known == known_.end()) known = known_.emplace(key, TRY(read(*range))).first;
+    const auto& text = known->second;
+    if (!text || text->size() != stat.size || crc32(0, std::as_bytes(std::span(*text))) != stat.crc)
+      return std::nullopt;
+    TRY_VOID(budget_->charge(Cost::kept, text->size()));
+    return text;
+  }
+
+ private:
+  struct Key {
+    uint64_t offset, stored_size;
+    uint16_t method;
+    uint64_t size;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  static bool fails_alone(const Error& error) { return error.code != Code::io && error.code != Code::unavailable; }
+
+  Result<std::optional<std::string>> read(const StoredRange& range) {
+    HeadCost cost;
+    auto text = read_head(range, static_cast<size_t>(range.size) + 1, cost);
+    TRY_VOID(charge_head(*budget_, cost));
+    TRY_VOID(budget_->charge(Cost::kept, sizeof(Key) + 100 + (text ? text->size() : 0)));
+    if (!text && !fails_alone(text.error())) return tl::unexpected(text.error());
+    return text ? std::optional(*std::move(text)) : std::nullopt;
+  }
+
+  Zip& zip_;
+  BudgetPtr budget_;
+  std::map<Key, std::optional<std::string>> known_;
+};
+
+Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip, Links& links, uint64_t index) {
   const std::string name = zip->name(index);
   const zip_stat_t stat = zip->stat(index);
+  TRY_VOID(builder.admit(name));
   if (name.ends_with('/')) {
     builder.add_directory(name);
     return {};
@@ -379,7 +334,7 @@ Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip
   if (const auto why = zip->refused(stat)) {
     warn(why->message, "; cannot be read");
   } else if (zip->is_link(index)) {
-    if (auto target = TRY(link_target(*zip, index, stat))) {
+    if (auto target = TRY(links.text(index, stat))) {
       builder.add_link(name, std::move(*target));
       return {};
     }
@@ -389,22 +344,88 @@ Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip
   return {};
 }
 
+const Member* member_of(const Source& source) { return dynamic_cast<const Member*>(&source); }
+
+// Gives so little at a time that what was read is what was decoded.
+class Sips final : public Source {
+ public:
+  explicit Sips(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    const size_t got = TRY(bytes_->read(offset, out.first(std::min(out.size(), kSip))));
+    read_ += got;
+    return got;
+  }
+  uint64_t read() const { return read_; }
+
+  static constexpr size_t kSip = 512;
+
+ private:
+  SourcePtr bytes_;
+  mutable uint64_t read_ = 0;  // one decoder, in one thread
+};
+
 }  // namespace
 
 Result<Archive> zip_members(const Container& container) {
   const auto zip = TRY(Zip::open(container));
-  ArchiveBuilder builder(Twice::first_wins);
-  if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes in front of the zip are no part of it");
   const uint64_t members = zip->size();
-  builder.reserve(members);
-  for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, i));
+  ArchiveBuilder builder(Twice::first_wins, container.budget);
+  Links links(*zip, container.budget);
+  if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes in front of the zip are no part of it");
+  for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, links, i));
   return std::move(builder).finish();
 }
 
 void expect_digest(const Part& part) {
   const auto source = part.source.peek();
-  const auto* member = source && part.digest ? dynamic_cast<const Member*>(source->get()) : nullptr;
+  const auto* member = source && part.digest ? member_of(**source) : nullptr;
   if (member != nullptr) member->expect(*part.digest);
+}
+
+Result<std::optional<StoredRange>> stored_range_of(const Source& source) {
+  const Member* const member = member_of(source);
+  return member == nullptr ? Result<std::optional<StoredRange>>(std::nullopt) : TRY(member->stored());
+}
+
+Result<void> charge_head(Budget& budget, const HeadCost& cost) {
+  constexpr uint64_t kSteps = 4;  // a decoder is made
+  TRY_VOID(budget.charge(Cost::step, kSteps + steps_of_empty_input(cost.empty)));
+  TRY_VOID(budget.charge(Cost::input, cost.input));
+  return budget.charge(Cost::output, cost.output);
+}
+
+Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& cost) {
+  // zstd decodes whole blocks, which are of 128 KiB at most; then what it read is held against what they gave.
+  constexpr uint64_t kZstdBlock = 128 << 10;
+  const bool blocks = range.method == kZstd;
+  const uint64_t input = std::min<uint64_t>(range.bytes.size(), blocks ? kZstdBlock + 4096 : 2 * most + 4096);
+  if (range.method == kStored) {
+    cost.input = std::min<uint64_t>(range.bytes.size(), most);
+    return read_text(range.bytes, 0, cost.input);
+  }
+  cost.input = input;
+  const auto stored = std::make_shared<const Sips>(TRY(read_text(range.bytes, 0, input)));
+  std::string out(blocks ? std::max<size_t>(most, kZstdBlock) : most, '\0');
+  const auto decode = [&]() -> Result<size_t> {
+    const StreamPtr stream = TRY((blocks ? decompressed_zstd : inflated)(stored));
+    while (cost.output < most) {
+      const size_t got = TRY(stream->next(std::as_writable_bytes(std::span(out)).subspan(cost.output)));
+      if (got == 0) break;
+      cost.output += got;
+    }
+    return cost.output;
+  };
+  const auto size = decode();
+  const uint64_t useful = cost.output + Sips::kSip;
+  cost.empty = stored->read() - std::min(stored->read(), useful);
+  out.resize(std::min<size_t>(TRY(size), most));
+  return out;
+}
+
+Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const DecodeChargePtr& charge) {
+  const Member* const member = member_of(*source);
+  return member == nullptr ? source : member->to_parse(charge);
 }
 
 }  // namespace weightfs

@@ -1,22 +1,17 @@
-// Everything that is mounted, as one growing set of frozen trees under stable inode numbers. What the kernel asks, and
-// what `weightfs ls`, `cat` and `info` ask without a kernel, is answered here.
+// Everything that is mounted, as one growing set of immutable trees under stable inode numbers. What the kernel asks,
+// and what `weightfs ls`, `cat` and `info` ask without a kernel, is answered here.
 #pragma once
 
-#include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "fs/grafted_trees.h"
 #include "fs/tree.h"
 
 namespace weightfs {
-
-/// An inode number: the tree's number and the node's, for ever. The root is 1, as FUSE has it.
-using Ino = uint64_t;
 
 /// What stat says, but for what the mount decides (owner, device).
 struct Attributes {
@@ -32,13 +27,15 @@ struct Attributes {
 /// An extended attribute: its name in full ("user.weightfs.dtype") and its value.
 using Xattr = std::pair<std::string, std::string>;
 
-/// Only grows, by grafting: a tree that was entered stays. Callable from any thread.
+/// Grows by grafting. When memory runs short, the outermost models that were used longest ago are dropped; they are
+/// made again when they are used, under the same inode numbers. So any call may have to read a model, and fails with io
+/// when that has changed. Callable from any thread.
 class Forest {
  public:
   static constexpr Ino kRoot = 1;
 
   /// `root_xattrs` are shown on the root beside what its tree gives.
-  explicit Forest(TreePtr root, std::vector<Xattr> root_xattrs = {});
+  explicit Forest(TreePtr root, std::vector<Xattr> root_xattrs = {}, ModelLimits limits = {});
 
   /// Shows `tree` as the directory `name` of the root, found by its name but not listed (as the snapshots of other file
   /// systems are), so that no copy of a mount takes it along. Once, before anything is asked.
@@ -51,7 +48,7 @@ class Forest {
   Result<Ino> lookup(Ino directory, std::string_view name);
 
   /// The directory that `ino` lies in; the root's is the root.
-  Ino parent(Ino ino) const;
+  Result<Ino> parent(Ino ino) const;
 
   /// Makes what has to be made to know the size (renders a text, opens a file), but enters no directory.
   Result<Attributes> attributes(Ino ino) const;
@@ -60,12 +57,12 @@ class Forest {
   std::optional<Attributes> known_attributes(Ino ino) const;
 
   /// The attributes of a file of which the size is not known yet, and told as 0.
-  Attributes unsized_attributes(Ino ino) const;
+  Result<Attributes> unsized_attributes(Ino ino) const;
 
   /// What a directory holds: `count` nodes of `tree` from `first` on, sorted by name; their inode numbers run from
   /// `ino`.
   struct Listing {
-    const Tree* tree;  ///< lives as long as the forest
+    TreePtr tree;
     uint32_t first;
     uint32_t count;
     Ino ino;
@@ -76,12 +73,12 @@ class Forest {
   Result<SourcePtr> open(Ino ino) const;
 
   /// Whether it is a file whose content changes.
-  bool is_live(Ino ino) const { return place(ino).node().kind == Kind::live; }
+  bool is_live(Ino ino) const;
 
   /// The text of a symbolic link.
   Result<std::string> link(Ino ino) const;
 
-  std::vector<Xattr> xattrs(Ino ino) const;
+  Result<std::vector<Xattr>> xattrs(Ino ino) const;
 
   /// Whether a link at the end of a path is what is asked for, or what it leads to.
   enum class Last { kept, followed };
@@ -90,38 +87,24 @@ class Forest {
   /// it: links on the way are followed.
   Result<Ino> resolve(std::string_view path, Last last = Last::kept);
 
-  /// The names from the root to `ino`, joined by `/`.
+  /// The names from the root to `ino`, joined by `/`; of the model alone when that cannot be read any more.
   std::string path(Ino ino) const;
 
-  /// The model that `ino` belongs to; null above the models.
+  /// The model that `ino` belongs to; null above the models, and when it cannot be read any more.
   ModelPtr model_of(Ino ino) const;
 
   uint64_t container_bytes() const;  ///< of the containers that were mounted
   uint64_t node_count() const;       ///< of the trees that were entered
 
  private:
-  struct Planted {
-    TreePtr tree;
-    uint32_t number;  // its place in planted_
-    Ino at;           // the node that it grew from; its root answers to that number
-  };
-  struct Place {
-    const Planted* planted;
-    uint32_t index;
+  using Place = GraftedTrees::Place;
 
-    const Tree& tree() const { return *planted->tree; }
-    const Node& node() const { return tree().node(index); }
-  };
+  Result<SourcePtr> open(const Place& at) const;
 
-  Place place(Ino ino) const;
-  Result<Place> enter(Ino directory);
-  Ino ino_of(const Planted& planted, uint32_t index) const;
-
-  mutable std::mutex mutex_;                            // guards the next two
-  std::deque<Planted> planted_;                         // elements stay where they are
-  std::unordered_map<Ino, const Planted*> grown_from_;  // node of kind tree → what grew there
+  mutable GraftedTrees trees_;  // what was dropped is made again by a call that changes nothing
   std::vector<Xattr> root_xattrs_;
-  std::string hidden_;  // the name of the tree that is planted second; empty when there is none
+  uint64_t container_bytes_;
+  std::string hidden_;  // the name of the tree that is added second; empty when there is none
 };
 
 }  // namespace weightfs

@@ -13,7 +13,7 @@ Later<TreePtr> tree_of(const LaterModel& model, Kind kind, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(TRY(model.get()));
     builder.set_modified(modified);
-    builder.add_tensors(kind);
+    TRY_VOID(builder.add_tensors(kind));
     return std::move(builder).freeze();
   });
 }
@@ -21,7 +21,7 @@ Later<TreePtr> tree_of(const LaterModel& model, Kind kind, Time modified) {
 // A text about the model that is rendered when it is asked for.
 template <class Render>
 Later<SourcePtr> text(const LaterModel& model, Render render) {
-  return Later<SourcePtr>([=]() -> Result<SourcePtr> { return in_memory(render(*TRY(model.get()))); });
+  return Later<SourcePtr>([=]() -> Result<SourcePtr> { return render(*TRY(model.get())); });
 }
 
 // The documents that lie in metadata/, for a model of which nobody knows yet whether it has any.
@@ -53,6 +53,7 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
       else
         builder.add_file(paths[i], part.source);
     }
+    TRY_VOID(builder.charge(model->budget));
     return std::move(builder).freeze();
   });
 }
@@ -69,6 +70,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
                          return lay_out(TRY(read.get()), str(source, "/", path), modified);
                        }));
     }
+    TRY_VOID(builder.charge(model->budget));
     return std::move(builder).freeze();
   });
 }
@@ -81,8 +83,8 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   builder.set_container_bytes(file_bytes(*model));
   const LaterModel whole = model->whole ? *model->whole : LaterModel::of(model);
   const auto tensors = tree_of(whole, Kind::tensor, modified);
-  builder.add_file("metadata.json", text(whole, [=](const Model& m) { return to_json(metadata_of(m, source)); }));
-  builder.add_file("metadata.toml", text(whole, [=](const Model& m) { return to_toml(metadata_of(m, source)); }));
+  builder.add_file("metadata.json", text(whole, [=](const Model& m) { return metadata_json(m, source); }));
+  builder.add_file("metadata.toml", text(whole, [=](const Model& m) { return metadata_toml(m, source); }));
   builder.add_file("tensors.json",
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   builder.add_tree("tensors", modified, tensors);

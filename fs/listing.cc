@@ -5,13 +5,21 @@
 #include <charconv>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "base/rendering.h"
 #include "base/text.h"
 
 namespace weightfs {
 namespace {
+
+// The model's own; one without an end for a model that was not read from a container.
+BudgetPtr budget_for(const Model& model) {
+  return model.budget != nullptr ? model.budget : std::make_shared<Budget>(std::numeric_limits<uint64_t>::max());
+}
 
 void append(std::string& out, uint64_t number) {
   std::array<char, 20> digits;
@@ -32,18 +40,25 @@ void append_shape(std::string& out, const Shape& shape) {
 // touches.
 class TensorIndex final : public Source {
  public:
-  explicit TensorIndex(TreePtr tree) : tree_(std::move(tree)) {
-    const auto paths = part_paths(model());
-    for (size_t i = 0; i < paths.size(); ++i)
-      if (const auto source = model().parts[i].source.peek()) part_of_[source->get()] = paths[i];
+  explicit TensorIndex(TreePtr tree) : tree_(std::move(tree)), budget_(budget_for(model())) {}
+  ~TensorIndex() override { budget_->release(Cost::kept, kept_); }
+  TensorIndex(const TensorIndex&) = delete;
+  TensorIndex& operator=(const TensorIndex&) = delete;
+
+  // Finds out where the lines are. Their text is not kept, but rendering it takes time.
+  Result<void> measure() {
+    if (count() == 0) size_ = kEmpty.size();
+    if (count() > 0) TRY_VOID(find_parts());
     std::string line;
     for (size_t i = 0; i < count(); ++i) {
       if (blocks_.empty() || size_ - blocks_.back().begin >= kBlockSize) blocks_.push_back({size_, i});
       line.clear();
       append_line(line, i);
+      TRY_VOID(budget_->charge(Cost::rendered, line.size()));
+      budget_->release(Cost::rendered, line.size());
       size_ += line.size();
     }
-    if (count() == 0) size_ = kEmpty.size();
+    return {};
   }
 
   uint64_t size() const override { return size_; }
@@ -66,6 +81,22 @@ class TensorIndex final : public Source {
   }
 
  private:
+  // The paths of the parts that tensors lie in.
+  Result<void> find_parts() {
+    std::unordered_set<const Source*> used;
+    for (const Tensor& tensor : model().tensors) used.insert(tensor.source.whole().get());
+    const auto paths = part_paths(model());
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const auto source = model().parts[i].source.peek();
+      if (!source || !used.contains(source->get())) continue;
+      const uint64_t bytes = 128 + paths[i].size();
+      TRY_VOID(budget_->charge(Cost::kept, bytes));
+      kept_ += bytes;
+      part_of_[source->get()] = paths[i];
+    }
+    return {};
+  }
+
   static constexpr uint64_t kBlockSize = 16 * 1024;
   static constexpr std::string_view kEmpty = "{\"tensors\": []}\n";
 
@@ -110,6 +141,8 @@ class TensorIndex final : public Source {
   }
 
   TreePtr tree_;
+  BudgetPtr budget_;
+  uint64_t kept_ = 0;  // bytes charged
   std::unordered_map<const Source*, std::string> part_of_;
   struct Block {
     uint64_t begin;  // offset of its first line
@@ -199,14 +232,49 @@ uint64_t file_bytes(const Model& model) {
   return bytes;
 }
 
-SourcePtr tensor_index(TreePtr tensors) { return std::make_shared<TensorIndex>(std::move(tensors)); }
+Result<SourcePtr> tensor_index(TreePtr tensors) {
+  const auto index = std::make_shared<TensorIndex>(std::move(tensors));
+  TRY_VOID(index->measure());
+  return index;
+}
 
-std::string warnings_text(const Model& model) {
-  std::string out;
-  for (const std::string& warning : model.warnings) {
-    out += printable(warning) + '\n';
-  }
-  return out;
+namespace {
+
+// Calls `render` with metadata_of the model, a copy that is charged for as long as it is there.
+template <class Render>
+Result<SourcePtr> render_metadata(const Model& model, const std::string& source, const Render& render) {
+  const BudgetPtr budget = budget_for(model);
+  Footprint copy = footprint(model.metadata);
+  const Footprint common = footprint(model.common);
+  copy.values += common.values;
+  copy.bytes += common.bytes;
+  TRY_VOID(charge(copy, *budget));
+  auto text = render(metadata_of(model, source), *budget);
+  release(copy, *budget);
+  if (!text) return tl::unexpected(text.error());
+  return charged_text(std::move(*text), budget);
+}
+
+}  // namespace
+
+Result<SourcePtr> metadata_json(const Model& model, const std::string& source) {
+  return render_metadata(model, source, [](Map map, Budget& budget) { return to_json(Value(std::move(map)), budget); });
+}
+
+Result<SourcePtr> metadata_toml(const Model& model, const std::string& source) {
+  return render_metadata(model, source, [](const Map& map, Budget& budget) { return to_toml(map, budget); });
+}
+
+Result<SourcePtr> warnings_text(const Model& model) {
+  const BudgetPtr budget = budget_for(model);
+  auto text = rendered(*budget, [&](TextSink& out) {
+    for (const std::string& warning : model.warnings) {
+      out.append(printable(warning));
+      out.append(1, '\n');
+    }
+  });
+  if (!text) return tl::unexpected(text.error());
+  return charged_text(std::move(*text), budget);
 }
 
 }  // namespace weightfs

@@ -24,11 +24,14 @@ std::vector<std::string> directory_paths(const Model& model, const std::vector<s
 uint64_t file_bytes(const Model& model);
 
 /// tensors.json: {"tensors": [...]}, a line per tensor, in container order. `tensors` is the tree that shows them.
-/// Its lines are made as they are read: a million tensors cost a few bytes per thousand.
-SourcePtr tensor_index(TreePtr tensors);
+/// Its lines are made as they are read: a million tensors cost a few bytes per thousand. Fails as Budget::charge does.
+Result<SourcePtr> tensor_index(TreePtr tensors);
 
-/// One line per warning; control characters are escaped.
-std::string warnings_text(const Model& model);
+/// metadata.json, metadata.toml, and warnings.txt: one line per warning; control characters are escaped. Charged to the
+/// model's budget as long as the bytes are there; fail as Budget::charge does.
+Result<SourcePtr> metadata_json(const Model& model, const std::string& source);
+Result<SourcePtr> metadata_toml(const Model& model, const std::string& source);
+Result<SourcePtr> warnings_text(const Model& model);
 
 /// A shape as tensors.json has it: [2,3].
 std::string shape_text(const Shape& shape);

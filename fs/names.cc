@@ -11,7 +11,7 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kBlockSize = 64 * 1024;
+constexpr size_t kMaxBlockSize = 64 * 1024;
 constexpr size_t kHashDigits = 16;
 
 bool plain(char c) {
@@ -113,6 +113,42 @@ std::string numbered(std::string_view path, std::string_view suffix, size_t coun
   return str(path.substr(0, last), fit(path.substr(last), path.substr(last), mark));
 }
 
+// Texts that are charged to a budget, a block of them at a time. Gives back what was charged, unless it is finished.
+class KeptTexts {
+ public:
+  KeptTexts(Budget* budget, Texts& texts) : budget_(budget), texts_(texts) {}
+  ~KeptTexts() {
+    if (budget_ != nullptr && !is_finished_) budget_->release(Cost::kept, charged_);
+  }
+  KeptTexts(const KeptTexts&) = delete;
+  KeptTexts& operator=(const KeptTexts&) = delete;
+
+  Result<std::string_view> keep(std::string_view text) {
+    uncharged_ += text.size();
+    if (uncharged_ >= kMaxBlockSize) TRY_VOID(charge());
+    return texts_.keep(text);
+  }
+  Result<void> finish() {
+    TRY_VOID(charge());
+    is_finished_ = true;
+    return {};
+  }
+
+ private:
+  Result<void> charge() {
+    if (budget_ != nullptr) TRY_VOID(budget_->charge(Cost::kept, uncharged_));
+    charged_ += uncharged_;
+    uncharged_ = 0;
+    return {};
+  }
+
+  Budget* budget_;
+  Texts& texts_;
+  uint64_t charged_ = 0;
+  uint64_t uncharged_ = 0;
+  bool is_finished_ = false;
+};
+
 bool runs_through(std::string_view file, std::string_view other) {
   return other.size() > file.size() && other[file.size()] == '/' && other.starts_with(file);
 }
@@ -181,8 +217,10 @@ void sort(std::vector<NamedPath>& paths) {
 }  // namespace
 
 std::string_view Texts::keep(std::string_view text) {
+  size_ += text.size();
   if (text.size() > left_) {
-    left_ = std::max(kBlockSize, text.size());
+    block_size_ = std::min(2 * block_size_, kMaxBlockSize);
+    left_ = std::max(block_size_, text.size());
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(left_));
     // The newest block is filled from its end, so that one number says what is free.
   }
@@ -205,13 +243,22 @@ bool path_less(std::string_view a, std::string_view b) {
 
 std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts,
                                 Percent percent) {
+  return *paths_within(nullptr, names, suffix, texts, percent);
+}
+
+Result<std::vector<NamedPath>> paths_within(Budget* budget, const std::vector<TensorName>& names,
+                                            std::string_view suffix, Texts& texts, Percent percent) {
+  uint64_t bytes = 0;
+  for (const TensorName& tensor : names) bytes += tensor.name.size();
+  if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, bytes));
+  KeptTexts kept(budget, texts);
   const KnownNames known(names);
   std::vector<NamedPath> paths;
   paths.reserve(names.size());
   for (const TensorName& tensor : names) {
     const bool as_is = suffix.empty() && tensor.scope.empty() && needs_no_change(tensor.name);
-    paths.push_back({as_is ? tensor.name : texts.keep(path_of(tensor, suffix, percent, known)),
-                     static_cast<uint32_t>(paths.size())});
+    const std::string_view path = as_is ? tensor.name : TRY(kept.keep(path_of(tensor, suffix, percent, known)));
+    paths.push_back({path, static_cast<uint32_t>(paths.size())});
   }
   // A clash is rare: a name that stands twice, or cut components that meet. The first keeps its path, the k-th gets
   // `%~k`, and a tensor that others would lie under gets `%~1`; until nothing clashes.
@@ -225,8 +272,11 @@ std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::strin
         losers.emplace_back(i - 1, 1);
       }
     }
-    if (losers.empty()) return paths;
-    for (const auto& [i, number] : losers) paths[i].path = texts.keep(numbered(paths[i].path, suffix, number));
+    if (losers.empty()) {
+      TRY_VOID(kept.finish());
+      return paths;
+    }
+    for (const auto& [i, number] : losers) paths[i].path = TRY(kept.keep(numbered(paths[i].path, suffix, number)));
   }
 }
 

@@ -8,19 +8,25 @@
 #include <string_view>
 #include <vector>
 
+#include "base/budget.h"
+
 namespace weightfs {
 
 /// The longest component of a path, in bytes (NAME_MAX).
 inline constexpr size_t kLongestComponent = 255;
 
-/// Owns texts that live as long as it does, packed: what a million names need.
+/// Owns texts that live as long as it does, packed: what a million names need. A few names take little more than their
+/// bytes.
 class Texts {
  public:
   std::string_view keep(std::string_view text);
+  uint64_t size() const { return size_; }  ///< bytes of all texts
 
  private:
   std::vector<std::unique_ptr<char[]>> blocks_;
+  size_t block_size_ = 128;  // of the newest block, or half of the first one's
   size_t left_ = 0;
+  uint64_t size_ = 0;
 };
 
 /// Whether a `%` becomes %25, so that an escape can be undone, or stays, so that a file has its own name.
@@ -54,6 +60,11 @@ struct NamedPath {
 /// both.
 std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::string_view suffix, Texts& texts,
                                 Percent percent = Percent::escaped);
+
+/// The same. Names as input and texts that are kept are charged to `budget`, unless it is null; fails when that does
+/// not have them.
+Result<std::vector<NamedPath>> paths_within(Budget* budget, const std::vector<TensorName>& names,
+                                            std::string_view suffix, Texts& texts, Percent percent = Percent::escaped);
 
 /// Orders paths so that what lies in a directory follows it: `/` sorts before every other byte.
 bool path_less(std::string_view a, std::string_view b);

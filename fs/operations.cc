@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -145,7 +146,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     const Ino found = TRY(*ino);
     const auto known = s.forest().known_attributes(found);
     const fuse_entry_param entry =
-        known ? entry_of(s, found, *known) : unsized_entry(s, found, s.forest().unsized_attributes(found));
+        known ? entry_of(s, found, *known) : unsized_entry(s, found, TRY(s.forest().unsized_attributes(found)));
     fuse_reply_entry(request, &entry);
     return {};
   });
@@ -167,8 +168,10 @@ void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 
 void readlink(fuse_req_t request, fuse_ino_t ino) {
   respond(request, Operation::readlink, [&]() -> Result<void> {
-    const std::string text = TRY(server(request).forest().link(ino));
-    fuse_reply_readlink(request, text.c_str());
+    Server& s = server(request);
+    const auto text = s.waits().interruptible(request, [&] { return s.forest().link(ino); });
+    if (!text) return {};
+    fuse_reply_readlink(request, TRY(*text).c_str());
     return {};
   });
 }
@@ -209,9 +212,16 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
     if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
     const auto out = std::span(buffer).first(std::min(size, buffer.size()));
     Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
-    const size_t got = TRY(handle.read(static_cast<uint64_t>(offset), out));
-    if (handle.is_counted()) server(request).statistics().gave(got);
-    fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), got);
+    KilledReader killed(fuse_req_ctx(request)->pid);
+    const CancelScope scope(std::ref(killed));
+    const auto got = handle.read(static_cast<uint64_t>(offset), out);
+    if (!got && is_cancelled()) {
+      fuse_reply_err(request, EINTR);
+      return {};
+    }
+    const size_t count = TRY(got);
+    if (handle.is_counted()) server(request).statistics().gave(count);
+    fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), count);
     return {};
   });
 }
@@ -282,7 +292,7 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed 
     Page page(request, size, listed);
     bool room = true;
     if (offset < 1) room = page.add(".", ino, Kind::directory, 1);
-    if (offset < 2 && room) room = page.add("..", forest.parent(ino), Kind::directory, 2);
+    if (offset < 2 && room) room = page.add("..", TRY(forest.parent(ino)), Kind::directory, 2);
     std::string name;  // fuse_add_direntry wants an end to it
     for (auto i = static_cast<uint64_t>(std::max<off_t>(offset, 2)) - 2; room && i < all.count; ++i) {
       const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
@@ -328,7 +338,10 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
 
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
   respond(request, Operation::getxattr, [&]() -> Result<void> {
-    const auto all = server(request).forest().xattrs(ino);
+    Server& s = server(request);
+    const auto xattrs = s.waits().interruptible(request, [&] { return s.forest().xattrs(ino); });
+    if (!xattrs) return {};
+    const std::vector<Xattr> all = TRY(*xattrs);
     const auto found = std::find_if(all.begin(), all.end(), [&](const Xattr& x) { return x.first == name; });
     if (found == all.end()) {
       fuse_reply_err(request, ENODATA);
@@ -341,8 +354,11 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
 
 void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
   respond(request, Operation::listxattr, [&]() -> Result<void> {
+    Server& s = server(request);
+    const auto xattrs = s.waits().interruptible(request, [&] { return s.forest().xattrs(ino); });
+    if (!xattrs) return {};
     std::string keys;
-    for (const auto& [key, value] : server(request).forest().xattrs(ino)) keys += key + '\0';
+    for (const auto& [key, value] : TRY(*xattrs)) keys += key + '\0';
     reply_xattr(request, keys, size);
     return {};
   });

@@ -4,143 +4,45 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <set>
-#include <system_error>
 
 #include "base/mounts.h"
 #include "base/text.h"
+#include "formats/warnings.h"
 #include "fs/layout.h"
 
 namespace weightfs {
 namespace {
 
-namespace stdfs = std::filesystem;
-
 // The identities of the directories that were entered to get here: a link back to one of them is not followed.
 using Ancestors = std::set<std::pair<dev_t, ino_t>>;
 
-Result<struct stat> examine(const std::string& path) {
-  struct stat found {};
-  if (::stat(path.c_str(), &found) == 0) return found;
-  const Code code = errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::io;
-  return failure(code, str(path, ": ", std::generic_category().message(errno)));
-}
-
-// Years that a Time cannot say become the nearest that it can.
-Time modified(const struct stat& file) {
-  constexpr Time kMostSeconds = 9'000'000'000;
-  return std::clamp<Time>(file.st_mtim.tv_sec, -kMostSeconds, kMostSeconds) * 1'000'000'000 + file.st_mtim.tv_nsec;
-}
-
-// The names in a directory, sorted by byte.
-Result<std::vector<std::string>> names_in(const std::string& path) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (stdfs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
-    names.push_back(entry->path().filename());
-  if (error) return failure(Code::io, str(path, ": ", error.message()));
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-class DiskFolder final : public Folder {
- public:
-  explicit DiskFolder(std::string path) : path_(std::move(path)) {}
-
-  Result<std::vector<std::string>> names() const override {
-    std::vector<std::string> names = TRY(names_in(path_));
-    std::error_code unreadable;  // what cannot be examined is no regular file
-    std::erase_if(names, [&](const std::string& name) { return !stdfs::is_regular_file(path_of(name), unreadable); });
-    return names;
-  }
-
-  Result<std::vector<Part>> parts() const override {
-    std::vector<Part> parts;
-    std::error_code error;
-    const Mounts mounts = Mounts::now();
-    constexpr auto kPassOver = stdfs::directory_options::skip_permission_denied;
-    for (stdfs::recursive_directory_iterator entry(path_, kPassOver, error), end; !error && entry != end;
-         entry.increment(error)) {
-      // A mount of weightfs in it is no part of it, and might show it.
-      struct stat found {};
-      std::error_code unreadable;
-      if (entry->is_directory(unreadable) && ::lstat(entry->path().c_str(), &found) == 0 &&
-          mounts.is_weightfs(found.st_dev))
-        entry.disable_recursion_pending();
-      if (parts.size() == kMostMembers)
-        return failure(Code::unsupported, str(path_, ": more than ", kMostMembers, " files"));
-      if (auto part = part_at(*entry)) parts.push_back(std::move(*part));
-    }
-    if (error) return failure(Code::io, str(path_, ": ", error.message()));
-    std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.path < b.path; });
-    return parts;
-  }
-
-  Result<SourcePtr> open(std::string_view name) const override {
-    if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
-      return failure(Code::corrupt, str(quoted(name), " is not the name of a file beside the container"));
-    return open_file(path_of(name));
-  }
-
- private:
-  std::string path_of(std::string_view name) const { return str(path_, "/", name); }
-
-  // Nothing for a directory and for what cannot be a file.
-  std::optional<Part> part_at(const stdfs::directory_entry& entry) const {
-    const std::string path = entry.path();
-    const std::string shown = path.substr(path_.size() + 1);
-    struct stat found {};
-    if (::lstat(path.c_str(), &found) != 0) return std::nullopt;
-    if (S_ISLNK(found.st_mode)) {
-      std::error_code unreadable;
-      Part link{shown, Later<SourcePtr>::of(in_memory(""))};
-      link.link_target = stdfs::read_symlink(entry.path(), unreadable);
-      return unreadable ? std::nullopt : std::optional(std::move(link));
-    }
-    if (!S_ISREG(found.st_mode)) return std::nullopt;
-    const Later<SourcePtr> opened([path] { return open_file(path); });
-    return Part{shown, Later<SourcePtr>::of(lazy(static_cast<uint64_t>(found.st_size), opened))};
-  }
-
-  std::string path_;
-};
-
-bool is_directory(const std::string& path) {
-  struct stat found {};
-  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
-}
-
-// Whether the directory is a store of manifests.
-bool is_store(const std::string& path) { return is_directory(path + "/manifests") && is_directory(path + "/blobs"); }
-
 // What lies beside a container; beside a manifest in a store its blobs do.
-std::shared_ptr<const Folder> folder_of(const stdfs::path& container) {
-  stdfs::path top = container;
-  for (int up = 0; up < 4; ++up) top = top.parent_path();
-  if (top.filename() == "manifests" && is_store(top.parent_path()) &&
-      is_shelf_path(container.lexically_relative(top).string()))
-    return std::make_shared<DiskFolder>(top.parent_path() / "blobs");
-  return std::make_shared<DiskFolder>(container.parent_path());
+std::shared_ptr<const Folder> folder_of(const Location& container) {
+  Location top = container;
+  for (int up = 0; up < 4 && !top.name.empty(); ++up) top = top.parent();
+  const bool is_below_manifests = !top.name.empty() && top.file_name() == "manifests";
+  if (is_below_manifests && is_store(top.parent()) && is_shelf_path(container.name.substr(top.name.size() + 1)))
+    return std::make_shared<DiskFolder>(top.parent() / "blobs");
+  return std::make_shared<DiskFolder>(container.parent());
 }
 
-// A container on disk; `path` is absolute.
-Result<Container> container_at(const std::string& path, const Opening& opening) {
-  const stdfs::path where(path);
-  SourcePtr bytes = TRY(open_file(path));
-  return Container{where.filename(), std::move(bytes), folder_of(where), opening.blobs};
+// A container on disk.
+Result<Container> container_at(const Location& location, const Opening& opening) {
+  SourcePtr bytes = TRY(location.open());
+  return Container{location.file_name(), std::move(bytes), folder_of(location), opening.blobs};
 }
 
-Result<TreePtr> open_container(const std::string& path, Time time, const Opening& opening) {
-  const Container container = TRY(container_at(path, opening));
+Result<TreePtr> open_container(const Location& location, Time time, const Opening& opening) {
+  const Container container = TRY(container_at(location, opening));
   Model model = TRY(read_model(container, opening.forced));
-  return lay_out(std::make_shared<Model>(std::move(model)), path, time);
+  return lay_out(std::make_shared<Model>(std::move(model)), location.path(), time);
 }
 
 // A directory that is one model, by the file `key` in it: what lies beside (config.json, a tokenizer) is shown in
 // files/ as well.
-Result<TreePtr> open_keyed(const std::string& directory, const std::string& key, Time time, const Opening& opening) {
-  const Container container = TRY(container_at(str(directory, "/", key), opening));
+Result<TreePtr> open_keyed(const Location& directory, const std::string& key, Time time, const Opening& opening) {
+  const Container container = TRY(container_at(directory / key, opening));
   Model model = TRY(read_model(container, opening.forced));
   std::set<std::string> shown;
   for (const Part& part : model.parts) shown.insert(part.path);
@@ -148,23 +50,29 @@ Result<TreePtr> open_keyed(const std::string& directory, const std::string& key,
     if (shown.contains(name)) continue;
     model.parts.push_back({name, Later<SourcePtr>([folder = container.folder, name] { return folder->open(name); })});
   }
-  return lay_out(std::make_shared<Model>(std::move(model)), directory, time);
+  Warnings forbidden;
+  for (const std::string& line : TRY(DiskFolder(directory).forbidden())) forbidden.add(line);
+  for (std::string& line : std::move(forbidden).take()) {
+    opening.log(line);
+    model.warnings.push_back(std::move(line));
+  }
+  return lay_out(std::make_shared<Model>(std::move(model)), directory.path(), time);
 }
 
 // A store of manifests: its models by their places.
-Result<TreePtr> open_store(const std::string& path, Time time, const Opening& opening) {
-  const std::string manifests = path + "/manifests";
-  const auto blobs = std::make_shared<DiskFolder>(path + "/blobs");
+Result<TreePtr> open_store(const Location& store, Time time, const Opening& opening) {
+  const Location manifests = store / "manifests";
+  const auto blobs = std::make_shared<DiskFolder>(store / "blobs");
   Shelves shelves = TRY(read_shelves(DiskFolder(manifests), blobs, opening.blobs));
   TreeBuilder builder(nullptr);
   builder.set_modified(time);
   for (const Shelved& shelved : shelves.models) {
-    const std::string file = str(manifests, "/", shelved.path);
-    const auto found = examine(file);
+    const Location file = manifests / shelved.path;
+    const auto found = file.examine();
     const Time modified_then = found ? modified(*found) : time;
     const auto read = [=, container = shelved.container, forced = opening.forced]() -> Result<TreePtr> {
       Model model = TRY(read_model(container, forced == nullptr ? format_named("ollama") : forced));
-      return lay_out(std::make_shared<Model>(std::move(model)), file, modified_then);
+      return lay_out(std::make_shared<Model>(std::move(model)), file.path(), modified_then);
     };
     builder.add_tree(shelved.path, modified_then, Later<TreePtr>(read));
   }
@@ -176,7 +84,7 @@ Result<TreePtr> open_store(const std::string& path, Time time, const Opening& op
   return std::move(builder).freeze();
 }
 
-Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening);
+Result<TreePtr> open_directory(const Location& directory, Ancestors ancestors, const Opening& opening);
 
 // A file that cannot be read is one when its name says so: entering it tells why. Not one of several.
 bool is_shown_as_model(const Result<Container>& container, const std::string& name, const Opening& opening) {
@@ -185,59 +93,78 @@ bool is_shown_as_model(const Result<Container>& container, const std::string& na
   return is ? *is : is_named_as_model(name) && !split_model_named(name);
 }
 
-// Adds what is called `name` in the directory `path`, if it is something to show, and says how many bytes it has.
-uint64_t add_entry(TreeBuilder& builder, const std::string& directory, const std::string& name,
-                   const Ancestors& ancestors, std::set<std::string>& split_models, const Opening& opening) {
-  const std::string path = str(directory, "/", name);
-  if (path == opening.hidden) return 0;
-  const std::string shown = component(name);
-  const auto found = examine(path);
-  if (!found) return 0;
-  if (S_ISDIR(found->st_mode)) {
-    if (ancestors.contains({found->st_dev, found->st_ino})) return 0;
-    builder.add_tree(shown, modified(*found), Later<TreePtr>([=] { return open_directory(path, ancestors, opening); }));
-    return 0;
-  }
-  if (!S_ISREG(found->st_mode)) return 0;
-  const auto container = container_at(path, opening);
-  const auto size = static_cast<uint64_t>(found->st_size);
+// The first readable file of a split model stands for all: the names of those that have one.
+using SplitModels = std::set<std::string>;
+
+// Adds a regular file, if it is something to show, and returns how many bytes it has.
+uint64_t add_file(TreeBuilder& builder, const Location& location, const struct stat& found, SplitModels& split_models,
+                  const Opening& opening) {
+  const std::string name = location.file_name();
+  const auto container = container_at(location, opening);
+  if (!container && is_forbidden(container.error())) opening.log(container.error().message);
+  const auto size = static_cast<uint64_t>(found.st_size);
   if (is_shown_as_model(container, name, opening)) {
-    // The first readable file of a split model stands for all.
     const auto split = container ? split_model_of(*container) : std::nullopt;
     if (split && !split_models.insert(*split).second) return size;
-    const Time time = modified(*found);
-    builder.add_tree(shown, time, Later<TreePtr>([=] { return open_container(path, time, opening); }));
+    const Time time = modified(found);
+    builder.add_tree(component(name), time, Later<TreePtr>([=] { return open_container(location, time, opening); }));
   } else if (opening.all_files) {
-    const Later<SourcePtr> opened([=] { return open_file(path); });
-    builder.add_file(shown, Later<SourcePtr>::of(lazy(size, opened)));
+    builder.add_file(component(name), Later<SourcePtr>::of(listed_file(location, found)));
   } else {
     return 0;
   }
   return size;
 }
 
-// The models and directories in `path`.
-Result<TreePtr> open_directory(const std::string& path, Ancestors ancestors, const Opening& opening) {
-  const struct stat found = TRY(examine(path));
+// A file that may not be opened, or whose link is not followed: a model when its name says so. Entering it tells why.
+void add_forbidden(TreeBuilder& builder, const Location& location, const Error& error) {
+  const std::string name = location.file_name();
+  if (!is_named_as_model(name) || split_model_named(name)) return;
+  builder.add_tree(component(name), 0, Later<TreePtr>([error]() -> Result<TreePtr> { return tl::unexpected(error); }));
+}
+
+// Adds an entry of a directory, if it is something to show, and returns how many bytes it has.
+uint64_t add_entry(TreeBuilder& builder, const Location& location, const Ancestors& ancestors,
+                   SplitModels& split_models, const Opening& opening) {
+  if (location.path() == opening.hidden) return 0;
+  const auto found = location.examine();
+  if (!found && is_forbidden(found.error())) {
+    opening.log(found.error().message);
+    add_forbidden(builder, location, found.error());
+  }
+  if (!found) return 0;
+  if (S_ISREG(found->st_mode)) return add_file(builder, location, *found, split_models, opening);
+  if (!S_ISDIR(found->st_mode) || ancestors.contains({found->st_dev, found->st_ino})) return 0;
+  builder.add_tree(component(location.file_name()), modified(*found),
+                   Later<TreePtr>([=] { return open_directory(location, ancestors, opening); }));
+  return 0;
+}
+
+// The models and directories in a directory.
+Result<TreePtr> open_directory(const Location& directory, Ancestors ancestors, const Opening& opening) {
+  const struct stat found = TRY(directory.examine());
   // A mount that showed itself, or another that shows this one, would never end.
   if (Mounts::now().is_weightfs(found.st_dev))
-    return failure(Code::unsupported, str(path, ": a weightfs mount is not shown in another"));
-  if (is_store(path)) return open_store(path, modified(found), opening);
-  const auto names = TRY(names_in(path));
-  if (const auto key = TRY(key_file(names, DiskFolder(path)))) return open_keyed(path, *key, modified(found), opening);
+    return failure(Code::unsupported, str(directory.path(), ": a weightfs mount is not shown in another"));
+  if (is_store(directory)) return open_store(directory, modified(found), opening);
+  const auto entries = TRY(directory.root->list(directory.name));
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
+  if (const auto key = TRY(key_file(names, DiskFolder(directory))))
+    return open_keyed(directory, *key, modified(found), opening);
   ancestors.emplace(found.st_dev, found.st_ino);
   TreeBuilder builder(nullptr);
   builder.set_modified(modified(found));
-  std::set<std::string> split_models;
+  SplitModels split_models;
   uint64_t bytes = 0;
-  for (const std::string& name : names) bytes += add_entry(builder, path, name, ancestors, split_models, opening);
+  for (const std::string& name : names) bytes += add_entry(builder, directory / name, ancestors, split_models, opening);
   builder.set_container_bytes(bytes);
   return std::move(builder).freeze();
 }
 
 // A file that was named must be a model; one that just lies in a directory need not.
-Result<void> check_is_model(const std::string& path, const Opening& opening) {
-  const Container container = TRY(container_at(path, opening));
+Result<void> check_is_model(const Location& location, const Opening& opening) {
+  const Container container = TRY(container_at(location, opening));
   if (opening.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   return {};
 }
@@ -252,10 +179,10 @@ Result<TreePtr> open_remote(const Remote& remote, Time time, const Opening& open
   return lay_out(std::make_shared<Model>(std::move(model)), remote.source, time);
 }
 
-Result<TreePtr> open_source(const std::string& path, const Opening& opening) {
-  const struct stat found = TRY(examine(path));
-  if (S_ISDIR(found.st_mode)) return open_directory(path, {}, opening);
-  return open_container(path, modified(found), opening);
+Result<TreePtr> open_source(const Location& source, const Opening& opening) {
+  const struct stat found = TRY(source.examine());
+  if (S_ISDIR(found.st_mode)) return open_directory(source, {}, opening);
+  return open_container(source, modified(found), opening);
 }
 
 // One of several sources, as an entry of the tree that shows them all.
@@ -266,44 +193,30 @@ struct Entry {
   Later<TreePtr> tree;
 };
 
-Result<Entry> entry_of(const std::string& path, const Opening& opening) {
-  const struct stat found = TRY(examine(path));
-  if (S_ISREG(found.st_mode)) TRY_VOID(check_is_model(path, opening));
-  return Entry{stdfs::path(path).filename().string(), modified(found),
-               S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0,
-               Later<TreePtr>([=] { return open_source(path, opening); })};
+Result<Entry> entry_of(const Location& source, const Opening& opening) {
+  const struct stat found = TRY(source.examine());
+  if (S_ISREG(found.st_mode)) TRY_VOID(check_is_model(source, opening));
+  return Entry{source.file_name(), modified(found), S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0,
+               Later<TreePtr>([=] { return open_source(source, opening); })};
 }
 
 Entry entry_of(const Remote& remote, Time time, const Opening& opening) {
   return Entry{remote.name, time, 0, Later<TreePtr>([=] { return open_remote(remote, time, opening); })};
 }
 
-// What a user named: a model elsewhere, or an absolute path.
+// What a user named: a model elsewhere, or a file or directory on disk.
 struct Named {
   std::optional<Remote> remote;
-  std::string path;
+  Location location;
 };
 
 Result<Named> find(std::string source, const Opening& opening) {
   if (opening.find)
     if (auto remote = TRY(opening.find(source))) return Named{std::move(remote), {}};
-  return Named{{}, TRY(absolute_path(source))};
+  return Named{{}, TRY(locate_source(source, opening.access))};
 }
 
 }  // namespace
-
-Result<std::string> absolute_path(const std::string& path) {
-  stdfs::path given(path);
-  while (given.has_relative_path() && !given.has_filename()) given = given.parent_path();
-  const stdfs::path name = given.filename();
-  const bool is_name = !name.empty() && name != "." && name != "..";
-  std::error_code error;
-  stdfs::path directory = is_name ? given.parent_path() : given;
-  if (directory.empty() && is_name) directory = ".";
-  directory = stdfs::canonical(directory, error);
-  if (error) return failure(Code::not_found, str(path.empty() ? "\"\"" : path, ": ", error.message()));
-  return is_name ? (directory / name).string() : directory.string();
-}
 
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Opening& opening) {
   // The process that serves the mount may have another working directory by the time it reads.
@@ -311,7 +224,7 @@ Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Open
   for (const std::string& source : sources) named.push_back(TRY(find(source, opening)));
   if (named.size() == 1) {
     if (named[0].remote) return open_remote(*named[0].remote, now(), opening);
-    TreePtr tree = TRY(open_source(named[0].path, opening));
+    TreePtr tree = TRY(open_source(named[0].location, opening));
     if (tree->size() == 1)
       return failure(Code::unsupported, str(sources.front(), ": no model that I know is in this directory"));
     return tree;
@@ -321,8 +234,8 @@ Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Open
   uint64_t bytes = 0;
   Time newest = 0;
   std::set<std::string> used;
-  for (const auto& [remote, path] : named) {
-    const Entry entry = remote ? entry_of(*remote, now(), opening) : TRY(entry_of(path, opening));
+  for (const auto& [remote, location] : named) {
+    const Entry entry = remote ? entry_of(*remote, now(), opening) : TRY(entry_of(location, opening));
     const std::string name = component(entry.name);
     std::string shown = name;
     for (int copy = 2; !used.insert(shown).second; ++copy) shown = str(name, "~", copy);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/format.h"
+#include "fs/source_location.h"
 #include "fs/tree.h"
 
 namespace weightfs {
@@ -26,13 +27,11 @@ struct Opening {
   BlobsPtr blobs = unstored_blobs();  ///< where what has to be unpacked is kept
   /// Finds a source whose name is no path: nothing when it is one (of a file, perhaps another than was named).
   std::function<Result<std::optional<Remote>>(std::string& source)> find = {};
+  Access access = {};  ///< what may be opened for a source
+  /// Told of what the rules of a source forbid to open, a line each.
+  std::function<void(const std::string& line)> log = [](const std::string&) {};
   std::string hidden = {};  ///< an absolute path that is never looked at: a mount that showed itself would never end
 };
-
-/// `path` as it is from anywhere: the directory it lies in without links, and its own name. Nothing is cancelled
-/// textually
-/// (`link/..` is where the link leads). Fails with not_found when that directory does not exist.
-Result<std::string> absolute_path(const std::string& path);
 
 /// One source: its tree is the mount itself. More: a directory for each, under its own file name (the second of one
 /// name gets

@@ -1,6 +1,7 @@
 #include "fs/tree.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fs/npy.h"
 
@@ -39,6 +40,7 @@ void TreeBuilder::set_container_bytes(uint64_t bytes) { tree_->container_bytes_ 
 void TreeBuilder::add(std::string_view path, Kind kind, size_t first) {
   sorted_ = false;
   leaves_.push_back({tree_->texts_.keep(path), kind, static_cast<uint32_t>(first)});
+  kept_ += path.size();
 }
 
 void TreeBuilder::add_directory(std::string_view path) { add(path, Kind::directory, 0); }
@@ -60,22 +62,61 @@ void TreeBuilder::add_link(std::string_view path, std::string target) {
 
 void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> tree) {
   add(path, Kind::tree, tree_->trees_.size());
+  if (tree_->model_ == nullptr) tree.keep_make();  // a model in a directory can be dropped and read again
   tree_->trees_.push_back({std::move(tree), modified});
 }
 
-void TreeBuilder::add_tensors(Kind kind) {
+Result<void> TreeBuilder::add_tensors(Kind kind) {
   const auto& tensors = tree_->model_->tensors;
   // All of them get a path, whether they are shown or not: clashes end the same way in tensors/ and in npy/.
   std::vector<TensorName> names;
   names.reserve(tensors.size());
   for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
-  const auto paths = paths_of(names, kind == Kind::npy ? ".npy" : "", tree_->texts_);
+  const BudgetPtr& budget = tree_->model_->budget;
+  const uint64_t kept_before = tree_->texts_.size();
+  const auto paths = TRY(paths_within(budget.get(), names, kind == Kind::npy ? ".npy" : "", tree_->texts_));
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths)
     if (kind == Kind::tensor || has_npy(tensors[name]) || has_string_npy(*tree_->model_, name))
       leaves_.push_back({path, kind, name});
   tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
+  auto charged = charge(budget);
+  if (!charged) budget->release(Cost::kept, tree_->texts_.size() - kept_before);
+  return charged;
+}
+
+Result<void> TreeBuilder::charge(const BudgetPtr& budget) {
+  if (budget == nullptr) return {};
+  sort_leaves();
+  const uint64_t nodes = count_nodes();
+  TRY_VOID(budget->charge(Cost::node, nodes));
+  auto charged = budget->charge(Cost::kept, std::exchange(kept_, 0));
+  if (!charged) budget->release(Cost::node, nodes);
+  return charged;
+}
+
+void TreeBuilder::sort_leaves() {
+  const auto less = [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); };
+  if (!sorted_) std::stable_sort(leaves_.begin(), leaves_.end(), less);
+  sorted_ = true;
+}
+
+// How many nodes the sorted leaves become, without the root: for each, the components that the one before does not
+// have. A directory that was added by its name and is not empty counts twice.
+uint64_t TreeBuilder::count_nodes() const {
+  uint64_t nodes = 0;
+  std::string_view before;
+  for (const Leaf& leaf : leaves_) {
+    const size_t shortest = std::min(before.size(), leaf.path.size());
+    const auto differs = std::mismatch(before.begin(), before.begin() + shortest, leaf.path.begin()).second;
+    const auto common = static_cast<size_t>(differs - leaf.path.begin());
+    const size_t slash = common == 0 ? leaf.path.npos : leaf.path.rfind('/', common - 1);
+    const auto begin = leaf.path.begin() + (slash == leaf.path.npos ? 0 : static_cast<ptrdiff_t>(slash) + 1);
+    nodes += 1 + static_cast<uint64_t>(std::count(begin, leaf.path.end(), '/'));
+    before = leaf.path;
+  }
+  return nodes;
 }
 
 // Breadth first, so that the children of a directory stand together. path_less has them sorted by name already.
@@ -119,8 +160,7 @@ void TreeBuilder::lay_nodes() {
 }
 
 TreePtr TreeBuilder::freeze() && {
-  const auto less = [](const Leaf& a, const Leaf& b) { return path_less(a.path, b.path); };
-  if (!sorted_) std::stable_sort(leaves_.begin(), leaves_.end(), less);
+  sort_leaves();
   lay_nodes();
   return std::move(tree_);
 }

@@ -114,8 +114,12 @@ class TreeBuilder {
   void add_link(std::string_view path, std::string target);
   void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);
 
-  /// All tensors of the model that `kind` (tensor or npy) can show, at their paths.
-  void add_tensors(Kind kind);
+  /// All tensors of the model that `kind` (tensor or npy) can show, at their paths. Their nodes are charged to the
+  /// model's budget; fails when that does not have them.
+  Result<void> add_tensors(Kind kind);
+
+  /// Charges the nodes of what was added, and their names, to `budget`; does nothing when it is null. Before freeze().
+  Result<void> charge(const BudgetPtr& budget);
 
   TreePtr freeze() &&;
 
@@ -127,10 +131,13 @@ class TreeBuilder {
   };
 
   void add(std::string_view path, Kind kind, size_t first);
+  void sort_leaves();
+  uint64_t count_nodes() const;
   void lay_nodes();
 
   std::shared_ptr<Tree> tree_;
   std::vector<Leaf> leaves_;
+  uint64_t kept_ = 0;  // bytes of paths that the tree keeps and that have not been charged
   bool sorted_ = false;
 };
 

@@ -13,19 +13,47 @@
 namespace weightfs {
 namespace {
 
-// Whether a signal waits for the thread that asks it to end; of one that kills, SIGKILL waits for every thread of the
-// process (signal(7), proc(5): SigPnd and ShdPnd). Other signals are no reason: few programs expect EINTR of stat().
-bool is_told_to_end(pid_t thread) {
-  constexpr uint64_t kEnds = uint64_t{1} << (SIGKILL - 1) | uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1) |
-                             uint64_t{1} << (SIGHUP - 1) | uint64_t{1} << (SIGQUIT - 1);
+constexpr uint64_t bit(int signal) { return uint64_t{1} << (signal - 1); }
+
+// What /proc says of a thread (proc(5)).
+struct ThreadStatus {
+  bool is_known = false;
+  bool has_ended = false;
+  uint64_t pending = 0;  // signals: SigPnd and ShdPnd
+};
+
+ThreadStatus status_of(pid_t thread) {
+  ThreadStatus out;
   std::ifstream status(str("/proc/", thread, "/status"));
-  uint64_t pending = 0;
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) pending |= std::strtoull(&line[7], nullptr, 16);
-  return (pending & kEnds) != 0;
+  for (std::string line; std::getline(status, line);) {
+    out.is_known = true;
+    if (line.starts_with("State:")) out.has_ended = line.find_first_of("ZX", 6) == line.find_first_not_of(" \t", 6);
+    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) out.pending |= std::strtoull(&line[7], nullptr, 16);
+  }
+  return out;
 }
 
+// Whether a signal waits for the thread that asks it to end; of one that kills, SIGKILL waits for every thread of the
+// process (signal(7)). Other signals are no reason: few programs expect EINTR of stat().
+bool is_told_to_end(pid_t thread) {
+  constexpr uint64_t kEnds = bit(SIGKILL) | bit(SIGINT) | bit(SIGTERM) | bit(SIGHUP) | bit(SIGQUIT);
+  return (status_of(thread).pending & kEnds) != 0;
+}
+
+constexpr std::chrono::milliseconds kBetweenLooks{200};
+
 }  // namespace
+
+// A thread of another user may be hidden in /proc; then the kernel still says whether there is one.
+bool KilledReader::operator()() {
+  const auto now = std::chrono::steady_clock::now();
+  if (killed_ || thread_ <= 0 || now < next_) return killed_;
+  next_ = now + kBetweenLooks;
+  const ThreadStatus status = status_of(thread_);
+  killed_ = status.is_known ? status.has_ended || (status.pending & bit(SIGKILL)) != 0
+                            : ::kill(thread_, 0) != 0 && errno == ESRCH;
+  return killed_;
+}
 
 // The request that comes with it is still there, so no other has its address.
 void Waits::interrupt(fuse_req_t request, void* which) {

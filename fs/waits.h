@@ -5,22 +5,45 @@
 
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>
+#include <sys/types.h>
 
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/cancel.h"
+
 namespace weightfs {
+
+/// Whether the thread that asked for bytes was killed since; asked now and then while a READ waits. The kernel reads
+/// ahead for that thread and lets it go when it is killed, but sends no interrupt, and no RELEASE before the READ is
+/// answered. False for a thread that this process cannot see.
+class KilledReader {
+ public:
+  explicit KilledReader(pid_t thread) : thread_(thread) {}
+  bool operator()();
+
+ private:
+  pid_t thread_;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  bool killed_ = false;
+};
 
 /// Callable from any thread.
 class Waits {
  public:
-  /// Calls `make` and returns what it made; nothing when the request was answered meanwhile, with EINTR.
+  /// Calls `make` and returns what it made; nothing when the request was answered meanwhile, with EINTR. Then what
+  /// `make` works on is cancelled.
   template <class Make>
   auto interruptible(fuse_req_t request, Make make) -> std::optional<decltype(make())> {
     Wait& wait = begin(request);
     std::optional<decltype(make())> made;
+    const CancelScope scope([&wait] {
+      const std::scoped_lock lock(wait.mutex);
+      return wait.request == nullptr;
+    });
     try {
       made.emplace(make());
     } catch (...) {

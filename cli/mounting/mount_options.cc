@@ -113,6 +113,10 @@ Result<void> take_one(const Options& all, const std::string& word, Words words) 
 
 }  // namespace
 
+bool is_for_others(const MountOptions& options) {
+  return std::find(options.kernel.begin(), options.kernel.end(), "allow_other") != options.kernel.end();
+}
+
 Options own_mount_options(MountOptions& options) {
   Ownership& ownership = options.ownership;
   return {

@@ -30,6 +30,9 @@ Options own_mount_options(MountOptions& options);
 /// All that mount takes, as -o has them.
 Options all_mount_options(MountOptions& options);
 
+/// Whether users other than the mounting user are allowed in: --allow-other.
+bool is_for_others(const MountOptions& options);
+
 /// Who wrote the words of -o: in fstab there are some that mean nothing to us, and mount(8) adds some of its own; with
 /// -s of mount(8) whatever is not known is passed over.
 enum class Words { ours, fstab, sloppy_fstab };

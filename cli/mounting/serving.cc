@@ -126,6 +126,8 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   const auto warn = [&log](const std::string& line) { log.say_once(Level::warning, line); };
   MountOptions& options = serving.options;
   options.opening.hidden = point.path();
+  // Where somebody else has mounted, it was with allow_other.
+  options.opening.access.is_for_others = serving.device.has_value() || is_for_others(options);
   if (const auto directory = cache_directory(); directory && !options.storing.no_cache)
     if (const auto apart = check_not_in_a_mount(*directory, point.path()); !apart)
       return refuse(log, apart.error(), Exit::mount);

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
+
 namespace weightfs {
 namespace {
 
@@ -66,12 +68,76 @@ TEST(Later, TakesAnExceptionForAFailureAndTriesAgain) {
   EXPECT_EQ(later.get().value(), 3);
 }
 
+TEST(Later, WhatACancelledThreadMadeIsMadeAgainByOneThatWaits) {
+  std::latch making(1);
+  std::latch go_on(1);
+  std::atomic<int> tries = 0;
+  const Later<int> later([&]() -> Result<int> {
+    if (++tries > 1) return 2;
+    making.count_down();
+    go_on.wait();
+    return 1;  // perhaps of the half that it could read
+  });
+  std::thread cancelled([&] {
+    const CancelScope scope([] { return true; });
+    EXPECT_EQ(later.get().error().message, "cancelled");
+  });
+  making.wait();
+  std::thread waiting([&] { EXPECT_EQ(later.get().value(), 2); });
+  go_on.count_down();
+  cancelled.join();
+  waiting.join();
+  EXPECT_EQ(later.peek(), 2);
+}
+
 TEST(Later, LetsGoOfWhatItIsMadeFrom) {
   auto held = std::make_shared<int>(1);
   const Later<int> later([held]() -> Result<int> { return *held; });
   EXPECT_EQ(held.use_count(), 2);
   EXPECT_EQ(later.get().value(), 1);
   EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(Later, ForgetsAValueThatItCanMakeAgain) {
+  int made = 0;
+  const Later<int> later([&]() -> Result<int> { return ++made; });
+  later.keep_make();
+  later.forget();
+  EXPECT_EQ(later.get().value(), 1);
+  later.forget();
+  EXPECT_EQ(later.peek(), std::nullopt);
+  EXPECT_EQ(later.get().value(), 2);
+  EXPECT_EQ(later.get().value(), 2);
+}
+
+TEST(Later, KeepsAValueThatItCannotMakeAgain) {
+  const Later<int> made([]() -> Result<int> { return 1; });
+  EXPECT_EQ(made.get().value(), 1);
+  made.forget();
+  EXPECT_EQ(made.peek(), 1);
+  const auto given = Later<int>::of(3);
+  given.keep_make();
+  given.forget();
+  EXPECT_EQ(given.get().value(), 3);
+}
+
+// A value that is forgotten as soon as it is made still goes to all who waited for it.
+TEST(Later, GivesAForgottenValueToAllWhoWaitedForIt) {
+  std::atomic<int> made = 0;
+  const Later<int> later([&]() -> Result<int> { return ++made; });
+  later.keep_make();
+  std::atomic<bool> over = false;
+  std::thread forgetting([&] {
+    while (!over) later.forget();
+  });
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int k = 0; k < 1000; ++k) EXPECT_GE(later.get().value(), 1);
+    });
+  for (auto& thread : threads) thread.join();
+  over = true;
+  forgetting.join();
 }
 
 TEST(Later, OfAValueIsThereAlready) { EXPECT_EQ(Later<int>::of(3).peek(), 3); }

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <thread>
 
+#include "base/cancel.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs {
@@ -121,6 +123,19 @@ class ChangedFile : public testing::Test {
     ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
     source = open_file(path).value();
     ASSERT_EQ(text(*source), "0123456789");
+    wait_for_a_tick();
+  }
+  // Until what is changed next gets another change time: the clock that stamps files ticks every few milliseconds.
+  void wait_for_a_tick() const {
+    struct stat now {};
+    ASSERT_EQ(::stat(path.c_str(), &now), 0);
+    struct stat later = now;
+    while (later.st_ctim.tv_sec == now.st_ctim.tv_sec && later.st_ctim.tv_nsec <= now.st_ctim.tv_nsec)
+      ASSERT_EQ(::stat(directory.write("scratch", "x").c_str(), &later), 0);
+  }
+  void write_in_place() const { std::fstream(path, std::ios::in | std::ios::out) << "9876543210"; }
+  void put_time_back() const {
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
   }
   void expect_refused() {
     EXPECT_THAT(text(*source, 0, 2), HasSubstr("changed or replaced"));
@@ -153,6 +168,107 @@ TEST_F(ChangedFile, StaysChangedEvenIfTheOldTimesComeBack) {
   expect_refused();
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
   EXPECT_THAT(text(*source), HasSubstr("changed or replaced"));
+}
+TEST_F(ChangedFile, ThatWasRewrittenInPlaceWithItsTimePutBackGivesAnError) {
+  write_in_place();
+  put_time_back();
+  expect_refused();
+}
+TEST_F(ChangedFile, WhoseTimesWereSetGivesAnError) {
+  put_time_back();
+  expect_refused();
+}
+TEST_F(ChangedFile, ThatWasRewrittenAfterAnAcceptedChangeGivesAnError) {
+  ASSERT_EQ(::chmod(path.c_str(), 0400), 0);
+  EXPECT_EQ(text(*source), "0123456789");
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  EXPECT_EQ(text(*source), "0123456789");
+  wait_for_a_tick();
+  write_in_place();
+  put_time_back();
+  expect_refused();
+}
+TEST_F(ChangedFile, ThatWasRewrittenAfterItWasRenamedGivesAnError) {
+  std::filesystem::rename(path, directory.path("elsewhere"));
+  EXPECT_EQ(text(*source), "0123456789");
+  path = directory.path("elsewhere");
+  wait_for_a_tick();
+  write_in_place();
+  put_time_back();
+  expect_refused();
+}
+// A name of its directory says nothing about the file: the change time stays, and so does the explanation unused.
+TEST_F(ChangedFile, ThatWasRewrittenAfterItsDirectoryWasRenamedGivesAnError) {
+  std::filesystem::create_directory(directory.path("a"));
+  path = directory.write("a/container", "0123456789");
+  put_time_back();
+  source = open_file(path).value();
+  std::filesystem::rename(directory.path("a"), directory.path("b"));
+  EXPECT_EQ(text(*source), "0123456789");
+  path = directory.path("b/container");
+  wait_for_a_tick();
+  write_in_place();
+  put_time_back();
+  expect_refused();
+}
+// Whoever may write to the file may do so and then explain the change time.
+TEST_F(ChangedFile, ThatOthersMayWriteIsRefusedAfterAnyChange) {
+  ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
+  source = open_file(path).value();
+  EXPECT_EQ(text(*source), "0123456789");
+  wait_for_a_tick();
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  expect_refused();
+}
+TEST_F(ChangedFile, ThatBecameWritableForOthersIsRefused) {
+  ASSERT_EQ(::chmod(path.c_str(), 0622), 0);
+  expect_refused();
+}
+// semantics 6.2
+TEST_F(ChangedFile, ThatGotAnotherNameStillReads) {
+  std::filesystem::create_hard_link(path, directory.path("link"));
+  EXPECT_EQ(text(*source), "0123456789");
+  EXPECT_EQ(text(*source), "0123456789");
+}
+TEST_F(ChangedFile, ThatWasRenamedStillReads) {
+  std::filesystem::rename(path, directory.path("elsewhere"));
+  EXPECT_EQ(text(*source), "0123456789");
+  std::filesystem::rename(directory.path("elsewhere"), path);
+  EXPECT_EQ(text(*source), "0123456789");
+}
+TEST_F(ChangedFile, WhoseModeWasChangedStillReads) {
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  EXPECT_EQ(text(*source), "0123456789");
+}
+TEST(PrivateFile, IsOneThatNobodyElseMayWrite) {
+  struct stat file {};
+  file.st_uid = ::geteuid();
+  file.st_gid = 12345;
+  const auto is_private = [&](mode_t mode) {
+    file.st_mode = S_IFREG | mode;
+    return is_private_file(file);
+  };
+  EXPECT_TRUE(is_private(0644));
+  EXPECT_FALSE(is_private(0646));
+  EXPECT_FALSE(is_private(0664));
+  file.st_uid = 0;
+  EXPECT_TRUE(is_private(0644));
+  file.st_uid = ::geteuid() + 1;
+  EXPECT_FALSE(is_private(0644));
+}
+TEST(Cancel, EndsReadsOfAFile) {
+  const TemporaryDirectory directory;
+  const SourcePtr source = file(directory, "0123456789");
+  bool cancelled = false;
+  const CancelScope scope([&] { return cancelled; });
+  {
+    const CancelScope inner([] { return false; });
+    EXPECT_EQ(text(*source), "0123456789");
+    cancelled = true;
+    EXPECT_THAT(text(*source), HasSubstr("cancelled"));
+  }
+  cancelled = false;
+  EXPECT_EQ(text(*source), "0123456789");
 }
 // semantics 6.2
 TEST_F(ChangedFile, ThatWasOnlyRemovedStillReads) {

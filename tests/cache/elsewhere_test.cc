@@ -31,6 +31,9 @@ using testing::UnorderedElementsAre;
 constexpr const char* kVariables[] = {"HOME",         "OLLAMA_MODELS", "CARTON_CACHE_DIR",
                                       "HF_HUB_CACHE", "HF_HOME",       "XDG_CACHE_HOME"};
 
+constexpr int kRight = 0;
+constexpr int kSkip = 77;
+
 class ElsewhereTest : public testing::Test {
  protected:
   // None of this user's own places.
@@ -61,6 +64,12 @@ class ElsewhereTest : public testing::Test {
   }
   std::vector<std::string> found_in(const std::string& place) { return found_in(Elsewhere({temporary.path(place)})); }
 
+  /// Each look is long after the one before.
+  Elsewhere::Clock quick_clock() {
+    return [this] { return now += std::chrono::seconds(10); };
+  }
+
+  std::chrono::steady_clock::time_point now;
   TemporaryDirectory temporary;
   std::string bytes = some_bytes(1000);
   Digest digest = sha256(bytes);
@@ -173,7 +182,7 @@ TEST_F(ElsewhereTest, TheEnvironmentIsReadOnceAndOnlyItsAbsolutePaths) {
 
 TEST_F(ElsewhereTest, WhatCameSinceTheLastTimeIsFound) {
   std::filesystem::create_directories(temporary.path("hub"));
-  const Elsewhere elsewhere({temporary.path("hub")});
+  const Elsewhere elsewhere({temporary.path("hub")}, quick_clock());
   EXPECT_THAT(found_in(elsewhere), IsEmpty());
   for (int i = 0; i < 50; ++i) {
     const std::string path = str("hub/models--", i, "/blobs/", hex);
@@ -189,7 +198,7 @@ TEST_F(ElsewhereTest, TheListOfRepositoriesIsKeptWhileTheirDirectoryIsUnchanged)
   temporary.write("hub/models--old/refs/main", "");
   const timespec times[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);
-  const Elsewhere elsewhere({temporary.path("hub")});
+  const Elsewhere elsewhere({temporary.path("hub")}, quick_clock());
   EXPECT_THAT(found_in(elsewhere), IsEmpty());
   temporary.write("hub/models--new/blobs/" + hex, bytes);
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);  // as if it had not been changed
@@ -204,11 +213,38 @@ TEST_F(ElsewhereTest, TheListOfADirectoryThatWasChangedJustNowIsNotKept) {
   std::filesystem::create_directories(temporary.path("hub"));
   const timespec times[2] = {{::time(nullptr) + 1000, 0}, {::time(nullptr) + 1000, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);
-  const Elsewhere elsewhere({temporary.path("hub")});
+  const Elsewhere elsewhere({temporary.path("hub")}, quick_clock());
   EXPECT_THAT(found_in(elsewhere), IsEmpty());
   temporary.write("hub/models--new/blobs/" + hex, bytes);
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);
   EXPECT_THAT(found_in(elsewhere), SizeIs(1));
+}
+
+TEST_F(ElsewhereTest, ManyMissesListADirectoryOnce) {
+  temporary.write("store/blobs/sha256-" + hex, bytes);
+  const timespec times[2] = {{1000, 0}, {1000, 0}};
+  for (const char* directory : {"store", "store/blobs"})
+    ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path(directory).c_str(), times, 0), 0);
+  const Elsewhere elsewhere({temporary.path("store")}, [this] { return now; });
+  for (int i = 0; i < 10'000; ++i) EXPECT_THAT(elsewhere.find(sha256(str(i)), {}, wrong), IsEmpty());
+  EXPECT_EQ(elsewhere.listed(), 2U);
+  now += std::chrono::seconds(10);
+  EXPECT_THAT(found_in(elsewhere), SizeIs(1));
+  EXPECT_EQ(elsewhere.listed(), 2U);  // neither was changed
+}
+
+TEST_F(ElsewhereTest, ADirectoryThatMayBeSearchedButNotListedIsSearched) {
+  temporary.write("place/blobs/sha256-" + hex, bytes);
+  std::filesystem::permissions(temporary.path("place/blobs"), std::filesystem::perms(0711));
+  std::filesystem::permissions(temporary.path("place"), std::filesystem::perms(0711));
+  std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0755));
+  Child child([&] {
+    if (::geteuid() != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return kSkip;
+    return found_in("place").size() == 1 ? kRight : 1;
+  });
+  const int status = child.wait();
+  if (status == kSkip) GTEST_SKIP() << "this process cannot become another user";
+  EXPECT_EQ(status, kRight);
 }
 
 TEST_F(ElsewhereTest, ManyThreadsMayAsk) {
@@ -224,9 +260,6 @@ TEST_F(ElsewhereTest, ManyThreadsMayAsk) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(found, 4U * 5U * 100U);
 }
-
-constexpr int kRight = 0;
-constexpr int kSkip = 77;
 
 TEST_F(ElsewhereTest, AFileThatCannotBeReadIsSaid) {
   const std::string path = temporary.write("place/" + hex, bytes);

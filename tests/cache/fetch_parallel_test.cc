@@ -113,13 +113,28 @@ TEST(FetchParallel, OneConnectionIsEnoughForWhoeverWantsOne) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
+// Two connections at most: how many would be opened before the first lie is seen depends on the machine. The first one
+// is slow until the second one has asked.
 TEST(FetchParallel, ARangeThatIsIgnoredOrLiedAboutLeavesOneConnection) {
   const Lies lies[] = {{"200 OK", "\"e1\"", 0, kSize},
                        {"206 Partial Content", "\"e2\"", 0, kSize},
                        {"206 Partial Content", "\"e1\"", 1, kSize}};
+  FetchOptions options = quick_retries();
+  options.most_connections = 2;
   for (const Lies& lie : lies) {
-    HttpServer server(slow_server(lie, kBrief));
-    EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+    std::atomic<bool> asked = false;
+    HttpServer server([&](const SeenRequest& request, Wire& wire) {
+      if (request.range()) {
+        asked = true;
+        return send_part(request, wire, lie);
+      }
+      wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", kSize, "\r\n", kOffer, "\r\n"));
+      size_t at = 0;
+      for (; at < kSize && !asked; at += 4096)
+        if (!wire.pause(std::chrono::milliseconds(1)) || !wire.send(std::string_view(body()).substr(at, 4096))) return;
+      if (at < kSize) wire.send(std::string_view(body()).substr(at));
+    });
+    EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, HttpOptions{})).text(), told(body()));
     EXPECT_EQ(server.requests().size(), 2u);
   }
 }
@@ -180,7 +195,7 @@ TEST(FetchParallel, CredentialsStayWhereTheyBelong) {
     wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
   });
   const std::vector<Origin> origins = {{server.url("/m"), Trust::user, std::make_shared<Secret>()}};
-  const auto http = std::make_shared<Http>(fetching::short_patience());
+  const auto http = std::make_shared<Http>(HttpOptions{});  // a busy machine is no stall
   EXPECT_EQ(fetched(*std::make_shared<Fetch>(http, "model", kSize, origins, quick_retries())).text(), told(body()));
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].header("authorization"), "Bearer secret");

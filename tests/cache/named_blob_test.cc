@@ -1,4 +1,5 @@
 // Blobs that are known by their digest: fetched, or read where they lie, and proved before they are served.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -112,13 +113,15 @@ TEST_F(NamedBlobTest, IsFetchedOnceForManyReadersAndStores) {
 }
 
 TEST_F(NamedBlobTest, WrongBytesAreNeverServedNorKeptAndAreFetchedAgain) {
-  std::string served(bytes.size(), 'x');
-  HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, served); });
+  // The server may still be sending the wrong ones when the read has failed.
+  const std::string wrong(bytes.size(), 'x');
+  std::atomic<bool> right = false;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, right ? bytes : wrong); });
   const auto store = fetching_store();
   EXPECT_THAT(said(store, wanted({server.url("/b")})), HasSubstr("the digest of its bytes is"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
-  served = bytes;
+  right = true;
   EXPECT_EQ(said(store, wanted({server.url("/b")})), told(bytes));
 }
 
@@ -362,6 +365,100 @@ TEST_F(NamedBlobTest, AFileWithoutATellingSizePutsNothingOut) {
   store->stop();  // which waits until what is proved has its name
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(other).substr(9)));
   EXPECT_LE(test::allocated_in(directory), 9U << 20);
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+// semantics 13.1: `ls -l` does not fill the disk.
+TEST_F(NamedBlobTest, AnEndlessDownloadForASizeEndsEarlyAndLeavesNothing) {
+  std::atomic<uint64_t> sent = 0;
+  std::atomic<int> gets = 0;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    if (request.method != "GET" || request.range()) return;
+    ++gets;
+    while (wire.send("10000\r\n" + std::string(0x10000, 'x') + "\r\n")) sent += 0x10000;
+  });
+  StoreOptions large = options();
+  large.quota = 1 << 30;
+  large.fetching = {http(), quick(), false};
+  const auto store = blob_store(std::move(large));
+  Wanted endless = wanted({server.url("/endless")});
+  endless.size = std::nullopt;
+  const SizeQuery query;
+  EXPECT_EQ(said(store, endless),
+            "error: layer: no server reports its size, and it is larger than 64.0 MiB; read it, or run weightfs fetch");
+  EXPECT_LT(sent, 2 * kMaxDownloadForSize);
+  EXPECT_EQ(gets, 1);
+  EXPECT_THAT(said(store, endless), HasSubstr("no server reports its size"));
+  EXPECT_EQ(gets, 1);
+  store->stop();
+  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(blobs(), IsEmpty());
+}
+
+// semantics 12.5
+TEST_F(NamedBlobTest, AFileThatOthersMayWriteIsCopiedIntoTheCacheAndServedFromThere) {
+  bytes = some_bytes(kLarge);
+  const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
+  ASSERT_EQ(::chmod(path.c_str(), 0646), 0);
+  StoreOptions options = this->options();
+  options.blob_directories = {temporary.path("theirs")};
+  const auto store = blob_store(options);
+  const auto found = store->named(wanted());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(read(*found->proved, 10, 100), told(bytes.substr(10, 100)));
+  EXPECT_THAT(blobs(), ElementsAre(test::blob_path(bytes).substr(9)));
+  std::ofstream(path, std::ios::binary) << std::string(kLarge, 'x');
+  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(said(blob_store(options), wanted()), told(bytes));
+  std::filesystem::remove_all(directory);  // the cache, and what is open of it goes on
+  EXPECT_THAT(said(blob_store(options), wanted()), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(blobs(), IsEmpty());
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+TEST_F(NamedBlobTest, AFileThatOthersMayWriteIsServedFromATemporaryFileWithoutACache) {
+  const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
+  ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
+  StoreOptions options = this->options();
+  options.directory = "";
+  options.blob_directories = {temporary.path("theirs")};
+  const auto store = blob_store(std::move(options));
+  const auto found = store->named(wanted());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(read(*found->proved, 10, 100), told(bytes.substr(10, 100)));
+  std::ofstream(path, std::ios::binary) << std::string(bytes.size(), 'x');
+  EXPECT_EQ(read(*found->proved), told(bytes));
+}
+
+TEST_F(NamedBlobTest, AFileThatOthersMayWriteAndDoesNotFitTheCacheIsNotServed) {
+  bytes = some_bytes(kLarge);
+  const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
+  ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
+  StoreOptions options = this->options();
+  options.quota = 1 << 20;
+  options.blob_directories = {temporary.path("theirs")};
+  EXPECT_THAT(said(blob_store(std::move(options)), wanted()), HasSubstr("other users may write to it"));
+}
+
+// Neither change shows in the size or in the modification time.
+TEST_F(NamedBlobTest, AFileInAnotherStoreThatWasWrittenInPlaceIsVerifiedAgain) {
+  bytes = some_bytes(kLarge);
+  const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  StoreOptions options = this->options();
+  options.blob_directories = {temporary.path("theirs")};
+  const auto store = blob_store(std::move(options));
+  const auto found = store->named(wanted());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(read(*found->proved), told(bytes));
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_THAT(log, IsEmpty());
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "x" << std::flush;
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  EXPECT_THAT(read(*found->proved, 100, 10), HasSubstr("the digest of its bytes is"));
 }
 
 TEST_F(NamedBlobTest, ARightFileIsFoundBehindAWrongOne) {

@@ -204,10 +204,12 @@ TEST(Carton, MountsWithAMetadataThatCannotBeRead) {
 
 TEST(Carton, ReadsManifestAsTheReferenceDoes) {
   Warnings warnings;
+  Budget budget(0);
   const std::string a = sha256("a").hex();
   const std::string b = sha256("b").hex();
   const auto manifest = carton::read_manifest(
-      "a=b=c.txt=" + a + "\r\nb=" + std::string(60, 'A') + "\nno line\n\nx=" + b + "\nx=" + a + "\na=" + b, warnings);
+      "a=b=c.txt=" + a + "\r\nb=" + std::string(60, 'A') + "\nno line\n\nx=" + b + "\nx=" + a + "\na=" + b, warnings,
+      budget);
   EXPECT_EQ(manifest.digests.at("a=b=c.txt").hex(), a);
   EXPECT_EQ(manifest.digests.at("x").hex(), a);
   EXPECT_EQ(manifest.digests.size(), 3U);
@@ -219,9 +221,10 @@ TEST(Carton, ReadsManifestAsTheReferenceDoes) {
 
 TEST(Carton, TakesADigestInUpperCase) {
   Warnings warnings;
+  Budget budget(0);
   std::string hex = sha256("a").hex();
   for (char& c : hex) c = static_cast<char>(std::toupper(c));
-  EXPECT_EQ(carton::read_manifest("a=" + hex + "\n", warnings).digests.at("a"), sha256("a"));
+  EXPECT_EQ(carton::read_manifest("a=" + hex + "\n", warnings, budget).digests.at("a"), sha256("a"));
   EXPECT_THAT(std::move(warnings).take(), IsEmpty());
 }
 
@@ -260,15 +263,87 @@ TEST(Carton, WarnsOfLinksOfAnotherShape) {
     EXPECT_THAT(CartonBuilder().file("LINKS", links).model().warnings, Contains(HasSubstr(warning))) << links;
 }
 
+// Finds nothing, and counts how often it is asked.
+class EmptyStore final : public Blobs {
+ public:
+  SourcePtr blob(Recipe) override { return in_memory(""); }
+  Result<SourcePtr> made(Recipe) override { return failure(Code::not_found, "nothing here"); }
+  bool is_at_hand(const Wanted&) override { return ++lookups, false; }
+
+  uint64_t lookups = 0;
+};
+
+// 200,000 missing files were looked for in seven stores each, for 12 seconds.
+TEST(Carton, LooksForMissingFilesOnlyWithinTheBudget) {
+  std::string manifest;
+  const std::string hex = sha256("x").hex();
+  for (int i = 0; i < 150'000; ++i) manifest += str(i, "=", hex, "\n");
+  const auto store = std::make_shared<EmptyStore>();
+  Container container{"m.carton", in_memory("zip"), nullptr, store};
+  const auto model = carton_of(CartonBuilder().file("MANIFEST", manifest).archive(), container);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->missing.size(), 150'000u);
+  EXPECT_GT(store->lookups, 10'000u);
+  EXPECT_LE(store->lookups, container.budget->time_limit() / 10'000);
+  EXPECT_THAT(model->warnings, Contains(HasSubstr("too many lookups: the time limit of 1000 ms")));
+}
+
+TEST(Carton, StopsReadingAManifestAtTheLimit) {
+  std::string manifest;
+  const std::string hex = sha256("x").hex();
+  for (int i = 0; i < 20'000; ++i) manifest += str(1'000'000 + i, "=", hex, "\n");
+  Warnings warnings;
+  Budget budget(0);
+  ASSERT_TRUE(budget.charge(Cost::kept, Budget::kBaseMemory - 1'000'000));
+  const auto read = carton::read_manifest(manifest, warnings, budget);
+  EXPECT_GT(read.digests.size(), 1'000u);
+  EXPECT_LT(read.digests.size(), 10'000u);
+  EXPECT_THAT(std::move(warnings).take(), ElementsAre(HasSubstr("this line and those after it are not read")));
+}
+
+TEST(Carton, ParsesTheStringsOfSharedFilesOnce) {
+  std::string index;
+  for (int i = 0; i < 1'000; ++i)
+    index += str("[[tensor]]\nname = \"s", i, "\"\ndtype = \"string\"\nfile = \"s\"\nshape = [", i, "]\n");
+  std::string strings = "data = [";
+  for (int i = 0; i < 999; ++i) strings += "\"some text\", ";
+  Container container{"m.carton", in_memory("zip")};
+  const auto model = carton_of(
+      CartonBuilder().file("tensor_data/index.toml", index).file("tensor_data/s", strings + "]").archive(), container);
+  ASSERT_TRUE(model) << model.error().message;
+  const uint64_t before = container.budget->memory_used();
+  EXPECT_EQ(model->strings.at(999).get().value()->size(), 999u);
+  const uint64_t once = container.budget->memory_used();
+  EXPECT_GT(once, before);
+  for (const auto& [place, texts] : model->strings) EXPECT_EQ(texts.get().has_value(), place == 999) << place;
+  EXPECT_EQ(container.budget->memory_used(), once);
+}
+
+// Each inner tensor had a copy of the name of the nested one.
+TEST(Carton, KeepsTheNameOfANestedTensorOnce) {
+  std::string index;
+  std::string inner;
+  for (int i = 0; i < 2'000; ++i) {
+    index += str("[[tensor]]\nname = \"i", i, "\"\ndtype = \"uint8\"\nfile = \"w\"\nshape = [1]\n");
+    inner += str("\"i", i, "\", ");
+  }
+  index += "[[tensor]]\nname = \"" + std::string(1'000'000, 'n') + "\"\ndtype = \"nested\"\ninner = [" + inner + "]\n";
+  const auto model = CartonBuilder().file("tensor_data/index.toml", index).file("tensor_data/w", "1").model();
+  ASSERT_EQ(model.tensors.size(), 2'000u);
+  EXPECT_EQ(model.tensors[0].scope.size(), 1'000'000u);
+  EXPECT_EQ(model.tensors[0].scope.data(), model.tensors[1'999].scope.data());
+}
+
 TEST(Carton, TakesTheFirst16UrlsOfALink) {
   const std::string hex = sha256("w").hex();
   std::string links = "version = 1\n[urls]\n" + hex + " = [\"https://0\"";
   for (int i = 1; i < 16; ++i) links += str(", \"https://", i, "\"");
   Warnings none;
-  EXPECT_EQ(carton::read_links(links + "]\n", none)->urls.at(hex).size(), 16u);
+  Budget budget(0);
+  EXPECT_EQ(carton::read_links(links + "]\n", none, budget)->urls.at(hex).size(), 16u);
   EXPECT_THAT(std::move(none).take(), IsEmpty());
   Warnings warnings;
-  const auto urls = carton::read_links(links + ", \"https://16\"]\n", warnings)->urls.at(hex);
+  const auto urls = carton::read_links(links + ", \"https://16\"]\n", warnings, budget)->urls.at(hex);
   EXPECT_EQ(urls.size(), 16u);
   EXPECT_EQ(urls.back(), "https://15");
   EXPECT_THAT(std::move(warnings).take(), ElementsAre("LINKS: \"" + hex + "\": 17 URLs; the first 16 are used"));

@@ -128,7 +128,7 @@ TEST(GgufSplit, ShowsAShardOfTooManyAlone) {
               ElementsAre("one of 10001 shards, shown alone: 10000 at most are read"));
 }
 
-TEST(GgufSplit, ReadsNoMoreShardsOnceThereAreTooManyTensors) {
+TEST(GgufSplit, LeavesOutAShardThatExceedsTheBudget) {
   // An entry of the list that is all zeroes is a nameless float32, without dimensions, at offset 0.
   const std::string most =
       GgufBuilder().announcing(gguf::kMostTensors, 0).build() + std::string(gguf::kMostTensors * (8 + 4 + 4 + 8), '\0');
@@ -137,9 +137,9 @@ TEST(GgufSplit, ReadsNoMoreShardsOnceThereAreTooManyTensors) {
                        {"m-00003-of-00003.gguf", shard(2, "b")}};
   const auto model = read_beside("m-00001-of-00003.gguf", files);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 0"));
-  EXPECT_THAT(model->warnings,
-              ElementsAre("\"m-00002-of-00003.gguf\": more than 2097152 tensors: it and what follows is left out"));
+  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 0", "b int8 I8 [1] 2"));
+  EXPECT_THAT(model->warnings, ElementsAre("\"m-00002-of-00003.gguf\": too many tensors: the memory limit of 61.0 MiB "
+                                           "for a container of 224 B is exceeded"));
 }
 
 TEST(GgufSplit, IsNotMadeOfAFileThatDoesNotSaySo) {

@@ -305,7 +305,7 @@ class Holes final : public Source {
 // A file of holes has room for names without end, all of them empty.
 TEST(TvmParams, BoundsWhatNamesAndHeadersTake) {
   const auto file = std::make_shared<Holes>(little(kParamsMagic) + little(0) + little(1ULL << 40), 1ULL << 50);
-  const auto params = read_params(file);
+  const auto params = read_params(file, *budget_of(file));
   ASSERT_FALSE(params);
   EXPECT_EQ(params.error().message, "names and headers of more than 100000000 bytes");
   EXPECT_LE(file->bytes_read(), 101'000'000U);
@@ -315,7 +315,7 @@ TEST(TvmParams, PassesOverData) {
   std::string begin = ParamsBuilder().array("a", ArrayHeader{kTvmInt8, {1ULL << 40}, 1ULL << 40}, "").build();
   const uint64_t size = begin.size() + (1ULL << 40);
   const auto file = std::make_shared<Holes>(std::move(begin), size);
-  const auto params = read_params(file);
+  const auto params = read_params(file, *budget_of(file));
   ASSERT_TRUE(params) << params.error().message;
   EXPECT_EQ(params->tensors[0].nbytes(), 1ULL << 40);
   EXPECT_LE(file->reads(), 2U);
@@ -326,7 +326,7 @@ TEST(TvmParams, ReadsManySmallArraysInFewReads) {
   for (int i = 0; i < 20'000; ++i) b.array(str("p", i), kTvmInt8, {1}, "x");
   const std::string bytes = b.build();
   const auto file = std::make_shared<Holes>(bytes, bytes.size());
-  const auto params = read_params(file);
+  const auto params = read_params(file, *budget_of(file));
   ASSERT_TRUE(params) << params.error().message;
   EXPECT_EQ(params->tensors.size(), 20'000U);
   EXPECT_EQ(params->tensors[19'999].name, "p19999");

@@ -2,6 +2,14 @@
 import struct
 
 
+class Shared:
+    """A table, string or vector that is written once and pointed to from every place that has this object. What a shared
+    value itself shares has a higher `level`: levels are written one after the other, since offsets point forward."""
+
+    def __init__(self, value, level=0):
+        self.value, self.level = value, level
+
+
 class FlatBuffer:
     """Writes a FlatBuffer front to back, a table before what it points to: so every offset points forward.
 
@@ -11,13 +19,28 @@ class FlatBuffer:
 
     def __init__(self, root):
         self.bytes = bytearray(4)
-        self.point(0, self.put(root))
+        self.waiting = {}  # what is shared: level to [Shared], and the places that point to each
+        self.places = {}
+        self.put_at(0, root)
+        while self.waiting:
+            for shared in self.waiting.pop(min(self.waiting)):
+                to = self.put(shared.value)
+                for at in self.places.pop(id(shared)):
+                    self.point(at, to)
 
     def align(self, size):
         self.bytes += bytes(-len(self.bytes) % size)
 
     def point(self, at, to):
         struct.pack_into("<I", self.bytes, at, to - at)
+
+    def put_at(self, at, value):
+        """Writes anything but a scalar, now or later, and an offset to it at `at`."""
+        if not isinstance(value, Shared):
+            return self.point(at, self.put(value))
+        if id(value) not in self.places:
+            self.waiting.setdefault(value.level, []).append(value)
+        self.places.setdefault(id(value), []).append(at)
 
     def put(self, value):
         """Writes anything but a scalar; returns where it is."""
@@ -31,7 +54,7 @@ class FlatBuffer:
         elif isinstance(value, list):
             self.bytes += struct.pack("<I", len(value)) + bytes(4 * len(value))
             for index, element in enumerate(value):
-                self.point(at + 4 + 4 * index, self.put(element))
+                self.put_at(at + 4 + 4 * index, element)
         else:
             code, elements = value
             data = struct.pack(f"<{len(elements)}{code}", *elements) if isinstance(elements, tuple) else elements
@@ -58,5 +81,5 @@ class FlatBuffer:
                 targets.append((at, field))
         struct.pack_into("<HH", self.bytes, vtable, vtable_size, len(self.bytes) - table)
         for at, field in targets:
-            self.point(at, self.put(field))
+            self.put_at(at, field)
         return table

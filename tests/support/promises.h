@@ -17,21 +17,10 @@
 #include "fs/layout.h"
 #include "fs/listing.h"
 #include "fs/npy.h"
+#include "tests/support/one_line.h"
 #include "tests/support/small_disk.h"
 
 namespace weightfs::test {
-
-/// Whether `message` is what we print: one line of UTF-8 without control bytes.
-inline bool is_one_line(std::string_view message) {
-  const auto control = [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7F; };
-  return !message.empty() && is_utf8(message) && std::none_of(message.begin(), message.end(), control);
-}
-
-/// Whether `name` can stand in a directory, and is shown the same by every tool.
-inline bool is_file_name(std::string_view name) {
-  return is_one_line(name) && name != "." && name != ".." && name.size() <= kLongestComponent &&
-         name.find('/') == name.npos;
-}
 
 /// Walks all that is mounted of one model, and of the containers in it, and keeps the first promise that is broken. Of
 /// large files it reads the ends, of many nodes the first, so that its time is bounded.
@@ -156,7 +145,8 @@ class Promises {
     const bool texts = node.kind == Kind::npy && mount.model->strings.contains(node.first);
     const bool member = node.kind == Kind::file && path.starts_with(mount.at + "files/");
     const bool linked = member && error.code == Code::unreachable;  // and here nothing is fetched
-    promise(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path, error.message);
+    promise(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path,
+            error.message);
     if (texts) ++mount.views;
   }
 
@@ -186,7 +176,7 @@ class Promises {
       return check_text(**source, path);
     }
     if (node.kind != Kind::file) check_xattrs(mount, ino, node, path);
-    const bool refused = node.kind == Kind::tensor && forest_.xattrs(ino)[3].second == "0" && !source;
+    const bool refused = node.kind == Kind::tensor && forest_.xattrs(ino).value()[3].second == "0" && !source;
     if (refused) return promise(!mount.model->warnings.empty(), path, "refused without a warning");
     if (!source) return promise(false, path, source.error().message);
     promise((*source)->size() == size, path, "its size is not that of its bytes");
@@ -197,7 +187,8 @@ class Promises {
   }
 
   void check_xattrs(const Mount& mount, Ino ino, const Node& node, const std::string& path) {
-    for (const auto& [name, value] : forest_.xattrs(ino)) {
+    const auto xattrs = forest_.xattrs(ino).value();
+    for (const auto& [name, value] : xattrs) {
       promise(name.starts_with("user.weightfs."), path, "an attribute out of place");
       if (name != "user.weightfs.sha256") continue;
       const auto digest = mount.model->digests.find(node.first);
@@ -228,8 +219,10 @@ class Promises {
     if (!text) return promise(false, path, text.error().message);
     promise(is_utf8(*text), path, "not UTF-8");
     if (!path.ends_with(".json")) return;
+    // What a container nests kMaxDepth deep lies some levels deeper in the document.
     const auto json = parse_json(source, 0, source.size());
-    if (!json) return promise(false, path, json.error().message);
+    const bool is_deep = !json && json.error().message.starts_with("JSON nested deeper");
+    if (!json && !is_deep) return promise(false, path, json.error().message);
   }
 
   // tensors.json tells of each tensor where it is.
@@ -251,13 +244,13 @@ class Promises {
     const auto ino = forest_.resolve(str(mount.at, "tensors/", path));
     if (!ino) return promise(false, path, "in tensors.json, but nowhere else");
     promise(forest_.attributes(*ino)->size == tensor.nbytes(), path, "another tensor than tensors.json says");
-    promise(forest_.xattrs(*ino).front().second == tensor.name, path, "another name than tensors.json says");
+    promise(forest_.xattrs(*ino).value().front().second == tensor.name, path, "another name than tensors.json says");
     if (const Value* storage = line.find("storage")) check_storage(mount, std::get<Map>(*storage), tensor);
     // Where names are cut or clash a view may be elsewhere, but never is another tensor's in its place.
     const auto view = forest_.resolve(str(mount.at, "npy/", path, ".npy"));
     const auto known = view ? forest_.known_attributes(*view) : std::nullopt;
     if (!view || (known && known->is_directory())) return;
-    promise(forest_.xattrs(*view) == forest_.xattrs(*ino), path, "its .npy view shows another tensor");
+    promise(forest_.xattrs(*view).value() == forest_.xattrs(*ino).value(), path, "its .npy view shows another tensor");
   }
 
   // The file that a tensor lies in is shown, and long enough.

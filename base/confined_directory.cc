@@ -1,0 +1,122 @@
+#include "base/confined_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/opened_file.h"
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+Error system_error(int number) {
+  const bool is_missing = number == ENOENT || number == ENOTDIR;
+  return {is_missing ? Code::not_found : Code::io, std::generic_category().message(number)};
+}
+
+int flags_for(OpenFor purpose) {
+  if (purpose == OpenFor::status) return O_PATH | O_CLOEXEC;
+  const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  return purpose == OpenFor::list ? flags | O_DIRECTORY : flags;
+}
+
+// A negative errno where it fails.
+int openat2_beneath(int directory, const char* name, int flags) {
+  open_how how{};
+  how.flags = static_cast<decltype(how.flags)>(flags);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const long descriptor = ::syscall(SYS_openat2, directory, name, &how, sizeof how);
+  return descriptor < 0 ? -errno : static_cast<int>(descriptor);
+}
+
+// Where the kernel does not decide: a link leads out (EXDEV), a directory was moved meanwhile (EAGAIN), openat2 is not
+// there (ENOSYS) or not permitted (EPERM, of a sandbox around the process).
+bool needs_walk(int error) { return error == EXDEV || error == EAGAIN || error == ENOSYS || error == EPERM; }
+
+}  // namespace
+
+Result<NamedFile> find_named_file(const std::string& path) {
+  const Descriptor root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  Confinement rules;
+  rules.follow_links = true;
+  PathWalk walk(root.number(), rules);
+  auto opened = walk.open(path, OpenFor::status);
+  if (!opened) return failure(opened.error().code, str(path, ": ", opened.error().message));
+  return NamedFile{std::move(opened->descriptor), opened->status, walk.link_owner(), walk.directory_owner()};
+}
+
+Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory) {
+  // The stream takes over the descriptor that it is given.
+  const int own = ::fcntl(directory.number(), F_DUPFD_CLOEXEC, 0);
+  DIR* const stream = own < 0 ? nullptr : ::fdopendir(own);
+  if (stream == nullptr) return tl::unexpected(system_error(errno));
+  std::vector<DirectoryEntry> entries;
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream)) {
+    const std::string_view name(&entry->d_name[0]);
+    if (name != "." && name != "..") entries.push_back({std::string(name), entry->d_type});
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(stream);
+  if (error != 0) return tl::unexpected(system_error(error));
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return entries;
+}
+
+ConfinedDirectory::ConfinedDirectory(Descriptor directory, std::string path, Confinement rules)
+    : directory_(std::make_shared<const Descriptor>(std::move(directory))),
+      path_(std::move(path)),
+      rules_(std::move(rules)) {}
+
+std::string ConfinedDirectory::path_of(std::string_view name) const {
+  if (name.empty()) return path_;
+  return str(path_, path_.ends_with('/') ? "" : "/", name);
+}
+
+Confinement ConfinedDirectory::rules_for(Links links) const {
+  Confinement rules = rules_;
+  rules.follow_links = rules.follow_links || links == Links::named;
+  return rules;
+}
+
+Result<struct stat> ConfinedDirectory::examine(const std::string& name, Links links) const {
+  return TRY(open_by(rules_for(links), name, OpenFor::status)).status;
+}
+
+Result<SourcePtr> ConfinedDirectory::open_file(const std::string& name, Links links) const {
+  auto opened = TRY(open_by(rules_for(links), name, OpenFor::read));
+  return source_of_file(std::move(opened.descriptor), directory_, name, path_of(name));
+}
+
+Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& name) const {
+  const auto opened = TRY(open(name, OpenFor::list));
+  return entries_of(opened.descriptor).map_error([&](const Error& error) {
+    return Error{error.code, str(path_of(name), ": ", error.message)};
+  });
+}
+
+// The kernel alone resolves the path where nobody's rights have to be checked on the way.
+Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const std::string& name,
+                                              OpenFor purpose) const {
+  const auto about = [&](const Error& error) { return Error{error.code, str(path_of(name), ": ", error.message)}; };
+  if (name.find('\0') != name.npos) return tl::unexpected(about({Code::not_found, "a NUL byte in a name"}));
+  const char* const path = name.empty() ? "." : name.c_str();
+  const int got =
+      rules.use_openat2 && !rules.rights ? openat2_beneath(directory_->number(), path, flags_for(purpose)) : -ENOSYS;
+  if (got < 0 && !needs_walk(-got)) return tl::unexpected(about(system_error(-got)));
+  if (got < 0) return PathWalk(directory_->number(), rules).open(name, purpose).map_error(about);
+  OpenedPath opened{Descriptor(got), {}};
+  if (::fstat(got, &opened.status) != 0) return tl::unexpected(about(system_error(errno)));
+  if (purpose == OpenFor::read && !S_ISREG(opened.status.st_mode))
+    return tl::unexpected(about({Code::io, "not a regular file"}));
+  return opened;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,216 @@
+#include "base/rendering.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "base/value.h"
+
+namespace weightfs {
+namespace {
+
+// Charging takes a lock-free loop and now and then a look at the process.
+constexpr uint64_t kStep = 64 * 1024;
+
+// The escape of a character in a JSON string; empty for one that needs none.
+std::string_view escape(char c, std::string& unicode) {
+  switch (c) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      break;
+  }
+  if (static_cast<uint8_t>(c) >= 0x20) return {};
+  constexpr char kHex[] = "0123456789abcdef";
+  unicode = {'\\', 'u', '0', '0', kHex[c >> 4], kHex[c & 15]};
+  return unicode;
+}
+
+bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; }
+
+template <class Out>
+void write_json_string(Out& out, std::string_view text) {
+  std::string unicode;
+  out.append(1, '"');
+  while (!text.empty()) {
+    const auto plain = static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_plain) - text.begin());
+    out.append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    const size_t length = utf8_sequence(text);
+    const std::string_view escaped = length == 1 ? escape(text[0], unicode) : std::string_view();
+    if (length == 0)
+      out.append("\uFFFD");
+    else
+      out.append(escaped.empty() ? text.substr(0, length) : escaped);
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  out.append(1, '"');
+}
+
+// Writes a Value without recursion: a Value may be as deep as a reader allows.
+class JsonWriter {
+ public:
+  /// Containers at a depth below `indented` have a line for each value.
+  JsonWriter(TextSink& out, int indented) : out_(out), indented_(indented) {}
+
+  void write(const Value& value) {
+    begin(value);
+    while (!open_.empty() && !out_.stopped()) step();
+  }
+
+ private:
+  struct Open {
+    const List* list;  // or
+    const Map* map;
+    size_t next = 0;
+    size_t size() const { return list != nullptr ? list->size() : map->size(); }
+  };
+
+  void step() {
+    Open& top = open_.back();
+    const bool is_list = top.list != nullptr;
+    const bool is_indented = depth() <= indented_;
+    if (top.next == top.size()) {
+      open_.pop_back();
+      if (is_indented) new_line();
+      return out_.append(1, is_list ? ']' : '}');
+    }
+    if (top.next > 0) out_.append(1, ',');
+    if (is_indented) new_line();
+    const size_t i = top.next++;
+    if (is_list) return begin((*top.list)[i]);
+    const auto& [key, value] = *(top.map->begin() + static_cast<std::ptrdiff_t>(i));
+    if (is_utf8(key))
+      write_json_string(out_, key);
+    else
+      write_json_string(out_, to_utf8_key(key));
+    out_.append(is_indented ? ": " : ":");
+    begin(value);
+  }
+
+  // A value; of a list or map with something in it only the beginning.
+  void begin(const Value& value) {
+    if (const auto* list = std::get_if<List>(&value)) {
+      if (list->empty()) return out_.append("[]");
+      out_.append(1, '[');
+      open_.push_back({list, nullptr});
+    } else if (const auto* map = std::get_if<Map>(&value)) {
+      if (map->empty()) return out_.append("{}");
+      out_.append(1, '{');
+      open_.push_back({nullptr, map});
+    } else {
+      scalar(value);
+    }
+  }
+
+  void scalar(const Value& value) {
+    struct Visit {
+      TextSink& out;
+      void operator()(std::nullptr_t) const { out.append("null"); }
+      void operator()(bool b) const { out.append(b ? "true" : "false"); }
+      void operator()(int64_t n) const { out.append(std::to_string(n)); }
+      void operator()(uint64_t n) const { out.append(std::to_string(n)); }
+      void operator()(double n) const {
+        if (std::isnan(n))
+          out.append("\"NaN\"");
+        else if (std::isinf(n))
+          out.append(n > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+        else
+          out.append(json_number(n));
+      }
+      void operator()(const std::string& text) const { write_json_string(out, text); }
+      void operator()(const List&) const {}
+      void operator()(const Map&) const {}
+    };
+    std::visit(Visit{out_}, value);
+  }
+
+  int depth() const { return static_cast<int>(open_.size()); }
+  void new_line() {
+    out_.append(1, '\n');
+    out_.append(2 * open_.size(), ' ');
+  }
+
+  TextSink& out_;
+  int indented_;
+  std::vector<Open> open_;
+};
+
+auto page_of(const Value& value) {
+  return [&value](TextSink& out) {
+    JsonWriter(out, kMaxIndent).write(value);
+    out.append(1, '\n');
+  };
+}
+
+}  // namespace
+
+TextSink::~TextSink() {
+  if (budget_ == nullptr) return;
+  budget_->release(Cost::rendered, charged_);
+  budget_->release(Cost::value, held_);
+}
+
+bool TextSink::charge(Cost cost, uint64_t count) {
+  const auto charged = budget_->charge(cost, count);
+  if (!charged && !error_) error_ = charged.error();
+  return charged.has_value();
+}
+
+void TextSink::count(uint64_t bytes) {
+  size_ += bytes;
+  if (size_ - charged_ < kStep || error_) return;
+  if (charge(Cost::rendered, size_ - charged_)) charged_ = size_;
+}
+
+void TextSink::hold(uint64_t values) {
+  if (budget_ != nullptr && !error_ && charge(Cost::value, values)) held_ += values;
+}
+
+void TextSink::let_go(uint64_t values) {
+  const uint64_t held = std::min(values, held_);
+  held_ -= held;
+  if (budget_ != nullptr) budget_->release(Cost::value, held);
+}
+
+Result<uint64_t> TextSink::finish() {
+  if (!error_ && charge(Cost::rendered, size_ - charged_)) charged_ = size_;
+  if (error_) return tl::unexpected(*error_);
+  charged_ = 0;
+  return size_;
+}
+
+SourcePtr charged_text(std::string text, BudgetPtr budget) {
+  SourcePtr bytes = in_memory(std::move(text));
+  const Source* const source = bytes.get();
+  return {source, [bytes = std::move(bytes), budget = std::move(budget)](const Source*) mutable {
+            budget->release(Cost::rendered, bytes->size());
+            bytes.reset();
+          }};
+}
+
+std::string to_json(const Value& value) { return rendered(page_of(value)); }
+
+Result<std::string> to_json(const Value& value, Budget& budget) { return rendered(budget, page_of(value)); }
+
+std::string to_json_line(const Value& value) {
+  return rendered([&](TextSink& out) { JsonWriter(out, 0).write(value); });
+}
+
+void append_json_string(std::string& out, std::string_view text) { write_json_string(out, text); }
+void append_json_string(TextSink& out, std::string_view text) { write_json_string(out, text); }
+
+}  // namespace weightfs

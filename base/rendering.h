@@ -1,0 +1,102 @@
+// Where the renderings of a Value write to. A text is written twice: first it is only counted and charged, then it is
+// built in memory of exactly that size.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "base/source.h"
+
+namespace weightfs {
+
+class TextSink {
+ public:
+  /// Keeps the text, for which `size` bytes are reserved.
+  explicit TextSink(uint64_t size) { text_.reserve(size); }
+
+  /// Only counts the text and charges `budget` while it does. Releases all charges when it is destroyed, unless
+  /// finish() succeeded.
+  explicit TextSink(Budget& budget) : budget_(&budget) {}
+
+  ~TextSink();
+  TextSink(const TextSink&) = delete;
+  TextSink& operator=(const TextSink&) = delete;
+
+  void append(std::string_view text) {
+    if (budget_ == nullptr)
+      text_ += text;
+    else
+      count(text.size());
+  }
+  void append(size_t times, char c) {
+    if (budget_ == nullptr)
+      text_.append(times, c);
+    else
+      count(times);
+  }
+
+  /// Charges memory that the writer itself needs for `values`, and releases it.
+  void hold(uint64_t values);
+  void let_go(uint64_t values);
+
+  bool stopped() const { return error_.has_value(); }  ///< over budget: the writer may end
+
+  Result<uint64_t> finish();  ///< of a text that was counted: its size, which stays charged
+  std::string take() && { return std::move(text_); }
+
+ private:
+  void count(uint64_t bytes);
+  bool charge(Cost cost, uint64_t count);
+
+  std::string text_;
+  Budget* budget_ = nullptr;
+  std::optional<Error> error_;
+  uint64_t size_ = 0;
+  uint64_t charged_ = 0;  // of size_
+  uint64_t held_ = 0;     // values
+};
+
+/// What `write` writes to the sink that it is called with, twice. It returns nothing, or a Result<void>, whose failure
+/// is passed on.
+template <class Write>
+Result<std::string> rendered(Budget& budget, const Write& write) {
+  const auto run = [&](TextSink& sink) -> Result<void> {
+    if constexpr (std::is_void_v<decltype(write(sink))>) {
+      write(sink);
+      return {};
+    } else {
+      return write(sink);
+    }
+  };
+  TextSink counter(budget);
+  const auto counted = run(counter);
+  const uint64_t size = TRY(counter.finish());  // first: over budget, `write` may have ended early
+  TRY_VOID(counted);
+  TextSink text(size);
+  TRY_VOID(run(text));
+  return std::move(text).take();
+}
+
+/// The same where nothing is charged.
+template <class Write>
+std::string rendered(const Write& write) {
+  TextSink text(uint64_t{0});
+  write(text);
+  return std::move(text).take();
+}
+
+/// A text that rendered() or one of the renderings of value.h charged to `budget`, as bytes; the charge is released
+/// when the bytes are dropped.
+SourcePtr charged_text(std::string text, BudgetPtr budget);
+
+/// Appends `text` as a JSON string, as append_json_string() of value.h does.
+void append_json_string(TextSink& out, std::string_view text);
+
+/// A finite number as JSON has it: the shortest decimal that gives it back, with a point or an exponent.
+std::string json_number(double number);
+
+}  // namespace weightfs

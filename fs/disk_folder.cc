@@ -1,0 +1,172 @@
+#include "fs/disk_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <optional>
+
+#include "base/mounts.h"
+#include "base/opened_file.h"
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+class ListedFile final : public Source {
+ public:
+  ListedFile(Location location, const struct stat& listed)
+      : listed_(listed),
+        opened_([location = std::move(location), size = listed.st_size] { return open_as_listed(location, size); }) {}
+
+  uint64_t size() const override { return static_cast<uint64_t>(listed_.st_size); }
+  uint64_t occupied() const override { return file_occupied(listed_); }
+  std::string identity() const override {
+    const auto opened = opened_.peek();
+    return opened ? (*opened)->identity() : file_identity(listed_);
+  }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return TRY(opened_.get())->read(offset, out);
+  }
+  std::optional<Extent> extent() const override {
+    const auto opened = opened_.peek();
+    return opened ? (*opened)->extent() : std::nullopt;
+  }
+
+ private:
+  static Result<SourcePtr> open_as_listed(const Location& location, off_t size) {
+    SourcePtr file = TRY(location.open());
+    if (file->size() == static_cast<uint64_t>(size)) return file;
+    return failure(Code::io, str(location.path(), ": ", file->size(), " bytes, ", size, " when it was listed"));
+  }
+
+  struct stat listed_;
+  Later<SourcePtr> opened_;
+};
+
+// Collects what lies in a directory and in its directories.
+class PartLister {
+ public:
+  explicit PartLister(Location top) : top_(std::move(top)) { pending_.emplace_back(); }
+
+  Result<std::vector<Part>> list() {
+    while (!pending_.empty()) {
+      const std::string directory = std::move(pending_.back());
+      pending_.pop_back();
+      TRY_VOID(list_directory(directory));
+    }
+    std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.path < b.path; });
+    return std::move(parts_);
+  }
+
+ private:
+  // `shown` is relative to the top. A directory in it that cannot be listed is passed over.
+  Result<void> list_directory(const std::string& shown) {
+    const Location directory = shown.empty() ? top_ : top_ / shown;
+    if (std::count(shown.begin(), shown.end(), '/') >= kMaxDepth)
+      return failure(Code::unsupported, str(top_.path(), ": directories more than ", kMaxDepth, " deep"));
+    const auto opened = directory.root->open(directory.name, OpenFor::list);
+    if (!opened && !shown.empty()) return {};
+    if (!opened) return tl::unexpected(opened.error());
+    for (const DirectoryEntry& entry : TRY(entries_of(opened->descriptor))) {
+      if (parts_.size() == kMostMembers)
+        return failure(Code::unsupported, str(top_.path(), ": more than ", kMostMembers, " files"));
+      add(opened->descriptor.number(), entry.name, shown.empty() ? entry.name : str(shown, "/", entry.name));
+    }
+    return {};
+  }
+
+  void add(int directory, const std::string& name, const std::string& shown) {
+    struct stat found {};
+    if (::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if (S_ISREG(found.st_mode)) {
+      parts_.push_back(Part{shown, Later<SourcePtr>::of(listed_file(top_ / shown, found))});
+    } else if (S_ISLNK(found.st_mode)) {
+      std::array<char, PATH_MAX> target{};
+      const ssize_t length = ::readlinkat(directory, name.c_str(), target.data(), target.size());
+      if (length <= 0) return;
+      Part link{shown, Later<SourcePtr>::of(in_memory(""))};
+      link.link_target.assign(target.data(), static_cast<size_t>(length));
+      parts_.push_back(std::move(link));
+    } else if (S_ISDIR(found.st_mode) && !mounts_.is_weightfs(found.st_dev)) {
+      // A mount of weightfs in it is no part of it, and might show it.
+      pending_.push_back(shown);
+    }
+  }
+
+  Location top_;
+  Mounts mounts_ = Mounts::now();
+  std::vector<std::string> pending_;  // directories to list, relative to the top
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+Location Location::operator/(std::string_view entry) const {
+  return {root, name.empty() ? std::string(entry) : str(name, "/", entry)};
+}
+
+Location Location::parent() const {
+  const size_t slash = name.rfind('/');
+  return {root, slash == name.npos ? "" : name.substr(0, slash)};
+}
+
+std::string Location::file_name() const {
+  const std::string whole = path();
+  return whole.substr(whole.rfind('/') + 1);
+}
+
+bool is_directory(const Location& location) {
+  const auto found = location.examine();
+  return found && S_ISDIR(found->st_mode);
+}
+
+bool is_store(const Location& location) {
+  return is_directory(location / "manifests") && is_directory(location / "blobs");
+}
+
+Time modified(const struct stat& status) {
+  constexpr Time kMostSeconds = 9'000'000'000;
+  return std::clamp<Time>(status.st_mtim.tv_sec, -kMostSeconds, kMostSeconds) * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+SourcePtr listed_file(Location location, const struct stat& listed) {
+  return std::make_shared<ListedFile>(std::move(location), listed);
+}
+
+bool is_forbidden(const Error& error) { return error.code == Code::unsupported; }
+
+Result<std::vector<std::string>> DiskFolder::names() const {
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : TRY(directory_.root->list(directory_.name))) {
+    if (entry.type == DT_DIR) continue;
+    // What cannot be examined is no regular file.
+    const auto found = entry.type == DT_REG ? Result<struct stat>() : (directory_ / entry.name).examine();
+    if (entry.type == DT_REG || (found && S_ISREG(found->st_mode))) names.push_back(entry.name);
+  }
+  return names;
+}
+
+Result<std::vector<std::string>> DiskFolder::forbidden() const {
+  std::vector<std::string> lines;
+  for (const DirectoryEntry& entry : TRY(directory_.root->list(directory_.name))) {
+    if (entry.type == DT_DIR || entry.type == DT_REG) continue;
+    const auto found = (directory_ / entry.name).examine();
+    if (!found && is_forbidden(found.error())) lines.push_back(found.error().message);
+  }
+  return lines;
+}
+
+Result<std::vector<Part>> DiskFolder::parts() const { return PartLister(directory_).list(); }
+
+Result<SourcePtr> DiskFolder::open(std::string_view name) const {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
+    return failure(Code::corrupt, str(quoted(name), " is not the name of a file beside the container"));
+  return (directory_ / name).open();
+}
+
+}  // namespace weightfs

@@ -1,0 +1,311 @@
+#include "fs/grafted_trees.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "base/text.h"
+#include "fs/fingerprint.h"
+
+namespace weightfs {
+namespace {
+
+// An inode number holds a node's number + 1 below and its tree's number above: 2^24 trees of 2^40 nodes.
+constexpr int kNodeBits = 40;
+constexpr uint64_t kNodeMask = (uint64_t{1} << kNodeBits) - 1;
+constexpr size_t kMaxTrees = size_t{1} << (64 - kNodeBits);
+
+uint32_t number_of(Ino ino) { return static_cast<uint32_t>(ino >> kNodeBits); }
+uint32_t index_of(Ino ino) { return static_cast<uint32_t>((ino & kNodeMask) - 1); }
+
+// Models are dropped when more than the first share of the memory limit is used, until no more than the second is: in
+// eighths.
+constexpr unsigned kFull = 4;
+constexpr unsigned kRoomy = 3;
+
+bool has_no_descriptor_left() {
+  const int descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno == EMFILE || errno == ENFILE;
+  ::close(descriptor);
+  return false;
+}
+
+// What a name stands for exists, even if what it is made from has gone: that is an error, not an absence to be
+// remembered.
+Result<TreePtr> present(Result<TreePtr> made) {
+  if (!made && made.error().code == Code::not_found) made.error().code = Code::io;
+  return made;
+}
+
+}  // namespace
+
+struct GraftedTrees::OutermostModel {
+  std::vector<uint32_t> trees;  // its own first
+  uint64_t last_use = 0;
+  std::optional<FileIdentities> files;  // of a model that was dropped
+};
+
+ModelLimits::ModelLimits()
+    : max_models([] {
+        rlimit files{};
+        if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return std::numeric_limits<size_t>::max();
+        return static_cast<size_t>(files.rlim_cur / 2);
+      }) {}
+
+Ino GraftedTrees::Place::ino_of(uint32_t node) const {
+  return node == Tree::kRoot ? root : (uint64_t{number} << kNodeBits) + node + 1;
+}
+
+void GraftedTrees::add(TreePtr tree, Ino root) {
+  const bool in_model = tree->model() != nullptr;
+  const uint32_t nodes = tree->size();
+  trees_.push_back({std::move(tree), root, nodes, kNever, in_model, {}});
+}
+
+// With the lock.
+GraftedTrees::Place GraftedTrees::place_of(uint32_t number, uint32_t index) const {
+  const Grafted& grafted = trees_[number];
+  Place place{grafted.tree, number, index, grafted.root, nullptr};
+  if (grafted.model == kNever) return place;
+  const auto& model = models_[grafted.model];
+  model->last_use = ++uses_;
+  place.in_use = model;
+  return place;
+}
+
+std::optional<GraftedTrees::Place> GraftedTrees::find(Ino ino) const {
+  const std::scoped_lock lock(mutex_);
+  if (trees_[number_of(ino)].tree == nullptr) return std::nullopt;
+  return place_of(number_of(ino), index_of(ino));
+}
+
+// The node that the tree of `ino` grew from; nothing for a tree that was added.
+std::optional<Ino> GraftedTrees::grown_from(Ino ino) const {
+  const std::scoped_lock lock(mutex_);
+  const Ino root = trees_[number_of(ino)].root;
+  if (number_of(root) == number_of(ino)) return std::nullopt;
+  return root;
+}
+
+Result<GraftedTrees::Place> GraftedTrees::place(Ino ino) {
+  std::vector<Ino> below;  // what is asked for, and the nodes on the way to it that are in dropped trees, too
+  std::optional<Place> at;
+  {
+    const std::scoped_lock lock(mutex_);
+    while (trees_[number_of(ino)].tree == nullptr) {
+      below.push_back(ino);
+      ino = trees_[number_of(ino)].root;
+    }
+    at = place_of(number_of(ino), index_of(ino));
+  }
+  for (; !below.empty(); below.pop_back()) {
+    at = TRY(remade(*at, number_of(below.back())));
+    at->index = index_of(below.back());
+  }
+  return *at;
+}
+
+// The root of the dropped tree `number`, which grew from `parent`.
+Result<GraftedTrees::Place> GraftedTrees::remade(const Place& parent, uint32_t number) {
+  TreePtr tree = TRY(make(parent));
+  if (auto same = check_unchanged(parent, number, tree); !same) {
+    parent.tree().tree(parent.node()).forget();
+    return tl::unexpected(same.error());
+  }
+  const std::scoped_lock lock(mutex_);
+  restore(number, std::move(tree));
+  return place_of(number, Tree::kRoot);
+}
+
+// With the lock. Another thread may have been faster.
+void GraftedTrees::restore(uint32_t number, TreePtr tree) {
+  if (trees_[number].tree != nullptr) return;
+  trees_[number].tree = std::move(tree);
+  if (is_outermost(number)) ++models_in_memory_;
+}
+
+// With the lock.
+bool GraftedTrees::is_outermost(uint32_t number) const {
+  const uint32_t model = trees_[number].model;
+  return model != kNever && models_[model]->trees.front() == number;
+}
+
+Result<void> GraftedTrees::check_unchanged(const Place& parent, uint32_t number, const TreePtr& tree) {
+  std::optional<uint64_t> fingerprint;
+  std::optional<FileIdentities> files;
+  {
+    const std::scoped_lock lock(mutex_);
+    fingerprint = trees_[number].fingerprint;
+    if (is_outermost(number)) files = models_[trees_[number].model]->files;
+  }
+  const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
+  const bool same_files = !files || tree->model() == nullptr || may_be_same(*files, file_identities(*tree->model()));
+  if (same_names && same_files) return {};
+  return failure(Code::io, str(path(parent.ino()), ": changed while it was not in memory; remount"));
+}
+
+Result<GraftedTrees::Place> GraftedTrees::enter(Ino directory) {
+  std::optional<Place> here;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto grown = grown_.find(directory);
+    if (grown != grown_.end() && trees_[grown->second].tree != nullptr) return place_of(grown->second, Tree::kRoot);
+    if (trees_[number_of(directory)].tree != nullptr) here = place_of(number_of(directory), index_of(directory));
+  }
+  if (!here) here = TRY(place(directory));
+  if (here->node().kind == Kind::directory) return *here;
+  if (here->node().kind != Kind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
+  std::optional<uint32_t> known;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto grown = grown_.find(directory); grown != grown_.end()) known = grown->second;
+  }
+  if (known) return remade(*here, *known);
+  TreePtr tree = TRY(make(*here));
+  const std::scoped_lock lock(mutex_);
+  if (trees_.size() >= kMaxTrees) return failure(Code::unavailable, "too many directories have been entered; remount");
+  return graft(*here, std::move(tree));
+}
+
+// With the lock. Another thread may have been faster.
+GraftedTrees::Place GraftedTrees::graft(const Place& parent, TreePtr tree) {
+  const auto number = static_cast<uint32_t>(trees_.size());
+  const auto [grown, is_new] = grown_.emplace(parent.ino(), number);
+  if (is_new) {
+    const Grafted& above = trees_[parent.number];
+    Grafted grafted{std::move(tree), parent.ino(), 0, above.model, above.in_model, {}};
+    grafted.node_count = grafted.tree->size();
+    if (!above.in_model && grafted.tree->model() != nullptr) {
+      grafted.in_model = true;
+      grafted.model = static_cast<uint32_t>(models_.size());
+      models_.push_back(std::make_shared<OutermostModel>());
+      ++models_in_memory_;
+    }
+    if (grafted.model != kNever) models_[grafted.model]->trees.push_back(number);
+    trees_.push_back(std::move(grafted));
+  } else {
+    restore(grown->second, std::move(tree));
+  }
+  return place_of(grown->second, Tree::kRoot);
+}
+
+// The tree that a node of kind tree stands for.
+Result<TreePtr> GraftedTrees::make(const Place& node) {
+  const Later<TreePtr>& later = node.tree().tree(node.node());
+  if (auto made = later.peek()) return *std::move(made);
+  make_room();
+  if (limits_.memory_used() > limits_.memory_limit())
+    return failure(Code::unavailable, str(path(node.ino()), ": not enough memory: this process may use ",
+                                          human_size(limits_.memory_limit())));
+  auto tree = later.get();
+  if (!tree && free_descriptors()) tree = later.get();
+  return present(std::move(tree));
+}
+
+bool GraftedTrees::is_used(unsigned eighths) const {
+  if (models_in_memory() > limits_.max_models() / kFull * eighths) return true;
+  return limits_.memory_used() > limits_.memory_limit() / 8 * eighths;
+}
+
+void GraftedTrees::make_room() {
+  if (is_used(kFull)) drop_until([&](size_t) { return !is_used(kRoomy); });
+}
+
+bool GraftedTrees::free_descriptors() {
+  if (!has_no_descriptor_left()) return false;
+  const size_t half = (models_in_memory() + 1) / 2;
+  return drop_until([&](size_t dropped) { return dropped >= half; }) > 0;
+}
+
+// Drops the models used longest ago until `enough`, called with the number of dropped ones, is true. Returns that
+// number.
+size_t GraftedTrees::drop_until(const std::function<bool(size_t)>& enough) {
+  constexpr size_t kSteps = 32;  // to ask how much memory is used takes time
+  const std::scoped_lock one_at_a_time(dropping_);
+  const auto models = unused_models();
+  size_t dropped = 0;
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (i % (models.size() / kSteps + 1) == 0 && enough(dropped)) break;
+    if (drop(models[i])) ++dropped;
+  }
+  if (dropped > 0) ::malloc_trim(0);
+  return dropped;
+}
+
+// Those that are in memory and not in use, the one used longest ago first.
+std::vector<uint32_t> GraftedTrees::unused_models() const {
+  std::vector<std::pair<uint64_t, uint32_t>> found;
+  const std::scoped_lock lock(mutex_);
+  for (uint32_t i = 0; i < models_.size(); ++i)
+    if (models_[i].use_count() == 1 && trees_[models_[i]->trees.front()].tree != nullptr)
+      found.emplace_back(models_[i]->last_use, i);
+  std::sort(found.begin(), found.end());
+  std::vector<uint32_t> models;
+  for (const auto& [last_use, model] : found) models.push_back(model);
+  return models;
+}
+
+// Whether it did: not when the model is being used by now.
+bool GraftedTrees::drop(uint32_t number) {
+  std::vector<std::pair<uint32_t, TreePtr>> dropped;  // destroyed without the lock
+  std::vector<std::optional<uint64_t>> fingerprints;
+  std::optional<FileIdentities> files;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const uint32_t tree : models_[number]->trees) {
+      dropped.emplace_back(tree, trees_[tree].tree);
+      fingerprints.push_back(trees_[tree].fingerprint);
+    }
+    files = models_[number]->files;
+  }
+  for (size_t i = 0; i < dropped.size(); ++i)
+    if (!fingerprints[i] && dropped[i].second != nullptr) fingerprints[i] = fingerprint_of(*dropped[i].second);
+  if (!files && dropped.front().second != nullptr) files = file_identities(*dropped.front().second->model());
+
+  const std::scoped_lock lock(mutex_);
+  OutermostModel& model = *models_[number];
+  if (models_[number].use_count() > 1 || model.trees.size() != dropped.size()) return false;
+  for (size_t i = 0; i < dropped.size(); ++i)
+    if (trees_[dropped[i].first].tree != dropped[i].second) return false;
+  for (size_t i = 0; i < dropped.size(); ++i) {
+    Grafted& grafted = trees_[dropped[i].first];
+    grafted.fingerprint = fingerprints[i];
+    grafted.tree = nullptr;
+  }
+  model.files = std::move(files);
+  --models_in_memory_;
+  const Ino root = trees_[model.trees.front()].root;
+  const Tree& above = *trees_[number_of(root)].tree;
+  above.tree(above.node(index_of(root))).forget();
+  return true;
+}
+
+std::string GraftedTrees::path(Ino ino) {
+  std::string path;
+  for (std::optional<Ino> next = ino; next; next = grown_from(*next)) {
+    const auto at = place(*next);
+    const std::string names = at ? at->tree().path(at->index) : "";
+    if (!names.empty()) path = str(names, path.empty() ? "" : "/", path);
+  }
+  return path;
+}
+
+uint64_t GraftedTrees::node_count() const {
+  const std::scoped_lock lock(mutex_);
+  uint64_t sum = 0;
+  for (const Grafted& grafted : trees_) sum += grafted.node_count;
+  return sum;
+}
+
+size_t GraftedTrees::models_in_memory() const {
+  const std::scoped_lock lock(mutex_);
+  return models_in_memory_;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,72 @@
+"""Walks a mounted tree as `find`, `stat` and `head -c 4096` of everything would, to a limit."""
+import collections
+import errno
+import os
+import stat
+import struct
+
+import attack  # noqa: F401 (finds tests/support)
+import containers
+from tensors import Tensor
+
+MAX_ENTRIES = 4_000
+MAX_PER_DIRECTORY = 1_500
+MAX_READS = 400
+MAX_DOCUMENT = 32 << 20
+DOCUMENTS = ("metadata.json", "metadata.toml", "tensors.json", "graph.json", "warnings.txt")
+HONEST = [Tensor("encoder/weight", "float32", (3, 20), struct.pack("<60f", *range(60))), Tensor("bias", "int8", (5,), b"12345")]
+
+
+def write_honest(path):
+    containers.write_safetensors(path, HONEST, {"format": "pt"})
+
+
+def read_honest(point):
+    """Reads the honest model that was mounted beside an attack: whether every byte is right."""
+    for tensor in HONEST:
+        with open(os.path.join(point, "tensors", tensor.name), "rb") as file:
+            if file.read() != tensor.data:
+                return False
+    with open(os.path.join(point, "metadata.json"), "rb") as file:
+        return b'"safetensors"' in file.read()
+
+
+def read_file(path, name):
+    """Reads the beginning of a file, and a document whole; how many read calls that took."""
+    reads = 1
+    with open(path, "rb", buffering=0) as file:
+        if name in DOCUMENTS:
+            while file.tell() < MAX_DOCUMENT and file.read(1 << 17):
+                reads += 1
+        else:
+            file.read(4096)
+    return reads
+
+
+def walk(root):
+    """Breadth first. {"entries", "reads", "requests", "errors": {name of errno: count}}"""
+    queue = collections.deque([root])
+    entries = reads = requests = 0
+    errors = collections.Counter()
+    while queue and entries < MAX_ENTRIES:
+        folder = queue.popleft()
+        try:
+            names = os.listdir(folder)
+        except OSError as error:
+            errors[errno.errorcode[error.errno]] += 1
+            continue
+        requests += 4 + len(names) // 50
+        for name in names[:MAX_PER_DIRECTORY]:
+            path = os.path.join(folder, name)
+            entries += 1
+            requests += 2
+            try:
+                mode = os.lstat(path).st_mode
+                if stat.S_ISDIR(mode):
+                    queue.append(path)
+                elif stat.S_ISREG(mode) and (reads < MAX_READS or name in DOCUMENTS):
+                    requests += 2 + read_file(path, name)
+                    reads += 1
+            except OSError as error:
+                errors[errno.errorcode[error.errno]] += 1
+    return {"entries": entries, "reads": reads, "requests": requests, "errors": dict(errors)}

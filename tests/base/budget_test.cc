@@ -1,0 +1,129 @@
+#include "base/budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/support/temporary.h"
+
+namespace weightfs {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Budget, AllowsMemoryAndTimeByTheBytesOfTheContainer) {
+  const Budget empty(0), large(1'000'000'000);
+  EXPECT_EQ(empty.memory_limit(), 64'000'000u);
+  EXPECT_EQ(empty.time_limit(), 1'000'000'000u);
+  EXPECT_EQ(large.memory_limit(), 10'064'000'000u);
+  EXPECT_EQ(large.time_limit(), 101'000'000'000u);  // 1 s, and 1 s for each 10 MB
+}
+
+TEST(Budget, LimitsSaturateInsteadOfWrapping) {
+  Budget budget(UINT64_MAX);
+  EXPECT_EQ(budget.memory_limit(), UINT64_MAX);
+  EXPECT_EQ(budget.time_limit(), UINT64_MAX);
+  EXPECT_TRUE(budget.charge(Cost::lookup, UINT64_MAX / 20'000));
+}
+
+TEST(Budget, AChargeThatExceedsTheMemoryLimitFailsAndChargesNothing) {
+  Budget budget(0);
+  ASSERT_TRUE(budget.charge(Cost::kept, 60'000'000));
+  const auto refused = budget.charge(Cost::kept, 5'000'000);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::unsupported);
+  EXPECT_EQ(refused.error().message,
+            "too many bytes of names and texts: the memory limit of 61.0 MiB for a container of 0 B is exceeded");
+  EXPECT_EQ(budget.memory_used(), 60'000'000u);
+  EXPECT_EQ(budget.time_used(), 60'000'000u);
+  EXPECT_TRUE(budget.charge(Cost::kept, 4'000'000));
+}
+
+TEST(Budget, AChargeThatExceedsTheTimeLimitFailsAndChargesNothing) {
+  Budget budget(0);
+  const auto refused = budget.charge(Cost::lookup, 100'001);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("too many lookups: the time limit of 1000 ms"));
+  EXPECT_EQ(budget.time_used(), 0u);
+  EXPECT_TRUE(budget.charge(Cost::lookup, 100'000));
+}
+
+TEST(Budget, ACountThatOverflowsIsRefused) {
+  Budget budget(1000);
+  EXPECT_FALSE(budget.charge(Cost::value, UINT64_MAX));
+  EXPECT_EQ(budget.memory_used(), 0u);
+}
+
+TEST(Budget, ReleasedMemoryCanBeChargedAgainAndTimeCannot) {
+  Budget budget(0);
+  ASSERT_TRUE(budget.charge(Cost::rendered, 60'000'000));
+  budget.release(Cost::rendered, 60'000'000);
+  EXPECT_EQ(budget.memory_used(), 0u);
+  EXPECT_EQ(budget.time_used(), 240'000'000u);
+  EXPECT_TRUE(budget.charge(Cost::rendered, 60'000'000));
+}
+
+TEST(Budget, AFileExtendsItOnceHoweverOftenItIsNamed) {
+  const TemporaryDirectory directory;
+  const auto file = open_file(directory.write("shard", std::string(8192, 'x')));
+  const auto again = open_file(directory.path("shard"));
+  ASSERT_TRUE(file && again);
+  Budget budget(0);
+  const uint64_t before = budget.memory_limit();
+  budget.add_file(**file);
+  EXPECT_EQ(budget.memory_limit(), before + 81'920);
+  budget.add_file(**again);
+  EXPECT_EQ(budget.memory_limit(), before + 81'920);
+}
+
+TEST(Budget, HolesOfASparseFileDoNotCount) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.write("sparse", "beginning");
+  std::filesystem::resize_file(path, uint64_t{1} << 40);
+  const auto file = open_file(path);
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->size(), uint64_t{1} << 40);
+  EXPECT_LE((*file)->occupied(), 65'536u);
+  EXPECT_LE(budget_of(*file)->memory_limit(), 65'000'000u);
+}
+
+TEST(Budget, BytesWithoutIdentityExtendNothing) {
+  Budget budget(0);
+  budget.add_file(*in_memory("bytes"));
+  EXPECT_EQ(budget.memory_limit(), Budget::kBaseMemory);
+}
+
+TEST(Budget, ThreadsChargeItTogether) {
+  Budget budget(0);
+  std::atomic<uint64_t> charged = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int j = 0; j < 100'000; ++j) charged += budget.charge(Cost::tensor) ? 1 : 0;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(charged, 250'000u);  // 64 MB of 256 bytes
+  EXPECT_EQ(budget.memory_used(), 64'000'000u);
+}
+
+TEST(Charges, AreGivenBackUnlessTheyAreKept) {
+  Budget budget(0);
+  {
+    Charges failed(budget);
+    ASSERT_TRUE(failed.charge(Cost::tensor, 10));
+    EXPECT_EQ(budget.memory_used(), 2560u);
+  }
+  EXPECT_EQ(budget.memory_used(), 0u);
+  {
+    Charges done(budget);
+    ASSERT_TRUE(done.charge(Cost::tensor, 10));
+    Charges moved(std::move(done));
+    moved.keep();
+  }
+  EXPECT_EQ(budget.memory_used(), 2560u);
+}
+
+}  // namespace
+}  // namespace weightfs

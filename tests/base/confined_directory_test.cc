@@ -1,0 +1,351 @@
+#include "base/confined_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "base/text.h"
+#include "tests/support/temporary.h"
+
+namespace weightfs {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr uid_t kOther = 12345;  // no account
+constexpr const char* kLinkIsForeign =
+    "a symbolic link out of SOURCE is not followed; its owner is not the mounting user; use --follow-links";
+constexpr const char* kTargetIsForeign =
+    "a symbolic link out of SOURCE is not followed; the owner of its target is not the mounting user; use "
+    "--follow-links";
+
+// With openat2(2), and as on a kernel that lacks it.
+class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    here.write("source/model.bin", "model");
+    here.write("source/sub/shard.bin", "shard");
+    here.write("outside/secret.bin", "secret");
+    rules.use_openat2 = GetParam();
+  }
+
+  ConfinedDirectory directory() const {
+    return ConfinedDirectory(Descriptor(::open(here.path("source").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
+                             here.path("source"), rules);
+  }
+
+  // Its bytes, or what went wrong.
+  static std::string read(const ConfinedDirectory& from, const std::string& name) {
+    const auto file = from.open_file(name);
+    if (!file) return "error: " + file.error().message;
+    const auto bytes = read_text(**file, 0, (*file)->size());
+    return bytes ? *bytes : "error: " + bytes.error().message;
+  }
+  std::string read(const std::string& name) const { return read(directory(), name); }
+  std::string refusal(const std::string& name, const char* why) const {
+    return str("error: ", here.path("source"), "/", name, ": ", why);
+  }
+  void link(const std::string& target, const std::string& name) const {
+    stdfs::create_symlink(target, here.path("source/" + name));
+  }
+  void give(const std::string& name, uid_t user) const {
+    ASSERT_EQ(::lchown(here.path(name).c_str(), user, static_cast<gid_t>(-1)), 0);
+  }
+
+  TemporaryDirectory here;
+  Confinement rules;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernel, ConfinedDirectoryTest, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "WithOpenat2" : "WithoutOpenat2"; });
+
+TEST_P(ConfinedDirectoryTest, OpensWhatLiesBelow) {
+  EXPECT_EQ(read("model.bin"), "model");
+  EXPECT_EQ(read("sub/shard.bin"), "shard");
+  EXPECT_EQ(directory().open_file("absent").error().code, Code::not_found);
+  EXPECT_EQ(directory().open_file("model.bin/x").error().code, Code::not_found);
+}
+
+TEST_P(ConfinedDirectoryTest, FollowsLinksThatStayInsideWhoeverOwnsThem) {
+  rules.user = kOther;
+  link("../model.bin", "sub/up");
+  link("sub", "directory");
+  link("directory/up", "chain");
+  EXPECT_EQ(read("sub/up"), "model");
+  EXPECT_EQ(read("directory/shard.bin"), "shard");
+  EXPECT_EQ(read("chain"), "model");
+}
+
+TEST_P(ConfinedDirectoryTest, FollowsLinksThatLeadOutAndInAgain) {
+  rules.user = kOther;
+  link(here.path("source/model.bin"), "absolute");
+  link("../source/sub/shard.bin", "around");
+  EXPECT_EQ(read("absolute"), "model");
+  EXPECT_EQ(read("around"), "shard");
+}
+
+TEST_P(ConfinedDirectoryTest, RefusesALinkOutThatTheMountingUserDoesNotOwn) {
+  rules.user = kOther;
+  link("../outside/secret.bin", "relative");
+  link(here.path("outside/secret.bin"), "absolute");
+  link("../outside", "directory");
+  link("relative", "chain");
+  for (const char* name : {"relative", "absolute", "directory/secret.bin", "chain"}) {
+    EXPECT_EQ(read(name), refusal(name, kLinkIsForeign));
+    EXPECT_EQ(directory().open_file(name).error().code, Code::unsupported);
+    EXPECT_FALSE(directory().examine(name));
+  }
+  EXPECT_FALSE(directory().list("directory"));
+}
+
+TEST_P(ConfinedDirectoryTest, FollowsALinkOutWhenTheMountingUserOwnsBothEnds) {
+  link("../outside/secret.bin", "link");
+  link("../outside", "directory");
+  EXPECT_EQ(read("link"), "secret");
+  EXPECT_EQ(read("directory/secret.bin"), "secret");
+}
+
+TEST_P(ConfinedDirectoryTest, RefusesALinkOutWhoseTargetAnotherUserOwns) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  link("../outside/secret.bin", "link");
+  give("outside/secret.bin", kOther);
+  EXPECT_EQ(read("link"), refusal("link", kTargetIsForeign));
+}
+
+TEST_P(ConfinedDirectoryTest, RefusesALinkOutThroughAnotherUsersLink) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  stdfs::create_symlink("secret.bin", here.path("outside/middle"));
+  give("outside/middle", kOther);
+  link("../outside/middle", "link");
+  EXPECT_EQ(read("link"), refusal("link", kLinkIsForeign));
+}
+
+TEST_P(ConfinedDirectoryTest, ALinkByAnotherUserToTheMountingUsersFileIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  link("/etc/shadow", "link");
+  give("source/link", kOther);
+  EXPECT_EQ(read("link"), refusal("link", kLinkIsForeign));
+}
+
+TEST_P(ConfinedDirectoryTest, FollowLinksFollowsEveryLink) {
+  rules.user = kOther;
+  rules.follow_links = true;
+  link("../outside/secret.bin", "link");
+  EXPECT_EQ(read("link"), "secret");
+}
+
+TEST_P(ConfinedDirectoryTest, ANamedFileIsFollowedWhereverItLeads) {
+  rules.user = kOther;
+  link("../outside/secret.bin", "link");
+  EXPECT_TRUE(directory().open_file("link", ConfinedDirectory::Links::named));
+  EXPECT_TRUE(directory().examine("link", ConfinedDirectory::Links::named));
+}
+
+TEST_P(ConfinedDirectoryTest, RefusesANameThatLeadsOutByItself) {
+  EXPECT_EQ(directory().open_file("../outside/secret.bin").error().code, Code::unsupported);
+  EXPECT_EQ(directory().open_file("sub/../../outside/secret.bin").error().code, Code::unsupported);
+  EXPECT_FALSE(directory().open_file(std::string("model.bin\0x", 11)));
+}
+
+TEST_P(ConfinedDirectoryTest, ALinkOutThatIsNotFollowedDoesNotTellWhetherItsTargetExists) {
+  rules.user = kOther;
+  link("../outside/absent", "dangling");
+  EXPECT_EQ(read("dangling"), refusal("dangling", kLinkIsForeign));
+}
+
+TEST_P(ConfinedDirectoryTest, TextOfALinkInProcCountsNotWhereItLeads) {
+  rules.user = kOther;
+  const Descriptor secret(::open(here.path("outside/secret.bin").c_str(), O_RDONLY | O_CLOEXEC));
+  link(str("/proc/self/fd/", secret.number()), "magic");
+  EXPECT_EQ(directory().open_file("magic").error().code, Code::unsupported);
+}
+
+TEST_P(ConfinedDirectoryTest, LinksInACircleAreRefused) {
+  link("b", "a");
+  link("a", "b");
+  EXPECT_EQ(directory().open_file("a").error().code, Code::io);
+}
+
+TEST_P(ConfinedDirectoryTest, OpensNeitherFifosNorDevicesNorDirectoriesAsFiles) {
+  ASSERT_EQ(::mkfifo(here.path("source/fifo").c_str(), 0600), 0);
+  link("/dev/zero", "device");
+  rules.follow_links = true;
+  EXPECT_EQ(directory().open_file("fifo").error().code, Code::io);
+  EXPECT_EQ(directory().open_file("device").error().code, Code::io);
+  EXPECT_EQ(directory().open_file("sub").error().code, Code::io);
+  EXPECT_EQ(directory().open_file("").error().code, Code::io);
+}
+
+TEST_P(ConfinedDirectoryTest, ListsEntriesSortedAndByType) {
+  link("absent", "a-link");
+  const auto entries = directory().list("").value();
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[0].name, "a-link");
+  EXPECT_EQ(entries[1].name, "model.bin");
+  EXPECT_EQ(entries[2].name, "sub");
+  EXPECT_EQ(directory().list("sub").value().size(), 1u);
+  EXPECT_EQ(directory().list("absent").error().code, Code::not_found);
+}
+
+// semantics 6.1: another file that takes the path is noticed.
+TEST_P(ConfinedDirectoryTest, NoticesThatAnotherFileTookTheName) {
+  const auto file = directory().open_file("model.bin").value();
+  stdfs::rename(here.write("source/new", "other"), here.path("source/model.bin"));
+  EXPECT_EQ(read_text(*file, 0, 5).error().code, Code::io);
+}
+
+TEST_P(ConfinedDirectoryTest, FilesKeepIdentityAndOccupiedBytes) {
+  const auto file = directory().open_file("model.bin").value();
+  const auto same = open_file(here.path("source/model.bin")).value();
+  EXPECT_EQ(file->identity(), same->identity());
+  EXPECT_EQ(file->occupied(), same->occupied());
+}
+
+TEST_P(ConfinedDirectoryTest, StaysInTheDirectoryThatWasOpenedWhenItsPathIsTaken) {
+  const ConfinedDirectory opened = directory();
+  stdfs::rename(here.path("source"), here.path("moved"));
+  here.write("source/model.bin", "other");
+  EXPECT_EQ(read(opened, "model.bin"), "model");
+}
+
+// What the owner of SOURCE may not read, root does not show to others.
+class RightsTest : public ConfinedDirectoryTest {
+ protected:
+  void SetUp() override {
+    ConfinedDirectoryTest::SetUp();
+    rules.rights = UserRights{kOther, {kOther}};
+  }
+  void mode(const std::string& name, mode_t bits) const { ASSERT_EQ(::chmod(here.path(name).c_str(), bits), 0); }
+  std::string denied(const std::string& name) const {
+    return refusal(name, "not readable by the owner of SOURCE (uid 12345); root does not show it to other users");
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernel, RightsTest, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "WithOpenat2" : "WithoutOpenat2"; });
+
+TEST_P(RightsTest, FileOfAnotherUserIsReadOnlyWhenTheOwnerMayReadIt) {
+  mode("source/model.bin", 0644);
+  EXPECT_EQ(read("model.bin"), "model");
+  mode("source/model.bin", 0640);
+  EXPECT_EQ(read("model.bin"), denied("model.bin"));
+}
+
+TEST_P(RightsTest, FileBelowADirectoryThatTheOwnerMayNotSearchIsRefused) {
+  mode("source/sub/shard.bin", 0644);
+  mode("source/sub", 0755);
+  EXPECT_EQ(read("sub/shard.bin"), "shard");
+  mode("source/sub", 0700);
+  EXPECT_EQ(read("sub/shard.bin"), denied("sub/shard.bin"));
+  EXPECT_EQ(directory().list("sub").error().code, Code::unsupported);
+}
+
+TEST_P(RightsTest, TheSourceDirectoryItselfWasNamedAndIsNotJudged) {
+  mode("source", 0700);
+  mode("source/model.bin", 0644);
+  EXPECT_EQ(read("model.bin"), "model");
+  EXPECT_TRUE(directory().list(""));
+}
+
+TEST_P(RightsTest, HardLinkToAFileThatTheOwnerMayNotReadIsRefused) {
+  mode("outside/secret.bin", 0600);
+  stdfs::create_hard_link(here.path("outside/secret.bin"), here.path("source/hard"));
+  EXPECT_EQ(read("hard"), denied("hard"));
+}
+
+TEST_P(RightsTest, FollowLinksDoesNotLiftTheRightsOfTheOwner) {
+  rules.follow_links = true;
+  link("../outside/secret.bin", "link");
+  mode("outside", 0755);
+  mode("outside/secret.bin", 0600);
+  mode("", 0755);
+  EXPECT_EQ(read("link"), denied("link"));
+  mode("outside/secret.bin", 0644);
+  EXPECT_EQ(read("link"), "secret");
+  mode("outside", 0700);
+  EXPECT_EQ(read("link"), denied("link"));
+}
+
+TEST_P(RightsTest, ANamedFileIsJudgedToo) {
+  mode("source/model.bin", 0600);
+  EXPECT_FALSE(directory().open_file("model.bin", ConfinedDirectory::Links::named));
+}
+
+TEST_P(RightsTest, OwnFilesAreReadByTheirOwnersBits) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  give("source/model.bin", kOther);
+  mode("source/model.bin", 0400);
+  EXPECT_EQ(read("model.bin"), "model");
+}
+
+// An attacker exchanges a directory for a link to another one, as fast as he can.
+TEST_P(ConfinedDirectoryTest, ADirectoryExchangedForALinkNeverGivesBytesFromOutside) {
+  rules.user = kOther;
+  here.write("outside/shard.bin", "secret");
+  link("../outside", "trap");
+  std::atomic<bool> ended = false;
+  std::thread attacker([&] {
+    const std::string real = here.path("source/sub");
+    const std::string trap = here.path("source/trap");
+    while (!ended) ::renameat2(AT_FDCWD, real.c_str(), AT_FDCWD, trap.c_str(), RENAME_EXCHANGE);
+  });
+  const ConfinedDirectory opened = directory();
+  int right = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string bytes = read(opened, "sub/shard.bin");
+    right += bytes == "shard" ? 1 : 0;
+    EXPECT_NE(bytes, "secret");
+    const auto listed = opened.list("sub");
+    EXPECT_TRUE(!listed || listed->size() == 1) << "outside has two entries";
+  }
+  ended = true;
+  attacker.join();
+  EXPECT_GT(right, 0);
+}
+
+TEST_P(ConfinedDirectoryTest, AFileExchangedForALinkOrAFifoIsNeitherFollowedNorWaitedFor) {
+  rules.user = kOther;
+  link("../outside/secret.bin", "trap");
+  ASSERT_EQ(::mkfifo(here.path("source/fifo").c_str(), 0600), 0);
+  std::atomic<bool> ended = false;
+  std::thread attacker([&] {
+    const std::string model = here.path("source/model.bin");
+    const std::array<std::string, 2> traps = {here.path("source/trap"), here.path("source/fifo")};
+    for (size_t i = 0; !ended; ++i)
+      ::renameat2(AT_FDCWD, model.c_str(), AT_FDCWD, traps[i % 2].c_str(), RENAME_EXCHANGE);
+  });
+  const ConfinedDirectory opened = directory();
+  for (int i = 0; i < 3000; ++i) {
+    const auto file = opened.open_file("model.bin");
+    if (!file) continue;
+    const auto bytes = read_text(**file, 0, (*file)->size());
+    EXPECT_TRUE(!bytes || *bytes == "model");
+  }
+  ended = true;
+  attacker.join();
+}
+
+TEST(NamedFile, TellsTheFirstOwnersOfLinksAndDirectoriesOtherThanRoot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const TemporaryDirectory here;
+  const std::string file = here.write("user/models/m.gguf", "m");
+  EXPECT_FALSE(find_named_file(file)->link_owner);
+  EXPECT_FALSE(find_named_file(file)->directory_owner);
+  ASSERT_EQ(::chown(here.path("user").c_str(), kOther, 0), 0);
+  EXPECT_EQ(find_named_file(file)->directory_owner, kOther);
+  stdfs::create_symlink("user/models", here.path("link"));
+  EXPECT_FALSE(find_named_file(here.path("link/m.gguf"))->link_owner);
+  ASSERT_EQ(::lchown(here.path("link").c_str(), kOther, 0), 0);
+  EXPECT_EQ(find_named_file(here.path("link/m.gguf"))->link_owner, kOther);
+  EXPECT_EQ(find_named_file(here.path("absent")).error().code, Code::not_found);
+}
+
+}  // namespace
+}  // namespace weightfs

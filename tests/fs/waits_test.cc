@@ -1,0 +1,45 @@
+#include "fs/waits.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace weightfs {
+namespace {
+
+pid_t sleeping_child() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  return child;
+}
+
+// Also while its parent has not waited for it.
+TEST(KilledReader, IsSeenWhenItHasEnded) {
+  const pid_t child = sleeping_child();
+  ASSERT_GT(child, 0);
+  KilledReader killed(child);
+  EXPECT_FALSE(killed());
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  while (!killed()) ::usleep(1000);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(killed());
+  KilledReader gone(child);
+  while (!gone()) ::usleep(1000);
+}
+
+TEST(KilledReader, IsNoneThatThisProcessCannotSee) {
+  KilledReader hidden(0);
+  KilledReader self(::getpid());
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_FALSE(hidden());
+    EXPECT_FALSE(self());
+    ::usleep(1000);
+  }
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,394 @@
+"""What root shows other users of a user's directory, and which symbolic links out of a SOURCE are followed (semantics 19)."""
+import contextlib
+import ctypes
+import json
+import stat
+import threading
+
+from mounting import LIMIT_S, NOBODY, WEIGHTFS, Tensor, UsersTestCase, as_nobody, containers, os, run, shutil, subprocess, unittest
+from stores import Store, put_in_hub_cache
+
+SECRET = b"THESE-BYTES-LIE-OUTSIDE-OF-SOURCE"
+NOT_FOLLOWED = "a symbolic link out of SOURCE is not followed; its owner is not the mounting user; use --follow-links"
+NOT_READABLE = f"not readable by the owner of SOURCE (uid {NOBODY.pw_uid})"
+LIBC = ctypes.CDLL(None, use_errno=True)
+RENAME_EXCHANGE = 2
+
+
+def exchange(one, other):
+    LIBC.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), RENAME_EXCHANGE)
+
+
+class ConfinementTestCase(UsersTestCase):
+    """home/models belongs to nobody and holds one model of his; private/ is root's alone."""
+
+    def setUp(self):
+        super().setUp()
+        self.models = self.path("home", "models")
+        os.makedirs(self.models)
+        os.makedirs(self.path("private"))
+        self.secret = self.model("private", "secret.safetensors", data=SECRET)
+        os.chmod(self.secret, 0o600)
+        os.chmod(self.path("private"), 0o700)
+        self.model("home", "models", "a.safetensors", data=b"honest")
+        self.give()
+
+    def model(self, *names, data, tensor="w"):
+        path = self.path(*names)
+        containers.write_safetensors(path, [Tensor(tensor, "uint8", (len(data),), data)])
+        return path
+
+    def give(self):
+        """Everything in home belongs to nobody: links, too."""
+        for base, directories, names in os.walk(self.path("home")):
+            for name in [".", *directories, *names]:
+                os.chown(os.path.join(base, name), NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+
+    def link(self, target, *names):
+        os.symlink(target, self.path("home", "models", *names))
+        os.chown(self.path("home", "models", *names), NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+
+    def serve(self, *options, source=None):
+        self.process, self.mnt = self.foreground(*options, source or self.models)
+        return self.mnt
+
+    def for_others(self, *options, source=None):
+        return self.serve("--allow-other", *options, source=source)
+
+    def log(self):
+        """What the server wrote, once it has ended."""
+        self.process.terminate()
+        return self.process.communicate(timeout=LIMIT_S)[1]
+
+    def everything(self):
+        """All bytes of all files of the mount that can be read."""
+        found = b""
+        for base, _, names in os.walk(self.mnt):
+            for name in names:
+                with contextlib.suppress(OSError), open(os.path.join(base, name), "rb") as file:
+                    found += file.read()
+        return found
+
+    def assert_confined(self, line):
+        """No byte from outside is served, the honest model is, and the log has one line that ends so."""
+        found = self.everything()
+        self.assertNotIn(SECRET, found)
+        self.assertIn(b"honest", found)
+        log = self.log()
+        self.assertEqual(len([each for each in log.splitlines() if line in each]), 1, log)
+        self.assertNotIn(SECRET.decode(), log)
+
+
+class RootForOthers(ConfinementTestCase):
+    """sudo weightfs mount --allow-other: nobody sees of root's files what he may not read himself."""
+
+    def test_a_link_to_etc_shadow_is_not_shown(self):
+        self.link("/etc/shadow", "x.bin")
+        mnt = self.for_others("--all")
+        self.assertEqual(os.listdir(mnt), ["a.safetensors"])
+        self.assert_confined(f"{self.models}/x.bin: {NOT_FOLLOWED}")
+
+    def test_a_link_to_a_model_of_root_cannot_be_entered(self):
+        self.link(self.secret, "b.safetensors")
+        mnt = self.for_others()
+        with self.assertRaises(OSError):
+            os.listdir(f"{mnt}/b.safetensors")
+        self.assert_confined(f"{self.models}/b.safetensors: {NOT_FOLLOWED}")
+
+    def test_a_link_to_a_directory_of_root_is_not_shown(self):
+        self.link("../../private", "sub")
+        self.assertEqual(os.listdir(self.for_others("--all")), ["a.safetensors"])
+        self.assert_confined(NOT_FOLLOWED)
+
+    def test_a_chain_of_links_is_not_followed(self):
+        self.link("second", "x.bin")
+        self.link("../../private/secret.safetensors", "second")
+        self.for_others("--all")
+        self.assert_confined(f"x.bin: {NOT_FOLLOWED}")
+
+    def test_a_hard_link_to_a_file_of_root_is_refused(self):
+        os.link(self.secret, self.path("home", "models", "hard.safetensors"))
+        mnt = self.for_others("--all")
+        with self.assertRaises(OSError):
+            os.listdir(f"{mnt}/hard.safetensors")
+        self.assert_confined(NOT_READABLE)
+
+    def test_a_file_of_root_that_only_root_may_read_is_refused(self):
+        shutil.copy(self.secret, self.path("home", "models", "copy.bin"))
+        os.chmod(self.path("home", "models", "copy.bin"), 0o600)
+        self.for_others("--all")
+        self.assert_confined(NOT_READABLE)
+
+    def test_a_file_of_root_that_its_group_may_read_is_refused(self):
+        os.chmod(self.secret, 0o640)
+        os.link(self.secret, self.path("home", "models", "hard.bin"))
+        self.for_others("--all")
+        self.assert_confined(NOT_READABLE)
+
+    def test_a_directory_of_root_in_it_is_not_listed(self):
+        os.mkdir(self.path("home", "models", "sub"), 0o700)
+        self.model("home", "models", "sub", "b.safetensors", data=SECRET)
+        mnt = self.for_others()
+        with self.assertRaises(OSError):
+            os.listdir(f"{mnt}/sub")
+        self.assertNotIn(SECRET, self.everything())
+
+    def test_what_anybody_may_read_is_shown_whoever_owns_it(self):
+        self.model("home", "models", "b.safetensors", data=b"of root, for all")
+        self.for_others()
+        self.assertIn(b"of root, for all", self.everything())
+
+    def test_the_owners_private_files_are_shown(self):
+        os.chmod(self.path("home", "models", "a.safetensors"), 0o400)
+        os.chmod(self.models, 0o700)
+        self.for_others()
+        self.assertIn(b"honest", self.everything())
+
+    def test_fifos_and_devices_are_left_out(self):
+        os.mkfifo(self.path("home", "models", "fifo.safetensors"))
+        os.mknod(self.path("home", "models", "zero.safetensors"), stat.S_IFCHR | 0o666, os.makedev(1, 5))
+        self.link("/dev/zero", "device.safetensors")
+        self.assertEqual(sorted(os.listdir(self.for_others("--all"))), ["a.safetensors", "device.safetensors"])
+        self.assert_confined(f"device.safetensors: {NOT_FOLLOWED}")
+
+    def test_a_shard_that_is_a_link_out_is_refused_and_the_others_are_read(self):
+        folder = self.path("home", "models", "sharded")
+        os.mkdir(folder)
+        containers.write_safetensors_shards(folder, [[Tensor("one", "uint8", (3,), b"111")], [Tensor("w", "uint8", (3,), b"222")]])
+        os.unlink(f"{folder}/model-00002-of-00002.safetensors")
+        self.link(self.secret, "sharded", "model-00002-of-00002.safetensors")
+        self.link("/etc/shadow", "sharded", "tokenizer.json")
+        self.give()
+        mnt = self.for_others()
+        self.assertEqual(self.read("mnt", "sharded", "tensors", "one"), b"111")
+        self.assertIn(NOT_FOLLOWED, self.read("mnt", "sharded", "warnings.txt").decode())
+        self.assertNotIn("tokenizer.json", os.listdir(f"{mnt}/sharded/files"))
+        self.assert_confined(f"tokenizer.json: {NOT_FOLLOWED}")
+
+    def test_siblings_of_an_index_that_was_named_are_confined_too(self):
+        folder = self.path("home", "models", "sharded")
+        os.mkdir(folder)
+        containers.write_safetensors_shards(folder, [[Tensor("one", "uint8", (3,), b"111")], [Tensor("w", "uint8", (3,), b"222")]])
+        os.unlink(f"{folder}/model-00002-of-00002.safetensors")
+        self.link(self.secret, "sharded", "model-00002-of-00002.safetensors")
+        self.give()
+        self.for_others(source=f"{folder}/model.safetensors.index.json")
+        self.assertEqual(self.read("mnt", "tensors", "one"), b"111")
+        self.assertNotIn(SECRET, self.everything())
+
+    def test_a_link_that_is_the_source_gives_what_its_owner_may_read(self):
+        self.link(self.secret, "b.safetensors")
+        done = run("mount", "--allow-other", f"{self.models}/b.safetensors", self.path("mnt"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(NOT_READABLE, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_a_link_on_the_way_to_the_source_gives_what_its_owner_may_read(self):
+        self.link("../../private", "sub")
+        self.for_others(source=f"{self.models}/sub")
+        self.assertNotIn(SECRET, self.everything())
+
+    def test_links_inside_are_followed(self):
+        self.link("a.safetensors", "link.safetensors")
+        self.link(f"{self.models}/a.safetensors", "absolute.safetensors")
+        self.for_others()
+        for name in ("link.safetensors", "absolute.safetensors"):
+            self.assertEqual(self.read("mnt", name, "tensors", "w"), b"honest")
+        self.assertEqual(self.log(), "")
+
+    def test_follow_links_follows_what_the_owner_may_read(self):
+        self.model("public.safetensors", data=b"for all")
+        self.link("../../public.safetensors", "b.safetensors")
+        self.link(self.secret, "c.safetensors")
+        for option in (["--follow-links"], ["-o", "follow_links"]):
+            self.for_others(*option)
+            self.assertEqual(self.read("mnt", "b.safetensors", "tensors", "w"), b"for all")
+            self.assert_confined(NOT_READABLE)
+
+    def test_fstab_is_as_the_command(self):
+        self.link("/etc/shadow", "x.bin")
+        os.link(self.secret, self.path("home", "models", "hard.bin"))
+        helper = self.path("mount.weightfs")
+        os.symlink(WEIGHTFS, helper)
+        self.mnt = self.path("mnt")
+        self.addCleanup(self.force_unmount, self.mnt)
+        done = subprocess.run([helper, self.models, self.mnt, "-o", "rw,allow_other,all"], capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("x.bin", os.listdir(self.mnt))
+        found = self.everything()
+        self.assertNotIn(SECRET, found)
+        self.assertIn(b"honest", found)
+        self.unmount(self.mnt)
+
+    def test_what_is_put_there_after_mounting_is_confined(self):
+        os.mkdir(self.path("home", "models", "later"))
+        mnt = self.for_others("--all")
+        self.link(self.secret, "later", "b.safetensors")
+        os.link(self.secret, self.path("home", "models", "later", "hard.bin"))
+        os.listdir(f"{mnt}/later")
+        self.assert_confined(NOT_FOLLOWED)
+
+    def test_a_source_whose_path_was_taken_is_still_the_one_that_was_named(self):
+        self.model("home", "models", "later.safetensors", data=b"as named")
+        self.for_others()
+        os.rename(self.models, self.path("home", "moved"))
+        os.symlink("../private", self.models)
+        found = self.everything()
+        self.assertIn(b"as named", found)
+        self.assertNotIn(SECRET, found)
+
+
+class RootAlone(ConfinementTestCase):
+    """Root for himself: a user's links are not followed, a user's files are read."""
+
+    def test_a_users_link_out_is_not_followed(self):
+        self.link(self.secret, "b.safetensors")
+        self.serve("--all")
+        self.assert_confined(f"{self.models}/b.safetensors: {NOT_FOLLOWED}")
+
+    def test_roots_own_link_is_followed(self):
+        os.symlink(self.secret, self.path("home", "models", "b.safetensors"))
+        self.serve()
+        self.assertEqual(self.read("mnt", "b.safetensors", "tensors", "w"), SECRET)
+
+    def test_files_of_root_are_read(self):
+        os.link(self.secret, self.path("home", "models", "b.safetensors"))
+        self.serve()
+        self.assertEqual(self.read("mnt", "b.safetensors", "tensors", "w"), SECRET)
+
+    def test_every_command_that_reads_refuses_and_follows_when_told_to(self):
+        self.link(self.secret, "b.safetensors")
+        for argv in (["cat", self.models, "b.safetensors/tensors/w"], ["ls", self.models, "b.safetensors"], ["verify", self.models]):
+            done = run(*argv)
+            self.assertNotEqual(done.returncode, 0, argv)
+            self.assertIn(NOT_FOLLOWED, done.stderr + done.stdout)
+            self.assertNotIn(SECRET.decode(), done.stdout)
+        for verb in ("info", "verify", "ls", "fetch"):
+            self.assertEqual(run(verb, "--follow-links", self.models).returncode, 0)
+        self.assertEqual(run("cat", "--follow-links", self.models, "b.safetensors/tensors/w").stdout, SECRET.decode())
+
+    def test_a_directory_that_is_exchanged_for_a_link_meanwhile_gives_nothing_from_outside(self):
+        os.mkdir(self.path("home", "models", "sub"))
+        self.model("home", "models", "sub", "secret.safetensors", data=b"inside")
+        self.link("../../private", "trap")
+        self.give()
+        ended = threading.Event()
+
+        def attack():
+            while not ended.is_set():
+                exchange(self.path("home", "models", "sub"), self.path("home", "models", "trap"))
+
+        thread = threading.Thread(target=attack)
+        thread.start()
+        try:
+            for _ in range(40):
+                done = subprocess.run([WEIGHTFS, "cat", self.models, "sub/secret.safetensors/tensors/w", "trap/secret.safetensors/tensors/w"],
+                                      capture_output=True, timeout=LIMIT_S)
+                self.assertNotIn(SECRET, done.stdout)
+        finally:
+            ended.set()
+            thread.join()
+
+
+class Stores(ConfinementTestCase):
+    """manifests/ and blobs/ of a user's store, read by root."""
+
+    def setUp(self):
+        super().setUp()
+        self.store = Store(self.path("home", "store"))
+        self.blob = self.store.put_blob(SECRET)
+        layer = {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{os.path.basename(self.blob)[7:]}", "size": len(SECRET)}
+        self.manifest = self.store.put_manifest("m/latest", json.dumps({"schemaVersion": 2, "layers": [layer]}).encode())
+        self.give()
+
+    def take_out(self, path):
+        """Moves what is there to where only root may look, and puts nobody's link in its place."""
+        os.rename(path, self.path("private", "taken"))
+        os.chown(self.path("private", "taken"), 0, 0)
+        os.symlink(self.path("private", "taken"), path)
+        self.give()
+
+    def shown(self, source, *argv):
+        done = run("cat", *argv, source, "files/" + os.path.basename(self.blob))
+        return done.stdout
+
+    def test_a_blob_is_read(self):
+        self.assertIn(SECRET.decode(), self.shown(self.manifest))
+
+    def test_a_blob_that_is_a_link_out_is_not_read(self):
+        self.take_out(self.blob)
+        self.assertNotIn(SECRET.decode(), self.shown(self.manifest, "--offline"))
+        self.for_others("--offline", source=self.store.root)
+        self.assertNotIn(SECRET, self.everything())
+
+    def test_blobs_that_are_a_link_out_are_not_read(self):
+        self.take_out(os.path.dirname(self.blob))
+        self.assertNotIn(SECRET.decode(), self.shown(self.manifest, "--offline"))
+
+    def test_a_manifest_that_is_a_link_out_is_not_read(self):
+        self.take_out(self.manifest)
+        done = run("info", "--offline", self.manifest)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(NOT_FOLLOWED, done.stderr)
+
+    def test_a_manifest_is_found_by_name_and_not_through_a_link_out(self):
+        self.take_out(self.manifest)
+        done = run("info", "--offline", "ollama:m", env=dict(os.environ, OLLAMA_MODELS=self.store.root))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(NOT_FOLLOWED, done.stderr)
+
+
+class HubSnapshots(ConfinementTestCase):
+    """A snapshot of the hub's cache is full of links out of it, into blobs/."""
+
+    def setUp(self):
+        super().setUp()
+        self.blob = put_in_hub_cache(self.path("home", "hub"), "org/m", "model.safetensors", self.read("home", "models", "a.safetensors"))
+        self.snapshot = self.path("home", "hub", "models--org--m", "snapshots", "0" * 40)
+        self.model("home", "hub", "models--org--m", "snapshots", "0" * 40, "plain.safetensors", data=b"plain")
+        self.give()
+
+    def test_its_owner_mounts_it(self):
+        point = self.path("home", "mnt")
+        self.addCleanup(self.force_unmount, point)
+        done = as_nobody(self.binary, "mount", self.snapshot, point)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(as_nobody("cat", f"{point}/model.safetensors/tensors/w").stdout, "honest")
+        as_nobody(self.binary, "umount", point)
+
+    def test_its_owner_names_a_file_of_it(self):
+        done = as_nobody(self.binary, "cat", "--no-cache", f"{self.snapshot}/model.safetensors", "tensors/w")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "honest", ""))
+
+    def test_root_reads_what_is_no_link_and_is_told_of_the_rest(self):
+        self.for_others(source=self.snapshot)
+        self.assertEqual(self.read("mnt", "plain.safetensors", "tensors", "w"), b"plain")
+        with self.assertRaises(OSError):
+            os.listdir(self.path("mnt", "model.safetensors"))
+        self.assertEqual(self.log().count(NOT_FOLLOWED), 1)
+
+    def test_root_follows_the_links_when_told_to(self):
+        self.for_others("--follow-links", source=self.snapshot)
+        self.assertEqual(self.read("mnt", "model.safetensors", "tensors", "w"), b"honest")
+
+    def test_root_mounts_the_whole_model_whose_links_stay_inside(self):
+        self.for_others(source=self.path("home", "hub", "models--org--m"))
+        self.assertEqual(self.read("mnt", "snapshots", "0" * 40, "model.safetensors", "tensors", "w"), b"honest")
+
+    def test_a_link_of_another_user_is_not_followed_for_an_ordinary_user(self):
+        os.symlink(f"../../blobs/{os.path.basename(self.blob)}", f"{self.snapshot}/of-root.safetensors")
+        done = as_nobody(self.binary, "cat", "--no-cache", self.snapshot, "of-root.safetensors/tensors/w")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(NOT_FOLLOWED, done.stderr)
+
+    def test_a_link_to_a_file_of_another_user_is_not_followed_for_an_ordinary_user(self):
+        self.model("public.safetensors", data=b"for all")
+        os.symlink(self.path("public.safetensors"), f"{self.snapshot}/mine.safetensors")
+        self.give()
+        done = as_nobody(self.binary, "cat", "--no-cache", self.snapshot, "mine.safetensors/tensors/w")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("the owner of its target is not the mounting user", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

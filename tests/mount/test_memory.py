@@ -1,0 +1,168 @@
+"""A server in a memory cgroup of 256 MB: it drops what was not used for longest, refuses the rest, and is never killed by the kernel."""
+import contextlib
+import io
+import json
+import struct
+import zipfile
+
+from mounting import MountTestCase, is_sanitized, os, subprocess, unittest, until, WEIGHTFS
+
+LIMIT = 256 << 20
+
+
+class Cgroup:
+    """A memory cgroup of its own, in the hierarchy (v1 or v2) that has the memory controller."""
+
+    def __init__(self, limit):
+        self.path = None
+        for parent, is_v2 in self.parents():
+            path = os.path.join(parent, f"weightfs-test-{os.getpid()}")
+            file = os.path.join(path, "memory.max" if is_v2 else "memory.limit_in_bytes")
+            try:
+                os.mkdir(path)
+                with open(file, "r+") as limit_file:
+                    limit_file.write(str(limit))
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
+                continue
+            self.path, self.is_v2 = path, is_v2
+            with contextlib.suppress(OSError):  # there may be no swap
+                with open(os.path.join(path, "memory.swap.max" if is_v2 else "memory.memsw.limit_in_bytes"), "r+") as swap:
+                    swap.write("0" if is_v2 else str(limit))
+            return
+
+    @staticmethod
+    def parents():
+        """The groups that this process may make one in: its own, and the root."""
+        with open("/proc/self/cgroup") as file:
+            groups = {controllers: path for _, controllers, path in (line.rstrip("\n").split(":", 2) for line in file)}
+        with open("/proc/self/mountinfo") as file:
+            for line in file:
+                words = line.split()
+                kind = words[words.index("-") + 1]
+                if kind == "cgroup2" or (kind == "cgroup" and "memory" in words[-1].split(",")):
+                    own = next((path for names, path in groups.items() if names == "" and kind == "cgroup2" or "memory" in names.split(",")), "/")
+                    yield words[4] + own.rstrip("/"), kind == "cgroup2"
+                    yield words[4], kind == "cgroup2"
+
+    def add_this_process(self):
+        with open(os.path.join(self.path, "cgroup.procs"), "w") as file:
+            file.write(str(os.getpid()))
+
+    def kills(self):
+        """How many processes in it the kernel has killed for want of memory."""
+        with open(os.path.join(self.path, "memory.events" if self.is_v2 else "memory.oom_control")) as file:
+            return int(dict(line.split() for line in file)["oom_kill"])
+
+    def remove(self):
+        os.rmdir(self.path)
+
+
+def safetensors(name="w", size=4):
+    header = json.dumps({name: {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    header += b" " * (-len(header) % 8)
+    return struct.pack("<Q", len(header)) + header
+
+
+def zipped(member, count, name):
+    """An archive of `count` members with the same bytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for i in range(count):
+            archive.writestr(zipfile.ZipInfo(name % i), member, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+@unittest.skipIf(is_sanitized(), "a sanitizer needs more memory than the cgroup has")
+@unittest.skipUnless(os.getuid() == 0, "only root can make a cgroup")
+class MemoryCgroup(MountTestCase):
+    def setUp(self):
+        super().setUp()
+        self.cgroup = Cgroup(LIMIT)
+        if self.cgroup.path is None:
+            self.skipTest("no memory cgroup can be made here: neither v1 nor v2 has the memory controller")
+        self.addCleanup(self.remove_cgroup)
+        self.write("models/ok.safetensors", safetensors() + b"abcd")
+
+    def remove_cgroup(self):
+        def is_removed():
+            with contextlib.suppress(OSError):
+                self.cgroup.remove()
+            return not os.path.exists(self.cgroup.path)
+        until(is_removed, "the cgroup is still in use")
+
+    def serve(self, source):
+        """Mounts with a server in the cgroup."""
+        point = self.path("mnt")
+        server = subprocess.Popen([WEIGHTFS, "mount", "-f", "--log-level", "error", source, point], stderr=subprocess.DEVNULL,
+                                  preexec_fn=self.cgroup.add_this_process)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.addCleanup(self.force_unmount, point)
+        until(lambda: os.path.ismount(point) or server.poll() is not None, "it does not mount")
+        self.assertIsNone(server.poll(), "the server ended before it was mounted")
+        self.point, self.process = point, server
+        return point
+
+    def check_alive(self):
+        self.assertEqual(self.cgroup.kills(), 0)
+        self.assertIsNone(self.process.poll(), "the server has ended")
+        self.assertEqual(self.read("mnt", "ok.safetensors", "tensors", "w"), b"abcd")
+
+    def peak(self):
+        """The most memory that the server has had, in bytes."""
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+
+    def find(self, point, seconds=None):
+        """The paths below, as find prints them; fewer when it takes longer than that."""
+        argv = ["find", point, "-printf", "%i %P\\n"] if seconds is None else ["timeout", str(seconds), "find", point]
+        return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode().splitlines()
+
+    def test_find_in_archives_within_archives(self):
+        archive = zipped(safetensors() + b"abcd", 150, "%0100d.safetensors")
+        for _ in range(3):
+            archive = zipped(archive, 40, "%0100d.zip")
+        self.assertLess(len(archive), 127_000)
+        self.write("models/nested.zip", archive)
+        point = self.serve(self.path("models"))
+        self.assertGreater(len(self.find(point, seconds=10)), 1000)
+        self.check_alive()
+        self.assertLess(self.peak(), LIMIT)
+
+    def test_find_in_ten_thousand_models(self):
+        for i in range(10_000):
+            self.write(f"models/{i:05}.safetensors", safetensors(f"tensor.{i}", 4) + b"%04d" % i)
+        point = self.serve(self.path("models"))
+        first = os.path.join(point, "00000.safetensors", "tensors", "tensor.0")
+        before = os.stat(first)
+        once = sorted(self.find(point))
+        self.assertGreater(len(once), 10_000 * 10)
+        self.check_alive()
+        with open("/proc/sys/vm/drop_caches", "w") as file:
+            file.write("2")  # dentries and inodes: the server is asked again
+        self.assertEqual(sorted(self.find(point)), once)
+        self.check_alive()
+        self.assertEqual(os.stat(first).st_ino, before.st_ino)
+        self.assertEqual(self.read("mnt", "00000.safetensors", "tensors", "tensor.0"), b"0000")
+        self.assertEqual(self.read("mnt", "00000.safetensors", "npy", "tensor.0.npy")[-4:], b"0000")
+        self.assertLess(self.peak(), LIMIT // 2 + (32 << 20))
+
+    def test_reads_ten_gigabytes(self):
+        size = 10 << 30
+        source = self.write("models/big.safetensors", safetensors("big", size))
+        os.truncate(source, os.path.getsize(source) + size)
+        point = self.serve(self.path("models"))
+        block = bytearray(4 << 20)
+        read = 0
+        with open(os.path.join(point, "big.safetensors", "tensors", "big"), "rb", buffering=0) as file:
+            while got := file.readinto(block):
+                read += got
+        self.assertEqual(read, size)
+        self.check_alive()
+        self.assertLess(self.peak(), LIMIT)
+
+
+if __name__ == "__main__":
+    unittest.main()
