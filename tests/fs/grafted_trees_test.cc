@@ -322,7 +322,7 @@ TEST(Descriptors, OfModelsAreFreedWhenNoneIsLeft) {
 }
 
 // An Ollama store may have many manifests without a layer.
-TEST(Memory, OfAnEmptyModelIsUnderFourKilobytes) {
+TEST(Memory, OfAnEmptyModelIsUnderSixKilobytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
 #endif
@@ -337,7 +337,7 @@ TEST(Memory, OfAnEmptyModelIsUnderFourKilobytes) {
   Forest forest(std::move(builder).freeze());
   const uint64_t before = process_memory_used();
   for (int i = 0; i < kModels; ++i) ASSERT_TRUE(forest.list(forest.resolve("m" + std::to_string(i)).value()));
-  EXPECT_LT((process_memory_used() - before) / kModels, 4096U);
+  EXPECT_LT((process_memory_used() - before) / kModels, 6144U);
 }
 
 // A name of 62 bytes becomes 31 nodes; each of them is charged.
