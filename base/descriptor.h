@@ -22,9 +22,10 @@ class Descriptor {
   int number() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
- private:
+  /// The number, which the caller closes from now on.
   int release() { return std::exchange(number_, -1); }
 
+ private:
   int number_;
 };
 

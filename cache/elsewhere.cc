@@ -36,21 +36,6 @@ std::vector<std::string> below_variable(const char* name, const std::string& bel
   return {str(value, below)};
 }
 
-std::vector<std::string> well_known() {
-  std::vector<std::string> places;
-  const auto add = [&](const std::vector<std::string>& more) { places.insert(places.end(), more.begin(), more.end()); };
-  add(below_variable("OLLAMA_MODELS", "/blobs"));
-  add(below_variable("HOME", "/.ollama/models/blobs"));
-  add({"/usr/share/ollama/.ollama/models/blobs"});
-  add(below_variable("CARTON_CACHE_DIR", "/files"));
-  add(below_variable("HOME", "/.carton/cache/files"));
-  add(below_variable("HF_HUB_CACHE", ""));
-  add(below_variable("HF_HOME", "/hub"));
-  add(below_variable("XDG_CACHE_HOME", "/huggingface/hub"));
-  add(below_variable("HOME", "/.cache/huggingface/hub"));
-  return places;
-}
-
 // The Hugging Face hub's cache: a directory for each repository, "models--" and its name.
 bool is_repository(std::string_view name) {
   return name.starts_with("models--") || name.starts_with("datasets--") || name.starts_with("spaces--");
@@ -111,6 +96,21 @@ class Search {
 
 }  // namespace
 
+std::vector<std::string> external_stores() {
+  std::vector<std::string> places;
+  const auto add = [&](const std::vector<std::string>& more) { places.insert(places.end(), more.begin(), more.end()); };
+  add(below_variable("OLLAMA_MODELS", "/blobs"));
+  add(below_variable("HOME", "/.ollama/models/blobs"));
+  add({"/usr/share/ollama/.ollama/models/blobs"});
+  add(below_variable("CARTON_CACHE_DIR", "/files"));
+  add(below_variable("HOME", "/.carton/cache/files"));
+  add(below_variable("HF_HUB_CACHE", ""));
+  add(below_variable("HF_HOME", "/hub"));
+  add(below_variable("XDG_CACHE_HOME", "/huggingface/hub"));
+  add(below_variable("HOME", "/.cache/huggingface/hub"));
+  return places;
+}
+
 // Made absolute: a mount leaves the directory that it was started in.
 Elsewhere::Elsewhere(std::vector<std::string> directories, Clock clock)
     : directories_(std::move(directories)), clock_(std::move(clock)) {
@@ -119,7 +119,7 @@ Elsewhere::Elsewhere(std::vector<std::string> directories, Clock clock)
     const std::string path = std::filesystem::absolute(directory, failed);
     if (!failed) directory = path;
   }
-  for (std::string& place : well_known())
+  for (std::string& place : external_stores())
     if (std::find(directories_.begin(), directories_.end(), place) == directories_.end())
       directories_.push_back(std::move(place));
 }

@@ -74,6 +74,9 @@ class Elsewhere {
   mutable uint64_t listed_ = 0;
 };
 
+/// The well-known places of this user.
+std::vector<std::string> external_stores();
+
 /// Fails when what the user named cannot be one of `directories`: not_found when it is not there, io when it is no
 /// directory or cannot be entered.
 Result<void> check_blob_directory(const std::string& path);

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/progress.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 
@@ -198,6 +199,8 @@ class Reporter {
 Exit fetch(FetchArguments& arguments) {
   const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
   if (!store) return complain(store.error());
+  const auto sandbox = confine_command(arguments.source, arguments.storing, log_to_stderr);
+  if (!sandbox) return complain(sandbox.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 
@@ -133,6 +134,8 @@ class Lister {
 Exit ls(ListArguments& arguments) {
   const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
   if (!store) return complain(store.error());
+  const auto sandbox = confine_command(arguments.source, arguments.storing, log_to_stderr);
+  if (!sandbox) return complain(sandbox.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
@@ -175,6 +178,8 @@ struct CatArguments {
 Exit cat(CatArguments& arguments) {
   const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
   if (!store) return complain(store.error());
+  const auto sandbox = confine_command(arguments.source, arguments.storing, log_to_stderr);
+  if (!sandbox) return complain(sandbox.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));

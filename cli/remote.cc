@@ -15,8 +15,21 @@ namespace {
 
 constexpr std::string_view kPrefix = "ollama:";
 
-// Where Ollama keeps its models: where it is told to, else in the user's home, else in that of its own user.
-std::vector<std::string> local_stores() {
+// The manifest's path in a local store; empty when none has it. One that may not be opened is found: to open it says
+// why.
+std::string local_manifest(const OllamaName& name, const Access& access) {
+  for (const std::string& store : local_ollama_stores()) {
+    const std::string path = str(store, "/manifests/", name.host, "/", name.name_space, "/", name.model, "/", name.tag);
+    const auto found =
+        locate_source(path, access).and_then([](const Location& location) { return location.examine(); });
+    if (found ? S_ISREG(found->st_mode) : is_forbidden(found.error())) return path;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> local_ollama_stores() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
@@ -27,20 +40,6 @@ std::vector<std::string> local_stores() {
   stores.emplace_back("/usr/share/ollama/.ollama/models");
   return stores;
 }
-
-// The manifest's path in a local store; empty when none has it. One that may not be opened is found: to open it says
-// why.
-std::string local_manifest(const OllamaName& name, const Access& access) {
-  for (const std::string& store : local_stores()) {
-    const std::string path = str(store, "/manifests/", name.host, "/", name.name_space, "/", name.model, "/", name.tag);
-    const auto found =
-        locate_source(path, access).and_then([](const Location& location) { return location.examine(); });
-    if (found ? S_ISREG(found->st_mode) : is_forbidden(found.error())) return path;
-  }
-  return {};
-}
-
-}  // namespace
 
 Result<std::optional<Remote>> find_remote(std::string& source, const BlobStorePtr& store, const HttpPtr& http,
                                           Scheme scheme, const Access& access) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cache/registry.h"
 #include "fs/place.h"
@@ -11,6 +12,10 @@ namespace weightfs {
 
 /// What registries are spoken with when the name does not say; those on loopback speak http in any case.
 enum class Scheme { https, http };
+
+/// Where Ollama keeps its models on this machine: $OLLAMA_MODELS, else ~/.ollama/models and that of the system's
+/// service.
+std::vector<std::string> local_ollama_stores();
 
 /// `ollama:NAME` is looked for in the local store first ($OLLAMA_MODELS, else ~/.ollama/models and that of the system's
 /// service): then `source` becomes the manifest's path. `access` is that of the SOURCE. `ollama:` with `//`, http:// or

@@ -80,6 +80,11 @@ Options store_options(Storing& storing) {
     storing.recheck = value == "read" ? Recheck::read : value == "full" ? Recheck::full : Recheck::off;
     return {};
   };
+  const auto take_sandbox = [&storing, wrong](const std::string& value) -> Result<void> {
+    if (value != "on" && value != "off") return wrong(value, "is neither on nor off");
+    storing.sandbox = value == "on";
+    return {};
+  };
   return {
       flag("no-cache", "keep what has to be unpacked or fetched in a temporary file, for this command only",
            storing.no_cache),
@@ -99,6 +104,8 @@ Options store_options(Storing& storing) {
       flag("insecure", "speak http, not https, with registries", storing.insecure),
       flag("allow-private-urls", "let a container name loopback, link-local and private addresses",
            storing.allow_private_urls),
+      {"sandbox", "on|off", "confine the process that reads containers; off is for debugging (default: on)",
+       take_sandbox},
   };
 }
 

@@ -24,6 +24,7 @@ struct Storing {
   bool allow_private_urls = false;
   Recheck recheck = Recheck::read;
   unsigned timeout = 30;  ///< seconds that nothing may arrive
+  bool sandbox = true;    ///< confine this process before it reads a container
 };
 
 /// What every verb that reads a source takes.

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "cli/progress.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 
@@ -69,6 +70,8 @@ Exit verify_source(const std::string& source, Opening opening, Storing storing) 
   storing.recheck = Recheck::full;
   const auto store = use_store(opening, storing, log_to_stderr);
   if (!store) return complain(store.error());
+  const auto sandbox = confine_command(source, storing, log_to_stderr);
+  if (!sandbox) return complain(sandbox.error());
   opening.blobs = std::make_shared<Unkept>(*store);
   auto tree = open_sources({source}, opening);
   if (!tree) return complain(tree.error());

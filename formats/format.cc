@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "formats/archive.h"
+#include "formats/compromise.h"
 
 namespace weightfs {
 namespace {
@@ -102,6 +103,7 @@ Result<SourcePtr> open_beside(const Container& container, std::string_view name)
 namespace {
 
 Result<Model> read_any(const Container& container, const Format* forced) {
+  compromise_for_test();
   const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
   const auto look = Look::at_both_ends(container);

@@ -183,14 +183,8 @@ Result<Ino> Forest::resolve(std::string_view path, Last last) {
 }
 
 std::string Forest::path(Ino ino) const {
-  std::string path;
-  const auto put_in_front = [&](std::string_view names) {
-    if (!names.empty()) path = str(names, path.empty() ? "" : "/", path);
-  };
-  for (std::optional<Ino> next = ino; next; next = trees_.grown_from(*next))
-    if (const auto at = trees_.place(*next)) put_in_front(at->tree().path(at->index));
-  if (is_hidden(ino)) put_in_front(hidden_);
-  return path;
+  const std::string path = trees_.path(ino);
+  return is_hidden(ino) ? str(hidden_, path.empty() ? "" : "/", path) : path;
 }
 
 ModelPtr Forest::model_of(Ino ino) const {

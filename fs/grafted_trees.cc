@@ -85,6 +85,7 @@ std::optional<GraftedTrees::Place> GraftedTrees::find(Ino ino) const {
   return place_of(number_of(ino), index_of(ino));
 }
 
+// The node that the tree of `ino` grew from; nothing for a tree that was added.
 std::optional<Ino> GraftedTrees::grown_from(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   const Ino root = trees_[number_of(ino)].root;
@@ -135,7 +136,7 @@ bool GraftedTrees::is_outermost(uint32_t number) const {
   return model != kNever && models_[model]->trees.front() == number;
 }
 
-Result<void> GraftedTrees::check_unchanged(const Place& parent, uint32_t number, const TreePtr& tree) const {
+Result<void> GraftedTrees::check_unchanged(const Place& parent, uint32_t number, const TreePtr& tree) {
   std::optional<uint64_t> fingerprint;
   std::optional<FileIdentities> files;
   {
@@ -146,7 +147,7 @@ Result<void> GraftedTrees::check_unchanged(const Place& parent, uint32_t number,
   const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
   const bool same_files = !files || tree->model() == nullptr || may_be_same(*files, file_identities(*tree->model()));
   if (same_names && same_files) return {};
-  return failure(Code::io, str(parent.tree().path(parent.index), ": changed while it was not in memory; remount"));
+  return failure(Code::io, str(path(parent.ino()), ": changed while it was not in memory; remount"));
 }
 
 Result<GraftedTrees::Place> GraftedTrees::enter(Ino directory) {
@@ -159,8 +160,7 @@ Result<GraftedTrees::Place> GraftedTrees::enter(Ino directory) {
   }
   if (!here) here = TRY(place(directory));
   if (here->node().kind == Kind::directory) return *here;
-  if (here->node().kind != Kind::tree)
-    return failure(Code::not_found, str(here->tree().path(here->index), ": not a directory"));
+  if (here->node().kind != Kind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
   std::optional<uint32_t> known;
   {
     const std::scoped_lock lock(mutex_);
@@ -201,7 +201,7 @@ Result<TreePtr> GraftedTrees::make(const Place& node) {
   if (auto made = later.peek()) return *std::move(made);
   make_room();
   if (limits_.memory_used() > limits_.memory_limit())
-    return failure(Code::unavailable, str(node.tree().path(node.index), ": not enough memory: this process may use ",
+    return failure(Code::unavailable, str(path(node.ino()), ": not enough memory: this process may use ",
                                           human_size(limits_.memory_limit())));
   auto tree = later.get();
   if (!tree && free_descriptors()) tree = later.get();
@@ -284,6 +284,16 @@ bool GraftedTrees::drop(uint32_t number) {
   const Tree& above = *trees_[number_of(root)].tree;
   above.tree(above.node(index_of(root))).forget();
   return true;
+}
+
+std::string GraftedTrees::path(Ino ino) {
+  std::string path;
+  for (std::optional<Ino> next = ino; next; next = grown_from(*next)) {
+    const auto at = place(*next);
+    const std::string names = at ? at->tree().path(at->index) : "";
+    if (!names.empty()) path = str(names, path.empty() ? "" : "/", path);
+  }
+  return path;
 }
 
 uint64_t GraftedTrees::node_count() const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -65,8 +66,9 @@ class GraftedTrees {
   /// it is no directory, with unavailable when there is no memory for more trees, and as making fails.
   Result<Place> enter(Ino directory);
 
-  /// The node that the tree of `ino` grew from; nothing for a tree that was added.
-  std::optional<Ino> grown_from(Ino ino) const;
+  /// The names from the root of the tree that was added to `ino`, joined by `/`; without those in a tree that cannot be
+  /// made again.
+  std::string path(Ino ino);
 
   /// When the process has no descriptor left: drops half of the models, those used longest ago. Whether it dropped any.
   bool free_descriptors();
@@ -86,10 +88,11 @@ class GraftedTrees {
   static constexpr uint32_t kNever = UINT32_MAX;
 
   Place place_of(uint32_t number, uint32_t index) const;
+  std::optional<Ino> grown_from(Ino ino) const;
   Result<Place> remade(const Place& parent, uint32_t number);
   Result<TreePtr> make(const Place& node);
   Place graft(const Place& parent, TreePtr tree);
-  Result<void> check_unchanged(const Place& parent, uint32_t number, const TreePtr& tree) const;
+  Result<void> check_unchanged(const Place& parent, uint32_t number, const TreePtr& tree);
 
   void restore(uint32_t number, TreePtr tree);
   bool is_outermost(uint32_t number) const;

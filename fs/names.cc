@@ -217,6 +217,7 @@ void sort(std::vector<NamedPath>& paths) {
 }  // namespace
 
 std::string_view Texts::keep(std::string_view text) {
+  size_ += text.size();
   if (text.size() > left_) {
     block_size_ = std::min(2 * block_size_, kMaxBlockSize);
     left_ = std::max(block_size_, text.size());

@@ -20,11 +20,13 @@ inline constexpr size_t kLongestComponent = 255;
 class Texts {
  public:
   std::string_view keep(std::string_view text);
+  uint64_t size() const { return size_; }  ///< bytes of all texts
 
  private:
   std::vector<std::unique_ptr<char[]>> blocks_;
   size_t block_size_ = 128;  // of the newest block, or half of the first one's
   size_t left_ = 0;
+  uint64_t size_ = 0;
 };
 
 /// Whether a `%` becomes %25, so that an escape can be undone, or stays, so that a file has its own name.

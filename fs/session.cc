@@ -27,7 +27,7 @@ struct Destroy {
 };
 using SessionPtr = std::unique_ptr<fuse_session, Destroy>;
 
-SessionPtr make_session(Server& s, const Mounting& mounting) {
+SessionPtr make_session(Server* s, const Mounting& mounting) {
   std::string options = "ro,nosuid,nodev,default_permissions,subtype=weightfs";
   for (const std::string& option : mounting.options) options += "," + option;
   // libfuse splits at commas and takes backslashes off.
@@ -36,7 +36,7 @@ SessionPtr make_session(Server& s, const Mounting& mounting) {
   fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
   for (const char* argument : {"weightfs", "-o", options.c_str()}) fuse_opt_add_arg(&arguments, argument);
   const fuse_lowlevel_ops ops = operations();
-  SessionPtr session(fuse_session_new(&arguments, &ops, sizeof ops, &s));
+  SessionPtr session(fuse_session_new(&arguments, &ops, sizeof ops, s));
   fuse_opt_free_args(&arguments);
   return session;
 }
@@ -218,18 +218,24 @@ void let_go_of_device(fuse_session* session) {
 
 // Whether there was somebody to do it.
 bool was_taken_away(const Mounting& mounting) {
-  if (mounting.device || !mounting.duties.on_unmount) return false;
+  if (!mounting.duties.on_unmount) return false;
   mounting.duties.on_unmount();
   return true;
 }
 
-Result<SessionPtr> mounted_session(Server& s, const Mounting& mounting) {
+Result<SessionPtr> mounted_session(Server* s, const Mounting& mounting) {
   const KeptStderr kept;
   SessionPtr session = make_session(s, mounting);
   // fuse_session_mount takes a path of this form for a descriptor.
   const std::string at = mounting.device ? str("/dev/fd/", *mounting.device) : mounting.mountpoint;
   if (session != nullptr && fuse_session_mount(session.get(), at.c_str()) == 0) return session;
   return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ", kept.last_line()));
+}
+
+// A mount that was never served, or can no longer be.
+void unmount(fuse_session* session, const Mounting& mounting) {
+  if (was_taken_away(mounting)) let_go_of_device(session);
+  fuse_session_unmount(session);
 }
 
 // What libfuse's loop gives, which else gives negative numbers of errors.
@@ -250,10 +256,19 @@ void raise_read_ahead(dev_t device) {
   std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadAheadKiB;
 }
 
+Result<int> open_mount(const Mounting& mounting) {
+  const SessionPtr session = TRY(mounted_session(nullptr, mounting));
+  const int device = ::fcntl(fuse_session_fd(session.get()), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (device >= 0) return device;
+  const Error error{Code::io, str(mounting.mountpoint, ": ", std::strerror(errno))};
+  fuse_session_unmount(session.get());
+  return tl::unexpected(error);
+}
+
 Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting) {
   Server s(forest, statistics, mounting);
   const SignalsKept signals_kept(mounting.duties);
-  const SessionPtr session = TRY(mounted_session(s, mounting));
+  const SessionPtr session = TRY(mounted_session(&s, mounting));
   std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more
   int ended = 0;
   bool dead = false;
@@ -263,7 +278,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
     if (ended == kNoThread) {
       end_connection(session.get());
     } else {
-      if (attendant.found_it_elsewhere() || was_taken_away(mounting)) let_go_of_device(session.get());
+      if (was_taken_away(mounting) || attendant.found_it_elsewhere()) let_go_of_device(session.get());
       fuse_session_unmount(session.get());
     }
     dead = attendant.found_it_dead();
@@ -271,7 +286,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mount
     ended = kNoThread;
   }
   if (ended == kNoThread) {
-    fuse_session_unmount(session.get());
+    unmount(session.get(), mounting);
     return failure(Code::io, "no thread can be started: the limit of processes was reached");
   }
   if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));

@@ -29,10 +29,11 @@ struct Duties {
   /// Once a stat of the mount's root was answered; told the mount's id, or 0 where something covers it already.
   std::function<void(uint64_t mount)> on_usable = {};
   std::function<void()> on_end = {};  ///< a signal ends the mount: what reads wait for should end as well
-  /// Takes away a mount that is there when serving has ended; without it the path is walked, and may be waited for.
+  /// Takes away a mount that is there when serving has ended; without it the path is walked, and may be waited for, or
+  /// nothing is done for Mounting::device.
   std::function<void()> on_unmount = {};
-  /// Requests that cannot be answered have kept the mount from ending for longer than kLongestEnd: detaches it, and ends
-  /// the process as it is.
+  /// Requests that cannot be answered have kept the mount from ending for longer than kLongestEnd: detaches it, and
+  /// ends the process as it is.
   std::function<void()> on_stuck = {};
   /// What a signal means; one that is here does not end the mount, whatever it meant. It has to be blocked in every
   /// thread that was started before.
@@ -46,8 +47,8 @@ struct Mounting {
   std::string mountpoint;            ///< an existing directory, absolute
   std::string source;                ///< what /proc/mounts names as the source
   std::vector<std::string> options;  ///< for the kernel and fusermount3 beside ro,nosuid,nodev,default_permissions
-  /// An open /dev/fuse that somebody has mounted there already, and will unmount: then the source and the options are
-  /// theirs.
+  /// An open /dev/fuse that is mounted there already: then the source and the options are those of that mount. In the
+  /// end it is unmounted only by Duties::on_unmount.
   std::optional<int> device = {};
   Ownership ownership = {};
   bool drop_pages = false;  ///< what is read may turn out wrong: the kernel forgets it when a file is opened again
@@ -61,6 +62,10 @@ inline constexpr std::chrono::seconds kLongestEnd{5};
 
 /// Makes the kernel read further ahead on the mount of that device, where it lets us: root, that is.
 void raise_read_ahead(dev_t device);
+
+/// Mounts at the mount point, and returns the descriptor for Mounting::device, which the caller closes. Nothing is
+/// served yet. Fails with io.
+Result<int> open_mount(const Mounting& mounting);
 
 /// Mounts `forest` and serves it until it is unmounted or a SIGINT, SIGTERM or SIGHUP asks for the end; then it is
 /// unmounted. `statistics` counts what is asked. Fails with io when it cannot be mounted.

@@ -74,13 +74,16 @@ Result<void> TreeBuilder::add_tensors(Kind kind) {
   for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
   const BudgetPtr& budget = tree_->model_->budget;
+  const uint64_t kept_before = tree_->texts_.size();
   const auto paths = TRY(paths_within(budget.get(), names, kind == Kind::npy ? ".npy" : "", tree_->texts_));
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths)
     if (kind == Kind::tensor || has_npy(tensors[name]) || has_string_npy(*tree_->model_, name))
       leaves_.push_back({path, kind, name});
   tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
-  return charge(budget);
+  auto charged = charge(budget);
+  if (!charged) budget->release(Cost::kept, tree_->texts_.size() - kept_before);
+  return charged;
 }
 
 Result<void> TreeBuilder::charge(const BudgetPtr& budget) {

@@ -14,7 +14,8 @@ LIMIT_S = 60
 PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, where a page speaks of them.
-FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"}, "systemd.md": {"--now", "--user"}}
+FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"}, "systemd.md": {"--now", "--user"},
+           "testing.md": {"--minutes", "--minimise", "--seconds"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+)?)", re.MULTILINE)

@@ -35,6 +35,7 @@ THIRD_PARTY = {
     "curl/": r"cache/http_(hop|url)\.cc",
     "fuse": r"fs/waits\.h",
     "systemd/": r"cli/service/notify\.cc",
+    "seccomp.h": r"cli/sandbox/seccomp\.cc",
     "CLI/": r"cli/(\w+/)?\w+\.(cc|h)",
 }
 

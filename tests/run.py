@@ -3,7 +3,7 @@
   run.py --plain BUILD --sanitized BUILD
 
 GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the black-box tests, which
-mount. Where `../shared/conform.py` lies beside the project, it holds the plain build against its samples.
+mount, and a minute of fuzzing. Where `../shared/conform.py` lies beside the project, it holds the plain build against its samples.
 """
 import argparse
 import glob
@@ -99,6 +99,20 @@ def run_conform(count, weightfs):
             count.add(f"conform {name}", 0, 1)
 
 
+def run_fuzzers(count):
+    """A minute of all fuzz targets; a target fails when it finds something."""
+    if not glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"):
+        print("skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)")
+        return count.add("fuzzing", 0, 0, 1)
+    done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--seconds", "60"],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    print(done.stdout, done.stderr, sep="", end="")
+    words = done.stdout.splitlines()[-1].split() if done.stdout else []
+    if len(words) != 6 or words[5] != "findings":
+        return count.add("fuzzing", 0, 1)
+    count.add("fuzzing", int(words[0]) - int(words[4]), int(words[4]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plain", required=True)
@@ -114,6 +128,7 @@ def main():
     run_unittests(count, "attacks, plain", "tests/attacks", "test_*.py", os.path.join(args.plain, "weightfs"))
     run_unittests(count, "layering, pages, package", "tests", "*_test.py", os.path.join(args.plain, "weightfs"))
     run_conform(count, os.path.join(args.plain, "weightfs"))
+    run_fuzzers(count)
     print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
     return 1 if count.failed or not count.passed else 0
 

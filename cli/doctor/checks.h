@@ -18,9 +18,10 @@ struct Check {
 using Checks = std::vector<Check>;
 
 /// Each only while the process has one thread.
-Checks check_fuse();    ///< the device, the module, fusermount3, its configuration, mount(8)'s helper
-Checks check_cache();   ///< where it is, whether it can be used, room, unfinished fetches
-Checks check_limits();  ///< certificates, open files, mounts whose server died
-Checks check_kernel();  ///< what the kernel's FUSE offers: nothing of it is a failure
+Checks check_fuse();     ///< the device, the module, fusermount3, its configuration, mount(8)'s helper
+Checks check_cache();    ///< where it is, whether it can be used, room, unfinished fetches
+Checks check_limits();   ///< certificates, open files, mounts whose server died
+Checks check_kernel();   ///< what the kernel's FUSE offers: nothing of it is a failure
+Checks check_sandbox();  ///< what the kernel offers to confine servers
 
 }  // namespace weightfs

@@ -37,8 +37,11 @@ struct Group {
   Checks (*look)();
 };
 
-constexpr std::array<Group, 4> kGroups = {
-    {{"fuse", check_fuse}, {"cache", check_cache}, {"limits", check_limits}, {"kernel", check_kernel}}};
+constexpr std::array<Group, 5> kGroups = {{{"fuse", check_fuse},
+                                           {"cache", check_cache},
+                                           {"limits", check_limits},
+                                           {"kernel", check_kernel},
+                                           {"sandbox", check_sandbox}}};
 
 Check not_looked_at(const char* name, NoAnswer why) {
   if (why == NoAnswer::in_time)

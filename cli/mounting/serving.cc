@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 
 #include "base/text.h"
-#include "cli/mounting/unmount.h"
+#include "cli/mounting/mount_broker.h"
+#include "cli/sandbox/sandbox.h"
+#include "cli/sandbox/temporary_files.h"
 #include "fs/forest.h"
 #include "fs/session.h"
 
@@ -28,30 +29,31 @@ std::string full_name(const std::string& source) {
 // Looks after a mount from its own process.
 class Caretaker {
  public:
-  Caretaker(Serving& serving, Mounted& mounted, MountPoint& point, Blobs& blobs)
-      : serving_(serving), mounted_(mounted), point_(point), blobs_(blobs) {}
+  /// `broker` is null where another process has mounted, and will unmount.
+  Caretaker(Serving& serving, Mounted& mounted, const MountBroker* broker, Blobs& blobs)
+      : serving_(serving), mounted_(mounted), broker_(broker), blobs_(blobs) {}
 
   Duties duties() {
     Duties duties;
-    duties.on_usable = [this](uint64_t mount) {
-      mount_ = mount;
-      point_.release();
-      mounted_.log.say(Level::info, str("mounted ", printable(mounted_.source), " at ", printable(point_.path())));
+    duties.on_usable = [this](uint64_t) {
+      if (broker_ != nullptr) broker_->start_use();
+      mounted_.log.say(Level::info,
+                       str("mounted ", printable(mounted_.source), " at ", printable(mounted_.mountpoint)));
       if (serving_.watch.on_usable) serving_.watch.on_usable(mounted_);
     };
     duties.on_end = [this] {
       if (serving_.watch.on_end) serving_.watch.on_end();
       blobs_.stop();
     };
-    duties.on_unmount = [this] { take_away(Detach::now); };
+    if (broker_ != nullptr) duties.on_unmount = [this] { broker_->unmount(Detach::now); };
     duties.on_stuck = [this] {
-      const bool is_silent = take_away(Detach::now).end == Unmounted::silent;
-      mounted_.log.say(Level::error, str(printable(point_.path()),
+      const bool is_silent = broker_ != nullptr && broker_->unmount(Detach::now).end == Unmounted::silent;
+      mounted_.log.say(Level::error, str(printable(mounted_.mountpoint),
                                          ": requests that cannot be answered kept it from "
                                          "ending; ",
                                          is_silent ? "nor could it be detached: what leads there does not answer"
                                                    : "it was detached"));
-      if (!is_silent) point_.remove_if_made();
+      if (!is_silent && broker_ != nullptr) broker_->remove_mount_point();
       std::_Exit(static_cast<int>(Exit::mount));
     };
     duties.on_signals[SIGUSR1] = [this] {
@@ -75,26 +77,16 @@ class Caretaker {
     if (serving_.watch.on_tick) serving_.watch.on_tick(mounted_);
     const auto idle = serving_.options.idle_timeout;
     if (idle.count() == 0 || mounted_.statistics.unused() < idle) return;
-    // A descriptor that somebody else has mounted is theirs to unmount, when we are gone.
-    const bool ended = serving_.device ? ::raise(SIGTERM) == 0 : take_away(Detach::when_unused).end == Unmounted::done;
-    if (ended) mounted_.log.say(Level::info, str(printable(point_.path()), ": unused for ", idle.count(), " s"));
-  }
-
-  // Whoever has the mount as working directory keeps it, as with umount(8). One that was detached has gone on without
-  // a place, where another may be mounted by now.
-  Unmounted take_away(Detach detach) const {
-    const Mounts now = Mounts::now();
-    if (const Mount* mount = now.find(mount_)) return unmount(*mount, detach);
-    // Before it could be used nobody else could mount there.
-    const auto mount = mount_ == 0 ? now.on(point_.path()) : std::nullopt;
-    return mount && mount->is_weightfs() ? unmount(*mount, detach) : Unmounted{Unmounted::refused, "it has gone"};
+    // A descriptor that another process has mounted is unmounted by that one, when this process has ended.
+    const bool ended =
+        broker_ == nullptr ? ::raise(SIGTERM) == 0 : broker_->unmount(Detach::when_unused).end == Unmounted::done;
+    if (ended) mounted_.log.say(Level::info, str(printable(mounted_.mountpoint), ": unused for ", idle.count(), " s"));
   }
 
   Serving& serving_;
   Mounted& mounted_;
-  MountPoint& point_;
+  const MountBroker* const broker_;
   Blobs& blobs_;
-  std::atomic<uint64_t> mount_ = 0;  // its id, once it can be used
 };
 
 Exit refuse(Log& log, const Error& error, Exit status) {
@@ -116,6 +108,16 @@ void keep_for_later(int signal) {
   ::pthread_sigmask(SIG_BLOCK, &one, nullptr);
 }
 
+using MountBrokerPtr = std::unique_ptr<MountBroker>;
+
+// Before anything of a container is read.
+Result<SandboxStatus> confine_server(const Serving& serving, const MountBroker* broker,
+                                     const std::function<void(const std::string&)>& warn) {
+  const Storing& storing = serving.options.storing;
+  if (broker != nullptr) use_broker_for_temporary_files(broker->broker());
+  return storing.sandbox ? enter_sandbox(access_for(serving.sources, storing), warn) : without_sandbox(warn);
+}
+
 }  // namespace
 
 Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
@@ -133,35 +135,40 @@ Exit serve_sources(Serving serving, MountPoint& point, Log& log) {
   if (!serving.device)
     if (const auto seen = check_hides_none(serving.sources, point.path()); !seen)
       return refuse(log, seen.error(), Exit::usage);
+  std::vector<std::string> sources;
+  for (const std::string& source : serving.sources) sources.push_back(full_name(source));
+  const Mounting mounting{point.path(), name_of_sources(sources), options.kernel};
+  const auto broker = serving.device ? Result<MountBrokerPtr>(nullptr) : MountBroker::start(std::move(point), mounting);
+  if (!broker) return refuse(log, broker.error(), Exit::mount);
   const auto store = use_store(options.opening, options.storing, warn);
   if (!store) return refuse(log, store.error(), exit_of(store.error().code));
+  const auto sandbox = confine_server(serving, broker->get(), warn);
+  if (!sandbox) return refuse(log, sandbox.error(), Exit::mount);
   auto tree = open_sources(serving.sources, options.opening);
   if (!tree) return refuse(log, tree.error(), exit_of(tree.error().code));
 
   Statistics statistics;
-  std::vector<std::string> sources;
-  for (const std::string& source : serving.sources) sources.push_back(full_name(source));
-  Mounted mounted{name_of_sources(sources), sources, point.path(), *store, statistics, log};
+  Mounted mounted{mounting.source, sources, mounting.mountpoint, *store, statistics, log, *sandbox};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   forest.hide(kStatusDirectory, status_tree(mounted));
   Blobs& blobs = *options.opening.blobs;
-  Caretaker caretaker(serving, mounted, point, blobs);
+  Caretaker caretaker(serving, mounted, broker->get(), blobs);
   const auto tell_of_open = [&](Ino ino) {
     if (log.says(Level::debug)) log.say(Level::debug, "open " + printable(forest.path(ino)));
   };
   // Who asks for the end, and asks twice, must not keep us from leaving nothing behind.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) keep_for_later(signal);
-  const auto made = serving.device ? Result<void>() : point.make().and_then([&] { return point.claim(); });
-  const auto served = made.and_then([&] {
+  auto device = *broker ? (*broker)->mount() : Result<Descriptor>(Descriptor(*serving.device));
+  const auto served = std::move(device).and_then([&](Descriptor mount) {
     return serve(forest, statistics,
-                 {point.path(), mounted.source, options.kernel, serving.device, options.ownership,
+                 {mounting.mountpoint, mounting.source, options.kernel, mount.release(), options.ownership,
                   options.storing.stream, warn, tell_of_open, caretaker.duties()});
   });
   // A reader that was never told of the end may hold what it reads, and with it the store, for as long as we live.
   blobs.stop();
-  point.remove_if_made();
+  if (*broker) (*broker)->remove_mount_point();
   if (!served) return refuse(log, with_advice(served.error()), Exit::mount);
-  log.say(Level::info, str("unmounted ", printable(point.path())));
+  log.say(Level::info, str("unmounted ", printable(mounting.mountpoint)));
   return Exit::ok;
 }
 

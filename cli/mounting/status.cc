@@ -60,6 +60,7 @@ std::string status_text(const Mounted& mounted) {
   out.append("sources", std::move(sources));
   out.append("mountpoint", to_utf8(mounted.mountpoint));
   out.append("since", utc_time(mounted.since));
+  out.append("sandbox", as_value(mounted.sandbox));
   out.append("served_bytes", mounted.statistics.bytes());
   out.append("open_files", mounted.statistics.open_files());
   out.append("counters", counters_of(status));

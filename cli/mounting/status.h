@@ -8,6 +8,7 @@
 
 #include "cache/blob_store.h"
 #include "cli/log.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/time.h"
 #include "fs/statistics.h"
 #include "fs/tree.h"
@@ -24,6 +25,7 @@ struct Mounted {
   BlobStorePtr store;
   Statistics& statistics;
   Log& log;
+  SandboxStatus sandbox = {};
   timespec since = now();
 };
 

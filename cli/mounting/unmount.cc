@@ -70,8 +70,23 @@ Map tell_root_at(const std::string& path) {
   return answer;
 }
 
-// In a process of its own.
-Unmounted unmount_by_path(const Mount& mount, Detach detach) {
+}  // namespace
+
+Result<Mount> weightfs_at(const std::string& path) {
+  const auto answer = ask_apart_if_possible([&] { return tell_root_at(path); });
+  if (!answer) return failure(Code::io, str(path, ": ", kSilent));
+  if (const auto error = number_in(*answer, "error").value_or(0); error != 0)
+    return failure(Code::io, str(path, ": ", reason(static_cast<int>(error))));
+  const auto id = number_in(*answer, "mount");
+  const Mounts now = Mounts::now();
+  const Mount* mount = id ? now.find(*id) : nullptr;
+  if (mount != nullptr && mount->is_weightfs()) return *mount;
+  if (mount != nullptr && now.is_weightfs_point(mount->point))
+    return failure(Code::io, str(path, ": ", printable(mount->type), " is mounted over weightfs there"));
+  return failure(Code::io, str(path, ": weightfs is not mounted there"));
+}
+
+Unmounted unmount_here(const Mount& mount, Detach detach) {
   const std::filesystem::path point(mount.point);
   // Held fast: whoever may rename what leads there could have something else unmounted.
   const Descriptor folder(::open(point.parent_path().c_str(), O_PATH | O_CLOEXEC));
@@ -89,25 +104,9 @@ Unmounted unmount_by_path(const Mount& mount, Detach detach) {
   return {errno == EBUSY ? Unmounted::busy : Unmounted::refused, reason(errno)};
 }
 
-}  // namespace
-
-Result<Mount> weightfs_at(const std::string& path) {
-  const auto answer = ask_apart_if_possible([&] { return tell_root_at(path); });
-  if (!answer) return failure(Code::io, str(path, ": ", kSilent));
-  if (const auto error = number_in(*answer, "error").value_or(0); error != 0)
-    return failure(Code::io, str(path, ": ", reason(static_cast<int>(error))));
-  const auto id = number_in(*answer, "mount");
-  const Mounts now = Mounts::now();
-  const Mount* mount = id ? now.find(*id) : nullptr;
-  if (mount != nullptr && mount->is_weightfs()) return *mount;
-  if (mount != nullptr && now.is_weightfs_point(mount->point))
-    return failure(Code::io, str(path, ": ", printable(mount->type), " is mounted over weightfs there"));
-  return failure(Code::io, str(path, ": weightfs is not mounted there"));
-}
-
 Unmounted unmount(const Mount& mount, Detach detach) {
   const auto answer = ask_apart_if_possible([&] {
-    const Unmounted unmounted = unmount_by_path(mount, detach);
+    const Unmounted unmounted = unmount_here(mount, detach);
     Map told;
     told.append("end", static_cast<uint64_t>(unmounted.end));
     told.append("why", unmounted.why);

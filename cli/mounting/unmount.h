@@ -28,4 +28,7 @@ struct Unmounted {
 /// own, as a directory above the mount may lie in a file system that hangs.
 Unmounted unmount(const Mount& mount, Detach detach);
 
+/// The same in this process, which waits where a directory above the mount hangs.
+Unmounted unmount_here(const Mount& mount, Detach detach);
+
 }  // namespace weightfs

@@ -45,7 +45,8 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
   static std::string read(const ConfinedDirectory& from, const std::string& name) {
     const auto file = from.open_file(name);
     if (!file) return "error: " + file.error().message;
-    return read_text(**file, 0, (*file)->size()).value();
+    const auto bytes = read_text(**file, 0, (*file)->size());
+    return bytes ? *bytes : "error: " + bytes.error().message;
   }
   std::string read(const std::string& name) const { return read(directory(), name); }
   std::string refusal(const std::string& name, const char* why) const {

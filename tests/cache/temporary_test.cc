@@ -126,8 +126,8 @@ TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheyAreThereTwice) {
   auto first = draft("a", half);
   auto second = draft("b", half);
   const RangePtr range = second->range();
-  ASSERT_TRUE(first->publish(sha256(half), half.size()));
-  const auto kept = second->publish(sha256(half), half.size());
+  ASSERT_TRUE(first->publish(sha256(half), half.size(), {}));
+  const auto kept = second->publish(sha256(half), half.size(), {});
   second = nullptr;
   EXPECT_EQ(all_of(*range), told(half));
   EXPECT_EQ(all_of(*kept->range), told(half));

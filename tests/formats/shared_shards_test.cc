@@ -99,7 +99,7 @@ TEST(SafetensorsIndex, ShardsShareOneBudget) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_LE(container.budget->memory_used(), container.budget->memory_limit());
   EXPECT_LT(model->tensors.size(), 300u * 2000);
-  EXPECT_THAT(model->warnings, Contains(HasSubstr("the memory limit of")));
+  EXPECT_LT(model->parts.size(), 301u);  // shards are left out where the budget ends
 }
 
 TEST(Gguf, ReadsAShardOnceHoweverManyNamesItHas) {

@@ -244,7 +244,8 @@ TEST(TensorCache, LeavesOutMetadataThatIsTooLong) {
 }
 
 TEST(TensorCache, BoundsTheIndex) {
-  EXPECT_EQ(error_of(with_metadata(1'000'000)), "tensor-cache: more than 1000000 values");
+  EXPECT_EQ(error_of(with_metadata(1'000'000)),
+            "tensor-cache: too many values: the memory limit of 80.1 MiB for a container of 1.9 MiB is exceeded");
   EXPECT_EQ(error_of(std::string((32 << 20) + 1, ' ')), "tensor-cache: an index of 33554433 bytes, at most 33554432");
 }
 

@@ -1,42 +1,58 @@
-// Replays the fuzz target's corpus: every seed, and every input that once broke something or that covers what no other
-// does.
+// Replays the corpora of all fuzz targets: every seed, and every input that once broke something or that covers what no
+// other does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "tests/fuzz/target.h"
 
+namespace weightfs::test {
 namespace {
 
-std::vector<std::filesystem::path> corpus() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(WEIGHTFS_CORPUS)) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
+struct Entry {
+  const Target* target;
+  std::filesystem::path file;
+};
+
+// For GoogleTest.
+void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.file; }
+
+std::vector<Entry> corpus() {
+  std::vector<Entry> entries;
+  for (const Target* target : targets())
+    for (const auto& file : std::filesystem::directory_iterator(std::filesystem::path(WEIGHTFS_CORPUS) / target->name))
+      entries.push_back({target, file.path()});
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.file < b.file; });
+  return entries;
 }
 
-class FuzzCorpus : public testing::TestWithParam<std::filesystem::path> {};
+class FuzzCorpus : public testing::TestWithParam<Entry> {};
 
-// A broken promise ends the process: the line "[ RUN ]" before it names the file.
+// A broken promise ends the process: the line "[ RUN ]" before it names the file. WEIGHTFS_FUZZ_COSTS names a file that
+// gets a line per input, for whoever sets a target's limits.
 TEST_P(FuzzCorpus, KeepsEveryPromise) {
-  std::ifstream file(GetParam(), std::ios::binary);
+  const auto& [target, path] = GetParam();
+  std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   ASSERT_TRUE(file);
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  const Measured cost = run_checked(*target, bytes);
+  if (const char* costs = std::getenv("WEIGHTFS_FUZZ_COSTS"))
+    std::ofstream(costs, std::ios::app) << target->name << ' ' << path.filename() << ' ' << bytes.size() << ' '
+                                        << cost.memory << ' ' << cost.read << ' ' << cost.time << '\n';
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, testing::ValuesIn(corpus()), [](const auto& file) {
-  std::string name = file.param.filename();
+INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, testing::ValuesIn(corpus()), [](const auto& test) {
+  std::string name = std::string(test.param.target->name) + "_" + test.param.file.filename().string();
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
 
 }  // namespace
+}  // namespace weightfs::test

@@ -1,9 +1,13 @@
-// Writes the seeds of the corpus: `fuzz_seeds FOLDER`. One small file for each thing that a format can have, so that
+// Writes the seeds of the corpora: `fuzz_seeds FOLDER`. One small file for each thing that a format can have, so that
 // the fuzzer starts inside every reader.
 #include "tests/fuzz/seeds.h"
 
+#include <array>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <string_view>
+#include <utility>
 
 #include "tests/fuzz/sibling.h"
 #include "tests/support/small_models.h"
@@ -160,6 +164,45 @@ void add_rten_attributes(Seeds& seeds) {
   seeds["rten-attributes"] = version1(model_of(graph(operators)));
 }
 
+// Which target reads a container seed besides the one of containers: by the names that add_...() give them.
+std::string_view target_of(std::string_view name, std::string_view bytes) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kMagic = {
+      {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};
+  for (const auto& [magic, target] : kMagic)
+    if (bytes.starts_with(magic)) return target;
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNames = {{{"rten", "rten"},
+                                                                                     {"index", "safetensors_index"},
+                                                                                     {"safetensors", "safetensors"},
+                                                                                     {"bintensors", "bintensors"},
+                                                                                     {"params", "tvm_params"},
+                                                                                     {"cache", "tensor_cache"},
+                                                                                     {"ollama", "ollama"},
+                                                                                     {"tar-", "tar"},
+                                                                                     {"zip-", "zip"},
+                                                                                     {"gguf", "gguf"},
+                                                                                     {"mlf", "mlf"}}};
+  if (bytes.size() > 262 && bytes.substr(257, 5) == "ustar") return "tar";
+  for (const auto& [part, target] : kNames)
+    if (lower_case(name).find(part) != std::string::npos) return target;
+  return "";
+}
+
+void add_routed(Seeds& seeds) {
+  Seeds all;
+  for (auto& [name, bytes] : seeds) {
+    if (name.find('/') != name.npos) {
+      all[name] = bytes;
+      continue;
+    }
+    all["container/" + name] = bytes;
+    const std::string_view target = target_of(name, bytes);
+    if (target.empty()) continue;
+    all[str(target, '/', name)] = bytes;
+    if (target == "ollama") all["ollama_manifest/" + name] = bytes.substr(0, bytes.find(kFile));
+  }
+  seeds = std::move(all);
+}
+
 }  // namespace
 
 std::vector<std::string> hostile_names() {
@@ -208,10 +251,14 @@ int write_seeds(const std::string& folder) {
   add_cartons(seeds);
   add_tvm(seeds);
   add_ollama(seeds);
+  add_texts(seeds);
+  add_routed(seeds);
   for (const auto& [name, bytes] : seeds) {
-    std::ofstream file(str(folder, '/', name), std::ios::binary);
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream file(path, std::ios::binary);
     if (!(file << bytes).flush()) {
-      std::cerr << folder << '/' << name << ": cannot be written\n";
+      std::cerr << path << ": cannot be written\n";
       return 1;
     }
   }

@@ -1,4 +1,5 @@
-// The seeds of the corpus: one small input for each thing that a format can have, by name.
+// The seeds of the corpora: one small input for each thing that a format can have, by TARGET/NAME. Those without a
+// target are containers; the target of their format gets them, too.
 #pragma once
 
 #include <map>
@@ -24,5 +25,8 @@ void add_tars(Seeds& seeds);
 void add_cartons(Seeds& seeds);
 void add_tvm(Seeds& seeds);
 void add_ollama(Seeds& seeds);
+
+/// What is no container: TOML, JSON, names, compressed bytes (seeds_texts.cc).
+void add_texts(Seeds& seeds);
 
 }  // namespace weightfs::test

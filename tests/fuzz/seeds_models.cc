@@ -1,4 +1,6 @@
 // What lies in archives and directories: cartons, and what TVM writes.
+#include <utility>
+
 #include "tests/fuzz/seeds.h"
 #include "tests/support/small_models.h"
 
@@ -17,6 +19,14 @@ std::string tar_of(const Files& files) {
   return b.build();
 }
 
+// A carton as a zip, and as a directory that is named by its carton.toml.
+void add_carton(Seeds& seeds, const std::string& name, Files files) {
+  seeds[name] = zip_of(files);
+  const std::string toml = std::exchange(files["carton.toml"], "");
+  files.erase("carton.toml");
+  seeds["carton/" + name] = with_files(toml, files);
+}
+
 // A small carton with other files in it.
 Files carton_with(Files others) {
   others.merge(small_carton_files());
@@ -29,7 +39,7 @@ std::string tensor(std::string_view name, std::string_view dtype, std::string_vi
 }
 
 void add_carton_toml(Seeds& seeds) {
-  seeds["carton-toml"] = zip_of(carton_with({{"carton.toml", R"(spec_version = 2
+  add_carton(seeds, "carton-toml", carton_with({{"carton.toml", R"(spec_version = 2
 model_name = 7
 short_description = "\u0000\n"
 license = 1979-05-27T07:32:00Z
@@ -53,23 +63,26 @@ time = 07:32:00
 )"}}));
   std::string deep = "a = ";
   for (int i = 0; i < 200; ++i) deep += '[';
-  seeds["carton-toml-deep"] = zip_of(carton_with({{"carton.toml", deep}}));
-  seeds["carton-toml-none"] = zip_of(carton_with({{"carton.toml", "= \xFF"}}));
+  add_carton(seeds, "carton-toml-deep", carton_with({{"carton.toml", deep}}));
+  add_carton(seeds, "carton-toml-none", carton_with({{"carton.toml", "= \xFF"}}));
 }
 
 void add_carton_lists(Seeds& seeds) {
   const std::string hex(64, 'a');
-  seeds["carton-manifest"] = zip_of(carton_with(
-      {{"MANIFEST", str("z=", hex, "\r\ncarton.toml=", hex, "\n../../etc/passwd=", hex, "\n/x=", hex, "\nno line\na=b=",
-                        hex, "\na=short\n=", hex, "\nz=", hex, "\nmodel/m.safetensors/below=", hex, "\n\xFF=", hex)}}));
-  seeds["carton-links"] =
-      zip_of(carton_with({{"LINKS", str("version = 2\n[urls]\n", sha256("far").hex(),
+  add_carton(seeds, "carton-manifest",
+             carton_with({{"MANIFEST", str("z=", hex, "\r\ncarton.toml=", hex, "\n../../etc/passwd=", hex, "\n/x=", hex,
+                                           "\nno line\na=b=", hex, "\na=short\n=", hex, "\nz=", hex,
+                                           "\nmodel/m.safetensors/below=", hex, "\n\xFF=", hex)}}));
+  add_carton(seeds, "carton-links",
+             carton_with({{"LINKS", str("version = 2\n[urls]\n", sha256("far").hex(),
                                         " = [\"file:///etc/passwd\", \"http://127.0.0.1/\"]\n", hex,
                                         " = []\nshort = [\"x\"]\n", std::string(64, 'b'), " = 7\n")}}));
-  seeds["carton-linked"] = zip_of({{"MANIFEST", str("carton.toml=", hex, "\ntensor_data/index.toml=", hex, "\n")},
-                                   {"LINKS", str("version = 1\n[urls]\n", hex, " = [\"https://example.org\"]\n")}});
-  seeds["carton-linked-tensor"] = zip_of(carton_with(
-      {{"tensor_data/index.toml", tensor("far", "uint8", "[3]", "far") + tensor("text", "string", "[3]", "far")}}));
+  add_carton(seeds, "carton-linked",
+             {{"MANIFEST", str("carton.toml=", hex, "\ntensor_data/index.toml=", hex, "\n")},
+              {"LINKS", str("version = 1\n[urls]\n", hex, " = [\"https://example.org\"]\n")}});
+  add_carton(seeds, "carton-linked-tensor",
+             carton_with({{"tensor_data/index.toml",
+                           tensor("far", "uint8", "[3]", "far") + tensor("text", "string", "[3]", "far")}}));
 }
 
 void add_carton_tensors(Seeds& seeds) {
@@ -77,7 +90,7 @@ void add_carton_tensors(Seeds& seeds) {
   for (const char* dtype : {"float32", "float64", "string", "int8", "int16", "int32", "int64", "uint8", "uint16",
                             "uint32", "uint64", "nested", "complex"})
     types += tensor(dtype, dtype, "[1]", "0.bin");
-  seeds["carton-types"] = zip_of(carton_with({{"tensor_data/index.toml", types}}));
+  add_carton(seeds, "carton-types", carton_with({{"tensor_data/index.toml", types}}));
 
   std::string lies = tensor("up", "uint8", "[4]", "../carton.toml") + tensor("root", "uint8", "[4]", "/etc/passwd") +
                      tensor("missing", "uint8", "[4]", "none") +
@@ -101,9 +114,9 @@ void add_carton_tensors(Seeds& seeds) {
   texts["tensor_data/one.toml"] = "data = [\"\"]";
   texts["tensor_data/wide.toml"] = str("data = [\"\\U0001F600\", \"\\u0000\", \"\", \"", std::string(300, 'w'), "\"]");
   texts["tensor_data/numbers.toml"] = "data = [7]";
-  seeds["carton-strings"] = zip_of(carton_with(std::move(texts)));
-  seeds["carton-no-index"] = zip_of(without(small_carton_files(), "tensor_data/index.toml"));
-  seeds["carton-index-odd"] = zip_of(carton_with({{"tensor_data/index.toml", "tensor = 7"}}));
+  add_carton(seeds, "carton-strings", carton_with(std::move(texts)));
+  add_carton(seeds, "carton-no-index", without(small_carton_files(), "tensor_data/index.toml"));
+  add_carton(seeds, "carton-index-odd", carton_with({{"tensor_data/index.toml", "tensor = 7"}}));
 }
 
 void add_params(Seeds& seeds) {

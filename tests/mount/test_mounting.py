@@ -5,7 +5,7 @@ import json
 import select
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, is_mounted, numbers, os, run,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, is_mounted, numbers, os, processes_of, run,
                       sample_tensors, shutil, signal, subprocess, unittest, until)
 
 
@@ -85,7 +85,9 @@ class Lifecycle(MountTestCase):
         self.addCleanup(waiting.stderr.close)
         self.addCleanup(waiting.wait)
         self.addCleanup(waiting.kill)
-        until(lambda: point in map(os.path.realpath, glob.glob(f"/proc/{waiting.pid}/fd/*")), "it does not come to the mount point")
+        # Its broker does, which is its child.
+        until(lambda: any(point in map(os.path.realpath, glob.glob(f"/proc/{pid}/fd/*")) for pid in processes_of(self.tmp)),
+              "it does not come to the mount point")
         self.assertFalse(is_mounted(point))
         mounted = subprocess.Popen([WEIGHTFS, "mount", "-f", source, point], stderr=subprocess.PIPE, text=True)
         self.addCleanup(mounted.stderr.close)

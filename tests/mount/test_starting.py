@@ -146,9 +146,9 @@ class Users(UsersTestCase):
     def test_where_no_thread_can_be_had_nothing_is_left(self):
         user = pwd.getpwnam("games")
         point = self.home(user)
-        # The program, and fusermount3 or one thread more.
+        # The program, its broker, and fusermount3 or one thread more.
         done = subprocess.run([self.binary, "mount", "-f", self.source, point], user=user.pw_uid, group=user.pw_gid, extra_groups=[], text=True,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (2, 2)), capture_output=True, timeout=LIMIT_S,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)), capture_output=True, timeout=LIMIT_S,
                               env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0", WEIGHTFS_CACHE=self.path("home", "cache")))
         self.assertEqual(done.returncode, 6, done.stderr)
         self.assertIn("no thread can be started", done.stderr)

@@ -17,21 +17,10 @@
 #include "fs/layout.h"
 #include "fs/listing.h"
 #include "fs/npy.h"
+#include "tests/support/one_line.h"
 #include "tests/support/small_disk.h"
 
 namespace weightfs::test {
-
-/// Whether `message` is what we print: one line of UTF-8 without control bytes.
-inline bool is_one_line(std::string_view message) {
-  const auto control = [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7F; };
-  return !message.empty() && is_utf8(message) && std::none_of(message.begin(), message.end(), control);
-}
-
-/// Whether `name` can stand in a directory, and is shown the same by every tool.
-inline bool is_file_name(std::string_view name) {
-  return is_one_line(name) && name != "." && name != ".." && name.size() <= kLongestComponent &&
-         name.find('/') == name.npos;
-}
 
 /// Walks all that is mounted of one model, and of the containers in it, and keeps the first promise that is broken. Of
 /// large files it reads the ends, of many nodes the first, so that its time is bounded.
@@ -261,7 +250,7 @@ class Promises {
     const auto view = forest_.resolve(str(mount.at, "npy/", path, ".npy"));
     const auto known = view ? forest_.known_attributes(*view) : std::nullopt;
     if (!view || (known && known->is_directory())) return;
-    promise(forest_.xattrs(*view) == forest_.xattrs(*ino), path, "its .npy view shows another tensor");
+    promise(forest_.xattrs(*view).value() == forest_.xattrs(*ino).value(), path, "its .npy view shows another tensor");
   }
 
   // The file that a tensor lies in is shown, and long enough.

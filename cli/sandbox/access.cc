@@ -1,0 +1,217 @@
+// Which files a process that reads containers uses. Rules follow from names: nothing of a container is read for them.
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "base/mounts.h"
+#include "base/text.h"
+#include "cache/blob_store.h"
+#include "cache/elsewhere.h"
+#include "cache/paths.h"
+#include "cache/registry.h"
+#include "cli/remote.h"
+#include "cli/sandbox/sandbox.h"
+
+namespace weightfs {
+namespace {
+
+using Paths = std::vector<std::string>;
+
+// Links in more entries than this are not looked for: a file that such a link leads to cannot be read.
+constexpr size_t kMaxEntries = 200'000;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Of a file in one of these only the files beside it are needed, and not all below.
+bool is_shared_directory(const std::string& path) {
+  constexpr std::array kShared = {"/",     "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/opt",    "/proc",
+                                  "/root", "/run",  "/srv", "/sys", "/tmp",  "/usr",   "/var", "/var/tmp"};
+  std::error_code failed;
+  return std::find(kShared.begin(), kShared.end(), path) != kShared.end() ||
+         path == std::filesystem::canonical(variable("HOME"), failed);
+}
+
+// Where stores keep the bytes of the file at that path: Ollama beside manifests/, the Hugging Face hub beside
+// snapshots/.
+Paths blobs_of(const std::string& path) {
+  Paths blobs;
+  for (const char* folder : {"/manifests/", "/snapshots/"})
+    if (const size_t at = path.rfind(folder); at != std::string::npos) blobs.push_back(path.substr(0, at) + "/blobs");
+  return blobs;
+}
+
+// Of a file system whose directories do not tell it.
+unsigned char type_of(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return DT_UNKNOWN;
+  return static_cast<unsigned char>(IFTODT(status.st_mode));
+}
+
+// What reading sources reads.
+class Sources {
+ public:
+  explicit Sources(FollowLinks links) : only_of_root_(::geteuid() == 0 && links == FollowLinks::own) {}
+
+  Paths paths() && { return {found_.begin(), found_.end()}; }
+
+  void add(const std::string& source) {
+    std::error_code failed;
+    const auto given = std::filesystem::absolute(source, failed);
+    const std::string real = std::filesystem::canonical(given, failed);
+    if (failed) return;
+    add_real(real);
+    // A link is opened through its own directory.
+    const std::string parent = std::filesystem::canonical(given.parent_path(), failed);
+    if (!failed && !std::filesystem::is_directory(real, failed)) add_beside(parent);
+    for (const std::string& path : {given.string(), real})
+      for (const std::string& blobs : blobs_of(path + "/")) found_.insert(blobs);
+    follow_links();
+  }
+
+ private:
+  void add_real(const std::string& real) {
+    std::error_code failed;
+    if (!found_.insert(real).second) return;
+    if (std::filesystem::is_directory(real, failed))
+      waiting_.push_back(real);
+    else
+      add_beside(std::filesystem::path(real).parent_path());
+  }
+
+  // Shards and indexes lie beside each other.
+  void add_beside(const std::string& directory) {
+    const bool is_shared = is_shared_directory(directory);
+    if (!is_shared && !found_.insert(directory).second) return;
+    for_each_entry(directory, [&](const std::string& path, unsigned char type) {
+      if (type == DT_REG && is_shared) found_.insert(path);
+      if (type == DT_LNK) add_target(path);
+    });
+  }
+
+  void follow_links() {
+    for (; !waiting_.empty(); waiting_.pop_front()) {
+      const std::string directory = waiting_.front();
+      for_each_entry(directory, [&](const std::string& path, unsigned char type) {
+        if (type == DT_DIR) waiting_.push_back(path);
+        if (type == DT_LNK) add_target(path);
+      });
+    }
+  }
+
+  // Root follows only its own links: those of others could lead anywhere.
+  void add_target(const std::string& link) {
+    struct stat status {};
+    if (::lstat(link.c_str(), &status) != 0 || (only_of_root_ && status.st_uid != 0)) return;
+    std::error_code failed;
+    const std::string target = std::filesystem::canonical(link, failed);
+    if (failed || is_covered(target)) return;
+    if (!found_.insert(target).second) return;
+    if (std::filesystem::is_directory(target, failed)) waiting_.push_back(target);
+  }
+
+  bool is_covered(const std::string& path) const {
+    for (std::filesystem::path above(path); above.has_relative_path(); above = above.parent_path())
+      if (found_.contains(above) && above != std::filesystem::path(path)) return true;
+    return false;
+  }
+
+  template <class Visit>
+  void for_each_entry(const std::string& directory, const Visit& visit) {
+    if (mounts_.is_on_weightfs(directory)) return;
+    DIR* entries = ::opendir(directory.c_str());
+    if (entries == nullptr) return;
+    while (const dirent* entry = seen_ < kMaxEntries ? ::readdir(entries) : nullptr) {
+      const std::string name = entry->d_name;
+      const std::string path = str(directory == "/" ? "" : directory, "/", name);
+      ++seen_;
+      if (name != "." && name != "..") visit(path, entry->d_type == DT_UNKNOWN ? type_of(path) : entry->d_type);
+    }
+    ::closedir(entries);
+  }
+
+  const bool only_of_root_;
+  const Mounts mounts_ = Mounts::now();
+  std::set<std::string> found_;
+  std::deque<std::string> waiting_;  // directories whose links are not known yet
+  size_t seen_ = 0;
+};
+
+void add_existing(Paths& paths, const Paths& more) {
+  const Mounts mounts = Mounts::now();
+  for (const std::string& path : more)
+    if (!path.empty() && !mounts.is_on_weightfs(path)) paths.push_back(path);
+}
+
+// What the C library and OpenSSL read, and this program of itself and of its readers (/proc/PID/status). What would
+// tell secrets of other processes Landlock refuses as it refuses to trace them.
+Paths system_files() {
+  return {"/proc",          "/sys/fs/cgroup",      "/sys/devices/system/cpu",  "/dev/urandom",        "/dev/random",
+          "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/ssl/openssl.cnf", "/etc/ssl/openssl.cnf"};
+}
+
+// What resolving names and https read.
+Paths network_files() {
+  Paths paths = {"/etc/hosts",
+                 "/etc/nsswitch.conf",
+                 "/etc/host.conf",
+                 "/etc/gai.conf",
+                 "/etc/services",
+                 "/etc/protocols",
+                 "/etc/resolv.conf",
+                 "/run/systemd/resolve",
+                 "/run/NetworkManager",
+                 "/run/resolvconf",
+                 "/etc/ssl/certs",
+                 "/etc/ssl/cert.pem",
+                 "/usr/lib/ssl",
+                 "/usr/share/ca-certificates",
+                 "/usr/local/share/ca-certificates",
+                 "/etc/pki/tls/certs",
+                 "/etc/pki/ca-trust/extracted/pem",
+                 "/etc/ca-certificates/extracted",
+                 variable("SSL_CERT_FILE"),
+                 variable("SSL_CERT_DIR"),
+                 variable("CURL_CA_BUNDLE")};
+  const Keys keys = Keys::of_user();
+  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config});
+  return paths;
+}
+
+// The cache makes its directory with the first blob; a rule needs it now.
+void add_cache(FileAccess& files, const Storing& storing) {
+  const auto directory = cache_directory();
+  if (!directory || storing.no_cache || !check_not_in_a_mount(*directory)) return;
+  std::ignore = make_directories(*directory);
+  files.write.push_back(*directory);
+}
+
+}  // namespace
+
+SandboxAccess access_for(const std::vector<std::string>& sources, const Storing& storing, FollowLinks links) {
+  SandboxAccess access{{}, storing.offline ? Network::none : Network::connect};
+  Sources found(links);
+  for (const std::string& source : sources) found.add(source);
+  Paths& read = access.files.read;
+  read = std::move(found).paths();
+  add_existing(read, storing.blob_directories);
+  add_existing(read, external_stores());
+  add_existing(read, local_ollama_stores());
+  add_existing(read, system_files());
+  if (access.network == Network::connect) add_existing(read, network_files());
+  access.files.write.emplace_back("/dev/null");
+  add_cache(access.files, storing);
+  return access;
+}
+
+}  // namespace weightfs

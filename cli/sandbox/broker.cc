@@ -1,0 +1,155 @@
+#include "cli/sandbox/broker.h"
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <system_error>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+constexpr size_t kLongestMessage = 4096;
+
+Error error_of(const char* what) {
+  return {Code::io, str("the broker process: ", what, ": ", std::generic_category().message(errno))};
+}
+
+// A message, and the descriptor that comes with it.
+struct Message {
+  std::string bytes;
+  Descriptor descriptor;
+};
+
+// unix(7): room for one descriptor.
+struct Envelope {
+  explicit Envelope(iovec& bytes) {
+    header.msg_iov = &bytes;
+    header.msg_iovlen = 1;
+    header.msg_control = room.data();
+    header.msg_controllen = room.size();
+  }
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+  msghdr header{};
+};
+
+bool send_message(int socket, std::string bytes, const Descriptor& descriptor) {
+  bytes.resize(std::min(bytes.size(), kLongestMessage));
+  iovec part{bytes.data(), bytes.size()};
+  Envelope envelope(part);
+  if (descriptor) {
+    cmsghdr* control = CMSG_FIRSTHDR(&envelope.header);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number = descriptor.number();
+    std::memcpy(CMSG_DATA(control), &number, sizeof number);
+  } else {
+    envelope.header.msg_control = nullptr;
+    envelope.header.msg_controllen = 0;
+  }
+  ssize_t sent = 0;
+  do sent = ::sendmsg(socket, &envelope.header, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent >= 0;
+}
+
+// Empty at the end.
+Message receive_message(int socket) {
+  Message message;
+  message.bytes.resize(kLongestMessage);
+  iovec part{message.bytes.data(), message.bytes.size()};
+  Envelope envelope(part);
+  ssize_t got = 0;
+  do got = ::recvmsg(socket, &envelope.header, MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  message.bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  const cmsghdr* control = got > 0 ? CMSG_FIRSTHDR(&envelope.header) : nullptr;
+  if (control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS) {
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(control), sizeof number);
+    message.descriptor = Descriptor(number);
+  }
+  return message;
+}
+
+// Signals that are meant for the process that asks, and reach all of a terminal.
+void ignore_signals() {
+  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) std::signal(number, SIG_IGN);
+}
+
+void close_all_but(int socket) {
+  if (socket > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(socket) - 1, 0);
+  ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
+}
+
+[[noreturn]] void serve_requests(int socket, const Broker::Handler& handler) {
+  ignore_signals();
+  ::setsid();
+  ::prctl(PR_SET_NAME, "weightfs-broker");
+  close_all_but(socket);
+  (void)!::chdir("/");
+  for (;;) {
+    const Message request = receive_message(socket);
+    if (request.bytes.empty()) break;
+    BrokerReply reply;
+    try {
+      reply = handler(request.bytes[0], std::string_view(request.bytes).substr(1));
+    } catch (const std::exception& error) {
+      reply = {-1, error.what()};
+    }
+    std::string bytes(sizeof reply.status, '\0');
+    std::memcpy(bytes.data(), &reply.status, sizeof reply.status);
+    if (!send_message(socket, bytes + reply.text, reply.descriptor)) break;
+  }
+  try {
+    handler(Broker::kEnd, {});
+  } catch (const std::exception&) {
+    std::_Exit(1);
+  }
+  std::_Exit(0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return tl::unexpected(error_of("no socket"));
+  Descriptor ours(ends[0]);
+  const Descriptor theirs(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return tl::unexpected(error_of("cannot be started"));
+  if (child == 0) serve_requests(theirs.number(), handler);
+  return std::unique_ptr<Broker>(new Broker(std::move(ours), child));
+}
+
+Broker::~Broker() {
+  socket_ = Descriptor();
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Result<BrokerReply> Broker::ask(char request, std::string_view argument) const {
+  const std::scoped_lock lock(mutex_);
+  if (!send_message(socket_.number(), str(request, argument), Descriptor()))
+    return tl::unexpected(error_of("has ended"));
+  Message reply = receive_message(socket_.number());
+  BrokerReply read;
+  if (reply.bytes.size() < sizeof read.status) return failure(Code::io, "the broker process has ended");
+  std::memcpy(&read.status, reply.bytes.data(), sizeof read.status);
+  read.text = reply.bytes.substr(sizeof read.status);
+  read.descriptor = std::move(reply.descriptor);
+  return read;
+}
+
+}  // namespace weightfs

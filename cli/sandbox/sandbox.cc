@@ -1,0 +1,114 @@
+#include "cli/sandbox/sandbox.h"
+
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "base/text.h"
+#include "cli/sandbox/capabilities.h"
+#include "cli/sandbox/seccomp.h"
+#include "cli/sandbox/temporary_files.h"
+
+namespace weightfs {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// All layers are those of a thread; only seccomp can be given to the others.
+Result<void> check_has_one_thread() {
+  std::error_code failed;
+  std::filesystem::directory_iterator tasks("/proc/self/task", failed), end;
+  if (failed || std::distance(tasks, end) == 1) return {};
+  return failure(Code::io, "sandbox: the process has more than one thread");
+}
+
+// Root without capabilities reads as any other user. Where Landlock limits what can be read at all, it may keep the one
+// that lets it read the sources of others.
+Keep needed_capabilities(const SandboxAccess& access) {
+  if (::geteuid() != 0 || landlock_version() == 0) return Keep::nothing;
+  const auto is_of_another = [](std::filesystem::path path) {
+    for (struct stat status{}; path.has_relative_path(); path = path.parent_path())
+      if (::stat(path.c_str(), &status) == 0 && status.st_uid != 0) return true;
+    return false;
+  };
+  const std::vector<std::string>& read = access.files.read;
+  return std::any_of(read.begin(), read.end(), is_of_another) ? Keep::read_all_files : Keep::nothing;
+}
+
+// A layer that the kernel does not have is no failure.
+Result<bool> is_active(const Result<void>& layer, const std::function<void(const std::string&)>& warn) {
+  if (layer) return true;
+  if (layer.error().code != Code::unsupported) return tl::unexpected(layer.error());
+  warn(str("sandbox: ", layer.error().message));
+  return false;
+}
+
+}  // namespace
+
+Map as_value(const SandboxStatus& status) {
+  List capabilities;
+  for (const std::string& name : status.capabilities) capabilities.emplace_back(name);
+  Map out;
+  out.append("active", status.off.empty());
+  if (!status.off.empty()) out.append("reason", status.off);
+  out.append("no_new_privs", status.no_new_privs);
+  out.append("capabilities", capabilities.empty() ? Value("none") : Value(std::move(capabilities)));
+  out.append("seccomp", status.seccomp);
+  out.append("landlock", static_cast<uint64_t>(status.landlock));
+  out.append("network", status.network == Network::connect);
+  return out;
+}
+
+Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::function<void(const std::string&)>& warn) {
+  SandboxStatus status;
+  status.network = access.network;
+  if (kSanitized) {
+    status.off = "this build has sanitizers, which need what the sandbox refuses";
+    status.capabilities = permitted_capabilities();
+    return status;
+  }
+  TRY_VOID(check_has_one_thread());
+  const Keep keep = needed_capabilities(access);
+  status.no_new_privs = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  if (!status.no_new_privs) return failure(Code::io, str("no_new_privs: ", std::generic_category().message(errno)));
+  if (TRY(is_active(restrict_files(access.files, access.network), warn))) status.landlock = landlock_version();
+  TRY_VOID(drop_capabilities(keep));
+  status.capabilities = permitted_capabilities();
+  status.seccomp = TRY(is_active(filter_system_calls(access.network), warn));
+  return status;
+}
+
+SandboxStatus without_sandbox(const std::function<void(const std::string&)>& warn) {
+  warn("the sandbox is off (--sandbox=off)");
+  SandboxStatus status;
+  status.off = "--sandbox=off";
+  status.capabilities = permitted_capabilities();
+  return status;
+}
+
+Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Storing& storing,
+                                                const std::function<void(const std::string&)>& warn) {
+  if (!storing.sandbox) {
+    without_sandbox(warn);
+    return nullptr;
+  }
+  if (kSanitized) return nullptr;
+  auto broker = TRY(Broker::start([](char request, std::string_view argument) -> BrokerReply {
+    if (request == kOpenTemporaryFile) return open_temporary_file(argument);
+    return {EINVAL};
+  }));
+  use_broker_for_temporary_files(*broker);
+  TRY(enter_sandbox(access_for({source}, storing), warn));
+  return broker;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,43 @@
+#include <string>
+
+#include "base/text.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/target.h"
+#include "tests/support/one_line.h"
+#include "tests/support/small_disk.h"
+
+namespace weightfs::test {
+
+// Bytes in memory are a model or refused for what they hold (or, an index, for what is not beside it), in a sentence.
+// Only what has to be unpacked may find no room, and what lies behind a link is not fetched.
+void check_refusal(const Container& container, const Error& error) {
+  const bool by_content = error.code == Code::corrupt || error.code == Code::unsupported ||
+                          error.code == Code::not_found || error.code == Code::unreachable;
+  if (!by_content && !SmallDisk::refused(error)) complain("refused as no bytes can be: " + error.message);
+  if (!is_one_line(error.message) || !error.message.starts_with(container.name))
+    complain("an error in disorder: " + error.message);
+}
+
+void check_model(const Model& model) {
+  for (const Tensor& tensor : model.tensors) {
+    if (tensor.dtype == nullptr) complain(quoted(tensor.name) + " has no dtype");
+    if (tensor.source.refused()) continue;
+    const uint64_t whole = tensor.source.whole()->size();
+    if (tensor.source.offset() > whole || tensor.nbytes() > whole - tensor.source.offset())
+      complain(quoted(tensor.name) + " reaches out of its container");
+  }
+  for (const std::string& warning : model.warnings)
+    if (!is_one_line(warning)) complain("a warning that is not one line: " + quoted(warning));
+}
+
+void read_checked(const Container& container, std::string_view format) {
+  const auto model = read_model(container, format_named(format));
+  if (!model) return check_refusal(container, model.error());
+  check_model(*model);
+  for (const Document& document : model->documents) {
+    const auto source = document.source.get();
+    if (!source && !is_about_the_bytes(source.error())) complain(document.path + ": " + source.error().message);
+  }
+}
+
+}  // namespace weightfs::test

@@ -1,0 +1,22 @@
+#include "base/text.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/measure.h"
+#include "tests/fuzz/target.h"
+
+namespace weightfs::test {
+
+Measured run_checked(const Target& target, std::string_view input) {
+  const uint64_t read_before = counted_bytes();
+  const AllocationCounter allocations;
+  const uint64_t begin = thread_cpu_time();
+  target.run(input);
+  const Measured cost = {allocations.peak(), counted_bytes() - read_before, thread_cpu_time() - begin};
+  const uint64_t memory = target.limits.memory + target.limits.memory_per_byte * input.size();
+  if (cost.memory > memory)
+    complain(str(target.name, ": ", input.size(), " bytes allocate ", cost.memory, ", limit ", memory));
+  const uint64_t read = kFixedRead + target.limits.read_per_byte * input.size();
+  if (cost.read > read) complain(str(target.name, ": ", input.size(), " bytes read as ", cost.read, ", limit ", read));
+  return cost;
+}
+
+}  // namespace weightfs::test

@@ -1,0 +1,94 @@
+// What is no container: TOML, JSON, names, compressed bytes.
+#include "tests/fuzz/seeds.h"
+#include "tests/support/small_models.h"
+
+namespace weightfs::test {
+namespace {
+
+void add_toml(Seeds& seeds) {
+  seeds["toml/values"] = R"(# every kind of value
+s = "a\n\u00e9\U0001F600"
+m = """
+two \
+  lines"""
+l = 'C:\x'
+k = '''
+raw'''
+i = [-1, 0x7f, 0o7, 0b1, 1_000, +9223372036854775807]
+f = [1.5, -1e308, inf, -inf, nan]
+b = true
+t = [1979-05-27T07:32:00Z, 1979-05-27T00:32:00.999-07:00, 1979-05-27, 07:32:00]
+n = {a = 1, "b c" = {}, d.e.f = []}
+)";
+  seeds["toml/tables"] = "a.b.c = 1\n[t]\nx = 1\n[t.u.'v w']\ny = 2\n[[l]]\nz = 1\n[[l]]\n[l.m]\n[[l.n]]\n";
+  seeds["toml/errors"] = "a = 1\na = 2\n[a]\n[b]\n[b]\nc = \n= 1\n\"\\q\" = '\xFF'\n";
+  seeds["toml/index"] = "[[tensor]]\nname = \"n\"\ndtype = \"float32\"\nshape = [1]\nfile = \"0.bin\"\n";
+  seeds["toml/empty"] = "\n";
+  for (const char* name : {"toml/values", "toml/tables"})
+    seeds[str("render/", std::string_view(name).substr(5))] = seeds[name];
+}
+
+void add_json(Seeds& seeds) {
+  seeds["json/values"] =
+      R"( {"a":[1,-1,1.5,-1e308,1e-400,18446744073709551615,18446744073709551616,-9223372036854775809],
+"b":{"":"\u0000\ud83d\ude00\"\\\/\b\f\n\r\t","b":null},"c":[true,false,[],{}],"a":2} )";
+  seeds["json/errors"] = "[1,\"\\ud800\",\"\xED\xA0\x80\",01]";
+  seeds["json/none"] = "\xEF\xBB\xBF{}";
+  seeds["json/text"] = "\"\x7F\xC3\xA9\"";
+  seeds["json/weight-map"] = small_safetensors_index();
+  seeds["json/deep"] = "[[[[{\"a\":[{\"b\":[[1]]}]}]]]]";
+  for (const char* name : {"json/values", "json/text", "json/deep"})
+    seeds[str("render/", std::string_view(name).substr(5))] = seeds[name];
+}
+
+void add_name_lists(Seeds& seeds) {
+  std::string names, scoped;
+  for (const std::string& name : hostile_names())
+    if (name.find('\n') == name.npos) {
+      names += name + '\n';
+      scoped += "@g/h " + name + '\n';
+    }
+  seeds["names/hostile"] = names;
+  seeds["names/scoped"] = scoped;
+  std::string blocks;
+  for (int i = 0; i < 8; ++i) blocks += str("blk.", i, ".attn_q.weight\nblk/", i, "/attn_q/weight\n");
+  seeds["names/blocks"] = blocks;
+  std::string prefixes = "a";
+  for (int i = 0; i < 40; ++i) prefixes += "/a";
+  seeds["names/deep"] = prefixes + "\na\na/a\na/a/a\na/a/a.npy\n";
+}
+
+void add_compressed(Seeds& seeds) {
+  const auto add = [&](const char* name, char decoder, const std::string& bytes) {
+    seeds[str("codec/", name)] = decoder + bytes;
+  };
+  add("deflate", 0, sample_deflate());
+  add("deflate-stored", 0, deflate_stored("abc"));
+  add("deflate-bomb", 0, deflate_bomb(100));
+  add("gzip", 1, sample_gzip());
+  add("gzip-header", 1, gzip_stored("x", 2 | 4 | 8 | 16, std::string("\3\0xyzname\0comment\0\xAB\xCD", 20)));
+  add("xz", 2, sample_xz());
+  add("xz-stored", 2, xz::stream("abc"));
+  add("zstd", 3, sample_zstd());
+  add("zstd-frames", 3, zstd::sized_frame("a") + zstd::skippable("zz") + zstd::sized_frame("b"));
+  add("zstd-bomb", 3, zstd::bomb(4));
+  add("bzip2", 4, seeds.at("tar-bzip2"));
+}
+
+}  // namespace
+
+void add_texts(Seeds& seeds) {
+  add_toml(seeds);
+  add_json(seeds);
+  add_name_lists(seeds);
+  add_compressed(seeds);
+  Files files = small_carton_files();
+  const std::string toml = files["carton.toml"];
+  files.erase("carton.toml");
+  seeds["carton/small"] = with_files(toml, files);
+  seeds["ollama_manifest/name"] = "https://hf.co/someone/model:Q4_K_M@sha256:" + std::string(64, 'a') + "\n";
+  seeds["ollama_manifest/path"] = "registry.ollama.ai/library/llama3.2/latest\n";
+  seeds["ollama_manifest/type"] = "application/vnd.ollama.image.tensor; name=\"a \\\"b\"; dtype=F32; shape=1,2\n";
+}
+
+}  // namespace weightfs::test

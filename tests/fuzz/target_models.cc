@@ -1,0 +1,47 @@
+// Targets of what reads models: each format by itself, as a container in memory with files beside it.
+#include "formats/format.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/targets.h"
+
+namespace weightfs::test {
+namespace {
+
+void run_gguf(std::string_view input) { read_checked(parse_input(input).named("m-00001-of-00003.gguf"), "gguf"); }
+void run_rten(std::string_view input) { read_checked(parse_input(input).named("m.rten"), "rten"); }
+void run_safetensors(std::string_view input) { read_checked(parse_input(input).named("m.safetensors"), "safetensors"); }
+void run_index(std::string_view input) {
+  read_checked(parse_input(input).named("m.safetensors.index.json"), "safetensors-index");
+}
+void run_bintensors(std::string_view input) {
+  const Container container = parse_input(input).named("m.bt");
+  for (const char* layout : {"bintensors", "bintensors-release", "bintensors-legacy"}) read_checked(container, layout);
+}
+void run_tvm_params(std::string_view input) { read_checked(parse_input(input).named("m.params"), "tvm-params"); }
+void run_tensor_cache(std::string_view input) {
+  read_checked(parse_input(input).named("tensor-cache.json"), "tensor-cache");
+}
+void run_mlf(std::string_view input) { read_checked(parse_input(input).named("metadata.json"), "tvm-mlf"); }
+void run_carton(std::string_view input) { read_checked(parse_input(input).named("carton.toml"), "carton"); }
+void run_ollama(std::string_view input) { read_checked(parse_input(input).named("latest"), "ollama"); }
+
+constexpr Limits kLimits = {.memory = 2'000'000, .memory_per_byte = 1000, .read_per_byte = 1000};
+
+}  // namespace
+
+const Target kGgufTarget = {.name = "gguf", .run = run_gguf, .limits = kLimits, .mutate = mutate_numbers};
+const Target kRtenTarget = {.name = "rten", .run = run_rten, .limits = kLimits, .mutate = mutate_flatbuffer};
+const Target kSafetensorsTarget = {
+    .name = "safetensors", .run = run_safetensors, .limits = kLimits, .mutate = mutate_headed};
+const Target kSafetensorsIndexTarget = {
+    .name = "safetensors_index", .run = run_index, .limits = kLimits, .mutate = mutate_text};
+const Target kBintensorsTarget = {
+    .name = "bintensors", .run = run_bintensors, .limits = kLimits, .mutate = mutate_headed};
+const Target kTvmParamsTarget = {
+    .name = "tvm_params", .run = run_tvm_params, .limits = kLimits, .mutate = mutate_numbers};
+const Target kTensorCacheTarget = {
+    .name = "tensor_cache", .run = run_tensor_cache, .limits = kLimits, .mutate = mutate_text};
+const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kLimits, .mutate = mutate_text};
+const Target kCartonTarget = {.name = "carton", .run = run_carton, .limits = kLimits, .mutate = mutate_text};
+const Target kOllamaTarget = {.name = "ollama", .run = run_ollama, .limits = kLimits, .mutate = mutate_text};
+
+}  // namespace weightfs::test

@@ -1,0 +1,199 @@
+// Targets of what reads text: TOML, JSON, its rendering, names, the manifest of Ollama.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/value.h"
+#include "formats/format.h"
+#include "formats/json_outline.h"
+#include "formats/media_type.h"
+#include "formats/ollama_manifest.h"
+#include "formats/ollama_name.h"
+#include "fs/names.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/targets.h"
+#include "tests/support/one_line.h"
+
+namespace weightfs::test {
+namespace {
+
+void check_message(const Error& error) {
+  if (!is_one_line(error.message)) complain("an error that is not one line: " + quoted(error.message));
+}
+
+// Lists and maps inside one another. Without recursion: what it measures may be deep.
+int depth_of(const Value& root) {
+  int depth = 0;
+  std::vector<std::pair<const Value*, int>> open = {{&root, 0}};
+  while (!open.empty()) {
+    const auto [value, above] = open.back();
+    open.pop_back();
+    depth = std::max(depth, above);
+    if (const auto* list = std::get_if<List>(value))
+      for (const Value& each : *list) open.emplace_back(&each, above + 1);
+    if (const auto* map = std::get_if<Map>(value))
+      for (const auto& [key, each] : *map) open.emplace_back(&each, above + 1);
+  }
+  return depth;
+}
+
+void check_depth(const Value& value) {
+  if (const int depth = depth_of(value); depth > kMaxDepth + 1) complain(str("values are read ", depth, " deep"));
+}
+
+void run_toml(std::string_view input) {
+  Budget budget(input.size());
+  auto map = parse_toml(input, budget);
+  if (!map) return check_message(map.error());
+  const uint64_t charged = budget.memory_used();
+  const Footprint copy = footprint(*map);
+  check_depth(std::move(*map));
+  // What stays in memory stays charged.
+  Budget fresh(input.size());
+  if (charge(copy, fresh) && charged < fresh.memory_used())
+    complain(str("a map of ", fresh.memory_used(), " bytes is charged as ", charged));
+}
+
+// Takes every event and keeps nothing.
+class NoEvents final : public JsonEvents {
+ public:
+  bool scalar(Value) override { return true; }
+  bool unsigned_integer(uint64_t) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool begin_object() override { return true; }
+  bool end_object() override { return true; }
+  bool begin_array() override { return true; }
+  bool end_array() override { return true; }
+};
+
+void run_json(std::string_view input) {
+  const SourcePtr source = counted_source(input);
+  NoEvents events;
+  const auto read = read_json(*source, 0, source->size(), events);
+  const auto value = parse_json(*source, 0, source->size());
+  if (!read) check_message(read.error());
+  if (!value) check_message(value.error());
+  if (!read && value) complain("JSON that is refused as events becomes a value");
+  if (value) check_depth(*value);
+  if (const auto map = outline(*source, source->size()); !map) check_message(map.error());
+}
+
+// What is rendered is charged with its size before it is built, and released by the caller.
+void check_charged(const Result<std::string>& text, std::string_view expected, const Budget& budget) {
+  if (!text) return check_message(text.error());
+  if (*text != expected) complain("the charged rendering is another text");
+  if (budget.memory_used() != text->size())
+    complain(str("a text of ", text->size(), " bytes is charged as ", budget.memory_used()));
+}
+
+// A value of JSON or of TOML, as both are rendered. What is rendered can be read again and renders the same.
+void run_render(std::string_view input) {
+  const SourcePtr source = counted_source(input);
+  Budget read(input.size());
+  auto value = parse_json(*source, 0, source->size(), read);
+  if (!value) {
+    auto map = parse_toml(input, read);
+    if (!map) return;
+    value = Value(std::move(*map));
+  }
+  const std::string line = to_json_line(*value);
+  const std::string json = to_json(*value);
+  // Six characters for a byte that must be escaped, and as much again for what stands between values.
+  if (line.size() > 64 + 12 * input.size()) complain(str("one line of JSON has ", line.size(), " bytes"));
+  Budget budget(input.size());
+  check_charged(to_json(*value, budget), json, budget);
+  const auto again = parse_json(*in_memory(json), 0, json.size());
+  if (!again) complain("rendered JSON cannot be read: " + again.error().message);
+  if (to_json_line(*again) != line) complain("rendered JSON is another value");
+  const auto* map = std::get_if<Map>(&*value);
+  if (map == nullptr) return;
+  const std::string toml = to_toml(*map);
+  Budget other(input.size());
+  check_charged(to_toml(*map, other), toml, other);
+  Budget reading(toml.size());
+  if (const auto map_again = parse_toml(toml, reading); !map_again && map_again.error().code != Code::unsupported)
+    complain("rendered TOML cannot be read: " + map_again.error().message);
+}
+
+// Tensor names, one per line. Paths are unique, none runs through another, and each component is a file name.
+void run_names(std::string_view input) {
+  std::vector<TensorName> names;
+  for (size_t begin = 0; begin <= input.size();) {
+    const size_t end = std::min(input.find('\n', begin), input.size());
+    const std::string_view line = input.substr(begin, end - begin);
+    const size_t scope = line.starts_with('@') ? line.find(' ') : line.npos;
+    names.push_back(scope == line.npos ? TensorName{"", line}
+                                       : TensorName{line.substr(1, scope - 1), line.substr(scope + 1)});
+    begin = end + 1;
+  }
+  for (const std::string_view suffix : {"", ".npy"}) {
+    Texts texts;
+    const auto paths = paths_of(names, suffix, texts);
+    if (paths.size() != names.size()) complain(str(names.size(), " names become ", paths.size(), " paths"));
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const std::string_view path = paths[i].path;
+      for (size_t begin = 0; begin <= path.size();) {
+        const size_t end = std::min(path.find('/', begin), path.size());
+        if (!is_file_name(path.substr(begin, end - begin))) complain(quoted(path) + " is not a path");
+        begin = end + 1;
+      }
+      if (i == 0) continue;
+      const std::string_view before = paths[i - 1].path;
+      if (!path_less(before, path)) complain(quoted(path) + " stands twice or in disorder");
+      if (path.starts_with(before) && path.substr(before.size()).starts_with('/'))
+        complain(quoted(path) + " runs through another");
+    }
+  }
+}
+
+// The short form means the same model. It has neither a scheme nor a digest.
+void check_shortest(OllamaName name) {
+  const auto again = parse_ollama_name(name.shortest());
+  name.scheme = OllamaName().scheme;
+  name.digest = std::nullopt;
+  if (!again || !(*again == name)) complain(quoted(name.shortest()) + " means another model");
+}
+
+void run_ollama_manifest(std::string_view input) {
+  Warnings warnings;
+  if (const auto manifest = ollama::read_manifest(std::string(input), warnings); !manifest)
+    check_message(manifest.error());
+  else
+    for (const ollama::Descriptor& layer : manifest->layers)
+      if (const auto type = parse_media_type(layer.media_type); !type) check_message(type.error());
+  for (const std::string& warning : std::move(warnings).take())
+    if (!is_one_line(warning)) complain("a warning that is not one line: " + quoted(warning));
+  const std::string_view line = input.substr(0, std::min(input.find('\n'), input.size()));
+  if (const auto name = parse_ollama_name(line); !name)
+    check_message(name.error());
+  else
+    check_shortest(*name);
+  if (const auto name = ollama_name_of_path(line); name && !is_file_name(name->tag))
+    complain(quoted(line) + " is not a path");
+  if (const auto type = parse_media_type(line); !type) check_message(type.error());
+}
+
+}  // namespace
+
+const Target kTomlTarget = {
+    .name = "toml", .run = run_toml, .limits = {.memory = 1'000'000, .memory_per_byte = 1000}, .mutate = mutate_text};
+const Target kJsonTarget = {
+    .name = "json", .run = run_json, .limits = {.memory = 1'000'000, .memory_per_byte = 400}, .mutate = mutate_text};
+const Target kRenderTarget = {.name = "render",
+                              .run = run_render,
+                              .limits = {.memory = 1'000'000, .memory_per_byte = 2000},
+                              .mutate = mutate_text};
+const Target kNamesTarget = {
+    .name = "names", .run = run_names, .limits = {.memory = 1'000'000, .memory_per_byte = 1000}, .mutate = mutate_text};
+const Target kOllamaManifestTarget = {.name = "ollama_manifest",
+                                      .run = run_ollama_manifest,
+                                      .limits = {.memory = 1'000'000, .memory_per_byte = 400},
+                                      .mutate = mutate_text};
+
+}  // namespace weightfs::test

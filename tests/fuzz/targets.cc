@@ -1,0 +1,32 @@
+#include "tests/fuzz/targets.h"
+
+#include <array>
+
+namespace weightfs::test {
+
+std::span<const Target* const> targets() {
+  static constexpr std::array kAll = {
+      &kContainerTarget,
+      &kTomlTarget,
+      &kJsonTarget,
+      &kRenderTarget,
+      &kNamesTarget,
+      &kZipTarget,
+      &kTarTarget,
+      &kCodecTarget,
+      &kOllamaManifestTarget,
+      &kGgufTarget,
+      &kRtenTarget,
+      &kSafetensorsTarget,
+      &kSafetensorsIndexTarget,
+      &kBintensorsTarget,
+      &kTvmParamsTarget,
+      &kMlfTarget,
+      &kTensorCacheTarget,
+      &kCartonTarget,
+      &kOllamaTarget,
+  };
+  return kAll;
+}
+
+}  // namespace weightfs::test

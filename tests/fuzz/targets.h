@@ -1,0 +1,64 @@
+// The targets, and the mutations that know the structure of their inputs.
+#pragma once
+
+#include "tests/fuzz/random.h"
+#include "tests/fuzz/target.h"
+
+namespace weightfs::test {
+
+extern const Target kContainerTarget;  // target_container.cc
+
+// target_texts.cc
+extern const Target kTomlTarget;
+extern const Target kJsonTarget;
+extern const Target kRenderTarget;
+extern const Target kNamesTarget;
+extern const Target kOllamaManifestTarget;
+
+// target_archives.cc
+extern const Target kZipTarget;
+extern const Target kTarTarget;
+extern const Target kCodecTarget;
+
+// target_models.cc
+extern const Target kGgufTarget;
+extern const Target kSafetensorsTarget;
+extern const Target kSafetensorsIndexTarget;
+extern const Target kBintensorsTarget;
+extern const Target kRtenTarget;
+extern const Target kTvmParamsTarget;
+extern const Target kTensorCacheTarget;
+extern const Target kMlfTarget;
+extern const Target kCartonTarget;
+extern const Target kOllamaTarget;
+
+/// Text: slices repeated, values nested, lines duplicated, words of TOML and JSON inserted.
+void mutate_text(std::string& input, size_t max_size, Random& random);
+
+/// Eight bytes that give the length of a JSON or bincode header: the header is mutated, and the length corrected.
+void mutate_headed(std::string& input, size_t max_size, Random& random);
+
+/// Lengths, counts and offsets: numbers of 1 to 8 bytes become 0, the largest, the input's size, another number of the
+/// input; strings behind their length grow; records are repeated.
+void mutate_numbers(std::string& input, size_t max_size, Random& random);
+
+/// Offsets of a FlatBuffer: duplicated, moved, made to share a table or a vtable with another.
+void mutate_flatbuffer(std::string& input, size_t max_size, Random& random);
+
+/// A zip: records of the directory duplicated, made to share a local header, given other sizes and methods.
+void mutate_zip(std::string& input, size_t max_size, Random& random);
+
+/// Makes the end record of a zip, the offsets of its directory and the checksums of stored members right.
+void repair_zip(std::string& input);
+
+/// A tar: blocks repeated, types and sizes changed.
+void mutate_tar(std::string& input, size_t max_size, Random& random);
+
+/// Makes the checksums of a tar's headers right.
+void repair_tar(std::string& input);
+
+/// The one of these that fits the magic number of the input.
+void mutate_any(std::string& input, size_t max_size, Random& random);
+void repair_any(std::string& input);
+
+}  // namespace weightfs::test

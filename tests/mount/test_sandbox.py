@@ -1,0 +1,311 @@
+"""The second wall: what a parser that was taken over can still do. See docs/security.md."""
+import functools
+import http.server
+import json
+import socket
+import threading
+import time
+
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, UsersTestCase, has_ended, is_mounted, is_sanitized, os, processes_of, run, shutil, signal,
+                      subprocess, unittest, until)
+
+PERMITTED = "done"
+
+
+def has_hooks():
+    with open(WEIGHTFS, "rb") as file:
+        return b"WEIGHTFS_TEST_COMPROMISE" in file.read()
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def outcomes(text):
+    """What each action of the test hook came to."""
+    lines = [line.removeprefix("compromise: ").rpartition(": ") for line in text.splitlines() if line.startswith("compromise: ")]
+    return {action: result for action, _, result in lines}
+
+
+needs_hooks = unittest.skipUnless(has_hooks() and not is_sanitized(), "needs a build with WEIGHTFS_TEST_HOOKS and without sanitizers")
+is_confined = unittest.skipIf(is_sanitized(), "builds with sanitizers are not confined")
+
+
+@needs_hooks
+class Compromised(UsersTestCase):
+    """As root and as an ordinary user."""
+
+    def setUp(self):
+        super().setUp()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.listener.close)
+        self.local = socket.socket(socket.AF_UNIX)
+        self.addCleanup(self.local.close)
+        self.local.bind(self.path("service"))
+        self.local.listen()
+        os.chmod(self.path("service"), 0o777)
+        os.makedirs(self.path("models"))
+        shutil.move(self.source, self.path("models", "model.safetensors"))
+        self.source = self.path("models", "model.safetensors")
+        # To be read and written by everybody, so that only the sandbox can refuse it.
+        self.write("secret", b"secret")
+        os.chmod(self.path("secret"), 0o666)
+        os.makedirs(self.path("open"))
+        os.chmod(self.path("open"), 0o777)
+        os.makedirs(self.path("cache"))
+        os.chmod(self.path("cache"), 0o700)
+
+    def environment(self, user, *actions):
+        if user is not None:
+            os.chown(self.path("cache"), user.pw_uid, user.pw_gid)
+        return dict(os.environ, WEIGHTFS_TEST_COMPROMISE=" ".join(actions), HOME="/nonexistent")
+
+    def run_as(self, user, *argv, actions):
+        who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, cwd="/", env=self.environment(user, *actions), **who)
+
+    def actions(self):
+        """What must be refused, whoever the user is."""
+        return ["open:/etc/shadow", f"open:{self.path('secret')}", f"write:{self.path('secret')}", f"write:{self.path('open', 'new')}",
+                f"truncate:{self.path('secret')}", f"chmod:{self.path('secret')}", f"unlink:{self.path('secret')}", "write:/tmp/weightfs-compromised",
+                f"write:{self.path('models', 'new')}", "exec:/bin/true", "fork", "map", f"ptrace:{os.getpid()}", f"kill:{os.getpid()}",
+                f"mount:{self.path('open')}", f"stream:{self.path('service')}", self.connect()]
+
+    def connect(self):
+        return f"connect:127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def assert_refused(self, actions, text):
+        found = outcomes(text)
+        self.assertEqual(set(found), set(actions), text)
+        self.assertEqual([action for action, result in found.items() if result == PERMITTED], [], text)
+        self.assertEqual(self.read("secret"), b"secret")
+        self.assertEqual(os.listdir(self.path("open")), [])
+        self.assertFalse(os.path.exists("/tmp/weightfs-compromised"))
+
+    def assert_works(self, action, text):
+        self.assertEqual(outcomes(text), {action: PERMITTED}, text)
+
+    def test_a_command_can_neither_read_nor_write_nor_run_nor_connect(self):
+        for user in (None, NOBODY):
+            for argv in (("info",), ("ls", "-R"), ("verify",)):
+                with self.subTest(user=user and user.pw_name, command=argv):
+                    done = self.run_as(user, self.binary, *argv, "--offline", self.source, actions=self.actions())
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assert_refused(self.actions(), done.stderr)
+            with self.subTest(user=user and user.pw_name, command="cat"):
+                done = self.run_as(user, self.binary, "cat", "--offline", self.source, "tensors/bias", actions=self.actions())
+                self.assert_refused(self.actions(), done.stderr)
+
+    def test_a_server_can_neither_read_nor_write_nor_run_nor_connect(self):
+        for user in (None, NOBODY):
+            with self.subTest(user=user and user.pw_name):
+                point = self.path("open", "mnt")
+                self.addCleanup(self.force_unmount, point)
+                done = self.run_as(user, self.binary, "mount", "--offline", self.source, point, actions=self.actions())
+                self.assertEqual(done.returncode, 0, done.stderr)
+                found = outcomes(done.stderr)
+                self.assertEqual((set(found), PERMITTED in found.values()), (set(self.actions()), False), done.stderr)
+                self.run_as(user, self.binary, "umount", point, actions=())
+                until(lambda: not os.path.lexists(point), "the mount point stays")
+                self.assert_refused(self.actions(), done.stderr)
+
+    def test_the_helper_of_mount_confines_its_server(self):
+        helper, point = self.path("mount.weightfs"), self.path("mnt")
+        os.symlink(self.binary, helper)
+        self.addCleanup(self.force_unmount, point)
+        done = self.run_as(None, helper, self.source, point, "-o", "ro,offline", actions=self.actions())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_refused(self.actions(), done.stderr)
+        self.unmount(point)
+
+    def test_a_service_confines_itself(self):
+        config, point = self.path("one.conf"), self.path("mnt")
+        self.write("one.conf", f"SOURCE={self.source}\nMOUNTPOINT={point}\nOPTIONS=offline\n".encode())
+        process = subprocess.Popen([self.binary, "service", "serve", config], stderr=subprocess.PIPE, text=True,
+                                   env=self.environment(None, *self.actions()))
+        self.addCleanup(self.force_unmount, point)
+        self.addCleanup(process.kill)
+        until(lambda: is_mounted(point) or process.poll() is not None, "it does not mount")
+        os.stat(point)
+        process.send_signal(signal.SIGTERM)
+        self.assert_refused(self.actions(), process.communicate(timeout=LIMIT_S)[1])
+
+    def test_what_it_needs_it_can_do(self):
+        for action, argv in ((f"open:{self.source}", ("--offline",)), (f"write:{self.path('cache', 'new')}", ("--offline",)), (self.connect(), ())):
+            with self.subTest(action=action):
+                done = self.run_as(None, self.binary, "info", *argv, self.source, actions=[action])
+                self.assert_works(action, done.stderr)
+
+    def test_without_the_sandbox_it_could(self):
+        """So the tests above find something."""
+        for action in (f"open:{self.path('secret')}", f"write:{self.path('open', 'new')}", "fork", self.connect()):
+            done = self.run_as(None, self.binary, "info", "--sandbox", "off", self.source, actions=[action])
+            self.assert_works(action, done.stderr)
+            self.assertIn("weightfs: the sandbox is off (--sandbox=off)\n", done.stderr)
+
+    def test_links_of_another_user_open_nothing_for_root(self):
+        """A user's link beside the model leads to a file of root's."""
+        link = self.path("models", "link.safetensors")
+        os.symlink(self.path("secret"), link)
+        os.chown(link, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+        action = f"open:{link}"
+        done = self.run_as(None, self.binary, "info", "--offline", self.source, actions=[action])
+        self.assertEqual(outcomes(done.stderr), {action: "Permission denied"})
+
+
+@is_confined
+class Confined(MountTestCase):
+    def status(self, point):
+        with open(os.path.join(point, ".weightfs", "status.json")) as file:
+            return json.load(file)["sandbox"]
+
+    def test_the_kernel_and_the_status_say_what_is_active(self):
+        for argv, network in (((), True), (("--offline",), False)):
+            point = self.mount(*argv, self.sample())
+            sandbox = self.status(point)
+            self.assertEqual({name: sandbox[name] for name in ("active", "no_new_privs", "capabilities", "seccomp", "network")},
+                             {"active": True, "no_new_privs": True, "capabilities": "none", "seccomp": True, "network": network})
+            kernel = status_of(self.server(point))
+            self.assertEqual((kernel["NoNewPrivs"], kernel["Seccomp"]), ("1", "2"))
+            sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"] + (["CapBnd"] if os.geteuid() == 0 else [])
+            self.assertEqual({int(kernel[name], 16) for name in sets}, {0})
+            self.unmount(point)
+
+    def test_every_thread_is_confined(self):
+        point = self.mount(self.sample())
+        server = self.server(point)
+        for task in os.listdir(f"/proc/{server}/task"):
+            kernel = status_of(f"{server}/task/{task}")
+            self.assertEqual((kernel["NoNewPrivs"], kernel["Seccomp"], int(kernel["CapEff"], 16)), ("1", "2", 0))
+        self.unmount(point)
+
+    def test_off_is_said(self):
+        point = self.mount("-o", "sandbox=off", self.sample())
+        self.assertEqual((self.status(point)["active"], self.status(point)["reason"]), (False, "--sandbox=off"))
+        with open(os.path.join(point, ".weightfs", "log")) as file:
+            self.assertIn("warning: the sandbox is off", file.read())
+        self.assertEqual(status_of(self.server(point))["Seccomp"], "0")
+        self.unmount(point)
+
+    def test_a_word_that_is_neither_on_nor_off(self):
+        done = run("info", "--sandbox", "maybe", self.sample())
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('"maybe" is neither on nor off', done.stderr)
+
+    def test_root_reads_the_source_of_a_user(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root reads the files of others")
+        os.makedirs(self.path("home"))
+        self.sample("home/model.safetensors")
+        for name, mode in (("home/model.safetensors", 0o600), ("home", 0o700)):
+            os.chmod(self.path(name), mode)
+            os.chown(self.path(name), NOBODY.pw_uid, NOBODY.pw_gid)
+        point = self.mount(self.path("home", "model.safetensors"))
+        self.assertTrue(os.listdir(os.path.join(point, "tensors")))
+        self.assertEqual(self.status(point)["capabilities"], ["dac_read_search"])
+        self.unmount(point)
+
+    def test_temporary_files_are_opened_without_the_cache(self):
+        source = self.sample("model.zip-member.safetensors")
+        import zipfile
+        with zipfile.ZipFile(self.path("m.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(source, "model.safetensors")
+            archive.writestr("large.bin", bytes(200_000))
+        point = self.mount("--no-cache", self.path("m.zip"))
+        with open(os.path.join(point, "files", "large.bin"), "rb") as file:
+            self.assertEqual(file.read(), bytes(200_000))
+        self.unmount(point)
+        self.assertFalse(os.path.exists(self.path("cache")))
+
+    def test_the_cache_is_written(self):
+        import zipfile
+        with zipfile.ZipFile(self.path("m.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(self.sample("s.safetensors"), "model.safetensors")
+            archive.writestr("large.bin", bytes(200_000))
+        done = subprocess.run([WEIGHTFS, "cat", self.path("m.zip"), "files/large.bin"], capture_output=True, timeout=LIMIT_S)
+        self.assertEqual((done.stdout, done.stderr), (bytes(200_000), b""))
+        self.assertIn("1", run("cache", "du").stdout)
+
+    def test_a_link_that_leads_out_of_the_source(self):
+        os.makedirs(self.path("elsewhere"))
+        os.makedirs(self.path("models"))
+        os.symlink(self.sample("elsewhere/model.safetensors"), self.path("models", "model.safetensors"))
+        for source in (self.path("models"), self.path("models", "model.safetensors")):
+            self.assertEqual(run("info", source).returncode, 0)
+
+    def test_the_blobs_of_a_hubs_snapshot(self):
+        for name in ("blobs", "snapshots/1"):
+            os.makedirs(self.path("models--a", name))
+        os.rename(self.sample("blob"), self.path("models--a", "blobs", "ab"))
+        os.symlink("../../blobs/ab", self.path("models--a", "snapshots", "1", "model.safetensors"))
+        for source in (self.path("models--a", "snapshots", "1"), self.path("models--a", "snapshots", "1", "model.safetensors")):
+            self.assertEqual(run("verify", source).returncode, 0)
+
+    def test_names_are_looked_up_and_bytes_fetched(self):
+        import hashlib
+        import zipfile
+        data = self.read(self.sample("far.safetensors"))
+        serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=self.tmp)
+        serve.log_message = lambda *_: None
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Quiet", (http.server.SimpleHTTPRequestHandler,), {
+            "log_message": lambda *_: None, "__init__": lambda self, *a, directory=self.tmp: http.server.SimpleHTTPRequestHandler.__init__(
+                self, *a, directory=directory)}))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        digest = hashlib.sha256(data).hexdigest()
+        with zipfile.ZipFile(self.path("m.carton"), "w") as archive:
+            toml = 'spec_version = 1\n\n[runner]\nrunner_name = "noop"\nrequired_framework_version = ">=0"\nrunner_compat_version = 1\n'
+            links = f'version = 1\n\n[urls]\n{digest} = ["http://localhost:{server.server_address[1]}/far.safetensors"]\n'
+            archive.writestr("carton.toml", toml)
+            archive.writestr("LINKS", links)
+            archive.writestr("MANIFEST", f"carton.toml={hashlib.sha256(toml.encode()).hexdigest()}\nmodel/far.safetensors={digest}\n")
+        done = subprocess.run([WEIGHTFS, "cat", "--allow-private-urls", self.path("m.carton"), "files/model/far.safetensors"], capture_output=True,
+                              timeout=LIMIT_S)
+        self.assertEqual((done.stdout, done.stderr), (data, b""))
+
+
+@is_confined
+class Broker(MountTestCase):
+    def brokers(self):
+        names = {}
+        for pid in processes_of(self.tmp):
+            with open(f"/proc/{pid}/comm") as file:
+                names[pid] = file.read().strip()
+        return [pid for pid, name in names.items() if name == "weightfs-broker"]
+
+    def test_it_ends_with_its_server(self):
+        point = self.mount(self.sample())
+        broker, = self.brokers()
+        os.kill(self.server(point), signal.SIGKILL)
+        until(lambda: has_ended(broker), "it stays")
+        self.assertEqual(run("umount", point).returncode, 0)
+
+    def test_it_holds_neither_the_device_nor_a_caller(self):
+        point = self.mount(self.sample())
+        broker, = self.brokers()
+        targets = [os.readlink(f"/proc/{broker}/fd/{number}") for number in os.listdir(f"/proc/{broker}/fd")]
+        self.assertEqual([target for target in targets if target != "/dev/null" and not target.startswith("socket:")], [])
+        self.assertEqual(len(targets), 4)
+        self.unmount(point)
+
+    def test_a_server_whose_broker_died_ends(self):
+        point = self.mount(self.sample())
+        server = self.server(point)
+        os.kill(*self.brokers(), signal.SIGKILL)
+        os.kill(server, signal.SIGTERM)
+        until(lambda: has_ended(server), "it does not end")
+        self.force_unmount(point)
+        os.rmdir(point)
+
+    @unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
+    def test_it_unmounts_when_the_server_dies(self):
+        point = self.mount("--auto-unmount", self.sample())
+        os.kill(self.server(point), signal.SIGKILL)
+        until(lambda: not is_mounted(point), "it stays mounted")
+        os.rmdir(point)
+
+
+if __name__ == "__main__":
+    unittest.main()
