@@ -25,7 +25,7 @@ class Attack(NamedTuple):
     what: str                        # what is attacked: a sentence
     build: Callable[[str], str]
     expect: frozenset = EITHER       # statuses of `info` and `ls`
-    verify: frozenset | None = None  # statuses of `verify`; by default those of `info`, and mismatch (7) unless honest
+    verify: frozenset | None = None  # statuses of `verify`; by default those of `info`, refused (of a part) and mismatch (7)
     options: tuple = ()              # of every command
     serve: Callable | None = None    # answers HTTP requests on loopback: called with each connection; see serve.py
     # A directory of many models has as many outermost containers, each with limits of its own: bytes and seconds for those.

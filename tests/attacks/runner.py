@@ -94,9 +94,10 @@ class Runner:
         os.makedirs(path, mode=0o700, exist_ok=True)
         return path
 
-    def start(self, argv, stderr):
+    def start(self, argv, stderr, requests=0):
         def restrict():
-            seconds = int(limits.cpu_limit(self.bytes, self.attack, self.slowdown) + limits.GUARD_CPU_S) + 1
+            seconds = int(limits.cpu_limit(self.bytes, self.attack, self.slowdown) + requests * limits.CPU_PER_REQUEST_S * self.slowdown +
+                          limits.GUARD_CPU_S) + 1
             resource.setrlimit(resource.RLIMIT_AS, (limits.ADDRESS_SPACE, limits.ADDRESS_SPACE))
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -120,7 +121,7 @@ class Runner:
         point = self.make("mnt")
         with tempfile.TemporaryFile() as stderr:
             argv = ["mount", "-f", "--log-level", "error", *self.attack.options, os.path.join(self.tmp, "source"), point]
-            process = self.start(argv, stderr)
+            process = self.start(argv, stderr, walk.MAX_REQUESTS)
             found = error = served = None
             try:
                 if self.until(lambda: os.path.ismount(point) or self.has_ended(process)):

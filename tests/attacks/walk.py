@@ -13,6 +13,7 @@ MAX_ENTRIES = 4_000
 MAX_PER_DIRECTORY = 1_500
 MAX_READS = 400
 MAX_DOCUMENT = 32 << 20
+MAX_REQUESTS = 3 * MAX_ENTRIES  # about
 DOCUMENTS = ("metadata.json", "metadata.toml", "tensors.json", "graph.json", "warnings.txt")
 HONEST = [Tensor("encoder/weight", "float32", (3, 20), struct.pack("<60f", *range(60))), Tensor("bias", "int8", (5,), b"12345")]
 
