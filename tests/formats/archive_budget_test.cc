@@ -454,11 +454,9 @@ TEST(ArchiveBudget, HostileArchivesStayWithinTheBudget) {
 
 // Sharing costs nothing: one range is decoded once.
 TEST(ArchiveBudget, SharedHeadIsDecodedOnce) {
-  const auto time_of = [](size_t members) {
-    const auto zip = shared(members, slow_member(8, empty_dynamic_blocks(2'000), 1 << 20)).build();
-    return walk(zip).budget->time_used() - members * 4'000;
-  };
-  EXPECT_LT(time_of(5'000), 20'000'000u);
+  const auto zip = shared(5'000, slow_member(8, empty_dynamic_blocks(2'000), 1 << 20)).build();
+  // One head takes 3 ms, a member 2 us.
+  EXPECT_LT(walk(zip).budget->time_used(), 50'000'000u);
 }
 
 TEST(ArchiveBudget, SharedLinkTextIsDecodedOnceAndShown) {
@@ -483,7 +481,7 @@ TEST(ArchiveBudget, WhereItEndsMembersAreListedAndNotEntered) {
 }
 
 TEST(ArchiveBudget, TooManyMembersAreRefusedNamingTheLimit) {
-  const std::string tar = gzip_stored(times(300'000, tar_block({.name = "m"})));
+  const std::string tar = times(200'000, tar_block({.name = "m"}));
   const auto budget = std::make_shared<Budget>(0);
   const auto archive = tar_members(Container{"m.tar", in_memory(tar), nullptr, unstored_blobs(), 0, budget});
   ASSERT_FALSE(archive);
