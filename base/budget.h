@@ -1,5 +1,6 @@
 // What reading one outermost container may cost. Everything nested, sharded, linked or referenced below the container
-// shares its budget, so that sharing cannot multiply the cost.
+// shares its budget, so that sharing cannot multiply the cost. Parsing, listing, looking at first bytes and entering
+// nested/ are charged; what a user reads of a file or a tensor is not.
 #pragma once
 
 #include <array>

@@ -194,8 +194,10 @@ void take_members(Model& model, Archive archive, const Container& container) {
   auto warnings = std::move(archive.warnings).take();
   std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
   if (container.depth < kDeepest)
-    model.nested = [blobs = container.blobs, budget = container.budget, depth = container.depth + 1](
-                       const ModelPtr& itself) { return find_nested(itself, blobs, budget, depth); };
+    model.nested = [blobs = container.blobs, budget = container.budget, charge = archive.charge,
+                    depth = container.depth + 1](const ModelPtr& itself) {
+      return find_nested(itself, {blobs, budget, charge, depth});
+    };
 }
 
 Model model_of(Archive archive, const Container& container, std::string format) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/codec_meter.h"
 #include "formats/format.h"
 #include "formats/warnings.h"
 
@@ -20,6 +21,7 @@ struct Archive {
   std::vector<std::string> directories;  ///< those that have an entry of their own
   Warnings warnings;                     ///< what was odd about the members
   BudgetPtr budget = {};                 ///< pays for the texts that are read; null where nothing was counted
+  DecodeChargePtr charge = {};           ///< pays for decoding all of it; null where it is not compressed
 
   /// The part with this path; null when there is none. Links are not followed.
   const Part* find(std::string_view path) const;

@@ -27,16 +27,30 @@ class DecodeCharge {
  public:
   explicit DecodeCharge(BudgetPtr budget) : budget_(std::move(budget)) {}
 
-  /// The container has been parsed: nothing is charged from here on.
-  void end() { active_ = false; }
-
   Result<void> charge(Cost cost, uint64_t count) {
-    return active_ && count > 0 ? budget_->charge(cost, count) : Result<void>();
+    return active_ > 0 && count > 0 ? budget_->charge(cost, count) : Result<void>();
   }
+
+  /// It charges as long as there is one of these.
+  class Active {
+   public:
+    /// `charge` may be null.
+    explicit Active(std::shared_ptr<DecodeCharge> charge) : charge_(std::move(charge)) {
+      if (charge_ != nullptr) ++charge_->active_;
+    }
+    ~Active() {
+      if (charge_ != nullptr) --charge_->active_;
+    }
+    Active(const Active&) = delete;
+    Active& operator=(const Active&) = delete;
+
+   private:
+    std::shared_ptr<DecodeCharge> charge_;
+  };
 
  private:
   BudgetPtr budget_;
-  std::atomic<bool> active_ = true;
+  std::atomic<int> active_ = 0;
 };
 
 using DecodeChargePtr = std::shared_ptr<DecodeCharge>;

@@ -113,14 +113,11 @@ class Head final : public Source {
 
 class Finder {
  public:
-  Finder(ModelPtr model, BlobsPtr blobs, BudgetPtr budget, int depth)
-      : model_(std::move(model)),
-        blobs_(std::move(blobs)),
-        budget_(std::move(budget)),
-        depth_(depth),
-        files_(std::make_shared<const FilesByPath>(model_)) {}
+  Finder(ModelPtr model, Outer outer)
+      : model_(std::move(model)), outer_(std::move(outer)), files_(std::make_shared<const FilesByPath>(model_)) {}
 
   Result<std::vector<Nested>> find() && {
+    const DecodeCharge::Active active(outer_.charge);
     for (size_t i = 0; i < model_->parts.size(); ++i) TRY_VOID(add_candidate(i));
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       const auto of_a = a.key(), of_b = b.key();
@@ -162,7 +159,7 @@ class Finder {
   Result<Place> look_at_range(Place first) {
     HeadCost cost;
     const auto head = head_of(*first, cost);
-    if (const auto paid = charge_head(*budget_, cost); !paid) {
+    if (const auto paid = charge_head(*outer_.budget, cost); !paid) {
       exhausted_ = paid.error();
       unseen_ = first->part;
       return first;
@@ -174,7 +171,7 @@ class Finder {
                             nullptr,
                             nullptr,
                             0,
-                            budget_};
+                            outer_.budget};
       if (TRY(could_be_model(shown))) found_.emplace_back(at->part, first->part);
     }
     return at;
@@ -195,14 +192,17 @@ class Finder {
       if (!split_models_.insert(str(directory_of(part.path), "/", *split)).second) return;
     }
     // An entry, and what it takes to read it.
-    if (const auto paid = budget_->charge(Cost::member, 2); !paid) {
+    if (const auto paid = outer_.budget->charge(Cost::member, 2); !paid) {
       if (!exhausted_) unseen_ = place;
       exhausted_ = exhausted_.value_or(paid.error());
       return;
     }
-    const Container container{name, *part.source.peek(), nullptr, blobs_, depth_, budget_};
+    const Container container{name, *part.source.peek(), nullptr, outer_.blobs, outer_.depth, outer_.budget};
     const std::string directory(directory_of(part.path));
-    const Later<ModelPtr> model([container, files = files_, directory] { return read(container, files, directory); });
+    const Later<ModelPtr> model([container, files = files_, directory, whole = outer_.charge] {
+      const DecodeCharge::Active active(whole);
+      return read(container, files, directory);
+    });
     if (names_no_neighbours(name))
       nested.push_back({place, shared_.try_emplace({range, directory, extension_of(name)}, model).first->second});
     else
@@ -225,15 +225,12 @@ class Finder {
     const auto charge = std::make_shared<DecodeCharge>(container.budget);
     container.bytes = TRY(bytes_to_parse(container.bytes, charge));
     container.folder = std::make_shared<PartsFolder>(files, directory, charge);
-    auto model = read_model(container);
-    charge->end();
-    return std::make_shared<const Model>(TRY(std::move(model)));
+    const DecodeCharge::Active active(charge);
+    return std::make_shared<const Model>(TRY(read_model(container)));
   }
 
   ModelPtr model_;
-  BlobsPtr blobs_;
-  BudgetPtr budget_;
-  int depth_;
+  Outer outer_;
   std::shared_ptr<const FilesByPath> files_;
   std::vector<Candidate> candidates_;
   std::vector<std::pair<size_t, size_t>> found_;  // places of parts, and of the first that shares its range
@@ -245,9 +242,8 @@ class Finder {
 
 }  // namespace
 
-Result<std::vector<Nested>> find_nested(const ModelPtr& model, const BlobsPtr& blobs, const BudgetPtr& budget,
-                                        int depth) {
-  return Finder(model, blobs, budget, depth).find();
+Result<std::vector<Nested>> find_nested(const ModelPtr& model, const Outer& outer) {
+  return Finder(model, outer).find();
 }
 
 }  // namespace weightfs

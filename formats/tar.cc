@@ -42,14 +42,21 @@ struct Input {
   std::optional<Error> error = {};
   bool headers_only = false;  // then nobody sees that other bytes are changed
   std::string buffer = std::string(kStep + kLongestKey, '\0');
+  size_t given_before = 0;  // what libarchive has of the buffer
+  size_t ahead = 0;         // what was read behind that
 
   Result<size_t> next() {
     if (at >= source->size()) return size_t{0};
     if (left < kStep) return failure(Code::corrupt, str("more than ", kMostHeaderBytes, " bytes of headers"));
-    const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer.size(), source->size() - at));
-    const size_t got = TRY(source->read(at, std::as_writable_bytes(std::span(buffer).first(wanted))));
+    // What was looked at before is not read again: a stream that is decoded would begin anew.
+    if (ahead > 0) std::memmove(buffer.data(), buffer.data() + given_before, ahead);
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer.size() - ahead, source->size() - at - ahead));
+    const size_t got =
+        ahead + TRY(source->read(at + ahead, std::as_writable_bytes(std::span(buffer).subspan(ahead, wanted))));
     const size_t given = std::min(got, kStep);
     if (headers_only) hide_access_lists(std::span(buffer).first(got), given);
+    given_before = given;
+    ahead = got - given;
     left -= kStep;
     at += given;
     return given;
@@ -73,6 +80,9 @@ struct Input {
     auto& input = *static_cast<Input*>(self);
     const uint64_t step = std::min(static_cast<uint64_t>(request), input.source->size() - input.at);
     input.at += step;
+    const auto passed = static_cast<size_t>(std::min<uint64_t>(step, input.ahead));
+    input.given_before += passed;
+    input.ahead -= passed;
     return static_cast<la_int64_t>(step);
   }
 };
@@ -164,9 +174,8 @@ class Unbzip2 final : public Stream {
 
 // The tar that a compressed container is, as a blob. What holds something else is not decoded to its end. The budget
 // pays for decoding it now, not for another time, when the blob was evicted and somebody reads a member.
-Result<SourcePtr> unpacked(const Container& container, const Compression& compression) {
+Result<SourcePtr> unpacked(const Container& container, const Compression& compression, const DecodeChargePtr& charge) {
   const SourcePtr stored = container.bytes;
-  const auto charge = std::make_shared<DecodeCharge>(container.budget);
   const StreamPtr peek = TRY(charged(charge, stored, compression.undone));
   const std::string block = TRY(first_block(*peek));
   if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, which is no tar"));
@@ -177,9 +186,7 @@ Result<SourcePtr> unpacked(const Container& container, const Compression& compre
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
   recipe.start = [charge, stored, undone = compression.undone] { return charged(charge, stored, undone); };
-  auto tar = container.blobs->made(std::move(recipe));
-  charge->end();
-  return tar;
+  return container.blobs->made(std::move(recipe));
 }
 
 // Goes through the headers of a tar.
@@ -359,8 +366,14 @@ Result<Archive> tar_members(const Container& container) {
   if (size == 0) return failure(Code::corrupt, "0 bytes, which is no tar");
   const std::string head = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(size, kBlock)));
   const Compression* const compression = is_header(head) ? nullptr : compression_of(head);
-  SourcePtr tar = compression == nullptr ? container.bytes : TRY(unpacked(container, *compression));
-  return Listing(std::move(tar), container.budget).all();
+  if (compression == nullptr) return Listing(container.bytes, container.budget).all();
+  // Where nothing is stored the tar is decoded again to be listed, and again for what is nested in it.
+  const auto charge = std::make_shared<DecodeCharge>(container.budget);
+  const DecodeCharge::Active active(charge);
+  SourcePtr tar = TRY(unpacked(container, *compression, charge));
+  Archive archive = TRY(Listing(std::move(tar), container.budget).all());
+  archive.charge = charge;
+  return archive;
 }
 
 }  // namespace weightfs

@@ -168,7 +168,7 @@ struct Walked {
 };
 
 // Reads a container and what is nested in it, up to so many models.
-Walked walk(std::string bytes, std::string name = "m.zip", uint64_t most = 3'000) {
+Walked walk(std::string bytes, std::string name = "m.zip", uint64_t most = 300) {
   Walked walked;
   const auto disk = std::make_shared<const CountingDisk>(std::move(bytes));
   const Container container{std::move(name), disk};
@@ -296,7 +296,8 @@ const Hostile kHostile[] = {
          if (i == 0) m.data = times(1'500, kEmptyBlock);
          m.offset = 0, m.stored_size = 7'500, m.size = i, m.attributes = 0120777U << 16;
        });
-     }},
+     },
+     "m.zip", "too many steps: the time limit of"},
     {"zip: heads that share empty blocks",
      [] { return shared(20'000, slow_member(8, times(800'000, kEmptyBlock), 5'000)).build(); }},
     {"zip: heads that share dynamic blocks",
@@ -308,7 +309,8 @@ const Hostile kHostile[] = {
     {"zip: heads that share a Deflate bomb",
      [] { return shared(20'000, slow_member(8, deflate_bomb(4'000'000), 1 + 258ULL * 4'000'000)).build(); }},
     {"zip: heads of overlapping ranges", [] { return overlapping(20'000, 1'000'000, false); }},
-    {"zip: links of overlapping ranges", [] { return overlapping(7'000, 8'000, true); }},
+    {"zip: links of overlapping ranges", [] { return overlapping(7'000, 8'000, true); }, "m.zip",
+     "too many steps: the time limit of"},
     {"zip: stored members that share a model",
      [] {
        return shared(
@@ -371,9 +373,7 @@ const Hostile kHostile[] = {
     {"tar: a compressed tar of endless headers",
      [] {
        const std::string block = tar_block({.name = "m"});
-       std::string deflate(std::string("\0\0\2\xFF\xFD", 5) + block);
-       (void)deflate;
-       return gzip_stored(times(300'000, block));
+       return gzip_stored(times(30'000, block));
      },
      "m.tar.gz"},
     {"tar: a gzip of zeros behind a header",
@@ -439,6 +439,7 @@ TEST(ArchiveBudget, HostileArchivesStayWithinTheBudget) {
     const std::string bytes = hostile.bytes();
     const uint64_t size = bytes.size();
     const Walked walked = walk(bytes, hostile.file);
+    SCOPED_TRACE(str(walked.budget->time_used() / 1'000'000, " ms charged, ", walked.models, " models"));
     if (*hostile.says != '\0')
       EXPECT_THAT(walked.error, HasSubstr(hostile.says));
     else
@@ -453,11 +454,9 @@ TEST(ArchiveBudget, HostileArchivesStayWithinTheBudget) {
 
 // Sharing costs nothing: one range is decoded once.
 TEST(ArchiveBudget, SharedHeadIsDecodedOnce) {
-  const auto time_of = [](size_t members) {
-    const auto zip = shared(members, slow_member(8, empty_dynamic_blocks(2'000), 1 << 20)).build();
-    return walk(zip).budget->time_used() - members * 4'000;
-  };
-  EXPECT_LT(time_of(5'000), 20'000'000u);
+  const auto zip = shared(5'000, slow_member(8, empty_dynamic_blocks(2'000), 1 << 20)).build();
+  // One head takes 3 ms, a member 2 us.
+  EXPECT_LT(walk(zip).budget->time_used(), 50'000'000u);
 }
 
 TEST(ArchiveBudget, SharedLinkTextIsDecodedOnceAndShown) {
@@ -482,7 +481,7 @@ TEST(ArchiveBudget, WhereItEndsMembersAreListedAndNotEntered) {
 }
 
 TEST(ArchiveBudget, TooManyMembersAreRefusedNamingTheLimit) {
-  const std::string tar = gzip_stored(times(300'000, tar_block({.name = "m"})));
+  const std::string tar = times(200'000, tar_block({.name = "m"}));
   const auto budget = std::make_shared<Budget>(0);
   const auto archive = tar_members(Container{"m.tar", in_memory(tar), nullptr, unstored_blobs(), 0, budget});
   ASSERT_FALSE(archive);
