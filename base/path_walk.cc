@@ -145,16 +145,16 @@ Result<OpenedPath> PathWalk::open_last(const std::string& component, OpenFor pur
 // Not of the directory that everything is below: the mounting user named that.
 Result<void> PathWalk::check_search() const {
   if (!rules_.rights || (below_.empty() && !is_outside())) return {};
+  if (is_refused_outside()) return {};  // the link is what is wrong, unless the path leads in again
   struct stat status {};
   if (::fstat(current(), &status) != 0) return tl::unexpected(error(errno));
   return check_rights(*rules_.rights, current(), status, Permission::search);
 }
 
 Result<void> PathWalk::check_place(const struct stat& status) const {
-  if (!is_outside() || rules_.follow_links) return {};
-  if (has_foreign_link_)
+  if (is_refused_outside())
     return failure(Code::unsupported, str(kNotFollowed, "its owner is not the mounting user; use --follow-links"));
-  if (status.st_uid != rules_.user)
+  if (is_outside() && !rules_.follow_links && status.st_uid != rules_.user)
     return failure(Code::unsupported,
                    str(kNotFollowed, "the owner of its target is not the mounting user; use --follow-links"));
   return {};
@@ -162,7 +162,7 @@ Result<void> PathWalk::check_place(const struct stat& status) const {
 
 // Of what lies outside, a link that is not followed does not even tell whether it exists.
 Error PathWalk::error(int number) const {
-  if (is_outside() && has_foreign_link_ && !rules_.follow_links)
+  if (is_refused_outside())
     return {Code::unsupported, str(kNotFollowed, "its owner is not the mounting user; use --follow-links")};
   const bool is_missing = number == ENOENT || number == ENOTDIR;
   return {is_missing ? Code::not_found : Code::io, std::generic_category().message(number)};

@@ -59,6 +59,7 @@ class PathWalk {
   int current() const { return below_.empty() ? base() : below_.back().number(); }
   int base() const { return outside_base_ ? outside_base_.number() : root_; }
   bool is_outside() const { return static_cast<bool>(outside_base_); }
+  bool is_refused_outside() const { return is_outside() && has_foreign_link_ && !rules_.follow_links; }
 
   Result<void> step(const std::string& component);
   Result<void> enter(Descriptor directory);

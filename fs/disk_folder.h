@@ -56,7 +56,8 @@ class DiskFolder final : public Folder {
   Result<std::vector<Part>> parts() const override;
   Result<SourcePtr> open(std::string_view name) const override;
 
-  /// Why each file in it that names() leaves out because the rules forbid to open it is left out, a line each.
+  /// Why each file in it that names() leaves out because the rules forbid to open it is left out, a line each; of more
+  /// than 100 the rest is counted.
   Result<std::vector<std::string>> forbidden() const;
 
  private:

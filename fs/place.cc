@@ -8,7 +8,6 @@
 
 #include "base/mounts.h"
 #include "base/text.h"
-#include "formats/warnings.h"
 #include "fs/layout.h"
 
 namespace weightfs {
@@ -50,9 +49,7 @@ Result<TreePtr> open_keyed(const Location& directory, const std::string& key, Ti
     if (shown.contains(name)) continue;
     model.parts.push_back({name, Later<SourcePtr>([folder = container.folder, name] { return folder->open(name); })});
   }
-  Warnings forbidden;
-  for (const std::string& line : TRY(DiskFolder(directory).forbidden())) forbidden.add(line);
-  for (std::string& line : std::move(forbidden).take()) {
+  for (std::string& line : TRY(DiskFolder(directory).forbidden())) {
     opening.log(line);
     model.warnings.push_back(std::move(line));
   }

@@ -309,7 +309,7 @@ class Stores(ConfinementTestCase):
         self.give()
 
     def shown(self, source, *argv):
-        done = run("cat", *argv, source, "files/" + os.path.basename(self.blob))
+        done = run("cat", *argv, source, "files/license")
         return done.stdout
 
     def test_a_blob_is_read(self):
