@@ -83,8 +83,9 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   builder.set_container_bytes(file_bytes(*model));
   const LaterModel whole = model->whole ? *model->whole : LaterModel::of(model);
   const auto tensors = tree_of(whole, Kind::tensor, modified);
-  builder.add_file("metadata.json", text(whole, [=](const Model& m) { return metadata_json(m, source); }));
-  builder.add_file("metadata.toml", text(whole, [=](const Model& m) { return metadata_toml(m, source); }));
+  const auto name = std::make_shared<const std::string>(source);
+  builder.add_file("metadata.json", text(whole, [=](const Model& m) { return metadata_json(m, *name); }));
+  builder.add_file("metadata.toml", text(whole, [=](const Model& m) { return metadata_toml(m, *name); }));
   builder.add_file("tensors.json",
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   builder.add_tree("tensors", modified, tensors);

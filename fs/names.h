@@ -24,7 +24,7 @@ class Texts {
 
  private:
   std::vector<std::unique_ptr<char[]>> blocks_;
-  size_t block_size_ = 128;  // of the newest block, or half of the first one's
+  size_t block_size_ = 64;  // of the newest block; before the first, half of that
   size_t left_ = 0;
   uint64_t size_ = 0;
 };

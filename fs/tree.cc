@@ -162,6 +162,8 @@ void TreeBuilder::lay_nodes() {
 TreePtr TreeBuilder::freeze() && {
   sort_leaves();
   lay_nodes();
+  tree_->files_.shrink_to_fit();
+  tree_->trees_.shrink_to_fit();
   return std::move(tree_);
 }
 
