@@ -17,7 +17,8 @@
 namespace weightfs {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// WEIGHTFS_COVERAGE: counters are written to the build folder when a process ends (scripts/coverage).
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(WEIGHTFS_COVERAGE)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
