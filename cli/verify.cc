@@ -30,6 +30,7 @@ Exit verify_model(const Model& model, const std::string& name) {
   };
   for (const std::string& line : found.wrong) say("", line);
   for (const Error& error : found.unreadable) say("", error.message);
+  if (found.more > 0) say("", str("... and ", found.more, " more"));
   if (!found.wrong.empty()) return Exit::mismatch;
   if (!found.unreadable.empty()) return exit_of(found.unreadable.front().code);
   for (const std::string& warning : model.warnings) say("warning: ", warning);

@@ -8,10 +8,10 @@
 namespace weightfs {
 namespace {
 
-// NumPy types as NumPy writes them. bfloat16 and float8 as ml_dtypes saves them: void of the same width, to be viewed as the
-// ml_dtypes type of that name. So are the small integers, which take a byte each in memory and in TVM's files. Sub-byte floats
-// stay packed: bytes of uint8. ggml's block types have no .npy.
-// ggml block sizes: ggml-common.h of ggml 0.21.0.
+// NumPy types as NumPy writes them. bfloat16 and float8 as ml_dtypes saves them: void of the same width, to be viewed
+// as the ml_dtypes type of that name. So are the small integers, which take a byte each in memory and in TVM's files.
+// Sub-byte floats stay packed: bytes of uint8. ggml's block types have no .npy. ggml block sizes: ggml-common.h of ggml
+// 0.21.0.
 constexpr std::array kTable = {
     DType{"bool", 1, 1, "|b1", false},
     DType{"int8", 1, 1, "|i1", false},
@@ -98,7 +98,8 @@ const DType* dtype_named(std::string_view name) {
 }
 
 const DType* big_endian(const DType* dtype) {
-  const auto row = std::find_if(kBigEndian.begin(), kBigEndian.end(), [&](const DType& d) { return d.name == dtype->name; });
+  const auto row =
+      std::find_if(kBigEndian.begin(), kBigEndian.end(), [&](const DType& d) { return d.name == dtype->name; });
   return row == kBigEndian.end() ? dtype : row;
 }
 

@@ -77,7 +77,7 @@ class Reader {
   Result<void> read_entry(uint64_t position) {
     const std::string key = TRY(naming(str("key ", position), read_string(cursor_, file_.dialect, kLongestName)));
     const uint64_t begin = cursor_.position();
-    StoredValue stored = TRY(naming(str("key ", quoted(key)), read_value(cursor_, file_.dialect, room_)));
+    StoredValue stored = TRY(naming(str("key ", quoted(key)), read_value(cursor_, file_.dialect, room_, *budget_)));
     TRY_VOID(charges_.charge(Cost::input, cursor_.position() - begin));
     TRY_VOID(charges_.charge(Cost::value));
     TRY_VOID(charges_.charge(Cost::kept, 2 * key.size()));  // and in seen_

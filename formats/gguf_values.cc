@@ -87,11 +87,14 @@ Result<void> read_scalar(Cursor& cursor, ValueType type, const Use& use) {
   return {};
 }
 
+// Bytes of input that take as long as an element of an array does, however short it is.
+constexpr uint64_t kInputPerElement = 16;
+
 // Reads one value, and keeps it as long as it is short.
 class Reading {
  public:
-  Reading(Cursor& cursor, const Dialect& dialect, uint64_t& room)
-      : cursor_(cursor), dialect_(dialect), room_(room), left_(room) {}
+  Reading(Cursor& cursor, const Dialect& dialect, uint64_t& room, Budget& budget)
+      : cursor_(cursor), dialect_(dialect), budget_(budget), room_(room), left_(room) {}
 
   Result<StoredValue> run() {
     stored_.type = stored_.element_type = TRY(read_type(cursor_));
@@ -147,6 +150,7 @@ class Reading {
       TRY_VOID(cursor_.skip(head.count * size_of(head.element)));
       return Value();
     }
+    TRY_VOID(budget_.charge(Cost::input, kInputPerElement * head.count));
     List list;
     for (uint64_t i = 0; i < head.count; ++i) {
       Value value = TRY(read(head.element, depth));
@@ -167,6 +171,7 @@ class Reading {
 
   Cursor& cursor_;
   const Dialect& dialect_;
+  Budget& budget_;
   uint64_t& room_;  // of the caller
   uint64_t left_;   // of it
   bool keep_ = true;
@@ -205,7 +210,7 @@ class Rendering {
     const ArrayHead head = TRY(read_array_head(cursor_, dialect_));
     const bool lines = depth == 1 && head.count > 0;
     out_.append(1, '[');
-    for (uint64_t i = 0; i < head.count; ++i) {
+    for (uint64_t i = 0; i < head.count && !out_.stopped(); ++i) {
       out_.append(i == 0 ? (lines ? "\n  " : "") : (lines ? ",\n  " : ", "));
       TRY_VOID(write(head.element, depth));
     }
@@ -247,13 +252,14 @@ Result<std::string> read_string(Cursor& cursor, const Dialect& dialect, uint64_t
   return cursor.text(size);
 }
 
-Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t& room) {
-  return Reading(cursor, dialect, room).run();
+Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t& room, Budget& budget) {
+  return Reading(cursor, dialect, room, budget).run();
 }
 
 Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored,
                                 Budget& budget) {
   TRY_VOID(budget.charge(Cost::input, 2 * (stored.end - stored.begin)));
+  TRY_VOID(budget.charge(Cost::input, 2 * kInputPerElement * stored.elements));
   return rendered(budget, [&](TextSink& text) {
     Cursor cursor(source, stored.begin, stored.end, dialect.order);
     return Rendering(cursor, dialect, text).run(stored.type);

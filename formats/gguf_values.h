@@ -66,7 +66,8 @@ struct StoredValue {
 /// more than `room` bytes of memory, is walked over and not kept; `room` shrinks by what is kept. A float32 becomes the
 /// double nearest to its shortest decimal, so that 1e-6 is shown as 1e-06. Fails with corrupt on a value that is not
 /// whole and with unsupported on a type that is not known.
-Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t& room);
+/// Elements that are walked over cost time, which is charged before they are.
+Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t& room, Budget& budget);
 
 /// The JSON of a value that read_value found in `source`, one element per line, by the rules of to_json. Its size is
 /// known and charged before it is built.

@@ -97,7 +97,6 @@ struct Model {
   /// Set while to know the tensors, the metadata and all warnings takes fetching: this model has what is known before
   /// (format, parts, nested), and this gives the whole one, which has the same parts.
   std::optional<Later<ModelPtr>> whole;
-
 };
 
 /// The bytes that a tensor of this type and shape takes. Nothing on overflow, for an unknown type, and when the

@@ -33,6 +33,9 @@ Map described(const Descriptor& descriptor, const std::string& path) {
 // The config is the first of the items when it stands beside the layers.
 size_t layers_begin(const Package& package) { return package.manifest.config ? 1 : 0; }
 
+// A layer takes a Map of up to seven texts where it is described.
+constexpr uint64_t kValuesPerLayer = 8;
+
 // Layers, or the manifests of a list.
 List described(const Package& package, size_t begin, size_t count) {
   List list;
@@ -59,6 +62,8 @@ Map facts_of(const PackagePtr& package, Model& model) {
     note.append("path", str("metadata/manifest.", key, ".json"));
     model.documents.push_back({str("metadata/manifest.", key, ".json"), Later<SourcePtr>([=]() -> Result<SourcePtr> {
                                  const BudgetPtr& budget = package->container.budget;
+                                 Charges charges(*budget);  // of the list, which goes when it is rendered
+                                 TRY_VOID(charges.charge(Cost::value, kValuesPerLayer * count));
                                  return charged_text(TRY(to_json(described(*package, begin, count), *budget)), budget);
                                })});
     facts.append(key, std::move(note));

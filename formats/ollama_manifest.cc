@@ -152,12 +152,8 @@ std::vector<Descriptor> manifests_of(const Fields& fields, Warnings& warnings) {
   return manifests;
 }
 
-Result<Map> parse(const std::string& text, size_t end) {
-  ValueBuilder builder(kMostValues);
-  const auto whole = read_json(*in_memory(text.substr(0, end)), 0, end, builder);
-  if (!whole && builder.full()) return failure(Code::unsupported, str("more than ", kMostValues, " values"));
-  TRY_VOID(whole);
-  Value root = builder.take();
+Result<Map> parse(const std::string& text, size_t end, Budget& budget) {
+  Value root = TRY(parse_json(*in_memory(text.substr(0, end)), 0, end, budget, kMostValues));
   if (std::holds_alternative<std::nullptr_t>(root)) return Map{};
   if (Map* const map = std::get_if<Map>(&root)) return std::move(*map);
   return failure(Code::corrupt, "JSON that is no object");
@@ -165,9 +161,10 @@ Result<Map> parse(const std::string& text, size_t end) {
 
 }  // namespace
 
-Result<Manifest> read_manifest(const std::string& text, Warnings& warnings) {
+Result<Manifest> read_manifest(const std::string& text, Warnings& warnings, Budget& budget) {
   const size_t end = end_of_value(text);
-  const Map map = TRY(parse(text, end));
+  const Map map = TRY(parse(text, end, budget));
+  release(footprint(map), budget);  // it goes with this function
   const Fields fields(map, "");
   Manifest manifest;
   manifest.id = id_of(text, end);

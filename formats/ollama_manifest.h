@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/digest.h"
 #include "formats/warnings.h"
 
@@ -43,7 +44,7 @@ struct Manifest {
 /// are passed over, null is as good as nothing. Fails with corrupt when it is no JSON or a field has another type than
 /// it should, and with unsupported beyond the limits. A digest that is none, or a size that cannot be, becomes a
 /// warning.
-Result<Manifest> read_manifest(const std::string& text, Warnings& warnings);
+Result<Manifest> read_manifest(const std::string& text, Warnings& warnings, Budget& budget);
 
 /// The digest that `sha256:` or `sha256-` and 64 hex digits of either case name; nothing for any other text.
 std::optional<Digest> digest_named(std::string_view text);

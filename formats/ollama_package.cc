@@ -199,7 +199,7 @@ Result<Package> open_package(const Container& container) {
     return failure(Code::unsupported, str("a manifest of ", size, " bytes, at most ", kLongestManifest, " are read"));
   const std::string text = TRY(read_text(*container.bytes, 0, size));
   Package package{container, {}, sha256(text), {}, {}, {}, 0, {}};
-  package.manifest = TRY(read_manifest(text, package.warnings));
+  package.manifest = TRY(read_manifest(text, package.warnings, *container.budget));
   const size_t layers = package.manifest.layers.size() + package.manifest.manifests.size() + 1;
   TRY_VOID(container.budget->charge(Cost::member, kMembersPerLayer * layers));
   TRY_VOID(container.budget->charge(Cost::kept, kTextsPerLayer * text.size()));

@@ -42,7 +42,8 @@ class Entries {
       return failure(Code::unsupported, str("the manifests of the store are longer than ", human_size(kHeldInAll)));
     std::string text = TRY(read_text(*bytes, 0, bytes->size()));
     Warnings odd;  // said again, in full, where the model is shown
-    Manifest manifest = TRY(ollama::read_manifest(text, odd));
+    Budget budget(text.size());
+    Manifest manifest = TRY(ollama::read_manifest(text, odd, budget));
     if (held)
       held_ += text.size();
     else

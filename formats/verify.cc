@@ -114,9 +114,9 @@ class Verifier {
       else
         ++out_.unchecked;
     }
-    for (const std::string& path : model_.missing) out_.wrong.push_back(str(quoted(path), ": missing"));
+    for (const std::string& path : model_.missing) out_.add_wrong(str(quoted(path), ": missing"));
     for (const std::string& path : model_.unlisted)
-      out_.wrong.push_back(str(quoted(path), ": not in the container's list of its files"));
+      out_.add_wrong(str(quoted(path), ": not in the container's list of its files"));
     return std::move(out_);
   }
 
@@ -124,9 +124,9 @@ class Verifier {
   void check(const Part& part) {
     const auto compared = compare(part);
     if (!compared)
-      out_.unreadable.push_back(about(part, compared.error()));
+      out_.add_unreadable(about(part, compared.error()));
     else if (!compared->empty())
-      out_.wrong.push_back(str(quoted(part.path), ": ", *compared));
+      out_.add_wrong(str(quoted(part.path), ": ", *compared));
     else
       ++out_.checked;
   }
@@ -194,6 +194,20 @@ class Verifier {
 };
 
 }  // namespace
+
+void Verification::add_wrong(std::string line) {
+  if (wrong.size() == kMaxLines)
+    ++more;
+  else
+    wrong.push_back(std::move(line));
+}
+
+void Verification::add_unreadable(Error error) {
+  if (unreadable.size() == kMaxLines)
+    ++more;
+  else
+    unreadable.push_back(std::move(error));
+}
 
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report) {
   return Verifier(model, report).run();

@@ -16,6 +16,12 @@ struct Verification {
   uint64_t unchecked = 0;          ///< files that carry no checksum
   std::vector<std::string> wrong;  ///< one line each: files that have other bytes, are missing, or should not be there
   std::vector<Error> unreadable;   ///< one each: files that could not be read
+  uint64_t more = 0;               ///< lines that are left out of these two, each of which has kMaxLines at most
+
+  static constexpr size_t kMaxLines = 10'000;
+
+  void add_wrong(std::string line);
+  void add_unreadable(Error error);
 };
 
 /// How much of what carries a checksum has been read.

@@ -22,6 +22,9 @@ namespace {
 using zips::Feed;
 
 // A directory of kMostMembers members with names of usual length stays below; libzip holds all of it in memory.
+// Bytes that a compressed member may take, however small it is.
+constexpr uint64_t kMinInput = 16 * 1024;
+
 constexpr uint64_t kLongestDirectory = 512ULL << 20;
 
 // What libzip keeps of a member, and a record of the directory with a name, in bytes.
@@ -198,6 +201,9 @@ std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
                      "; stored (0), Deflate (8) and zstd (93) are read")};
   if (stat.comp_method == kStored && stat.comp_size != stat.size)
     return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, ", stat.size, " is its size")};
+  // Nothing that a writer compresses grows so much: what does decodes to almost nothing.
+  if (stat.comp_method != kStored && stat.comp_size / 4 > stat.size + kMinInput)
+    return Error{Code::corrupt, str("compressed to ", stat.comp_size, " bytes, ", stat.size, " is its size")};
   if (stat.comp_size > bytes_->size())
     return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, the zip has ", bytes_->size())};
   return std::nullopt;

@@ -16,7 +16,12 @@ constexpr Ino kHiddenRoot = (Ino{1} << 40) + 1;
 Result<SourcePtr> npy_source(const Model& model, size_t place) {
   const Tensor& tensor = model.tensors[place];
   const auto texts = model.strings.find(place);
-  if (texts != model.strings.end()) return string_npy(tensor.shape, TRY(texts->second.get()));
+  if (texts != model.strings.end()) {
+    // Each is looked at for the longest, and many tensors may share them.
+    const auto all = TRY(texts->second.get());
+    if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));
+    return string_npy(tensor.shape, all);
+  }
   return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
 }
 

@@ -43,6 +43,7 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(model);
     builder.set_modified(modified);
+    if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::step, model->parts.size()));
     const auto paths = part_paths(*model);
     for (const std::string& path : directory_paths(*model, paths)) builder.add_directory(path);
     for (size_t i = 0; i < paths.size(); ++i) {
@@ -63,6 +64,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(nullptr);
     builder.set_modified(modified);
+    if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::step, model->parts.size()));
     const auto paths = part_paths(*model);
     for (const Nested& nested : TRY(model->nested(model))) {
       const std::string& path = paths[nested.part];

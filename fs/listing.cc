@@ -48,6 +48,7 @@ class TensorIndex final : public Source {
   // Finds out where the lines are. Their text is not kept, but rendering it takes time.
   Result<void> measure() {
     if (count() == 0) size_ = kEmpty.size();
+    TRY_VOID(budget_->charge(Cost::step, count()));
     if (count() > 0) TRY_VOID(find_parts());
     std::string line;
     for (size_t i = 0; i < count(); ++i) {

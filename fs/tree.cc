@@ -68,12 +68,14 @@ void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> 
 
 Result<void> TreeBuilder::add_tensors(Kind kind) {
   const auto& tensors = tree_->model_->tensors;
+  const BudgetPtr& budget = tree_->model_->budget;
+  // The time is charged for every try: what is refused for its memory may be entered again and again.
+  if (budget != nullptr) TRY_VOID(budget->charge(Cost::step, tensors.size()));
   // All of them get a path, whether they are shown or not: clashes end the same way in tensors/ and in npy/.
   std::vector<TensorName> names;
   names.reserve(tensors.size());
   for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
-  const BudgetPtr& budget = tree_->model_->budget;
   const uint64_t kept_before = tree_->texts_.size();
   const auto paths = TRY(paths_within(budget.get(), names, kind == Kind::npy ? ".npy" : "", tree_->texts_));
   leaves_.reserve(leaves_.size() + paths.size());

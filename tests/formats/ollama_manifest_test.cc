@@ -18,7 +18,8 @@ const std::string kDigest = "sha256:" + kHex;
 
 Result<Manifest> read(const std::string& text) {
   Warnings warnings;
-  return read_manifest(text, warnings);
+  Budget budget(text.size());
+  return read_manifest(text, warnings, budget);
 }
 
 Manifest read_well(const std::string& text) {
@@ -35,7 +36,8 @@ std::string error_of(const std::string& text) {
 
 std::vector<std::string> warnings_of(const std::string& text) {
   Warnings warnings;
-  EXPECT_TRUE(read_manifest(text, warnings));
+  Budget budget(text.size());
+  EXPECT_TRUE(read_manifest(text, warnings, budget));
   return std::move(warnings).take();
 }
 

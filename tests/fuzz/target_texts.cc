@@ -162,7 +162,8 @@ void check_shortest(OllamaName name) {
 
 void run_ollama_manifest(std::string_view input) {
   Warnings warnings;
-  if (const auto manifest = ollama::read_manifest(std::string(input), warnings); !manifest)
+  Budget budget(input.size());
+  if (const auto manifest = ollama::read_manifest(std::string(input), warnings, budget); !manifest)
     check_message(manifest.error());
   else
     for (const ollama::Descriptor& layer : manifest->layers)
