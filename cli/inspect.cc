@@ -134,7 +134,7 @@ class Lister {
 Exit ls(ListArguments& arguments) {
   const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
   if (!store) return complain(store.error());
-  const auto sandbox = confine_command(arguments.source, arguments.storing, log_to_stderr);
+  const auto sandbox = confine_command(arguments.source, arguments.opening.access, arguments.storing, log_to_stderr);
   if (!sandbox) return complain(sandbox.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());
@@ -178,7 +178,7 @@ struct CatArguments {
 Exit cat(CatArguments& arguments) {
   const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
   if (!store) return complain(store.error());
-  const auto sandbox = confine_command(arguments.source, arguments.storing, log_to_stderr);
+  const auto sandbox = confine_command(arguments.source, arguments.opening.access, arguments.storing, log_to_stderr);
   if (!sandbox) return complain(sandbox.error());
   auto tree = open_sources({arguments.source}, arguments.opening);
   if (!tree) return complain(tree.error());

@@ -70,7 +70,7 @@ Exit verify_source(const std::string& source, Opening opening, Storing storing) 
   storing.recheck = Recheck::full;
   const auto store = use_store(opening, storing, log_to_stderr);
   if (!store) return complain(store.error());
-  const auto sandbox = confine_command(source, storing, log_to_stderr);
+  const auto sandbox = confine_command(source, opening.access, storing, log_to_stderr);
   if (!sandbox) return complain(sandbox.error());
   opening.blobs = std::make_shared<Unkept>(*store);
   auto tree = open_sources({source}, opening);

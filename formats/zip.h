@@ -14,10 +14,13 @@ namespace weightfs {
 /// are no members of a zip, and parts without a digest, are left as they are.
 void expect_digest(const Part& part);
 
+/// The methods that are read, as APPNOTE 4.4.5 numbers them.
+enum ZipMethod : uint16_t { kStored = 0, kDeflate = 8, kZstd = 93 };
+
 /// Where the bytes of a member lie as they are stored, and how. Members may share them.
 struct StoredRange {
   Slice bytes;
-  uint16_t method;  ///< as APPNOTE 4.4.5 numbers them; 0 is stored as it is
+  uint16_t method;  ///< a ZipMethod
   uint64_t size;    ///< decoded, as the directory has it
 };
 

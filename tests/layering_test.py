@@ -25,7 +25,7 @@ THIRD_PARTY = {
     "isa-l/igzip": r"formats/codec\.cc",
     "zstd": r"formats/codec\.cc",
     "lzma.h": r"formats/codec\w*\.cc",
-    "zip.h": r"formats/zip\.cc",
+    "zip.h": r"formats/zip(\.cc|_feed\.\w+)",
     "archive": r"formats/tar\.cc",
     "nlohmann/": r"base/json\.cc",
     "toml++": r"base/toml\.cc",

@@ -115,7 +115,8 @@ Result<SandboxStatus> confine_server(const Serving& serving, const MountBroker* 
                                      const std::function<void(const std::string&)>& warn) {
   const Storing& storing = serving.options.storing;
   if (broker != nullptr) use_broker_for_temporary_files(broker->broker());
-  return storing.sandbox ? enter_sandbox(access_for(serving.sources, storing), warn) : without_sandbox(warn);
+  return storing.sandbox ? enter_sandbox(access_for(serving.sources, serving.options.opening.access, storing), warn)
+                         : without_sandbox(warn);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ unsigned char type_of(const std::string& path) {
 // What reading sources reads.
 class Sources {
  public:
-  explicit Sources(FollowLinks links) : only_of_root_(::geteuid() == 0 && links == FollowLinks::own) {}
+  explicit Sources(const Access& access) : only_of_root_(::geteuid() == 0 && !access.follow_links) {}
 
   Paths paths() && { return {found_.begin(), found_.end()}; }
 
@@ -198,20 +198,20 @@ void add_cache(FileAccess& files, const Storing& storing) {
 
 }  // namespace
 
-SandboxAccess access_for(const std::vector<std::string>& sources, const Storing& storing, FollowLinks links) {
-  SandboxAccess access{{}, storing.offline ? Network::none : Network::connect};
-  Sources found(links);
+SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const Storing& storing) {
+  SandboxAccess granted{{}, storing.offline ? Network::none : Network::connect};
+  Sources found(access);
   for (const std::string& source : sources) found.add(source);
-  Paths& read = access.files.read;
+  Paths& read = granted.files.read;
   read = std::move(found).paths();
   add_existing(read, storing.blob_directories);
   add_existing(read, external_stores());
   add_existing(read, local_ollama_stores());
   add_existing(read, system_files());
-  if (access.network == Network::connect) add_existing(read, network_files());
-  access.files.write.emplace_back("/dev/null");
-  add_cache(access.files, storing);
-  return access;
+  if (granted.network == Network::connect) add_existing(read, network_files());
+  granted.files.write.emplace_back("/dev/null");
+  add_cache(granted.files, storing);
+  return granted;
 }
 
 }  // namespace weightfs

@@ -96,7 +96,7 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
   return status;
 }
 
-Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Storing& storing,
+Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access, const Storing& storing,
                                                 const std::function<void(const std::string&)>& warn) {
   if (!storing.sandbox) {
     without_sandbox(warn);
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const
     return {EINVAL};
   }));
   use_broker_for_temporary_files(*broker);
-  TRY(enter_sandbox(access_for({source}, storing), warn));
+  TRY(enter_sandbox(access_for({source}, access, storing), warn));
   return broker;
 }
 

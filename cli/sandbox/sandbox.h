@@ -12,6 +12,7 @@
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/landlock.h"
 #include "cli/store_options.h"
+#include "fs/source_location.h"
 
 namespace weightfs {
 
@@ -43,18 +44,15 @@ Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::func
 /// What is active where the sandbox is off, of which `warn` is told.
 SandboxStatus without_sandbox(const std::function<void(const std::string&)>& warn);
 
-enum class FollowLinks { own, all };
-
 /// The access that `sources` need: the sources read-only (of a file its directory, too), files that links in them lead
 /// to, the stores of other programs, the cache read-write, and what the C library and libcurl read.
 /// Makes the cache's directory, since rules cannot name what does not exist.
-/// As root only links that root owns count, unless `links` says otherwise.
-SandboxAccess access_for(const std::vector<std::string>& sources, const Storing& storing,
-                         FollowLinks links = FollowLinks::own);
+/// As root only links that root owns count, unless `access` says that all are followed.
+SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const Storing& storing);
 
 /// Confines a command that reads a source: starts the broker that opens temporary files for it as long as the result
 /// lives, and enters the sandbox. Null where the sandbox is off, of which `warn` is told. Fails with io.
-Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Storing& storing,
+Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access, const Storing& storing,
                                                 const std::function<void(const std::string&)>& warn);
 
 }  // namespace weightfs
