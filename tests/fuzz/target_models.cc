@@ -24,7 +24,7 @@ void run_mlf(std::string_view input) { read_checked(parse_input(input).named("me
 void run_carton(std::string_view input) { read_checked(parse_input(input).named("carton.toml"), "carton"); }
 void run_ollama(std::string_view input) { read_checked(parse_input(input).named("latest"), "ollama"); }
 
-constexpr Limits kLimits = {.memory = 2'000'000, .memory_per_byte = 1000, .read_per_byte = 1000};
+constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 300, .read_per_byte = 100};
 
 }  // namespace
 

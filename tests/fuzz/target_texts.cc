@@ -53,9 +53,10 @@ void run_toml(std::string_view input) {
   const uint64_t charged = budget.memory_used();
   const Footprint copy = footprint(*map);
   check_depth(std::move(*map));
-  // What stays in memory stays charged.
+  // What stays in memory stays charged, but for the map itself.
+  constexpr uint64_t kOneValue = 128;
   Budget fresh(input.size());
-  if (charge(copy, fresh) && charged < fresh.memory_used())
+  if (charge(copy, fresh) && charged + kOneValue < fresh.memory_used())
     complain(str("a map of ", fresh.memory_used(), " bytes is charged as ", charged));
 }
 
@@ -183,18 +184,16 @@ void run_ollama_manifest(std::string_view input) {
 }  // namespace
 
 const Target kTomlTarget = {
-    .name = "toml", .run = run_toml, .limits = {.memory = 1'000'000, .memory_per_byte = 1000}, .mutate = mutate_text};
+    .name = "toml", .run = run_toml, .limits = {.memory = 200'000, .memory_per_byte = 400}, .mutate = mutate_text};
 const Target kJsonTarget = {
-    .name = "json", .run = run_json, .limits = {.memory = 1'000'000, .memory_per_byte = 400}, .mutate = mutate_text};
-const Target kRenderTarget = {.name = "render",
-                              .run = run_render,
-                              .limits = {.memory = 1'000'000, .memory_per_byte = 2000},
-                              .mutate = mutate_text};
+    .name = "json", .run = run_json, .limits = {.memory = 200'000, .memory_per_byte = 200}, .mutate = mutate_text};
+const Target kRenderTarget = {
+    .name = "render", .run = run_render, .limits = {.memory = 300'000, .memory_per_byte = 1000}, .mutate = mutate_text};
 const Target kNamesTarget = {
-    .name = "names", .run = run_names, .limits = {.memory = 1'000'000, .memory_per_byte = 1000}, .mutate = mutate_text};
+    .name = "names", .run = run_names, .limits = {.memory = 100'000, .memory_per_byte = 500}, .mutate = mutate_text};
 const Target kOllamaManifestTarget = {.name = "ollama_manifest",
                                       .run = run_ollama_manifest,
-                                      .limits = {.memory = 1'000'000, .memory_per_byte = 400},
+                                      .limits = {.memory = 300'000, .memory_per_byte = 300},
                                       .mutate = mutate_text};
 
 }  // namespace weightfs::test
