@@ -102,9 +102,17 @@ Result<SourcePtr> open_beside(const Container& container, std::string_view name)
 
 namespace {
 
+// What a container in a container takes besides what it holds: files, trees, a library's memory.
+constexpr uint64_t kNestedBytes = 16 * 1024;
+constexpr uint64_t kNestedSteps = 300;
+
 Result<Model> read_any(const Container& container, const Format* forced) {
   compromise_for_test();
   const auto named = [&](const Error& error) { return tl::unexpected(about(container, error)); };
+  if (container.depth > 0) {
+    if (auto paid = container.budget->charge(Cost::step, kNestedSteps); !paid) return named(paid.error());
+    if (auto paid = container.budget->charge(Cost::kept, kNestedBytes); !paid) return named(paid.error());
+  }
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
   const auto look = Look::at_both_ends(container);
   if (!look) return named(look.error());

@@ -94,7 +94,7 @@ class Runner:
         os.makedirs(path, mode=0o700, exist_ok=True)
         return path
 
-    def start(self, argv, stderr, requests=0):
+    def start(self, argv, stderr, requests=0, stdout=subprocess.DEVNULL):
         def restrict():
             seconds = int(limits.cpu_limit(self.bytes, self.attack, self.slowdown) + requests * limits.CPU_PER_REQUEST_S * self.slowdown +
                           limits.GUARD_CPU_S) + 1
@@ -102,7 +102,7 @@ class Runner:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-        return subprocess.Popen([self.binary, *argv], env=self.env, cwd=self.tmp, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        return subprocess.Popen([self.binary, *argv], env=self.env, cwd=self.tmp, stdin=subprocess.DEVNULL, stdout=stdout,
                                 stderr=stderr, preexec_fn=restrict, start_new_session=True)
 
     def finished(self, process, stderr):
@@ -113,8 +113,11 @@ class Runner:
         return {"status": status, "cpu": cpu, "memory": memory, "stderr": stderr.read(4096).decode(errors="replace")}
 
     def run(self, verb, source):
-        with tempfile.TemporaryFile() as stderr:
-            return self.finished(self.start([*COMMANDS[verb], *self.attack.options, source], stderr), stderr)
+        with tempfile.TemporaryFile() as stderr, tempfile.TemporaryFile() as stdout:
+            result = self.finished(self.start([*COMMANDS[verb], *self.attack.options, source], stderr, stdout=stdout), stderr)
+            stdout.seek(0)
+            result["lines"] = sum(block.count(b"\n") for block in iter(lambda: stdout.read(1 << 20), b""))
+            return result
 
     def mounted_walk(self):
         """Mounts the attack and an honest model beside it, walks the whole, and unmounts."""

@@ -65,6 +65,7 @@ def problems(attack, result, empty):
             found.append(f"{verb}: {run['memory'] / 1e6:.0f} MB of memory, limit {memory / 1e6:.0f} MB")
         requests = (run.get("walk") or {}).get("requests", 0)
         cpu = limits.cpu_limit(result["bytes"], attack, SLOWDOWN) + empty[verb]["cpu"] + requests * limits.CPU_PER_REQUEST_S * SLOWDOWN
+        cpu += run.get("lines", 0) * limits.CPU_PER_LINE_S * SLOWDOWN
         if run["cpu"] > cpu:
             found.append(f"{verb}: {run['cpu']:.1f} s of CPU, limit {cpu:.1f} s")
     walk = result["runs"].get("walk")

@@ -152,6 +152,15 @@ n = 2
             R"("l":[1,"two",[3.0,{"four":4}]],"m":"x\ny","s":"aé\n","t":"07:32:00","x":[{"n":1},{"n":2}]})");
 }
 
+// toml++ asserts that a key follows a bracket.
+TEST(ParseToml, RefusesWhatTomlPlusPlusAssertsAgainst) {
+  for (const char* text : {"[=]", "[[=]]", "[ = ]", "[\"a\".=]", "[a.\x01]", "a.= 1", "a = {=}", "[#", "[\n]"}) {
+    Budget budget(0);
+    EXPECT_FALSE(parse_toml(text, budget)) << text;
+    EXPECT_EQ(budget.memory_used(), 0u) << text;
+  }
+}
+
 TEST(ParseToml, RefusesWhatIsNoneAndSaysWhere) {
   for (const char* text :
        {"a = ", "a = 1\na = 2", "[a", "a = \"\xFF\"", "= 1", "a = 1 b = 2", "a = 99999999999999999999"}) {
