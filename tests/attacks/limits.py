@@ -18,9 +18,9 @@ CPU_PER_REQUEST_S = 100e-6
 # `ls` prints a line for each entry, whose attributes it looks up.
 CPU_PER_LINE_S = 10e-6
 
-# The limits are those of an optimised build. The development build (-O1, without inlining of the library's checks) takes
-# about so many times the CPU time for the same parsing.
-DEBUG_SLOWDOWN = 3
+# The limits are those of an optimised build. A build without optimisation takes about so many times the CPU time for the
+# same parsing.
+DEBUG_SLOWDOWN = 4
 
 # What a small model of a directory of many takes.
 MEMORY_PER_MODEL = 20_000
