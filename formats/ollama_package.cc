@@ -56,7 +56,7 @@ class ClaimedBlob final : public Source {
 };
 
 // A layer is a descriptor, a layer, an item and a part, and its texts stand in the first three.
-constexpr uint64_t kMembersPerLayer = 10;
+constexpr uint64_t kMembersPerLayer = 7;
 constexpr uint64_t kTextsPerLayer = 2;
 
 // Finds each blob once, however many layers name it and whatever size each claims: the first claim counts.

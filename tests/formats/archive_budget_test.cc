@@ -268,7 +268,7 @@ std::string overlapping(size_t count, uint64_t stored, bool links) {
     ZipMember& member = zip.packed(str(i, ".bin"), 8, "", "");
     member.offset = 0;
     member.stored_size = stored - i;
-    member.size = 100 + i % 4000;
+    member.size = (links ? 100 : stored / 3) + i % 4000;
     if (links) member.attributes = 0120777U << 16;
   }
   return zip.build();
