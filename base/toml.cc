@@ -1,17 +1,8 @@
 #include <sstream>
-#include <stdexcept>
 
 #include "base/text.h"
 #include "base/toml_limits.h"
 #include "base/value.h"
-
-// toml++ 3.3 asserts what malformed documents can break: "[=]" ends a process that is built with assertions. Here such
-// a document is an error, whatever the build.
-#undef NDEBUG
-static constexpr void assert_of_toml(bool condition) {
-  if (!condition) throw std::runtime_error("malformed");
-}
-#define TOML_ASSERT(condition) assert_of_toml(static_cast<bool>(condition))
 
 // toml++ keeps its tables as std::map: keys come out sorted.
 #include <toml++/toml.h>

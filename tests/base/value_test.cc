@@ -152,7 +152,7 @@ n = 2
             R"("l":[1,"two",[3.0,{"four":4}]],"m":"x\ny","s":"aé\n","t":"07:32:00","x":[{"n":1},{"n":2}]})");
 }
 
-// toml++ asserts that a key follows a bracket.
+// toml++ asserts that a key follows a bracket, where it is built with assertions.
 TEST(ParseToml, RefusesWhatTomlPlusPlusAssertsAgainst) {
   for (const char* text : {"[=]", "[[=]]", "[ = ]", "[\"a\".=]", "[a.\x01]", "a.= 1", "a = {=}", "[#", "[\n]"}) {
     Budget budget(0);
