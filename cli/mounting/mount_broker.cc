@@ -60,6 +60,8 @@ class MountService {
   void start_use() {
     state_ = State::in_use;
     point_.release();
+    // Not before: at an automount point only processes of the group that mounts may pass (autofs).
+    ::setsid();
     const Mounts now = Mounts::now();
     if (const Mount* mount = id_ ? now.find(*id_) : nullptr) raise_read_ahead(mount->device);
     const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));

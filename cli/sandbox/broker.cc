@@ -94,7 +94,6 @@ void close_all_but(int socket) {
 
 [[noreturn]] void serve_requests(int socket, const Broker::Handler& handler) {
   ignore_signals();
-  ::setsid();
   ::prctl(PR_SET_NAME, "weightfs-broker");
   close_all_but(socket);
   (void)!::chdir("/");
