@@ -18,7 +18,10 @@
 #endif
 
 #ifdef WEIGHTFS_ALLOCATOR_HOOKS
-#include <sanitizer/allocator_interface.h>
+// Of sanitizer/allocator_interface.h, which gcc's runtime has and its headers do not.
+extern "C" size_t __sanitizer_get_allocated_size(const volatile void* block);
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
+                                                         void (*on_free)(const volatile void*));
 #endif
 
 namespace weightfs::test {
@@ -38,11 +41,9 @@ void count_allocated(size_t size) {
 void count_freed(size_t size) { live.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed); }
 
 #ifdef WEIGHTFS_ALLOCATOR_HOOKS
-void on_malloc(const volatile void* block, size_t) {
-  count_allocated(__sanitizer_get_allocated_size(const_cast<const void*>(block)));
-}
+void on_malloc(const volatile void* block, size_t) { count_allocated(__sanitizer_get_allocated_size(block)); }
 void on_free(const volatile void* block) {
-  if (block != nullptr) count_freed(__sanitizer_get_allocated_size(const_cast<const void*>(block)));
+  if (block != nullptr) count_freed(__sanitizer_get_allocated_size(block));
 }
 #endif
 
