@@ -23,6 +23,8 @@ namespace {
 std::atomic<int64_t> allocated = 0;
 std::atomic<int64_t> peak = 0;
 
+// A sanitizer has its own allocator: there nothing is counted, and only the charges are compared.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* counted(size_t size) {
   void* const memory = std::malloc(std::max<size_t>(size, 1));
   if (memory == nullptr) throw std::bad_alloc();
@@ -36,15 +38,18 @@ void uncounted(void* memory) {
   allocated -= static_cast<int64_t>(::malloc_usable_size(memory));
   std::free(memory);
 }
+#endif
 
 }  // namespace
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(size_t size) { return counted(size); }
 void* operator new[](size_t size) { return counted(size); }
 void operator delete(void* memory) noexcept { uncounted(memory); }
 void operator delete[](void* memory) noexcept { uncounted(memory); }
 void operator delete(void* memory, size_t) noexcept { uncounted(memory); }
 void operator delete[](void* memory, size_t) noexcept { uncounted(memory); }
+#endif
 
 namespace weightfs {
 namespace {
