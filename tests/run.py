@@ -125,6 +125,7 @@ def main():
             run_googletest(count, f"{os.path.basename(binary)}, {kind}", binary)
         run_unittests(count, f"mounts, {kind}", "tests/mount", "test_*.py", os.path.join(build, "weightfs"))
     # Limits of memory and CPU time mean nothing under a sanitizer.
+    os.environ["ATTACKS"] = "ci"
     run_unittests(count, "attacks, plain", "tests/attacks", "test_*.py", os.path.join(args.plain, "weightfs"))
     run_unittests(count, "layering, pages, package", "tests", "*_test.py", os.path.join(args.plain, "weightfs"))
     run_conform(count, os.path.join(args.plain, "weightfs"))
