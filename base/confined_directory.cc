@@ -102,7 +102,7 @@ Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& n
   });
 }
 
-// The kernel alone resolves the path where nobody's rights have to be checked on the way.
+// Lets the kernel resolve the path, unless the rules ask for a check of a user's rights at each step.
 Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const std::string& name,
                                               OpenFor purpose) const {
   const auto about = [&](const Error& error) { return Error{error.code, str(path_of(name), ": ", error.message)}; };

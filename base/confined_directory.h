@@ -1,5 +1,5 @@
 // A directory that a user named, and all that may be opened below it: with openat2(2) relative to the open directory,
-// so that what lies in it, which others may write, cannot lead to a file elsewhere.
+// so that its entries, which other users may write, cannot lead to a file elsewhere.
 #pragma once
 
 #include <sys/stat.h>
@@ -36,8 +36,8 @@ struct DirectoryEntry {
   unsigned char type;  ///< DT_REG, DT_DIR, DT_LNK, or DT_UNKNOWN: readdir(3)
 };
 
-/// What lies in a directory that was opened for OpenFor::list, without `.` and `..`, sorted by byte. Fails with io,
-/// saying only why.
+/// The entries of a directory that was opened for OpenFor::list, without `.` and `..`, sorted by byte. Fails with io;
+/// the message gives the reason and no path.
 Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory);
 
 /// Names are relative to the directory, components joined by `/`; an empty one is the directory itself. What a name

@@ -85,7 +85,7 @@ Result<void> PathWalk::leave(int from, const char* path) {
   if (!directory) return tl::unexpected(error(errno));
   below_.clear();
   outside_base_ = std::move(directory);
-  // A name that leads out by itself is nobody's link.
+  // A name that leads out without a link has no owner whom the rules could trust.
   has_foreign_link_ = has_foreign_link_ || links_ == 0;
   return come_back_if_inside();
 }

@@ -22,7 +22,7 @@ namespace weightfs {
 /// What may be opened below a directory.
 struct Confinement {
   uid_t user = ::getuid();                ///< the mounting user
-  bool follow_links = false;              ///< follow symbolic links out of the directory, whoever owns them
+  bool follow_links = false;              ///< follow links out of the directory, whichever user owns them
   std::optional<UserRights> rights = {};  ///< refuse what this user may not read; empty: the kernel alone decides
   bool use_openat2 = true;                ///< false: as on a kernel before 5.6, which lacks openat2(2)
 };

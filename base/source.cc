@@ -137,8 +137,8 @@ class File final : public Source {
     return accepts(at_path ? there : open, at_path);
   }
 
-  // Whoever may write to the file can put its modification time back, and do any of what explains a change time. So an
-  // explanation counts only where that is this user, or root.
+  // A user who may write to the file can put its modification time back, and then rename or chmod it to explain the new
+  // change time. So an explanation counts only where this user and root alone may write.
   bool accepts(const struct stat& now, bool at_path) const {
     const auto attributes = [](const struct stat& file, bool is_there) {
       return Attributes{is_there, file.st_nlink, file.st_mode, file.st_uid, file.st_gid};

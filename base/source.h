@@ -59,8 +59,8 @@ using SourcePtr = std::shared_ptr<const Source>;
 
 /// Opens a regular file. Its inode, size, modification and change time are remembered. A read after one of them
 /// changed, or after another file took the path, fails with io, as do all later reads: bytes of two versions never mix.
-/// A change time that a rename, link, unlink, chmod or chown explains is accepted, but only of a file that nobody else
-/// may write (see is_private_file). A read fails with unavailable when the calling thread's work was cancelled
+/// A change time that a rename, link, unlink, chmod or chown explains is accepted if no other user may write the file
+/// (see is_private_file). A read fails with unavailable when the calling thread's work was cancelled
 /// (base/cancel.h). Fails with not_found or io.
 Result<SourcePtr> open_file(const std::string& path);
 

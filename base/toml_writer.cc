@@ -35,7 +35,7 @@ const Map& as_table(const Value& value) {
   return map == nullptr ? empty_map() : *map;
 }
 
-// What has a header of its own where it lies in a table.
+// Whether a value in a table is written below a header of its own: [name] or [[name]].
 bool has_header(const Value& value) { return std::holds_alternative<Map>(value) || is_array_of_tables(value); }
 
 std::string number_text(double number) {

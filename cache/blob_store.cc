@@ -65,7 +65,7 @@ class StoredBlob final : public Source {
       : store_(std::move(store)), recipe_(std::move(recipe)), size_(size), name_(store_->name_of(recipe_)) {}
 
   uint64_t size() const override { return size_; }
-  // What is read from is decoded to its end as long as the file is open, however slowly it is read.
+  // Keeps the blob's decoding going while the file is open, also between slow reads.
   std::shared_ptr<const void> hold() const override {
     if (size_ <= kSmallBlob) return nullptr;
     const std::scoped_lock lock(mutex_);
@@ -152,7 +152,7 @@ class StoredBlob final : public Source {
     return read_from(*fall_back(offset, out.size()), offset, out);
   }
 
-  // What is decoded for that is held as long as a file of this is open.
+  // Decoding that this read starts goes on while a file of this blob is open.
   Result<void> read_from(const Source& instead, uint64_t offset, std::span<std::byte> out) const {
     const auto sources = opened_sources();
     const HeldSources::Scope holding(sources.get());

@@ -1,6 +1,6 @@
 // Checksums of a blob's blocks, noted when its digest was verified. With them a bit that flips on disk is found when
-// its block is read, without reading the whole blob. They find accidents: whoever may write to the cache can change
-// both.
+// its block is read, without reading the whole blob. They find accidents, not attacks: a user who may write
+// to the cache can change the blob and its sums.
 #pragma once
 
 #include <cstddef>

@@ -274,7 +274,7 @@ Result<Kept> Directory::publish(const Folders& folders, const Name& name, const 
   return kept;
 }
 
-// Opened again, a blob goes on with the checks that it has: each block is compared once in a process.
+// A blob that is opened again shares its first opening's checks: a process compares each block once.
 RangePtr Directory::checked(OpenFilePtr file, const struct stat& opened, const Digest& digest,
                             std::optional<BlockSums> sums) {
   const auto size = static_cast<uint64_t>(opened.st_size);

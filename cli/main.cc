@@ -39,8 +39,8 @@ Options opening_options(Opening& opening) {
       {"format", "NAME", "read every source as this format: " + names, take_format},
       flag("all", "in a directory, show files that are no model too, as they are", opening.all_files),
       flag("follow-links",
-           "follow symbolic links that lead out of SOURCE, whoever owns them (default: only where the mounting user "
-           "owns the link and its target)",
+           "follow symbolic links that lead out of SOURCE, whichever user owns them (default: only where the mounting "
+           "user owns the link and its target)",
            opening.access.follow_links)};
 }
 

@@ -13,7 +13,7 @@ namespace weightfs {
 /// A user's decisions about what is opened for a SOURCE.
 struct Access {
   uid_t user = ::getuid();  ///< the mounting user
-  /// Follow symbolic links that lead out of a SOURCE, whoever owns them.
+  /// Follow symbolic links that lead out of a SOURCE, whichever user owns them.
   bool follow_links = false;
   /// Other users see what is read. Where root reads it, files that the owner of the SOURCE may not read are refused.
   bool is_for_others = false;
