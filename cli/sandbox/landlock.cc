@@ -93,7 +93,8 @@ int landlock_version() {
 
 Result<void> restrict_files(const FileAccess& files, Network network) {
   const int version = landlock_version();
-  if (version == 0) return failure(Code::unsupported, "landlock: the kernel has none");
+  // ENOSYS or EOPNOTSUPP from the kernel; a service's own system call filter gives EPERM.
+  if (version == 0) return failure(Code::unsupported, error_of("landlock: not offered").message);
   const Ruleset rules = restricted(version, network);
   const Descriptor ruleset(static_cast<int>(::syscall(kCreateRuleset, &rules, size_of(version), 0)));
   if (!ruleset) return tl::unexpected(error_of("landlock"));

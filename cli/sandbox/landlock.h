@@ -23,7 +23,7 @@ int landlock_version();
 
 /// Allows this thread, which must be the only one of its process and have no_new_privs set, what `files` and `network`
 /// name, and no other access to files or TCP ports. Before version 4 the kernel does not restrict ports. Fails with
-/// unsupported where the kernel has no Landlock, with io when it refuses the rules.
+/// unsupported where Landlock cannot be used (the message has the errno), with io when the kernel refuses the rules.
 Result<void> restrict_files(const FileAccess& files, Network network);
 
 }  // namespace weightfs
