@@ -115,8 +115,10 @@ Result<SandboxStatus> confine_server(const Serving& serving, const MountBroker* 
                                      const std::function<void(const std::string&)>& warn) {
   const Storing& storing = serving.options.storing;
   if (broker != nullptr) use_broker_for_temporary_files(broker->broker());
-  return storing.sandbox ? enter_sandbox(access_for(serving.sources, serving.options.opening.access, storing), warn)
-                         : without_sandbox(warn);
+  if (!storing.sandbox) return without_sandbox(warn);
+  SandboxAccess access = access_for(serving.sources, serving.options.opening.access, storing);
+  for (const std::string& path : serving.watch.reload_reads) access.files.read.push_back(path);
+  return enter_sandbox(access, warn);
 }
 
 }  // namespace

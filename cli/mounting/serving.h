@@ -24,7 +24,8 @@ struct Watch {
   /// SIGHUP, which ends the mount where this is not given. What it changes in the options while the mount goes on: the
   /// idle timeout; the log's level is the log's.
   std::function<void(MountOptions&)> on_reload = {};
-  std::function<void()> on_end = {};  ///< a signal ends the mount
+  std::vector<std::string> reload_reads = {};  ///< files and directories that on_reload reads; the sandbox allows them
+  std::function<void()> on_end = {};           ///< a signal ends the mount
 };
 
 struct Serving {

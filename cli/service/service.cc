@@ -105,6 +105,8 @@ class Served {
     watch.on_tick = [this](const Mounted& mounted) { tell_status(mounted); };
     watch.tick_every = std::chrono::seconds(2);
     watch.on_reload = [this](MountOptions& options) { reload(options); };
+    // Its directory: an editor replaces the file by another one.
+    watch.reload_reads = {std::filesystem::absolute(path_).parent_path()};
     watch.on_end = [] { notify("STOPPING=1\nSTATUS=Ending."); };
     return watch;
   }

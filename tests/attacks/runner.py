@@ -17,6 +17,7 @@ import traceback
 import limits
 import serve
 import walk
+from processes import is_mounted, processes_of  # attack.py put it on the path
 
 COMMANDS = {"info": ("info",), "ls": ("ls", "-l", "-R"), "verify": ("verify",)}
 HONEST_NAME = "honest.safetensors"
@@ -192,25 +193,6 @@ class Runner:
             if helper:
                 helper.stop()
             shutil.rmtree(self.tmp, ignore_errors=True)
-
-
-def is_mounted(point):
-    with open("/proc/self/mountinfo") as file:
-        return any(line.split(" ")[4] == point for line in file)
-
-
-def processes_of(folder):
-    """The processes whose arguments or environment name this folder."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline", "rb") as cmdline:
-                argv = cmdline.read()
-                if os.fsencode(folder) in environ.read() + argv:
-                    found[int(pid)] = argv.replace(b"\0", b" ").decode(errors="replace")[:200]
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            pass  # it has ended
-    return found
 
 
 def measure(binary, name, slowdown):

@@ -107,6 +107,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(status["Uid"].split()[0], str(pwd.getpwnam("weightfs").pw_uid))
         self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (0, 0))
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
+        self.assertNotIn("landlock", self.said())  # it says when it cannot use it
         self.assertEqual(shown(self.unit, "NFileDescriptorStore"), "0")
         # Whoever waits for it and is killed is told by his status; a fetch is shared by the boot's name.
         for path in ("/proc/1/status", "/proc/sys/kernel/random/boot_id"):

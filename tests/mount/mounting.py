@@ -15,6 +15,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import containers  # noqa: E402
+from processes import is_mounted, processes_of  # noqa: E402
 from tensors import Hole, Tensor  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
@@ -89,20 +90,6 @@ def sample_tensors():
         Tensor("empty", "int8", (0, 2), b""),
         Tensor("bytes", "int8", (5,), numbers("b", 5)),
     ]
-
-
-def processes_of(folder):
-    """The processes whose arguments or environment name this folder, and their command lines."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline", "rb") as cmdline:
-                argv = cmdline.read()
-                if os.fsencode(folder) in environ.read() + argv:
-                    found[int(pid)] = argv.replace(b"\0", b" ").decode(errors="replace")
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            pass  # it has ended, or is another user's
-    return found
 
 
 class TestCase(unittest.TestCase):
@@ -195,13 +182,6 @@ class UsersTestCase(MountTestCase):
         self.binary = self.path("weightfs")
         shutil.copy(WEIGHTFS, self.binary)
         self.source = self.sample()
-
-
-def is_mounted(point):
-    """os.path.ismount cannot look at a mount of another user, and waits for one that nobody serves."""
-    with open("/proc/self/mountinfo", "rb") as file:
-        points = [re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), line.split(b" ")[4]) for line in file]
-    return os.fsencode(os.path.join(os.path.realpath(os.path.dirname(point)), os.path.basename(point))) in points
 
 
 def has_ended(pid):

@@ -20,7 +20,8 @@ cp -R "$3/." "$1/upper"
 mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" weightfs-test "$1/root"
 mount -t tmpfs weightfs-test /run
 timeout --kill-after=10 "$5" \
-  systemd-nspawn --quiet --link-journal=no --directory="$1/root" --register=no --keep-unit --private-network --bind=/dev/fuse --bind=/dev/autofs --boot \
+  systemd-nspawn --quiet --link-journal=no --directory="$1/root" --register=no --keep-unit --private-network --bind=/dev/fuse --bind=/dev/autofs \
+  --system-call-filter="@sandbox landlock_create_ruleset landlock_add_rule landlock_restrict_self" --boot \
   --machine="$4" --console=pipe -- systemd.unit=weightfs-test.target systemd.show_status=no \
   </dev/null >"$3/boot.log" 2>&1 || echo "systemd-nspawn: $?" >>"$3/boot.log"
 # Where no systemd looks after this machine's control groups, those of the container stay.
