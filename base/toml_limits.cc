@@ -83,8 +83,9 @@ class Scanner {
     }
   }
 
+  // `depth` is that below the document, which is a table itself.
   Result<void> check_depth(size_t depth) const {
-    if (depth <= static_cast<size_t>(kMaxDepth)) return {};
+    if (depth < static_cast<size_t>(kMaxDepth)) return {};
     return failure(Code::unsupported, str("line ", 1 + std::count(text_.begin(), text_.begin() + place(), '\n'),
                                           ": TOML nested deeper than ", kMaxDepth));
   }

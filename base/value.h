@@ -105,8 +105,8 @@ Result<std::string> to_json(const Value& value, Budget& budget);
 Result<std::string> to_toml(const Map& map, Budget& budget);
 
 /// A TOML 1.0 document as a map, keys sorted; dates and times as the text that TOML has for them. Fails with corrupt,
-/// giving the line; with unsupported where headers, dotted keys, arrays and inline tables together are nested deeper
-/// than kMaxDepth; and as Budget::charge does. The Map stays charged.
+/// giving the line; with unsupported where the document, headers, dotted keys, arrays and inline tables together are
+/// nested deeper than kMaxDepth; and as Budget::charge does. The Map stays charged.
 Result<Map> parse_toml(std::string_view text, Budget& budget);
 
 /// Appends `text` as a JSON string, with its quotes, by the rule of to_json.

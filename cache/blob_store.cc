@@ -112,6 +112,7 @@ class StoredBlob final : public Source {
     auto filling = store_->running(name);
     if (filling == nullptr) {
       if (const Kept kept = store_->shelf().find(name, size_); kept && kept.range->read(offset, out)) return {};
+      if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
       if (offset <= kHead && out.size() <= kHead - offset && !store_->is_distrusted(name))
         return read_head(offset, out);
     }
@@ -222,6 +223,7 @@ class StoredBlobs final : public BlobStore {
     recipe.size = std::nullopt;
     const Name name = store_->name_of(recipe);
     if (const Kept kept = find(name)) return known(std::move(recipe), kept.range->size(), kept.digest);
+    if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
     if (auto small = TRY(made_small(recipe))) return small;
     const Filling::Pause pause;
     for (;;) {

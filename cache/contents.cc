@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <unordered_map>
 
 #include "base/text.h"
 
@@ -19,12 +21,13 @@ class Look {
  public:
   Look(const Folders& folders, std::set<std::string> pins) : folders_(folders), pins_(std::move(pins)) {}
 
+  // A blob that is published meanwhile moves from making/ to blobs/: in this order it is not missed.
   Contents all() {
     const OpenFile& blobs = *folders_.blobs;
+    for_each_in(*folders_.making, ".", [&](const std::string& name) { making(name); });
     for_each_in(blobs, ".", [&](const std::string& two) {
       for_each_in(blobs, two, [&](const std::string& name) { blob(two, name); });
     });
-    for_each_in(*folders_.making, ".", [&](const std::string& name) { making(name); });
     for_each_in(*folders_.index, ".",
                 [&](const std::string& name) { contents_.links += count(*folders_.index, name); });
     for_each_in(*folders_.root, kSumsFolder,
@@ -45,12 +48,18 @@ class Look {
     if (!count(*folders_.blobs, str(two, "/", name)) || !S_ISREG(file_.st_mode)) return;
     const auto digest = digest_of_blob(two, name);
     if (!digest) return;
+    if (const auto made = made_.extract(file_.st_ino)) {  // it was published since it was counted in making/
+      contents_.on_disk -= std::min(contents_.on_disk, made.mapped());
+      if (std::erase_if(contents_.parts, [&](const Contents::Part& p) { return p.digest == *digest; }) == 0)
+        --contents_.makings;
+    }
     const bool pinned = pins_.erase(name) > 0;
     contents_.blobs.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim, pinned});
   }
 
   void making(const std::string& name) {
     if (!count(*folders_.making, name) || !S_ISREG(file_.st_mode)) return;
+    made_.emplace(file_.st_ino, on_disk(file_));
     if (const auto digest = digest_of_part(name)) {
       contents_.parts.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim});
     } else {
@@ -59,7 +68,8 @@ class Look {
   }
 
   const Folders& folders_;
-  std::set<std::string> pins_;  // of blobs that were not met yet
+  std::set<std::string> pins_;                // of blobs that were not met yet
+  std::unordered_map<ino_t, uint64_t> made_;  // what the files in making/ take on disk
   Contents contents_;
   struct stat file_ {};  // the one counted last
 };

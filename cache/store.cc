@@ -20,6 +20,8 @@ constexpr int kMostFillings = 4;
 constexpr int kMostFetches = 16;
 constexpr int kMostStalled = 256;  // those that bring nothing counted too: each takes three threads
 
+constexpr size_t kMostFailures = 10'000;
+
 // Who waits for a place looks so often whether one became idle.
 constexpr std::chrono::milliseconds kLook{20};
 
@@ -109,9 +111,19 @@ void Store::leave(Runnings::iterator running) noexcept {
   if (phase == Filling::Phase::finished) distrusted_.erase(filling.name().text);
   try {
     if (running->kind == Kind::fetching) account_.ended(filling);
-    if (phase == Filling::Phase::failed && is_about_the_bytes(filling.error())) distrusted_.insert(filling.name().text);
+    if (phase == Filling::Phase::failed && is_about_the_bytes(filling.error())) remember_failure(*running);
   } catch (const std::exception&) {  // no memory to remember it in: it fails again
   }
+}
+
+void Store::remember_failure(const Running& running) {
+  const Name& name = running.filling->name();
+  if (running.kind == Kind::fetching || name.key.empty()) {
+    distrusted_.insert(name.text);
+    return;
+  }
+  if (failures_.size() == kMostFailures) failures_.clear();
+  failures_.emplace(name.text, running.filling->error());
 }
 
 Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name, const FetchPtr& fetch) {
@@ -235,6 +247,12 @@ Result<void> Store::go_on() const {
 bool Store::is_distrusted(const Name& name) {
   const std::scoped_lock lock(mutex_);
   return distrusted_.contains(name.text);
+}
+
+std::optional<Error> Store::known_failure(const Name& name) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = failures_.find(name.text);
+  return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
 bool Store::is_too_large_for_size(const Name& name) {

@@ -54,6 +54,10 @@ class Store : public std::enable_shared_from_this<Store> {
   /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
   bool is_distrusted(const Name& name);
 
+  /// Why what that name leads to cannot be decoded, once that has been tried: the name has the identity of the bytes that
+  /// it is decoded from, and the same bytes fail again.
+  std::optional<Error> known_failure(const Name& name);
+
   /// Whether a download under that name ended without telling the size (Filling::allow_any_size).
   bool is_too_large_for_size(const Name& name);
   void set_too_large_for_size(const Name& name);
@@ -87,6 +91,7 @@ class Store : public std::enable_shared_from_this<Store> {
   FillingPtr find(const Name& name);
   void change_holders(const std::string& name, int by);
   void leave(Runnings::iterator running) noexcept;
+  void remember_failure(const Running& running);
   Result<FillingPtr> find_or_begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch);
   bool make_place(Kind kind);
   FillingPtr begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch, Kind kind);
@@ -108,6 +113,7 @@ class Store : public std::enable_shared_from_this<Store> {
   Runnings leaving_;                 // ended or cancelled; joined by and by
   std::array<Queue, 3> queues_;      // who waits for a place, by kind
   std::unordered_set<std::string> distrusted_;
+  std::unordered_map<std::string, Error> failures_;  // at most kMostFailures
   std::unordered_set<std::string> unsized_;
   std::set<std::string> noted_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by the name of what they read

@@ -48,7 +48,7 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
   for (const auto& [path, digest] : manifest.digests) {
     if (archive.find(path) != nullptr) continue;
     const auto urls = links.urls.find(digest.hex());
-    const Wanted wanted{path, digest, std::nullopt,
+    const Wanted wanted{printable(path), digest, std::nullopt,
                         urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
     if (wanted.urls.empty() && !is_at_hand(wanted)) {
       missing.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");

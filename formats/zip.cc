@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 
 #include "base/text.h"
 #include "formats/archive.h"
@@ -21,15 +22,18 @@ namespace {
 
 using zips::Feed;
 
-// A directory of kMostMembers members with names of usual length stays below; libzip holds all of it in memory.
 // Bytes that a compressed member may take, however small it is.
 constexpr uint64_t kMinInput = 16 * 1024;
 
+// A directory of kMostMembers members with names of usual length stays below; libzip holds all of it in memory.
 constexpr uint64_t kLongestDirectory = 512ULL << 20;
 
 // What libzip keeps of a member, and a record of the directory with a name, in bytes.
 constexpr uint64_t kLibzipEntry = 200;
 constexpr uint64_t kUsualRecord = 80;
+
+// What Zip::claims_ keeps of a member, in bytes.
+constexpr uint64_t kClaim = 100;
 
 struct Discard {
   void operator()(zip_t* zip) const { zip_discard(zip); }
@@ -119,12 +123,21 @@ class Zip {
   std::optional<Error> open_directory();
   Result<uint64_t> data_offset(uint64_t index);
   Result<Slice> stored_bytes(uint64_t index, const zip_stat_t& stat);
+  bool agrees(uint64_t offset, const zip_stat_t& stat);
 
   SourcePtr bytes_;
   BlobsPtr blobs_;
   uint64_t begin_;  // what stands in front of the zip
   std::deque<Member> members_;
   std::mutex mutex_;  // guards what follows
+  // What compressed members say of their bytes, by the offset of these.
+  struct Claim {
+    uint64_t stored_size, size;
+    uint32_t crc;
+    uint16_t method;
+    bool operator==(const Claim&) const = default;
+  };
+  std::unordered_map<uint64_t, Claim> claims_;
   Feed feed_;
   std::unique_ptr<zip_t, Discard> zip_;  // reads from feed_ until it is gone
 };
@@ -137,10 +150,10 @@ Result<std::shared_ptr<Zip>> Zip::open(const Container& container) {
   if (end.end - end.directory > kLongestDirectory)
     return failure(Code::unsupported, str("zip: a directory of ", end.end - end.directory, " bytes, at most ",
                                           kLongestDirectory, " are read"));
-  // What libzip takes. Without zip64 more members may come than are claimed, whose number is modulo 65536.
+  // What libzip takes, and claims_. Without zip64 more members may come than are claimed, whose number is modulo 65536.
   TRY_VOID(container.budget->charge(Cost::kept, end.end - end.directory));
   TRY_VOID(container.budget->charge(
-      Cost::kept, kLibzipEntry * std::max<uint64_t>(end.members, (end.end - end.directory) / kUsualRecord)));
+      Cost::kept, (kLibzipEntry + kClaim) * std::max<uint64_t>(end.members, (end.end - end.directory) / kUsualRecord)));
   const Slice from_begin = TRY(slice(container.bytes, end.begin, container.bytes->size() - end.begin));
   auto zip = std::make_shared<Zip>(container, end, std::make_shared<Slice>(from_begin));
   TRY_VOID(zip->open());
@@ -223,7 +236,18 @@ Result<uint64_t> Zip::data_offset(uint64_t index) {
 Result<Slice> Zip::stored_bytes(uint64_t index, const zip_stat_t& stat) {
   if (auto why = refused(stat)) return tl::unexpected(*why);
   if (stat.comp_size == 0) return slice(bytes_, 0, 0);
-  return slice(bytes_, begin_ + TRY(data_offset(index)), stat.comp_size);
+  const uint64_t offset = TRY(data_offset(index));
+  if (!agrees(offset, stat))
+    return failure(Code::corrupt, "another member has the same bytes, with another size, checksum or method");
+  return slice(bytes_, begin_ + offset, stat.comp_size);
+}
+
+// Members that share bytes share what is decoded from them. Were each to claim another size, the bytes would be decoded
+// for each: of those that contradict each other, the one that was read first is right.
+bool Zip::agrees(uint64_t offset, const zip_stat_t& stat) {
+  if (stat.comp_method == kStored) return true;
+  const Claim claim{stat.comp_size, stat.size, stat.crc, stat.comp_method};
+  return claims_.try_emplace(offset, claim).first->second == claim;
 }
 
 Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge) {

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, where a page speaks of them.
 FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"}, "systemd.md": {"--now", "--user"},
-           "testing.md": {"--minutes", "--minimise", "--seconds"}}
+           "testing.md": {"--minutes", "--minimise", "--preset", "--sanitized", "--target"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+)?)", re.MULTILINE)

@@ -11,7 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "cache/blob_store.h"
+#include "cache/contents.h"
 #include "cache/range.h"
 #include "tests/cache/cache_folders.h"
 #include "tests/cache/child.h"
@@ -482,6 +486,33 @@ TEST_F(RoomForFetchesTest, WhatIsUnpinnedAndUsedLongestAgoGoesWhenTheCacheShrink
   EXPECT_TRUE(is_kept(first));
   EXPECT_FALSE(is_kept(second));
   EXPECT_GE(counted(), used());
+}
+
+using ContentsTest = CacheFolders;
+
+TEST_F(ContentsTest, ABlobThatIsPublishedWhileTheyAreLookedAtIsCountedOnce) {
+  constexpr uint32_t kBlobs = 400;
+  std::vector<Digest> digests;
+  for (uint32_t i = 0; i < kBlobs; ++i) digests.push_back(leave(i, 1000));
+  for (const Digest& digest : digests) {
+    std::filesystem::remove(part_at(digest) + ".from");
+    std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
+  }
+  const FoldersPtr open = folders();
+  const uint64_t used = contents_of(*open)->on_disk;
+  std::atomic<bool> over = false;
+  std::thread publishing([&] {
+    for (const Digest& digest : digests) std::filesystem::rename(part_at(digest), blob_at(digest));
+    over = true;
+  });
+  while (!over) {
+    const auto contents = contents_of(*open);
+    EXPECT_EQ(contents->blobs.size() + contents->parts.size(), kBlobs);
+    EXPECT_EQ(contents->makings, 0u);
+    EXPECT_EQ(contents->on_disk, used);
+  }
+  publishing.join();
+  EXPECT_EQ(contents_of(*open)->blobs.size(), kBlobs);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -22,6 +23,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 using testing::StartsWith;
 
 Container container(std::string zip) { return Container{"m.zip", in_memory(std::move(zip))}; }
@@ -429,6 +431,29 @@ TEST(Zip, AMemberMustHaveItsSizeAndItsChecksum) {
     EXPECT_EQ(error_of_member(zip).message, "\"a\": its bytes do not match their CRC-32");
     EXPECT_EQ(error_of_member(zip).code, Code::mismatch);
   }
+}
+
+TEST(Zip, OfMembersThatSayDifferentThingsOfTheSameBytesOneIsRead) {
+  const std::string bytes(1000, 'x');
+  ZipBuilder zip;
+  zip.packed("a", 8, deflate_stored(bytes), bytes);
+  zip.packed("same", 8, deflate_stored(bytes), bytes).offset = 0;
+  ZipMember& larger = zip.packed("larger", 8, deflate_stored(bytes), bytes);
+  larger.offset = 0;
+  larger.size = 1001;
+  ZipMember& other = zip.packed("other", 8, deflate_stored(bytes), bytes);
+  other.offset = 0;
+  other.crc ^= 1;
+  const Archive archive = members(zip.build());
+  std::map<std::string, std::string> read;
+  for (const Part& part : archive.parts) {
+    const SourcePtr source = part.source.get().value();
+    const auto text = read_text(*source, 0, source->size());
+    read[part.path] = text ? "read" : text.error().message;
+  }
+  const std::string contradicts = ": another member has the same bytes, with another size, checksum or method";
+  EXPECT_THAT(read, ElementsAre(Pair("a", "read"), Pair("larger", "\"larger\"" + contradicts),
+                                Pair("other", "\"other\"" + contradicts), Pair("same", "read")));
 }
 
 // Where the directory is.

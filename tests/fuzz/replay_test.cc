@@ -34,17 +34,13 @@ std::vector<Entry> corpus() {
 
 class FuzzCorpus : public testing::TestWithParam<Entry> {};
 
-// A broken promise ends the process: the line "[ RUN ]" before it names the file. WEIGHTFS_FUZZ_COSTS names a file that
-// gets a line per input, for whoever sets a target's limits.
+// A broken promise ends the process: the line "[ RUN ]" before it names the file.
 TEST_P(FuzzCorpus, KeepsEveryPromise) {
   const auto& [target, path] = GetParam();
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   ASSERT_TRUE(file);
-  const Measured cost = run_checked(*target, bytes);
-  if (const char* costs = std::getenv("WEIGHTFS_FUZZ_COSTS"))
-    std::ofstream(costs, std::ios::app) << target->name << ' ' << path.filename() << ' ' << bytes.size() << ' '
-                                        << cost.memory << ' ' << cost.read << ' ' << cost.time << '\n';
+  run_checked(*target, bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, testing::ValuesIn(corpus()), [](const auto& test) {

@@ -68,12 +68,12 @@ void run_codec(std::string_view input) {
 
 const Target kZipTarget = {.name = "zip",
                            .run = run_zip,
-                           .limits = {.memory = 12'000'000, .memory_per_byte = 400, .read_per_byte = 500},
+                           .limits = {.memory = 12'000'000, .memory_per_byte = 400},
                            .mutate = mutate_zip,
                            .repair = repair_zip};
 const Target kTarTarget = {.name = "tar",
                            .run = run_tar,
-                           .limits = {.memory = 100'000'000, .memory_per_byte = 1000, .read_per_byte = 500},
+                           .limits = {.memory = 100'000'000, .memory_per_byte = 1000},
                            .mutate = mutate_tar,
                            .repair = repair_tar};
 // A dictionary of xz takes 80 MiB, a window of zstd 8 MiB.

@@ -24,7 +24,9 @@ void run_mlf(std::string_view input) { read_checked(parse_input(input).named("me
 void run_carton(std::string_view input) { read_checked(parse_input(input).named("carton.toml"), "carton"); }
 void run_ollama(std::string_view input) { read_checked(parse_input(input).named("latest"), "ollama"); }
 
-constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 300, .read_per_byte = 100};
+constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 500, .read_per_byte = 32};
+// A window of zstd takes up to 8 MiB of memory.
+constexpr Limits kPackedLimits = {.memory = 12'000'000, .memory_per_byte = 500, .read_per_byte = 32};
 
 }  // namespace
 
@@ -40,7 +42,7 @@ const Target kTvmParamsTarget = {
     .name = "tvm_params", .run = run_tvm_params, .limits = kLimits, .mutate = mutate_numbers};
 const Target kTensorCacheTarget = {
     .name = "tensor_cache", .run = run_tensor_cache, .limits = kLimits, .mutate = mutate_text};
-const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kLimits, .mutate = mutate_text};
+const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kPackedLimits, .mutate = mutate_text};
 const Target kCartonTarget = {.name = "carton", .run = run_carton, .limits = kLimits, .mutate = mutate_text};
 const Target kOllamaTarget = {.name = "ollama", .run = run_ollama, .limits = kLimits, .mutate = mutate_text};
 

@@ -367,8 +367,11 @@ class Unmounting(Case):
                                    WEIGHTFS, "umount", self.path("his", "mnt")], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
 
         def is_about_to_unmount(pid):
-            with open(f"/proc/{pid}/syscall") as file:
-                return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
+            try:
+                with open(f"/proc/{pid}/syscall") as file:
+                    return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
+            except (FileNotFoundError, ProcessLookupError):  # one that it ran to find out what is mounted
+                return False
 
         until(lambda: any(map(is_about_to_unmount, children_of(umount.pid))), "it does not unmount")
         os.rename(self.path("his"), self.path("hers"))

@@ -120,8 +120,9 @@ class Compromised(UsersTestCase):
         self.unmount(point)
 
     def test_a_service_confines_itself(self):
-        config, point = self.path("one.conf"), self.path("mnt")
-        self.write("one.conf", f"SOURCE={self.source}\nMOUNTPOINT={point}\nOPTIONS=offline\n".encode())
+        os.makedirs(self.path("configuration"))  # a reload reads what is in it
+        config, point = self.path("configuration", "one.conf"), self.path("mnt")
+        self.write("configuration/one.conf", f"SOURCE={self.source}\nMOUNTPOINT={point}\nOPTIONS=offline\n".encode())
         process = subprocess.Popen([self.binary, "service", "serve", config], stderr=subprocess.PIPE, text=True,
                                    env=self.environment(None, *self.actions()))
         self.addCleanup(self.force_unmount, point)

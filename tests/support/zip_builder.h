@@ -99,6 +99,12 @@ class ZipBuilder {
   static std::string end_record(uint64_t members, uint64_t size, uint64_t offset) {
     return "PK\5\6" + le(0, 4) + le(members, 2) + le(members, 2) + le(size, 4) + le(offset, 4) + le(0, 2);
   }
+  static std::string local_header(const ZipMember& m) {
+    std::string extra = m.local_extra;
+    if (m.zip64) extra += le(1, 2) + le(16, 2) + le(m.size, 8) + le(stored_size(m), 8);
+    return "PK\3\4" + le(20, 2) + le(m.flags, 2) + le(m.method, 2) + le(m.time, 4) + sizes(m) +
+           le(m.local_name.size(), 2) + le(extra.size(), 2) + m.local_name + extra;
+  }
 
  private:
   static uint64_t stored_size(const ZipMember& m) { return m.stored_size.value_or(m.data.size()); }
@@ -109,12 +115,6 @@ class ZipBuilder {
     return le(later ? 0 : m.crc, 4) + le(later ? 0 : stored_size(m), 4) + le(later ? 0 : m.size, 4);
   }
 
-  static std::string local_header(const ZipMember& m) {
-    std::string extra = m.local_extra;
-    if (m.zip64) extra += le(1, 2) + le(16, 2) + le(m.size, 8) + le(stored_size(m), 8);
-    return "PK\3\4" + le(20, 2) + le(m.flags, 2) + le(m.method, 2) + le(m.time, 4) + sizes(m) +
-           le(m.local_name.size(), 2) + le(extra.size(), 2) + m.local_name + extra;
-  }
 
   static std::string record(const ZipMember& m, uint64_t offset) {
     std::string extra;
