@@ -21,12 +21,12 @@ constexpr std::array<Row, kCosts> kRows = {{
     {"values", 128, 400},
     {"tensors", 256, 1'000},
     {"members", 384, 2'000},
-    {"names", 48, 400},
+    {"names", 64, 400},
     {"bytes of names and texts", 1, 1},
     {"bytes of rendered text", 1, 4},
     {"bytes of input", 0, 5},
-    {"bytes of decoded data", 0, 2},
-    {"lookups", 0, 15'000},
+    {"bytes of decoded data", 0, 3},
+    {"lookups", 0, 30'000},
     {"steps", 0, 1'000},
 }};
 

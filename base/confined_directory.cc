@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 
 #include "base/opened_file.h"
@@ -16,8 +17,7 @@ namespace weightfs {
 namespace {
 
 Error system_error(int number) {
-  const bool is_missing = number == ENOENT || number == ENOTDIR;
-  return {is_missing ? Code::not_found : Code::io, std::generic_category().message(number)};
+  return {is_missing(number) ? Code::not_found : Code::io, std::generic_category().message(number)};
 }
 
 int flags_for(OpenFor purpose) {
@@ -107,6 +107,8 @@ Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const st
                                               OpenFor purpose) const {
   const auto about = [&](const Error& error) { return Error{error.code, str(path_of(name), ": ", error.message)}; };
   if (name.find('\0') != name.npos) return tl::unexpected(about({Code::not_found, "a NUL byte in a name"}));
+  if (name.size() >= PATH_MAX)
+    return failure(Code::not_found, str(path_of(quoted(name)), ": ", std::generic_category().message(ENAMETOOLONG)));
   const char* const path = name.empty() ? "." : name.c_str();
   const int got =
       rules.use_openat2 && !rules.rights ? openat2_beneath(directory_->number(), path, flags_for(purpose)) : -ENOSYS;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace weightfs {
@@ -28,5 +29,8 @@ class Descriptor {
  private:
   int number_;
 };
+
+/// Whether that errno of a system call that opens or examines a file says that no file has this name.
+inline bool is_missing(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
 
 }  // namespace weightfs

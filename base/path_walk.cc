@@ -164,8 +164,7 @@ Result<void> PathWalk::check_place(const struct stat& status) const {
 Error PathWalk::error(int number) const {
   if (is_refused_outside())
     return {Code::unsupported, str(kNotFollowed, "its owner is not the mounting user; use --follow-links")};
-  const bool is_missing = number == ENOENT || number == ENOTDIR;
-  return {is_missing ? Code::not_found : Code::io, std::generic_category().message(number)};
+  return {is_missing(number) ? Code::not_found : Code::io, std::generic_category().message(number)};
 }
 
 }  // namespace weightfs

@@ -1,7 +1,6 @@
 #include "cache/blob_store.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -21,7 +20,7 @@ using StorePtr = std::shared_ptr<Store>;
 using Phase = Filling::Phase;
 
 // Reads that end here do not make a blob of which nothing is there yet: it takes no more to see what a file is.
-constexpr uint64_t kHead = 4096;
+constexpr uint64_t kHead = 32 * 1024;
 
 constexpr size_t kLongestText = 16 << 20;  // of what is remembered
 
@@ -120,10 +119,9 @@ class StoredBlob final : public Source {
   }
 
   Result<void> read_head(uint64_t offset, std::span<std::byte> out) const {
-    std::array<std::byte, kHead> head;
-    const auto wanted = std::span(head).first(static_cast<size_t>(offset) + out.size());
+    std::vector<std::byte> head(static_cast<size_t>(offset) + out.size());
     const StreamPtr stream = TRY(recipe_.start());
-    if (const size_t got = TRY(take(*stream, wanted)); got < wanted.size())
+    if (const size_t got = TRY(take(*stream, head)); got < head.size())
       return failure(Code::corrupt, str(recipe_.name, ": ends at byte ", got, " of ", size_));
     std::memcpy(out.data(), head.data() + offset, out.size());
     return {};

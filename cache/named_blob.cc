@@ -277,11 +277,21 @@ Kept kept_of(Store& store, const Wanted& wanted) {
   return store.shelf().find(Store::name_of(wanted.digest, wanted.size), wanted.size);
 }
 
+// Scheme, host and port of the first origin.
+std::string server_of(const std::vector<Origin>& origins) {
+  if (origins.empty()) return "";
+  const std::string& url = origins.front().url;
+  const size_t scheme = url.find("://");
+  return url.substr(0, scheme == url.npos ? scheme : url.find_first_of("/?#", scheme + 3));
+}
+
 // The size of one that is fetched: as a server says, or of what came.
 Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
   const Name name = Store::name_of(wanted.digest, std::nullopt);
   const bool wants_size_only = SizeQuery::is_active();
-  if (wants_size_only && store.is_too_large_for_size(name)) return tl::unexpected(too_large_for_size(wanted.name));
+  const std::string server = server_of(origins);
+  if (wants_size_only && store.is_too_large_for_size(name, server))
+    return tl::unexpected(too_large_for_size(wanted.name));
   const FetchPtr fetch = fetch_of(store, wanted, std::nullopt, origins);
   if (const auto told = TRY(fetch->size(store.gave_up()))) return *told;
   store.account().missed(wanted.digest);
@@ -296,7 +306,7 @@ Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vec
     if (phase == Phase::failed && asks_others(*filling->fetch(), origins) && !is_cancelled()) continue;
     const Error error = filling->error();
     if (filling->is_too_large() && !wants_size_only) continue;  // it was begun by a thread that asked for the size
-    if (filling->is_too_large()) store.set_too_large_for_size(name);
+    if (filling->is_too_large()) store.set_too_large_for_size(name, server);
     return failure(phase == Phase::unkept || error.code == Code::not_found ? Code::io : error.code, error.message);
   }
 }

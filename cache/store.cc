@@ -22,6 +22,9 @@ constexpr int kMostStalled = 256;  // those that bring nothing counted too: each
 
 constexpr size_t kMostFailures = 10'000;
 
+// After so many downloads that ended without telling a size, no other is begun from that server to learn one.
+constexpr size_t kMostUnsized = 2;
+
 // Who waits for a place looks so often whether one became idle.
 constexpr std::chrono::milliseconds kLook{20};
 
@@ -255,14 +258,15 @@ std::optional<Error> Store::known_failure(const Name& name) {
   return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
-bool Store::is_too_large_for_size(const Name& name) {
+bool Store::is_too_large_for_size(const Name& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
-  return unsized_.contains(name.text);
+  const auto from = unsized_from_.find(server);
+  return unsized_.contains(name.text) || (from != unsized_from_.end() && from->second >= kMostUnsized);
 }
 
-void Store::set_too_large_for_size(const Name& name) {
+void Store::set_too_large_for_size(const Name& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
-  unsized_.insert(name.text);
+  if (unsized_.insert(name.text).second) ++unsized_from_[server];
 }
 
 // Of both: so that no fetch ends in between, and is counted twice or not at all.

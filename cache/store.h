@@ -58,9 +58,10 @@ class Store : public std::enable_shared_from_this<Store> {
   /// it is decoded from, and the same bytes fail again.
   std::optional<Error> known_failure(const Name& name);
 
-  /// Whether a download under that name ended without telling the size (Filling::allow_any_size).
-  bool is_too_large_for_size(const Name& name);
-  void set_too_large_for_size(const Name& name);
+  /// Whether a download under that name ended without telling the size (Filling::allow_any_size), or kMostUnsized of
+  /// others from the same server did.
+  bool is_too_large_for_size(const Name& name, const std::string& server);
+  void set_too_large_for_size(const Name& name, const std::string& server);
 
   /// Logs a line, once as long as the store is open.
   void say(const std::string& line);
@@ -115,6 +116,7 @@ class Store : public std::enable_shared_from_this<Store> {
   std::unordered_set<std::string> distrusted_;
   std::unordered_map<std::string, Error> failures_;  // at most kMostFailures
   std::unordered_set<std::string> unsized_;
+  std::unordered_map<std::string, size_t> unsized_from_;  // how many, by server
   std::set<std::string> noted_;
   std::unordered_map<std::string, size_t> holders_;  // open files, by the name of what they read
   uint64_t names_ = 0;

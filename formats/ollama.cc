@@ -100,7 +100,10 @@ Result<ModelPtr> read_nested(const Package& package, const Item& item) {
   const SourcePtr proved = TRY(item.blob->bytes.get());
   const Container container = container_of(package, item, found.arriving);
   auto model = read_proved(container, proved);
-  if (model) return std::make_shared<const Model>(std::move(*model));
+  if (model) {
+    model->budget = container.budget;
+    return std::make_shared<const Model>(std::move(*model));
+  }
   const auto& [code, message] = model.error();
   const std::string name = printable(container.name) + ": ";
   return failure(code, str(message.starts_with(name) ? "" : name, message));

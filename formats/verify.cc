@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/blobs.h"
 #include "base/text.h"
 #include "formats/links.h"
 #include "formats/zip.h"
@@ -144,20 +145,25 @@ class Verifier {
     });
     if (file == nullptr)
       return failure(Code::not_found, str("a link to ", quoted(part.link_target), ", which is not there"));
-    const SourcePtr source = TRY(file->source.get());
+    // Of a file whose size no server reports, not more is downloaded than to list it.
+    const SourcePtr source = TRY([&] {
+      const SizeQuery query;
+      return file->source.get();
+    }());
     return difference(part, TRY(sums_of(part, *source)));
   }
 
   // Reads what is shared once.
   Result<Sums> sums_of(const Part& part, const Source& source) {
     const Stored stored = TRY(stored_of(source));
-    if (const auto known = known_.find(stored.key); known != known_.end()) {
+    const auto known = known_.find(stored.key);
+    if (known != known_.end()) {
       read_ += source.size();
       return known->second;
     }
     TRY_VOID(limits_.take(stored, source.size()));
-    const Sums sums = TRY(read(part, source));
-    known_.emplace(stored.key, sums);
+    Result<Sums> sums = read(part, source);
+    if (sums || is_about_the_bytes(sums.error())) known_.emplace(stored.key, sums);
     return sums;
   }
 
@@ -185,7 +191,7 @@ class Verifier {
   const std::function<void(const Progress&)>& report_;
   std::map<std::string_view, const Part*> by_path_;
   Kinds wanted_;
-  std::map<std::string, Sums> known_;  // by Stored::key
+  std::map<std::string, Result<Sums>> known_;  // by Stored::key
   Limits limits_;
   uint64_t whole_ = 0;
   uint64_t read_ = 0;

@@ -9,6 +9,11 @@ namespace {
 
 using LaterModel = Later<ModelPtr>;
 
+// What the directory of a model that lies in another takes, without its nodes and texts: the trees in it, and what
+// makes them when they are entered. Measured, rounded up.
+constexpr uint64_t kModelMemory = 20'000;  // bytes
+constexpr uint64_t kModelSteps = 200;      // of Cost::step
+
 Later<TreePtr> tree_of(const LaterModel& model, Kind kind, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(TRY(model.get()));
@@ -69,6 +74,10 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
     for (const Nested& nested : TRY(model->nested(model))) {
       const std::string& path = paths[nested.part];
       builder.add_tree(path, modified, Later<TreePtr>([=, read = nested.model]() -> Result<TreePtr> {
+                         if (model->budget != nullptr) {
+                           TRY_VOID(model->budget->charge(Cost::step, kModelSteps));
+                           TRY_VOID(model->budget->charge(Cost::kept, kModelMemory));
+                         }
                          return lay_out(TRY(read.get()), str(source, "/", path), modified);
                        }));
     }

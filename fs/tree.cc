@@ -128,7 +128,7 @@ void TreeBuilder::lay_nodes() {
     size_t begin, end, at;
   };
   auto& nodes = tree_->nodes_;
-  nodes.reserve(leaves_.size() + 1);
+  nodes.reserve(count_nodes() + 1);
   nodes.push_back({"", 0, Kind::directory, Tree::kRoot, 0, 0});
   std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
   for (size_t next = 0; next < pending.size(); ++next) {

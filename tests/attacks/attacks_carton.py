@@ -101,6 +101,9 @@ def no_toml(folder, port):
     return "m.carton"
 
 
+# A file that is listed with its size is looked for in every store.
+CPU_PER_SEARCH_S = 50e-6
+
 ATTACKS = [
     # MANIFEST.
     Attack("carton-missing-200000", "carton MANIFEST", "200,000 files that are not there", carton({}, missing(200_000))),
@@ -123,7 +126,7 @@ ATTACKS = [
 
     # LINKS.
     Attack("links-100000-urls", "carton LINKS", "30,000 digests with a URL each",
-           carton({}, missing(30_000), lambda: urls((i + 1, ["http://127.0.0.1/x"]) for i in range(30_000)))),
+           carton({}, missing(30_000), lambda: urls((i + 1, ["http://127.0.0.1/x"]) for i in range(30_000))), cpu=30_000 * CPU_PER_SEARCH_S),
     Attack("links-one-digest-100000-urls", "carton LINKS", "one digest with 90,000 URLs",
            carton({}, missing(1), lambda: urls([(1, [f"http://127.0.0.1/{i}" for i in range(90_000)])]))),
     Attack("links-forbidden-urls", "carton LINKS", "5,000 files behind forbidden URLs",

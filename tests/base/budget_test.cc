@@ -43,11 +43,11 @@ TEST(Budget, AChargeThatExceedsTheMemoryLimitFailsAndChargesNothing) {
 
 TEST(Budget, AChargeThatExceedsTheTimeLimitFailsAndChargesNothing) {
   Budget budget(0);
-  const auto refused = budget.charge(Cost::lookup, 66'667);
+  const auto refused = budget.charge(Cost::lookup, 33'334);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("too many lookups: the time limit of 1000 ms"));
   EXPECT_EQ(budget.time_used(), 0u);
-  EXPECT_TRUE(budget.charge(Cost::lookup, 66'666));
+  EXPECT_TRUE(budget.charge(Cost::lookup, 33'333));
 }
 
 TEST(Budget, ACountThatOverflowsIsRefused) {

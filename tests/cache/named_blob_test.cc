@@ -391,6 +391,12 @@ TEST_F(NamedBlobTest, AnEndlessDownloadForASizeEndsEarlyAndLeavesNothing) {
   EXPECT_EQ(gets, 1);
   EXPECT_THAT(said(store, endless), HasSubstr("no server reports its size"));
   EXPECT_EQ(gets, 1);
+  // Two are downloaded from one server, no third one.
+  for (const char* other : {"2", "3", "4"}) {
+    endless.digest = sha256(other);
+    EXPECT_THAT(said(store, endless), HasSubstr("no server reports its size"));
+  }
+  EXPECT_EQ(gets, 2);
   store->stop();
   EXPECT_THAT(makings(), IsEmpty());
   EXPECT_THAT(blobs(), IsEmpty());

@@ -67,7 +67,7 @@ TEST_P(UnusedDecoding, EndsWithNothingLeftWhenTheLastFileIsClosed) {
   const BlobsPtr blobs = any_store();
   const auto blob = blobs->blob(endless("zip"));
   auto open = blob->hold();
-  byte_at(*blob, 5000);
+  byte_at(*blob, 40'000);
   EXPECT_EQ(streams, 1);
   open = nullptr;
   wait_until_no_stream();
@@ -79,7 +79,7 @@ TEST_P(UnusedDecoding, EndsWithNothingLeftWhenTheLastFileIsClosed) {
 TEST_P(UnusedDecoding, EndsWhenAReaderThatHeldNothingComesNoMore) {
   const BlobsPtr blobs = any_store();
   const auto blob = blobs->blob(endless("zip"));
-  byte_at(*blob, 5000);
+  byte_at(*blob, 40'000);
   wait_until_no_stream();
   EXPECT_LT(given, kHuge);
 }
@@ -96,7 +96,7 @@ TEST_P(UnusedDecoding, GoesOnForTheOtherOfTwoReaders) {
   const auto other = blobs->blob(recipe_of(member, "zip"));
   auto first = one->hold();
   const auto second = other->hold();
-  EXPECT_EQ(read(*one, 0, 5000), told(member->bytes.substr(0, 5000)));
+  EXPECT_EQ(read(*one, 0, 40'000), told(member->bytes.substr(0, 40'000)));
   first = nullptr;
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than decoding goes on without readers
   gate.open();
@@ -113,7 +113,7 @@ TEST_P(UnusedDecoding, ASlowReaderLosesNothing) {
   const BlobsPtr blobs = any_store();
   const auto blob = blobs->blob(recipe_of(member, "zip"));
   const auto open = blob->hold();
-  EXPECT_EQ(read(*blob, 0, 5000), told(member->bytes.substr(0, 5000)));
+  EXPECT_EQ(read(*blob, 0, 40'000), told(member->bytes.substr(0, 40'000)));
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   gate.open();
   EXPECT_EQ(read(*blob), told(member->bytes));
@@ -145,7 +145,7 @@ TEST_P(UnusedDecoding, EndsWithThatWhichItIsMadeFrom) {
   recipe.start = [inner]() -> Result<StreamPtr> { return std::make_unique<Copied>(inner); };
   const auto outer = blobs->blob(std::move(recipe));
   auto open = outer->hold();
-  byte_at(*outer, 5000);
+  byte_at(*outer, 40'000);
   EXPECT_EQ(streams, 1);
   open = nullptr;
   wait_until_no_stream();
