@@ -27,11 +27,13 @@ void run_ollama(std::string_view input) { read_checked(parse_input(input).named(
 constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 500, .read_per_byte = 32};
 // A window of zstd takes up to 8 MiB of memory.
 constexpr Limits kPackedLimits = {.memory = 12'000'000, .memory_per_byte = 500, .read_per_byte = 32};
+// Tables of a FlatBuffer may share others, each of which is read for every table.
+constexpr Limits kSharedLimits = {.memory = 400'000, .memory_per_byte = 2'000, .read_per_byte = 32};
 
 }  // namespace
 
 const Target kGgufTarget = {.name = "gguf", .run = run_gguf, .limits = kLimits, .mutate = mutate_numbers};
-const Target kRtenTarget = {.name = "rten", .run = run_rten, .limits = kLimits, .mutate = mutate_flatbuffer};
+const Target kRtenTarget = {.name = "rten", .run = run_rten, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
 const Target kSafetensorsTarget = {
     .name = "safetensors", .run = run_safetensors, .limits = kLimits, .mutate = mutate_headed};
 const Target kSafetensorsIndexTarget = {
