@@ -248,8 +248,7 @@ bool is_private_file(const struct stat& file) {
 Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file)
-    return failure(is_missing(errno) ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
+  if (!file) return failure(is_missing(errno) ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
   return source_of_file(std::move(file), nullptr, path, path);
 }
 

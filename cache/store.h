@@ -54,8 +54,8 @@ class Store : public std::enable_shared_from_this<Store> {
   /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
   bool is_distrusted(const Name& name);
 
-  /// Why what that name leads to cannot be decoded, once that has been tried: the name has the identity of the bytes that
-  /// it is decoded from, and the same bytes fail again.
+  /// Why what that name leads to cannot be decoded, once that has been tried: the name has the identity of the bytes
+  /// that it is decoded from, and the same bytes fail again.
   std::optional<Error> known_failure(const Name& name);
 
   /// Whether a download under that name ended without telling the size (Filling::allow_any_size), or kMostUnsized of

@@ -116,7 +116,8 @@ TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheirDraftGoes) {
   RangePtr range = begun->range();
   begun = nullptr;
   EXPECT_EQ(all_of(*range), told(bytes));
-  EXPECT_FALSE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember, Others::make_way));  // they take their room
+  EXPECT_FALSE(shelf->begin(Name{"b", "", {}}, kMember, stop)
+                   ->draft->reserve(kMember, Others::make_way));  // they take their room
   range = nullptr;
   EXPECT_TRUE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember, Others::make_way));
 }

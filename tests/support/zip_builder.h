@@ -115,7 +115,6 @@ class ZipBuilder {
     return le(later ? 0 : m.crc, 4) + le(later ? 0 : stored_size(m), 4) + le(later ? 0 : m.size, 4);
   }
 
-
   static std::string record(const ZipMember& m, uint64_t offset) {
     std::string extra;
     if (m.zip64) extra = le(1, 2) + le(24, 2) + le(m.size, 8) + le(stored_size(m), 8) + le(offset, 8);
