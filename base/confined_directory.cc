@@ -51,6 +51,18 @@ Result<NamedFile> find_named_file(const std::string& path) {
   return NamedFile{std::move(opened->descriptor), opened->status, walk.link_owner(), walk.directory_owner()};
 }
 
+namespace {
+
+// File systems may leave the type out.
+unsigned char type_of(const dirent& entry, int directory) {
+  struct stat found {};
+  if (entry.d_type != DT_UNKNOWN || ::fstatat(directory, &entry.d_name[0], &found, AT_SYMLINK_NOFOLLOW) != 0)
+    return entry.d_type;
+  return IFTODT(found.st_mode);
+}
+
+}  // namespace
+
 Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory) {
   // The stream takes over the descriptor that it is given.
   const int own = ::fcntl(directory.number(), F_DUPFD_CLOEXEC, 0);
@@ -60,7 +72,7 @@ Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory) {
   errno = 0;
   while (const dirent* entry = ::readdir(stream)) {
     const std::string_view name(&entry->d_name[0]);
-    if (name != "." && name != "..") entries.push_back({std::string(name), entry->d_type});
+    if (name != "." && name != "..") entries.push_back({std::string(name), type_of(*entry, own)});
     errno = 0;
   }
   const int error = errno;

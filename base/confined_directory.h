@@ -33,7 +33,7 @@ Result<NamedFile> find_named_file(const std::string& path);
 /// An entry of a directory.
 struct DirectoryEntry {
   std::string name;
-  unsigned char type;  ///< DT_REG, DT_DIR, DT_LNK, or DT_UNKNOWN: readdir(3)
+  unsigned char type;  ///< DT_REG, DT_DIR, DT_LNK, ...: readdir(3); DT_UNKNOWN for what has gone
 };
 
 /// The entries of a directory that was opened for OpenFor::list, without `.` and `..`, sorted by byte. Fails with io;

@@ -2,6 +2,8 @@
 #include "formats/verify.h"
 
 #include <cstdio>
+#include <map>
+#include <memory>
 
 #include "base/text.h"
 #include "cli/progress.h"
@@ -38,20 +40,45 @@ Exit verify_model(const Model& model, const std::string& name) {
   return Exit::ok;
 }
 
-// Every model in a directory, to the last; the first failure is the status.
-Exit verify_all(Forest& forest, Ino directory, const std::string& name) {
-  const auto all = forest.list(directory);
-  if (!all) return complain(all.error());
-  Exit status = Exit::ok;
-  const auto note = [&](Exit other) { status = status == Exit::ok ? other : status; };
-  if (const ModelPtr model = all->tree->model()) return verify_model(*model, name);
-  for (uint32_t i = 0; i < all->count; ++i) {
-    const Node& node = all->tree->node(all->first + i);
-    if (node.kind == Kind::tree || node.kind == Kind::directory)
-      note(verify_all(forest, all->ino + i, str(name, "/", node.name())));
+// Verifies each model once: tags that are hard links of one manifest share a model.
+class Verifier {
+ public:
+  explicit Verifier(Forest& forest) : forest_(forest) {}
+
+  // Every model in a directory, to the last; the first failure is the status.
+  Exit verify_all(Ino directory, const std::string& name) {
+    const auto all = forest_.list(directory);
+    if (!all) return complain(all.error());
+    if (const ModelPtr model = all->tree->model()) return verify_once(model, name);
+    Exit status = Exit::ok;
+    for (uint32_t i = 0; i < all->count; ++i) {
+      const Node& node = all->tree->node(all->first + i);
+      if (node.kind != Kind::tree && node.kind != Kind::directory) continue;
+      const Exit other = verify_all(all->ino + i, str(name, "/", node.name()));
+      status = status == Exit::ok ? other : status;
+    }
+    return status;
   }
-  return status;
-}
+
+ private:
+  struct Verified {
+    std::string name;
+    Exit status;
+  };
+
+  Exit verify_once(const ModelPtr& model, const std::string& name) {
+    if (const auto known = verified_.find(model); known != verified_.end()) {
+      std::printf("%s: the same as %s\n", printable(name).c_str(), printable(known->second.name).c_str());
+      return known->second.status;
+    }
+    const Exit status = verify_model(*model, name);
+    verified_.emplace(model, Verified{name, status});
+    return status;
+  }
+
+  Forest& forest_;
+  std::map<std::weak_ptr<const Model>, Verified, std::owner_less<>> verified_;
+};
 
 // What the container holds is looked at itself, not what a cache has of it; what it only names comes from where reads
 // have it from.
@@ -77,7 +104,7 @@ Exit verify_source(const std::string& source, Opening opening, Storing storing) 
   auto tree = open_sources({source}, opening);
   if (!tree) return complain(tree.error());
   Forest forest(std::move(*tree));
-  return verify_all(forest, Forest::kRoot, source);
+  return Verifier(forest).verify_all(Forest::kRoot, source);
 }
 
 }  // namespace

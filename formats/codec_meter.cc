@@ -117,6 +117,9 @@ Result<StreamPtr> metered(SourcePtr compressed, std::unique_ptr<Rule> rule, Deco
   return stream;
 }
 
+// What the decoder of a short member costs, with the file in the cache that it is decoded to. Measured, rounded up.
+constexpr uint64_t kStepsOfDecoder = 1'000;
+
 }  // namespace
 
 Result<StreamPtr> input_limited(std::string_view format, SourcePtr compressed, Decode decode) {
@@ -124,6 +127,7 @@ Result<StreamPtr> input_limited(std::string_view format, SourcePtr compressed, D
 }
 
 Result<StreamPtr> charged(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode) {
+  TRY_VOID(charge->charge(Cost::step, kStepsOfDecoder));
   return metered(std::move(compressed), std::make_unique<ChargeRule>(charge), decode);
 }
 

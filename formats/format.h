@@ -122,7 +122,8 @@ Result<std::optional<std::string>> key_file(const std::vector<std::string>& name
 /// A model of a store, by its place: "registry.ollama.ai/library/llama3.2/latest".
 struct Shelved {
   std::string path;
-  Container container;  ///< its manifest
+  Container container;   ///< its manifest
+  std::string identity;  ///< of the manifest's file: tags that are hard links of one file have the same; may be empty
 };
 
 /// What a store of manifests holds, sorted by place, and a line for each thing in it that is no model, or lacks blobs.

@@ -24,38 +24,6 @@ constexpr uint64_t kHeld = 64 * 1024;
 constexpr uint64_t kHeldInAll = 64 << 20;
 constexpr size_t kOpen = 256;
 
-// A manifest, and the bytes to read it from again when its model is shown.
-struct Entry {
-  Manifest manifest;
-  SourcePtr bytes;
-};
-
-// Reads manifests, with bounded memory and so many open files.
-class Entries {
- public:
-  Result<Entry> read(const Part& part) {
-    const SourcePtr bytes = TRY(part.source.get());
-    if (bytes->size() > ollama::kLongestManifest)
-      return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
-    const bool held = bytes->size() <= std::min(kHeld, kHeldInAll - held_);
-    if (!held && open_ == kOpen)
-      return failure(Code::unsupported, str("the manifests of the store are longer than ", human_size(kHeldInAll)));
-    std::string text = TRY(read_text(*bytes, 0, bytes->size()));
-    Warnings odd;  // said again, in full, where the model is shown
-    Budget budget(text.size());
-    Manifest manifest = TRY(ollama::read_manifest(text, odd, budget));
-    if (held)
-      held_ += text.size();
-    else
-      ++open_;
-    return Entry{std::move(manifest), held ? in_memory(std::move(text)) : bytes};
-  }
-
- private:
-  uint64_t held_ = 0;  // bytes
-  size_t open_ = 0;    // files
-};
-
 // What is wrong with the blobs that manifests name, each looked at once.
 class StoreBlobs {
  public:
@@ -97,27 +65,71 @@ class StoreBlobs {
   std::map<std::string, Result<uint64_t>> sizes_;  // by digest
 };
 
+// A manifest: the bytes to read it from again when its model is shown, and what is wrong with the blobs that it names.
+struct Entry {
+  SourcePtr bytes;
+  std::string wrong;
+};
+
+// Reads manifests, with bounded memory and so many open files; tags that are hard links of one file once.
+class Entries {
+ public:
+  explicit Entries(const Folder& blobs) : blobs_(blobs) {}
+
+  Result<Entry> read(const SourcePtr& bytes) {
+    const std::string identity = bytes->identity();
+    const auto known = read_.find(identity);
+    if (known != read_.end()) return known->second;
+    const Entry entry = TRY(read_new(bytes));
+    if (!identity.empty()) read_.emplace(identity, entry);
+    return entry;
+  }
+
+ private:
+  Result<Entry> read_new(const SourcePtr& bytes) {
+    if (bytes->size() > ollama::kLongestManifest)
+      return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
+    const bool held = bytes->size() <= std::min(kHeld, kHeldInAll - held_);
+    if (!held && open_ == kOpen)
+      return failure(Code::unsupported, str("the manifests of the store are longer than ", human_size(kHeldInAll)));
+    std::string text = TRY(read_text(*bytes, 0, bytes->size()));
+    Warnings odd;  // said again, in full, where the model is shown
+    Budget budget(text.size());
+    const Manifest manifest = TRY(ollama::read_manifest(text, odd, budget));
+    if (held)
+      held_ += text.size();
+    else
+      ++open_;
+    return Entry{held ? in_memory(std::move(text)) : bytes, blobs_.wrong_in(manifest)};
+  }
+
+  StoreBlobs blobs_;
+  std::map<std::string, Entry> read_;  // by the identities of the files
+  uint64_t held_ = 0;                  // bytes
+  size_t open_ = 0;                    // files
+};
+
 }  // namespace
 
 bool is_shelf_path(std::string_view path) { return ollama_name_of_path(path).has_value(); }
 
 Result<Shelves> read_shelves(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
                              const BlobsPtr& store) {
-  StoreBlobs known(*blobs);
-  Entries entries;
+  Entries entries(*blobs);
   Shelves shelves;
   Warnings warnings;
   for (Part& listed : TRY(manifests.parts())) {
     const Part part = std::move(listed);  // no file stays open longer than it is looked at
     if (!part.link_target.empty() || !is_shelf_path(part.path)) continue;
-    const auto entry = entries.read(part);
+    const auto bytes = part.source.get();
+    const auto entry = bytes ? entries.read(*bytes) : Result<Entry>(tl::unexpected(bytes.error()));
     if (!entry) {
       warnings.add(part.path, ": left out: ", entry.error().message);
       continue;
     }
-    if (const std::string wrong = known.wrong_in(entry->manifest); !wrong.empty()) warnings.add(part.path, ": ", wrong);
+    if (!entry->wrong.empty()) warnings.add(part.path, ": ", entry->wrong);
     const std::string tag = part.path.substr(part.path.rfind('/') + 1);
-    shelves.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}});
+    shelves.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}, (*bytes)->identity()});
   }
   shelves.warnings = std::move(warnings).take();
   return shelves;

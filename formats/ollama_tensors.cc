@@ -244,13 +244,20 @@ Result<void> Tensors::add_bare(const Item& item) {
 
 // What Ollama writes: a small safetensors file.
 Result<void> Tensors::add_file(const Item& item) {
-  if (read_.contains(*item.layer.descriptor.digest)) return add_copies(item);
+  const Digest& digest = *item.layer.descriptor.digest;
+  if (read_.contains(digest)) return add_copies(item);
+  if (const auto failed = failures_.find(digest); failed != failures_.end()) {
+    warnings_.add(quoted(item.layer.path), ": ", failed->second, kWithout);
+    return {};
+  }
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
   const auto length = header_length(*found->arriving);
+  if (!length) failures_.emplace(digest, length.error().message);
   if (TRY(said(item, length)) || !has_room_for_header(item, *length)) return {};
   auto read = read_proved(container_of(item, found->arriving, budget_), *bytes);
+  if (!read) failures_.emplace(digest, read.error().message);
   if (TRY(said(item, read)) || !has_room_for(item, read->tensors.size())) return {};
   // Ollama wrote so in the first weeks of 2026.
   const bool by_layer = read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty();
@@ -258,7 +265,7 @@ Result<void> Tensors::add_file(const Item& item) {
   const Quantized quantized(*read);
   for (const Tensor& tensor : read->tensors)
     if (auto facts = quantized.facts_of(tensor)) quantization_.append(tensor.name, std::move(*facts));
-  read_[*item.layer.descriptor.digest] = {*length, model_.tensors.size(), read->tensors.size(), by_layer};
+  read_[digest] = {*length, model_.tensors.size(), read->tensors.size(), by_layer};
   take_tensors(item, std::move(*read), "");
   return {};
 }

@@ -1,9 +1,13 @@
 #include "fs/place.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <set>
 
 #include "base/mounts.h"
@@ -13,8 +17,14 @@
 namespace weightfs {
 namespace {
 
-// The identities of the directories that were entered to get here: a link back to one of them is not followed.
-using Ancestors = std::set<std::pair<dev_t, ino_t>>;
+// Links to directories can offer exponentially many paths: so many of them are followed on one path.
+constexpr int kMostDirectoryLinks = 3;
+
+// How a directory was reached.
+struct Way {
+  std::set<std::pair<dev_t, ino_t>> entered;  // a link back to one of these directories is not followed
+  int links = 0;                              // to directories
+};
 
 // What lies beside a container; beside a manifest in a store its blobs do.
 std::shared_ptr<const Folder> folder_of(const Location& container) {
@@ -56,6 +66,27 @@ Result<TreePtr> open_keyed(const Location& directory, const std::string& key, Ti
   return lay_out(std::make_shared<Model>(std::move(model)), directory.path(), time);
 }
 
+// The models of a store, by the identities of their manifests: tags that are hard links of one file share a model as long
+// as one of them has it in memory.
+class SharedModels {
+ public:
+  Result<ModelPtr> get(const std::string& identity, const std::function<Result<Model>()>& read) {
+    if (identity.empty()) return std::make_shared<Model>(TRY(read()));
+    {
+      const std::scoped_lock lock(mutex_);
+      if (auto model = models_[identity].lock()) return model;
+    }
+    const auto model = std::make_shared<const Model>(TRY(read()));
+    const std::scoped_lock lock(mutex_);
+    models_[identity] = model;
+    return model;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const Model>> models_;
+};
+
 // A store of manifests: its models by their places.
 Result<TreePtr> open_store(const Location& store, Time time, const Opening& opening) {
   const Location manifests = store / "manifests";
@@ -63,13 +94,15 @@ Result<TreePtr> open_store(const Location& store, Time time, const Opening& open
   Shelves shelves = TRY(read_shelves(DiskFolder(manifests), blobs, opening.blobs));
   TreeBuilder builder(nullptr);
   builder.set_modified(time);
+  const auto models = std::make_shared<SharedModels>();
   for (const Shelved& shelved : shelves.models) {
     const Location file = manifests / shelved.path;
     const auto found = file.examine();
     const Time modified_then = found ? modified(*found) : time;
-    const auto read = [=, container = shelved.container, forced = opening.forced]() -> Result<TreePtr> {
-      Model model = TRY(read_model(container, forced == nullptr ? format_named("ollama") : forced));
-      return lay_out(std::make_shared<Model>(std::move(model)), file.path(), modified_then);
+    const auto read = [=, shelved = shelved, forced = opening.forced]() -> Result<TreePtr> {
+      const Format* const format = forced == nullptr ? format_named("ollama") : forced;
+      const auto read_manifest = [&] { return read_model(shelved.container, format); };
+      return lay_out(TRY(models->get(shelved.identity, read_manifest)), file.path(), modified_then);
     };
     builder.add_tree(shelved.path, modified_then, Later<TreePtr>(read));
   }
@@ -81,7 +114,7 @@ Result<TreePtr> open_store(const Location& store, Time time, const Opening& open
   return std::move(builder).freeze();
 }
 
-Result<TreePtr> open_directory(const Location& directory, Ancestors ancestors, const Opening& opening);
+Result<TreePtr> open_directory(const Location& directory, Way way, const Opening& opening);
 
 // A file that cannot be read is one when its name says so: entering it tells why. Not one of several.
 bool is_shown_as_model(const Result<Container>& container, const std::string& name, const Opening& opening) {
@@ -121,8 +154,8 @@ void add_forbidden(TreeBuilder& builder, const Location& location, const Error& 
 }
 
 // Adds an entry of a directory, if it is something to show, and returns how many bytes it has.
-uint64_t add_entry(TreeBuilder& builder, const Location& location, const Ancestors& ancestors,
-                   SplitModels& split_models, const Opening& opening) {
+uint64_t add_entry(TreeBuilder& builder, const Location& location, unsigned char type, Way way, SplitModels& split_models,
+                   const Opening& opening) {
   if (location.path() == opening.hidden) return 0;
   const auto found = location.examine();
   if (!found && is_forbidden(found.error())) {
@@ -131,14 +164,15 @@ uint64_t add_entry(TreeBuilder& builder, const Location& location, const Ancesto
   }
   if (!found) return 0;
   if (S_ISREG(found->st_mode)) return add_file(builder, location, *found, split_models, opening);
-  if (!S_ISDIR(found->st_mode) || ancestors.contains({found->st_dev, found->st_ino})) return 0;
+  if (!S_ISDIR(found->st_mode) || way.entered.contains({found->st_dev, found->st_ino})) return 0;
+  if (type != DT_DIR && ++way.links > kMostDirectoryLinks) return 0;
   builder.add_tree(component(location.file_name()), modified(*found),
-                   Later<TreePtr>([=] { return open_directory(location, ancestors, opening); }));
+                   Later<TreePtr>([=] { return open_directory(location, way, opening); }));
   return 0;
 }
 
 // The models and directories in a directory.
-Result<TreePtr> open_directory(const Location& directory, Ancestors ancestors, const Opening& opening) {
+Result<TreePtr> open_directory(const Location& directory, Way way, const Opening& opening) {
   const struct stat found = TRY(directory.examine());
   // A mount that showed itself, or another that shows this one, would never end.
   if (Mounts::now().is_weightfs(found.st_dev))
@@ -149,12 +183,13 @@ Result<TreePtr> open_directory(const Location& directory, Ancestors ancestors, c
   for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
   if (const auto key = TRY(key_file(names, DiskFolder(directory))))
     return open_keyed(directory, *key, modified(found), opening);
-  ancestors.emplace(found.st_dev, found.st_ino);
+  way.entered.emplace(found.st_dev, found.st_ino);
   TreeBuilder builder(nullptr);
   builder.set_modified(modified(found));
   SplitModels split_models;
   uint64_t bytes = 0;
-  for (const std::string& name : names) bytes += add_entry(builder, directory / name, ancestors, split_models, opening);
+  for (const DirectoryEntry& entry : entries)
+    bytes += add_entry(builder, directory / entry.name, entry.type, way, split_models, opening);
   builder.set_container_bytes(bytes);
   return std::move(builder).freeze();
 }

@@ -87,6 +87,16 @@ TEST(OllamaBudget, BlobOfManyLayersIsReadOnce) {
   }
 }
 
+TEST(OllamaBudget, TensorBlobOfManyLayersThatCannotBeReadIsReadOnce) {
+  const std::string blob = tensor_file() + "too long";
+  const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256(blob).hex(), blob}});
+  const auto model = read_ollama(container(layers(5'000, "tensor", blob), folder));
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_THAT(model->tensors, SizeIs(0));
+  EXPECT_THAT(model->parts, SizeIs(5'001));
+  EXPECT_LT(folder->bytes_read, 20 * 4096u);
+}
+
 TEST(OllamaBudget, OtherSizesOfOneBlobAreWarnings) {
   const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256("l").hex(), "l"}});
   const auto model = read_ollama(container(layers(3, "license", "l", true), folder));

@@ -136,6 +136,18 @@ TEST_F(PlaceTest, LinkBackToADirectoryOnTheWayIsLeftOut) {
   EXPECT_THAT(names("sub"), ElementsAre("a.safetensors"));
 }
 
+// Two links at each of 30 levels would offer 2^30 paths.
+TEST_F(PlaceTest, NoMoreThanThreeLinksToDirectoriesAreFollowedOnAPath) {
+  for (int i = 0; i < 30; ++i) link(str("../d", i + 1), str("models/d", i, "/next"));
+  here.write("models/d4/a.safetensors", model("aaa"));
+  here.write("models/d30/a.safetensors", model("aaa"));
+  mount("models");
+  EXPECT_THAT(names("d1/next/next"), ElementsAre("next"));
+  EXPECT_EQ(read("d1/next/next/next/a.safetensors/tensors/w"), "aaa");
+  EXPECT_THAT(names("d1/next/next/next"), ElementsAre("a.safetensors"));
+  EXPECT_THAT(names("d4"), ElementsAre("a.safetensors", "next"));
+}
+
 TEST_F(PlaceTest, OwnersLinkOutIsFollowed) {
   use_as_owner();
   link("../outside/secret.safetensors", "models/mine.safetensors");
@@ -282,6 +294,20 @@ TEST_F(StoreTest, IsReadByItsDirectoryAndByAManifestInIt) {
   EXPECT_EQ(read("files/template"), "abcd") << error;
   mount("store/manifests/registry.ollama.ai/library");
   EXPECT_EQ(read("m/latest/files/template"), "abcd") << error;
+}
+
+TEST_F(StoreTest, TagsThatAreHardLinksOfOneManifestShareAModel) {
+  const std::string library = "registry.ollama.ai/library/m/";
+  stdfs::create_hard_link(here.path("store/" + manifest), here.path("store/manifests/" + library + "same"));
+  here.write("store/manifests/" + library + "copy", package.manifest());
+  mount("store");
+  const auto model_of = [&](const std::string& tag) {
+    return forest->resolve(library + tag).and_then([&](Ino ino) { return forest->list(ino); })->tree->model();
+  };
+  ASSERT_NE(model_of("latest"), nullptr);
+  EXPECT_EQ(model_of("latest"), model_of("same"));
+  EXPECT_NE(model_of("latest"), model_of("copy"));
+  EXPECT_EQ(read(library + "same/files/template"), "abcd") << error;
 }
 
 TEST_F(StoreTest, BlobThatIsALinkOutIsRefused) {
