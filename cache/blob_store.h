@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/blobs.h"
-#include "cache/fetch.h"
+#include "cache/download/download.h"
 
 namespace weightfs {
 
@@ -44,7 +44,7 @@ struct StoreOptions {
   std::optional<uint64_t> quota;  ///< bytes on disk that the store never exceeds; else a quarter of the file system
   std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong and was got around
   Fetching fetching = {};
-  std::vector<std::string> blob_directories = {};  ///< where others keep blobs, see cache/elsewhere.h
+  std::vector<std::string> blob_directories = {};  ///< where others keep blobs, see cache/external_stores.h
   Recheck recheck = Recheck::read;
 };
 

@@ -33,7 +33,7 @@ struct Keys {
   static Keys of_user();
 };
 
-/// Asks the registry for the manifest, of an index for the one that is chosen (cache/manifest.h); the store remembers
+/// Asks the registry for the manifest, of an index for the one that is chosen (cache/registry/manifest.h); the store remembers
 /// it. Where `http` is null (offline), what was remembered is taken, and it fails with unreachable when nothing was.
 /// Fails with not_found (no such model or tag), with unreachable, with unsupported (http to a host that is not
 /// loopback, unless insecure is set; an answer that is no manifest; access denied, saying so), with mismatch when the

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "base/value.h"
 #include "cache/blob_store.h"
-#include "cache/upkeep.h"
+#include "cache/maintenance.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/time.h"

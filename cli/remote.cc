@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cache/address.h"
+#include "cache/address_policy.h"
 #include "formats/ollama_name.h"
 
 namespace weightfs {

@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "cache/blob_store.h"
 #include "cache/paths.h"
-#include "cache/room.h"
-#include "cache/upkeep.h"
+#include "cache/disk_quota.h"
+#include "cache/maintenance.h"
 #include "cli/doctor/checks.h"
 
 namespace weightfs {

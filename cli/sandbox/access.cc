@@ -14,7 +14,7 @@
 #include "base/mounts.h"
 #include "base/text.h"
 #include "cache/blob_store.h"
-#include "cache/elsewhere.h"
+#include "cache/external_stores.h"
 #include "cache/paths.h"
 #include "cache/registry.h"
 #include "cli/remote.h"

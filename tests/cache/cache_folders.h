@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "cache/count.h"
+#include "cache/store/quota_ledger.h"
 #include "cache/paths.h"
 #include "tests/cache/making.h"
 #include "tests/support/temporary.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cache/fetch.h"
+#include "cache/download/download.h"
 #include "tests/cache/making.h"
 #include "tests/support/http_server.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/http.h"
+#include "cache/http/client.h"
 #include "cache/registry.h"
 #include "tests/cache/site.h"
 #include "tests/support/temporary.h"

@@ -1,0 +1,75 @@
+#include "cache/registry/manifest.h"
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+// This machine's processor as Go names it (GOARCH), which is what a platform is written in.
+#if defined(__x86_64__)
+constexpr std::string_view kArchitecture = "amd64";
+#elif defined(__aarch64__)
+constexpr std::string_view kArchitecture = "arm64";
+#elif defined(__riscv) && __riscv_xlen == 64
+constexpr std::string_view kArchitecture = "riscv64";
+#elif defined(__powerpc64__)
+constexpr std::string_view kArchitecture = "ppc64le";
+#elif defined(__s390x__)
+constexpr std::string_view kArchitecture = "s390x";
+#else
+constexpr std::string_view kArchitecture = "";
+#endif
+
+std::string_view text_at(const Map& map, std::string_view key) {
+  const Value* value = map.find(key);
+  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? std::string_view() : *text;
+}
+
+enum class Fit { none, some, platform };
+
+Fit fit_of(const Map& entry) {
+  const Value* value = entry.find("platform");
+  const auto* platform = value == nullptr ? nullptr : std::get_if<Map>(value);
+  if (platform == nullptr) return Fit::some;
+  const std::string_view os = text_at(*platform, "os");
+  if (os == "linux" && text_at(*platform, "architecture") == kArchitecture) return Fit::platform;
+  return os == "unknown" ? Fit::none : Fit::some;  // as BuildKit marks what it attests about the others
+}
+
+const Map* chosen(const List& entries) {
+  const Map* best = nullptr;
+  for (const Value& value : entries) {
+    const auto* entry = std::get_if<Map>(&value);
+    if (entry != nullptr && (best == nullptr || fit_of(*entry) > fit_of(*best))) best = entry;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<Digest> digest_of_text(std::string_view text) {
+  constexpr std::string_view kAlgorithm = "sha256:";
+  return text.starts_with(kAlgorithm) ? digest_of_hex(text.substr(kAlgorithm.size())) : std::nullopt;
+}
+
+Result<std::optional<Digest>> chosen_of_index(const std::string& body) {
+  const SourcePtr source = in_memory(body);
+  const auto value = parse_json(*source, 0, source->size());
+  if (!value) return failure(Code::unsupported, "not a manifest: " + value.error().message);
+  const auto* manifest = std::get_if<Map>(&*value);
+  if (manifest == nullptr) return failure(Code::unsupported, "not a manifest: no JSON object");
+  if (manifest->find("layers") != nullptr || manifest->find("config") != nullptr) return std::nullopt;
+  const Value* found = manifest->find("manifests");
+  const auto* entries = found == nullptr ? nullptr : std::get_if<List>(found);
+  if (entries == nullptr) return failure(Code::unsupported, "not a manifest: no layers, no config and no manifests");
+  const Map* entry = chosen(*entries);
+  if (entry == nullptr) return failure(Code::unsupported, "an index of no manifests");
+  const std::string_view text = text_at(*entry, "digest");
+  const auto digest = digest_of_text(text);
+  if (!digest) return failure(Code::unsupported, str("an index of ", quoted(text), ", not of a SHA-256 digest"));
+  return digest;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,105 @@
+// stop(): whoever waits for bytes is told at once that they do not come, whatever he waits for.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+
+#include <thread>
+
+#include "cache/blob_store.h"
+#include "cache/store/file_range.h"
+#include "tests/cache/child.h"
+#include "tests/cache/store_directory.h"
+
+namespace weightfs::test {
+namespace {
+
+using testing::IsEmpty;
+
+constexpr char kEnding[] = "error: the mount is ending";
+
+using EndingTest = StoreDirectory;
+
+// Members that give 100,000 bytes and no more before the gate opens.
+MakingPtr stuck(
+    uint32_t seed, Gate& gate, std::function<void()> at_gate = [] {}) {
+  const MakingPtr made = making(some_bytes(kMember, seed));
+  made->before = [&gate, at_gate = std::move(at_gate)](size_t given) {
+    if (given < 100'000) return;
+    at_gate();
+    gate.pass();
+  };
+  return made;
+}
+
+TEST_F(EndingTest, EndsWhoWaitsForBytesAndWhoWaitsForAPlace) {
+  constexpr uint32_t kReaders = 9;
+  Gate gate;
+  Gate four;
+  std::atomic<int> at_gate = 0;
+  const BlobsPtr blobs = store();
+  std::vector<std::thread> readers;
+  for (uint32_t i = 0; i < kReaders; ++i) {
+    const auto blob = blobs->blob(recipe_of(stuck(i, gate,
+                                                  [&] {
+                                                    if (++at_gate == 4) four.open();
+                                                  }),
+                                            str("zip ", i)));
+    readers.emplace_back([blob] { EXPECT_EQ(read(*blob), kEnding); });
+  }
+  four.pass();
+  std::thread ender([&] { blobs->stop(); });
+  for (auto& reader : readers) reader.join();  // before the streams go on
+  EXPECT_EQ(at_gate, 4);
+  gate.open();
+  ender.join();
+  EXPECT_EQ(at_gate, 4);
+  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(EndingTest, EndsWhoFollowsAnotherProcess) {
+  const auto shared = shared_memory();
+  member->before = [&](size_t given) {
+    if (given != 200'000) return;
+    ::sem_post(&shared->first);
+    wait_for(shared->second);
+  };
+  Child maker([&] { return read(*store()->blob(recipe_of(member, "zip 1"))) == told(bytes) ? 0 : 1; });
+  wait_for(shared->first);
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 150'000), told(bytes.substr(0, 150'000)));
+  std::thread reader([&] { EXPECT_EQ(read(*blob), kEnding); });
+  blobs->stop();
+  reader.join();
+  EXPECT_EQ(member->starts, 0);
+  ::sem_post(&shared->second);
+  EXPECT_EQ(maker.wait(), 0);
+}
+
+TEST_F(EndingTest, EndsWhoWaitsForRoom) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  const OpenFile lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.fd(), LOCK_EX), 0);
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  const BlobsPtr blobs = store();
+  std::thread reader([&] { EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), kEnding); });
+  while (makings().empty()) std::this_thread::yield();
+  blobs->stop();
+  reader.join();
+  EXPECT_EQ(other->starts, 0);
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+TEST_F(EndingTest, WhatIsKeptIsStillRead) {
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), told(bytes));
+  blobs->stop();
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blobs->blob(recipe_of(making(some_bytes(kMember, 2)), "zip 2"))), kEnding);
+}
+
+}  // namespace
+}  // namespace weightfs::test

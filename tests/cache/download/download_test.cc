@@ -1,0 +1,311 @@
+#include "cache/download/download.h"
+
+#include "tests/cache/fetching.h"
+
+namespace weightfs {
+namespace {
+
+using namespace fetching;
+using ::testing::HasSubstr;
+
+// ---- plain answers
+
+TEST(Fetch, WhatIsThereComesInOneRequestWithoutARange) {
+  HttpServer server(serves(kBody));
+  const Fetched got = fetched(kSize, {server.url("/m?token=1")});
+  EXPECT_EQ(got.text(), told(kBody));
+  EXPECT_EQ(got.begins_at, 0u);
+  EXPECT_EQ(got.validator, server.url("/m") + " \"e1\"");
+  EXPECT_EQ(got.source, server.url("/m"));
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.requests()[0].header("range"), "");
+  EXPECT_EQ(server.requests()[0].header("accept-encoding"), "deflate, gzip, br, zstd");
+}
+
+TEST(Fetch, AWeakTagIsNoValidator) {
+  HttpServer server(serves(kBody, "W/\"e1\""));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).validator, "");
+}
+
+TEST(Fetch, WhatIsLongIsNotAskedForEncoded) {
+  HttpServer server(always(answer("404 Not Found", "")));
+  fetched(uint64_t{1} << 30, {server.url("/m")});
+  EXPECT_EQ(server.requests()[0].header("accept-encoding"), "identity");
+}
+
+TEST(Fetch, AnUnknownSizeIsWhereTheBodyEnds) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/chunked") return void(wire.send(chunked(kBody)));
+    if (request.target == "/length") return serve_file(request, wire, kBody);
+    wire.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + kBody);
+    wire.close();
+  });
+  for (const char* target : {"/chunked", "/length", "/close"})
+    EXPECT_EQ(fetched(std::nullopt, {server.url(target)}).text(), told(kBody)) << target;
+  EXPECT_EQ(fetched(kSize, {server.url("/chunked")}).text(), told(kBody));
+  EXPECT_EQ(server.requests().size(), 4u);
+}
+
+TEST(Fetch, NothingIsAskedBeforeTheFirstNextNorForAnEmptyBlob) {
+  HttpServer server(serves(kBody));
+  EXPECT_TRUE(fetch_of(kSize, {server.url("/")})->begin({}, kGoOn));
+  EXPECT_EQ(fetched(0, {server.url("/")}).text(), told(""));
+  EXPECT_EQ(server.requests().size(), 0u);
+}
+
+// ---- wrong answers
+
+TEST(Fetch, AnotherLengthThanTheBlobsIsAnotherBlob) {
+  HttpServer wrong(serves(kBody + "x"));
+  HttpServer right(serves(kBody));
+  const Fetched got = fetched(kSize, {wrong.url("/m")});
+  EXPECT_EQ(got.text(),
+            told("") + ", then model: " + wrong.url("/m") + ": has 300001 bytes, where 300000 are expected");
+  EXPECT_EQ(got.error->code, Code::corrupt);
+  EXPECT_EQ(fetched(kSize, {wrong.url("/m"), right.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(wrong.requests().size(), 2u);
+  EXPECT_EQ(right.requests().size(), 1u);
+}
+
+TEST(Fetch, NeverMoreBytesThanTheSizeAndNotTheLastOfWhatIsTooLong) {
+  HttpServer server(always(chunked(kBody + "more")));
+  const Fetched got = fetched(kSize, {server.url("/m")});
+  ASSERT_TRUE(got.error);
+  EXPECT_EQ(got.error->code, Code::corrupt);
+  EXPECT_THAT(got.error->message, HasSubstr("goes on after the 300000 bytes that are expected"));
+  EXPECT_LT(got.bytes.size(), kSize);
+  HttpServer right(serves(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/m"), right.url("/m")}).text(), told(kBody));
+}
+
+TEST(Fetch, ABodyThatEndsBeforeTheSizeIsCorrupt) {
+  HttpServer server(always(chunked(kBody.substr(0, 1000))));
+  const Fetched got = fetched(kSize, {server.url("/m")});
+  ASSERT_TRUE(got.error);
+  EXPECT_EQ(got.error->code, Code::corrupt);
+  EXPECT_EQ(got.bytes, kBody.substr(0, 1000));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+// 1 MiB of zeroes in the deflate of zlib: a few bytes on the wire.
+TEST(Fetch, ABombIsBoundedByTheSize) {
+  std::string bomb = "\x78\xda";  // zlib's header; then fixed Huffman blocks of one literal 0 and many matches
+  uint64_t bits = 0;
+  int held = 0;
+  const auto put = [&](uint64_t value, int count) {
+    for (int i = 0; i < count; ++i) {
+      bits |= ((value >> i) & 1) << held;
+      if (++held < 8) continue;
+      bomb += static_cast<char>(bits);
+      bits = 0;
+      held = 0;
+    }
+  };
+  put(1, 1);           // the last block
+  put(1, 2);           // fixed codes (RFC 1951, section 3.2.6)
+  put(0b00001100, 8);  // literal 0: 00110000, most significant bit first
+  for (int i = 0; i < 100'000; ++i) {
+    put(0b10100011, 8);  // length 258: 11000101
+    put(0, 5);           // distance 1
+  }
+  HttpServer server(always(answer("200 OK", bomb, {"Content-Encoding: deflate"})));
+  const Fetched got = fetched(1000, {server.url("/m")});
+  ASSERT_TRUE(got.error);
+  EXPECT_EQ(got.error->code, Code::corrupt);
+  EXPECT_THAT(got.error->message, HasSubstr("goes on after the 1000 bytes"));
+  EXPECT_LT(got.bytes.size(), 1000u);
+  EXPECT_EQ(got.bytes, std::string(got.bytes.size(), '\0'));
+}
+
+TEST(Fetch, ABrokenEncodingIsCorrupt) {
+  HttpServer server(always(answer("200 OK", "not gzip", {"Content-Encoding: gzip"})));
+  const Fetched got = fetched(std::nullopt, {server.url("/m")});
+  ASSERT_TRUE(got.error);
+  EXPECT_EQ(got.error->code, Code::corrupt);
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Fetch, AllOriginsAreNamedWhenNoneHasIt) {
+  HttpServer server(always(answer("404 Not Found", "no")));
+  const Fetched none = fetched(kSize, {server.url("/a?x"), server.url("/b")});
+  EXPECT_EQ(none.error->message,
+            "model: " + server.url("/a") + ": 404 Not Found; " + server.url("/b") + ": 404 Not Found");
+  EXPECT_EQ(none.error->code, Code::not_found);
+  const std::string dead = dead_url();
+  const Fetched mixed = fetched(kSize, {server.url("/a"), dead});
+  EXPECT_EQ(mixed.error->code, Code::unreachable);
+  EXPECT_THAT(mixed.error->message, HasSubstr("; " + dead + ": connection refused"));
+  EXPECT_EQ(fetched(kSize, {"file:///x", "ftp://x/"}).error->code, Code::unsupported);
+  EXPECT_EQ(fetched(kSize, {}).error->code, Code::unreachable);
+  EXPECT_EQ(server.requests().size(), 3u);
+}
+
+TEST(Fetch, NoMoreThanSixteenOriginsAreAsked) {
+  HttpServer server(always(answer("404 Not Found", "")));
+  std::vector<std::string> urls;
+  for (int i = 0; i < 40; ++i) urls.push_back(server.url(str("/", i)));
+  const auto fetch = fetch_of(std::nullopt, urls);
+  EXPECT_EQ(fetch->size(kGoOn).error().code, Code::not_found);
+  EXPECT_EQ(server.requests().size(), 16u);
+  EXPECT_EQ(fetched(*fetch).error->code, Code::not_found);
+  EXPECT_EQ(server.requests().size(), 32u);
+  EXPECT_EQ(fetch->origins().size(), 40u);
+}
+
+// ---- redirects
+
+TEST(Fetch, AnExpiredLinkIsResolvedAnew) {
+  std::atomic<int> links = 0;
+  std::atomic<int> asked = 0;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/m") return void(wire.send(answer("302 Found", "", {str("Location: /link", ++links)})));
+    if (request.range() && request.target == "/link1") return void(wire.send(answer("403 Expired", "")));
+    const uint64_t from = request.range() ? request.range()->first : 0;
+    if (asked++ > 0) return serve_file(request, wire, kBody);
+    wire.send(answer("200 OK", "", {str("Content-Length: ", kSize), "ETag: \"e1\""}) + kBody.substr(from, 1000));
+    wire.close();
+  });
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(server.count("GET", "/m"), 2u);
+}
+
+TEST(Fetch, ARedirectTargetThatRefusesIsNotAskedForEver) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/m") return void(wire.send(answer("302 Found", "", {"Location: /link"})));
+    wire.send(answer("403 Expired", ""));
+  });
+  EXPECT_THAT(fetched(kSize, {server.url("/m")}).error->message, HasSubstr("/link: 403 Forbidden"));
+  EXPECT_EQ(server.requests().size(), 2u);
+}
+
+// ---- size
+
+std::string size_of(Fetch& fetch) {
+  const auto size = fetch.size(kGoOn);
+  if (!size) return size.error().message;
+  return *size ? str(**size) : "unknown";
+}
+
+TEST(FetchSize, IsAskedForWithHead) {
+  HttpServer server(serves(kBody));
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "300000");
+  EXPECT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.count("HEAD"), 1u);
+  EXPECT_EQ(size_of(*fetch_of(7, {server.url("/m")})), "7");
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(FetchSize, IsAskedForWithARangeWhereHeadIsRefused) {
+  for (const char* status : {"403 No", "405 No", "501 No"}) {
+    HttpServer server([&](const SeenRequest& request, Wire& wire) {
+      if (request.method == "HEAD") return void(wire.send(answer(status, "")));
+      serve_file(request, wire, kBody);
+    });
+    EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "300000") << status;
+    EXPECT_EQ(server.requests().size(), 2u);
+  }
+}
+
+TEST(FetchSize, IsUnknownWhereOriginsSayDifferentOnes) {
+  HttpServer lying(serves(kBody.substr(1)));
+  HttpServer good(serves(kBody));
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {lying.url("/m"), good.url("/m")})), "unknown");
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {good.url("/m"), good.url("/n")})), "300000");
+}
+
+TEST(FetchSize, IsThatOfThoseThatTell) {
+  HttpServer bad(always(answer("404 No", "")));
+  HttpServer good(serves(kBody));
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {bad.url("/m"), good.url("/m")})), "300000");
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {bad.url("/m")})), "model: " + bad.url("/m") + ": 404 Not Found");
+}
+
+TEST(FetchSize, IsUnknownWhereOnlyAnEncodedOneIsTold) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    wire.send(answer("200 OK", request.method == "HEAD" ? "" : "x", {"Content-Encoding: gzip", "Content-Length: 1"}));
+  });
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "unknown");
+}
+
+TEST(FetchSize, AllOriginsTogetherHaveTheTimeOfOne) {
+  HttpServer silent([](const SeenRequest&, Wire& wire) { wire.stall(); });
+  HttpServer good(serves(kBody));
+  HttpOptions http = short_patience();
+  http.connect_timeout = http.stall_timeout;
+  std::vector<std::string> urls(16, silent.url("/m"));
+  const auto none = fetch_of(std::nullopt, urls, quick_retries(), http)->size(kGoOn);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::unreachable);
+  EXPECT_THAT(none.error().message, HasSubstr("no time was left to ask the others"));
+  EXPECT_LE(silent.requests().size(), 3u);
+  urls.insert(urls.begin(), good.url("/m"));
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, urls, quick_retries(), http)), "300000");
+}
+
+TEST(FetchSize, WhoAsksForALongPauseIsNotWaitedFor) {
+  HttpServer server(always(answer("503 No", "", {"Retry-After: 1000"})));
+  FetchOptions patient = quick_retries();
+  patient.longest_pause = std::chrono::hours(1);
+  EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")}, patient)),
+            "model: " + server.url("/m") + ": 503 Service Unavailable");
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+// ---- stopping
+
+TEST(Fetch, StopEndsANextThatWaits) {
+  std::atomic<bool> stop = false;
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(head(kSize) + "some");
+    stop = true;
+    wire.stall();
+  });
+  HttpOptions patient;
+  patient.stall_timeout = std::chrono::hours(1);
+  const auto fetch = fetch_of(kSize, {server.url("/m")}, quick_retries(), patient);
+  const Fetched got = fetched(*fetch, {}, stop);
+  ASSERT_TRUE(got.error);
+  EXPECT_EQ(got.error->message, "model: cancelled");
+}
+
+TEST(Fetch, StopEndsAPause) {
+  std::atomic<bool> stop = false;
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(answer("503 No", "", {"Retry-After: 3600"}));
+    stop = true;
+  });
+  FetchOptions patient;
+  patient.longest_pause = std::chrono::hours(2);
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop).error->message, "model: cancelled");
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Fetch, AllFetchesOfTheSameOptionsShareTheirMemory) {
+  const FetchOptions options = quick_retries();
+  EXPECT_EQ(options.memory->shares(), 0u);
+  const auto one = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kGoOn);
+  {
+    const auto other = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kGoOn);
+    EXPECT_EQ(options.memory->shares(), 2u);
+  }
+  EXPECT_EQ(options.memory->shares(), 1u);
+}
+
+TEST(Fetch, AStreamThatNobodyReadsEndsWithItsConnection) {
+  test::Gate gone;
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(head(uint64_t{1} << 40));
+    while (wire.send(std::string(1 << 16, 'x'))) {
+    }
+    gone.open();
+  });
+  {
+    const auto stream = fetch_of(uint64_t{1} << 40, {server.url("/m")})->begin({}, kGoOn);
+    std::byte one{};
+    ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
+  }
+  gone.pass();
+}
+
+}  // namespace
+}  // namespace weightfs

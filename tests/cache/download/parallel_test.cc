@@ -1,0 +1,255 @@
+// Several connections for one blob. The server gives each connection little, so that more of them help; what is
+// asserted is what was asked for, never how long it took.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cache/download/download.h"
+#include "cache/download/reassembly_buffer.h"
+#include "tests/cache/fetching.h"
+
+namespace weightfs {
+namespace {
+
+using fetching::fetch_of;
+using fetching::fetched;
+using fetching::quick_retries;
+using test::some_bytes;
+using test::told;
+
+constexpr size_t kSize = 33'333'333;
+const std::string& body() {
+  static const std::string bytes = some_bytes(kSize);
+  return bytes;
+}
+
+// About 12 MB/s, then as fast as it goes.
+void send_slowly(Wire& wire, std::string_view bytes, size_t slow = kSize) {
+  for (size_t at = 0; at < std::min(slow, bytes.size()); at += 65'536)
+    if (!wire.pause(std::chrono::milliseconds(5)) || !wire.send(bytes.substr(at, 65'536))) return;
+  if (slow < bytes.size()) wire.send(bytes.substr((slow + 65'535) / 65'536 * 65'536));
+}
+
+struct Lies {
+  std::string status = "206 Partial Content";
+  std::string etag = "\"e1\"";
+  uint64_t shift = 0;    // of what Content-Range says
+  size_t after = kSize;  // closes after so many bytes
+};
+
+void send_part(const SeenRequest& request, Wire& wire, const Lies& lies = {}) {
+  const auto [from, open_to] = *request.range();
+  const uint64_t to = std::min<uint64_t>(open_to, kSize);
+  wire.send(str("HTTP/1.1 ", lies.status, "\r\nContent-Length: ", to - from, "\r\nContent-Range: bytes ",
+                from + lies.shift, "-", to - 1 + lies.shift, "/", kSize, "\r\nETag: ", lies.etag, "\r\n\r\n"));
+  send_slowly(wire, std::string_view(body()).substr(from, std::min<size_t>(to - from, lies.after)));
+  if (lies.after < to - from) wire.close();
+}
+
+const std::string kOffer = "Accept-Ranges: bytes\r\nETag: \"e1\"\r\n";
+
+void send_whole(Wire& wire, const std::string& headers = kOffer, size_t slow = kSize) {
+  wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", kSize, "\r\n", headers, "\r\n"));
+  send_slowly(wire, body(), slow);
+}
+
+// Long enough to be looked at, at the test's pace.
+constexpr size_t kBrief = 3'000'000;
+
+HttpServer::Handler slow_server(const Lies& lies = {}, size_t slow = kSize) {
+  return [=](const SeenRequest& request, Wire& wire) {
+    request.range() ? send_part(request, wire, lies) : send_whole(wire, kOffer, slow);
+  };
+}
+
+// Ranges that were asked for, by where they begin.
+std::map<uint64_t, uint64_t> ranges_of(const HttpServer& server) {
+  std::map<uint64_t, uint64_t> ranges;
+  for (const SeenRequest& request : server.requests())
+    if (const auto range = request.range()) {
+      EXPECT_TRUE(ranges.emplace(range->first, std::min<uint64_t>(range->second, kSize)).second)
+          << "asked twice: " << request.header("range");
+    }
+  return ranges;
+}
+
+TEST(FetchParallel, EveryByteAfterTheCutIsAskedForOnceOverSeveralConnections) {
+  HttpServer server(slow_server());
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  const auto ranges = ranges_of(server);
+  EXPECT_EQ(server.requests().size(), ranges.size() + 1);
+  ASSERT_GE(ranges.size(), 4u);
+  for (auto range = ranges.begin(); range != ranges.end(); ++range) {
+    const auto next = std::next(range);
+    EXPECT_EQ(range->second, next == ranges.end() ? kSize : next->first);
+    EXPECT_LE(range->second - range->first, Window::kChunk);
+  }
+  std::set<uint64_t> connections;
+  for (const SeenRequest& request : server.requests()) connections.insert(request.connection);
+  EXPECT_GE(connections.size(), 3u);
+  EXPECT_LE(connections.size(), 9u);  // the first ends at the cut
+}
+
+TEST(FetchParallel, WhatAnEarlierFetchLeftIsGoneOnFromInTheSameWay) {
+  HttpServer server(slow_server());
+  const auto got = fetched(*fetch_of(std::nullopt, {server.url("/m")}), {1000, server.url("/m") + " \"e1\""});
+  EXPECT_EQ(got.begins_at, 1000u);
+  EXPECT_EQ(got.text(), told(body().substr(1000)));
+  EXPECT_GE(server.requests().size(), 4u);
+  for (const SeenRequest& request : server.requests()) EXPECT_NE(request.header("range"), "");
+}
+
+TEST(FetchParallel, OneConnectionIsEnoughWhereTheServerDoesNotOfferRanges) {
+  HttpServer server([](const SeenRequest&, Wire& wire) { send_whole(wire, "", kBrief); });
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(FetchParallel, OneConnectionIsEnoughForWhoeverWantsOne) {
+  HttpServer server(slow_server({}, kBrief));
+  FetchOptions options = quick_retries();
+  options.most_connections = 1;
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options)).text(), told(body()));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+// Two connections at most: how many would be opened before the first lie is seen depends on the machine. The first one
+// is slow until the second one has asked.
+TEST(FetchParallel, ARangeThatIsIgnoredOrLiedAboutLeavesOneConnection) {
+  const Lies lies[] = {{"200 OK", "\"e1\"", 0, kSize},
+                       {"206 Partial Content", "\"e2\"", 0, kSize},
+                       {"206 Partial Content", "\"e1\"", 1, kSize}};
+  FetchOptions options = quick_retries();
+  options.most_connections = 2;
+  for (const Lies& lie : lies) {
+    std::atomic<bool> asked = false;
+    HttpServer server([&](const SeenRequest& request, Wire& wire) {
+      if (request.range()) {
+        asked = true;
+        return send_part(request, wire, lie);
+      }
+      wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", kSize, "\r\n", kOffer, "\r\n"));
+      size_t at = 0;
+      for (; at < kSize && !asked; at += 4096)
+        if (!wire.pause(std::chrono::milliseconds(1)) || !wire.send(std::string_view(body()).substr(at, 4096))) return;
+      if (at < kSize) wire.send(std::string_view(body()).substr(at));
+    });
+    EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, HttpOptions{})).text(), told(body()));
+    EXPECT_EQ(server.requests().size(), 2u);
+  }
+}
+
+TEST(FetchParallel, APartThatIsCutOffIsGoneOnFromWhereItWas) {
+  HttpServer server(slow_server({"206 Partial Content", "\"e1\"", 0, 3'000'000}));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  const auto ranges = ranges_of(server);
+  EXPECT_TRUE(std::any_of(ranges.begin(), ranges.end(),
+                          [&](const auto& range) { return ranges.count(range.first + 3'000'000) > 0; }));
+}
+
+TEST(FetchParallel, TheFirstConnectionBringsWhatHelpersAreDenied) {
+  std::atomic<uint64_t> denied = 0;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (!request.range()) return send_whole(wire);
+    if (request.connection > 0 && denied++ < 2) return void(wire.send(answer("503 Enough", "")));
+    send_part(request, wire);
+  });
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_GE(denied, 1u);
+}
+
+TEST(FetchParallel, APartThatStandsStillIsAskedForOverAnotherConnection) {
+  std::atomic<bool> stalled = false;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (!request.range()) return send_whole(wire);
+    if (!stalled.exchange(true)) return wire.stall();
+    send_part(request, wire);
+  });
+  HttpOptions patient;
+  patient.stall_timeout = std::chrono::hours(1);
+  FetchOptions options = quick_retries();
+  options.idle = std::chrono::milliseconds(100);
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, patient)).text(), told(body()));
+  EXPECT_TRUE(stalled);
+}
+
+TEST(FetchParallel, ARedirectIsFollowedOnceForAllParts) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/m") return void(wire.send(answer("307 Temporary", "", {"Location: /link?signed"})));
+    request.range() ? send_part(request, wire) : send_whole(wire);
+  });
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(server.count("GET", "/m"), 1u);
+  EXPECT_GE(server.count("GET", "/link"), 4u);
+}
+
+class Secret final : public Credentials {
+ public:
+  std::string authorization() override { return "Bearer secret"; }
+  Result<bool> challenged(const Denial&, const std::atomic<bool>&) override { return false; }
+};
+
+TEST(FetchParallel, CredentialsStayWhereTheyBelong) {
+  HttpServer other(slow_server());
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
+  });
+  const std::vector<Origin> origins = {{server.url("/m"), Trust::user, std::make_shared<Secret>()}};
+  const auto http = std::make_shared<Http>(HttpOptions{});  // a busy machine is no stall
+  EXPECT_EQ(fetched(*std::make_shared<Fetch>(http, "model", kSize, origins, quick_retries())).text(), told(body()));
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.requests()[0].header("authorization"), "Bearer secret");
+  EXPECT_GE(other.requests().size(), 4u);
+  for (const SeenRequest& request : other.requests()) EXPECT_EQ(request.header("authorization"), "");
+}
+
+TEST(FetchParallel, LinksThatExpireMeanwhileAreResolvedAnew) {
+  std::atomic<int> links = 0;
+  std::mutex mutex;
+  std::map<std::string, int> uses;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (request.target == "/m") return void(wire.send(answer("302 Found", "", {str("Location: /link", ++links)})));
+    {
+      const std::scoped_lock lock(mutex);
+      if (++uses[request.target] > 3) return void(wire.send(answer("403 Expired", "")));
+    }
+    request.range() ? send_part(request, wire) : send_whole(wire);
+  });
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_GE(server.count("GET", "/m"), 2u);
+}
+
+TEST(FetchParallel, AnotherOriginCompletesWhatSeveralConnectionsBegan) {
+  std::atomic<uint64_t> parts = 0;
+  HttpServer dying([&](const SeenRequest& request, Wire& wire) {
+    if (!request.range()) return send_whole(wire);
+    if (parts++ >= 3) return void(wire.send(answer("404 Gone", "")));
+    send_part(request, wire);
+  });
+  HttpServer good(slow_server());
+  EXPECT_EQ(fetched(kSize, {dying.url("/m"), good.url("/m")}).text(), told(body()));
+  EXPECT_GE(good.requests().size(), 1u);
+  EXPECT_NE(good.requests()[0].header("range"), "");
+}
+
+TEST(FetchParallel, AStreamLetGoEndsAllItsConnections) {
+  std::atomic<int> serving = 0;
+  test::Gate several;
+  HttpServer server([&](const SeenRequest& request, Wire& wire) {
+    if (++serving == 4) several.open();
+    request.range() ? send_part(request, wire) : send_whole(wire);
+  });
+  const std::atomic<bool> go_on = false;
+  const auto fetch = fetch_of(kSize, {server.url("/m")});
+  auto stream = fetch->begin({}, go_on);
+  std::byte one{};
+  ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
+  several.pass();
+  stream->reset();
+  const size_t asked = server.requests().size();
+  EXPECT_LT(asked, 12u);
+  EXPECT_EQ(fetch.use_count(), 1);
+}
+
+}  // namespace
+}  // namespace weightfs

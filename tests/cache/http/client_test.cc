@@ -1,0 +1,263 @@
+#include "cache/http/client.h"
+
+#include <thread>
+
+#include "tests/cache/asking.h"
+
+namespace weightfs {
+namespace {
+
+using namespace asking;
+using ::testing::HasSubstr;
+
+// ---- answers
+
+TEST(Http, AnAnswerComesWithItsStatusHeadersAndBody) {
+  HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
+  Http http(quick());
+  const auto page = page_of(http, get(server.url("/a?q=1")), 100, kGoOn);
+  ASSERT_EQ(told(page), "200 body");
+  EXPECT_EQ(page->answer.header("x-thing"), "some value");
+  EXPECT_EQ(page->answer.header("absent"), std::nullopt);
+  EXPECT_EQ(page->answer.url, server.url("/a?q=1"));
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.requests()[0].target, "/a?q=1");
+  EXPECT_EQ(server.requests()[0].header("user-agent"), "weightfs");
+  EXPECT_EQ(server.requests()[0].header("accept-encoding"), "identity");
+  EXPECT_EQ(server.requests()[0].header("authorization"), "");
+}
+
+TEST(Http, AStatusIsNoFailure) {
+  HttpServer server(always(answer("404 Not Found", "none")));
+  EXPECT_EQ(ask(get(server.url("/"))), "404 none");
+}
+
+TEST(Http, HeadAsksForNoBody) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) { serve_file(request, wire, "12345"); });
+  Http http(quick());
+  Request request = get(server.url("/"));
+  request.method = Request::Method::head;
+  const auto page = page_of(http, request, 0, kGoOn);
+  ASSERT_EQ(told(page), "200 ");
+  EXPECT_EQ(page->answer.header("content-length"), "5");
+  EXPECT_EQ(server.count("HEAD"), 1u);
+}
+
+TEST(Http, ConnectionsAreUsedAgain) {
+  HttpServer server(always(answer("200 OK", "x")));
+  Http http(quick());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(told(page_of(http, get(server.url("/")), 9, kGoOn)), "200 x");
+  ASSERT_EQ(server.requests().size(), 3u);
+  for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
+}
+
+TEST(Http, APageThatIsTooLongIsRefused) {
+  HttpServer server(always(answer("200 OK", "12345")));
+  Http http(quick());
+  EXPECT_EQ(told(page_of(http, get(server.url("/")), 5, kGoOn)), "200 12345");
+  EXPECT_THAT(told(page_of(http, get(server.url("/")), 4, kGoOn)), HasSubstr("corrupt: "));
+}
+
+TEST(Http, AFailureOfTheReceiverEndsTheRequest) {
+  HttpServer server(always(answer("200 OK", "12345")));
+  Http http(quick());
+  bool received = false;
+  const Receiver refuses{[](const Answer&) -> Result<void> { return failure(Code::mismatch, "not this"); },
+                         [&](std::span<const std::byte>) -> Result<void> {
+                           received = true;
+                           return {};
+                         }};
+  const auto ended = http.perform(get(server.url("/")), refuses, kGoOn);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().message, "not this");
+  EXPECT_FALSE(received);
+}
+
+// Nor is it slowness: far less comes in that time than the least speed.
+TEST(Http, AReceiverThatWaitsIsNoStall) {
+  HttpServer server([](const SeenRequest&, Wire& wire) {
+    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+    if (wire.pause(std::chrono::milliseconds(200))) wire.send("b");
+  });
+  Http http(quick());
+  std::string body;
+  const Receiver slow{[](const Answer&) -> Result<void> { return {}; },
+                      [&](std::span<const std::byte> bytes) -> Result<void> {
+                        std::this_thread::sleep_for(2 * quick().stall_timeout);
+                        body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                        return {};
+                      }};
+  EXPECT_TRUE(http.perform(get(server.url("/")), slow, kGoOn));
+  EXPECT_EQ(body, "ab");
+}
+
+// ---- encodings (RFC 9110, section 8.4)
+
+std::string bytes_of(std::initializer_list<int> values) {
+  std::string bytes;
+  for (const int value : values) bytes += static_cast<char>(value);
+  return bytes;
+}
+
+// "hello, hello, hello", as the tools of each encoding write it.
+const std::string kPlain = "hello, hello, hello";
+const std::string kGzip =
+    bytes_of({0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xcb, 0x48, 0xcd, 0xc9, 0xc9,
+              0xd7, 0x51, 0xc8, 0x40, 0xa2, 0x00, 0x9f, 0xa1, 0xca, 0x09, 0x13, 0x00, 0x00, 0x00});
+const std::string kDeflate =
+    bytes_of({0x78, 0x9c, 0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0xd7, 0x51, 0xc8, 0x40, 0xa2, 0x00, 0x44, 0x28, 0x06, 0xd5});
+const std::string kZstd = bytes_of({0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x6d, 0x00, 0x00, 0x38, 0x68, 0x65, 0x6c,
+                                    0x6c, 0x6f, 0x2c, 0x20, 0x01, 0x00, 0xe2, 0x8a, 0x11, 0x75, 0xf3, 0x98, 0x8e});
+const std::string kBrotli = bytes_of({0x20, 0x01, 0x10, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65,
+                                      0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x03});
+
+TEST(Http, WhatComesEncodedIsDecodedAskedForOrNot) {
+  const std::pair<const char*, std::string> encodings[] = {
+      {"gzip", kGzip}, {"deflate", kDeflate}, {"zstd", kZstd}, {"br", kBrotli}, {"identity", kPlain}};
+  for (const auto& [name, bytes] : encodings)
+    for (const bool asked : {true, false}) {
+      HttpServer server(always(answer("200 OK", bytes, {str("Content-Encoding: ", name)})));
+      Request request = get(server.url("/"));
+      request.encoded = asked;
+      EXPECT_EQ(ask(request), "200 " + kPlain) << name;
+      const std::string accepted = server.requests()[0].header("accept-encoding");
+      EXPECT_EQ(accepted, asked ? "deflate, gzip, br, zstd" : "identity");
+    }
+}
+
+TEST(Http, ABrokenEncodingIsCorrupt) {
+  for (const char* name : {"gzip", "zstd", "br", "never-heard-of"}) {
+    HttpServer server(always(answer("200 OK", "this is not encoded", {str("Content-Encoding: ", name)})));
+    EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("corrupt: http://127.0.0.1")) << name;
+  }
+}
+
+// ---- failures
+
+TEST(Http, ARefusedConnectionSaysSoWithoutTheQuery) {
+  std::string url;
+  {
+    HttpServer server(always(""));
+    url = server.url("/path");
+  }
+  EXPECT_EQ(ask(get(url + "?secret=1")), "unreachable: " + url + ": connection refused");
+}
+
+TEST(Http, AStalledBodyIsUnreachable) {
+  HttpServer server([](const SeenRequest&, Wire& wire) {
+    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
+    wire.stall();
+  });
+  EXPECT_EQ(ask(get(server.url("/"))), "unreachable: " + server.url("/") + ": nothing arrived for 300 ms");
+}
+
+TEST(Http, AStalledAnswerIsUnreachable) {
+  HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
+  EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("nothing arrived for 300 ms"));
+}
+
+// About 20 bytes a second for 10 s.
+void drip(Wire& wire, const std::string& head) {
+  wire.send(head);
+  for (int i = 0; i < 200 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send("x");
+  wire.close();
+}
+
+TEST(Http, ATrickleIsNoStallAndAboveTheLeastSpeedIsWaitedFor) {
+  HttpServer server([](const SeenRequest&, Wire& wire) {
+    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
+    for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i % 10));
+  });
+  HttpOptions options = quick();
+  options.least_speed = 1;
+  EXPECT_EQ(ask(get(server.url("/")), options), "200 012345678901234567890123456789");
+}
+
+TEST(Http, ADripIsNotWaitedForAsLongAsItLasts) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    drip(wire, request.target == "/body" ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nX-Header: ");
+  });
+  EXPECT_EQ(ask(get(server.url("/body"))),
+            "unreachable: " + server.url("/body") + ": slower than 1.0 KiB/s for 600 ms");
+  EXPECT_THAT(ask(get(server.url("/headers"))), HasSubstr("unreachable: "));
+}
+
+TEST(Http, ARequestIsOverWhenItsTimeIs) {
+  HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
+  HttpOptions patient;
+  patient.stall_timeout = std::chrono::hours(1);
+  Request request = get(server.url("/"));
+  request.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  EXPECT_EQ(ask(request, patient), "unreachable: " + server.url("/") + ": not answered in time");
+}
+
+TEST(Http, ABodyThatIsCutShortIsUnreachable) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
+    request.target == "/reset" ? wire.reset() : wire.close();
+  });
+  EXPECT_THAT(ask(get(server.url("/close"))), HasSubstr("unreachable: " + server.url("/close") + ": cut short"));
+  EXPECT_THAT(ask(get(server.url("/reset"))), HasSubstr("unreachable: " + server.url("/reset") + ": "));
+}
+
+TEST(Http, WhatIsNoHttpIsCorrupt) {
+  HttpServer server([](const SeenRequest&, Wire& wire) {
+    wire.send("220 mail.example.com ESMTP\r\n");
+    wire.close();
+  });
+  EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("corrupt: "));
+}
+
+TEST(Http, EndlessHeadersAreRefused) {
+  HttpServer server([](const SeenRequest&, Wire& wire) {
+    wire.send("HTTP/1.1 200 OK\r\n");
+    while (wire.send("X-Header: " + std::string(1000, 'x') + "\r\n")) {
+    }
+  });
+  EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("256.0 KiB of headers"));
+}
+
+TEST(Http, StopEndsARequestThatWaits) {
+  std::atomic<bool> stop = false;
+  HttpServer server([&](const SeenRequest&, Wire& wire) {
+    stop = true;
+    wire.stall();
+  });
+  HttpOptions patient;
+  patient.stall_timeout = std::chrono::hours(1);
+  Http http(patient);
+  EXPECT_EQ(told(page_of(http, get(server.url("/")), 100, stop)), "unreachable: " + server.url("/") + ": cancelled");
+}
+
+// ---- URLs
+
+TEST(Url, AnOriginIsSchemeHostAndPort) {
+  EXPECT_EQ(origin_of("HTTPS://Example.COM/a?b"), "https://example.com:443");
+  EXPECT_EQ(origin_of("http://example.com:8080"), "http://example.com:8080");
+  EXPECT_EQ(origin_of("http://[::1]/"), "http://[::1]:80");
+  EXPECT_EQ(origin_of("ftp://example.com/"), "");
+  EXPECT_EQ(origin_of("example.com"), "");
+}
+
+// RFC 3986, section 5.4
+TEST(Url, AReferenceIsResolvedAgainstItsBase) {
+  const std::string base = "http://a/b/c/d?q";
+  EXPECT_EQ(resolved_url(base, "g"), "http://a/b/c/g");
+  EXPECT_EQ(resolved_url(base, "./g/"), "http://a/b/c/g/");
+  EXPECT_EQ(resolved_url(base, "/g"), "http://a/g");
+  EXPECT_EQ(resolved_url(base, "//g"), "http://g/");
+  EXPECT_EQ(resolved_url(base, "?y"), "http://a/b/c/d?y");
+  EXPECT_EQ(resolved_url(base, "../../g"), "http://a/g");
+  EXPECT_EQ(resolved_url(base, "../../../g"), "http://a/g");
+  EXPECT_EQ(resolved_url(base, "https://x/y"), "https://x/y");
+  EXPECT_EQ(resolved_url("no base", "g"), "");
+}
+
+TEST(Url, IsPrintedWithoutWhatIsSecret) {
+  EXPECT_EQ(printable_url("https://me:pw@example.com:1/a?token=x#y"), "https://example.com:1/a");
+  EXPECT_EQ(printable_url("https://example.com/\xC2\x9B"), "https://example.com/%c2%9b");
+  EXPECT_EQ(printable_url("\x01?secret"), "a text that is no URL");
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,519 @@
+// What a store does for room: its quota, full disks, and directories where nothing can be written.
+#include "cache/disk_quota.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "cache/blob_store.h"
+#include "cache/store/inventory.h"
+#include "cache/store/file_range.h"
+#include "tests/cache/cache_folders.h"
+#include "tests/cache/child.h"
+#include "tests/cache/store_directory.h"
+
+namespace weightfs::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+class RoomTest : public StoreDirectory {
+ protected:
+  // Makes a blob of its own kind in a store of its own, and returns its path.
+  std::string keep(uint32_t seed, std::optional<uint64_t> quota) {
+    const MakingPtr made = making(some_bytes(kMember, seed));
+    EXPECT_EQ(read(*store(quota)->blob(recipe_of(made, str("zip ", seed)))), told(made->bytes));
+    return blob_path(made->bytes).substr(std::string("v1/blobs/").size());
+  }
+  // Says that the blob was last used so many seconds after the beginning of time.
+  void used_at(const std::string& blob, time_t seconds) {
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, (directory + "/v1/blobs/" + blob).c_str(), times, 0), 0);
+  }
+};
+
+TEST_F(RoomTest, TheBlobUsedLongestAgoMakesWay) {
+  constexpr uint64_t kQuota = 1'100'000;  // room for three
+  const std::string first = keep(1, kQuota);
+  const std::string second = keep(2, kQuota);
+  const std::string third = keep(3, kQuota);
+  used_at(first, 3000);
+  used_at(second, 1000);
+  used_at(third, 2000);
+  const std::string fourth = keep(4, kQuota);
+  EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
+  EXPECT_THAT(files_in(directory + "/v1/index"), SizeIs(3));  // no link leads nowhere
+  EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(RoomTest, ToReadABlobIsToUseIt) {
+  constexpr uint64_t kQuota = 1'100'000;
+  const std::string first = keep(1, kQuota);
+  const std::string second = keep(2, kQuota);
+  const std::string third = keep(3, kQuota);
+  used_at(first, 1000);
+  used_at(second, 2000);
+  used_at(third, 3000);
+  keep(1, kQuota);
+  const std::string fourth = keep(4, kQuota);
+  EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
+}
+
+TEST_F(RoomTest, TheQuotaIsNeverExceeded) {
+  constexpr uint64_t kQuota = 1'000'000;
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < 12; ++i) {
+    const MakingPtr made = making(some_bytes(70'000 + i * 50'000, i));
+    made->piece = 20'000;
+    made->before = [&](size_t) { most = std::max(most, allocated_in(directory)); };
+    EXPECT_EQ(read(*store(kQuota)->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
+    most = std::max(most, allocated_in(directory));
+  }
+  EXPECT_LE(most, kQuota + 4096);  // and the lock file's block
+  EXPECT_GT(most, kQuota / 2);
+}
+
+// Nobody may count on what a process that was killed had counted, nor on a count that somebody spoiled.
+TEST_F(RoomTest, TheCountIsPutRightWhenItIsSpoiled) {
+  constexpr uint64_t kQuota = 1'100'000;
+  keep(1, kQuota);
+  keep(2, kQuota);
+  for (const std::string count : {"", "nonsense", "99999999999999999999999999999999999999999999999999999999\n"}) {
+    std::filesystem::resize_file(directory + "/v1/lock", 0);
+    std::ofstream(directory + "/v1/lock") << count;
+    keep(3, kQuota);
+    std::filesystem::remove(directory + "/v1/blobs/" + keep(3, kQuota));
+  }
+  EXPECT_THAT(blobs(), SizeIs(2));
+  EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(RoomTest, ABlobLargerThanTheQuotaIsReadWithoutBeingKept) {
+  const auto blob = store(200'000)->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), told(bytes));
+  const BlobsPtr blobs = store(200'000);
+  const auto another = blobs->blob(recipe_of(member, "zip 1"));
+  for (const size_t offset : {250'000UL, 100'000UL, 299'999UL, 0UL})
+    EXPECT_EQ(read(*another, offset, 5000), told(std::string_view(bytes).substr(offset, 5000)));
+  EXPECT_THAT(this->blobs(), IsEmpty());
+  EXPECT_THAT(makings(), IsEmpty());
+}
+
+TEST_F(RoomTest, WhatIsNotKeptIsProvedAllTheSame) {
+  Recipe wrong = recipe_of(member, "zip 1");
+  wrong.digest = sha256("others");
+  EXPECT_THAT(read(*store(200'000)->blob(wrong)), HasSubstr("not " + sha256("others").hex()));
+}
+
+TEST_F(RoomTest, ABlobOfUnknownSizeThatIsTooLargeIsReadWithoutBeingKept) {
+  Recipe recipe = recipe_of(member, "tar.gz 1");
+  recipe.size = std::nullopt;
+  const BlobsPtr blobs = store(200'000);
+  const auto made = blobs->made(recipe);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(read(**made), told(bytes));
+  EXPECT_THAT(this->blobs(), IsEmpty());
+  EXPECT_THAT(log, SizeIs(1));
+}
+
+TEST_F(RoomTest, OneLineIsLoggedForEachReason) {
+  const BlobsPtr blobs = store(200'000);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const MakingPtr made = making(some_bytes(kMember, i));
+    EXPECT_EQ(read(*blobs->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
+  }
+  EXPECT_THAT(log, ElementsAre("not kept, made anew by each reader: larger than all that may be kept, 195.3 KiB"));
+}
+
+TEST_F(RoomTest, AnEvictedBlobIsStillReadByWhoHasItOpen) {
+  constexpr uint64_t kQuota = 400'000;
+  const auto blob = store(kQuota)->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), told(bytes));
+  keep(2, kQuota);
+  EXPECT_EQ(read(*blob), told(bytes));
+}
+
+TEST_F(RoomTest, AnEvictedBlobIsMadeAgain) {
+  constexpr uint64_t kQuota = 400'000;
+  const BlobsPtr blobs = store(kQuota);
+  // made() returns when all is on disk.
+  const auto made = [&](Recipe recipe) {
+    recipe.size = std::nullopt;
+    return blobs->made(recipe).value();
+  };
+  const auto blob = made(recipe_of(member, "zip 1"));
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  made(recipe_of(other, "zip 2"));
+  EXPECT_EQ(this->blobs(), std::vector{blob_path(other->bytes).substr(std::string("v1/blobs/").size())});
+  const int before = member->starts;
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(member->starts, before + 1);
+}
+
+// To be deleted is not to be gone: blocks are free when nobody has the file open.
+TEST_F(RoomTest, ABlobThatAnotherEvictedIsLetGoOfWhenTheNextIsOpened) {
+  const auto deleted = [&] {
+    size_t count = 0;
+    std::error_code closed;  // the iterator's own descriptor
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      const std::string path = std::filesystem::read_symlink(entry.path(), closed);
+      count += path.starts_with(directory + "/v1/blobs/") && path.ends_with("(deleted)");
+    }
+    return count;
+  };
+  Recipe first = recipe_of(member, "zip 1");
+  first.size = std::nullopt;
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  Recipe second = recipe_of(other, "zip 2");
+  second.size = std::nullopt;
+  ASSERT_TRUE(store()->made(first));
+  const BlobsPtr blobs = store();
+  ASSERT_TRUE(blobs->made(first));  // found
+  std::filesystem::remove(directory + "/" + blob_path(bytes));
+  EXPECT_EQ(deleted(), 1U);
+  ASSERT_TRUE(blobs->made(second));
+  EXPECT_EQ(deleted(), 0U);
+}
+
+TEST_F(RoomTest, WhatAKilledProcessLeftMakesWayInARunningStore) {
+  constexpr uint64_t kQuota = 500'000;  // room for one
+  const BlobsPtr blobs = store(kQuota);
+  Recipe first = recipe_of(member, "zip 1");
+  first.size = std::nullopt;  // made() returns when all is on disk
+  ASSERT_TRUE(blobs->made(first));
+  temporary.write("deep/cache/v1/making/left", some_bytes(kMember, 3));
+  std::filesystem::resize_file(directory + "/v1/lock", 0);  // so that the next looks at what there is
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), told(other->bytes));
+  EXPECT_THAT(log, IsEmpty());
+  EXPECT_THAT(makings(), Not(Contains("left")));
+}
+
+TEST_F(RoomTest, ALockThatSomebodyKeepsKeepsNobodyFromReading) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe_of(other, "zip 2"));
+  {
+    const OpenFile lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(lock.fd(), LOCK_EX), 0);
+    EXPECT_EQ(read(*blob), told(other->bytes));
+    EXPECT_THAT(log, ElementsAre(HasSubstr("v1/lock: another process holds it and does not let go")));
+    EXPECT_THAT(this->blobs(), SizeIs(1));
+  }
+  EXPECT_EQ(read(*blob), told(other->bytes));
+  EXPECT_EQ(read(*blob), told(other->bytes));
+  EXPECT_EQ(other->starts, 2);
+}
+
+TEST_F(RoomTest, WhatFoundNoRoomIsKeptOnceThereIs) {
+  temporary.write("deep", "a file");
+  const BlobsPtr blobs = store();
+  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 200'000), told(bytes.substr(0, 200'000)));
+  std::filesystem::remove(temporary.path("deep"));
+  EXPECT_EQ(read(*blob, 200'000, 100'000), told(bytes.substr(200'000)));  // goes on
+  EXPECT_EQ(member->starts, 1);
+  EXPECT_EQ(read(*blob), told(bytes));  // starts anew, and keeps
+  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(member->starts, 2);
+}
+
+TEST_F(RoomTest, AFileInPlaceOfTheDirectoryKeepsNothingAndHarmsNothing) {
+  temporary.write("deep", "a file");
+  const BlobsPtr blobs = store();
+  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 2"))), told(bytes));
+  EXPECT_THAT(log, ElementsAre(HasSubstr("Not a directory")));
+}
+
+TEST_F(RoomTest, ADirectoryThatOthersMayWriteToIsNotTrusted) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  std::filesystem::permissions(directory + "/v1", std::filesystem::perms::all);
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(member->starts, 2);
+  EXPECT_THAT(log, ElementsAre(HasSubstr("others may write there")));
+}
+
+// What a child process says about itself, 77 when it could not do what the test needs.
+constexpr int kRight = 0;
+constexpr int kSkip = 77;
+
+int nobody_reads(const std::function<int()>& work) {
+  if (::geteuid() != 0) return work();
+  return ::setgid(65534) == 0 && ::setuid(65534) == 0 ? work() : kSkip;
+}
+
+TEST_F(RoomTest, WhereNothingMayBeWrittenWhatIsKeptIsReadAndTheRestIsMadeAnew) {
+  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  const MakingPtr other = making(some_bytes(kMember, 2));
+  // The test's directory and the store are to be read by all, written by none.
+  std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0555));
+  std::filesystem::permissions(temporary.path("deep"), std::filesystem::perms(0555));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary.path("deep")))
+    if (!entry.is_symlink())
+      std::filesystem::permissions(entry.path(), std::filesystem::perms(entry.is_directory() ? 0555 : 0444));
+  Child child([&] {
+    return nobody_reads([&] {
+      const BlobsPtr blobs = store();
+      if (read(*blobs->blob(recipe_of(member, "zip 1"))) != told(bytes)) return 1;
+      if (::geteuid() == 65534 && member->starts != 1) return 2;
+      if (read(*blobs->blob(recipe_of(other, "zip 2"))) != told(other->bytes)) return 3;
+      if (read(*blobs->blob(recipe_of(other, "zip 2"))) != told(other->bytes)) return 4;
+      return log.size() == 1 ? kRight : 5;
+    });
+  });
+  EXPECT_EQ(child.wait(), kRight);
+  std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0755));
+  EXPECT_THAT(blobs(), SizeIs(1));
+}
+
+// A file system of one mebibyte that only the child sees.
+int with_small_disk(const std::string& place, const std::function<int()>& work) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
+  if (::mount("tmpfs", place.c_str(), "tmpfs", 0, "size=1m,mode=700") != 0) return kSkip;
+  return work();
+}
+
+TEST_F(RoomTest, AFullDiskEvictsOnceAndThenKeepsNothing) {
+  std::filesystem::create_directories(directory);
+  Child child([&] {
+    return with_small_disk(directory, [&] {
+      for (uint32_t i = 0; i < 8; ++i) {
+        const MakingPtr made = making(some_bytes(kMember, i));
+        const BlobsPtr blobs = store();
+        if (read(*blobs->blob(recipe_of(made, str("zip ", i)))) != told(made->bytes)) return 1;
+      }
+      if (!log.empty() || blobs().size() < 2) return 2;
+      const MakingPtr large = making(some_bytes(2'000'000));
+      const BlobsPtr blobs = store();
+      if (read(*blobs->blob(recipe_of(large, "large"))) != told(large->bytes)) return 3;
+      Recipe unsized = recipe_of(large, "unsized");
+      unsized.size = std::nullopt;
+      const auto made = blobs->made(unsized);
+      if (!made || read(**made) != told(large->bytes)) return 4;
+      return log.size() == 1 && makings().empty() ? kRight : 5;
+    });
+  });
+  const int status = child.wait();
+  if (status == kSkip) GTEST_SKIP() << "no file system can be mounted here";
+  EXPECT_EQ(status, kRight);
+}
+
+// Where blocks cannot be had beforehand, the disk is found full in the middle; a limit on file sizes does the same.
+TEST_F(RoomTest, ADiskThatFillsInTheMiddleLosesNoReader) {
+  Child child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{150'000, 150'000};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return kSkip;
+    const BlobsPtr blobs = store();
+    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+    if (read(*blob, 10'000, 5000) != told(bytes.substr(10'000, 5000))) return 1;
+    if (read(*blob) != told(bytes)) return 2;
+    Recipe unsized = recipe_of(member, "unsized");
+    unsized.size = std::nullopt;
+    const auto made = blobs->made(unsized);
+    if (!made || read(**made) != told(bytes)) return 3;
+    return log.size() == 1 && makings().empty() && this->blobs().empty() ? kRight : 4;
+  });
+  const int status = child.wait();
+  if (status == kSkip) GTEST_SKIP() << "no limit can be set here";
+  EXPECT_EQ(status, kRight);
+}
+
+// Room as one process after another takes it, with fetches that were left.
+class RoomForFetchesTest : public CacheFolders {
+ protected:
+  // Takes room for a file that is being made, of which `from` bytes are there.
+  std::string take(const OpenFilePtr& file, uint64_t from, uint64_t to, uint64_t quota) const {
+    const std::atomic<bool> stop = false;
+    const auto taken = Room(quota, [] {}).take(*folders(), file->fd(), from, to, Others::make_way, stop);
+    return taken ? "" : taken.error().message;
+  }
+  // A blob of that many bytes, of which some more are kept.
+  std::string take_new(uint64_t size, uint64_t quota) const { return take(held(making()), 0, size, quota); }
+  std::string making() const { return write("making/key-1.0123456789abcdef", ""); }
+  void pin(const Digest& digest) const { ASSERT_TRUE(add_pin(*folders(), digest).value()); }
+  bool is_kept(const Digest& digest) const { return std::filesystem::exists(blob_at(digest)); }
+  bool is_left(const Digest& digest) const { return std::filesystem::exists(part_at(digest)); }
+
+  const time_t now_ = ::time(nullptr);
+};
+
+// A file of 50,000 bytes takes 13 blocks, 53,248 bytes; each that is being made or was left takes one more for its
+// link.
+TEST_F(RoomForFetchesTest, FetchesThatWereLeftMakeWayBeforeBlobsTheOldestFirst) {
+  const Digest blob = keep(1, 1);  // used long before either
+  const Digest older = leave(2, now_ - 2000);
+  const Digest newer = leave(3, now_ - 1000);
+  const uint64_t quota = used() + 30'000;
+  EXPECT_EQ(take_new(kKept, quota), "");
+  EXPECT_FALSE(is_left(older));
+  EXPECT_TRUE(is_left(newer));
+  EXPECT_TRUE(is_kept(blob));
+  EXPECT_EQ(take_new(2 * kKept, quota), "");
+  EXPECT_FALSE(is_left(newer));
+  EXPECT_TRUE(is_kept(blob));
+  EXPECT_THAT(makings(), ElementsAre("key-1.0123456789abcdef"));  // no note is left either
+}
+
+TEST_F(RoomForFetchesTest, AFetchThatAnotherProcessGoesOnWithStays) {
+  const Digest blob = keep(1);
+  const Digest fetched = leave(2, now_ - 1000);
+  const auto shared = shared_memory();
+  Child fetching([&] {
+    const OpenFilePtr part = held(part_at(fetched));
+    ::sem_post(&shared->first);
+    wait_for(shared->second);
+    return 0;
+  });
+  wait_for(shared->first);
+  EXPECT_EQ(take_new(kKept, 150'000), "");
+  EXPECT_TRUE(is_left(fetched));
+  EXPECT_FALSE(is_kept(blob));
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "all that may be kept is being made at the moment");
+  ::sem_post(&shared->second);
+  EXPECT_EQ(fetching.wait(), 0);
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "");
+  EXPECT_FALSE(is_left(fetched));
+}
+
+TEST_F(RoomForFetchesTest, WhatIsPinnedNeverMakesWay) {
+  const Digest pinned = keep(1, 1000);
+  const Digest other = keep(2, 2000);
+  pin(pinned);
+  EXPECT_EQ(take_new(kKept, 150'000), "");
+  EXPECT_TRUE(is_kept(pinned));
+  EXPECT_FALSE(is_kept(other));
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "the pinned blobs leave no room for it");
+  EXPECT_TRUE(is_kept(pinned));
+  const OpenFilePtr making = held(write("making/key-2.0123456789abcdef", some_bytes(kKept)));
+  EXPECT_EQ(take_new(kKept, 150'000), "the pinned blobs, and what is being made at the moment, leave no room for it");
+  EXPECT_TRUE(is_kept(pinned));
+}
+
+// Whoever can write there could have everything removed that the user wants to keep.
+TEST_F(RoomForFetchesTest, NothingMakesWayWherePinsCannotBeTrusted) {
+  const Digest blob = keep(1);
+  std::filesystem::create_directories(directory + "/v1/pins");
+  std::filesystem::permissions(directory + "/v1/pins", std::filesystem::perms::all);
+  EXPECT_THAT(take_new(kKept, 100'000), HasSubstr("v1/pins: others may write there"));
+  EXPECT_TRUE(is_kept(blob));
+}
+
+// Caches of earlier versions have no directory of pins, and a full or read-only one gets none.
+TEST_F(RoomForFetchesTest, WithoutPinsNothingIsPinned) {
+  const Digest blob = keep(1);
+  EXPECT_EQ(take_new(kKept, 100'000), "");
+  EXPECT_FALSE(is_kept(blob));
+  EXPECT_FALSE(std::filesystem::exists(directory + "/v1/pins"));
+}
+
+// The invariant of room.h, at each step of a fetch that is killed, left, continued by others and moved to its place.
+TEST_F(RoomForFetchesTest, WhatIsCountedIsNeverLessThanWhatIsUsedByAFetchThatIsContinued) {
+  constexpr uint64_t kQuota = 10 << 20;
+  constexpr uint64_t kPiece = 300'001;
+  const std::string piece = some_bytes(kPiece);
+  const std::string note = "https://example.org" + std::string(900, '/');
+  for (const bool count_is_lost : {false, true}) {
+    SCOPED_TRACE(count_is_lost);
+    const Digest digest = sha256(str("the whole ", count_is_lost));
+    const std::string part = part_at(digest);
+    folders();
+    for (uint64_t from = 0; from < 5 * kPiece; from += kPiece) {
+      if (count_is_lost) std::filesystem::resize_file(directory + "/v1/lock", 0);
+      const OpenFilePtr file = held(part);
+      ASSERT_EQ(take(file, from, from + 2 * kPiece, kQuota), "");  // of which it comes to half
+      EXPECT_GE(counted(), used());
+      ASSERT_TRUE(write_fully(file->fd(), from, std::as_bytes(std::span(piece))));
+      std::filesystem::remove(part + ".from");
+      std::filesystem::create_symlink(note, part + ".from");
+      EXPECT_GE(counted(), used());
+      // The first is killed; the next ones leave it, and let go of what they did not need.
+      if (from > 0) std::filesystem::resize_file(part, from + kPiece);
+      EXPECT_GE(counted(), used());
+    }
+    std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
+    std::filesystem::rename(part, blob_at(digest));
+    std::filesystem::remove(part + ".from");
+    link(str("key ", count_is_lost), digest);
+    EXPECT_GE(counted(), used());
+  }
+}
+
+// Somebody else looks at all files while a fetch has taken its room, but has neither note nor link.
+TEST_F(RoomForFetchesTest, TheLinkOfWhatIsBeingMadeIsCountedBeforeItIsThere) {
+  const Digest digest = sha256("the whole");
+  folders();
+  const OpenFilePtr file = held(part_at(digest));
+  ASSERT_EQ(take(file, 0, kKept, 10 << 20), "");
+  std::filesystem::resize_file(directory + "/v1/lock", 0);
+  const OpenFilePtr other = held(making());
+  ASSERT_EQ(take(other, 0, kKept, 10 << 20), "");
+  EXPECT_GE(counted(), used() + 2 * 4096);
+  const uint64_t before = *counted();
+  const OpenFilePtr third = held(write("making/key-3.0123456789abcdef", ""));
+  ASSERT_EQ(take(third, 0, kKept, 10 << 20), "");
+  EXPECT_EQ(counted(), before + allocated(kKept) + 4096);
+}
+
+TEST_F(RoomForFetchesTest, WhatIsUnpinnedAndUsedLongestAgoGoesWhenTheCacheShrinks) {
+  const Digest first = keep(1, 3000);
+  const Digest second = keep(2, 1000);
+  const std::atomic<bool> stop = false;
+  Room room(10 << 20, [] {});
+  const Freed nothing = room.shrink(*folders(), UINT64_MAX, stop).value();
+  EXPECT_EQ(nothing.bytes, 0U);
+  EXPECT_EQ(counted(), used());
+  const Freed freed = room.shrink(*folders(), used() - 1, stop).value();
+  EXPECT_EQ(freed.blobs, 1U);
+  EXPECT_GE(freed.bytes, kKept);
+  EXPECT_TRUE(is_kept(first));
+  EXPECT_FALSE(is_kept(second));
+  EXPECT_GE(counted(), used());
+}
+
+using ContentsTest = CacheFolders;
+
+TEST_F(ContentsTest, ABlobThatIsPublishedWhileTheyAreLookedAtIsCountedOnce) {
+  constexpr uint32_t kBlobs = 400;
+  std::vector<Digest> digests;
+  for (uint32_t i = 0; i < kBlobs; ++i) digests.push_back(leave(i, 1000));
+  for (const Digest& digest : digests) {
+    std::filesystem::remove(part_at(digest) + ".from");
+    std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
+  }
+  const FoldersPtr open = folders();
+  const uint64_t used = contents_of(*open)->on_disk;
+  std::atomic<bool> over = false;
+  std::thread publishing([&] {
+    for (const Digest& digest : digests) std::filesystem::rename(part_at(digest), blob_at(digest));
+    over = true;
+  });
+  while (!over) {
+    const auto contents = contents_of(*open);
+    EXPECT_EQ(contents->blobs.size() + contents->parts.size(), kBlobs);
+    EXPECT_EQ(contents->makings, 0u);
+    EXPECT_EQ(contents->on_disk, used);
+  }
+  publishing.join();
+  EXPECT_EQ(contents_of(*open)->blobs.size(), kBlobs);
+}
+
+}  // namespace
+}  // namespace weightfs::test

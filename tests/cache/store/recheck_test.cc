@@ -1,0 +1,174 @@
+// Damage of cached blobs: found when they are read, before a wrong byte is served.
+#include "cache/store/recheck.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "cache/blob_store.h"
+#include "cache/maintenance.h"
+#include "tests/cache/store_directory.h"
+
+namespace weightfs::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr size_t kLarge = 3'000'000;
+
+class RecheckTest : public StoreDirectory {
+ protected:
+  RecheckTest() { keep(kLarge); }
+
+  // Makes the member a blob of that size that is in the cache.
+  void keep(size_t size) {
+    std::filesystem::remove_all(directory);
+    bytes = some_bytes(size);
+    member = making(bytes);
+    ASSERT_EQ(read(*opened()->blob(recipe_of(member, "zip"))), told(bytes));
+    ASSERT_EQ(member->starts, 1);
+  }
+  BlobStorePtr opened(Recheck recheck = Recheck::read) {
+    StoreOptions options{directory, 100 << 20, [this](const std::string& line) {
+                           const std::scoped_lock lock(mutex);
+                           log.push_back(line);
+                         }};
+    options.recheck = recheck;
+    return blob_store(std::move(options));
+  }
+  std::string blob_at() const { return str(directory, "/", blob_path(bytes)); }
+  std::string sums_at() const { return str(directory, "/v1/sums/", sha256(bytes).hex()); }
+  static void flip(const std::string& path, off_t offset) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    char byte = 0;
+    ASSERT_EQ(::pread(fd, &byte, 1, offset), 1);
+    byte = static_cast<char>(byte ^ 4);
+    ASSERT_EQ(::pwrite(fd, &byte, 1, offset), 1);
+    ::close(fd);
+  }
+  // What a store of its own reads, and how often the member was decoded for it.
+  std::string reread(Recheck recheck = Recheck::read) { return read(*opened(recheck)->blob(recipe_of(member, "zip"))); }
+};
+
+TEST_F(RecheckTest, AFlippedByteIsFoundReportedOnceAndMadeAgain) {
+  for (const off_t at : {0, 65'535, 65'536, 1'500'000, 2'999'999}) {
+    log.clear();
+    member->starts = 0;
+    flip(blob_at(), at);
+    EXPECT_EQ(reread(), told(bytes)) << at;
+    EXPECT_EQ(member->starts, 1);
+    EXPECT_THAT(log, ElementsAre(HasSubstr("is damaged; removed")));
+    EXPECT_EQ(reread(), told(bytes));
+    EXPECT_EQ(member->starts, 1);
+    EXPECT_THAT(log, SizeIs(1));
+  }
+}
+
+TEST_F(RecheckTest, ASmallBlobIsComparedWithItsDigest) {
+  keep(200'000);
+  EXPECT_FALSE(std::filesystem::exists(sums_at()));
+  flip(blob_at(), 100'000);
+  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(member->starts, 2);
+  EXPECT_THAT(log, ElementsAre(HasSubstr("its bytes have the digest")));
+}
+
+TEST_F(RecheckTest, OnlyTheDamagedBlockIsRefusedWhileTheBlobIsOpen) {
+  const auto store = opened();
+  const auto blob = store->blob(recipe_of(member, "zip"));
+  flip(blob_at(), 2'000'000);
+  EXPECT_EQ(read(*blob, 70'000, 10), told(bytes.substr(70'000, 10)));
+  EXPECT_THAT(log, IsEmpty());
+  EXPECT_EQ(read(*blob, 1'999'990, 20), told(bytes.substr(1'999'990, 20)));
+  EXPECT_THAT(log, SizeIs(1));
+  EXPECT_EQ(member->starts, 2);
+}
+
+TEST_F(RecheckTest, WithoutChecksumsTheDigestIsComputedOnceAndTheyAreNoted) {
+  std::filesystem::remove(sums_at());
+  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_TRUE(std::filesystem::exists(sums_at()));
+  std::filesystem::remove(sums_at());
+  flip(blob_at(), 1'000'000);
+  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(member->starts, 2);
+  EXPECT_TRUE(std::filesystem::exists(sums_at()));
+}
+
+TEST_F(RecheckTest, DamagedChecksumsAreThoseOfNoBlob) {
+  flip(sums_at(), 100);
+  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_THAT(log, IsEmpty());
+  EXPECT_EQ(member->starts, 1);
+  ASSERT_EQ(::truncate(sums_at().c_str(), 50), 0);
+  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(std::filesystem::file_size(sums_at()), BlockSums::encoded_size(kLarge));
+}
+
+// Those of other bytes, that fit them: as whoever writes to the cache could make both.
+TEST_F(RecheckTest, AFullCheckBelievesTheDigestOnly) {
+  flip(blob_at(), 1'000'000);
+  BlockSums sums;
+  std::string wrong = bytes;
+  wrong[1'000'000] = static_cast<char>(wrong[1'000'000] ^ 4);
+  sums.add(std::as_bytes(std::span(wrong)));
+  temporary.write("deep/cache/v1/sums/" + sha256(bytes).hex(), sums.encode(sha256(bytes)));
+  EXPECT_EQ(reread(Recheck::off), told(wrong));
+  EXPECT_EQ(reread(Recheck::read), told(wrong));
+  EXPECT_EQ(reread(Recheck::full), told(bytes));
+  EXPECT_EQ(member->starts, 2);
+}
+
+TEST_F(RecheckTest, TheChecksumsGoWithTheBlob) {
+  ASSERT_TRUE(std::filesystem::exists(sums_at()));
+  EXPECT_EQ(Upkeep(directory).remove_all(Pinned::goes)->blobs, 1U);
+  EXPECT_FALSE(std::filesystem::exists(sums_at()));
+  keep(kLarge);
+  std::filesystem::remove(blob_at());
+  std::ignore = Upkeep(directory).collect(std::nullopt);
+  EXPECT_FALSE(std::filesystem::exists(sums_at()));
+}
+
+TEST_F(RecheckTest, TheChecksumsAreCountedAndNeverExceedTheQuota) {
+  EXPECT_GE(Upkeep(directory).contents()->on_disk, std::filesystem::file_size(sums_at()) + kLarge);
+  std::filesystem::remove_all(directory);
+  constexpr uint64_t kTight = 3'020'000;  // the blob and its link, but not its checksums
+  EXPECT_EQ(read(*store(kTight)->blob(recipe_of(member, "zip"))), told(bytes));
+  EXPECT_THAT(this->blobs(), SizeIs(1));
+  EXPECT_FALSE(std::filesystem::exists(sums_at()));
+  EXPECT_EQ(reread(), told(bytes));
+}
+
+TEST(BlockSumsTest, AreThatOfTheBytesHoweverTheyCome) {
+  const std::string bytes = some_bytes(200'000);
+  BlockSums whole;
+  whole.add(std::as_bytes(std::span(bytes)));
+  BlockSums pieces;
+  for (size_t at = 0; at < bytes.size(); at += 777) {
+    const std::string piece = bytes.substr(at, 777);
+    pieces.add(std::as_bytes(std::span(piece)));
+  }
+  const Digest digest = sha256(bytes);
+  EXPECT_EQ(whole.blocks(), 4U);
+  EXPECT_EQ(whole.encode(digest), pieces.encode(digest));
+  const std::string file = whole.encode(digest);
+  EXPECT_EQ(file.size(), BlockSums::encoded_size(bytes.size()));
+  ASSERT_TRUE(BlockSums::decode(file, digest, bytes.size()));
+  EXPECT_EQ(BlockSums::decode(file, digest, bytes.size())->sum(3), whole.sum(3));
+  EXPECT_FALSE(BlockSums::decode(file, sha256("other"), bytes.size()));
+  EXPECT_FALSE(BlockSums::decode(file, digest, bytes.size() - 1));
+  for (size_t i = 0; i < file.size(); ++i) {
+    std::string damaged = file;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    EXPECT_FALSE(BlockSums::decode(damaged, digest, bytes.size())) << i;
+    EXPECT_FALSE(BlockSums::decode(file.substr(0, i), digest, bytes.size())) << i;
+  }
+}
+
+}  // namespace
+}  // namespace weightfs::test
