@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
-#include "formats/ollama_name.h"
+#include "formats/ollama/name.h"
 
 namespace weightfs {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/blobs.h"
 #include "base/text.h"
-#include "formats/links.h"
-#include "formats/zip.h"
+#include "formats/archive/symlink.h"
+#include "formats/archive/zip.h"
 
 namespace weightfs {
 namespace {

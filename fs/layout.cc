@@ -1,7 +1,7 @@
 #include "fs/layout.h"
 
 #include "base/text.h"
-#include "formats/links.h"
+#include "formats/archive/symlink.h"
 #include "fs/listing.h"
 
 namespace weightfs {

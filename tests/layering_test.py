@@ -15,7 +15,7 @@ ALLOWED = {
 }
 
 # What of formats/ the others know: no format's own header.
-WAIST = {"formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/links.h", "formats/ollama_name.h"}
+WAIST = {"formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/archive/symlink.h", "formats/ollama/name.h"}
 
 # Where a header that begins so may be included.
 THIRD_PARTY = {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "formats/archive.h"
+#include "formats/archive/archive.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/small_disk.h"

@@ -3,9 +3,9 @@
 #include <array>
 #include <string>
 
-#include "formats/archive.h"
-#include "formats/codec.h"
-#include "formats/tar.h"
+#include "formats/archive/archive.h"
+#include "formats/codec/codec.h"
+#include "formats/archive/tar.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/one_line.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/codec.h"
+#include "formats/codec/codec.h"
 
 namespace weightfs::test {
 

@@ -249,7 +249,7 @@ RTEN_ALIGNMENT = 64
 
 
 def constant_node(tensor, offset):
-    """A node of the graph, slots as in formats/rten.fbs. `offset`: in the tensor data; None for a constant in the model."""
+    """A node of the graph, slots as in formats/rten/rten.fbs. `offset`: in the tensor data; None for a constant in the model."""
     kind = DTYPES[tensor.dtype].rten
     node = {0: ("I", tensor.shape), 3: ("H", kind.constant)}
     if offset is None:

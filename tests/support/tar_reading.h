@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/archive.h"
+#include "formats/archive/archive.h"
 #include "tests/support/tar_builder.h"
 
 namespace weightfs::test::tars {

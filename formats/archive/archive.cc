@@ -1,0 +1,242 @@
+#include "formats/archive/archive.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <unordered_map>
+
+#include "base/text.h"
+#include "formats/archive/symlink.h"
+#include "formats/archive/nested.h"
+
+namespace weightfs {
+namespace {
+
+// What one file holds is as large as that file, however it is packed.
+Result<Model> sized(Result<Model> model, const Container& file) {
+  if (model) model->stored_bytes = file.bytes->size();
+  return model;
+}
+
+}  // namespace
+
+const Part* Archive::find(std::string_view path) const {
+  const auto place = std::lower_bound(sorted_.begin(), sorted_.end(), path,
+                                      [&](uint32_t i, std::string_view wanted) { return parts[i].path < wanted; });
+  return place == sorted_.end() || parts[*place].path != path ? nullptr : &parts[*place];
+}
+
+const Part* Archive::find_followed(std::string_view path) const {
+  return followed(find(path), [this](const std::string& at) { return find(at); });
+}
+
+void Archive::sort() {
+  sorted_.resize(parts.size());
+  std::iota(sorted_.begin(), sorted_.end(), 0U);
+  std::sort(sorted_.begin(), sorted_.end(), [&](uint32_t a, uint32_t b) { return parts[a].path < parts[b].path; });
+}
+
+void Archive::append(std::vector<Part> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(parts));
+  sort();
+}
+
+Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
+  const Part* part = find_followed(path);
+  if (part == nullptr) return failure(Code::not_found, str(path, ": not in the container"));
+  const auto about = [&](const Error& error) { return Error{error.code, str(path, ": ", error.message)}; };
+  const SourcePtr source = TRY(part->source.get().map_error(about));
+  if (source->size() > most)
+    return failure(Code::unsupported, str(path, ": ", source->size(), " bytes, at most ", most, " are read"));
+  if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, source->size()).map_error(about));
+  return read_text(*source, 0, source->size()).map_error(about);
+}
+
+ArchiveBuilder::ArchiveBuilder(Twice twice, BudgetPtr budget) : twice_(twice) { archive_.budget = std::move(budget); }
+
+Result<void> ArchiveBuilder::admit(std::string_view name) {
+  TRY_VOID(archive_.budget->charge(Cost::member));
+  return archive_.budget->charge(Cost::kept, name.size());
+}
+
+std::string ArchiveBuilder::clean(std::string_view name) {
+  std::string path;
+  bool up = false;
+  for_each_component(name, [&](std::string_view component) {
+    if (component.empty() || component == ".") return;
+    up = up || component == "..";
+    path.append(path.empty() ? "" : "/").append(component);
+  });
+  if (up) warnings().add("member ", quoted(name), ": a name with `..`; the dots are written %2E");
+  if (name.starts_with('/')) warnings().add("member ", quoted(name), ": an absolute name; taken as relative");
+  return path;
+}
+
+void ArchiveBuilder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32) {
+  Part part{clean(name), Later<SourcePtr>::of(std::move(source))};
+  part.crc32 = crc32;
+  archive_.parts.push_back(std::move(part));
+}
+
+void ArchiveBuilder::add_link(std::string_view name, std::string target) {
+  std::string path = clean(name);
+  const bool shown = !target.empty() && target.size() <= kLongestLink && target.find('\0') == target.npos &&
+                     stays_inside(path, target);
+  if (!shown) warn_of_link(name, target);
+  Part part{std::move(path), Later<SourcePtr>::of(in_memory(target))};
+  if (shown) part.link_target = std::move(target);
+  archive_.parts.push_back(std::move(part));
+}
+
+void ArchiveBuilder::warn_of_link(std::string_view name, std::string_view target) {
+  warnings().add("link ", quoted(name), " to ", quoted(target), ": does not stay inside; shown as a file of that text");
+}
+
+void ArchiveBuilder::add_directory(std::string_view name) {
+  std::string path = clean(name);
+  if (!path.empty()) archive_.directories.push_back(std::move(path));
+}
+
+void ArchiveBuilder::add_same(std::string_view name, std::string_view target) {
+  same_.emplace_back(archive_.parts.size(), clean(target));
+  archive_.parts.push_back({clean(name), Later<SourcePtr>::of(in_memory(""))});
+}
+
+// Gives hard links their bytes, in the archive's order as unpacking would: those of the last member of that path before
+// the link. One that leads forward has those of the last of all.
+void ArchiveBuilder::resolve_same() {
+  auto& parts = archive_.parts;
+  std::unordered_map<std::string_view, size_t> latest;  // of what has bytes
+  std::vector<std::pair<size_t, std::string_view>> forward;
+  auto link = same_.begin();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (link != same_.end() && link->first == i) {
+      const std::string& target = link++->second;
+      const auto found = latest.find(target);
+      if (found == latest.end()) {
+        forward.emplace_back(i, target);
+        continue;
+      }
+      share(parts[found->second], parts[i]);
+    }
+    latest.insert_or_assign(parts[i].path, i);
+  }
+  for (const auto& [i, target] : forward) {
+    const auto found = latest.find(target);
+    if (found == latest.end())
+      warnings().add("hard link ", quoted(parts[i].path), ": ", quoted(target), " is not in the archive; shown empty");
+    else
+      share(parts[found->second], parts[i]);
+  }
+}
+
+// A link that is safe where it lies may lead out from elsewhere.
+void ArchiveBuilder::share(const Part& whole, Part& same) {
+  same.source = whole.source;
+  same.crc32 = whole.crc32;
+  if (whole.link_target.empty()) return;
+  if (stays_inside(same.path, whole.link_target))
+    same.link_target = whole.link_target;
+  else
+    warn_of_link(same.path, whole.link_target);
+}
+
+void ArchiveBuilder::keep_one_of_each_path() {
+  auto& parts = archive_.parts;
+  std::vector<uint32_t> places(parts.size());
+  std::iota(places.begin(), places.end(), 0U);
+  std::stable_sort(places.begin(), places.end(), [&](uint32_t a, uint32_t b) { return parts[a].path < parts[b].path; });
+  std::vector<bool> lost(parts.size());
+  bool any = false;
+  for (size_t i = 1; i < places.size(); ++i) {
+    if (parts[places[i]].path != parts[places[i - 1]].path) continue;
+    any = true;
+    lost[twice_ == Twice::last_wins ? places[i - 1] : places[i]] = true;
+    // The winner stands at the later place, so that a third is compared with it.
+    if (twice_ == Twice::first_wins) std::swap(places[i], places[i - 1]);
+    warnings().add("member ", quoted(parts[places[i]].path), ": there twice; the ",
+                   twice_ == Twice::last_wins ? "last" : "first", " is shown");
+  }
+  if (any) {
+    size_t kept = 0;
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (!lost[i]) {
+        if (kept != i) parts[kept] = std::move(parts[i]);
+        ++kept;
+      }
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(kept), parts.end());
+  }
+  archive_.sort();
+}
+
+Archive ArchiveBuilder::finish() && {
+  if (!same_.empty()) resolve_same();
+  keep_one_of_each_path();
+  return std::move(archive_);
+}
+
+Result<Archive> folder_members(const Container& container) {
+  if (container.folder == nullptr) return failure(Code::unsupported, "nothing lies beside it");
+  ArchiveBuilder builder(Twice::first_wins, container.budget);
+  for (const Part& part : TRY(container.folder->parts())) {
+    TRY_VOID(builder.admit(part.path));
+    if (!part.link_target.empty())
+      builder.add_link(part.path, part.link_target);
+    else
+      builder.add_file(part.path, TRY(part.source.get()));
+  }
+  return std::move(builder).finish();
+}
+
+void take_members(Model& model, Archive archive, const Container& container) {
+  model.parts = std::move(archive.parts);
+  model.directories = std::move(archive.directories);
+  auto warnings = std::move(archive.warnings).take();
+  std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
+  if (container.depth < kDeepest)
+    model.nested = [blobs = container.blobs, budget = container.budget, charge = archive.charge,
+                    depth = container.depth + 1](const ModelPtr& itself) {
+      return find_nested(itself, {blobs, budget, charge, depth});
+    };
+}
+
+Model model_of(Archive archive, const Container& container, std::string format) {
+  Model model;
+  model.format = std::move(format);
+  take_members(model, std::move(archive), container);
+  return model;
+}
+
+Result<Model> read_zip(const Container& container) {
+  Archive archive = TRY(zip_members(container));
+  return sized(
+      is_carton(archive) ? carton_of(std::move(archive), container) : model_of(std::move(archive), container, "zip"),
+      container);
+}
+
+Result<Model> read_tar(const Container& container) {
+  Archive archive = TRY(tar_members(container));
+  const bool mlf = TRY(is_mlf(archive));
+  return sized(mlf ? mlf_of(std::move(archive), container) : model_of(std::move(archive), container, "tar"), container);
+}
+
+Result<Model> read_mlf(const Container& container) {
+  if (container.name == "metadata.json" && TRY(is_mlf_metadata(container.bytes)))
+    return mlf_of(TRY(folder_members(container)), container);
+  Archive archive = TRY(tar_members(container));
+  if (!TRY(is_mlf(archive))) return failure(Code::unsupported, "no metadata.json of a TVM Model Library Format in it");
+  return sized(mlf_of(std::move(archive), container), container);
+}
+
+Result<Model> read_carton(const Container& container) {
+  if (container.name == "carton.toml") {
+    Archive directory = TRY(folder_members(container));
+    if (directory.find("MANIFEST") == nullptr) return failure(Code::unsupported, "no MANIFEST lies beside it");
+    return carton_of(std::move(directory), container);
+  }
+  Archive archive = TRY(zip_members(container));
+  if (!is_carton(archive)) return failure(Code::unsupported, "no carton.toml in it");
+  return sized(carton_of(std::move(archive), container), container);
+}
+
+}  // namespace weightfs

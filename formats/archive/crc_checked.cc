@@ -1,0 +1,53 @@
+#include "formats/archive/crc_checked.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+class Checked final : public Stream {
+ public:
+  Checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc)
+      : stream_(std::move(stream)), name_(std::move(name)), size_(size), left_(size), crc_(crc) {}
+
+  Result<size_t> next(std::span<std::byte> out) override {
+    if (left_ == 0) return end();
+    const size_t got = TRY(passed(out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), left_)))));
+    if (got == 0) return wrong("ends after ", size_ - left_, " of ", size_, " bytes");
+    left_ -= got;
+    seen_ = crc32(seen_, out.first(got));
+    return got;
+  }
+
+ private:
+  Result<size_t> end() {
+    std::byte more;
+    if (TRY(passed(std::span(&more, 1))) > 0) return wrong("longer than the ", size_, " bytes that it should have");
+    if (seen_ != crc_) return failure(Code::mismatch, str(name_, ": its bytes do not match their CRC-32"));
+    return size_t{0};
+  }
+
+  Result<size_t> passed(std::span<std::byte> out) {
+    return stream_->next(out).map_error([&](const Error& e) { return Error{e.code, str(name_, ": ", e.message)}; });
+  }
+
+  template <class... Parts>
+  tl::unexpected<Error> wrong(const Parts&... parts) const {
+    return failure(Code::corrupt, str(name_, ": ", parts...));
+  }
+
+  StreamPtr stream_;
+  std::string name_;
+  uint64_t size_, left_;
+  uint32_t crc_, seen_ = 0;
+};
+
+}  // namespace
+
+StreamPtr checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc) {
+  return std::make_unique<Checked>(std::move(stream), std::move(name), size, crc);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,249 @@
+#include "formats/archive/nested.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "base/text.h"
+#include "formats/archive/symlink.h"
+#include "formats/archive/zip.h"
+
+namespace weightfs {
+namespace {
+
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// The files of a model, by path: what its nested models share to find what lies beside them.
+struct FilesByPath {
+  explicit FilesByPath(ModelPtr of) : model(std::move(of)) {
+    for (size_t i = 0; i < model->parts.size(); ++i)
+      if (model->parts[i].link_target.empty()) places.push_back(static_cast<uint32_t>(i));
+    std::sort(places.begin(), places.end(), [&](uint32_t a, uint32_t b) { return path(a) < path(b); });
+  }
+
+  std::string_view path(uint32_t place) const { return model->parts[place].path; }
+  auto from(std::string_view path_begin) const {
+    return std::lower_bound(places.begin(), places.end(), path_begin,
+                            [&](uint32_t place, std::string_view wanted) { return path(place) < wanted; });
+  }
+
+  ModelPtr model;
+  std::vector<uint32_t> places;
+};
+
+// Those that lie in one of its directories.
+class PartsFolder final : public Folder {
+ public:
+  /// `charge` pays for what is decoded of them.
+  PartsFolder(std::shared_ptr<const FilesByPath> files, std::string_view directory, DecodeChargePtr charge)
+      : files_(std::move(files)), prefix_(directory.empty() ? "" : str(directory, "/")), charge_(std::move(charge)) {}
+
+  Result<std::vector<std::string>> names() const override {
+    std::vector<std::string> names;
+    for (auto at = files_->from(prefix_); is_below(at); ++at) {
+      const std::string_view name = files_->path(*at).substr(prefix_.size());
+      if (name.find('/') == name.npos) names.emplace_back(name);
+    }
+    return names;
+  }
+
+  Result<SourcePtr> open(std::string_view name) const override {
+    const std::string path = str(prefix_, name);
+    const auto at = files_->from(path);
+    if (name.find('/') != name.npos || at == files_->places.end() || files_->path(*at) != path)
+      return failure(Code::not_found, str(quoted(name), " does not lie beside the container"));
+    return bytes_to_parse(TRY(files_->model->parts[*at].source.get()), charge_);
+  }
+
+  Result<std::vector<Part>> parts() const override {
+    std::vector<Part> parts;
+    for (auto at = files_->from(prefix_); is_below(at); ++at) {
+      parts.push_back(files_->model->parts[*at]);
+      parts.back().path.erase(0, prefix_.size());
+    }
+    return parts;
+  }
+
+ private:
+  bool is_below(std::vector<uint32_t>::const_iterator at) const {
+    return at != files_->places.end() && files_->path(*at).starts_with(prefix_);
+  }
+
+  std::shared_ptr<const FilesByPath> files_;
+  std::string prefix_;
+  DecodeChargePtr charge_;
+};
+
+// A member that may be a container, and where its bytes are stored.
+struct Candidate {
+  size_t part;
+  SourcePtr bytes;
+  std::optional<StoredRange> range = {};  // of a member of a zip
+  std::optional<Error> problem = {};      // why the range is not known, though another time it may be
+
+  // Equal for those whose first bytes are the same.
+  auto key() const {
+    const Slice* const slice = range ? &range->bytes : dynamic_cast<const Slice*>(bytes.get());
+    const Source* const whole = slice == nullptr || slice->refused() ? bytes.get() : slice->whole().get();
+    return std::tuple(whole, slice == nullptr ? 0 : slice->offset(), slice == nullptr ? 0 : slice->size(),
+                      range ? range->method : uint16_t{0});
+  }
+};
+
+// The first bytes of a member, which is longer.
+class Head final : public Source {
+ public:
+  Head(Result<std::string> bytes, uint64_t size) : bytes_(std::move(bytes)), size_(size) {}
+  uint64_t size() const override { return size_; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    const std::string& bytes = TRY(bytes_);
+    const size_t begin = static_cast<size_t>(std::min<uint64_t>(offset, bytes.size()));
+    const size_t count = std::min(out.size(), bytes.size() - begin);
+    std::copy_n(std::as_bytes(std::span(bytes)).begin() + static_cast<std::ptrdiff_t>(begin), count, out.begin());
+    return count;
+  }
+
+ private:
+  Result<std::string> bytes_;
+  uint64_t size_;
+};
+
+class Finder {
+ public:
+  Finder(ModelPtr model, Outer outer)
+      : model_(std::move(model)), outer_(std::move(outer)), files_(std::make_shared<const FilesByPath>(model_)) {}
+
+  Result<std::vector<Nested>> find() && {
+    const DecodeCharge::Active active(outer_.charge);
+    for (size_t i = 0; i < model_->parts.size(); ++i) TRY_VOID(add_candidate(i));
+    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+      const auto of_a = a.key(), of_b = b.key();
+      return of_a != of_b ? of_a < of_b : a.part < b.part;
+    });
+    auto at = candidates_.cbegin();
+    while (at != candidates_.cend() && !exhausted_) at = TRY(look_at_range(at));
+    candidates_.clear();
+    std::sort(found_.begin(), found_.end());
+    std::vector<Nested> nested;
+    for (const auto& [part, range] : found_) add_nested(nested, part, range);
+    if (exhausted_)
+      nested.push_back(
+          {unseen_, Later<ModelPtr>([why = *exhausted_]() -> Result<ModelPtr> { return tl::unexpected(why); })});
+    return nested;
+  }
+
+ private:
+  // A part whose bytes cannot be had without making them is none.
+  Result<void> add_candidate(size_t i) {
+    const Part& part = model_->parts[i];
+    const auto bytes = part.source.peek();
+    if (!part.link_target.empty() || !bytes || (*bytes)->size() == 0) return {};
+    Candidate candidate{i, *bytes};
+    if (auto range = stored_range_of(**bytes))
+      candidate.range = std::move(*range);
+    else if (range.error().code == Code::io)
+      return tl::unexpected(range.error());
+    else if (is_about_the_bytes(range.error()))
+      return {};
+    else
+      candidate.problem = range.error();
+    candidates_.push_back(std::move(candidate));
+    return {};
+  }
+
+  // Looks at all members that share a range; returns the first that does not.
+  using Place = std::vector<Candidate>::const_iterator;
+  Result<Place> look_at_range(Place first) {
+    HeadCost cost;
+    const auto head = head_of(*first, cost);
+    if (const auto paid = charge_head(*outer_.budget, cost); !paid) {
+      exhausted_ = paid.error();
+      unseen_ = first->part;
+      return first;
+    }
+    Place at = first;
+    for (; at != candidates_.cend() && at->key() == first->key(); ++at) {
+      const Container shown{std::string(name_of(model_->parts[at->part].path)),
+                            std::make_shared<const Head>(head, at->bytes->size()),
+                            nullptr,
+                            nullptr,
+                            0,
+                            outer_.budget};
+      if (TRY(could_be_model(shown))) found_.emplace_back(at->part, first->part);
+    }
+    return at;
+  }
+
+  static Result<std::string> head_of(const Candidate& candidate, HeadCost& cost) {
+    if (candidate.problem) return tl::unexpected(*candidate.problem);
+    if (candidate.range) return read_head(*candidate.range, kHeadSize, cost);
+    cost.input = std::min<uint64_t>(candidate.bytes->size(), kHeadSize);
+    return read_text(*candidate.bytes, 0, cost.input);
+  }
+
+  void add_nested(std::vector<Nested>& nested, size_t place, size_t range) {
+    const Part& part = model_->parts[place];
+    const std::string name(name_of(part.path));
+    // The first file of a split model stands for all. Its name is enough: more would have to be unpacked.
+    if (const auto split = split_model_named(name)) {
+      if (!split_models_.insert(str(directory_of(part.path), "/", *split)).second) return;
+    }
+    // An entry, and what it takes to read it.
+    if (const auto paid = outer_.budget->charge(Cost::member, 2); !paid) {
+      if (!exhausted_) unseen_ = place;
+      exhausted_ = exhausted_.value_or(paid.error());
+      return;
+    }
+    const Container container{name, *part.source.peek(), nullptr, outer_.blobs, outer_.depth, outer_.budget};
+    const std::string directory(directory_of(part.path));
+    const Later<ModelPtr> model([container, files = files_, directory, whole = outer_.charge] {
+      const DecodeCharge::Active active(whole);
+      return read(container, files, directory);
+    });
+    if (names_no_neighbours(name))
+      nested.push_back({place, shared_.try_emplace({range, directory, extension_of(name)}, model).first->second});
+    else
+      nested.push_back({place, model});
+  }
+
+  static std::string extension_of(const std::string& name) {
+    return name.substr(std::min(name.rfind('.'), name.size()));
+  }
+
+  // Such a container is read once under several names: an index or one of several files is read by its name.
+  static bool names_no_neighbours(const std::string& name) {
+    const std::string extension = extension_of(name);
+    return extension != ".json" && extension != ".toml" && !split_model_named(name);
+  }
+
+  // Decoding is charged while the container is parsed: what is read of it later a user asked for.
+  static Result<ModelPtr> read(Container container, const std::shared_ptr<const FilesByPath>& files,
+                               const std::string& directory) {
+    const auto charge = std::make_shared<DecodeCharge>(container.budget);
+    container.bytes = TRY(bytes_to_parse(container.bytes, charge));
+    container.folder = std::make_shared<PartsFolder>(files, directory, charge);
+    const DecodeCharge::Active active(charge);
+    return std::make_shared<const Model>(TRY(read_model(container)));
+  }
+
+  ModelPtr model_;
+  Outer outer_;
+  std::shared_ptr<const FilesByPath> files_;
+  std::vector<Candidate> candidates_;
+  std::vector<std::pair<size_t, size_t>> found_;  // places of parts, and of the first that shares its range
+  std::set<std::string> split_models_;
+  std::map<std::tuple<size_t, std::string, std::string>, Later<ModelPtr>> shared_;  // by range, directory and extension
+  std::optional<Error> exhausted_;                                                  // the budget
+  size_t unseen_ = 0;                                                               // the part where it was
+};
+
+}  // namespace
+
+Result<std::vector<Nested>> find_nested(const ModelPtr& model, const Outer& outer) {
+  return Finder(model, outer).find();
+}
+
+}  // namespace weightfs

@@ -1,0 +1,379 @@
+// The members of a tar, by libarchive: ustar, PAX, GNU and what came before them (tar(5) of libarchive 3.6). A plain
+// tar is gone through once, from header to header; its members are slices of it. A compressed one is decoded once, into
+// a blob that is then such a tar.
+#include "formats/archive/tar.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <span>
+
+#include "base/text.h"
+#include "formats/archive/archive.h"
+#include "formats/codec/codec_meter.h"
+#include "formats/archive/tar_sparse.h"
+
+namespace weightfs {
+namespace {
+
+using namespace tar;
+
+// What is read at once: a few headers, if the members are small.
+constexpr size_t kStep = 16 * 1024;
+
+// All headers of one member, its extended ones and a map of its holes: what libarchive may read between two members. It
+// takes extended headers of 1 MiB, 32 for each member, and maps without end.
+constexpr uint64_t kMostHeaderBytes = 5 * kStep;
+
+constexpr size_t kLongestMemberName = 65'535;
+
+uint64_t padded(uint64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
+
+// What libarchive reads from: a source, in order.
+struct Input {
+  SourcePtr source;
+  uint64_t at = 0;
+  uint64_t left = std::numeric_limits<uint64_t>::max();  // what it may still read
+  std::optional<Error> error = {};
+  bool headers_only = false;  // then nobody sees that other bytes are changed
+  std::string buffer = std::string(kStep + kLongestKey, '\0');
+  size_t given_before = 0;  // what libarchive has of the buffer
+  size_t ahead = 0;         // what was read behind that
+
+  Result<size_t> next() {
+    if (at >= source->size()) return size_t{0};
+    if (left < kStep) return failure(Code::corrupt, str("more than ", kMostHeaderBytes, " bytes of headers"));
+    // What was looked at before is not read again: a stream that is decoded would begin anew.
+    if (ahead > 0) std::memmove(buffer.data(), buffer.data() + given_before, ahead);
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer.size() - ahead, source->size() - at - ahead));
+    const size_t got =
+        ahead + TRY(source->read(at + ahead, std::as_writable_bytes(std::span(buffer).subspan(ahead, wanted))));
+    const size_t given = std::min(got, kStep);
+    if (headers_only) hide_access_lists(std::span(buffer).first(got), given);
+    given_before = given;
+    ahead = got - given;
+    left -= kStep;
+    at += given;
+    return given;
+  }
+
+  // The callbacks. Nothing is thrown through a C library.
+  static la_ssize_t read(archive*, void* self, const void** block) noexcept {
+    auto& input = *static_cast<Input*>(self);
+    *block = input.buffer.data();
+    try {
+      const auto got = input.next();
+      if (got) return static_cast<la_ssize_t>(*got);
+      input.error = got.error();
+    } catch (const std::exception& error) {
+      input.error = Error{Code::unavailable, error.what()};
+    }
+    return ARCHIVE_FATAL;
+  }
+
+  static la_int64_t skip(archive*, void* self, la_int64_t request) noexcept {
+    auto& input = *static_cast<Input*>(self);
+    const uint64_t step = std::min(static_cast<uint64_t>(request), input.source->size() - input.at);
+    input.at += step;
+    const auto passed = static_cast<size_t>(std::min<uint64_t>(step, input.ahead));
+    input.given_before += passed;
+    input.ahead -= passed;
+    return static_cast<la_int64_t>(step);
+  }
+};
+
+// libarchive at work.
+class Reader {
+ public:
+  static Result<std::unique_ptr<Reader>> of_headers(SourcePtr source) {
+    return open({.source = std::move(source), .headers_only = true}, archive_read_support_format_tar);
+  }
+
+  // What a compressed stream holds is one member to libarchive, which has no name and no size.
+  static Result<std::unique_ptr<Reader>> of_bzip2(SourcePtr source) {
+    auto reader = TRY(open({std::move(source)}, archive_read_support_format_raw, archive_read_support_filter_bzip2));
+    const int got = reader->next_header();
+    if (got != ARCHIVE_OK && got != ARCHIVE_EOF) return tl::unexpected(reader->error());
+    // A filter is applied as often as it fits.
+    if (archive_filter_count(reader->get()) > 2) return failure(Code::unsupported, "compressed more than once");
+    return reader;
+  }
+
+  archive* get() const { return handle_.get(); }
+  archive_entry* entry() const { return entry_; }
+
+  int next_header() { return archive_read_next_header(get(), &entry_); }
+
+  int next_tar_header() {
+    input_.left = kMostHeaderBytes;
+    const int got = next_header();
+    input_.left = std::numeric_limits<uint64_t>::max();
+    return got;
+  }
+
+  // Where the next byte comes from.
+  uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(get(), 0)); }
+
+  // Why it failed. What the source said comes first.
+  Error error() const {
+    if (input_.error) return *input_.error;
+    if (archive_errno(get()) == ENOMEM) return {Code::unavailable, "out of memory"};
+    const char* const said = archive_error_string(get());
+    return {Code::corrupt, said == nullptr ? "broken" : to_utf8(said)};
+  }
+
+ private:
+  explicit Reader(Input input) : input_(std::move(input)) {}
+
+  template <class... Support>
+  static Result<std::unique_ptr<Reader>> open(Input input, Support... support) {
+    std::unique_ptr<Reader> reader(new Reader(std::move(input)));
+    archive* const handle = reader->get();
+    if (handle == nullptr) return failure(Code::unavailable, "out of memory");
+    // ARCHIVE_WARN: it would run a program.
+    if (((support(handle) != ARCHIVE_OK) || ...)) return failure(Code::unsupported, "libarchive was built without it");
+    if (archive_read_open2(handle, &reader->input_, nullptr, Input::read, Input::skip, nullptr) != ARCHIVE_OK)
+      return tl::unexpected(reader->error());
+    return reader;
+  }
+
+  struct Free {
+    void operator()(archive* handle) const { archive_read_free(handle); }
+  };
+
+  Input input_;
+  std::unique_ptr<archive, Free> handle_{archive_read_new()};
+  archive_entry* entry_ = nullptr;
+};
+
+using ReaderPtr = std::unique_ptr<Reader>;
+
+// What a reader of bzip2 gives.
+class Unbzip2 final : public Stream {
+ public:
+  explicit Unbzip2(ReaderPtr reader) : reader_(std::move(reader)) {}
+
+  Result<size_t> next(std::span<std::byte> out) override {
+    const la_ssize_t got = archive_read_data(reader_->get(), out.data(), out.size());
+    if (got < 0) return tl::unexpected(about(reader_->error()));
+    return static_cast<size_t>(got);
+  }
+
+  static Error about(const Error& error) {
+    return error.code == Code::io ? error : Error{error.code, str("bzip2: ", error.message)};
+  }
+
+ private:
+  ReaderPtr reader_;
+};
+
+// The tar that a compressed container is, as a blob. What holds something else is not decoded to its end. The budget
+// pays for decoding it now, not for another time, when the blob was evicted and somebody reads a member.
+Result<SourcePtr> unpacked(const Container& container, const Compression& compression, const DecodeChargePtr& charge) {
+  const SourcePtr stored = container.bytes;
+  const StreamPtr peek = TRY(charged(charge, stored, compression.undone));
+  const std::string block = TRY(first_block(*peek));
+  if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, which is no tar"));
+  if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
+    return failure(Code::unsupported, str(compression.name, " of something that is no tar"));
+  Recipe recipe;
+  recipe.name = container.name;
+  const std::string identity = stored->identity();
+  if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
+  recipe.start = [charge, stored, undone = compression.undone] { return charged(charge, stored, undone); };
+  return container.blobs->made(std::move(recipe));
+}
+
+// Goes through the headers of a tar.
+class Listing {
+ public:
+  Listing(SourcePtr tar, BudgetPtr budget)
+      : tar_(std::move(tar)), budget_(std::move(budget)), builder_(Twice::last_wins, budget_) {}
+
+  Result<Archive> all() && {
+    reader_ = TRY(Reader::of_headers(tar_));
+    while (TRY(add_next())) {
+    }
+    return std::move(builder_).finish();
+  }
+
+ private:
+  // A member as its headers tell.
+  struct Member {
+    std::string name;
+    uint64_t header;              // where they begin
+    uint64_t begin;               // where its bytes begin
+    std::optional<uint64_t> end;  // where the padding behind them ends; nothing when the tar ends before
+  };
+
+  uint64_t header_position() const { return static_cast<uint64_t>(archive_read_header_position(reader_->get())); }
+
+  // Whether there may be another.
+  Result<bool> add_next() {
+    const int got = reader_->next_tar_header();
+    if (got == ARCHIVE_EOF) return false;
+    if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return stopped();
+    if (++members_ > kMostMembers) return failure(Code::unsupported, str("more than ", kMostMembers, " members"));
+    auto member = next_member(got);
+    TRY_VOID(budget_->charge(Cost::input, reader_->position() - header_position()));
+    if (member) TRY_VOID(builder_.admit(member->name));
+    const bool whole = archive_read_data_skip(reader_->get()) == ARCHIVE_OK;
+    if (!whole && reader_->error().code != Code::corrupt) return tl::unexpected(reader_->error());
+    if (member) {
+      if (whole) member->end = reader_->position();
+      TRY_VOID(add(*member));
+    }
+    return whole;
+  }
+
+  // What is broken in the middle ends the list; what is broken from the first byte on is no tar.
+  Result<bool> stopped() {
+    const Error error = reader_->error();
+    if (error.code != Code::corrupt || members_ == 0) return tl::unexpected(error);
+    builder_.warnings().add("at byte ", header_position(), ", after ", members_, " members: ", error.message,
+                            "; what follows is not shown");
+    return false;
+  }
+
+  // The member whose headers have just been read; nothing when it cannot be named. A name comes in the bytes that it is
+  // stored in: weightfs sets no locale, so libarchive finds that a PAX name that is not ASCII cannot be converted, says
+  // so with EILSEQ and keeps it as it is.
+  std::optional<Member> next_member(int got) {
+    archive* const a = reader_->get();
+    const char* const name = archive_entry_pathname(reader_->entry());
+    Member member{name == nullptr ? "" : name, header_position(), reader_->position(), std::nullopt};
+    if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
+      builder_.warnings().add("member ", quoted(member.name), ": ", reader_->error().message);
+    if (!member.name.empty() && member.name.size() <= kLongestMemberName) return member;
+    builder_.warnings().add("member ", members_, ": left out: its name has ", member.name.size(), " bytes, 1 to ",
+                            kLongestMemberName, " are possible");
+    return std::nullopt;
+  }
+
+  Result<void> add(const Member& member) {
+    archive_entry* const entry = reader_->entry();
+    // A hard link that PAX gave bytes of its own is a file.
+    const char* const same = archive_entry_hardlink(entry);
+    if (same != nullptr && archive_entry_size(entry) == 0) {
+      TRY_VOID(budget_->charge(Cost::kept, std::strlen(same)));
+      builder_.add_same(member.name, same);
+      return {};
+    }
+    const auto type = archive_entry_filetype(entry);
+    if (type == AE_IFREG) return add_file(member);
+    if (type == AE_IFDIR) {
+      builder_.add_directory(member.name);
+    } else if (type == AE_IFLNK) {
+      const char* const target = archive_entry_symlink(entry);
+      TRY_VOID(budget_->charge(Cost::kept, target == nullptr ? 0 : std::strlen(target)));
+      builder_.add_link(member.name, target == nullptr ? "" : target);
+    } else {
+      leave_out(member, type);
+    }
+    return {};
+  }
+
+  void leave_out(const Member& member, unsigned type) {
+    leave_out(member, type == AE_IFCHR || type == AE_IFBLK ? "a device"
+                      : type == AE_IFIFO                   ? "a fifo"
+                      : type == AE_IFSOCK                  ? "a socket"
+                                                           : "of a type that is not known");
+  }
+
+  void leave_out(const Member& member, std::string_view what) {
+    builder_.warnings().add("member ", quoted(member.name), ": left out: it is ", what);
+  }
+
+  Result<void> add_file(const Member& member) {
+    archive_entry* const entry = reader_->entry();
+    if (archive_entry_size(entry) < 0) {
+      leave_out(member, "of a negative size");
+      return {};
+    }
+    const auto size = static_cast<uint64_t>(archive_entry_size(entry));
+    if (archive_entry_sparse_count(entry) > 0) return add_sparse(member, size);
+    auto bytes = slice(tar_, member.begin, size);
+    // The headers of a sparse file may give another size than the bytes that are stored for it.
+    if (!bytes)
+      refuse(member, size, str("cut by the end of the tar, ", bytes.error().message));
+    else if (member.end && padded(size) != *member.end - member.begin)
+      refuse(member, size, str("a size of ", size, ", but ", *member.end - member.begin, " bytes are stored"));
+    else
+      builder_.add_file(member.name, std::make_shared<const Slice>(*std::move(bytes)));
+    return {};
+  }
+
+  // A file that is listed and cannot be read.
+  void refuse(const Member& member, uint64_t size, const std::string& why) {
+    builder_.warnings().add("member ", quoted(member.name), ": ", why);
+    const auto fail = [message = str(quoted(member.name), ": ", why)]() -> Result<SourcePtr> {
+      return failure(Code::corrupt, message);
+    };
+    builder_.add_file(member.name, lazy(size, Later<SourcePtr>(fail)));
+  }
+
+  // The pieces of a sparse file lie one after the other, as libarchive has read the map of them.
+  Result<void> add_sparse(const Member& member, uint64_t size) {
+    archive_entry* const entry = reader_->entry();
+    const auto count = static_cast<size_t>(archive_entry_sparse_reset(entry));
+    TRY_VOID(budget_->charge(Cost::kept, count * sizeof(Piece)));
+    std::vector<Piece> pieces;
+    uint64_t at = member.begin, end = 0;
+    la_int64_t begin = 0, length = 0;
+    while (archive_entry_sparse_next(entry, &begin, &length) == ARCHIVE_OK) {
+      const Piece piece{static_cast<uint64_t>(begin), static_cast<uint64_t>(length), at};
+      if (begin < 0 || length < 0 || piece.begin < end || piece.size > size - std::min(piece.begin, size)) break;
+      end = piece.begin + piece.size;
+      at += piece.size;
+      if (piece.size > 0) pieces.push_back(piece);
+    }
+    if (at > tar_->size() || !member.end) {
+      refuse(member, size, "cut by the end of the tar");
+    } else if (padded(at - member.begin) != *member.end - member.begin) {
+      // libarchive passes over pieces that overlap or end behind the end.
+      refuse(member, size, "a map of holes that does not fit what is stored");
+    } else {
+      const std::string identity = tar_->identity();
+      builder_.add_file(member.name,
+                        sparse_member(tar_, size, std::move(pieces),
+                                      identity.empty() ? "" : str(identity, " sparse member at ", member.header)));
+    }
+    return {};
+  }
+
+  SourcePtr tar_;
+  BudgetPtr budget_;
+  ReaderPtr reader_;
+  uint64_t members_ = 0;
+  ArchiveBuilder builder_;
+};
+
+}  // namespace
+
+Result<StreamPtr> tar::decompressed_bzip2(SourcePtr compressed) {
+  return input_limited("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
+    return std::make_unique<Unbzip2>(TRY(Reader::of_bzip2(std::move(bytes)).map_error(Unbzip2::about)));
+  });
+}
+
+Result<Archive> tar_members(const Container& container) {
+  const uint64_t size = container.bytes->size();
+  if (size == 0) return failure(Code::corrupt, "0 bytes, which is no tar");
+  const std::string head = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(size, kBlock)));
+  const Compression* const compression = is_header(head) ? nullptr : compression_of(head);
+  if (compression == nullptr) return Listing(container.bytes, container.budget).all();
+  // Where nothing is stored the tar is decoded again to be listed, and again for what is nested in it.
+  const auto charge = std::make_shared<DecodeCharge>(container.budget);
+  const DecodeCharge::Active active(charge);
+  SourcePtr tar = TRY(unpacked(container, *compression, charge));
+  Archive archive = TRY(Listing(std::move(tar), container.budget).all());
+  archive.charge = charge;
+  return archive;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,404 @@
+#include "formats/archive/zip.h"
+
+#include <zip.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/text.h"
+#include "formats/archive/archive.h"
+#include "formats/archive/crc_checked.h"
+#include "formats/codec/codec.h"
+#include "formats/codec/codec_meter.h"
+#include "formats/archive/zip_end.h"
+#include "formats/archive/zip_source.h"
+
+namespace weightfs {
+namespace {
+
+using zips::Feed;
+
+// Bytes that a compressed member may take, however small it is.
+constexpr uint64_t kMinInput = 16 * 1024;
+
+// A directory of kMostMembers members with names of usual length stays below; libzip holds all of it in memory.
+constexpr uint64_t kLongestDirectory = 512ULL << 20;
+
+// What libzip keeps of a member, and a record of the directory with a name, in bytes.
+constexpr uint64_t kLibzipEntry = 200;
+constexpr uint64_t kUsualRecord = 80;
+
+// What Zip::claims_ keeps of a member, in bytes.
+constexpr uint64_t kClaim = 100;
+
+struct Discard {
+  void operator()(zip_t* zip) const { zip_discard(zip); }
+};
+
+class Zip;
+
+// A member, opened when it is first asked for more than its size. There may be a hundred thousand: it is kept small,
+// and lives in its zip, which whoever has the member holds.
+class Member final : public Source {
+ public:
+  Member(Zip& zip, uint64_t size, uint32_t index) : zip_(zip), size_(size), index_(index) {}
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  uint64_t size() const override { return size_; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= size_) return size_t{0};
+    // Of a hundred thousand members that are looked at, none keeps what it takes to read it.
+    const bool little = size_ <= kSmallBlob || (offset <= kHeadSize && out.size() <= kHeadSize - offset);
+    if (little && opened_.load(std::memory_order_acquire) == nullptr) return TRY(made())->read(offset, out);
+    return TRY(opened())->read(offset, out);
+  }
+  std::optional<Extent> extent() const override {
+    const auto source = opened();
+    return source ? (*source)->extent() : std::nullopt;
+  }
+  std::string identity() const override {
+    const auto source = opened();
+    return source ? (*source)->identity() : "";
+  }
+
+  void expect(const Digest& digest) const;
+
+  /// Where its bytes lie.
+  Result<StoredRange> stored() const;
+  /// A member's bytes for a parser.
+  Result<SourcePtr> to_parse(const DecodeChargePtr& charge) const;
+
+ private:
+  Result<SourcePtr> made(const DecodeChargePtr& charge = nullptr) const;
+  Result<const Source*> opened() const;
+
+  Zip& zip_;
+  uint64_t size_;
+  uint32_t index_;
+  mutable std::atomic<const Source*> opened_ = nullptr;
+  mutable SourcePtr source_;                      // written once, before opened_; guarded by the zip's mutex, as is
+  mutable std::unique_ptr<const Digest> digest_;  // what its bytes must have
+};
+
+// An opened zip. Its members are callable from any thread; libzip is not.
+class Zip {
+ public:
+  static Result<std::shared_ptr<Zip>> open(const Container& container);
+
+  Zip(const Container& container, const ZipEnd& end, SourcePtr from_begin)
+      : bytes_(container.bytes),
+        blobs_(container.blobs),
+        begin_(end.begin),
+        feed_(std::move(from_begin), end.directory - end.begin, end.end - end.begin) {}
+  Zip(const Zip&) = delete;
+  Zip& operator=(const Zip&) = delete;
+
+  // Of the directory; before members are read.
+  uint64_t begin() const { return begin_; }
+  uint64_t size() const { return static_cast<uint64_t>(zip_get_num_entries(zip_.get(), ZIP_FL_UNCHANGED)); }
+  zip_stat_t stat(uint64_t index) const;
+  std::string name(uint64_t index) const;
+  bool is_link(uint64_t index) const;
+  std::optional<Error> refused(const zip_stat_t& stat) const;
+
+  /// Room for a member of it.
+  const Member& add(const zip_stat_t& stat) {
+    return members_.emplace_back(*this, stat.size, static_cast<uint32_t>(stat.index));
+  }
+
+  /// A member's bytes, decoded where they are compressed; `charge` pays for that, or nothing where it is null. Once
+  /// members are read, the caller holds mutex(). So for the next.
+  Result<SourcePtr> member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge);
+  Result<StoredRange> stored_range(uint64_t index);
+
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  Result<void> open();
+  std::optional<Error> open_directory();
+  Result<uint64_t> data_offset(uint64_t index);
+  Result<Slice> stored_bytes(uint64_t index, const zip_stat_t& stat);
+  bool agrees(uint64_t offset, const zip_stat_t& stat);
+
+  SourcePtr bytes_;
+  BlobsPtr blobs_;
+  uint64_t begin_;  // what stands in front of the zip
+  std::deque<Member> members_;
+  std::mutex mutex_;  // guards what follows
+  // What compressed members say of their bytes, by the offset of these.
+  struct Claim {
+    uint64_t stored_size, size;
+    uint32_t crc;
+    uint16_t method;
+    bool operator==(const Claim&) const = default;
+  };
+  std::unordered_map<uint64_t, Claim> claims_;
+  Feed feed_;
+  std::unique_ptr<zip_t, Discard> zip_;  // reads from feed_ until it is gone
+};
+
+Result<std::shared_ptr<Zip>> Zip::open(const Container& container) {
+  const ZipEnd end = TRY(find_zip_end(*container.bytes));
+  // libzip makes room for all members that are claimed, before it looks for the first.
+  if (end.members > kMostMembers)
+    return failure(Code::unsupported, str("zip: ", end.members, " members, at most ", kMostMembers, " are read"));
+  if (end.end - end.directory > kLongestDirectory)
+    return failure(Code::unsupported, str("zip: a directory of ", end.end - end.directory, " bytes, at most ",
+                                          kLongestDirectory, " are read"));
+  // What libzip takes, and claims_. Without zip64 more members may come than are claimed, whose number is modulo 65536.
+  TRY_VOID(container.budget->charge(Cost::kept, end.end - end.directory));
+  TRY_VOID(container.budget->charge(
+      Cost::kept, (kLibzipEntry + kClaim) * std::max<uint64_t>(end.members, (end.end - end.directory) / kUsualRecord)));
+  const Slice from_begin = TRY(slice(container.bytes, end.begin, container.bytes->size() - end.begin));
+  auto zip = std::make_shared<Zip>(container, end, std::make_shared<Slice>(from_begin));
+  TRY_VOID(zip->open());
+  return zip;
+}
+
+// What prevents it, if anything does.
+std::optional<Error> Zip::open_directory() {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source = zip_source_function_create(Feed::answer, &feed_, &error);
+  if (source != nullptr) zip_.reset(zip_open_from_source(source, ZIP_RDONLY, &error));
+  const auto problem = zip_ == nullptr ? std::optional(feed_.error(error)) : std::nullopt;
+  if (zip_ == nullptr) zip_source_free(source);
+  zip_error_fini(&error);
+  return problem;
+}
+
+Result<void> Zip::open() {
+  auto problem = open_directory();
+  if (problem && problem->code == Code::corrupt && TRY(feed_.hide_encryption())) problem = open_directory();
+  if (problem) return tl::unexpected(*problem);
+  feed_.directory_is_read();
+  if (size() > kMostMembers) return failure(Code::unsupported, str("zip: more than ", kMostMembers, " members"));
+  return {};
+}
+
+zip_stat_t Zip::stat(uint64_t index) const {
+  zip_stat_t stat;
+  zip_stat_init(&stat);
+  zip_stat_index(zip_.get(), index, ZIP_FL_UNCHANGED, &stat);  // fails only for an index that there is not
+  return stat;
+}
+
+// UTF-8, flag or not, if it can be that, else code page 437. libzip's own guess takes a control character for a sign of
+// the latter.
+std::string Zip::name(uint64_t index) const {
+  const char* raw = zip_get_name(zip_.get(), index, ZIP_FL_UNCHANGED | ZIP_FL_ENC_RAW);
+  if (raw != nullptr && is_utf8(raw)) return raw;
+  const char* guessed = zip_get_name(zip_.get(), index, ZIP_FL_UNCHANGED | ZIP_FL_ENC_GUESS);
+  return guessed == nullptr ? "" : guessed;
+}
+
+bool Zip::is_link(uint64_t index) const {
+  constexpr uint32_t kType = 0170000, kLink = 0120000;
+  zip_uint8_t system = 0;
+  zip_uint32_t attributes = 0;
+  zip_file_get_external_attributes(zip_.get(), index, ZIP_FL_UNCHANGED, &system, &attributes);
+  return system == ZIP_OPSYS_UNIX && (attributes >> 16 & kType) == kLink;
+}
+
+// Why a member cannot be read, as far as the directory tells.
+std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
+  if (stat.encryption_method != ZIP_EM_NONE) return Error{Code::unsupported, "encrypted"};
+  if (stat.comp_method != kStored && stat.comp_method != kDeflate && stat.comp_method != kZstd)
+    return Error{Code::unsupported,
+                 str("compression method ", stat.comp_method == zips::kHiddenMethod ? 99 : stat.comp_method,
+                     "; stored (0), Deflate (8) and zstd (93) are read")};
+  if (stat.comp_method == kStored && stat.comp_size != stat.size)
+    return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, ", stat.size, " is its size")};
+  // Nothing that a writer compresses grows so much: what does decodes to almost nothing.
+  if (stat.comp_method != kStored && stat.comp_size / 4 > stat.size + kMinInput)
+    return Error{Code::corrupt, str("compressed to ", stat.comp_size, " bytes, ", stat.size, " is its size")};
+  if (stat.comp_size > bytes_->size())
+    return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, the zip has ", bytes_->size())};
+  return std::nullopt;
+}
+
+// libzip does not tell where a member's bytes begin, but it shows when it reads the first.
+Result<uint64_t> Zip::data_offset(uint64_t index) {
+  zip_file_t* file = zip_fopen_index(zip_.get(), index, ZIP_FL_COMPRESSED | ZIP_FL_UNCHANGED);
+  if (file == nullptr) return tl::unexpected(feed_.error(*zip_get_error(zip_.get())));
+  char first;
+  const bool read = zip_fread(file, &first, 1) == 1;
+  auto offset = read ? Result<uint64_t>(feed_.last_read()) : tl::unexpected(feed_.error(*zip_file_get_error(file)));
+  zip_fclose(file);
+  return offset;
+}
+
+Result<Slice> Zip::stored_bytes(uint64_t index, const zip_stat_t& stat) {
+  if (auto why = refused(stat)) return tl::unexpected(*why);
+  if (stat.comp_size == 0) return slice(bytes_, 0, 0);
+  const uint64_t offset = TRY(data_offset(index));
+  if (!agrees(offset, stat))
+    return failure(Code::corrupt, "another member has the same bytes, with another size, checksum or method");
+  return slice(bytes_, begin_ + offset, stat.comp_size);
+}
+
+// Members that share bytes share what is decoded from them. Were each to claim another size, the bytes would be decoded
+// for each: of those that contradict each other, the one that was read first is right.
+bool Zip::agrees(uint64_t offset, const zip_stat_t& stat) {
+  if (stat.comp_method == kStored) return true;
+  const Claim claim{stat.comp_size, stat.size, stat.crc, stat.comp_method};
+  return claims_.try_emplace(offset, claim).first->second == claim;
+}
+
+Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge) {
+  const zip_stat_t stat = this->stat(index);
+  const std::string name = quoted(this->name(index));
+  const Slice stored = TRY(stored_bytes(index, stat).map_error([&](const Error& e) {
+    return Error{e.code, str(name, ": ", e.message)};
+  }));
+  auto bytes = std::make_shared<Slice>(stored);
+  if (stat.comp_method == kStored) return bytes;
+  Recipe recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
+  if (!recipe.key.empty()) recipe.key += str(" method ", stat.comp_method, " size ", stat.size, " crc32 ", stat.crc);
+  recipe.start = [=, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {
+    const Decode decode = method == kZstd ? decompressed_zstd : inflated;
+    return checked(TRY(charge == nullptr ? decode(bytes) : charged(charge, bytes, decode)), name, size, crc);
+  };
+  return blobs_->blob(std::move(recipe));
+}
+
+Result<StoredRange> Zip::stored_range(uint64_t index) {
+  const zip_stat_t stat = this->stat(index);
+  return StoredRange{TRY(stored_bytes(index, stat)), stat.comp_method, stat.size};
+}
+
+Result<SourcePtr> Member::made(const DecodeChargePtr& charge) const {
+  const std::scoped_lock lock(zip_.mutex());
+  return zip_.member(index_, digest_ ? std::optional(*digest_) : std::nullopt, charge);
+}
+
+Result<StoredRange> Member::stored() const {
+  const std::scoped_lock lock(zip_.mutex());
+  return zip_.stored_range(index_);
+}
+
+Result<SourcePtr> Member::to_parse(const DecodeChargePtr& charge) const { return made(charge); }
+
+Result<const Source*> Member::opened() const {
+  if (const Source* source = opened_.load(std::memory_order_acquire)) return source;
+  SourcePtr made = TRY(this->made());
+  const std::scoped_lock lock(zip_.mutex());
+  if (source_ == nullptr) source_ = std::move(made);
+  opened_.store(source_.get(), std::memory_order_release);
+  return source_.get();
+}
+
+void Member::expect(const Digest& digest) const {
+  const std::scoped_lock lock(zip_.mutex());
+  digest_ = std::make_unique<const Digest>(digest);
+}
+
+// The texts of links, each decoded once however many members share it.
+class Links {
+ public:
+  Links(Zip& zip, BudgetPtr budget) : zip_(zip), budget_(std::move(budget)) {}
+
+  /// Nothing when it cannot be had because of what the zip holds. Fails as the disk and the budget do.
+  Result<std::optional<std::string>> text(uint64_t index, const zip_stat_t& stat) {
+    // No compressor makes a text of that length twice as long.
+    if (stat.size > kLongestLink || stat.comp_size > 2 * kLongestLink) return std::nullopt;
+    const auto range = zip_.stored_range(index);
+    if (!range && !fails_alone(range.error())) return tl::unexpected(range.error());
+    if (!range) return std::nullopt;
+    const Key key{range->bytes.offset(), range->bytes.size(), range->method, range->size};
+    auto known = known_.find(key);
+    if (known == known_.end()) known = known_.emplace(key, TRY(read(*range))).first;
+    const auto& text = known->second;
+    if (!text || text->size() != stat.size || crc32(0, std::as_bytes(std::span(*text))) != stat.crc)
+      return std::nullopt;
+    TRY_VOID(budget_->charge(Cost::kept, text->size()));
+    return text;
+  }
+
+ private:
+  struct Key {
+    uint64_t offset, stored_size;
+    uint16_t method;
+    uint64_t size;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  static bool fails_alone(const Error& error) { return error.code != Code::io && error.code != Code::unavailable; }
+
+  Result<std::optional<std::string>> read(const StoredRange& range) {
+    HeadCost cost;
+    auto text = read_head(range, static_cast<size_t>(range.size) + 1, cost);
+    TRY_VOID(charge_head(*budget_, cost));
+    TRY_VOID(budget_->charge(Cost::kept, sizeof(Key) + 100 + (text ? text->size() : 0)));
+    if (!text && !fails_alone(text.error())) return tl::unexpected(text.error());
+    return text ? std::optional(*std::move(text)) : std::nullopt;
+  }
+
+  Zip& zip_;
+  BudgetPtr budget_;
+  std::map<Key, std::optional<std::string>> known_;
+};
+
+Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip, Links& links, uint64_t index) {
+  const std::string name = zip->name(index);
+  const zip_stat_t stat = zip->stat(index);
+  TRY_VOID(builder.admit(name));
+  if (name.ends_with('/')) {
+    builder.add_directory(name);
+    return {};
+  }
+  const auto warn = [&](const auto&... parts) { builder.warnings().add("member ", quoted(name), ": ", parts...); };
+  // No file has a size that off_t does not hold.
+  if (name.empty() || stat.size > INT64_MAX) {
+    warn(name.empty() ? str("it is number ", index, " and has no name") : str(stat.size, " bytes"), "; left out");
+    return {};
+  }
+  if (const auto why = zip->refused(stat)) {
+    warn(why->message, "; cannot be read");
+  } else if (zip->is_link(index)) {
+    if (auto target = TRY(links.text(index, stat))) {
+      builder.add_link(name, std::move(*target));
+      return {};
+    }
+    warn("a link whose text is broken or longer than ", kLongestLink, " bytes; shown as a file");
+  }
+  builder.add_file(name, SourcePtr(zip, &zip->add(stat)), stat.crc);
+  return {};
+}
+
+const Member* member_of(const Source& source) { return dynamic_cast<const Member*>(&source); }
+
+}  // namespace
+
+Result<Archive> zip_members(const Container& container) {
+  const auto zip = TRY(Zip::open(container));
+  const uint64_t members = zip->size();
+  ArchiveBuilder builder(Twice::first_wins, container.budget);
+  Links links(*zip, container.budget);
+  if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes in front of the zip are no part of it");
+  for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, links, i));
+  return std::move(builder).finish();
+}
+
+void expect_digest(const Part& part) {
+  const auto source = part.source.peek();
+  const auto* member = source && part.digest ? member_of(**source) : nullptr;
+  if (member != nullptr) member->expect(*part.digest);
+}
+
+Result<std::optional<StoredRange>> stored_range_of(const Source& source) {
+  const Member* const member = member_of(source);
+  return member == nullptr ? Result<std::optional<StoredRange>>(std::nullopt) : TRY(member->stored());
+}
+
+Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const DecodeChargePtr& charge) {
+  const Member* const member = member_of(*source);
+  return member == nullptr ? source : member->to_parse(charge);
+}
+
+}  // namespace weightfs

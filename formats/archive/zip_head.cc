@@ -1,0 +1,66 @@
+// The first bytes of a member of a zip, for those who want to know what it is.
+#include <algorithm>
+
+#include "formats/codec/codec.h"
+#include "formats/archive/zip.h"
+
+namespace weightfs {
+namespace {
+
+// Gives so little at a time that what was read is what was decoded.
+class Sips final : public Source {
+ public:
+  explicit Sips(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    const size_t got = TRY(bytes_->read(offset, out.first(std::min(out.size(), kSip))));
+    read_ += got;
+    return got;
+  }
+  uint64_t read() const { return read_; }
+
+  static constexpr size_t kSip = 512;
+
+ private:
+  SourcePtr bytes_;
+  mutable uint64_t read_ = 0;  // one decoder, in one thread
+};
+
+}  // namespace
+
+Result<void> charge_head(Budget& budget, const HeadCost& cost) {
+  constexpr uint64_t kSteps = 4;  // a decoder is made
+  TRY_VOID(budget.charge(Cost::step, kSteps + steps_of_empty_input(cost.empty)));
+  TRY_VOID(budget.charge(Cost::input, cost.input));
+  return budget.charge(Cost::output, cost.output);
+}
+
+Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& cost) {
+  // zstd decodes whole blocks, which are of 128 KiB at most; then what it read is held against what they gave.
+  constexpr uint64_t kZstdBlock = 128 << 10;
+  const bool blocks = range.method == kZstd;
+  const uint64_t input = std::min<uint64_t>(range.bytes.size(), blocks ? kZstdBlock + 4096 : 2 * most + 4096);
+  if (range.method == kStored) {
+    cost.input = std::min<uint64_t>(range.bytes.size(), most);
+    return read_text(range.bytes, 0, cost.input);
+  }
+  cost.input = input;
+  const auto stored = std::make_shared<const Sips>(TRY(read_text(range.bytes, 0, input)));
+  std::string out(blocks ? std::max<size_t>(most, kZstdBlock) : most, '\0');
+  const auto decode = [&]() -> Result<size_t> {
+    const StreamPtr stream = TRY((blocks ? decompressed_zstd : inflated)(stored));
+    while (cost.output < most) {
+      const size_t got = TRY(stream->next(std::as_writable_bytes(std::span(out)).subspan(cost.output)));
+      if (got == 0) break;
+      cost.output += got;
+    }
+    return cost.output;
+  };
+  const auto size = decode();
+  const uint64_t useful = cost.output + Sips::kSip;
+  cost.empty = stored->read() - std::min(stored->read(), useful);
+  out.resize(std::min<size_t>(TRY(size), most));
+  return out;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,126 @@
+#include "formats/archive/zip_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/text.h"
+#include "formats/format.h"
+
+namespace weightfs::zips {
+
+zip_int64_t Feed::answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
+  auto& feed = *static_cast<Feed*>(self);
+  try {
+    return feed.answer(data, length, command);
+  } catch (const std::bad_alloc&) {
+    zip_error_set(&feed.zip_error_, ZIP_ER_MEMORY, 0);
+    return -1;
+  }
+}
+
+Result<bool> Feed::hide_encryption() {
+  constexpr uint64_t kRecord = 46;
+  constexpr uint16_t kAes = 99;
+  const auto number_at = [](std::string_view record, size_t at) {
+    return static_cast<uint16_t>(static_cast<uint8_t>(record[at]) | static_cast<uint8_t>(record[at + 1]) << 8);
+  };
+  error_.reset();
+  for (uint64_t at = directory_; at + kRecord <= end_;) {
+    std::string record(kRecord, '\0');
+    at_ = at;
+    TRY_VOID(read_window(std::as_writable_bytes(std::span(record))));
+    if (!record.starts_with("PK\1\2")) break;
+    if (number_at(record, 10) == kAes) hidden_.push_back(at + 11);
+    at += kRecord + number_at(record, 28) + number_at(record, 30) + number_at(record, 32);
+  }
+  return !hidden_.empty();
+}
+
+void Feed::directory_is_read() {
+  opening_ = false;
+  error_.reset();
+  window_ = {};
+}
+
+Error Feed::error(zip_error_t& libzip) {
+  if (error_) return *std::exchange(error_, std::nullopt);
+  const int number = zip_error_code_zip(&libzip);
+  if (number == ZIP_ER_NOZIP) return {Code::corrupt, str("zip: no directory that can be read at byte ", directory_)};
+  const Code code = number == ZIP_ER_MEMORY ? Code::unavailable : Code::corrupt;
+  return {code, str("zip: libzip says \"", zip_error_strerror(&libzip), "\"")};
+}
+
+zip_int64_t Feed::answer(void* data, zip_uint64_t length, zip_source_cmd_t command) {
+  switch (command) {
+    case ZIP_SOURCE_OPEN:
+      at_ = 0;
+      return 0;
+    case ZIP_SOURCE_READ:
+      return read({static_cast<std::byte*>(data), length});
+    case ZIP_SOURCE_SEEK: {
+      const zip_int64_t to = zip_source_seek_compute_offset(at_, zip_->size(), data, length, &zip_error_);
+      if (to >= 0) at_ = static_cast<uint64_t>(to);
+      return to < 0 ? -1 : 0;
+    }
+    case ZIP_SOURCE_TELL:
+      return static_cast<zip_int64_t>(at_);
+    case ZIP_SOURCE_STAT: {
+      auto* stat = static_cast<zip_stat_t*>(data);
+      zip_stat_init(stat);
+      stat->valid = ZIP_STAT_SIZE;
+      stat->size = zip_->size();
+      return sizeof(*stat);
+    }
+    case ZIP_SOURCE_ERROR:
+      return zip_error_to_data(&zip_error_, data, length);
+    case ZIP_SOURCE_SUPPORTS:
+      return ZIP_SOURCE_SUPPORTS_SEEKABLE;
+    case ZIP_SOURCE_CLOSE:
+    case ZIP_SOURCE_FREE:
+      return 0;
+    default:
+      zip_error_set(&zip_error_, ZIP_ER_OPNOTSUPP, 0);
+      return -1;
+  }
+}
+
+zip_int64_t Feed::read(std::span<std::byte> out) {
+  last_read_ = at_;
+  const auto got = opening_ ? read_directory(out) : zip_->read(at_, out);
+  if (!got) {
+    error_ = got.error();
+    zip_error_set(&zip_error_, ZIP_ER_READ, 0);
+    return -1;
+  }
+  at_ += *got;
+  return static_cast<zip_int64_t>(*got);
+}
+
+// libzip reads a directory in two bites per member; and it takes as an end record whatever looks like one, so that it
+// is shown nothing but the directory and the right one. After a failure it may try on.
+Result<size_t> Feed::read_directory(std::span<std::byte> out) {
+  if (error_) return tl::unexpected(*error_);
+  if (reads_++ > 2 * kMostMembers + 1000)
+    return failure(Code::unsupported, str("zip: more than ", kMostMembers, " members"));
+  const size_t got = TRY(out.size() < kWindow ? read_window(out) : zip_->read(at_, out));
+  const uint64_t shown = std::clamp(directory_, at_, at_ + got);
+  const uint64_t hidden = std::clamp(end_, shown, at_ + got);
+  std::ranges::fill(out.first(shown - at_), std::byte{0});
+  std::ranges::fill(out.first(got).subspan(hidden - at_), std::byte{0});
+  for (auto at = std::ranges::lower_bound(hidden_, at_); at != hidden_.end() && *at < at_ + got; ++at)
+    out[*at - at_] = std::byte{kHiddenMethod >> 8};
+  return got;
+}
+
+Result<size_t> Feed::read_window(std::span<std::byte> out) {
+  const uint64_t wanted = std::min<uint64_t>(out.size(), zip_->size() - std::min(at_, zip_->size()));
+  if (at_ < window_at_ || at_ + wanted > window_at_ + window_.size()) {
+    window_.resize(kWindow);
+    window_.resize(TRY(zip_->read(window_at_ = at_, window_)));
+  }
+  if (wanted > 0) std::memcpy(out.data(), window_.data() + (at_ - window_at_), wanted);
+  return wanted;
+}
+
+}  // namespace weightfs::zips

@@ -1,0 +1,256 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/cursor.h"
+#include "base/text.h"
+#include "formats/bintensors/bintensors.h"
+
+namespace weightfs::bintensors {
+namespace {
+
+// The reference's bincode limit. It is no count of bytes: each number claims its width in memory, each element of a
+// list the size of its Rust type from when the list's length is known until the element is decoded. Claimed here too:
+// what the reference refuses is refused.
+constexpr uint64_t kMostClaimed = 100'000'000;
+
+// The sizes of the Rust types of elements, in bytes.
+constexpr uint64_t kTextPair = 48;     // (String, String)
+constexpr uint64_t kNamedTensor = 72;  // (String, TensorInfo)
+constexpr uint64_t kTensorInfo = 48;
+constexpr uint64_t kNamedIndex = 32;  // (String, usize)
+constexpr uint64_t kDimension = 8;    // usize
+
+// enum Dtype of bintensors/src/tensor.rs, by discriminant.
+constexpr std::array<std::string_view, 15> kDTypes = {"BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
+                                                      "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64"};
+
+// bincode's primitives, each with its claim.
+class Decoder {
+ public:
+  explicit Decoder(Cursor& cursor) : cursor_(cursor) {}
+
+  /// usize, u64 and lengths.
+  Result<uint64_t> number() {
+    TRY_VOID(claim(1, sizeof(uint64_t)));
+    return varint(kWidest64);
+  }
+
+  /// The discriminant of an enum, u32: the marker of a u64 is refused.
+  Result<uint64_t> discriminant() {
+    TRY_VOID(claim(1, sizeof(uint32_t)));
+    return varint(kWidest32);
+  }
+
+  /// Whether an Option holds something: one raw byte.
+  Result<bool> some() {
+    TRY_VOID(claim(1, 1));
+    const auto byte = TRY(cursor_.number<uint8_t>());
+    if (byte > 1) return failure(Code::corrupt, str("an option of ", int{byte}, ", 0 or 1 expected"));
+    return byte == 1;
+  }
+
+  Result<std::string> text() {
+    const uint64_t size = TRY(number());
+    TRY_VOID(claim(size, 1));
+    std::string text = TRY(cursor_.text(size));
+    if (!is_utf8(text)) return failure(Code::corrupt, str(quoted(text), " is not UTF-8"));
+    return text;
+  }
+
+  /// The length of a list whose elements take at least `smallest` bytes in the file and claim `claimed`.
+  Result<uint64_t> count(uint64_t smallest, uint64_t claimed) {
+    const uint64_t n = TRY(number());
+    TRY_VOID(claim(n, claimed));
+    return cursor_.bounded(n, smallest);
+  }
+
+  /// An element of such a list is about to be decoded.
+  void element(uint64_t claimed) { claimed_ -= claimed; }
+
+ private:
+  static constexpr uint8_t kLargestPlain = 250;
+  static constexpr uint8_t kIs16 = 251;
+  static constexpr uint8_t kWidest32 = 252;
+  static constexpr uint8_t kWidest64 = 253;
+
+  // A plain byte, or a marker and a number of 2, 4 or 8 bytes, however small. 254 marks a u128, 255 nothing.
+  Result<uint64_t> varint(uint8_t widest) {
+    const uint64_t at = cursor_.position();
+    const auto first = TRY(cursor_.number<uint8_t>());
+    if (first <= kLargestPlain) return first;
+    if (first > widest)
+      return failure(Code::corrupt, str("a number marked ", int{first}, " at ", at, ", ", int{widest}, " at most"));
+    if (first == kIs16) return uint64_t{TRY(cursor_.number<uint16_t>())};
+    if (first == kWidest32) return uint64_t{TRY(cursor_.number<uint32_t>())};
+    return cursor_.number<uint64_t>();
+  }
+
+  Result<void> claim(uint64_t count, uint64_t size) {
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > kMostClaimed - claimed_)
+      return failure(Code::corrupt, str("a count of ", count, " at ", cursor_.position(),
+                                        " is beyond bincode's limit of ", kMostClaimed));
+    claimed_ += bytes;
+    return {};
+  }
+
+  Cursor& cursor_;
+  uint64_t claimed_ = 0;
+};
+
+// Says which of many things a result is about.
+template <class T, class... Parts>
+Result<T> about(Result<T> result, const Parts&... parts) {
+  return std::move(result).map_error([&](const Error& e) { return Error{e.code, str(parts..., ": ", e.message)}; });
+}
+
+Result<Map> decode_map(Decoder& in, Charges& charges) {
+  Map map;
+  if (!TRY(in.some())) return map;
+  const uint64_t count = TRY(in.count(2, kTextPair));
+  if (count > flat::kMostMetadata)
+    return failure(Code::corrupt, str("metadata of ", count, " values, ", flat::kMostMetadata, " at most"));
+  for (uint64_t i = 0; i < count; ++i) {
+    in.element(kTextPair);
+    std::string key = TRY(about(in.text(), "key ", i));
+    std::string value = TRY(about(in.text(), "the value of key ", quoted(key)));
+    TRY_VOID(charges.charge(Cost::value, 2));
+    TRY_VOID(charges.charge(Cost::kept, key.size() + value.size()));
+    map.append(std::move(key), std::move(value));
+  }
+  map.keep_last_of_each_key();
+  return map;
+}
+
+// A tensor's name. The second that is empty is refused at once: an entry without a name is so much smaller than the
+// Tensor that it becomes.
+Result<std::string> decode_name(Decoder& in, bool& unnamed) {
+  std::string name = TRY(in.text());
+  if (name.empty() && std::exchange(unnamed, true)) return failure(Code::corrupt, "the second that is empty");
+  return name;
+}
+
+Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
+  const uint64_t discriminant = TRY(in.discriminant());
+  if (discriminant >= kDTypes.size())
+    return failure(Code::corrupt, str("dtype ", discriminant, ", ", kDTypes.size() - 1, " at most"));
+  const auto* const dtype = flat::find_dtype(kDTypes[static_cast<size_t>(discriminant)]);
+  tensor.dtype = dtype->dtype;
+  tensor.stored_dtype = dtype->stored;
+  const uint64_t dimensions = TRY(in.count(1, kDimension));
+  if (dimensions > kMostDimensions)
+    return failure(Code::corrupt, str("shape: ", dimensions, " dimensions, ", kMostDimensions, " at most"));
+  tensor.shape.resize(static_cast<size_t>(dimensions));
+  for (uint64_t& size : tensor.shape) {
+    in.element(kDimension);
+    size = TRY(in.number());
+  }
+  range.begin = TRY(in.number());
+  range.end = TRY(in.number());
+  return {};
+}
+
+// What is reserved is charged when it is used: until then it takes no memory.
+void reserve(flat::Header& header, uint64_t tensors) {
+  header.tensors.reserve(static_cast<size_t>(tensors));
+  header.ranges.reserve(static_cast<size_t>(tensors));
+}
+
+// The shortest tensor takes a byte each for its dtype, its number of dimensions and its two offsets, and for its name's
+// length.
+Result<void> decode_release(Decoder& in, flat::Header& header) {
+  const uint64_t count = TRY(in.count(5, kNamedTensor));
+  reserve(header, count);
+  bool unnamed = false;
+  for (uint64_t i = 0; i < count; ++i) {
+    in.element(kNamedTensor);
+    Tensor& tensor = header.tensors.emplace_back();
+    tensor.name = TRY(about(decode_name(in, unnamed), "tensor ", i, ": name"));
+    const auto info = decode_info(in, tensor, header.ranges.emplace_back());
+    if (!info) return about(info, "tensor ", i, " ", quoted(tensor.name));
+    TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
+  }
+  return {};
+}
+
+// The legacy list of tensors, of which nothing is kept; how many there are.
+Result<uint64_t> skip_infos(Decoder& in) {
+  const uint64_t count = TRY(in.count(4, kTensorInfo));
+  Tensor tensor;
+  flat::Range range{};
+  for (uint64_t i = 0; i < count; ++i) {
+    in.element(kTensorInfo);
+    TRY_VOID(about(decode_info(in, tensor, range), "tensor ", i));
+  }
+  return count;
+}
+
+// The legacy map from name to index, as the names by index. The reference never looks at the indices until they are
+// used; here each tensor must have one name, for one without is lost and one with two is shown as neither meant.
+Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors, Charges& charges) {
+  const uint64_t count = TRY(in.count(2, kNamedIndex));
+  if (count != tensors) return failure(Code::corrupt, str(count, " names for ", tensors, " tensors"));
+  TRY_VOID(charges.charge(Cost::kept, tensors * sizeof(std::string)));
+  std::vector<std::string> names(static_cast<size_t>(tensors));
+  std::vector<bool> named(names.size());
+  bool unnamed = false;
+  for (uint64_t i = 0; i < count; ++i) {
+    in.element(kNamedIndex);
+    std::string name = TRY(about(decode_name(in, unnamed), "name ", i));
+    const uint64_t index = TRY(about(in.number(), "name ", i, ": index"));
+    if (index >= tensors)
+      return failure(Code::corrupt, str("name ", quoted(name), ": index ", index, " of ", tensors, " tensors"));
+    const auto at = static_cast<size_t>(index);
+    if (named[at])
+      return failure(Code::corrupt,
+                     str("names ", quoted(names[at]), " and ", quoted(name), ": both of tensor ", index));
+    named[at] = true;
+    names[at] = std::move(name);
+  }
+  return names;
+}
+
+// Twice through the list of tensors: it is not worth its memory before the index has been seen to fit it.
+Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
+  Cursor list = cursor;
+  const uint64_t count = TRY(skip_infos(in));
+  std::vector<std::string> names = TRY(decode_index(in, count, header.charges));
+  Decoder again(list);
+  TRY_VOID(again.count(4, kTensorInfo));
+  reserve(header, count);
+  for (std::string& name : names) {
+    again.element(kTensorInfo);
+    Tensor& tensor = header.tensors.emplace_back();
+    tensor.name = std::move(name);
+    TRY_VOID(decode_info(again, tensor, header.ranges.emplace_back()));
+    TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
+  }
+  return {};
+}
+
+// The reference pads to a multiple of eight with spaces when it writes, and reads any padding.
+Result<bool> is_padding(Cursor& cursor) {
+  if (cursor.left() > 7) return false;
+  const std::string rest = TRY(cursor.text(cursor.left()));
+  return rest.find_first_not_of(' ') == std::string::npos;
+}
+
+}  // namespace
+
+Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layout layout, Budget& budget) {
+  TRY_VOID(budget.charge(Cost::input, size));
+  Cursor cursor(bytes, begin, begin + size);
+  Decoder in(cursor);
+  Metadata metadata(budget);
+  flat::Header& header = metadata.header;
+  header.metadata = TRY(decode_map(in, header.charges));
+  TRY_VOID(layout == Layout::release ? decode_release(in, header) : decode_legacy(cursor, in, header));
+  if (const auto repeated = flat::repeated_names(header.tensors); !repeated.empty())
+    return failure(Code::corrupt, str("tensor ", quoted(header.tensors[repeated[0]].name), " stands twice"));
+  metadata.left = cursor.left();
+  metadata.padded_as_written = TRY(is_padding(cursor));
+  return metadata;
+}
+
+}  // namespace weightfs::bintensors

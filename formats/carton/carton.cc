@@ -1,0 +1,147 @@
+#include "formats/carton/carton.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "formats/common/flat.h"
+#include "formats/archive/zip.h"
+
+namespace weightfs {
+namespace {
+
+using carton::Links;
+using carton::Manifest;
+
+// A text of the carton, or nothing and a warning when it is there but cannot be read.
+Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
+                                           Warnings& warnings) {
+  auto text = archive.text(path, most);
+  if (text) return std::move(*text);
+  if (!is_about_the_bytes(text.error()) && text.error().code != Code::not_found) return tl::unexpected(text.error());
+  warnings.add(text.error().message);
+  return std::nullopt;
+}
+
+// For the Part, and for what finds its bytes: the path and the URLs of the Wanted, which is copied.
+Result<void> charge_linked(const Wanted& wanted, Budget& budget) {
+  uint64_t bytes = wanted.name.size();
+  for (const std::string& url : wanted.urls) bytes += sizeof(std::string) + url.size();
+  TRY_VOID(budget.charge(Cost::member, 2));
+  return budget.charge(Cost::kept, 2 * bytes);
+}
+
+// Files that MANIFEST has and the archive has not: kept somewhere, behind a link, or nowhere.
+Result<void> add_linked(Model& model, Archive& archive, const Container& container, const Manifest& manifest,
+                        const Links& links, Warnings& warnings) {
+  std::vector<Part> linked;
+  std::map<Digest, Later<SourcePtr>> sources;  // many files may be one
+  Warnings missing;                            // behind the warning of the limit, of which they would leave no room
+  bool looking = true;
+  // Whether `wanted` can be had without fetching it; not once the budget has no more lookups.
+  const auto is_at_hand = [&](const Wanted& wanted) {
+    if (!looking) return false;
+    const auto room = container.budget->charge(Cost::lookup);
+    looking = room.has_value();
+    if (!looking) warnings.add(quoted(wanted.name), ": ", room.error().message, "; no more files are looked for");
+    return looking && container.blobs->is_at_hand(wanted);
+  };
+  for (const auto& [path, digest] : manifest.digests) {
+    if (archive.find(path) != nullptr) continue;
+    const auto urls = links.urls.find(digest.hex());
+    const Wanted wanted{printable(path), digest, std::nullopt,
+                        urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
+    if (wanted.urls.empty() && !is_at_hand(wanted)) {
+      missing.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
+      model.missing.push_back(path);
+      continue;
+    }
+    TRY_VOID(charge_linked(wanted, *container.budget));
+    const auto find = [blobs = container.blobs, wanted]() -> Result<SourcePtr> {
+      return TRY(blobs->named(wanted)).proved;
+    };
+    linked.push_back({path, sources.try_emplace(digest, Later<SourcePtr>(find)).first->second});
+  }
+  warnings.append(missing, "");
+  archive.append(std::move(linked));
+  return {};
+}
+
+// Gives each part the digest that MANIFEST has for it.
+Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifest, Warnings& warnings, Budget& budget) {
+  constexpr uint64_t kVerified = 256;  // bytes of the Source that verifies a digest
+  for (Part& part : archive.parts) {
+    if (part.path == "MANIFEST" || part.path == "LINKS") continue;
+    TRY_VOID(budget.charge(Cost::kept, kVerified + part.path.size()));
+    const auto entry = manifest.digests.find(part.path);
+    if (entry == manifest.digests.end()) {
+      warnings.add(quoted(part.path), ": in the carton, but not in MANIFEST");
+      model.unlisted.push_back(part.path);
+      continue;
+    }
+    part.digest = entry->second;
+    if (part.link_target.empty()) expect_digest(part);
+  }
+  return {};
+}
+
+Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) {
+  const auto text = TRY(text_of(archive, "carton.toml", carton::kLongestToml, warnings));
+  if (!text) return Map{};
+  auto parsed = parse_toml(*text, budget);
+  if (parsed) return std::move(*parsed);
+  warnings.add("carton.toml: ", parsed.error().message);
+  return Map{};
+}
+
+Result<Links> links_of(const Archive& archive, Warnings& warnings, Budget& budget) {
+  if (archive.find("LINKS") == nullptr) return Links{};
+  const auto text = TRY(text_of(archive, "LINKS", carton::kLongestToml, warnings));
+  if (!text) return Links{};
+  auto links = carton::read_links(*text, warnings, budget);
+  if (links) return std::move(*links);
+  warnings.add("LINKS: ", links.error().message);
+  return Links{};
+}
+
+}  // namespace
+
+bool is_carton(const Archive& archive) {
+  // Every file may be behind a link, carton.toml too.
+  return archive.find("carton.toml") != nullptr ||
+         (archive.find("MANIFEST") != nullptr && archive.find("LINKS") != nullptr);
+}
+
+Result<Model> carton_of(Archive archive, const Container& container) {
+  Model model;
+  model.format = "carton";
+  Warnings warnings;
+  std::optional<Manifest> manifest;
+  if (const auto text = TRY(text_of(archive, "MANIFEST", carton::kLongestManifest, warnings)))
+    manifest = carton::read_manifest(*text, warnings, *container.budget);
+  const Links links = TRY(links_of(archive, warnings, *container.budget));
+  if (manifest) {
+    TRY_VOID(add_linked(model, archive, container, *manifest, links, warnings));
+    TRY_VOID(set_digests(model, archive, *manifest, warnings, *container.budget));
+  }
+  Map toml = TRY(toml_of(archive, warnings, *container.budget));
+  if (!manifest) model.missing.emplace_back("MANIFEST");
+  if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
+  model.common = carton::common_fields(toml, warnings, *container.budget);
+  TRY_VOID(carton::add_tensors(model, archive, manifest.value_or(Manifest{}), warnings, container.budget));
+  carton::check_references(toml, archive, model, warnings);
+
+  Map facts;
+  if (manifest) facts.append("model_hash", manifest->hash.hex());
+  if (manifest) facts.append("files", manifest->digests.size());
+  if (!links.urls.empty()) facts.append("links", links.urls.size());
+  flat::add_facts(toml, "carton", std::move(facts));
+  model.metadata = std::move(toml);
+
+  archive.warnings.append(warnings, "");
+  take_members(model, std::move(archive), container);
+  return model;
+}
+
+Match matches_carton_directory(const Clues& clues) { return clues.name == "carton.toml" ? Match::maybe : Match::no; }
+
+}  // namespace weightfs

@@ -1,0 +1,91 @@
+// MANIFEST and LINKS.
+#include <algorithm>
+#include <span>
+
+#include "base/text.h"
+#include "formats/carton/carton.h"
+
+namespace weightfs::carton {
+namespace {
+
+// Of one file: each may be asked when it is read.
+constexpr size_t kMostUrls = 16;
+
+// One line of MANIFEST, without its end.
+void read_line(std::string_view line, size_t number, Manifest& manifest, Warnings& warnings) {
+  const size_t equals = line.rfind('=');  // paths may have more of them
+  if (equals == line.npos) return warnings.add("MANIFEST line ", number, ": no `=` in ", quoted(line));
+  const std::string_view path = line.substr(0, equals);
+  const std::string_view hex = line.substr(equals + 1);
+  const auto digest = digest_of_hex(hex);
+  if (!digest) return warnings.add("MANIFEST line ", number, ": ", quoted(hex), " is no SHA-256");
+  if (!manifest.digests.insert_or_assign(std::string(path), *digest).second)
+    warnings.add("MANIFEST line ", number, ": ", quoted(path), " is there twice; the last counts");
+}
+
+// For an entry of the map, its node with the digest, and the path; and for the path among those that are missing.
+Result<void> charge_line(std::string_view line, Budget& budget) {
+  TRY_VOID(budget.charge(Cost::value));
+  return budget.charge(Cost::kept, 2 * line.size());
+}
+
+}  // namespace
+
+Manifest read_manifest(std::string_view text, Warnings& warnings, Budget& budget) {
+  Manifest manifest;
+  manifest.hash = sha256(text);
+  if (!is_utf8(text)) warnings.add("MANIFEST: not UTF-8");
+  std::string_view before;
+  bool sorted = true;
+  size_t number = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    ++number;
+    if (const auto room = charge_line(line, budget); !room) {
+      warnings.add("MANIFEST line ", number, ": ", room.error().message, "; this line and those after it are not read");
+      break;
+    }
+    read_line(line, number, manifest, warnings);
+    const std::string_view path = line.substr(0, line.rfind('='));
+    sorted = sorted && before <= path;
+    before = path;
+  }
+  if (!sorted) warnings.add("MANIFEST: not in alphabetical order");
+  return manifest;
+}
+
+Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budget) {
+  // What stays of the Map, the lists of URLs, is charged with it.
+  const Map toml = TRY(parse_toml(text, budget));
+  const Value* version = toml.find("version");
+  if (version == nullptr || !std::holds_alternative<int64_t>(*version))
+    warnings.add("LINKS: version: an integer is missing");
+  else if (std::get<int64_t>(*version) != 1)
+    warnings.add("LINKS: version ", std::get<int64_t>(*version), "; 1 is known");
+  Links links;
+  const Value* urls = toml.find("urls");
+  if (urls == nullptr || !std::holds_alternative<Map>(*urls)) {
+    warnings.add("LINKS: no table [urls]");
+    return links;
+  }
+  for (const auto& [hex, list] : std::get<Map>(*urls)) {
+    const auto digest = digest_of_hex(hex);
+    const auto* texts = std::get_if<List>(&list);
+    const auto is_text = [](const Value& value) { return std::holds_alternative<std::string>(value); };
+    if (!digest || texts == nullptr || !std::all_of(texts->begin(), texts->end(), is_text)) {
+      warnings.add("LINKS: ", quoted(hex), digest ? ": not a list of texts" : ": no SHA-256");
+      continue;
+    }
+    if (texts->size() > kMostUrls)
+      warnings.add("LINKS: ", quoted(hex), ": ", texts->size(), " URLs; the first ", kMostUrls, " are used");
+    auto& urls_of = links.urls[digest->hex()];
+    for (const Value& url : std::span(*texts).first(std::min(texts->size(), kMostUrls)))
+      urls_of.push_back(std::get<std::string>(url));
+  }
+  return links;
+}
+
+}  // namespace weightfs::carton

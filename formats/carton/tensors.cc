@@ -1,0 +1,262 @@
+// tensor_data/: index.toml and the files that it names.
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "formats/carton/carton.h"
+
+namespace weightfs::carton {
+namespace {
+
+using Strings = std::shared_ptr<const std::vector<std::string>>;
+
+// One [[tensor]] of index.toml.
+struct Entry {
+  std::string name;
+  std::string dtype;
+  std::string file;
+  Shape shape;
+  std::vector<std::string> inner;
+};
+
+const std::string* text_at(const Map& map, std::string_view key) {
+  const Value* value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<std::string>(value);
+}
+
+Result<Shape> shape_of(const Map& map) {
+  const Value* value = map.find("shape");
+  const auto* list = value == nullptr ? nullptr : std::get_if<List>(value);
+  if (list == nullptr) return failure(Code::corrupt, "no shape");
+  if (list->size() > kMostDimensions)
+    return failure(Code::unsupported, str(list->size(), " dimensions, at most ", kMostDimensions, " are read"));
+  Shape shape;
+  for (const Value& dimension : *list) {
+    const auto* size = std::get_if<int64_t>(&dimension);
+    if (size == nullptr || *size < 0)
+      return failure(Code::corrupt, str("dimension ", quoted(to_json_line(dimension)), " is no size"));
+    shape.push_back(static_cast<uint64_t>(*size));
+  }
+  return shape;
+}
+
+Result<Entry> entry_of(const Value& value) {
+  const auto* map = std::get_if<Map>(&value);
+  if (map == nullptr) return failure(Code::corrupt, "not a table");
+  const std::string* name = text_at(*map, "name");
+  const std::string* dtype = text_at(*map, "dtype");
+  if (name == nullptr || dtype == nullptr) return failure(Code::corrupt, "no name or no dtype");
+  Entry entry{*name, *dtype, {}, {}, {}};
+  if (const Value* inner = map->find("inner"); inner != nullptr && std::holds_alternative<List>(*inner))
+    for (const Value& one : std::get<List>(*inner))
+      if (const auto* text = std::get_if<std::string>(&one)) entry.inner.push_back(*text);
+  if (*dtype == "nested") return entry;
+  const std::string* file = text_at(*map, "file");
+  if (file == nullptr) return failure(Code::corrupt, "no file");
+  entry.file = *file;
+  auto shape = shape_of(*map);
+  if (!shape) return tl::unexpected(shape.error());
+  entry.shape = std::move(*shape);
+  return entry;
+}
+
+// A name beside index.toml or below: `..` and absolute names lead out of tensor_data.
+bool is_inside(std::string_view file) {
+  if (file.empty() || file.starts_with('/') || file.find('\0') != file.npos) return false;
+  while (!file.empty()) {
+    const size_t slash = std::min(file.find('/'), file.size());
+    if (file.substr(0, slash) == "..") return false;
+    file.remove_prefix(std::min(slash + 1, file.size()));
+  }
+  return true;
+}
+
+// The texts of a string tensor: data = ["a", "b"].
+Result<Strings> read_strings(const SourcePtr& file, Budget& budget) {
+  if (file->size() > kLongestToml)
+    return failure(Code::unsupported,
+                   str("a string tensor of ", file->size(), " bytes, at most ", kLongestToml, " are read"));
+  const std::string text = TRY(read_text(*file, 0, file->size()));
+  // The strings take no more than the Map, and stay charged as it is.
+  const Map toml = TRY(parse_toml(text, budget));
+  const Value* data = toml.find("data");
+  if (data == nullptr || !std::holds_alternative<List>(*data)) return failure(Code::corrupt, "no array `data`");
+  auto strings = std::make_shared<std::vector<std::string>>();
+  for (const Value& one : std::get<List>(*data)) {
+    const auto* element = std::get_if<std::string>(&one);
+    if (element == nullptr)
+      return failure(Code::corrupt, str("an element that is no string: ", quoted(to_json_line(one))));
+    strings->push_back(*element);
+  }
+  return strings;
+}
+
+Result<Strings> with_shape(Strings strings, const Shape& shape) {
+  uint64_t elements = 1;
+  for (const uint64_t dimension : shape)
+    if (__builtin_mul_overflow(elements, dimension, &elements)) return failure(Code::corrupt, "a shape beyond 64 bits");
+  if (strings->size() != elements)
+    return failure(Code::corrupt, str(strings->size(), " elements, ", elements, " by the shape"));
+  return strings;
+}
+
+// What a tensor of the model takes besides its Tensor: its texts, and where it has them, its digest and strings.
+uint64_t bytes_kept(const Entry& entry) {
+  return entry.name.size() + entry.dtype.size() + 8 * entry.shape.size() + 256;
+}
+
+// Reads the index and adds what it names.
+class Adder {
+ public:
+  Adder(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings, BudgetPtr budget)
+      : model_(model), archive_(archive), manifest_(manifest), warnings_(warnings), budget_(std::move(budget)) {}
+
+  void add_all(const List& index) {
+    for (size_t i = 0; i < index.size(); ++i) {
+      auto entry = entry_of(index[i]);
+      if (!entry)
+        warnings_.add("tensor_data/index.toml: tensor ", i, ": ", entry.error().message);
+      else if (!by_name_.emplace(entry->name, entries_.size()).second)
+        warnings_.add("tensor_data/index.toml: tensor ", quoted(entry->name), " is there twice; the first is shown");
+      else
+        entries_.push_back(std::move(*entry));
+    }
+    find_outer();
+    for (const Entry& entry : entries_) {
+      if (entry.dtype == "nested") continue;
+      if (const auto room = charge_tensor(entry); !room) {
+        warnings_.add("tensor ", quoted(entry.name), ": ", room.error().message,
+                      "; it and those after it in the index are missing");
+        break;
+      }
+      add(entry);
+    }
+  }
+
+ private:
+  Result<void> charge_tensor(const Entry& entry) {
+    TRY_VOID(budget_->charge(Cost::tensor));
+    return budget_->charge(Cost::kept, bytes_kept(entry));
+  }
+
+  // Which nested tensor each inner one belongs to.
+  void find_outer() {
+    for (const Entry& outer : entries_) {
+      if (outer.dtype != "nested") continue;
+      for (const std::string& name : outer.inner) {
+        const auto inner = by_name_.find(name);
+        if (inner == by_name_.end() || entries_[inner->second].dtype == "nested")
+          warnings_.add("nested tensor ", quoted(outer.name), ": ", quoted(name),
+                        inner == by_name_.end() ? " is not in the index" : " is nested itself");
+        else if (!outer_.emplace(inner->first, &outer.name).second)
+          warnings_.add("nested tensor ", quoted(outer.name), ": ", quoted(name), " is in another one already");
+      }
+    }
+  }
+
+  void add(const Entry& entry) {
+    Tensor tensor;
+    tensor.name = entry.name;
+    tensor.shape = entry.shape;
+    tensor.stored_dtype = spelling(entry.dtype);
+    tensor.dtype = dtype_named(entry.dtype);
+    if (tensor.dtype == nullptr) {
+      warnings_.add("tensor ", quoted(entry.name), ": ", quoted(entry.dtype), " is no dtype of the specification");
+      tensor.dtype = &kUnknownDType;
+    }
+    if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(*outer->second);
+    auto source = source_of(entry, tensor);
+    // There is nothing to show of a tensor without a file.
+    if (!source) return warnings_.add("tensor ", quoted(entry.name), ": ", source.error().message, "; left out");
+    tensor.source = std::move(*source);
+    if (tensor.dtype->name == "string") add_strings(tensor, archive_.find_followed(str("tensor_data/", entry.file)));
+    model_.tensors.push_back(std::move(tensor));
+  }
+
+  // The strings of a file are parsed once, however many tensors name it.
+  void add_strings(const Tensor& tensor, const Part* part) {
+    const auto about = [name = tensor.name](const Error& error) {
+      return Error{error.code, str("tensor ", quoted(name), ": ", error.message)};
+    };
+    const auto read = [file = tensor.source.whole(), budget = budget_] { return read_strings(file, *budget); };
+    const Later<Strings> strings = strings_.try_emplace(part, Later<Strings>(read)).first->second;
+    model_.strings.emplace(model_.tensors.size(), Later<Strings>([=, shape = tensor.shape]() -> Result<Strings> {
+                             return with_shape(TRY(strings.get().map_error(about)), shape).map_error(about);
+                           }));
+  }
+
+  Result<Slice> source_of(const Entry& entry, Tensor& tensor) {
+    if (!is_inside(entry.file))
+      return failure(Code::corrupt, str("its file ", quoted(entry.file), " does not lie in tensor_data"));
+    const std::string path = str("tensor_data/", entry.file);
+    const Part* part = archive_.find_followed(path);
+    if (part == nullptr) return failure(Code::corrupt, str("its file ", quoted(path), " is not in the carton"));
+    const auto wanted = size_in_bytes(*tensor.dtype, tensor.shape);
+    const auto there = part->source.peek();
+    // A file behind a link: its size is the one that it must have.
+    if (!there && !wanted) return failure(Code::unsupported, str("its file ", quoted(path), " is behind a link"));
+    const auto digest = manifest_.digests.find(part->path);
+    if (digest != manifest_.digests.end()) model_.digests.emplace(model_.tensors.size(), digest->second);
+    if (!there) return slice(lazy(*wanted, part->source), 0, *wanted);
+    const uint64_t size = (*there)->size();
+    if (tensor.dtype->block_bytes > 0 && wanted != size) {
+      warnings_.add("tensor ", quoted(entry.name), ": ", size, " bytes, ",
+                    wanted ? std::to_string(*wanted) : "other than", " by its shape; shown as bytes");
+      tensor.dtype = &kUnknownDType;
+    }
+    return slice(*there, 0, size);
+  }
+
+  std::string_view spelling(const std::string& text) {
+    const auto found = spellings_.find(text);
+    if (found != spellings_.end()) return *found;
+    model_.spellings.push_back(text);
+    return *spellings_.insert(model_.spellings.back()).first;
+  }
+
+  Model& model_;
+  const Archive& archive_;
+  const Manifest& manifest_;
+  Warnings& warnings_;
+  BudgetPtr budget_;
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t, std::less<>> by_name_;
+  std::map<std::string_view, const std::string*> outer_;  // inner tensor → nested tensor, both in entries_
+  std::map<const Part*, Later<Strings>> strings_;         // of files of strings, which several tensors may share
+  std::set<std::string_view> spellings_;                  // those in the model
+};
+
+}  // namespace
+
+Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings,
+                         const BudgetPtr& budget) {
+  constexpr std::string_view kIndex = "tensor_data/index.toml";
+  if (archive.find(kIndex) == nullptr) {
+    const auto is_tensor_data = [](const Part& part) { return part.path.starts_with("tensor_data/"); };
+    if (std::any_of(archive.parts.begin(), archive.parts.end(), is_tensor_data))
+      warnings.add("tensor_data: no index.toml, so its files have no names");
+    return {};
+  }
+  const auto text = archive.text(kIndex, kLongestToml);
+  if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
+  if (!text) {
+    warnings.add(text.error().message);
+    return {};
+  }
+  const auto toml = parse_toml(*text, *budget);
+  const Value* index = toml ? toml->find("tensor") : nullptr;
+  // The entries copy the Map for as long as both are there.
+  const Footprint copy = toml ? footprint(*toml) : Footprint{};
+  const auto room = charge(copy, *budget);
+  if (!toml || !room)
+    warnings.add(kIndex, ": ", toml ? room.error().message : toml.error().message);
+  else if (index != nullptr && !std::holds_alternative<List>(*index))
+    warnings.add(kIndex, ": `tensor` is no array of tables");
+  else if (index != nullptr)
+    Adder(model, archive, manifest, warnings, budget).add_all(std::get<List>(*index));
+  if (room) release(copy, *budget);
+  if (toml) release(copy, *budget);  // of what parse_toml charged
+  return {};
+}
+
+}  // namespace weightfs::carton

@@ -1,0 +1,314 @@
+#include "formats/codec/codec.h"
+
+#include <fcntl.h>
+#include <isa-l/igzip_lib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_customMem
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "base/digest.h"
+#include "base/nameless.h"
+#include "base/text.h"
+#include "formats/codec/codec_input.h"
+#include "formats/codec/codec_meter.h"
+
+namespace weightfs {
+namespace {
+
+using codec::decoder_of;
+using codec::Input;
+
+// Deflate data, decoded by isa-l.
+class Deflate {
+ public:
+  /// `format`: for messages. `behind`: ISAL_DEFLATE, or ISAL_GZIP_NO_HDR_VER for the sums that gzip has behind the
+  /// data.
+  Deflate(Input& input, std::string_view format, uint32_t behind) : input_(input), format_(format) {
+    isal_inflate_init(&state_);
+    state_.crc_flag = behind;
+  }
+
+  /// As Stream's.
+  Result<size_t> next(std::span<std::byte> out) {
+    const auto wanted = static_cast<uint32_t>(std::min<size_t>(out.size(), std::numeric_limits<uint32_t>::max()));
+    state_.next_out = reinterpret_cast<uint8_t*>(out.data());
+    state_.avail_out = wanted;
+    while (state_.avail_out == wanted && state_.block_state != ISAL_BLOCK_FINISH) TRY_VOID(step());
+    return wanted - state_.avail_out;
+  }
+
+  /// From here on other data.
+  void begin() { isal_inflate_reset(&state_); }
+
+ private:
+  Result<void> step() {
+    if (input_.left().empty()) TRY_VOID(input_.fill());
+    const auto given = input_.left();
+    const uint32_t room = state_.avail_out;
+    state_.next_in = reinterpret_cast<uint8_t*>(given.data());
+    state_.avail_in = static_cast<uint32_t>(given.size());
+    const int status = isal_inflate(&state_);
+    const size_t taken = given.size() - state_.avail_in;
+    input_.consume(taken);
+    if (status == ISAL_INCORRECT_CHECKSUM) return broken("bytes that do not match their CRC-32 and size");
+    if (status != ISAL_DECOMP_OK)
+      return broken(status == ISAL_INVALID_LOOKBACK ? "a distance too far back" : "an invalid code");
+    // Without input it may still have had bits to decode, or bytes to give.
+    if (taken == 0 && state_.avail_out == room && state_.block_state != ISAL_BLOCK_FINISH) return broken("cut short");
+    return {};
+  }
+
+  Result<void> broken(std::string_view what) const {
+    return failure(Code::corrupt, str(format_, ": ", what, " before byte ", input_.position()));
+  }
+
+  Input& input_;
+  std::string_view format_;
+  inflate_state state_;
+};
+
+class Inflated final : public Stream {
+ public:
+  explicit Inflated(SourcePtr compressed) : input_(std::move(compressed)) {}
+  Result<size_t> next(std::span<std::byte> out) override { return deflate_.next(out); }
+
+ private:
+  Input input_;
+  Deflate deflate_{input_, "deflate", ISAL_DEFLATE};
+};
+
+uint16_t number_at(std::string_view bytes, size_t at) {
+  return static_cast<uint16_t>(static_cast<uint8_t>(bytes[at]) | static_cast<uint8_t>(bytes[at + 1]) << 8);
+}
+
+// The length of the header (RFC 1952 section 2.3) that `bytes` begin with; 0 when they end before it does.
+Result<size_t> gzip_header(std::string_view bytes) {
+  constexpr unsigned kChecksum = 2, kExtra = 4, kName = 8, kComment = 16, kReserved = 0xE0;
+  constexpr size_t kFixed = 10;
+  if (bytes.size() < kFixed) return size_t{0};
+  const auto method = static_cast<unsigned>(static_cast<uint8_t>(bytes[2]));
+  const auto flags = static_cast<unsigned>(static_cast<uint8_t>(bytes[3]));
+  if (method != 8) return failure(Code::unsupported, str("compression method ", method, ", only Deflate (8) is read"));
+  if ((flags & kReserved) != 0) return failure(Code::unsupported, str("reserved flags in ", flags));
+  size_t at = kFixed;
+  if ((flags & kExtra) != 0) {
+    if (bytes.size() < at + 2) return size_t{0};
+    at += 2U + number_at(bytes, at);
+  }
+  for (const unsigned text : {kName, kComment}) {
+    if ((flags & text) == 0) continue;
+    const size_t end = bytes.find('\0', at);
+    if (end == bytes.npos) return size_t{0};
+    at = end + 1;
+  }
+  if ((flags & kChecksum) == 0) return at <= bytes.size() ? at : 0;
+  if (at + 2 > bytes.size()) return size_t{0};
+  if (number_at(bytes, at) != (crc32(0, std::as_bytes(std::span(bytes.substr(0, at)))) & 0xFFFF))
+    return failure(Code::corrupt, "a header that does not match its checksum");
+  return at + 2;
+}
+
+class Gunzipped final : public Stream {
+ public:
+  explicit Gunzipped(SourcePtr compressed) : input_(std::move(compressed)) {}
+
+  Result<size_t> next(std::span<std::byte> out) override {
+    for (;;) {
+      if (between_members_ && !TRY(begins_member())) return size_t{0};
+      const size_t got = TRY(deflate_.next(out));
+      if (got > 0) return got;
+      between_members_ = true;
+    }
+  }
+
+ private:
+  // Goes on behind the header of the next member, if there is one.
+  Result<bool> begins_member() {
+    constexpr std::string_view kMagic = "\x1F\x8B";
+    if (input_.left().size() < kMagic.size()) TRY_VOID(input_.fill());
+    const std::string_view magic = left().substr(0, kMagic.size());
+    if (!first_ && (magic.empty() || !kMagic.starts_with(magic))) return false;
+    if (!kMagic.starts_with(magic)) return failure(Code::corrupt, "gzip: no member at byte 0");
+    input_.consume(TRY(header()));
+    deflate_.begin();
+    first_ = between_members_ = false;
+    return true;
+  }
+
+  Result<size_t> header() {
+    const auto about = [&](const Error& e) {
+      return Error{e.code, str("gzip: ", e.message, " at byte ", input_.position())};
+    };
+    if (const size_t length = TRY(gzip_header(left()).map_error(about))) return length;
+    TRY_VOID(input_.fill());
+    if (const size_t length = TRY(gzip_header(left()).map_error(about))) return length;
+    if (!input_.is_read())
+      return failure(Code::unsupported,
+                     str("gzip: a header of more than ", Input::kBuffer, " bytes at byte ", input_.position()));
+    return failure(Code::corrupt, str("gzip: cut short in the header at byte ", input_.position()));
+  }
+
+  std::string_view left() {
+    const auto left = input_.left();
+    return {reinterpret_cast<const char*>(left.data()), left.size()};
+  }
+
+  Input input_;
+  Deflate deflate_{input_, "gzip", ISAL_GZIP_NO_HDR_VER};
+  bool between_members_ = true;
+  bool first_ = true;  // no member was seen yet
+};
+
+constexpr int kLongestWindowLog = 27;
+
+// A window is allocated with room for some blocks; an allocation larger than this is not of one up to 8 MiB.
+constexpr size_t kLargestInMemory = (8U << 20) + (1U << 20);
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// The memory of one decoder. A window of 128 MiB for each member that is being read would be much for a machine to
+// hold; in a file the kernel may write it out.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() {
+    if (spare_ != nullptr) ::munmap(spare_, spare_->mapped);
+  }
+
+  ZSTD_customMem functions() { return {allocate, release, this}; }
+
+  /// Why the last large allocation failed.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  // In front of each allocation; as long as the strictest alignment, so that what follows is aligned.
+  struct alignas(std::max_align_t) Prefix {
+    size_t mapped;  // bytes to unmap, or 0
+  };
+
+  static void* allocate(void* self, size_t size) {
+    if (size > std::numeric_limits<size_t>::max() - sizeof(Prefix)) return nullptr;
+    size_t whole = size + sizeof(Prefix);
+    const bool large = whole > kLargestInMemory;
+    void* memory = large ? static_cast<Workspace*>(self)->map(whole) : std::malloc(whole);
+    return memory == nullptr ? nullptr : new (memory) Prefix{large ? whole : 0} + 1;
+  }
+
+  // A mapping is kept for the next window: frames may want one and not by turns, and a file takes long to make.
+  static void release(void* self, void* address) {
+    if (address == nullptr) return;
+    Prefix* prefix = static_cast<Prefix*>(address) - 1;
+    if (prefix->mapped == 0) return std::free(prefix);
+    auto& spare = static_cast<Workspace*>(self)->spare_;
+    if (spare == nullptr || spare->mapped < prefix->mapped) std::swap(spare, prefix);
+    if (prefix != nullptr) ::munmap(prefix, prefix->mapped);
+  }
+
+  void* map(size_t& size) {
+    if (spare_ != nullptr && spare_->mapped >= size) {
+      size = spare_->mapped;
+      return std::exchange(spare_, nullptr);
+    }
+    size = std::bit_ceil(size);  // or windows that grow little by little would take a file each
+    const std::string directory = temporary_places().front();
+    const int fd = open_nameless(directory);
+    // Allocated now: a page that finds no room on the disk when it is written to would end the process.
+    const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
+    void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (memory == MAP_FAILED)
+      problem_ = str("no temporary file of ", size, " bytes in ", directory, ": ", reason(error != 0 ? error : errno));
+    if (fd >= 0) ::close(fd);
+    return memory == MAP_FAILED ? nullptr : memory;
+  }
+
+  std::string problem_;
+  Prefix* spare_ = nullptr;  // a mapping that is free
+};
+
+class Unzstd final : public Stream {
+ public:
+  explicit Unzstd(SourcePtr compressed)
+      : input_(std::move(compressed)), decoder_(ZSTD_createDCtx_advanced(workspace_.functions()), ZSTD_freeDCtx) {
+    if (decoder_ == nullptr) throw std::bad_alloc();
+    ZSTD_DCtx_setParameter(decoder_.get(), ZSTD_d_windowLogMax, kLongestWindowLog);
+  }
+
+  Result<size_t> next(std::span<std::byte> out) override {
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    while (to.pos == 0) {
+      if (between_frames_ && !TRY(has_frame())) return size_t{0};
+      TRY_VOID(step(to));
+    }
+    return to.pos;
+  }
+
+ private:
+  // Checked here, since libzstd would also decode the formats of its youth, with memory that it does not ask us for.
+  Result<bool> has_frame() {
+    constexpr uint32_t kFrame = 0xFD2FB528, kSkippable = 0x184D2A50, kSkippableMask = 0xFFFFFFF0;
+    if (input_.left().size() < sizeof(uint32_t)) TRY_VOID(input_.fill());
+    const auto left = input_.left();
+    if (left.empty()) return false;
+    uint32_t magic = 0;
+    for (size_t i = std::min(left.size(), sizeof(magic)); i-- > 0;)
+      magic = magic << 8 | std::to_integer<uint32_t>(left[i]);
+    if (magic == kFrame || (magic & kSkippableMask) == kSkippable) return true;
+    return failure(Code::corrupt, str("zstd: no frame at byte ", input_.position()));
+  }
+
+  Result<void> step(ZSTD_outBuffer& to) {
+    if (input_.left().empty()) TRY_VOID(input_.fill());
+    const auto given = input_.left();
+    ZSTD_inBuffer from{given.data(), given.size(), 0};
+    const size_t status = ZSTD_decompressStream(decoder_.get(), &to, &from);
+    input_.consume(from.pos);
+    if (ZSTD_isError(status) != 0) return refused(ZSTD_getErrorCode(status));
+    if (from.pos == 0 && to.pos == 0)
+      return failure(Code::corrupt, str("zstd: cut short after byte ", input_.position()));
+    between_frames_ = status == 0;
+    return {};
+  }
+
+  Result<void> refused(ZSTD_ErrorCode code) const {
+    if (code == ZSTD_error_memory_allocation)
+      return workspace_.problem().empty() ? failure(Code::unavailable, "zstd: out of memory")
+                                          : failure(Code::io, str("zstd: ", workspace_.problem()));
+    const std::string message = str("zstd: ", ZSTD_getErrorString(code), " before byte ", input_.position());
+    if (code == ZSTD_error_frameParameter_windowTooLarge)
+      return failure(Code::unsupported, str(message, "; windows of up to 128 MiB are read"));
+    return failure(code == ZSTD_error_dictionary_wrong ? Code::unsupported : Code::corrupt, message);
+  }
+
+  Input input_;
+  bool between_frames_ = true;
+  Workspace workspace_;
+  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> decoder_;
+};
+
+}  // namespace
+
+Result<StreamPtr> inflated(SourcePtr compressed) {
+  return input_limited("deflate", std::move(compressed), decoder_of<Inflated>);
+}
+
+Result<StreamPtr> gunzipped(SourcePtr compressed) {
+  return input_limited("gzip", std::move(compressed), decoder_of<Gunzipped>);
+}
+
+Result<StreamPtr> decompressed_zstd(SourcePtr compressed) {
+  return input_limited("zstd", std::move(compressed), decoder_of<Unzstd>);
+}
+
+}  // namespace weightfs

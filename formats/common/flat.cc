@@ -1,0 +1,166 @@
+#include "formats/common/flat.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace weightfs::flat {
+namespace {
+
+Error wrong(const Tensor& tensor, const std::string& why) {
+  return Error{Code::corrupt, str("tensor ", quoted(tensor.name), ": ", why)};
+}
+
+Result<void> check_size(const Tensor& tensor, Range range) {
+  if (tensor.dtype == &kUnknownDType) return {};
+  const auto needed = size_in_bytes(*tensor.dtype, tensor.shape);
+  const uint64_t size = range.end - range.begin;
+  if (!needed) {
+    const char* const why = " that overflows 64 bits or does not fill whole bytes";
+    return tl::unexpected(wrong(tensor, str("a shape of ", tensor.stored_dtype, why)));
+  }
+  if (size == *needed) return {};
+  return tl::unexpected(wrong(tensor, str(size, " bytes, ", *needed, " needed by its shape of ", tensor.stored_dtype)));
+}
+
+// What models have in common, as their writers spell it: https://github.com/Stability-AI/ModelSpec, and the "format"
+// that transformers insists on.
+Map common_of(const Map& metadata) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 6> kNames = {{
+      {"modelspec.title", "name"},
+      {"modelspec.description", "description"},
+      {"modelspec.license", "license"},
+      {"modelspec.author", "author"},
+      {"modelspec.architecture", "architecture"},
+      {"format", "framework"},
+  }};
+  Map common;
+  for (const auto& [stored, name] : kNames)
+    if (const Value* value = metadata.find(stored); value != nullptr && std::holds_alternative<std::string>(*value))
+      common.append(name, *value);
+  return common;
+}
+
+}  // namespace
+
+// enum Dtype of safetensors/src/tensor.rs, by the names that ml_dtypes has for them. BinTensors has some of them.
+const StoredDType* find_dtype(std::string_view stored) {
+  static const std::array table = {
+      StoredDType{"F32", dtype_named("float32")},
+      StoredDType{"F16", dtype_named("float16")},
+      StoredDType{"BF16", dtype_named("bfloat16")},
+      StoredDType{"F64", dtype_named("float64")},
+      StoredDType{"C64", dtype_named("complex64")},
+      StoredDType{"F8_E4M3", dtype_named("float8_e4m3fn")},
+      StoredDType{"F8_E5M2", dtype_named("float8_e5m2")},
+      StoredDType{"F8_E8M0", dtype_named("float8_e8m0fnu")},
+      StoredDType{"F8_E4M3FNUZ", dtype_named("float8_e4m3fnuz")},
+      StoredDType{"F8_E5M2FNUZ", dtype_named("float8_e5m2fnuz")},
+      StoredDType{"F4", dtype_named("float4_e2m1fn")},
+      StoredDType{"F6_E2M3", dtype_named("float6_e2m3fn")},
+      StoredDType{"F6_E3M2", dtype_named("float6_e3m2fn")},
+      StoredDType{"BOOL", dtype_named("bool")},
+      StoredDType{"U8", dtype_named("uint8")},
+      StoredDType{"I8", dtype_named("int8")},
+      StoredDType{"U16", dtype_named("uint16")},
+      StoredDType{"I16", dtype_named("int16")},
+      StoredDType{"U32", dtype_named("uint32")},
+      StoredDType{"I32", dtype_named("int32")},
+      StoredDType{"U64", dtype_named("uint64")},
+      StoredDType{"I64", dtype_named("int64")},
+  };
+  const auto row = std::find_if(table.begin(), table.end(), [&](const StoredDType& d) { return d.stored == stored; });
+  return row == table.end() ? nullptr : &*row;
+}
+
+uint64_t length_in(std::string_view head) {
+  if (head.size() < kPrefix) return 0;
+  uint64_t length = 0;
+  for (size_t i = 0; i < kPrefix; ++i) length |= uint64_t{static_cast<uint8_t>(head[i])} << (8 * i);
+  return length;
+}
+
+Result<uint64_t> read_length(const Source& bytes) {
+  if (bytes.size() < kPrefix)
+    return failure(Code::corrupt, str(bytes.size(), " bytes, 8 needed for the length of the header"));
+  const uint64_t length = length_in(TRY(read_text(bytes, 0, kPrefix)));
+  if (length > kLongestHeader)
+    return failure(Code::corrupt, str("header of ", length, " bytes, ", kLongestHeader, " at most"));
+  if (const uint64_t there = bytes.size() - kPrefix; length > there)
+    return failure(Code::corrupt, str("header of ", length, " bytes, ", there, " there"));
+  return length;
+}
+
+std::vector<size_t> repeated_names(const std::vector<Tensor>& tensors) {
+  struct Key {
+    size_t hash;
+    size_t place;
+  };
+  std::vector<Key> keys;
+  keys.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) keys.push_back({std::hash<std::string>{}(tensor.name), keys.size()});
+  // Sorted, not put into a hash table: names that were made to collide cost little more than others.
+  std::sort(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
+    if (a.hash != b.hash) return a.hash < b.hash;
+    const int by_name = tensors[a.place].name.compare(tensors[b.place].name);
+    return by_name != 0 ? by_name < 0 : a.place < b.place;
+  });
+  std::vector<size_t> places;
+  for (size_t i = 1; i < keys.size(); ++i) {
+    const Key &one = keys[i - 1], &next = keys[i];
+    if (one.hash == next.hash && tensors[one.place].name == tensors[next.place].name) places.push_back(one.place);
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order) {
+  const auto& ranges = header.ranges;
+  std::vector<size_t> places(ranges.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  // Tensors of no bytes may stand where another begins: the end decides.
+  if (order == Order::any)
+    std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
+      return std::tie(ranges[a].begin, ranges[a].end, a) < std::tie(ranges[b].begin, ranges[b].end, b);
+    });
+  uint64_t end = 0;
+  for (const size_t i : places) {
+    const auto [begin, next] = ranges[i];
+    const Tensor& tensor = header.tensors[i];
+    if (tensor.name.size() > kLongestName)
+      return tl::unexpected(wrong(tensor, str("a name of ", tensor.name.size(), " bytes, more than ", kLongestName)));
+    if (begin != end || next < begin)
+      return tl::unexpected(wrong(tensor, str("bytes [", begin, ", ", next, ") where byte ", end, " is next")));
+    TRY_VOID(check_size(tensor, ranges[i]));
+    end = next;
+  }
+  if (const uint64_t there = file->size() - kPrefix - length; end != there)
+    return failure(Code::corrupt, str("tensors of ", end, " bytes in all, ", there, " bytes after the header"));
+  for (size_t i = 0; i < ranges.size(); ++i)
+    header.tensors[i].source = TRY(slice(file, kPrefix + length + ranges[i].begin, ranges[i].end - ranges[i].begin));
+  return {};
+}
+
+void add_facts(Map& metadata, const std::string& key, Map facts) {
+  if (const Value* own = metadata.find(key)) facts.append("value", *own);
+  metadata.set(key, std::move(facts));
+}
+
+Model model_of(Header header, const Container& container, std::string format, Map facts) {
+  header.charges.keep();
+  Model model;
+  model.common = common_of(header.metadata);
+  add_facts(header.metadata, format, std::move(facts));
+  model.format = std::move(format);
+  model.metadata = std::move(header.metadata);
+  model.tensors = std::move(header.tensors);
+  model.warnings = std::move(header.warnings).take();
+  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  return model;
+}
+
+}  // namespace weightfs::flat

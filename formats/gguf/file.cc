@@ -1,0 +1,205 @@
+#include "formats/gguf/file.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/cursor.h"
+#include "base/text.h"
+
+namespace weightfs::gguf {
+namespace {
+
+// Fails with `what` in front.
+template <class T>
+Result<T> naming(std::string_view what, Result<T> result) {
+  if (!result) result.error().message = str(what, ": ", result.error().message);
+  return result;
+}
+
+// A key as a file name. Where that would be too long or only dots, its position in the file, which no escape looks
+// like.
+std::string path_of(std::string_view key, uint64_t position) {
+  constexpr size_t kLongestComponent = 200;
+  const bool only_dots = key.find_first_not_of('.') == key.npos;
+  std::string name = percent_escaped(key);
+  if (only_dots || name.size() > kLongestComponent) name = str("%key-", position);
+  return str("metadata/", name, ".json");
+}
+
+Result<Dialect> read_dialect(const Source& bytes) {
+  Cursor cursor(bytes, 0, 8);
+  const std::string magic = TRY(cursor.text(4));
+  if (magic != "GGUF") return failure(Code::corrupt, "does not begin with \"GGUF\"");
+  const auto version = TRY(cursor.number<uint32_t>());
+  // Big-endian files have no mark but their numbers: version 3 reads as 0x03000000.
+  const Dialect dialect = (version & 0xFFFF) == 0 ? Dialect{__builtin_bswap32(version), std::endian::big}
+                                                  : Dialect{version, std::endian::little};
+  if (dialect.version < 1 || dialect.version > 3)
+    return failure(Code::unsupported, str("version ", dialect.version, ", 1 to 3 are known"));
+  return dialect;
+}
+
+// Reads a file front to back.
+class Reader {
+ public:
+  Reader(const SourcePtr& bytes, const Dialect& dialect, BudgetPtr budget)
+      : bytes_(bytes),
+        cursor_(*bytes, 8, kLargestHeader, dialect.order),
+        charges_(*budget),
+        budget_(std::move(budget)) {
+    file_.dialect = dialect;
+  }
+
+  Result<File> run() {
+    const uint64_t tensors = TRY(read_count(cursor_, file_.dialect));
+    file_.keys = TRY(read_count(cursor_, file_.dialect));
+    const uint64_t count = file_.dialect.count_size();
+    // The shortest of each: an empty key, a type and one byte; an empty name, no dimensions, a type and an offset.
+    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMostTensors)));
+    TRY_VOID(naming("metadata", bounded(file_.keys, count + 4 + 1, kMostKeys)));
+    for (uint64_t i = 0; i < file_.keys; ++i) TRY_VOID(read_entry(i));
+    TRY_VOID(read_alignment());
+    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMostTensors)));
+    file_.tensors.reserve(tensors);
+    for (uint64_t i = 0; i < tensors; ++i) TRY_VOID(read_tensor(i));
+    file_.header_end = cursor_.position();
+    charges_.keep();
+    return std::move(file_);
+  }
+
+ private:
+  Result<void> bounded(uint64_t count, uint64_t smallest, uint64_t most) const {
+    TRY_VOID(cursor_.bounded(count, smallest));
+    if (count > most) return failure(Code::unsupported, str(count, " entries, at most ", most, " are read"));
+    return {};
+  }
+
+  Result<void> read_entry(uint64_t position) {
+    const std::string key = TRY(naming(str("key ", position), read_string(cursor_, file_.dialect, kLongestName)));
+    const uint64_t begin = cursor_.position();
+    StoredValue stored = TRY(naming(str("key ", quoted(key)), read_value(cursor_, file_.dialect, room_, *budget_)));
+    TRY_VOID(charges_.charge(Cost::input, cursor_.position() - begin));
+    TRY_VOID(charges_.charge(Cost::value));
+    TRY_VOID(charges_.charge(Cost::kept, 2 * key.size()));  // and in seen_
+    if (!seen_.insert(key).second) {
+      file_.warnings.add("key ", quoted(key), " is there more than once: the first counts");
+      return {};
+    }
+    if (key.empty()) file_.warnings.add("key ", position, " is empty");
+    if (stored.strange_bool)
+      file_.warnings.add("key ", quoted(key), ": a bool that is neither 0 nor 1 is taken for true");
+    if (stored.strange_text) file_.warnings.add("key ", quoted(key), ": text that is not UTF-8");
+    if (key == "general.alignment" && stored.type != ValueType::uint32)
+      file_.warnings.add("general.alignment is of type ", name_of(stored.type), ", not uint32");
+    if (!stored.value) TRY_VOID(charges_.charge(Cost::member));
+    Value value = stored.value ? std::move(*stored.value) : set_apart(key, position, stored);
+    if (key == "gguf")
+      file_.own_gguf = std::move(value);
+    else
+      file_.metadata.append(key, std::move(value));
+    return {};
+  }
+
+  // Makes a Document of a value that is too long for a page of metadata, and a note of where to find it.
+  Value set_apart(const std::string& key, uint64_t position, const StoredValue& stored) {
+    const BudgetPtr budget = budget_;
+    const uint64_t size = stored.end - stored.begin;
+    Map note;
+    if (stored.type == ValueType::array) note.append("count", stored.elements);
+    if (stored.type != ValueType::array) note.append("nbytes", size - file_.dialect.count_size());
+    note.append("type", name_of(stored.element_type));
+    if (size > kMostDocumentBytes - document_bytes_) {
+      file_.warnings.add("key ", quoted(key), ": ", size, " bytes are too many to be shown");
+      return note;
+    }
+    document_bytes_ += size;
+    Document document{path_of(key, position),
+                      Later<SourcePtr>([=, bytes = bytes_, dialect = file_.dialect]() -> Result<SourcePtr> {
+                        return in_memory(TRY(render_json(*bytes, dialect, stored, *budget)));
+                      })};
+    note.append("path", document.path);
+    file_.documents.push_back(std::move(document));
+    return note;
+  }
+
+  Result<void> read_alignment() {
+    const Value* value = file_.metadata.find("general.alignment");
+    if (value == nullptr) return {};
+    const auto alignment = file_.unsigned_at("general.alignment");
+    if (!alignment || !std::has_single_bit(*alignment) || *alignment > kLargestAlignment) {
+      const bool integer = std::holds_alternative<int64_t>(*value) || std::holds_alternative<uint64_t>(*value);
+      const std::string found = to_json_line(*value);
+      return failure(Code::corrupt, str("general.alignment is ", integer ? found : quoted(found),
+                                        ", a power of two up to ", kLargestAlignment, " is needed"));
+    }
+    file_.alignment = *alignment;
+    return {};
+  }
+
+  Result<void> read_tensor(uint64_t position) {
+    constexpr size_t kLongestOfGgml = 63;        // GGML_MAX_NAME, less its NUL
+    constexpr size_t kMostDimensionsOfGgml = 4;  // GGML_MAX_DIMS
+    auto name = read_string(cursor_, file_.dialect, kLongestName);
+    if (!name) return naming<void>(str("tensor ", position), tl::unexpected(name.error()));
+    TensorEntry& tensor = file_.tensors.emplace_back();
+    tensor.name = std::move(*name);
+    if (auto rest = read_rest(tensor); !rest) return naming(str("tensor ", quoted(tensor.name)), std::move(rest));
+    TRY_VOID(charges_.charge(Cost::tensor));
+    TRY_VOID(charges_.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
+    if (tensor.name.size() > kLongestOfGgml)
+      file_.warnings.add("tensor ", quoted(tensor.name), ": a name of ", tensor.name.size(), " bytes, ggml takes ",
+                         kLongestOfGgml);
+    if (tensor.shape.size() > kMostDimensionsOfGgml)
+      file_.warnings.add("tensor ", quoted(tensor.name), ": ", tensor.shape.size(), " dimensions, ggml takes ",
+                         kMostDimensionsOfGgml);
+    return {};
+  }
+
+  Result<void> read_rest(TensorEntry& tensor) {
+    const auto dimensions = TRY(cursor_.number<uint32_t>());
+    if (dimensions > kMostDimensions)
+      return failure(Code::unsupported, str(dimensions, " dimensions, at most ", kMostDimensions, " are read"));
+    tensor.shape.resize(dimensions);
+    for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
+      *size = TRY(read_count(cursor_, file_.dialect));
+    tensor.type = TRY(cursor_.number<uint32_t>());
+    tensor.offset = TRY(cursor_.number<uint64_t>());
+    return {};
+  }
+
+  SourcePtr bytes_;
+  Cursor cursor_;
+  Charges charges_;
+  BudgetPtr budget_;
+  File file_{};
+  std::set<std::string> seen_;
+  uint64_t room_ = kMostInlineBytes;
+  uint64_t document_bytes_ = 0;
+};
+
+}  // namespace
+
+std::optional<uint64_t> File::unsigned_at(std::string_view key) const {
+  const Value* value = metadata.find(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* number = std::get_if<uint64_t>(value)) return *number;
+  if (const auto* number = std::get_if<int64_t>(value); number != nullptr && *number >= 0)
+    return static_cast<uint64_t>(*number);
+  return std::nullopt;
+}
+
+std::optional<uint64_t> round_up(uint64_t value, uint64_t alignment) {
+  uint64_t sum = 0;
+  if (__builtin_add_overflow(value, alignment - 1, &sum)) return std::nullopt;
+  return sum & ~(alignment - 1);
+}
+
+Result<File> read_file(const SourcePtr& bytes, const BudgetPtr& budget) {
+  const Dialect dialect = TRY(read_dialect(*bytes));
+  auto file = Reader(bytes, dialect, budget).run();
+  if (!file && file.error().code == Code::corrupt && bytes->size() > kLargestHeader)
+    file.error().message += str(" (at most ", human_size(kLargestHeader), " of header are read)");
+  return file;
+}
+
+}  // namespace weightfs::gguf

@@ -1,0 +1,178 @@
+// GGUF: a file, or the files of a split model, as one Model.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.h"
+#include "formats/common/flat.h"
+#include "formats/format.h"
+#include "formats/gguf/file.h"
+#include "formats/gguf/split.h"
+#include "formats/gguf/tensors.h"
+#include "formats/gguf/types.h"
+
+namespace weightfs {
+namespace {
+
+using namespace gguf;
+
+// What models of every format have in common, by the keys that GGUF has for it (ggml's docs/gguf.md).
+constexpr std::array kCommon = {
+    std::pair{"general.name", "name"},         std::pair{"general.description", "description"},
+    std::pair{"general.author", "author"},     std::pair{"general.organization", "organization"},
+    std::pair{"general.license", "license"},   std::pair{"general.url", "url"},
+    std::pair{"general.repo_url", "repo_url"}, std::pair{"general.architecture", "architecture"},
+    std::pair{"general.type", "type"},         std::pair{"general.size_label", "size_label"},
+};
+
+Map common_of(const File& file) {
+  Map common;
+  for (const auto& [key, name] : kCommon)
+    if (const Value* value = file.metadata.find(key); value != nullptr && std::holds_alternative<std::string>(*value))
+      common.append(name, *value);
+  constexpr uint64_t kGuessed = 1024;  // LLAMA_FTYPE_GUESSED
+  const auto number = file.unsigned_at("general.file_type");
+  if (!number) return common;
+  const auto name = file_type_name(*number & ~kGuessed);
+  if (name.empty())
+    common.append("file_type", *number);
+  else
+    common.append("file_type", str(name, (*number & kGuessed) != 0 ? " (guessed)" : ""));
+  return common;
+}
+
+// What the container itself says, apart from its keys.
+Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
+  Map facts;
+  facts.append("version", file.dialect.version);
+  facts.append("byte_order", file.dialect.order == std::endian::big ? "big" : "little");
+  facts.append("alignment", file.alignment);
+  facts.append("data_offset", section);
+  facts.append("tensor_count", tensors);
+  facts.append("kv_count", file.keys);
+  if (file.own_gguf) facts.append("value", *file.own_gguf);
+  return facts;
+}
+
+// A Model in the making, of one file or of several.
+struct Assembly {
+  Model model;
+  std::map<std::string, std::string> files;  // by identity: the name under which each was read
+  Map facts;
+  Warnings warnings;
+  bool full = false;  // a file was left out, for the tensors that the model has
+};
+
+void add_part(Assembly& assembly, const std::string& name, const SourcePtr& bytes) {
+  assembly.model.parts.push_back(Part{name, Later<SourcePtr>::of(bytes)});
+}
+
+// Adds a file that was read; its warnings get `subject` in front. The first one's metadata is the model's.
+void add_file(Assembly& assembly, const std::string& name, const SourcePtr& bytes, File file,
+              std::string_view subject) {
+  add_part(assembly, name, bytes);
+  const uint64_t tensors = file.tensors.size();
+  // The limit of one file holds for many, too.
+  assembly.full = tensors > kMostTensors - assembly.model.tensors.size();
+  if (assembly.full)
+    return assembly.warnings.add(subject, "more than ", kMostTensors, " tensors: it and what follows is left out");
+  const uint64_t section = place_tensors(file, bytes, assembly.model);
+  assembly.warnings.append(file.warnings, subject);
+  if (!assembly.model.version.empty()) return;
+  assembly.model.version = std::to_string(file.dialect.version);
+  assembly.model.common = common_of(file);
+  assembly.model.metadata = std::move(file.metadata);
+  assembly.model.documents = std::move(file.documents);
+  assembly.facts = facts_of(file, tensors, section);
+}
+
+Model finish(Assembly assembly) {
+  for (const size_t place : flat::repeated_names(assembly.model.tensors))
+    assembly.warnings.add("tensor ", quoted(assembly.model.tensors[place].name), ": another one has that name");
+  assembly.model.format = "gguf";
+  assembly.model.metadata.append("gguf", std::move(assembly.facts));
+  assembly.model.warnings = std::move(assembly.warnings).take();
+  return std::move(assembly.model);
+}
+
+// Whether the file of a shard was read before under another name; its tensors are shown once.
+bool is_read(Assembly& assembly, const std::string& name, const Source& bytes) {
+  const std::string identity = bytes.identity();
+  if (identity.empty()) return false;
+  const auto [file, is_new] = assembly.files.emplace(identity, name);
+  if (!is_new) assembly.warnings.add(quoted(name), ": the same file as ", quoted(file->second));
+  return !is_new;
+}
+
+// Opens and reads a shard beside the container; what is wrong with it becomes a warning.
+void add_sibling(Assembly& assembly, const Container& container, const ShardName& shard, uint32_t number) {
+  const std::string name = shard.of(number);
+  const std::string subject = str(quoted(name), ": ");
+  const auto bytes = open_beside(container, name);
+  if (!bytes) return assembly.warnings.add(subject, bytes.error().message);
+  if (is_read(assembly, name, **bytes)) return add_part(assembly, name, *bytes);
+  auto file = read_file(*bytes, container.budget);
+  if (!file) {
+    add_part(assembly, name, *bytes);
+    return assembly.warnings.add(subject, file.error().message);
+  }
+  check_shard(*file, shard, number);
+  add_file(assembly, name, *bytes, std::move(*file), subject);
+}
+
+Model read_alone(const Container& container, File file) {
+  Assembly assembly;
+  add_file(assembly, container.name, container.bytes, std::move(file), "");
+  return finish(std::move(assembly));
+}
+
+Model read_shards(const Container& container, File own, const ShardName& shard) {
+  const auto names = container.folder->names();
+  if (!names || shard.count > kMostShards) {
+    own.warnings.add("one of ", shard.count,
+                     " shards, shown alone: ", names ? str(kMostShards, " at most are read") : names.error().message);
+    return read_alone(container, std::move(own));
+  }
+  const auto total = own.unsigned_at("split.tensors.count");
+  Assembly assembly;
+  uint32_t missing = 0;
+  for (uint32_t number = 1; number <= shard.count && !assembly.full; ++number) {
+    const std::string name = shard.of(number);
+    if (number == shard.number) {
+      if (is_read(assembly, name, *container.bytes)) {
+        add_part(assembly, name, container.bytes);
+        continue;
+      }
+      check_shard(own, shard, number);
+      add_file(assembly, name, container.bytes, std::move(own), str(quoted(name), ": "));
+    } else if (std::binary_search(names->begin(), names->end(), name)) {
+      add_sibling(assembly, container, shard, number);
+    } else {
+      ++missing;
+      assembly.warnings.add(quoted(name), ": missing");
+    }
+  }
+  const uint64_t tensors = assembly.model.tensors.size();
+  if (total != tensors && missing == 0 && !assembly.full)
+    assembly.warnings.add("split.tensors.count is ", total ? std::to_string(*total) : "missing", ", there are ",
+                          tensors);
+  Map split;
+  split.append("count", shard.count);
+  split.append("present", assembly.model.parts.size());
+  assembly.facts.append("split", std::move(split));
+  return finish(std::move(assembly));
+}
+
+}  // namespace
+
+Match matches_gguf(const Clues& clues) { return clues.head.starts_with("GGUF") ? Match::yes : Match::no; }
+
+Result<Model> read_gguf(const Container& container) {
+  auto file = read_file(container.bytes, container.budget);
+  if (!file) return failure(file.error().code, str("gguf: ", file.error().message));
+  const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
+  if (shard) return read_shards(container, std::move(*file), *shard);
+  return read_alone(container, std::move(*file));
+}
+
+}  // namespace weightfs

@@ -1,0 +1,74 @@
+#include "formats/gguf/split.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+#include "base/text.h"
+#include "formats/format.h"
+
+namespace weightfs::gguf {
+namespace {
+
+// The number that exactly five digits make.
+std::optional<uint32_t> five_digits(std::string_view text) {
+  uint32_t number = 0;
+  if (text.size() != 5 || text.find_first_not_of("0123456789") != text.npos) return std::nullopt;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+std::string ShardName::of(uint32_t other) const {
+  std::array<char, 32> tail{};
+  std::snprintf(tail.data(), tail.size(), "-%05u-of-%05u.gguf", other, count);
+  return prefix + tail.data();
+}
+
+std::optional<ShardName> parse_shard_name(std::string_view name) {
+  constexpr std::string_view kTail = "-00001-of-00002.gguf";
+  if (name.size() < kTail.size()) return std::nullopt;
+  const auto prefix = name.substr(0, name.size() - kTail.size());
+  const auto tail = name.substr(prefix.size());
+  const auto number = five_digits(tail.substr(1, 5));
+  const auto count = five_digits(tail.substr(10, 5));
+  if (!number || !count || *number < 1 || *number > *count || *count < 2) return std::nullopt;
+  ShardName shard{std::string(prefix), *number, *count};
+  if (shard.of(*number) != name) return std::nullopt;
+  return shard;
+}
+
+std::optional<ShardName> shard_of(std::string_view name, const File& file) {
+  return file.unsigned_at("split.count").value_or(0) > 1 ? parse_shard_name(name) : std::nullopt;
+}
+
+void check_shard(File& file, const ShardName& name, uint32_t number) {
+  const auto check = [&](std::string_view key, uint64_t expected) {
+    const auto found = file.unsigned_at(key);
+    if (found == expected) return;
+    file.warnings.add(key, " is ", found ? std::to_string(*found) : "missing", ", ", expected, " by the file's name");
+  };
+  check("split.no", number - 1);
+  check("split.count", name.count);
+}
+
+}  // namespace weightfs::gguf
+
+namespace weightfs {
+
+// A name alone makes no shard: the file has to say so too.
+std::optional<std::string> split_model_named(std::string_view name) {
+  const auto shard = gguf::parse_shard_name(name);
+  return shard && shard->count <= gguf::kMostShards ? std::optional(shard->of(1)) : std::nullopt;
+}
+
+std::optional<std::string> split_model_of(const Container& container) {
+  if (!gguf::parse_shard_name(container.name)) return std::nullopt;
+  const auto file = gguf::read_file(container.bytes, container.budget);
+  const auto shard = file ? gguf::shard_of(container.name, *file) : std::nullopt;
+  if (!shard || shard->count > gguf::kMostShards) return std::nullopt;
+  return shard->of(1);
+}
+
+}  // namespace weightfs

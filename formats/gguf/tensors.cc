@@ -1,0 +1,175 @@
+#include "formats/gguf/tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "base/text.h"
+#include "formats/gguf/types.h"
+
+namespace weightfs::gguf {
+namespace {
+
+// Where a file ends whose tensors lie one after the other, in the order of the list, each padded to `alignment`.
+// Nothing when their offsets are others.
+std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
+  uint64_t end = 0;
+  for (const TensorEntry& tensor : file.tensors) {
+    const auto size = size_in_bytes(*tensor_type(tensor.type).dtype, tensor.shape);
+    if (!size || tensor.offset != end || __builtin_add_overflow(end, *size, &end)) return std::nullopt;
+    const auto padded = round_up(end, alignment);
+    if (!padded) return std::nullopt;
+    end = *padded;
+  }
+  uint64_t whole = 0;
+  const auto begin = round_up(file.header_end, alignment);
+  if (!begin || __builtin_add_overflow(*begin, end, &whole)) return std::nullopt;
+  return whole;
+}
+
+// ggml's own writer stores general.alignment but pads to 32 all the same. Such a file is known by fitting that exactly,
+// and not fitting what it says.
+uint64_t alignment_in_use(File& file, uint64_t file_size) {
+  if (file.alignment == kDefaultAlignment || file.tensors.empty()) return file.alignment;
+  const auto said = laid_out(file, file.alignment);
+  if ((said && *said <= file_size) || laid_out(file, kDefaultAlignment) != file_size) return file.alignment;
+  file.warnings.add("general.alignment is ", file.alignment, " but the tensors are laid out by ", kDefaultAlignment,
+                    ", as ggml's writer does: ", kDefaultAlignment, " is used");
+  return kDefaultAlignment;
+}
+
+std::string why_no_size(const DType& dtype, const Shape& shape) {
+  const uint64_t row = shape.empty() ? 1 : shape.back();
+  if (row % dtype.block != 0) return str("rows of ", row, " elements are no whole blocks of ", dtype.block);
+  return "its dimensions make more bytes than 64 bits can count";
+}
+
+// Unknown types are counted and spelled one by one up to here: a file can have a million.
+constexpr size_t kMostStrangeTypes = 100;
+
+// Turns the entries of one file into tensors.
+class Placing {
+ public:
+  Placing(File& file, const SourcePtr& bytes, Model& model) : file_(file), bytes_(bytes), model_(model) {
+    file.alignment = alignment_in_use(file, bytes->size());
+    // A file without tensors has no padding either. Else no overflow: a header ends at kLargestHeader.
+    section_ =
+        file.tensors.empty() ? file.header_end : round_up(file.header_end, file.alignment).value_or(file.header_end);
+  }
+
+  uint64_t run() {
+    const size_t first = model_.tensors.size();
+    // Once: reserving for each of many shards would copy all tensors as often.
+    if (first == 0) model_.tensors.reserve(file_.tensors.size());
+    for (TensorEntry& entry : file_.tensors) model_.tensors.push_back(place(entry));
+    for (const auto& [id, strange] : strange_)
+      file_.warnings.add(strange.count, strange.count == 1 ? " tensor" : " tensors", " of type ", id, ": ",
+                         tensor_type(id).note);
+    if (others_.count > 0) file_.warnings.add(others_.count, " tensors of other types that are not known");
+    check_layout(std::span(model_.tensors).subspan(first));
+    file_.tensors.clear();
+    return section_;
+  }
+
+ private:
+  struct Strange {
+    std::string_view spelling;
+    uint64_t count = 0;  // of its tensors
+  };
+
+  Tensor place(TensorEntry& entry) {
+    const TensorType type = tensor_type(entry.type);
+    Strange* strange = type.note.empty() ? nullptr : &strange_type(entry.type, type);
+    if (strange != nullptr) ++strange->count;
+    Tensor tensor;
+    tensor.name = std::move(entry.name);
+    tensor.shape = std::move(entry.shape);
+    tensor.dtype = file_.dialect.order == std::endian::big ? big_endian(type.dtype) : type.dtype;
+    tensor.stored_dtype = strange != nullptr ? strange->spelling : type.name;
+    if (auto range = range_of(entry, tensor))
+      tensor.source = std::move(*range);
+    else
+      file_.warnings.add("tensor ", quoted(tensor.name), ": ", range.error().message);
+    if (entry.offset % file_.alignment != 0)
+      file_.warnings.add("tensor ", quoted(tensor.name), ": offset ", entry.offset, " is not a multiple of ",
+                         file_.alignment);
+    return tensor;
+  }
+
+  Result<Slice> range_of(const TensorEntry& entry, const Tensor& tensor) {
+    const auto size = size_in_bytes(*tensor.dtype, tensor.shape);
+    uint64_t begin = 0;
+    const bool overflows = __builtin_add_overflow(section_, entry.offset, &begin);
+    // Without the padding at its end, a file ends before a tensor of no bytes begins.
+    if (!overflows && size == 0 && begin <= round_up(bytes_->size(), file_.alignment))
+      begin = std::min(begin, bytes_->size());
+    if (overflows || begin > bytes_->size())
+      return failure(Code::corrupt, str("offset ", entry.offset, " is outside the file"));
+    if (tensor.dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(entry.offset));
+    if (!size) return failure(Code::corrupt, why_no_size(*tensor.dtype, tensor.shape));
+    if (*size > bytes_->size() - begin)
+      return failure(Code::corrupt, str(bytes_->size() - begin, " bytes left, ", *size, " needed"));
+    return slice(bytes_, begin, *size);
+  }
+
+  // The bytes from `offset`, which is inside the file, to the tensor that comes next in it or to the file's end.
+  uint64_t up_to_the_next(uint64_t offset) {
+    if (offsets_.empty()) {
+      for (const TensorEntry& entry : file_.tensors) offsets_.push_back(entry.offset);
+      std::sort(offsets_.begin(), offsets_.end());
+    }
+    const uint64_t end = bytes_->size() - section_;
+    const auto next = std::upper_bound(offsets_.begin(), offsets_.end(), offset);
+    return (next == offsets_.end() ? end : std::min(*next, end)) - offset;
+  }
+
+  // What there is of a type with a note; its number is its spelling when it has no name.
+  Strange& strange_type(uint32_t id, const TensorType& type) {
+    const auto known = strange_.find(id);
+    if (known != strange_.end()) return known->second;
+    if (type.dtype == &kUnknownDType && strange_.size() >= kMostStrangeTypes) return others_;
+    return strange_[id] = Strange{type.name.empty() ? model_.spellings.emplace_back(str("ggml-", id)) : type.name};
+  }
+
+  // What ggml demands and ranges do not need: tensors in the order of the list, one right after the other.
+  void check_layout(std::span<const Tensor> tensors) {
+    std::vector<const Tensor*> placed;
+    for (const Tensor& tensor : tensors)
+      if (!tensor.source.refused()) placed.push_back(&tensor);
+    // A tensor without bytes begins where the next one does.
+    const auto before = [](const Tensor* a, const Tensor* b) {
+      return std::pair(a->source.offset(), a->nbytes()) < std::pair(b->source.offset(), b->nbytes());
+    };
+    if (!std::is_sorted(placed.begin(), placed.end(), before)) {
+      file_.warnings.add("tensors are stored in another order than they are listed in");
+      std::sort(placed.begin(), placed.end(), before);
+    }
+    uint64_t end = std::min(section_, bytes_->size());
+    for (const Tensor* tensor : placed) {
+      const uint64_t begin = tensor->source.offset();
+      const uint64_t padded = round_up(end, file_.alignment).value_or(end);
+      if (begin < end)
+        file_.warnings.add("tensor ", quoted(tensor->name), ": overlaps the one before by ", end - begin, " bytes");
+      if (begin > padded)
+        file_.warnings.add("tensor ", quoted(tensor->name), ": ", begin - padded, " unused bytes before it");
+      end = std::max(end, begin + tensor->nbytes());
+    }
+    const uint64_t padded = round_up(end, file_.alignment).value_or(end);
+    if (bytes_->size() > padded && placed.size() == tensors.size())
+      file_.warnings.add(bytes_->size() - padded, " bytes after the last tensor");
+  }
+
+  File& file_;
+  const SourcePtr& bytes_;
+  Model& model_;
+  uint64_t section_;
+  std::vector<uint64_t> offsets_;        // sorted; made when a tensor of unknown type needs it
+  std::map<uint32_t, Strange> strange_;  // the types with a note
+  Strange others_{"ggml-unknown"};       // those beyond kMostStrangeTypes
+};
+
+}  // namespace
+
+uint64_t place_tensors(File& file, const SourcePtr& bytes, Model& model) { return Placing(file, bytes, model).run(); }
+
+}  // namespace weightfs::gguf

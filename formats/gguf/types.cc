@@ -1,0 +1,88 @@
+#include "formats/gguf/types.h"
+
+#include <array>
+
+namespace weightfs::gguf {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::string_view dtype = {};  // its name in the table of dtypes
+  std::string_view note = {};
+};
+
+constexpr std::string_view kRemoved = "a type that ggml had in 2024 and removed";
+constexpr std::string_view kNotKnown = "not a known type; its bytes are taken to reach to the next tensor";
+
+// ggml.h of ggml 0.21.0, by number. 5 was Q4_3, gone before GGUF began.
+constexpr std::array kTypes = {
+    Row{"F32", "float32"},
+    Row{"F16", "float16"},
+    Row{"Q4_0", "q4_0"},
+    Row{"Q4_1", "q4_1"},
+    Row{"", "mxfp4",
+        "the number that Ollama gave MXFP4 in August 2025 (v0.11.0 to v0.11.7): "
+        "byte i of a block holds elements 2i and 2i+1, not i and i+16 as in ggml's MXFP4"},
+    Row{"", "", kNotKnown},
+    Row{"Q5_0", "q5_0"},
+    Row{"Q5_1", "q5_1"},
+    Row{"Q8_0", "q8_0"},
+    Row{"Q8_1", "q8_1"},
+    Row{"Q2_K", "q2_k"},
+    Row{"Q3_K", "q3_k"},
+    Row{"Q4_K", "q4_k"},
+    Row{"Q5_K", "q5_k"},
+    Row{"Q6_K", "q6_k"},
+    Row{"Q8_K", "q8_k"},
+    Row{"IQ2_XXS", "iq2_xxs"},
+    Row{"IQ2_XS", "iq2_xs"},
+    Row{"IQ3_XXS", "iq3_xxs"},
+    Row{"IQ1_S", "iq1_s"},
+    Row{"IQ4_NL", "iq4_nl"},
+    Row{"IQ3_S", "iq3_s"},
+    Row{"IQ2_S", "iq2_s"},
+    Row{"IQ4_XS", "iq4_xs"},
+    Row{"I8", "int8"},
+    Row{"I16", "int16"},
+    Row{"I32", "int32"},
+    Row{"I64", "int64"},
+    Row{"F64", "float64"},
+    Row{"IQ1_M", "iq1_m"},
+    Row{"BF16", "bfloat16"},
+    Row{"Q4_0_4_4", "q4_0_4_4", kRemoved},
+    Row{"Q4_0_4_8", "q4_0_4_8", kRemoved},
+    Row{"Q4_0_8_8", "q4_0_8_8", kRemoved},
+    Row{"TQ1_0", "tq1_0"},
+    Row{"TQ2_0", "tq2_0"},
+    Row{"IQ4_NL_4_4", "iq4_nl_4_4", kRemoved},
+    Row{"IQ4_NL_4_8", "iq4_nl_4_8", kRemoved},
+    Row{"IQ4_NL_8_8", "iq4_nl_8_8", kRemoved},
+    Row{"MXFP4", "mxfp4"},
+    Row{"NVFP4", "nvfp4"},
+    Row{"Q1_0", "q1_0"},
+    Row{"Q2_0", "q2_0"},
+};
+
+// llama.h, by number. 4 to 6 and 33 to 35 are removed types.
+constexpr std::array<std::string_view, 41> kFileTypes = {
+    "F32",    "F16",     "Q4_0",   "Q4_1",   "",       "",          "",       "Q8_0",  "Q5_0",    "Q5_1",   "Q2_K",
+    "Q3_K_S", "Q3_K_M",  "Q3_K_L", "Q4_K_S", "Q4_K_M", "Q5_K_S",    "Q5_K_M", "Q6_K",  "IQ2_XXS", "IQ2_XS", "Q2_K_S",
+    "IQ3_XS", "IQ3_XXS", "IQ1_S",  "IQ4_NL", "IQ3_S",  "IQ3_M",     "IQ2_S",  "IQ2_M", "IQ4_XS",  "IQ1_M",  "BF16",
+    "",       "",        "",       "TQ1_0",  "TQ2_0",  "MXFP4_MOE", "NVFP4",  "Q1_0",
+};
+
+}  // namespace
+
+TensorType tensor_type(uint32_t id) {
+  static const auto dtypes = [] {
+    std::array<const DType*, kTypes.size()> rows{};
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = dtype_named(kTypes[i].dtype);
+    return rows;
+  }();
+  if (id >= kTypes.size() || dtypes[id] == nullptr) return {"", &kUnknownDType, kNotKnown};
+  return {kTypes[id].name, dtypes[id], kTypes[id].note};
+}
+
+std::string_view file_type_name(uint64_t number) { return number < kFileTypes.size() ? kFileTypes[number] : ""; }
+
+}  // namespace weightfs::gguf

@@ -1,0 +1,191 @@
+// What the blobs of a model hold: its tensors, its config and parameters, what models have in common.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/json.h"
+#include "base/rendering.h"
+#include "base/text.h"
+#include "formats/common/flat.h"
+#include "formats/ollama/ollama.h"
+#include "formats/ollama/tensors.h"
+
+namespace weightfs::ollama {
+namespace {
+
+// A config of 3,000 layers takes 250 kB, most of it for their digests.
+constexpr uint64_t kLongestJson = 1 << 20;
+
+// Messages beyond that are for files/, not for a page that a person reads, in bytes.
+constexpr uint64_t kLongestMessages = 16 << 10;
+
+// So are licenses that are no name of one.
+constexpr uint64_t kLongestLicense = 100;
+
+Result<Value> parse(const Source& bytes, Budget& budget) {
+  if (bytes.size() > kLongestJson)
+    return failure(Code::unsupported, str("JSON of ", bytes.size(), " bytes, at most ", kLongestJson, " are read"));
+  return parse_json(bytes, 0, bytes.size(), budget, flat::kMostMetadata);
+}
+
+bool is_short(const Item& item, uint64_t most) {
+  return item.layer.descriptor.size && *item.layer.descriptor.size <= most;
+}
+
+// The config.json of the model that this one was made of.
+bool is_own_config(const Item& item) { return item.layer.kind == Kind::json && item.layer.name == "config.json"; }
+
+class Contents {
+ public:
+  Contents(const Package& package, Model& model, Warnings& warnings)
+      : package_(package), model_(model), warnings_(warnings) {}
+
+  Result<void> add() {
+    TRY_VOID(add_json("config", Kind::config));
+    TRY_VOID(add_json("parameters", Kind::params));
+    TRY_VOID(add_json("messages", Kind::messages));
+    TRY_VOID(add_tensors());
+    add_common();
+    TRY_VOID(add_architecture());
+    TRY_VOID(add_license());
+    warn_of_repeated_names();
+    return {};
+  }
+
+ private:
+  // Several models each have theirs.
+  void warn_of_repeated_names() {
+    const auto has_scope = [](const Tensor& tensor) { return !tensor.scope.empty(); };
+    if (std::any_of(model_.tensors.begin(), model_.tensors.end(), has_scope)) return;
+    for (const size_t place : flat::repeated_names(model_.tensors))
+      warnings_.add("tensor ", quoted(model_.tensors[place].name), ": another one has that name");
+  }
+
+  // The first of a kind whose blob is there; null when there is none.
+  const Item* first(Kind kind) const {
+    const auto found = std::find_if(package_.items.begin(), package_.items.end(),
+                                    [&](const Item& item) { return item.layer.kind == kind && item.blob != nullptr; });
+    return found == package_.items.end() ? nullptr : &*found;
+  }
+
+  // Small texts are proved first: they are shown as they are.
+  Result<void> add_json(const char* key, Kind kind) {
+    const Item* const item = first(kind);
+    if (item == nullptr || (kind == Kind::messages && !is_short(*item, kLongestMessages))) return {};
+    auto value = item->blob->bytes.get().and_then(
+        [&](const SourcePtr& bytes) { return parse(*bytes, *package_.container.budget); });
+    if (value)
+      model_.metadata.append(key, std::move(*value));
+    else if (is_about_the_bytes(value.error()))
+      warnings_.add(quoted(item->layer.path), ": ", value.error().message);
+    else
+      return tl::unexpected(value.error());
+    return {};
+  }
+
+  Result<void> add_tensors() {
+    Tensors tensors(model_, warnings_, package_.container.budget);
+    for (const Item& item : package_.items) {
+      if (item.blob == nullptr) continue;
+      if (item.layer.kind == Kind::model) TRY_VOID(tensors.add_model(item));
+      if (item.layer.kind == Kind::tensor) TRY_VOID(tensors.add_tensor(item));
+    }
+    Map quantization = tensors.take_quantization();
+    if (quantization.size() > kLongestInlineList)
+      set_apart("quantization", std::move(quantization));
+    else if (!quantization.empty())
+      model_.metadata.append("quantization", std::move(quantization));
+    return {};
+  }
+
+  void set_apart(const std::string& key, Map map) {
+    Map note;
+    note.append("count", map.size());
+    const std::string path = str("metadata/", key, ".json");
+    note.append("path", path);
+    model_.metadata.append(key, std::move(note));
+    std::erase_if(model_.documents, [&](const Document& document) { return document.path == path; });
+    const auto kept = std::make_shared<const Value>(std::move(map));
+    model_.documents.push_back(
+        {path, Later<SourcePtr>([kept, budget = package_.container.budget]() -> Result<SourcePtr> {
+           return charged_text(TRY(to_json(*kept, *budget)), budget);
+         })});
+  }
+
+  // The model's own header knows better than the config, which Ollama made from it.
+  void add_common() {
+    const Value* const value = model_.metadata.find("config");
+    const Map* const config = value == nullptr ? nullptr : std::get_if<Map>(value);
+    if (config == nullptr) return;
+    const bool by_ollama = config->find("model_format") != nullptr || config->find("model_family") != nullptr;
+    if (!by_ollama) return add_common("architecture", config->find("model_type"));  // a config.json of transformers
+    add_common("architecture", config->find("model_family"));
+    add_common("size_label", config->find("model_type"));
+    add_common("file_type", config->find("file_type"));
+  }
+
+  void add_common(const char* key, const Value* value) {
+    const std::string* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+    if (text != nullptr && !text->empty() && model_.common.find(key) == nullptr) model_.common.append(key, *text);
+  }
+
+  // Of a model of tensor layers Ollama's config does not say what it is, its own config.json does. What is wrong with
+  // that is nobody's concern here.
+  Result<void> add_architecture() {
+    if (model_.common.find("architecture") != nullptr) return {};
+    const auto item = std::find_if(package_.items.begin(), package_.items.end(), is_own_config);
+    if (item == package_.items.end() || item->blob == nullptr) return {};
+    const auto value = item->blob->bytes.get().and_then(
+        [&](const SourcePtr& bytes) { return parse(*bytes, *package_.container.budget); });
+    if (!value && !is_about_the_bytes(value.error())) return tl::unexpected(value.error());
+    const Map* const config = value ? std::get_if<Map>(&*value) : nullptr;
+    if (config != nullptr) add_common("architecture", config->find("model_type"));
+    return {};
+  }
+
+  // A license that is a line is the name of one.
+  Result<void> add_license() {
+    const Item* const item = first(Kind::license);
+    if (item == nullptr || !is_short(*item, kLongestLicense) || model_.common.find("license") != nullptr) return {};
+    const auto text = item->blob->bytes.get().and_then(
+        [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min(bytes->size(), kLongestLicense)); });
+    if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
+    if (!text) return {};
+    const std::string line = text->substr(0, text->find_last_not_of(" \r\n") + 1);
+    const Value license(line);
+    if (line.find('\n') == line.npos && is_utf8(line)) add_common("license", &license);
+    return {};
+  }
+
+  const Package& package_;
+  Model& model_;
+  Warnings& warnings_;
+};
+
+}  // namespace
+
+bool has_to_be_fetched(const Item& item) {
+  if (item.blob == nullptr || item.blob->at_hand) return false;
+  switch (item.layer.kind) {
+    case Kind::config:
+    case Kind::params:
+    case Kind::model:
+      return true;
+    case Kind::tensor:  // a bare one is told by its media type
+      return !item.layer.dtype || !item.layer.descriptor.size;
+    case Kind::json:
+      return is_own_config(item);
+    case Kind::messages:
+      return is_short(item, kLongestMessages);
+    case Kind::license:
+      return is_short(item, kLongestLicense);
+    default:
+      return false;
+  }
+}
+
+Result<void> add_contents(const Package& package, Model& model, Warnings& warnings) {
+  return Contents(package, model, warnings).add();
+}
+
+}  // namespace weightfs::ollama

@@ -1,0 +1,205 @@
+#include "formats/ollama/layers.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/archive/symlink.h"
+#include "formats/ollama/media_type.h"
+
+namespace weightfs::ollama {
+namespace {
+
+constexpr std::string_view kPrefix = "application/vnd.ollama.image.";
+
+constexpr std::array<std::pair<std::string_view, Kind>, 16> kKinds = {{
+    {"config", Kind::config},
+    {"model", Kind::model},
+    {"projector", Kind::projector},
+    {"adapter", Kind::adapter},
+    {"draft", Kind::draft},
+    {"template", Kind::chat_template},
+    {"prompt", Kind::chat_template},  // before December 2023
+    {"system", Kind::system},
+    {"license", Kind::license},
+    {"params", Kind::params},
+    {"messages", Kind::messages},
+    {"embed", Kind::embed},
+    {"tensor", Kind::tensor},
+    {"json", Kind::json},
+    {"tokenizer", Kind::tokenizer},
+    {"tokenizer.config", Kind::tokenizer_config},
+}};
+
+Kind kind_of(std::string_view media_type) {
+  if (!media_type.starts_with(kPrefix)) return Kind::other;
+  const std::string_view suffix = media_type.substr(kPrefix.size());
+  const auto row = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == suffix; });
+  return row == kKinds.end() || suffix.empty() ? Kind::other : row->second;
+}
+
+std::optional<std::string> parameter(const MediaType& type, std::string_view name) {
+  const std::string* const value = type.find(name);
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
+Layer layer_of(const Descriptor& descriptor, Warnings& warnings) {
+  Layer layer;
+  layer.descriptor = descriptor;
+  layer.name = descriptor.name;
+  const auto type = parse_media_type(descriptor.media_type);
+  if (!type) {
+    if (!descriptor.media_type.empty())
+      warnings.add("layer ", quoted(descriptor.media_type), ": ", type.error().message);
+    layer.kind = kind_of(without_parameters(descriptor.media_type));
+    return layer;
+  }
+  layer.kind = kind_of(type->type);
+  if (layer.name.empty()) layer.name = parameter(*type, "name").value_or("");
+  layer.dtype = parameter(*type, "dtype");
+  layer.shape = parameter(*type, "shape");
+  return layer;
+}
+
+// A name in two pieces: a number goes between them.
+struct FileName {
+  std::string stem;
+  std::string_view extension = "";
+};
+
+std::string blob_name(const Layer& layer) { return "blob-" + layer.descriptor.digest->hex().substr(0, 12); }
+
+std::string_view extension_of(const Layer& layer) {
+  if (layer.look == Look::safetensors) return ".safetensors";
+  return layer.look == Look::neither ? ".bin" : ".gguf";
+}
+
+FileName named_json(const Layer& layer) {
+  constexpr std::string_view kJson = ".json";
+  if (layer.name.empty()) return {blob_name(layer), kJson};
+  if (!layer.name.ends_with(kJson)) return {layer.name};
+  return {layer.name.substr(0, layer.name.size() - kJson.size()), kJson};
+}
+
+FileName named_other(const Layer& layer) {
+  if (!layer.name.empty()) return {layer.name};
+  const std::string type = without_parameters(layer.descriptor.media_type);
+  if (!type.starts_with(kPrefix) || type.size() == kPrefix.size()) return {blob_name(layer)};
+  return {percent_escaped(type.substr(kPrefix.size()))};
+}
+
+FileName named(const Layer& layer) {
+  const std::string own = percent_escaped(layer.name);
+  switch (layer.kind) {
+    case Kind::config:
+      return {"config", ".json"};
+    case Kind::model:
+      return {"model", extension_of(layer)};
+    case Kind::projector:
+      return {"projector", extension_of(layer)};
+    case Kind::adapter:
+      return {"adapter", extension_of(layer)};
+    case Kind::draft:
+      return {"draft", extension_of(layer)};
+    case Kind::chat_template:
+      return {own.empty() ? "template" : "template-" + own};
+    case Kind::system:
+      return {"system"};
+    case Kind::license:
+      return {"license"};
+    case Kind::params:
+      return {"params", ".json"};
+    case Kind::messages:
+      return {"messages", ".json"};
+    case Kind::embed:
+      return {"embed"};
+    case Kind::tensor:
+      return {"tensors/" + (layer.name.empty() ? blob_name(layer) : layer.name), layer.dtype ? "" : ".safetensors"};
+    case Kind::json:
+      return named_json(layer);
+    case Kind::tokenizer:
+      return {"tokenizer", ".json"};
+    case Kind::tokenizer_config:
+      return {"tokenizer_config", ".json"};
+    case Kind::manifest:
+      return {"manifest-" + (own.empty() ? blob_name(layer) : own), ".json"};
+    case Kind::other:
+      break;
+  }
+  return named_other(layer);
+}
+
+// Gives out paths, each once.
+class Paths {
+ public:
+  bool is_taken(const std::string& path) const { return taken_.contains(path); }
+
+  std::string take(const FileName& name) {
+    std::string path = str(name.stem, name.extension);
+    // How many have asked for it: where many have, not all numbers are tried anew.
+    uint64_t& copies = copies_[path];
+    while (!taken_.insert(copies == 0 ? path : str(name.stem, '-', copies + 1, name.extension)).second) ++copies;
+    if (copies++ > 0) path = str(name.stem, '-', copies, name.extension);
+    return path;
+  }
+
+ private:
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, uint64_t> copies_;
+};
+
+bool is_plain(std::string_view path) {
+  bool plain = true;
+  for_each_component(path,
+                     [&](std::string_view part) { plain = plain && !part.empty() && part != "." && part != ".."; });
+  return plain;
+}
+
+bool keeps_its_name(const Layer& layer) {
+  return !layer.name.empty() && (layer.kind == Kind::json || layer.kind == Kind::other);
+}
+
+}  // namespace
+
+bool Layer::is_container() const {
+  return kind == Kind::model || kind == Kind::projector || kind == Kind::adapter || kind == Kind::draft;
+}
+
+std::vector<Layer> layers_of(const Manifest& manifest, Warnings& warnings) {
+  const auto of_kind = [](const Descriptor& descriptor, Kind kind, const std::string& name) {
+    Layer layer;
+    layer.descriptor = descriptor;
+    layer.kind = kind;
+    layer.name = name;
+    return layer;
+  };
+  std::vector<Layer> layers;
+  if (manifest.config) layers.push_back(of_kind(*manifest.config, Kind::config, ""));
+  for (const Descriptor& descriptor : manifest.layers) layers.push_back(layer_of(descriptor, warnings));
+  for (const Descriptor& child : manifest.manifests) layers.push_back(of_kind(child, Kind::manifest, child.runner));
+  return layers;
+}
+
+std::string name_layers(const std::vector<Layer*>& layers, Warnings& warnings) {
+  Paths paths;
+  for (Layer* const layer : layers) {
+    if (!keeps_its_name(*layer)) continue;
+    layer->path = paths.take(named(*layer));
+    if (!is_plain(layer->name)) warnings.add("layer ", quoted(layer->name), ": not a path below files/; made one");
+  }
+  // What the model's own files are called is left to them.
+  const bool has_config = paths.is_taken("config.json");
+  std::string own = paths.take({paths.is_taken("manifest.json") ? "image-manifest" : "manifest", ".json"});
+  for (Layer* const layer : layers) {
+    if (keeps_its_name(*layer)) continue;
+    FileName name = named(*layer);
+    if (layer->kind == Kind::config && has_config) name.stem = "image-config";
+    layer->path = paths.take(name);
+  }
+  return own;
+}
+
+}  // namespace weightfs::ollama

@@ -1,0 +1,188 @@
+#include "formats/ollama/manifest.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace weightfs::ollama {
+namespace {
+
+// A layer has six, and annotations perhaps.
+constexpr uint64_t kMostValues = 1'000'000;
+
+constexpr std::string_view kWhite = " \t\r\n";
+
+// Where the first JSON value of `text` ends, as far as brackets and quotes tell: whether it is one its reader decides.
+size_t end_of_value(std::string_view text) {
+  const size_t first = std::min(text.find_first_not_of(kWhite), text.size());
+  if (text.substr(first).starts_with("null")) return first + 4;
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = first; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\')
+      ++i;
+    else if (c == '"')
+      in_string = !in_string;
+    else if (in_string)
+      continue;
+    else if (c == '{' || c == '[')
+      ++depth;
+    else if ((c == '}' || c == ']') && --depth <= 0)
+      return i + 1;
+  }
+  return text.size();
+}
+
+// Ollama hashes what its JSON decoder takes out of the file, and that is whole buffers: of 512 bytes, then twice as
+// many and 512 more each time, until the value ends. What follows (a newline, as a rule) is left out where it begins a
+// buffer.
+std::string id_of(std::string_view text, size_t end) {
+  size_t buffered = 512;
+  while (buffered < end) buffered = 2 * buffered + 512;
+  return sha256(text.substr(0, buffered)).hex().substr(0, 12);
+}
+
+bool is_same_key(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+// The fields of one object. `where` is its path in the manifest, for messages.
+class Fields {
+ public:
+  Fields(const Map& map, std::string where) : map_(map), where_(std::move(where)) {}
+
+  // Of keys that are the same but for their case the last counts. Null when there is none, or when it is null.
+  const Value* find(std::string_view key) const {
+    const Value* found = nullptr;
+    for (const auto& [name, value] : map_)
+      if (is_same_key(name, key)) found = &value;
+    return found == nullptr || std::holds_alternative<std::nullptr_t>(*found) ? nullptr : found;
+  }
+
+  template <class T>
+  Result<const T*> get(std::string_view key, std::string_view kind) const {
+    const Value* const value = find(key);
+    if (value == nullptr) return nullptr;
+    if (const T* const typed = std::get_if<T>(value)) return typed;
+    return failure(Code::corrupt, str(path(key), ": ", kind, " expected, not ", kind_of(*value)));
+  }
+
+  Result<std::string> text(std::string_view key) const {
+    const std::string* const text = TRY(get<std::string>(key, "a text"));
+    return text == nullptr ? "" : *text;
+  }
+
+  Result<std::optional<int64_t>> number(std::string_view key) const {
+    const int64_t* const number = TRY(get<int64_t>(key, "a whole number of 64 bits"));
+    return number == nullptr ? std::nullopt : std::optional(*number);
+  }
+
+  std::string path(std::string_view key) const { return str(where_, where_.empty() ? "" : ".", key); }
+
+ private:
+  static std::string_view kind_of(const Value& value) {
+    constexpr std::array<std::string_view, 8> kKinds = {
+        "null",   "true or false", "a number", "a larger number", "a number with a fraction or an exponent",
+        "a text", "a list",        "an object"};
+    return kKinds.at(value.index());
+  }
+
+  const Map& map_;
+  std::string where_;
+};
+
+Result<Descriptor> descriptor_of(const Value& value, const std::string& where, Warnings& warnings) {
+  if (std::holds_alternative<std::nullptr_t>(value)) return Descriptor{};
+  const Map* const map = std::get_if<Map>(&value);
+  if (map == nullptr) return failure(Code::corrupt, str(where, ": not an object"));
+  const Fields fields(*map, where);
+  Descriptor out;
+  out.media_type = TRY(fields.text("mediaType"));
+  out.digest_text = TRY(fields.text("digest"));
+  out.name = TRY(fields.text("name"));
+  out.from = TRY(fields.text("from"));
+  out.digest = digest_named(out.digest_text);
+  if (!out.digest && !out.digest_text.empty())
+    warnings.add(where, ": ", quoted(out.digest_text), " is no SHA-256 of a blob");
+  const auto size = TRY(fields.number("size"));
+  if (size && *size < 0)
+    warnings.add(where, ": a size of ", *size, " bytes");
+  else if (size)
+    out.size = static_cast<uint64_t>(*size);
+  return out;
+}
+
+Result<std::vector<Descriptor>> layers_of(const Fields& fields, Warnings& warnings) {
+  std::vector<Descriptor> layers;
+  const List* const list = TRY(fields.get<List>("layers", "a list"));
+  if (list == nullptr) return layers;
+  if (list->size() > kMostLayers)
+    return failure(Code::unsupported, str(list->size(), " layers, at most ", kMostLayers, " are read"));
+  for (const Value& layer : *list) {
+    const std::string where = str("layers[", layers.size(), "]");
+    layers.push_back(TRY(descriptor_of(layer, where, warnings)));
+    if (layers.back().digest_text.empty()) warnings.add(where, ": no digest, so no blob");
+  }
+  return layers;
+}
+
+// No release of Ollama reads lists of manifests: a wrong one does not make the manifest wrong.
+std::vector<Descriptor> manifests_of(const Fields& fields, Warnings& warnings) {
+  std::vector<Descriptor> manifests;
+  const auto list = fields.get<List>("manifests", "a list");
+  if (!list) warnings.add(list.error().message);
+  if (!list || *list == nullptr) return manifests;
+  for (const Value& value : **list) {
+    const std::string where = str("manifests[", manifests.size(), "]");
+    auto child = manifests.size() < kMostLayers
+                     ? descriptor_of(value, where, warnings)
+                     : failure(Code::unsupported, str("more than ", kMostLayers, " manifests"));
+    if (!child) {
+      warnings.add(child.error().message);
+      break;
+    }
+    if (const Map* const map = std::get_if<Map>(&value))
+      child->runner = Fields(*map, where).text("runner").value_or("");
+    manifests.push_back(std::move(*child));
+  }
+  return manifests;
+}
+
+Result<Map> parse(const std::string& text, size_t end, Budget& budget) {
+  Value root = TRY(parse_json(*in_memory(text.substr(0, end)), 0, end, budget, kMostValues));
+  if (std::holds_alternative<std::nullptr_t>(root)) return Map{};
+  if (Map* const map = std::get_if<Map>(&root)) return std::move(*map);
+  return failure(Code::corrupt, "JSON that is no object");
+}
+
+}  // namespace
+
+Result<Manifest> read_manifest(const std::string& text, Warnings& warnings, Budget& budget) {
+  const size_t end = end_of_value(text);
+  const Map map = TRY(parse(text, end, budget));
+  release(footprint(map), budget);  // it goes with this function
+  const Fields fields(map, "");
+  Manifest manifest;
+  manifest.id = id_of(text, end);
+  manifest.schema_version = TRY(fields.number("schemaVersion")).value_or(0);
+  manifest.media_type = TRY(fields.text("mediaType"));
+  if (const Value* const config = fields.find("config")) {
+    manifest.config = TRY(descriptor_of(*config, "config", warnings));
+    // A config without a digest is how Go writes that there is none.
+    if (manifest.config->digest_text.empty()) manifest.config.reset();
+  }
+  manifest.layers = TRY(layers_of(fields, warnings));
+  manifest.manifests = manifests_of(fields, warnings);
+  return manifest;
+}
+
+std::optional<Digest> digest_named(std::string_view text) {
+  if (!text.starts_with("sha256:") && !text.starts_with("sha256-")) return std::nullopt;
+  return digest_of_hex(text.substr(7));
+}
+
+}  // namespace weightfs::ollama

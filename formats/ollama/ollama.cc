@@ -1,0 +1,204 @@
+// Ollama's manifests as models: what is known at once, and what has to be fetched before.
+#include "formats/ollama/ollama.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/rendering.h"
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+using namespace ollama;
+
+Map described(const Descriptor& descriptor, const std::string& path) {
+  Map out;
+  const auto add = [&](const char* key, const std::string& text) {
+    if (!text.empty()) out.append(key, text);
+  };
+  add("media_type", descriptor.media_type);
+  add("digest", descriptor.digest_text);
+  if (descriptor.size) out.append("size", *descriptor.size);
+  add("name", descriptor.name);
+  add("from", descriptor.from);
+  add("runner", descriptor.runner);
+  add("path", path);
+  return out;
+}
+
+// The config is the first of the items when it stands beside the layers.
+size_t layers_begin(const Package& package) { return package.manifest.config ? 1 : 0; }
+
+// A layer takes a Map of up to seven texts where it is described.
+constexpr uint64_t kValuesPerLayer = 8;
+
+// Layers, or the manifests of a list.
+List described(const Package& package, size_t begin, size_t count) {
+  List list;
+  for (size_t i = begin; i < begin + count; ++i) {
+    const Item& item = package.items[i];
+    list.push_back(described(item.layer.descriptor, item.blob == nullptr ? "" : item.layer.path));
+  }
+  return list;
+}
+
+// What the manifest itself says. A long list of layers becomes a document.
+Map facts_of(const PackagePtr& package, Model& model) {
+  const Manifest& manifest = package->manifest;
+  Map facts;
+  facts.append("digest", "sha256:" + package->digest.hex());
+  facts.append("id", manifest.id);
+  if (manifest.schema_version != 0) facts.append("schema_version", manifest.schema_version);
+  if (!manifest.media_type.empty()) facts.append("media_type", manifest.media_type);
+  if (manifest.config) facts.append("config", described(*package, 0, 1).front());
+  const auto add = [&](const char* key, size_t begin, size_t count) {
+    if (count <= kLongestInlineList) return facts.append(key, described(*package, begin, count));
+    Map note;
+    note.append("count", count);
+    note.append("path", str("metadata/manifest.", key, ".json"));
+    model.documents.push_back({str("metadata/manifest.", key, ".json"), Later<SourcePtr>([=]() -> Result<SourcePtr> {
+                                 const BudgetPtr& budget = package->container.budget;
+                                 Charges charges(*budget);  // of the list, which goes when it is rendered
+                                 TRY_VOID(charges.charge(Cost::value, kValuesPerLayer * count));
+                                 return charged_text(TRY(to_json(described(*package, begin, count), *budget)), budget);
+                               })});
+    facts.append(key, std::move(note));
+  };
+  const size_t layers = manifest.layers.size();
+  add("layers", layers_begin(*package), layers);
+  if (!manifest.manifests.empty()) add("manifests", layers_begin(*package) + layers, manifest.manifests.size());
+  return facts;
+}
+
+// The place of the item whose tensors are the model's own; the number of items when there is none.
+size_t main_model(const Package& package) {
+  const auto& items = package.items;
+  const auto found = std::find_if(items.begin(), items.end(), [](const Item& item) {
+    return item.layer.kind == Kind::model && item.blob != nullptr && item.layer.look != Look::neither;
+  });
+  return static_cast<size_t>(found - items.begin());
+}
+
+Container container_of(const Package& package, const Item& item, SourcePtr bytes) {
+  const std::string& path = item.layer.path;
+  // Only the manifests of a list know what to do with the blobs beside them.
+  const bool is_manifest = item.layer.kind == Kind::manifest;
+  return {path.substr(path.rfind('/') + 1),
+          std::move(bytes),
+          is_manifest ? package.container.folder : nullptr,
+          package.container.blobs,
+          package.container.depth + 1,
+          package.container.budget};
+}
+
+Result<ModelPtr> read_nested(const Package& package, const Item& item) {
+  const Found found = TRY(item.blob->found.get());
+  const SourcePtr proved = TRY(item.blob->bytes.get());
+  const Container container = container_of(package, item, found.arriving);
+  auto model = read_proved(container, proved);
+  if (model) {
+    model->budget = container.budget;
+    return std::make_shared<const Model>(std::move(*model));
+  }
+  const auto& [code, message] = model.error();
+  const std::string name = printable(container.name) + ": ";
+  return failure(code, str(message.starts_with(name) ? "" : name, message));
+}
+
+// Whether the item is to be entered. What would have to be fetched first is believed to be what it says it is.
+Result<bool> is_nested(const Package& package, const Item& item) {
+  if (item.blob->at_hand) return could_be_model(container_of(package, item, TRY(item.blob->found.get()).arriving));
+  return item.layer.is_container() || item.layer.kind == Kind::manifest;
+}
+
+// The places of what may be a container beside the model itself.
+std::vector<size_t> beside_model(const Package& package) {
+  const size_t model = main_model(package);
+  std::vector<size_t> places;
+  for (size_t i = 0; i < package.items.size(); ++i) {
+    const Item& item = package.items[i];
+    const Kind kind = item.layer.kind;
+    const bool may_be = item.layer.is_container() || kind == Kind::manifest || kind == Kind::other;
+    if (may_be && item.blob != nullptr && i != model) places.push_back(i);
+  }
+  return places;
+}
+
+Result<std::vector<Nested>> nested_in(const PackagePtr& package, const std::vector<size_t>& places) {
+  std::vector<Nested> nested;
+  // A blob is looked at and read once, however many layers name it: under the name of the first.
+  std::map<const Blob*, std::optional<Later<ModelPtr>>> models;
+  for (const size_t i : places) {
+    const Item& item = package->items[i];
+    const auto [row, is_new] = models.try_emplace(item.blob.get());
+    if (is_new) {
+      TRY_VOID(package->container.budget->charge(Cost::input, kHeadSize));
+      if (TRY(is_nested(*package, item))) row->second.emplace([=] { return read_nested(*package, package->items[i]); });
+    }
+    if (row->second) nested.push_back({item.part, *row->second});
+  }
+  return nested;
+}
+
+// What is known without a look into the blobs.
+Model outline_of(const PackagePtr& package) {
+  Model model;
+  model.format = "ollama";
+  const int64_t schema = package->manifest.schema_version;
+  model.version = schema == 0 ? "document layout" : str("schemaVersion ", schema);
+  model.metadata.append("manifest", facts_of(package, model));
+  model.parts = package->parts;
+  model.missing = package->missing;
+  model.stored_bytes = package->stored_bytes;
+  const auto places = beside_model(*package);
+  if (package->container.depth < kDeepest && !places.empty())
+    model.nested = [package, places](const ModelPtr&) { return nested_in(package, places); };
+  return model;
+}
+
+Result<Model> whole_of(const PackagePtr& package) {
+  Model model = outline_of(package);
+  Warnings warnings = package->warnings;
+  TRY_VOID(add_contents(*package, model, warnings));
+  model.warnings = std::move(warnings).take();
+  return model;
+}
+
+Result<Model> read(const Container& container) {
+  const auto package = std::make_shared<const Package>(TRY(open_package(container)));
+  if (std::none_of(package->items.begin(), package->items.end(), has_to_be_fetched)) return whole_of(package);
+  Model model = outline_of(package);
+  model.warnings = Warnings(package->warnings).take();
+  model.whole = Later<ModelPtr>(
+      [package]() -> Result<ModelPtr> { return std::make_shared<const Model>(TRY(whole_of(package))); });
+  return model;
+}
+
+}  // namespace
+
+// A manifest begins with what it is: a version, its own media type, its config, its layers. Other JSON that lies beside
+// models (config.json, a tokenizer, an index of shards) has neither these keys nor these media types.
+Match matches_ollama(const Clues& clues) {
+  const size_t first = clues.head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || clues.head[first] != '{' || clues.size > kLongestManifest) return Match::no;
+  const auto shows = [&](std::string_view text) { return clues.head.find(text) != clues.head.npos; };
+  if (shows("\"application/vnd.ollama.manifest.list.") && shows("\"manifests\"")) return Match::yes;
+  if (!shows("\"layers\"")) return Match::no;
+  constexpr std::array<std::string_view, 4> kTypes = {
+      "\"application/vnd.ollama.image.",
+      "\"application/vnd.docker.distribution.manifest.v2+json\"",
+      "\"application/vnd.docker.container.image.v1+json\"",
+      "\"application/vnd.oci.image.manifest.v1+json\"",
+  };
+  return std::any_of(kTypes.begin(), kTypes.end(), shows) && shows("\"mediaType\"") ? Match::yes : Match::no;
+}
+
+Result<Model> read_ollama(const Container& container) {
+  return read(container).map_error([](const Error& e) { return Error{e.code, "ollama: " + e.message}; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,325 @@
+#include "formats/ollama/tensors.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/common/flat.h"
+#include "formats/gguf/file.h"
+
+namespace weightfs::ollama {
+namespace {
+
+// Of all layers together, as of one file.
+constexpr uint64_t kMostTensors = gguf::kMostTensors;
+constexpr uint64_t kLongestHeaders = flat::kLongestHeader;
+
+constexpr const char* kWithout = "; its tensors are missing";
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return out;
+}
+
+// The document leaves open how types are spelled: as safetensors does, ggml or NumPy.
+const DType* dtype_spelled(std::string_view text) {
+  if (const auto* const stored = flat::find_dtype(upper(text))) return stored->dtype;
+  const DType* const dtype = dtype_named(lower_case(text));
+  return dtype == nullptr || dtype->block_bytes == 0 ? nullptr : dtype;
+}
+
+// `1,2,3`; the empty text is a scalar's. Nothing when it is no shape.
+std::optional<Shape> shape_of(std::string_view text) {
+  Shape shape;
+  const auto trim = [](std::string_view part) {
+    const size_t begin = std::min(part.find_first_not_of(' '), part.size());
+    return part.substr(begin, part.find_last_not_of(' ') + 1 - begin);
+  };
+  if (trim(text).empty()) return shape;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view part = trim(text.substr(begin, end - begin));
+    uint64_t size = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), size);
+    if (error != std::errc() || rest != part.data() + part.size() || shape.size() == kMostDimensions)
+      return std::nullopt;
+    shape.push_back(size);
+    begin = end + 1;
+  }
+  return shape;
+}
+
+// A kind of quantisation, by x/quant of Ollama.
+struct Quantization {
+  std::string_view name;
+  std::string_view alias;
+  uint64_t per_word;    // values in a U32
+  uint64_t group_size;  // of values that share a scale, where the blob does not say
+};
+
+constexpr std::array kQuantizations = {
+    Quantization{"int4", "q4", 8, 64},  Quantization{"int4", "fp4", 8, 64}, Quantization{"int8", "q8", 4, 64},
+    Quantization{"int8", "fp8", 4, 64}, Quantization{"nvfp4", "", 8, 16},   Quantization{"mxfp4", "", 8, 32},
+    Quantization{"mxfp8", "", 4, 32},
+};
+
+const Quantization* quantization_named(std::string_view text) {
+  const std::string name = lower_case(text);
+  const auto row = std::find_if(kQuantizations.begin(), kQuantizations.end(),
+                                [&](const Quantization& q) { return q.name == name || q.alias == name; });
+  return row == kQuantizations.end() || name.empty() ? nullptr : &*row;
+}
+
+// What one blob says of how its tensors are quantised: for all, or for each by its name.
+class Quantized {
+ public:
+  explicit Quantized(const Model& blob) {
+    for (const auto& [key, value] : blob.metadata)
+      if (const std::string* const text = std::get_if<std::string>(&value)) texts_.emplace(key, text);
+    for (const Tensor& tensor : blob.tensors) names_.insert(tensor.name);
+  }
+
+  // Nothing about a tensor that is stored as it is. One is a companion, say a scale, only beside what it belongs to.
+  std::optional<Map> facts_of(const Tensor& tensor) const {
+    const bool scaled = names_.contains(tensor.name + ".scale");
+    const std::string* const type = own_or_common(tensor, "quant_type");
+    if (type == nullptr || (!scaled && !texts_.contains(tensor.name + ".quant_type"))) return std::nullopt;
+    const Quantization* const known = quantization_named(*type);
+    Map facts;
+    facts.append("quant_type", known == nullptr ? Value(*type) : Value(known->name));
+    if (const std::string* const size = own_or_common(tensor, "group_size"))
+      facts.append("group_size", number_or_text(*size));
+    else if (known != nullptr)
+      facts.append("group_size", known->group_size);
+    if (known != nullptr && tensor.stored_dtype == "U32") add_shape(facts, tensor.shape, known->per_word);
+    return facts;
+  }
+
+ private:
+  const std::string* own_or_common(const Tensor& tensor, std::string_view key) const {
+    const auto own = texts_.find(str(tensor.name, '.', key));
+    if (own != texts_.end()) return own->second;
+    const auto common = texts_.find(key);
+    return common == texts_.end() ? nullptr : common->second;
+  }
+
+  static Value number_or_text(const std::string& text) {
+    uint64_t number = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && rest == text.data() + text.size() ? Value(number) : Value(text);
+  }
+
+  static void add_shape(Map& facts, const Shape& stored, uint64_t per_word) {
+    if (stored.empty() || stored.back() > UINT64_MAX / per_word) return;
+    List shape(stored.begin(), stored.end());
+    shape.back() = stored.back() * per_word;
+    facts.append("shape", std::move(shape));
+  }
+
+  std::unordered_map<std::string_view, const std::string*> texts_;
+  std::unordered_set<std::string_view> names_;
+};
+
+Result<uint64_t> header_length(const Source& bytes) {
+  if (TRY(look_at(bytes)) != Look::safetensors) return failure(Code::corrupt, "not a safetensors file");
+  return flat::read_length(bytes);
+}
+
+Container container_of(const Item& item, const SourcePtr& bytes, const BudgetPtr& budget) {
+  return {item.layer.path, bytes, nullptr, unstored_blobs(), 0, budget};
+}
+
+}  // namespace
+
+std::string_view Tensors::spelled(std::string_view text) {
+  const auto known = spelled_.find(text);
+  if (known != spelled_.end()) return known->second;
+  const std::string_view kept = model_.spellings.emplace_back(text);
+  return spelled_.emplace(text, kept).first->second;
+}
+
+// Whether a failure is about a blob's bytes, and has been said.
+template <class T>
+Result<bool> Tensors::said(const Item& item, const Result<T>& failed) {
+  if (failed) return false;
+  if (!is_about_the_bytes(failed.error())) return tl::unexpected(failed.error());
+  warnings_.add(quoted(item.layer.path), ": ", failed.error().message, kWithout);
+  return true;
+}
+
+void Tensors::take_tensors(const Item& item, Model read, std::string_view scope) {
+  const std::string subject = quoted(item.layer.path) + ": ";
+  for (const std::string& warning : read.warnings) warnings_.add(subject, warning);
+  std::map<std::string_view, std::string_view> spellings;
+  for (const std::string& spelling : read.spellings) spellings[spelling] = spelled(spelling);
+  for (Tensor& tensor : read.tensors) {
+    if (const auto kept = spellings.find(tensor.stored_dtype); kept != spellings.end())
+      tensor.stored_dtype = kept->second;
+    tensor.scope = scope;
+    model_.tensors.push_back(std::move(tensor));
+  }
+}
+
+Result<void> Tensors::add_model(const Item& item) {
+  // The header of one blob may be long, and the layers that name it many.
+  if (!models_.insert(*item.layer.descriptor.digest).second) {
+    warnings_.add(quoted(item.layer.path), ": the same as a layer before; its tensors are shown once");
+    return {};
+  }
+  const auto found = item.blob->found.get();
+  const auto bytes = item.blob->bytes.get();
+  if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
+  const std::string file = found->arriving->identity();
+  if (!file.empty() && !model_files_.insert(file).second) {
+    warnings_.add(quoted(item.layer.path), ": the same file as a layer before; its tensors are shown once");
+    return {};
+  }
+  const auto look = look_at(*found->arriving);
+  if (TRY(said(item, look))) return {};
+  if (*look == Look::neither) {
+    warnings_.add(quoted(item.layer.path), ": neither GGUF nor safetensors", kWithout);
+    return {};
+  }
+  auto read = read_proved(container_of(item, found->arriving, budget_), *bytes);
+  if (TRY(said(item, read))) return {};
+  if (!has_room_for(item, read->tensors.size())) return {};
+  const bool first = !std::exchange(has_model_, true);
+  if (first) {
+    model_.common = std::move(read->common);
+    model_.metadata.append(read->format, std::move(read->metadata));
+    for (Document& document : read->documents) model_.documents.push_back(std::move(document));
+  }
+  const std::string& path = item.layer.path;
+  take_tensors(item, std::move(*read), first ? std::string_view() : spelled(path.substr(0, path.rfind('.'))));
+  return {};
+}
+
+Result<void> Tensors::add_tensor(const Item& item) {
+  if (!has_room_for(item, 1)) return {};
+  return item.layer.dtype ? add_bare(item) : add_file(item);
+}
+
+// The document layout: the blob is the tensor's bytes, its media type says the rest.
+Result<void> Tensors::add_bare(const Item& item) {
+  const auto bytes = item.blob->bytes.get();
+  if (TRY(said(item, bytes))) return {};
+  const Layer& layer = item.layer;
+  if (layer.name.size() > flat::kLongestName) {
+    warnings_.add("tensor ", quoted(layer.name), ": a name of ", layer.name.size(), " bytes, at most ",
+                  flat::kLongestName, kWithout);
+    return {};
+  }
+  Tensor tensor;
+  tensor.name = layer.name;
+  tensor.stored_dtype = spelled(*layer.dtype);
+  tensor.dtype = &kUnknownDType;
+  tensor.source = TRY(slice(*bytes, 0, (*bytes)->size()));
+  const DType* const dtype = dtype_spelled(*layer.dtype);
+  const auto shape = layer.shape ? shape_of(*layer.shape) : std::nullopt;
+  const auto say = [&](const auto&... words) {
+    warnings_.add("tensor ", quoted(tensor.name), ": ", words..., "; shown as bytes");
+  };
+  tensor.shape = shape.value_or(Shape{tensor.nbytes()});
+  if (!shape) {
+    say(layer.shape ? "a shape of " : "no shape", layer.shape ? quoted(*layer.shape) : "");
+  } else if (dtype == nullptr) {
+    say("dtype ", quoted(*layer.dtype), " is not known");
+  } else if (const auto needed = size_in_bytes(*dtype, *shape); needed != tensor.nbytes()) {
+    say(tensor.nbytes(), " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
+        tensor.stored_dtype);
+  } else {
+    tensor.dtype = dtype;
+  }
+  model_.digests.emplace(model_.tensors.size(), *layer.descriptor.digest);
+  model_.tensors.push_back(std::move(tensor));
+  return {};
+}
+
+// What Ollama writes: a small safetensors file.
+Result<void> Tensors::add_file(const Item& item) {
+  const Digest& digest = *item.layer.descriptor.digest;
+  if (read_.contains(digest)) return add_copies(item);
+  if (const auto failed = failures_.find(digest); failed != failures_.end()) {
+    warnings_.add(quoted(item.layer.path), ": ", failed->second, kWithout);
+    return {};
+  }
+  const auto found = item.blob->found.get();
+  const auto bytes = item.blob->bytes.get();
+  if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
+  const auto length = header_length(*found->arriving);
+  if (!length) failures_.emplace(digest, length.error().message);
+  if (TRY(said(item, length)) || !has_room_for_header(item, *length)) return {};
+  auto read = read_proved(container_of(item, found->arriving, budget_), *bytes);
+  if (!read) failures_.emplace(digest, read.error().message);
+  if (TRY(said(item, read)) || !has_room_for(item, read->tensors.size())) return {};
+  // Ollama wrote so in the first weeks of 2026.
+  const bool by_layer = read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty();
+  if (by_layer) read->tensors[0].name = item.layer.name;
+  const Quantized quantized(*read);
+  for (const Tensor& tensor : read->tensors)
+    if (auto facts = quantized.facts_of(tensor)) quantization_.append(tensor.name, std::move(*facts));
+  read_[digest] = {*length, model_.tensors.size(), read->tensors.size(), by_layer};
+  take_tensors(item, std::move(*read), "");
+  return {};
+}
+
+// A blob that another layer named before: its tensors once more, without reading it again.
+Result<void> Tensors::add_copies(const Item& item) {
+  const Read& read = read_.at(*item.layer.descriptor.digest);
+  if (!has_room_for_header(item, read.header) || !has_room_for(item, read.count)) return {};
+  const auto paid = budget_->charge(Cost::tensor, read.count);
+  if (TRY(said(item, paid))) return {};
+  for (size_t i = read.begin; i < read.begin + read.count; ++i) {
+    Tensor copy = model_.tensors[i];
+    if (read.named_by_layer) copy.name = item.layer.name;
+    const auto kept = budget_->charge(Cost::kept, copy.name.size() + copy.shape.size() * sizeof(uint64_t));
+    if (TRY(said(item, kept))) return {};
+    model_.tensors.push_back(std::move(copy));
+  }
+  return {};
+}
+
+bool Tensors::has_room_for(const Item& item, size_t tensors) {
+  if (tensors <= kMostTensors - model_.tensors.size()) return true;
+  warnings_.add(quoted(item.layer.path), ": more than ", kMostTensors, " tensors", kWithout);
+  return false;
+}
+
+// Headers are bounded all together, or the same blob in each of many layers would fill the memory.
+bool Tensors::has_room_for_header(const Item& item, uint64_t length) {
+  if (length <= kLongestHeaders - headers_) {
+    headers_ += length;
+    return true;
+  }
+  warnings_.add(quoted(item.layer.path), ": headers of more than ", kLongestHeaders, " bytes in all", kWithout);
+  return false;
+}
+
+Map Tensors::take_quantization() {
+  quantization_.keep_last_of_each_key();
+  return std::exchange(quantization_, {});
+}
+
+Result<Model> read_proved(const Container& arriving, const SourcePtr& proved) {
+  const Look look = TRY(look_at(*arriving.bytes));
+  Container container = arriving;
+  if (look == Look::neither) {
+    container.bytes = proved;
+    return read_model(container);
+  }
+  container.folder = nullptr;  // a file, not one of several
+  Model model = TRY(look == Look::gguf ? read_gguf(container) : read_safetensors(container));
+  for (Tensor& tensor : model.tensors)
+    if (!tensor.source.refused()) tensor.source = TRY(slice(proved, tensor.source.offset(), tensor.nbytes()));
+  for (Part& part : model.parts) part.source = Later<SourcePtr>::of(proved);
+  return model;
+}
+
+}  // namespace weightfs::ollama

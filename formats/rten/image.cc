@@ -1,0 +1,269 @@
+#include "formats/rten/image.h"
+
+#include <rten_generated.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include "base/text.h"
+#include "formats/rten/schema.h"
+
+namespace weightfs::rten {
+namespace {
+
+using reflection::BaseType;
+
+template <class... Parts>
+tl::unexpected<Error> corrupt(const Parts&... parts) {
+  return failure(Code::corrupt, str("rten: model data: ", parts...));
+}
+
+template <class... Parts>
+tl::unexpected<Error> too_much(const Parts&... parts) {
+  return failure(Code::unsupported, str("rten: model data: ", parts...));
+}
+
+// The bytes of the image, read a page at a time when they are first needed.
+class Pages {
+ public:
+  Pages(const Source& source, uint64_t offset, std::span<uint8_t> image, Charges& charges)
+      : source_(source), offset_(offset), image_(image), charges_(charges), read_(image.size() / kPage + 1) {}
+
+  // Makes [at, at + size) hold the source's bytes. Every address that comes from the file is checked here.
+  Result<void> need(uint64_t at, uint64_t size) {
+    TRY_VOID(inside(at, size));
+    const uint64_t end = (at + size + kPage - 1) / kPage;
+    for (uint64_t first = at / kPage, last; first < end; first = last) {
+      last = first + 1;
+      if (read_[first]) continue;
+      while (last < end && !read_[last]) ++last;
+      TRY_VOID(read(first, last));
+    }
+    return {};
+  }
+
+  Result<void> inside(uint64_t at, uint64_t size) const {
+    if (at <= image_.size() && size <= image_.size() - at) return {};
+    return corrupt(size, " bytes at offset ", at, " are not inside its ", image_.size());
+  }
+
+  // A number that need() has seen.
+  template <class T>
+  T number(uint64_t at) const {
+    T number;
+    std::memcpy(&number, &image_[at], sizeof(T));
+    return number;
+  }
+
+ private:
+  Result<void> read(uint64_t first, uint64_t last) {
+    const uint64_t begin = first * kPage;
+    const uint64_t size = std::min(last * kPage, image_.size()) - begin;
+    structure_ += size;
+    if (structure_ > kMostStructure) return too_much("more than ", kMostStructure, " bytes beside the weights");
+    TRY_VOID(charges_.charge(Cost::input, size));
+    TRY_VOID(charges_.charge(Cost::kept, size));
+    TRY_VOID(read_exact(source_, offset_ + begin, std::as_writable_bytes(image_.subspan(begin, size))));
+    std::fill(read_.begin() + static_cast<ptrdiff_t>(first), read_.begin() + static_cast<ptrdiff_t>(last), true);
+    return {};
+  }
+
+  const Source& source_;
+  uint64_t offset_;
+  std::span<uint8_t> image_;
+  Charges& charges_;
+  std::vector<bool> read_;
+  uint64_t structure_ = 0;
+};
+
+// How many tables a FlatBuffer of `size` bytes may have.
+uint32_t most_tables(uint64_t size) {
+  return static_cast<uint32_t>(std::min<uint64_t>(kMostTables, size / kSmallestTable));
+}
+
+// Follows the tables of a FlatBuffer by its schema. What it does not need stays unread; what it refuses, it names
+// better than the verifier, which only says no.
+class Walk {
+ public:
+  Walk(Pages& pages, uint64_t size, Charges& charges)
+      : pages_(pages),
+        charges_(charges),
+        most_tables_(most_tables(size)),
+        most_text_(std::min(kMostText, size + kPage)) {}
+
+  Result<void> root() { return table(0, table_type("Model"), 1); }
+
+ private:
+  struct Place {
+    uint64_t table;
+    uint64_t vtable;
+    uint32_t depth;
+  };
+
+  // The table that the offset at `where` points to: it begins with the distance back to its vtable, which has its own
+  // size, the table's, and for each field an offset into the table.
+  Result<void> table(uint64_t where, const TableType& type, uint32_t depth) {
+    TRY_VOID(count_table(depth));
+    if (&type == &graph_) TRY_VOID(count_text(depth / kTablesOfGraph * kLongestStep));
+    const uint64_t at = TRY(target(where));
+    TRY_VOID(pages_.need(at, sizeof(int32_t)));
+    const int64_t vtable = static_cast<int64_t>(at) - pages_.number<int32_t>(at);
+    if (vtable < 0) return corrupt("the ", type.name, " at ", at, " has its vtable before the start");
+    const Place place{at, static_cast<uint64_t>(vtable), depth};
+    TRY_VOID(pages_.need(place.vtable, sizeof(uint16_t)));
+    TRY_VOID(pages_.need(place.vtable, pages_.number<uint16_t>(place.vtable)));
+    for (const Field& field : type.fields) {
+      const uint64_t value_at = find(place, field.slot);
+      if (value_at != 0)
+        TRY_VOID(value(field, value_at, place));
+      else if (field.required)
+        return corrupt("the ", type.name, " at ", at, " has no ", field.name);
+    }
+    return {};
+  }
+
+  Result<void> count_table(uint32_t depth) {
+    if (depth > kDeepest) return too_much("tables nested deeper than ", kDeepest);
+    if (++tables_ > most_tables_) return too_much("more than ", most_tables_, " tables, counted at each use");
+    return charge(Cost::value, 1);
+  }
+
+  // Where the value with this slot in the vtable lies; 0 when the table does not have it.
+  uint64_t find(const Place& place, uint16_t slot) const {
+    const auto size = pages_.number<uint16_t>(place.vtable);
+    const auto entry = slot + sizeof(uint16_t) <= size ? pages_.number<uint16_t>(place.vtable + slot) : uint16_t{0};
+    return entry == 0 ? 0 : place.table + entry;
+  }
+
+  Result<void> value(const Field& field, uint64_t where, const Place& place) {
+    if (field.is_list) return list(field, where, place.depth);
+    if (field.type == BaseType::String) return string(where);
+    if (field.type == BaseType::Obj) return table(where, *field.table, place.depth + 1);
+    if (field.type == BaseType::Union) return member(field, where, place);
+    return pages_.need(where, field.width);
+  }
+
+  // A union. A tag from a later schema is left alone, as the verifier does, but it looks at the offset all the same.
+  Result<void> member(const Field& field, uint64_t where, const Place& place) {
+    TRY_VOID(pages_.need(where, sizeof(uint32_t)));
+    const uint64_t tag_at = find(place, static_cast<uint16_t>(field.slot - sizeof(uint16_t)));
+    if (tag_at == 0) return {};
+    TRY_VOID(pages_.need(tag_at, sizeof(uint8_t)));
+    const Named* known = field.names->find(pages_.number<uint8_t>(tag_at));
+    if (known == nullptr || known->table == nullptr) return {};
+    return table(where, *known->table, place.depth + 1);
+  }
+
+  // The schema has lists of numbers and of tables, and no others.
+  Result<void> list(const Field& field, uint64_t where, uint32_t depth) {
+    const uint64_t at = TRY(target(where));
+    TRY_VOID(pages_.need(at, sizeof(uint32_t)));
+    const auto length = pages_.number<uint32_t>(at);
+    const uint64_t size = sizeof(uint32_t) + uint64_t{length} * field.width;
+    if (field.weights) return pages_.inside(at, size);
+    if (field.table == nullptr) TRY_VOID(short_enough(field.name, length));
+    TRY_VOID(text(at, size));
+    if (field.table == nullptr) return {};
+    for (uint64_t i = 1; i <= length; ++i) TRY_VOID(table(at + sizeof(uint32_t) * i, *field.table, depth + 1));
+    return {};
+  }
+
+  Result<void> string(uint64_t where) {
+    const uint64_t at = TRY(target(where));
+    TRY_VOID(pages_.need(at, sizeof(uint32_t)));
+    const auto length = pages_.number<uint32_t>(at);
+    TRY_VOID(short_enough("a string", length));
+    return text(at, sizeof(uint32_t) + uint64_t{length} + 1);
+  }
+
+  Result<void> text(uint64_t at, uint64_t size) {
+    TRY_VOID(pages_.inside(at, size));
+    TRY_VOID(count_text(size));
+    return pages_.need(at, size);
+  }
+
+  Result<void> count_text(uint64_t size) {
+    text_ += size;
+    if (text_ <= most_text_) return charge(Cost::input, kReadsOfText * size);
+    return too_much("more than ", most_text_, " bytes of lists, strings and scopes, counted at each use");
+  }
+
+  Result<void> charge(Cost cost, uint64_t count) {
+    return charges_.charge(cost, count).map_error([](const Error& error) {
+      return Error{error.code, "rten: model data: " + error.message};
+    });
+  }
+
+  static Result<void> short_enough(std::string_view what, uint32_t length) {
+    if (length <= kLongestList) return {};
+    return too_much(what, " of ", length, " elements, more than ", kLongestList);
+  }
+
+  // What the offset at `where` points to: forward, and never to itself.
+  Result<uint64_t> target(uint64_t where) {
+    TRY_VOID(pages_.need(where, sizeof(uint32_t)));
+    const auto distance = pages_.number<uint32_t>(where);
+    if (distance == 0) return corrupt("the offset at ", where, " is 0");
+    return where + distance;
+  }
+
+  static constexpr uint32_t kTablesOfGraph = 4;  // in an operator: node, operator, attributes, graph
+
+  // A text is walked, verified, checked to be UTF-8, copied, sorted and rendered.
+  static constexpr uint64_t kReadsOfText = 4;
+
+  Pages& pages_;
+  Charges& charges_;
+  const TableType& graph_ = table_type("Graph");
+  uint32_t most_tables_;
+  uint64_t most_text_;
+  uint32_t tables_ = 0;
+  uint64_t text_ = 0;
+};
+
+bool verify(std::span<const uint8_t> image) {
+  flatbuffers::Verifier::Options limits;
+  limits.max_depth = kDeepest;
+  limits.max_tables = most_tables(image.size());
+  flatbuffers::Verifier verifier(image.data(), image.size(), limits);
+  // No identifier: the schema of the reference declares one, and no writer stores it.
+  return verifier.VerifyBuffer<Model>(nullptr);
+}
+
+}  // namespace
+
+void StructureImage::Unmap::operator()(uint8_t* bytes) const { ::munmap(bytes, size); }
+
+Result<StructureImage::Mapping> StructureImage::map(size_t size) {
+  void* bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED)
+    return failure(Code::unavailable,
+                   str("rten: no memory for the model data: ", std::generic_category().message(errno)));
+  // One touched page must not become a huge one. Kernels without huge pages refuse this and need not care.
+  ::madvise(bytes, size, MADV_NOHUGEPAGE);
+  return Mapping(static_cast<uint8_t*>(bytes), Unmap{size});
+}
+
+Result<StructureImage> StructureImage::load(const Source& source, uint64_t offset, uint64_t size, Charges& charges) {
+  if (size < kSmallestFlatBuffer || size > kLargestFlatBuffer)
+    return failure(Code::corrupt, str("rten: model data of ", size, " bytes; a FlatBuffer has ", kSmallestFlatBuffer,
+                                      " to ", kLargestFlatBuffer));
+  Mapping mapping = TRY(map(size));
+  const std::span image(mapping.get(), size);
+  Pages pages(source, offset, image, charges);
+  TRY_VOID(Walk(pages, size, charges).root());
+  if (!verify(image)) return corrupt("breaks a rule of FlatBuffers (something is not aligned, or a string not ended)");
+  return StructureImage(std::move(mapping));
+}
+
+const Model& StructureImage::model() const { return *flatbuffers::GetRoot<Model>(mapping_.get()); }
+
+uint64_t StructureImage::position(const void* part) const {
+  return static_cast<uint64_t>(static_cast<const uint8_t*>(part) - mapping_.get());
+}
+
+}  // namespace weightfs::rten

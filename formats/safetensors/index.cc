@@ -1,0 +1,341 @@
+// A model in several safetensors files, its shards: `model.safetensors.index.json` says which holds which tensor. As
+// huggingface_hub writes it (serialization/_base.py, split_state_dict_into_shards_factory) and people edit it.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "formats/common/flat.h"
+
+namespace weightfs {
+namespace {
+
+// A hundred thousand tensors take about 10 MB of it.
+constexpr uint64_t kLongestIndex = 100'000'000;
+
+// Each stays an open file.
+constexpr size_t kMostShards = 10'000;
+
+// A short line of the weight map takes many times its bytes.
+constexpr size_t kMostWeights = 1'000'000;
+
+// Values of `metadata`, which has few: total_size, a format.
+constexpr uint64_t kMostMetadata = 1'000;
+
+struct Shard {
+  std::string_view name;
+  size_t weights = 0;  // how many tensors the weight map puts into it
+  bool was_read = false;
+  Result<SourcePtr> bytes = SourcePtr();
+  const Shard* same = nullptr;  // the shard before it whose file this is, under another name
+
+  const Shard& file() const { return same == nullptr ? *this : *same; }
+};
+
+// A line of the weight map.
+struct Weight {
+  static constexpr size_t kNowhere = SIZE_MAX;
+
+  std::string tensor;
+  Shard* shard;                 // in Index::shards
+  bool found = false;           // there
+  size_t elsewhere = kNowhere;  // the first tensor of that name in another shard: its place in the model
+};
+
+// The index file.
+struct Index {
+  std::map<std::string, Shard> shards;  // by name
+  std::vector<Weight> weights;          // by tensor
+  std::optional<Value> metadata;
+  Warnings warnings;
+};
+
+// Takes in from read_json what may be an index, or any other JSON: keeps the weight map and the metadata, skips the
+// rest, and stops at once where the whole is no object.
+class IndexReader final : public JsonEvents {
+ public:
+  explicit IndexReader(Budget& budget) : budget_(budget) {}
+
+  bool scalar(Value value) override {
+    return pass([&] { return metadata_.scalar(std::move(value)); });
+  }
+  bool unsigned_integer(uint64_t n) override {
+    return pass([&] { return metadata_.unsigned_integer(n); });
+  }
+  bool string(std::string& text) override {
+    if (in_ == In::weight_map && depth_ == 2) return add(text);
+    return pass([&] { return metadata_.string(text); });
+  }
+  bool key(std::string& text) override {
+    if (depth_ == 1) return enter(text);
+    if (in_ != In::weight_map) return pass([&] { return metadata_.key(text); });
+    tensor_ = text;
+    return true;
+  }
+  bool begin_object() override {
+    if (++depth_ == 1) return true;
+    if (in_ == In::weight_map && depth_ == 2) return has_weight_map_ = true;
+    return pass([&] { return metadata_.begin_object(); });
+  }
+  bool end_object() override {
+    if (--depth_ == 0 || in_ == In::weight_map) return true;
+    return pass([&] { return metadata_.end_object(); });
+  }
+  bool begin_array() override {
+    return pass([&] { return metadata_.begin_array(); }) && ++depth_ > 0;
+  }
+  bool end_array() override {
+    --depth_;
+    return pass([&] { return metadata_.end_array(); });
+  }
+
+  // What was taken in, after `whole`, what read_json returned.
+  Result<Index> take(const Result<void>& whole);
+
+ private:
+  enum class In { weight_map, metadata, other };
+
+  // An event of any value but the object that the weight map is and the strings in it.
+  template <class Event>
+  bool pass(Event event) {
+    if (depth_ == 0) return refuse(Code::unsupported, kNoIndex);
+    if (in_ == In::weight_map && depth_ > 1)
+      return refuse(Code::corrupt, str("weight_map: tensor ", quoted(tensor_), ": no string"));
+    if (in_ == In::metadata && event()) return true;
+    if (in_ == In::metadata) {
+      index_.warnings.add("the index has metadata of more than ", kMostMetadata, " values: left out");
+      has_metadata_ = false;
+    }
+    in_ = In::other;
+    return true;
+  }
+
+  bool enter(std::string_view key);
+  bool add(const std::string& shard);
+  bool refuse(Code code, std::string reason) {
+    problem_ = Error{code, std::move(reason)};
+    return false;
+  }
+  bool charge(Cost cost, uint64_t count) {
+    const auto room = budget_.charge(cost, count);
+    return room || refuse(room.error().code, "weight_map: " + room.error().message);
+  }
+
+  Budget& budget_;
+
+  static constexpr const char* kNoIndex = "JSON without an object \"weight_map\"";
+
+  Index index_;
+  std::optional<Error> problem_;
+  int depth_ = 0;
+  In in_ = In::other;  // the key of the whole that is being read
+  bool has_weight_map_ = false;
+  std::string tensor_;  // in the weight map: whose shard comes next
+  bool has_metadata_ = false;
+  ValueBuilder metadata_{kMostMetadata};
+};
+
+// Of two equal keys the second counts.
+bool IndexReader::enter(std::string_view key) {
+  in_ = In::other;
+  if (key == "weight_map") {
+    in_ = In::weight_map;
+    has_weight_map_ = false;
+    index_.weights.clear();
+    index_.shards.clear();
+  } else if (key == "metadata") {
+    in_ = In::metadata;
+    metadata_ = ValueBuilder(kMostMetadata);
+    has_metadata_ = true;
+  }
+  return true;
+}
+
+bool IndexReader::add(const std::string& name) {
+  if (index_.weights.size() == kMostWeights)
+    return refuse(Code::unsupported, str("weight_map: more than ", kMostWeights, " tensors"));
+  if (!charge(Cost::value, 1) || !charge(Cost::kept, tensor_.size() + name.size())) return false;
+  const auto shard = index_.shards.try_emplace(name).first;
+  if (index_.shards.size() > kMostShards)
+    return refuse(Code::unsupported, str("weight_map: more than ", kMostShards, " shards"));
+  shard->second.name = shard->first;
+  index_.weights.push_back({std::move(tensor_), &shard->second});
+  return true;
+}
+
+Result<Index> IndexReader::take(const Result<void>& whole) {
+  if (problem_) return tl::unexpected(*problem_);
+  TRY_VOID(whole);
+  if (!has_weight_map_) return failure(Code::unsupported, kNoIndex);
+  if (has_metadata_) index_.metadata = metadata_.take();
+  // Of two lines for one tensor the second counts, as of two equal keys anywhere.
+  auto& weights = index_.weights;
+  std::stable_sort(weights.begin(), weights.end(),
+                   [](const Weight& a, const Weight& b) { return a.tensor < b.tensor; });
+  const auto first = std::unique(weights.rbegin(), weights.rend(),
+                                 [](const Weight& a, const Weight& b) { return a.tensor == b.tensor; });
+  weights.erase(weights.begin(), first.base());
+  for (const Weight& weight : weights) ++weight.shard->weights;
+  std::erase_if(index_.shards, [](const auto& shard) { return shard.second.weights == 0; });
+  return std::move(index_);
+}
+
+Result<Index> read_index(const Source& bytes, Budget& budget) {
+  if (bytes.size() > kLongestIndex)
+    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, ", kLongestIndex, " at most"));
+  TRY_VOID(budget.charge(Cost::input, bytes.size()));
+  IndexReader reader(budget);
+  return reader.take(read_json(bytes, 0, bytes.size(), reader));
+}
+
+// Puts the shards' models together, in order, and says where the weight map is wrong.
+class Merger {
+ public:
+  explicit Merger(Index& index) : index_(index), warnings_(std::move(index.warnings)) {
+    model_.tensors.reserve(index.weights.size());
+  }
+
+  void add(Shard& shard, Model read) {
+    const std::string_view name = model_.spellings.emplace_back(shard.name);
+    std::map<std::string_view, std::string_view> spelled;
+    for (const std::string& spelling : read.spellings) spelled[spelling] = model_.spellings.emplace_back(spelling);
+    for (const std::string& warning : read.warnings) warnings_.add("shard ", quoted(name), ": ", warning);
+    for (Tensor& tensor : read.tensors) {
+      if (tensor.dtype == &kUnknownDType) tensor.stored_dtype = spelled[tensor.stored_dtype];
+      if (!is_at_home(tensor, shard)) tensor.scope = name;
+      model_.tensors.push_back(std::move(tensor));
+    }
+    if (shards_.empty()) take_metadata(read);
+    shards_.append(std::string(name), std::move(read.metadata));
+    model_.parts.push_back(std::move(read.parts.front()));
+    shard.was_read = true;
+  }
+
+  // The tensors of a file that several names lead to are shown once.
+  void add_same(const Shard& shard) {
+    warnings_.add("shard ", quoted(shard.name), ": the same file as ", quoted(shard.same->name));
+    model_.parts.push_back({std::string(shard.name), Later<SourcePtr>::of(*shard.bytes)});
+  }
+
+  void miss(const Shard& shard, const Error& error) {
+    warnings_.add("shard ", quoted(shard.name), ": ", error.message, "; ", shard.weights, " tensors are missing");
+  }
+
+  Model finish(const Container& container) {
+    for (const Weight& weight : index_.weights) compare(weight);
+    model_.format = "safetensors";
+    Map facts;
+    if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
+    facts.append("shards", std::move(shards_));
+    flat::add_facts(model_.metadata, "index", std::move(facts));
+    model_.parts.insert(model_.parts.begin(), Part{container.name, Later<SourcePtr>::of(container.bytes)});
+    model_.warnings = std::move(warnings_).take();
+    return std::move(model_);
+  }
+
+ private:
+  // Whether a tensor is where the weight map has it, or nowhere else.
+  bool is_at_home(const Tensor& tensor, const Shard& shard) {
+    const auto weight = std::lower_bound(index_.weights.begin(), index_.weights.end(), tensor.name,
+                                         [](const Weight& w, const std::string& name) { return w.tensor < name; });
+    if (weight == index_.weights.end() || weight->tensor != tensor.name) {
+      warnings_.add("tensor ", quoted(tensor.name), " in ", quoted(shard.name), " is not in the weight_map");
+      return unlisted_.insert(tensor.name).second;
+    }
+    if (&weight->shard->file() == &shard) return weight->found = true;
+    if (weight->elsewhere == Weight::kNowhere) weight->elsewhere = model_.tensors.size();
+    return false;
+  }
+
+  void compare(const Weight& weight) {
+    const Shard& home = weight.shard->file();
+    if (weight.elsewhere == Weight::kNowhere) {
+      if (home.was_read && !weight.found)
+        warnings_.add("tensor ", quoted(weight.tensor), " is not in ", quoted(home.name));
+      return;
+    }
+    Tensor& tensor = model_.tensors[weight.elsewhere];
+    warnings_.add("tensor ", quoted(weight.tensor), " is in ", quoted(tensor.scope),
+                  weight.found ? " too, not only" : ", not", " in ", quoted(home.name), " as the weight_map says");
+    if (!weight.found) tensor.scope = {};
+  }
+
+  // Shards repeat each other's metadata. At the top of the model's stands what a single file would have there.
+  void take_metadata(const Model& first) {
+    model_.common = first.common;
+    for (const auto& [key, value] : first.metadata)
+      if (key != first.format) model_.metadata.append(key, value);
+  }
+
+  Index& index_;
+  Model model_;
+  Map shards_;  // the metadata of each
+  Warnings warnings_;
+  std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
+};
+
+// Opens the shards, and finds the names that lead to one file.
+void open_shards(Index& index, const Container& container) {
+  std::map<std::string, const Shard*> files;  // by identity
+  for (auto& [name, shard] : index.shards) {
+    shard.bytes = open_beside(container, name);
+    const std::string identity = shard.bytes ? (*shard.bytes)->identity() : "";
+    if (identity.empty()) continue;
+    const auto [file, is_new] = files.emplace(identity, &shard);
+    if (!is_new) shard.same = file->second;
+  }
+}
+
+Result<Model> read_shard(const Shard& shard, const Container& container) {
+  const SourcePtr bytes = TRY(shard.bytes);
+  return read_safetensors(
+      {std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
+}
+
+Result<Model> read(const Container& container) {
+  Index index = TRY(read_index(*container.bytes, *container.budget));
+  if (container.folder == nullptr) return failure(Code::unsupported, "nothing beside it, its shards are needed");
+  open_shards(index, container);
+  Merger merger(index);
+  std::optional<Error> first_error;
+  bool any = index.shards.empty();
+  for (auto& [name, shard] : index.shards) {
+    if (shard.same != nullptr) {
+      merger.add_same(shard);
+    } else if (auto model = read_shard(shard, container)) {
+      merger.add(shard, std::move(*model));
+      any = true;
+    } else {
+      merger.miss(shard, model.error());
+      if (!first_error) first_error = model.error();
+    }
+  }
+  if (any) return merger.finish(container);
+  return failure(first_error->code, str("none of ", index.shards.size(), " shards can be read, the first: ",
+                                        quoted(index.shards.begin()->first), ": ", first_error->message));
+}
+
+}  // namespace
+
+// Any JSON object may be an index, and beside a model lie many that are none: it must begin like one. Writers put
+// "metadata" first, which may be long, and "weight_map" next.
+Match matches_safetensors_index(const Clues& clues) {
+  const auto& [name, head, tail, size] = clues;
+  constexpr const char* kWhite = " \t\r\n";
+  const size_t first = head.find_first_not_of(kWhite);
+  if (first == std::string_view::npos || head[first] != '{' || size > kLongestIndex) return Match::no;
+  if (head.find("\"weight_map\"") != std::string_view::npos) return Match::maybe;
+  const size_t key = head.find_first_not_of(kWhite, first + 1);
+  const bool more = head.size() < size;
+  return more && key != std::string_view::npos && head.substr(key).starts_with("\"metadata\"") ? Match::maybe
+                                                                                               : Match::no;
+}
+
+Result<Model> read_safetensors_index(const Container& container) {
+  return read(container).map_error([](const Error& e) { return Error{e.code, "safetensors index: " + e.message}; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,79 @@
+#include "formats/safetensors/safetensors.h"
+
+#include <algorithm>
+
+#include "formats/format.h"
+
+namespace weightfs {
+namespace {
+
+using namespace safetensors;
+
+bool is_white(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+// Whether eight bytes begin a text. JSON may have a brace at byte 8 too (`{"net": {`), but the length of a header that
+// was cut off has zeros in it.
+bool is_text(std::string_view bytes) {
+  return is_utf8(bytes) && std::none_of(bytes.begin(), bytes.end(), [](char c) { return c >= 0 && c < '\t'; });
+}
+
+// The reference collects the tensors in a HashMap: of those with one name the last one stays.
+void drop_replaced(flat::Header& header) {
+  const auto replaced = flat::repeated_names(header.tensors);
+  if (replaced.empty()) return;
+  auto next = replaced.begin();
+  size_t kept = 0;
+  for (size_t i = 0; i < header.tensors.size(); ++i) {
+    if (next != replaced.end() && *next == i) {
+      ++next;
+    } else {
+      if (kept != i) header.tensors[kept] = std::move(header.tensors[i]);
+      header.ranges[kept++] = header.ranges[i];
+    }
+  }
+  header.tensors.resize(kept);
+  header.ranges.resize(kept);
+}
+
+Result<Model> read(const Container& container) {
+  const uint64_t length = TRY(flat::read_length(*container.bytes));
+  TRY_VOID(container.budget->charge(Cost::input, length));
+  HeaderReader reader(length, *container.budget);
+  const auto whole = read_json(*container.bytes, flat::kPrefix, length, reader);
+  if (reader.problem) return failure(reader.problem->code, "header: " + reader.problem->message);
+  if (!whole) return failure(whole.error().code, "header: " + whole.error().message);
+  drop_replaced(reader.header);
+  TRY_VOID(flat::place(reader.header, container.bytes, length, flat::Order::any));
+  Map facts;
+  facts.append("header_length", length);
+  Model model = flat::model_of(std::move(reader.header), container, "safetensors", std::move(facts));
+  model.spellings = std::move(reader.spellings);
+  return model;
+}
+
+bool begins_an_object(std::string_view text) {
+  return text.size() > 1 && text[0] == '{' && (text[1] == '"' || text[1] == '}' || is_white(text[1]));
+}
+
+}  // namespace
+
+Match matches_safetensors(const Clues& clues) {
+  const auto& [name, head, tail, size] = clues;
+  if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
+  const uint64_t length = flat::length_in(head);
+  const std::string_view after = head.substr(flat::kPrefix);
+  // A download that was cut: better to say what is missing than that the file is unknown. It takes more than a brace,
+  // which one file of 256 has there.
+  if (length > flat::kLongestHeader || length > size - flat::kPrefix)
+    return begins_an_object(after) && !is_text(head.substr(0, flat::kPrefix)) ? Match::yes : Match::no;
+  const std::string_view header = after.substr(0, static_cast<size_t>(std::min<uint64_t>(length, after.size())));
+  const auto* const first = std::find_if_not(header.begin(), header.end(), is_white);
+  if (first != header.end()) return *first == '{' ? Match::yes : Match::no;
+  return header.size() < length ? Match::maybe : Match::no;
+}
+
+Result<Model> read_safetensors(const Container& container) {
+  return read(container).map_error([](const Error& e) { return Error{e.code, "safetensors: " + e.message}; });
+}
+
+}  // namespace weightfs

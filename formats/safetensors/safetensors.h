@@ -1,0 +1,70 @@
+// What the files of the safetensors reader share: the header's JSON as it is read, before its promises are checked.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "formats/common/flat.h"
+
+namespace weightfs::safetensors {
+
+/// `"":{"dtype":"","shape":[],"data_offsets":[0,0]},`: no tensor takes less of a header.
+inline constexpr uint64_t kShortestEntry = 48;
+
+/// Takes a header in from read_json: the tensors (without their bytes), the range that each claims, and `__metadata__`.
+/// Each rule of one entry by itself is enforced here; what the entries promise together is left to the caller.
+class HeaderReader final : public JsonEvents {
+ public:
+  /// For a header of `size` bytes, which bounds what is reserved.
+  HeaderReader(uint64_t size, Budget& budget);
+
+  bool scalar(Value value) override;
+  bool unsigned_integer(uint64_t n) override;
+  bool string(std::string& text) override;
+  bool key(std::string& text) override;
+  bool begin_object() override;
+  bool end_object() override;
+  bool begin_array() override;
+  bool end_array() override;
+
+  flat::Header header;
+  std::deque<std::string> spellings;  ///< of dtypes that are not known
+  std::optional<Error> problem;       ///< why it stopped the reading
+
+ private:
+  enum class At { start, header, entry, shape, offsets, end };
+  enum class Field { dtype, shape, offsets, other };  // in the order of kFields
+
+  template <class Event>
+  bool pass(int deeper, Event event);
+  bool passing() const { return depth_ > 0 || passing_next_; }
+  bool end_metadata();
+  bool end_entry();
+  bool set_dtype(const std::string& text);
+  bool unexpected(std::string_view found);
+  bool refuse(Error error);
+  bool refuse(std::string reason) { return refuse(Error{Code::corrupt, std::move(reason)}); }
+  bool refuse_tensor(std::string_view reason);
+
+  At at_ = At::start;
+  Field field_ = Field::other;  // in an entry: whose value comes next
+  bool seen_[3] = {};           // the fields of the entry so far
+
+  // A value that is not the header's own: `__metadata__` goes to builder_, an unknown field to nobody.
+  bool passing_next_ = false;
+  int depth_ = 0;
+  bool in_metadata_ = false;
+  bool metadata_seen_ = false;
+  ValueBuilder builder_{flat::kMostMetadata + 1};  // and the object itself
+
+  Tensor tensor_;
+  Shape shape_;
+  std::vector<uint64_t> offsets_;
+  std::set<std::string_view> unknown_;  // the spellings that are in `spellings`
+};
+
+}  // namespace weightfs::safetensors

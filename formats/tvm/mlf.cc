@@ -1,0 +1,400 @@
+// TVM's Model Library Format, versions 1 to 7, and the package that tvmc makes by default. The first is
+// python/tvm/micro/model_library_format.py of TVM 0.8 to 0.18, the second python/tvm/driver/tvmc/model.py.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "formats/archive/archive.h"
+#include "formats/common/flat.h"
+#include "formats/common/json_outline.h"
+#include "formats/tvm/params.h"
+
+namespace weightfs {
+namespace {
+
+constexpr const char* kMetadata = "metadata.json";
+constexpr std::string_view kParameters = "parameters/";
+constexpr std::string_view kSuffix = ".params";
+constexpr int64_t kNewestVersion = 7;
+
+// metadata.json has six values for each operator of the model: 20,000 of them fit.
+constexpr uint64_t kLongestMetadata = 16 << 20;
+constexpr uint64_t kMostValues = 131'072;
+
+// There is one for each module, and one module as a rule.
+constexpr size_t kMostParamsFiles = 100;
+
+// A .params file among the members.
+struct ParamsFile {
+  const Part* part;
+  std::string name;  // the path without directory and suffix: the module's name
+  size_t begin = 0;  // its tensors are [begin, end) of all
+  size_t end = 0;
+};
+
+// What the .params files hold.
+struct Parameters {
+  std::vector<ParamsFile> files;
+  std::vector<Tensor> tensors;
+  std::deque<std::string> spellings;
+};
+
+struct Module {
+  std::string name;
+  const Map* fields;
+};
+
+const Map* map_at(const Map& map, std::string_view key) {
+  const Value* value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<Map>(value);
+}
+
+const std::string* text_at(const Map& map, std::string_view key) {
+  const Value* value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<std::string>(value);
+}
+
+Result<bool> has_magic(const Part& part) {
+  const auto head = part.source.get().and_then(
+      [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), 8)); });
+  if (!head && !is_about_the_bytes(head.error())) return tl::unexpected(head.error());
+  return head && is_params(*head);
+}
+
+// The seed of the format's documentation calls it `.json`, exporters `.params`.
+std::string_view without_suffix(std::string_view path) {
+  for (const std::string_view suffix : {kSuffix, std::string_view(".json")})
+    if (path.ends_with(suffix)) return path.substr(0, path.size() - suffix.size());
+  return {};
+}
+
+// Those in parameters/, of which the ones named `.params` should be lists of parameters.
+Result<std::vector<ParamsFile>> in_parameters(const Archive& archive) {
+  std::vector<ParamsFile> files;
+  for (const Part& part : archive.parts) {
+    if (!part.path.starts_with(kParameters) || !part.link_target.empty()) continue;
+    const std::string_view name = without_suffix(std::string_view(part.path).substr(kParameters.size()));
+    if (name.empty() || (!part.path.ends_with(kSuffix) && !TRY(has_magic(part)))) continue;
+    files.push_back({&part, std::string(name)});
+    if (files.size() > kMostParamsFiles) break;
+  }
+  return files;
+}
+
+// Those at the root of a package: `mod.params` beside the graph `mod.json`, under any name that people gave it.
+Result<std::vector<ParamsFile>> at_root(const Archive& archive) {
+  std::vector<ParamsFile> files;
+  for (const Part& part : archive.parts) {
+    if (part.path.find('/') != part.path.npos || !part.path.ends_with(kSuffix) || !part.link_target.empty()) continue;
+    std::string name(without_suffix(part.path));
+    const bool has_graph = archive.find("mod.json") != nullptr || archive.find(name + ".json") != nullptr;
+    if (name.empty() || !has_graph || !TRY(has_magic(part))) continue;
+    files.push_back({&part, std::move(name)});
+    if (files.size() > kMostParamsFiles) break;
+  }
+  return files;
+}
+
+Result<bool> any_has_magic(const std::vector<ParamsFile>& files) {
+  for (const ParamsFile& file : files)
+    if (TRY(has_magic(*file.part))) return true;
+  return false;
+}
+
+// Equal for two files with the same bytes: hard links, members that share their data.
+std::string identity_of(const SourcePtr& file) {
+  std::string identity = file->identity();
+  return identity.empty() ? str("at ", file.get()) : identity;
+}
+
+// Reads the .params files one after the other into one list of tensors.
+class ParametersReader {
+ public:
+  ParametersReader(std::vector<ParamsFile> files, Warnings& warnings, Budget& budget)
+      : warnings_(warnings), budget_(budget) {
+    all_.files = std::move(files);
+    if (all_.files.size() > kMostParamsFiles) {
+      all_.files.resize(kMostParamsFiles);
+      warnings_.add("more than ", kMostParamsFiles, " files of parameters; the first are read");
+    }
+  }
+
+  Result<Parameters> read() {
+    for (ParamsFile& file : all_.files) {
+      file.begin = file.end = all_.tensors.size();
+      const SourcePtr bytes = TRY(file.part->source.get());
+      const auto [same, is_new] = read_.try_emplace(identity_of(bytes), &file);
+      if (!is_new) {
+        share(file, *same->second);
+        continue;
+      }
+      auto params = read_params(bytes, budget_);
+      if (!params && !is_about_the_bytes(params.error())) return tl::unexpected(params.error());
+      if (!params) {
+        say(file, params.error().message, "; its tensors are missing");
+        continue;
+      }
+      add(file, std::move(*params));
+    }
+    return std::move(all_);
+  }
+
+ private:
+  template <class... Words>
+  void say(const ParamsFile& file, const Words&... words) {
+    warnings_.add(quoted(file.part->path), ": ", words...);
+  }
+
+  // Another name of a file has no tensors of its own.
+  void share(ParamsFile& file, const ParamsFile& first) {
+    file.begin = first.begin;
+    file.end = first.end;
+    say(file, "the same file as ", quoted(first.part->path), ", where its tensors are shown");
+  }
+
+  void add(ParamsFile& file, Params params) {
+    warnings_.append(params.warnings, quoted(file.part->path) + ": ");
+    const std::string_view scope = all_.files.size() > 1 ? all_.spellings.emplace_back(file.name) : std::string_view();
+    // Short texts move when they are moved: what pointed to them has to follow.
+    std::map<std::string_view, std::string_view> spelled;
+    for (const std::string& spelling : params.spellings) spelled[spelling] = all_.spellings.emplace_back(spelling);
+    for (Tensor& tensor : params.tensors) {
+      tensor.stored_dtype = spelled[tensor.stored_dtype];
+      tensor.scope = scope;
+      all_.tensors.push_back(std::move(tensor));
+    }
+    file.end = all_.tensors.size();
+  }
+
+  Warnings& warnings_;
+  Budget& budget_;
+  Parameters all_;
+  std::map<std::string, const ParamsFile*> read_;  // by the identity of their bytes
+};
+
+// Charges the budget twice: library_facts copies most of it.
+Result<Map> read_metadata(const Archive& archive, Budget& budget) {
+  const auto about = [](const Error& error) { return Error{error.code, str(kMetadata, ": ", error.message)}; };
+  const std::string text = TRY(archive.text(kMetadata, kLongestMetadata));
+  Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMostValues).map_error(about));
+  const Footprint size = footprint(root);
+  if (auto room = charge(size, budget); !room) {
+    release(size, budget);
+    return tl::unexpected(about(room.error()));
+  }
+  if (Map* const map = std::get_if<Map>(&root)) return std::move(*map);
+  return failure(Code::corrupt, str(kMetadata, ": no JSON object"));
+}
+
+// Up to version 6, and in the operator style, the whole is about one model.
+std::vector<Module> modules_of(const Map& metadata) {
+  std::vector<Module> modules;
+  if (const Map* const named = map_at(metadata, "modules")) {
+    for (const auto& [name, fields] : *named)
+      if (const Map* const map = std::get_if<Map>(&fields)) modules.push_back({name, map});
+  } else if (const std::string* const name = text_at(metadata, "model_name")) {
+    modules.push_back({*name, &metadata});
+  }
+  return modules;
+}
+
+// The targets as version 6 has them, a list; before, they were keyed by device type.
+Value targets_in(const Value& target) {
+  const Map* const by_device = std::get_if<Map>(&target);
+  if (by_device == nullptr) return target;
+  List targets;
+  for (const auto& [device, text] : *by_device) targets.push_back(text);
+  return targets;
+}
+
+// The same of every version.
+Map facts_of(const Map& fields) {
+  Map facts;
+  const auto keep = [&](const char* key, const char* stored) {
+    if (const Value* const value = fields.find(stored); value != nullptr && facts.find(key) == nullptr)
+      facts.append(key, *value);
+  };
+  keep("style", "style");
+  keep("executors", "executors");
+  keep("executors", "runtimes");  // up to version 4
+  if (const Value* const target = fields.find("target")) facts.append("targets", targets_in(*target));
+  keep("exported", "export_datetime");
+  const Map* const memory = map_at(fields, "memory");
+  const Map* const functions = memory == nullptr ? nullptr : map_at(*memory, "functions");
+  const Value* const main = functions == nullptr ? nullptr : functions->find("main");
+  if (main != nullptr) facts.append("memory", *main);
+  return facts;
+}
+
+// The graph executor's storage: the memory itself in version 1, a list in it since.
+const List* storage_of(const Map& fields) {
+  const Value* memory = fields.find("memory");
+  const Map* const since_2 = memory == nullptr ? nullptr : std::get_if<Map>(memory);
+  if (since_2 != nullptr) memory = since_2->find("sids");
+  return memory == nullptr ? nullptr : std::get_if<List>(memory);
+}
+
+// Exporters look up a storage's size at the wrong node, so that most are wrong.
+class SizeCheck {
+ public:
+  void add(const List& storage, const Tensor* begin, const Tensor* end) {
+    std::map<std::string_view, uint64_t> sizes;
+    for (const Tensor* tensor = begin; tensor != end; ++tensor)
+      if (!tensor->source.refused()) sizes.emplace(tensor->name, tensor->nbytes());
+    for (const Value& value : storage)
+      if (const Map* const entry = std::get_if<Map>(&value)) check(*entry, sizes);
+  }
+
+  void say(Warnings& warnings) const {
+    if (wrong_ > 0)
+      warnings.add(kMetadata, ": size_bytes of ", wrong_, " of ", known_, " parameters is not their size (", example_,
+                   "); the .params file is right");
+  }
+
+ private:
+  void check(const Map& entry, const std::map<std::string_view, uint64_t>& sizes) {
+    const std::string* const name = text_at(entry, "input_binding");
+    const Value* const value = entry.find("size_bytes");
+    const int64_t* const stored = value == nullptr ? nullptr : std::get_if<int64_t>(value);
+    if (name == nullptr || stored == nullptr) return;
+    const auto size = sizes.find(*name);
+    if (size == sizes.end()) return;
+    ++known_;
+    if (std::cmp_equal(*stored, size->second)) return;
+    if (wrong_++ == 0) example_ = str(quoted(*name), ": ", *stored, ", it has ", size->second);
+  }
+
+  uint64_t known_ = 0;
+  uint64_t wrong_ = 0;
+  std::string example_;
+};
+
+// The file with a module's parameters: the one of its name, or the only one of the only module.
+const ParamsFile* file_of(const Module& module, size_t modules, const std::vector<ParamsFile>& files) {
+  const auto named =
+      std::find_if(files.begin(), files.end(), [&](const ParamsFile& f) { return f.name == module.name; });
+  if (named != files.end()) return &*named;
+  return modules == 1 && files.size() == 1 ? &files.front() : nullptr;
+}
+
+void check_sizes(const std::vector<Module>& modules, const Parameters& parameters, Warnings& warnings) {
+  SizeCheck check;
+  for (const Module& module : modules) {
+    const List* const storage = storage_of(*module.fields);
+    const ParamsFile* const file = file_of(module, modules.size(), parameters.files);
+    const Tensor* const all = parameters.tensors.data();
+    if (storage != nullptr && file != nullptr) check.add(*storage, all + file->begin, all + file->end);
+  }
+  check.say(warnings);
+}
+
+std::string version_of(const Map& metadata, Warnings& warnings) {
+  const Value* const version = metadata.find("version");
+  const int64_t* const number = version == nullptr ? nullptr : std::get_if<int64_t>(version);
+  if (number != nullptr && (*number < 1 || *number > kNewestVersion))
+    warnings.add(kMetadata, ": version ", *number, ", 1 to ", kNewestVersion, " are known");
+  if (number != nullptr) return str(*number);
+  warnings.add(kMetadata, ": ", version == nullptr ? "no version" : "the version is no number");
+  const std::string* const text = text_at(metadata, "version");
+  return text == nullptr ? "" : *text;
+}
+
+// How many tensors each file has: none where constants were linked into the code.
+Map counts_of(const std::vector<ParamsFile>& files) {
+  Map counts;
+  for (const ParamsFile& file : files) counts.append(file.part->path, file.end - file.begin);
+  return counts;
+}
+
+Map library_facts(const Map& metadata, const std::vector<Module>& modules, const Parameters& parameters) {
+  Map facts;
+  if (const Value* const version = metadata.find("version")) facts.append("version", *version);
+  Map by_name;
+  for (const Module& module : modules) by_name.append(module.name, facts_of(*module.fields));
+  facts.append("modules", std::move(by_name));
+  facts.append("parameters", counts_of(parameters.files));
+  return facts;
+}
+
+// What has parameters where a library has them is one, whatever became of its metadata.json.
+Result<bool> is_library(const Archive& archive) {
+  const Part* const metadata = archive.find_followed(kMetadata);
+  if (metadata == nullptr) return false;
+  const auto bytes = metadata->source.get();
+  if (!bytes && !is_about_the_bytes(bytes.error())) return tl::unexpected(bytes.error());
+  if (!bytes) return false;
+  if (TRY(is_mlf_metadata(*bytes))) return true;
+  return any_has_magic(TRY(in_parameters(archive)));
+}
+
+Result<Model> library_of(Archive archive, const Container& container) {
+  auto files = TRY(in_parameters(archive));
+  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings, *container.budget).read());
+  auto metadata = read_metadata(archive, *container.budget);
+  if (!metadata && !is_about_the_bytes(metadata.error())) return tl::unexpected(metadata.error());
+  std::string version;
+  std::vector<Module> modules;
+  if (metadata) {
+    version = version_of(*metadata, archive.warnings);
+    modules = modules_of(*metadata);
+    check_sizes(modules, parameters, archive.warnings);
+  } else {
+    archive.warnings.add(metadata.error().message);
+    metadata = Map{};
+  }
+  Map facts = library_facts(*metadata, modules, parameters);
+  Model model = model_of(std::move(archive), container, "tvm-mlf");
+  model.version = std::move(version);
+  if (modules.size() == 1) model.common.append("name", modules[0].name);
+  model.metadata = std::move(*metadata);
+  flat::add_facts(model.metadata, model.format, std::move(facts));
+  model.tensors = std::move(parameters.tensors);
+  model.spellings = std::move(parameters.spellings);
+  return model;
+}
+
+Result<Model> package_of(Archive archive, const Container& container) {
+  auto files = TRY(at_root(archive));
+  Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings, *container.budget).read());
+  Map facts;
+  facts.append("parameters", counts_of(parameters.files));
+  Model model = model_of(std::move(archive), container, "tvm-package");
+  flat::add_facts(model.metadata, model.format, std::move(facts));
+  model.tensors = std::move(parameters.tensors);
+  model.spellings = std::move(parameters.spellings);
+  return model;
+}
+
+}  // namespace
+
+// Many files are called metadata.json and have a version. What all exporters wrote beside it is asked for too.
+Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
+  const auto keys = outline(*metadata, kLongestMetadata);
+  if (!keys && !is_about_the_bytes(keys.error())) return tl::unexpected(keys.error());
+  if (!keys || (!holds<int64_t>(*keys, "version") && !holds<std::string>(*keys, "version"))) return false;
+  if (holds<Map>(*keys, "modules")) return true;
+  return holds<std::string>(*keys, "model_name") &&
+         (keys->find("memory") != nullptr || keys->find("target") != nullptr);
+}
+
+Result<bool> is_mlf(const Archive& archive) {
+  if (TRY(is_library(archive))) return true;
+  return !TRY(at_root(archive)).empty();
+}
+
+Result<Model> mlf_of(Archive archive, const Container& container) {
+  const bool library = TRY(is_library(archive));
+  return library ? library_of(std::move(archive), container) : package_of(std::move(archive), container);
+}
+
+// Sorted keys, as all exporters but those of the operator style write them, have `version` last.
+Match matches_mlf_directory(const Clues& clues) {
+  const size_t first = clues.head.find_first_not_of(" \t\r\n");
+  if (clues.name != kMetadata || first == std::string_view::npos || clues.head[first] != '{') return Match::no;
+  const auto has_version = [](std::string_view text) { return text.find("\"version\"") != text.npos; };
+  return has_version(clues.head) || has_version(clues.tail) ? Match::maybe : Match::no;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,293 @@
+#include "formats/tvm/params.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "base/cursor.h"
+#include "base/text.h"
+#include "formats/common/flat.h"
+#include "formats/common/json_outline.h"
+
+namespace weightfs {
+namespace {
+
+// src/runtime/file_utils.h and include/tvm/runtime/ndarray.h.
+constexpr uint64_t kListMagic = 0xF7E58D4F05049CB7;
+constexpr uint64_t kArrayMagic = 0xDD5E40F096B4A13F;
+constexpr std::string_view kListMagicBytes = "\xB7\x9C\x04\x05\x4F\x8D\xE5\xF7";
+constexpr int32_t kCpu = 1;
+
+// In the file: the length of a name; the fields of an array without dimensions and data.
+constexpr uint64_t kShortestName = 8;
+constexpr uint64_t kShortestArray = 40;
+
+// Names and arrays' headers together, in bytes. They become as much memory several times; a safetensors header has the
+// same limit.
+constexpr uint64_t kLongestHeaders = flat::kLongestHeader;
+
+// The graph beside a .params file is looked through up to this size, in bytes; it takes some 500 for each operator.
+constexpr uint64_t kLongestGraph = 64 << 20;
+
+// DLDataType, of which each array has one.
+struct TypeKey {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+
+  friend auto operator<=>(const TypeKey&, const TypeKey&) = default;
+};
+
+struct Type {
+  const DType* dtype;  // of one lane; &kUnknownDType when there is none
+  std::string_view stored;
+};
+
+// The codes beyond complex that changed their meaning: as TVM 0.13 to 0.19 has 6 and 7, for the Model Library Format
+// ends with 0.18; from 8 on as DLPack 1.1 has them.
+struct Float8 {
+  uint8_t code;
+  std::string_view stored;
+  std::string_view dtype;
+};
+constexpr std::array kFloat8 = {
+    Float8{6, "e4m3_float8", "float8_e4m3fn"},      Float8{7, "e5m2_float8", "float8_e5m2"},
+    Float8{8, "float8_e4m3", "float8_e4m3"},        Float8{9, "float8_e4m3b11fnuz", "float8_e4m3b11fnuz"},
+    Float8{10, "float8_e4m3fn", "float8_e4m3fn"},   Float8{11, "float8_e4m3fnuz", "float8_e4m3fnuz"},
+    Float8{12, "float8_e5m2", "float8_e5m2"},       Float8{13, "float8_e5m2fnuz", "float8_e5m2fnuz"},
+    Float8{14, "float8_e8m0fnu", "float8_e8m0fnu"},
+};
+constexpr uint8_t kFirstAmbiguous = 6;
+constexpr uint8_t kLastAmbiguous = 8;
+
+// Without its lanes: TVM's spelling and ours, which differ for float8 only.
+std::pair<std::string, const DType*> element(TypeKey type) {
+  constexpr std::array<std::string_view, 6> kBases = {"int", "uint", "float", "handle", "bfloat", "complex"};
+  if (type.code == 1 && type.bits == 1) return {type.lanes == 1 ? "bool" : "uint1", dtype_named("bool")};
+  if (type.code < kBases.size()) {
+    std::string name = str(kBases[type.code], int{type.bits});
+    const DType* const dtype = dtype_named(name);
+    return {std::move(name), dtype};
+  }
+  const auto row = std::find_if(kFloat8.begin(), kFloat8.end(), [&](const Float8& f) { return f.code == type.code; });
+  if (row != kFloat8.end() && type.bits == 8) return {std::string(row->stored), dtype_named(row->dtype)};
+  return {str("code", int{type.code}, "_", int{type.bits}), nullptr};
+}
+
+// What TVM writes for a shape: it forgets the lanes, and gives each element whole bytes.
+std::optional<uint64_t> written_size(TypeKey type, const Shape& shape) {
+  uint64_t size = (uint64_t{type.bits} + 7) / 8;
+  for (const uint64_t dimension : shape)
+    if (__builtin_mul_overflow(size, dimension, &size)) return std::nullopt;
+  return size;
+}
+
+class Reader {
+ public:
+  Reader(const SourcePtr& file, Budget& budget) : file_(file), budget_(budget), in_(*file, 0, file->size()) {}
+
+  Result<Params> read() {
+    auto params = read_list();
+    if (!params) {
+      budget_.release(Cost::tensor, tensors_charged_);
+      budget_.release(Cost::kept, bytes_charged_);
+    }
+    return params;
+  }
+
+ private:
+  Result<Params> read_list() {
+    const uint64_t count = TRY(read_start());
+    // Twice through the names: they are not worth their memory before there has been an array for each.
+    Cursor names = in_;
+    for (uint64_t i = 0; i < count; ++i) TRY_VOID(skip_name(i));
+    if (const auto arrays = TRY(in_.number<uint64_t>()); arrays != count)
+      return failure(Code::corrupt, str(count, " names for ", arrays, " arrays"));
+    TRY_VOID(budget_.charge(Cost::tensor, count));
+    tensors_charged_ = count;
+    params_.tensors.reserve(static_cast<size_t>(count));
+    for (uint64_t i = 0; i < count; ++i) {
+      Tensor& tensor = params_.tensors.emplace_back();
+      const auto name_size = TRY(names.number<uint64_t>());
+      tensor.name = TRY(names.text(name_size));
+      const auto read = read_array(tensor, i + 1 == count);
+      if (!read) return failure(read.error().code, str("tensor ", quoted(tensor.name), ": ", read.error().message));
+    }
+    if (in_.left() > 0) params_.warnings.add(in_.left(), " bytes after the last array");
+    if (ambiguous_ > 0)
+      params_.warnings.add(ambiguous_, " tensors have a type code of 6 to 8, which TVM has changed: taken for float8");
+    drop_replaced();
+    return std::move(params_);
+  }
+
+  // The magic number and how many names there are; each comes with an array.
+  Result<uint64_t> read_start() {
+    if (TRY(in_.number<uint64_t>()) != kListMagic) return failure(Code::corrupt, "no magic number of a list of arrays");
+    TRY_VOID(in_.skip(8));  // reserved; TVM writes 0 and does not look
+    const auto count = TRY(in_.number<uint64_t>());
+    return in_.bounded(count, kShortestName + kShortestArray);
+  }
+
+  Result<void> skip_name(uint64_t place) {
+    const auto size = TRY(in_.number<uint64_t>());
+    if (size > flat::kLongestName)
+      return failure(Code::corrupt, str("name ", place, ": ", size, " bytes, at most ", flat::kLongestName));
+    TRY_VOID(spend(kShortestName + size));
+    return in_.skip(size);
+  }
+
+  Result<void> read_array(Tensor& tensor, bool is_last) {
+    if (TRY(in_.number<uint64_t>()) != kArrayMagic) return failure(Code::corrupt, "no magic number of an array");
+    TRY_VOID(in_.skip(8));  // reserved
+    const auto device = TRY(in_.number<int32_t>());
+    TRY_VOID(in_.skip(4));  // the device's number
+    if (device != kCpu) return failure(Code::corrupt, str("on a device of type ", device, ", 1 (CPU) expected"));
+    const auto dimensions = TRY(in_.number<int32_t>());
+    if (dimensions < 0 || static_cast<size_t>(dimensions) > kMostDimensions)
+      return failure(Code::corrupt, str(dimensions, " dimensions, at most ", kMostDimensions));
+    const TypeKey type = TRY(read_type());
+    TRY_VOID(spend(kShortestArray + 8 * static_cast<uint64_t>(dimensions)));
+    TRY_VOID(in_.bounded(static_cast<uint64_t>(dimensions), 8));
+    tensor.shape.resize(static_cast<size_t>(dimensions));
+    for (uint64_t& size : tensor.shape) size = TRY(read_size("a dimension"));
+    const uint64_t bytes = TRY(read_size("data"));
+    set_type(tensor, type, bytes);
+    return read_data(tensor, bytes, is_last);
+  }
+
+  Result<TypeKey> read_type() {
+    TypeKey type{};
+    type.code = TRY(in_.number<uint8_t>());
+    type.bits = TRY(in_.number<uint8_t>());
+    type.lanes = TRY(in_.number<uint16_t>());
+    return type;
+  }
+
+  Result<uint64_t> read_size(const char* what) {
+    const auto size = TRY(in_.number<int64_t>());
+    if (size < 0) return failure(Code::corrupt, str(what, " of size ", size));
+    return static_cast<uint64_t>(size);
+  }
+
+  Result<void> spend(uint64_t bytes) {
+    headers_ += bytes;
+    if (headers_ <= kLongestHeaders) {
+      TRY_VOID(budget_.charge(Cost::kept, bytes));
+      bytes_charged_ += bytes;
+      return {};
+    }
+    return failure(Code::corrupt, str("names and headers of more than ", kLongestHeaders, " bytes"));
+  }
+
+  void set_type(Tensor& tensor, TypeKey key, uint64_t bytes) {
+    const Type& type = type_of(key);
+    tensor.stored_dtype = type.stored;
+    tensor.dtype = key.lanes == 1 ? type.dtype : &kUnknownDType;
+    const bool is_known = type.dtype != &kUnknownDType;
+    if (!is_known)
+      params_.warnings.add("tensor ", quoted(tensor.name), ": type ", type.stored, " is not known; shown as bytes");
+    if (is_known && key.code >= kFirstAmbiguous && key.code <= kLastAmbiguous) ++ambiguous_;
+    const auto written = written_size(key, tensor.shape);
+    if (written == bytes) return;
+    tensor.dtype = &kUnknownDType;
+    params_.warnings.add("tensor ", quoted(tensor.name), ": ", bytes, " bytes, ",
+                         written ? str(*written) : "2^64 or more", " needed by its shape of ", type.stored,
+                         "; shown as bytes");
+  }
+
+  const Type& type_of(TypeKey key) {
+    const auto [row, is_new] = types_.try_emplace(key);
+    if (is_new) {
+      auto [name, dtype] = element(key);
+      if (key.lanes != 1) name += str("x", key.lanes);
+      row->second = {dtype == nullptr ? &kUnknownDType : dtype, params_.spellings.emplace_back(std::move(name))};
+    }
+    return row->second;
+  }
+
+  // TVM takes the last array where the file ends inside its data, and leaves the rest of it as memory happens to be.
+  Result<void> read_data(Tensor& tensor, uint64_t bytes, bool is_last) {
+    const uint64_t left = in_.left();
+    if (bytes <= left) {
+      tensor.source = TRY(slice(file_, in_.position(), bytes));
+      return in_.skip(bytes);
+    }
+    if (!is_last) return failure(Code::corrupt, str(bytes, " bytes of data, ", left, " left"));
+    params_.warnings.add("tensor ", quoted(tensor.name), ": ", bytes, " bytes of data, ", left,
+                         " left in the file: refused");
+    return in_.skip(left);
+  }
+
+  // TVM puts the arrays into a map: of those of one name the last one stays.
+  void drop_replaced() {
+    auto& tensors = params_.tensors;
+    const auto replaced = flat::repeated_names(tensors);
+    if (replaced.empty()) return;
+    for (const size_t i : replaced)
+      params_.warnings.add("tensor ", quoted(tensors[i].name), " stands twice; the last is shown");
+    size_t kept = 0;
+    for (size_t i = 0, next = 0; i < tensors.size(); ++i) {
+      if (next < replaced.size() && replaced[next] == i)
+        ++next;
+      else if (kept != i)
+        tensors[kept++] = std::move(tensors[i]);
+      else
+        ++kept;
+    }
+    tensors.resize(kept);
+  }
+
+  const SourcePtr& file_;
+  Budget& budget_;
+  Cursor in_;
+  Params params_;
+  std::map<TypeKey, Type> types_;
+  uint64_t tensors_charged_ = 0;
+  uint64_t bytes_charged_ = 0;
+  uint64_t headers_ = 0;    // bytes of names and headers so far
+  uint64_t ambiguous_ = 0;  // tensors whose type code is
+};
+
+// The graph of the model whose parameters these are: `<name>.json` beside `<name>.params`.
+std::optional<Part> graph_beside(const Container& container) {
+  constexpr std::string_view kSuffix = ".params";
+  if (container.folder == nullptr || !container.name.ends_with(kSuffix)) return std::nullopt;
+  std::string name = container.name.substr(0, container.name.size() - kSuffix.size()) + ".json";
+  const auto json = container.folder->open(name);
+  if (!json) return std::nullopt;
+  container.budget->add_file(**json);
+  if (!container.budget->charge(Cost::input, std::min((*json)->size(), kLongestGraph))) return std::nullopt;
+  const auto keys = outline(**json, kLongestGraph);
+  if (!keys || !holds<List>(*keys, "nodes") || !holds<List>(*keys, "arg_nodes") || !holds<List>(*keys, "heads"))
+    return std::nullopt;
+  return Part{std::move(name), Later<SourcePtr>::of(*json)};
+}
+
+}  // namespace
+
+bool is_params(std::string_view head) { return head.starts_with(kListMagicBytes); }
+
+Result<Params> read_params(const SourcePtr& file, Budget& budget) { return Reader(file, budget).read(); }
+
+Match matches_tvm_params(const Clues& clues) { return is_params(clues.head) ? Match::yes : Match::no; }
+
+Result<Model> read_tvm_params(const Container& container) {
+  auto params = read_params(container.bytes, *container.budget);
+  if (!params) return failure(params.error().code, "tvm-params: " + params.error().message);
+  Model model;
+  model.format = "tvm-params";
+  model.tensors = std::move(params->tensors);
+  model.spellings = std::move(params->spellings);
+  model.warnings = std::move(params->warnings).take();
+  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  if (auto graph = graph_beside(container)) {
+    Map facts;
+    facts.append("graph", graph->path);
+    flat::add_facts(model.metadata, model.format, std::move(facts));
+    model.parts.push_back(std::move(*graph));
+  }
+  return model;
+}
+
+}  // namespace weightfs

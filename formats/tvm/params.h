@@ -1,0 +1,27 @@
+// TVM's parameter files: a list of named arrays, as tvm.runtime.save_param_dict writes it (src/runtime/file_utils.cc).
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "formats/format.h"
+#include "formats/common/warnings.h"
+
+namespace weightfs {
+
+/// What a .params file holds, in the file's order.
+struct Params {
+  std::vector<Tensor> tensors;  ///< their sources are slices of the file; `scope` is empty
+  Warnings warnings;
+  std::deque<std::string> spellings;  ///< owns their stored_dtype
+};
+
+/// Whether `head` begins with the list's magic number, 0xF7E58D4F05049CB7.
+bool is_params(std::string_view head);
+
+/// Reads the headers of a .params file, not the data. Tensors and names are charged to `budget`, and stay charged.
+/// Fails with corrupt, and as Budget::charge does; then nothing stays charged.
+Result<Params> read_params(const SourcePtr& file, Budget& budget);
+
+}  // namespace weightfs

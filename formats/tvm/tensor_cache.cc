@@ -1,0 +1,348 @@
+// The weights of MLC-LLM and WebLLM: shards of bare bytes, and an index, `tensor-cache.json` (before 2025
+// `ndarray-cache.json`), that says which tensor lies where. As python/tvm/contrib/tvmjs.py writes it and
+// src/runtime/vm/ndarray_cache_support.cc reads it.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "formats/common/flat.h"
+#include "formats/common/json_outline.h"
+
+namespace weightfs {
+namespace {
+
+// A tensor takes some 250 bytes of the index and ten values: 100,000 tensors fit, of models that have up to 10,000.
+constexpr uint64_t kLongestIndex = 32 << 20;
+constexpr uint64_t kMostValues = 1'000'000;
+
+// Of these, those that are not about tensors and so are shown as metadata; there are three.
+constexpr uint64_t kMostMetadata = flat::kMostMetadata;
+
+// Each stays an open file.
+constexpr size_t kMostShards = 10'000;
+
+constexpr const char* kConfig = "mlc-chat-config.json";
+constexpr uint64_t kLongestConfig = 1 << 20;
+
+struct Shard {
+  std::string name;
+  SourcePtr bytes;     // null when it cannot be had
+  uint64_t size = 0;   // as the index says; what is beyond belongs to no tensor
+  uint64_t lost = 0;   // its tensors, when it cannot be had
+  std::string reason;  // why it cannot be had
+  std::optional<Md5> md5;
+};
+
+template <class T>
+Result<const T*> field(const Map& record, const char* key, const char* kind) {
+  const Value* const value = record.find(key);
+  if (value != nullptr && std::holds_alternative<T>(*value)) return &std::get<T>(*value);
+  return failure(Code::corrupt, str(kind, " expected at ", quoted(key)));
+}
+
+Result<std::string> text(const Map& record, const char* key) { return *TRY(field<std::string>(record, key, "a text")); }
+
+Result<uint64_t> size(const Value& value) {
+  const int64_t* const number = std::get_if<int64_t>(&value);
+  if (number == nullptr || *number < 0) return failure(Code::corrupt, "a size below 2^63 expected");
+  return static_cast<uint64_t>(*number);
+}
+
+Result<uint64_t> size(const Map& record, const char* key) {
+  const Value* const value = record.find(key);
+  if (value != nullptr && size(*value)) return size(*value);
+  return failure(Code::corrupt, str("a size expected at ", quoted(key)));
+}
+
+Result<Shape> shape(const Map& record) {
+  const List& list = *TRY(field<List>(record, "shape", "a list"));
+  if (list.size() > kMostDimensions)
+    return failure(Code::corrupt, str(list.size(), " dimensions, at most ", kMostDimensions));
+  Shape shape;
+  for (const Value& value : list) shape.push_back(TRY(size(value)));
+  return shape;
+}
+
+Result<const Map*> as_record(const Value& value) {
+  if (const Map* const map = std::get_if<Map>(&value)) return map;
+  return failure(Code::corrupt, "an object expected");
+}
+
+// As TVM has spelled them; most as NumPy and ml_dtypes do.
+const DType* dtype_spelled(std::string_view name) {
+  if (name == "e4m3_float8") return dtype_named("float8_e4m3fn");
+  if (name == "e5m2_float8") return dtype_named("float8_e5m2");
+  const DType* const dtype = dtype_named(name);
+  return dtype == nullptr || dtype->npy_descr.empty() ? nullptr : dtype;
+}
+
+// What the index has beside the records, and of its `metadata` the fields; of equal keys those stay.
+Map beside_records(Map index) {
+  Map all;
+  const Map* metadata = nullptr;
+  for (const auto& [key, value] : index) {
+    const Map* const map = std::get_if<Map>(&value);
+    if (key == "metadata" && map != nullptr)
+      metadata = map;
+    else if (key != "records")
+      all.append(key, value);
+  }
+  if (metadata != nullptr)
+    for (const auto& [key, value] : *metadata) all.append(key, value);
+  all.keep_last_of_each_key();
+  return all;
+}
+
+bool has_more_values(const Map& map, uint64_t most) {
+  std::vector<const Map*> maps = {&map};
+  std::vector<const List*> lists;
+  uint64_t values = 0;
+  const auto enter = [&](const Value& value) {
+    if (const Map* const inner = std::get_if<Map>(&value)) maps.push_back(inner);
+    if (const List* const inner = std::get_if<List>(&value)) lists.push_back(inner);
+  };
+  while (!maps.empty() || !lists.empty()) {
+    if (!maps.empty()) {
+      const Map& next = *maps.back();
+      maps.pop_back();
+      values += next.size();
+      for (const auto& [key, value] : next) enter(value);
+    } else {
+      const List& next = *lists.back();
+      lists.pop_back();
+      values += next.size();
+      for (const Value& value : next) enter(value);
+    }
+  }
+  return values > most;
+}
+
+// Puts the index and its shards together.
+class Assembly {
+ public:
+  explicit Assembly(const Container& container) : container_(container) {}
+
+  Result<void> add(const List& records) {
+    for (size_t i = 0; i < records.size(); ++i)
+      if (const auto added = add_shard(records[i]); !added)
+        return failure(added.error().code, str("shard record ", i, ": ", added.error().message));
+    return {};
+  }
+
+  Result<Model> finish(Map index) {
+    TRY_VOID(say_what_is_lost());
+    for (const size_t i : flat::repeated_names(model_.tensors))
+      warnings_.add("tensor ", quoted(model_.tensors[i].name), " stands twice; who loads it takes the last");
+    model_.format = "tensor-cache";
+    model_.common = common_fields();
+    take_metadata(std::move(index));
+    model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
+    for (const Shard* const shard : order_) {
+      if (shard->bytes == nullptr) {
+        model_.missing.push_back(shard->name);
+        continue;
+      }
+      Part part{shard->name, Later<SourcePtr>::of(shard->bytes)};
+      part.md5 = shard->md5;
+      model_.parts.push_back(std::move(part));
+    }
+    model_.warnings = std::move(warnings_).take();
+    return std::move(model_);
+  }
+
+ private:
+  Result<void> add_shard(const Value& value) {
+    const Map& record = *TRY(as_record(value));
+    if (const std::string format = TRY(text(record, "format")); format != "raw-shard")
+      return failure(Code::unsupported, str("format ", quoted(format), ", \"raw-shard\" expected"));
+    const std::string name = TRY(text(record, "dataPath"));
+    const uint64_t bytes = TRY(size(record, "nbytes"));
+    const List& tensors = *TRY(field<List>(record, "records", "a list"));
+    Shard& shard = TRY(shard_named(name)).get();
+    shard.size = bytes;
+    if (shard.bytes != nullptr && shard.bytes->size() != bytes)
+      warnings_.add("shard ", quoted(name), ": ", shard.bytes->size(), " bytes, ", bytes, " expected");
+    if (const Value* const sum = record.find("md5sum")) set_md5(shard, *sum);
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (const auto added = add_tensor(tensors[i], shard); !added)
+        return failure(added.error().code, str("tensor record ", i, ": ", added.error().message));
+    return {};
+  }
+
+  // A shard may stand in several records; it is opened once.
+  Result<std::reference_wrapper<Shard>> shard_named(const std::string& name) {
+    const auto [row, is_new] = shards_.try_emplace(name);
+    if (!is_new) return row->second;
+    if (shards_.size() > kMostShards) return failure(Code::unsupported, str("more than ", kMostShards, " shards"));
+    Shard& shard = row->second;
+    shard.name = name;
+    order_.push_back(&shard);
+    TRY_VOID(container_.budget->charge(Cost::member, 2));
+    TRY_VOID(container_.budget->charge(Cost::kept, 3 * name.size()));
+    const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+                          name.find('\0') == name.npos && name != container_.name;
+    auto bytes = is_plain ? container_.folder->open(name)
+                          : failure(Code::corrupt, "not the name of another file beside the index");
+    if (bytes) {
+      shard.bytes = std::move(*bytes);
+      container_.budget->add_file(*shard.bytes);
+    } else {
+      shard.reason = bytes.error().message;
+    }
+    return shard;
+  }
+
+  void set_md5(Shard& shard, const Value& sum) {
+    const std::string* const hex = std::get_if<std::string>(&sum);
+    shard.md5 = hex == nullptr ? std::nullopt : md5_of_hex(*hex);
+    if (!shard.md5) warnings_.add("shard ", quoted(shard.name), ": its md5sum is no MD5");
+  }
+
+  Result<void> add_tensor(const Value& value, Shard& shard) {
+    const Map& record = *TRY(as_record(value));
+    Tensor tensor;
+    tensor.name = TRY(text(record, "name"));
+    if (tensor.name.size() > flat::kLongestName)
+      return failure(Code::corrupt, str("a name of ", tensor.name.size(), " bytes, more than ", flat::kLongestName));
+    tensor.shape = TRY(shape(record));
+    const std::string dtype = TRY(text(record, "dtype"));
+    const std::string format = TRY(text(record, "format"));
+    const uint64_t bytes = TRY(size(record, "nbytes"));
+    const uint64_t offset = TRY(size(record, "byteOffset"));
+    set_type(tensor, dtype, format, bytes);
+    place(tensor, shard, offset, bytes);
+    TRY_VOID(container_.budget->charge(Cost::tensor));
+    TRY_VOID(container_.budget->charge(Cost::kept, tensor.name.size() + dtype.size() + 8 * tensor.shape.size()));
+    model_.tensors.push_back(std::move(tensor));
+    return {};
+  }
+
+  // An export to bfloat16 has that format at every tensor; it is meant for the float32 ones.
+  void set_type(Tensor& tensor, const std::string& dtype, const std::string& format, uint64_t bytes) {
+    const bool is_bf16 = format == "f32-to-bf16" && dtype == "float32";
+    const DType* const known = is_bf16 ? dtype_named("bfloat16") : dtype_spelled(dtype);
+    tensor.stored_dtype = spelled(is_bf16 ? dtype + " (f32-to-bf16)" : dtype);
+    tensor.dtype = &kUnknownDType;
+    const auto say = [&](const auto&... words) { warnings_.add("tensor ", quoted(tensor.name), ": ", words...); };
+    if (format != "raw" && format != "f32-to-bf16") return say("format ", quoted(format), "; shown as bytes");
+    if (known == nullptr) return say("dtype ", quoted(dtype), " is not known; shown as bytes");
+    const auto needed = size_in_bytes(*known, tensor.shape);
+    if (needed != bytes)
+      return say(bytes, " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
+                 tensor.stored_dtype, "; shown as bytes");
+    tensor.dtype = known;
+  }
+
+  std::string_view spelled(std::string text) {
+    const auto [row, is_new] = spelled_.try_emplace(std::move(text));
+    if (is_new) row->second = model_.spellings.emplace_back(row->first);
+    return row->second;
+  }
+
+  void place(Tensor& tensor, Shard& shard, uint64_t offset, uint64_t bytes) {
+    if (shard.bytes == nullptr) {
+      ++shard.lost;
+      return;
+    }
+    const uint64_t there = std::min(shard.size, shard.bytes->size());
+    auto source = offset <= there && bytes <= there - offset
+                      ? slice(shard.bytes, offset, bytes)
+                      : failure(Code::corrupt, str(bytes, " bytes at offset ", offset, " are not inside the ", there,
+                                                   " of shard ", quoted(shard.name)));
+    if (source)
+      tensor.source = std::move(*source);
+    else
+      warnings_.add("tensor ", quoted(tensor.name), ": ", source.error().message, ": refused");
+  }
+
+  Result<void> say_what_is_lost() {
+    const auto is_there = [](const Shard* shard) { return shard->bytes != nullptr; };
+    if (!order_.empty() && std::none_of(order_.begin(), order_.end(), is_there))
+      return failure(Code::not_found, str("none of ", order_.size(), " shards can be read, the first: ",
+                                          quoted(order_.front()->name), ": ", order_.front()->reason));
+    for (const Shard* const shard : order_)
+      if (shard->bytes == nullptr)
+        warnings_.add("shard ", quoted(shard->name), ": ", shard->reason, "; ", shard->lost, " tensors are refused");
+    return {};
+  }
+
+  void take_metadata(Map index) {
+    Map& all = model_.metadata;
+    all = beside_records(std::move(index));
+    if (has_more_values(all, kMostMetadata)) {
+      warnings_.add("the index has metadata of more than ", kMostMetadata, " values: left out");
+      all = {};
+    }
+    if (const auto room = charge(footprint(all), *container_.budget); !room) {
+      warnings_.add("the metadata of the index: ", room.error().message, ": left out");
+      all = {};
+    }
+    Map facts;
+    facts.append("shards", order_.size());
+    flat::add_facts(all, model_.format, std::move(facts));
+  }
+
+  Map common_fields() const {
+    constexpr std::array kCommon = {
+        std::pair{"model_type", "architecture"},
+        std::pair{"quantization", "quantization"},
+        std::pair{"context_window_size", "context_window_size"},
+    };
+    Map common;
+    const auto config = container_.folder->open(kConfig);
+    const auto keys = config ? outline(**config, kLongestConfig) : Map{};
+    if (!keys) return common;
+    for (const auto& [key, name] : kCommon)
+      if (holds<std::string>(*keys, key) || holds<int64_t>(*keys, key)) common.append(name, *keys->find(key));
+    return common;
+  }
+
+  const Container& container_;
+  Model model_;
+  Warnings warnings_;
+  std::map<std::string, Shard> shards_;  // by name
+  std::vector<const Shard*> order_;      // in which the index has them
+  std::map<std::string, std::string_view> spelled_;
+};
+
+Result<Map> read_index(const Source& bytes, Budget& budget) {
+  if (bytes.size() > kLongestIndex)
+    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, at most ", kLongestIndex));
+  Value root = TRY(parse_json(bytes, 0, bytes.size(), budget, kMostValues));
+  if (Map* const index = std::get_if<Map>(&root)) return std::move(*index);
+  return failure(Code::unsupported, "JSON that is no object");
+}
+
+Result<Model> read(const Container& container) {
+  Map index = TRY(read_index(*container.bytes, *container.budget));
+  const Footprint size = footprint(index);
+  const List& records = *TRY(field<List>(index, "records", "a list"));
+  if (container.folder == nullptr) return failure(Code::unsupported, "nothing beside it, its shards are needed");
+  Assembly assembly(container);
+  TRY_VOID(assembly.add(records));
+  auto model = assembly.finish(std::move(index));
+  release(size, *container.budget);  // the index is gone
+  return model;
+}
+
+}  // namespace
+
+Match matches_tensor_cache(const Clues& clues) {
+  const size_t first = clues.head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || clues.head[first] != '{' || clues.size > kLongestIndex) return Match::no;
+  const auto shows = [&](std::string_view key) { return clues.head.find(key) != clues.head.npos; };
+  if (!shows("\"records\"")) return Match::no;
+  constexpr std::array<std::string_view, 4> kNames = {"tensor-cache.json", "ndarray-cache.json",
+                                                      "tensor-cache-b16.json", "ndarray-cache-b16.json"};
+  if (std::find(kNames.begin(), kNames.end(), clues.name) != kNames.end()) return Match::yes;
+  return shows("\"dataPath\"") ? Match::maybe : Match::no;
+}
+
+Result<Model> read_tensor_cache(const Container& container) {
+  return read(container).map_error([](const Error& e) { return Error{e.code, "tensor-cache: " + e.message}; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,164 @@
+#include "formats/gguf/split.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/gguf_reading.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class MemoryFolder final : public Folder {
+ public:
+  explicit MemoryFolder(std::map<std::string, std::string, std::less<>> files) : files_(std::move(files)) {}
+  Result<std::vector<std::string>> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, bytes] : files_) names.push_back(name);
+    return names;
+  }
+  Result<SourcePtr> open(std::string_view name) const override {
+    const auto found = files_.find(name);
+    if (found == files_.end() || found->second == "unreadable") return failure(Code::io, "no way");
+    return in_memory(found->second);
+  }
+  Result<std::vector<Part>> parts() const override { return std::vector<Part>{}; }
+
+ private:
+  std::map<std::string, std::string, std::less<>> files_;
+};
+
+// A shard of three, with a tensor or none.
+std::string shard(uint16_t number, std::string_view tensor, uint16_t count = 3, int32_t tensors = 2) {
+  GgufBuilder b;
+  if (number == 0) b.string("general.name", "Whole");
+  b.u16("split.no", number).u16("split.count", count).i32("split.tensors.count", tensors);
+  if (!tensor.empty()) b.tensor(tensor, {1}, 24, std::to_string(number));
+  return b.build();
+}
+
+using Files = std::map<std::string, std::string, std::less<>>;
+
+Result<Model> read_beside(const std::string& name, const Files& files) {
+  return read_gguf(Container{name, in_memory(files.at(name)), std::make_shared<MemoryFolder>(files)});
+}
+
+const Files kShards = {{"m-00001-of-00003.gguf", shard(0, "")},
+                       {"m-00002-of-00003.gguf", shard(1, "a")},
+                       {"m-00003-of-00003.gguf", shard(2, "b")},
+                       {"other.gguf", "not a shard"}};
+
+TEST(GgufSplit, IsOneModelByWhicheverShardItIsOpened) {
+  for (const char* name : {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"}) {
+    const auto model = read_beside(name, kShards);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 1", "b int8 I8 [1] 2"));
+    EXPECT_EQ(json_of(*model, "general.name"), "\"Whole\"\n");
+    EXPECT_THAT(json_of(*model, "gguf"), HasSubstr("\"split\": {\n    \"count\": 3,\n    \"present\": 3\n  }"));
+    EXPECT_THAT(model->warnings, IsEmpty());
+    ASSERT_EQ(model->parts.size(), 3u);
+    EXPECT_EQ(model->parts[0].path, "m-00001-of-00003.gguf");
+    EXPECT_EQ(text_of(**model->parts[2].source.get()), shard(2, "b"));
+  }
+}
+
+TEST(GgufSplit, ShowsWhatIsThereAndNamesWhatIsMissing) {
+  Files files = kShards;
+  files.erase("m-00001-of-00003.gguf");
+  const auto model = read_beside("m-00003-of-00003.gguf", files);
+  ASSERT_TRUE(model);
+  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 1", "b int8 I8 [1] 2"));
+  EXPECT_EQ(model->version, "3");
+  EXPECT_EQ(model->parts.size(), 2u);
+  EXPECT_THAT(model->warnings, ElementsAre("\"m-00001-of-00003.gguf\": missing"));
+}
+
+TEST(GgufSplit, StaysWhenAShardIsBroken) {
+  Files files = kShards;
+  files["m-00001-of-00003.gguf"] = "unreadable";
+  files["m-00002-of-00003.gguf"] = "GGUF";
+  const auto model = read_beside("m-00003-of-00003.gguf", files);
+  ASSERT_TRUE(model);
+  EXPECT_THAT(listing(*model), ElementsAre("b int8 I8 [1] 2"));
+  EXPECT_EQ(model->parts.size(), 2u) << "the broken file can be looked at";
+  EXPECT_THAT(model->warnings,
+              ElementsAre("\"m-00001-of-00003.gguf\": no way", HasSubstr("\"m-00002-of-00003.gguf\": ends at byte 4"),
+                          "split.tensors.count is 2, there are 1"));
+}
+
+TEST(GgufSplit, WarnsWhereShardsDisagree) {
+  const Files files = {{"m-00001-of-00002.gguf", shard(0, "a", 2, 7)}, {"m-00002-of-00002.gguf", shard(5, "a", 3)}};
+  const auto model = read_beside("m-00001-of-00002.gguf", files);
+  ASSERT_TRUE(model);
+  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 0", "a int8 I8 [1] 5"));
+  EXPECT_THAT(model->warnings,
+              ElementsAre("\"m-00002-of-00002.gguf\": split.no is 5, 1 by the file's name",
+                          "\"m-00002-of-00002.gguf\": split.count is 3, 2 by the file's name",
+                          "split.tensors.count is 7, there are 2", "tensor \"a\": another one has that name"));
+}
+
+class UnlistedFolder final : public Folder {
+ public:
+  Result<std::vector<std::string>> names() const override { return failure(Code::io, "permission denied"); }
+  Result<SourcePtr> open(std::string_view) const override { return failure(Code::io, "permission denied"); }
+  Result<std::vector<Part>> parts() const override { return failure(Code::io, "permission denied"); }
+};
+
+TEST(GgufSplit, ShowsAShardAloneWhereTheOthersCannotBeListed) {
+  const auto model =
+      read_gguf(Container{"m-00002-of-00003.gguf", in_memory(shard(1, "a")), std::make_shared<UnlistedFolder>()});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 1"));
+  EXPECT_THAT(model->warnings, ElementsAre("one of 3 shards, shown alone: permission denied"));
+}
+
+TEST(GgufSplit, ShowsAShardOfTooManyAlone) {
+  const auto read_one_of = [](uint16_t count) {
+    const std::string name = str("m-00001-of-", count, ".gguf");
+    return read_beside(name, {{name, shard(0, "a", count)}});
+  };
+  EXPECT_EQ(read_one_of(gguf::kMostShards)->warnings.size(), kMostWarnings + 1) << "the missing ones are named";
+  EXPECT_THAT(read_one_of(gguf::kMostShards + 1)->warnings,
+              ElementsAre("one of 10001 shards, shown alone: 10000 at most are read"));
+}
+
+TEST(GgufSplit, LeavesOutAShardThatExceedsTheBudget) {
+  // An entry of the list that is all zeroes is a nameless float32, without dimensions, at offset 0.
+  const std::string most =
+      GgufBuilder().announcing(gguf::kMostTensors, 0).build() + std::string(gguf::kMostTensors * (8 + 4 + 4 + 8), '\0');
+  const Files files = {{"m-00001-of-00003.gguf", shard(0, "a")},
+                       {"m-00002-of-00003.gguf", most},
+                       {"m-00003-of-00003.gguf", shard(2, "b")}};
+  const auto model = read_beside("m-00001-of-00003.gguf", files);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 0", "b int8 I8 [1] 2"));
+  EXPECT_THAT(model->warnings, ElementsAre("\"m-00002-of-00003.gguf\": too many tensors: the memory limit of 61.0 MiB "
+                                           "for a container of 224 B is exceeded"));
+}
+
+TEST(GgufSplit, IsNotMadeOfAFileThatDoesNotSaySo) {
+  Files files = kShards;
+  files["m-1-of-3.gguf"] = shard(0, "x");
+  files["m-00004-of-00003.gguf"] = shard(0, "x");
+  files["n-00001-of-00003.gguf"] = shard(0, "x", 1);
+  files["n-00002-of-00003.gguf"] = GgufBuilder().tensor("x", {1}, 24, "0").build();
+  for (const char* name :
+       {"m-1-of-3.gguf", "m-00004-of-00003.gguf", "n-00001-of-00003.gguf", "n-00002-of-00003.gguf"}) {
+    const auto model = read_beside(name, files);
+    ASSERT_TRUE(model) << name;
+    EXPECT_THAT(listing(*model), ElementsAre("x int8 I8 [1] 0")) << name;
+    EXPECT_EQ(model->parts.size(), 1u) << name;
+  }
+  const auto alone = read_gguf(Container{"m-00002-of-00003.gguf", in_memory(shard(1, "a")), nullptr});
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->parts.size(), 1u) << "nothing lies beside it";
+}
+
+}  // namespace
+}  // namespace weightfs

@@ -1,0 +1,223 @@
+// Ollama's store on disk: which of its files are models, and what is said of those that lack something.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "formats/format.h"
+#include "formats/ollama/manifest.h"
+#include "tests/support/ollama_builder.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Lines = std::vector<std::string>;
+
+constexpr const char* kPlace = "registry.ollama.ai/library/tiny/latest";
+
+// Counts how often a file is opened, and has some that cannot be.
+class Watched final : public Folder {
+ public:
+  explicit Watched(Files files) : files_(std::move(files)) {}
+
+  Result<std::vector<std::string>> names() const override { return files_.names(); }
+  Result<std::vector<Part>> parts() const override { return files_.parts(); }
+  Result<SourcePtr> open(std::string_view name) const override {
+    opened.emplace_back(name);
+    if (denied) return failure(Code::io, str(name, ": Permission denied"));
+    return files_.open(name);
+  }
+
+  bool denied = false;
+  mutable Lines opened;
+
+ private:
+  MemoryFolder files_;
+};
+
+// A hundred small manifests and then a large one, and how many are open.
+class Counted final : public Folder {
+ public:
+  Result<std::vector<std::string>> names() const override { return Lines{}; }
+  Result<SourcePtr> open(std::string_view) const override { return failure(Code::not_found, "none"); }
+  Result<std::vector<Part>> parts() const override {
+    std::vector<Part> parts;
+    for (int i = 0; i < 100; ++i) parts.push_back(part(str("h/n/m/t", i), "{\"layers\":[]}"));
+    parts.push_back(part("h/n/m/vast", "{\"layers\":[]}" + std::string(64 * 1024, ' ')));
+    return parts;
+  }
+
+  mutable int open_now = 0;
+  mutable int most_open = 0;
+
+ private:
+  class Manifest final : public Source {
+   public:
+    Manifest(std::string text, const Counted& folder) : text_(in_memory(std::move(text))), folder_(folder) {
+      folder.most_open = std::max(folder.most_open, ++folder.open_now);
+    }
+    ~Manifest() override { --folder_.open_now; }
+    Manifest(const Manifest&) = delete;
+    Manifest& operator=(const Manifest&) = delete;
+
+    uint64_t size() const override { return text_->size(); }
+    Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override { return text_->read(offset, out); }
+
+   private:
+    SourcePtr text_;
+    const Counted& folder_;
+  };
+
+  Part part(const std::string& path, const std::string& text) const {
+    const Later<SourcePtr> opened(
+        [text, this]() -> Result<SourcePtr> { return std::make_shared<Manifest>(text, *this); });
+    return {path, Later<SourcePtr>::of(lazy(text.size(), opened))};
+  }
+};
+
+struct Store {
+  explicit Store(const Files& shown, const Files& hidden = {})
+      : manifests(shown), blobs(std::make_shared<Watched>(hidden)) {}
+
+  Shelves read() const {
+    auto shelves = read_shelves(manifests, blobs, unstored_blobs());
+    EXPECT_TRUE(shelves) << (shelves ? "" : shelves.error().message);
+    return shelves.value_or(Shelves{});
+  }
+  Lines warnings() const { return read().warnings; }
+
+  MemoryFolder manifests;
+  std::shared_ptr<Watched> blobs;
+};
+
+Lines places(const Shelves& shelves) {
+  Lines lines;
+  for (const Shelved& model : shelves.models) lines.push_back(model.path);
+  return lines;
+}
+
+// A layer whose blob is not added.
+std::string layer(const std::string& bytes, const std::string& size) {
+  return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
+}
+
+TEST(OllamaStore, HasAModelForEachManifestThatIsWhereItIsNamed) {
+  const std::string manifest = small_ollama().manifest();
+  Store store({{"hf.co/someone/model/Q4_K_M", manifest},
+               {kPlace, manifest},
+               {"localhost:5000/team/tiny/v1", manifest},
+               {"registry.ollama.ai/library/tiny/.latest.swp", manifest},
+               {"registry.ollama.ai/library/tiny/sub/latest", manifest},
+               {"registry.ollama.ai/library/tiny", manifest},
+               {".DS_Store", "x"}},
+              small_ollama().blobs());
+  const Shelves shelves = store.read();
+  EXPECT_THAT(places(shelves), ElementsAre("hf.co/someone/model/Q4_K_M", "localhost:5000/team/tiny/v1", kPlace));
+  EXPECT_THAT(shelves.warnings, IsEmpty());
+}
+
+TEST(OllamaStore, GivesManifestsWhatTheyAreReadFrom) {
+  const Shelves shelves = Store({{kPlace, small_ollama().manifest()}}, small_ollama().blobs()).read();
+  ASSERT_EQ(shelves.models.size(), 1u);
+  const Container& container = shelves.models[0].container;
+  EXPECT_EQ(container.name, "latest");
+  const auto model = read_ollama(container);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->tensors.size(), 5u);
+  EXPECT_THAT(model->missing, IsEmpty());
+}
+
+TEST(OllamaStore, LeavesOutWhatIsNoManifestAndSaysWhy) {
+  const std::string long_one(ollama::kLongestManifest + 1, ' ');
+  const Shelves shelves =
+      Store({{"h/n/empty/t", ""}, {"h/n/long/t", long_one}, {"h/n/odd/t", "{\"layers\":7}"}}).read();
+  EXPECT_THAT(shelves.models, IsEmpty());
+  ASSERT_EQ(shelves.warnings.size(), 3u);
+  EXPECT_THAT(shelves.warnings[0], HasSubstr("h/n/empty/t: left out: "));
+  EXPECT_EQ(shelves.warnings[1], "h/n/long/t: left out: a manifest of 4.0 MiB");
+  EXPECT_EQ(shelves.warnings[2], "h/n/odd/t: left out: layers: a list expected, not a number");
+}
+
+TEST(OllamaStore, SaysWhatBlobsAreMissingOrOfAnotherSize) {
+  OllamaBuilder b;
+  b.listed(layer("gone", "")).listed(layer("long", ",\"size\":3")).listed(layer("fine", ",\"size\":4"));
+  const Store store({{kPlace, b.manifest()}},
+                    {{"sha256-" + sha256("long").hex(), "long"}, {"sha256-" + sha256("fine").hex(), "fine"}});
+  EXPECT_THAT(store.warnings(),
+              ElementsAre(str(kPlace, ": blob sha256:", sha256("gone").hex(),
+                              " is not in the store; blob sha256:", sha256("long").hex(), " has 4 bytes, not 3")));
+}
+
+TEST(OllamaStore, NamesThreeWrongBlobsAndCountsTheOthers) {
+  OllamaBuilder b;
+  for (const char* bytes : {"a", "b", "c", "d", "e"}) b.listed(layer(bytes, ""));
+  const Lines lines = Store({{kPlace, b.manifest()}}).warnings();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], HasSubstr(sha256("c").hex() + " is not in the store; and 2 more"));
+}
+
+TEST(OllamaStore, FindsBlobsByTheNamesThatTheyHadUntil2024) {
+  OllamaBuilder b;
+  const Store store({{kPlace, b.listed(layer("old", ",\"size\":3")).manifest()}},
+                    {{"sha256:" + sha256("old").hex(), "old"}});
+  EXPECT_THAT(store.warnings(), IsEmpty());
+}
+
+TEST(OllamaStore, SaysOfABlobThatCannotBeOpenedWhyAndNotThatItIsMissing) {
+  OllamaBuilder b;
+  const Store store({{kPlace, b.listed(layer("x", "")).manifest()}});
+  store.blobs->denied = true;
+  EXPECT_THAT(store.warnings(), ElementsAre(str(kPlace, ": sha256-", sha256("x").hex(), ": Permission denied")));
+}
+
+TEST(OllamaStore, LooksAtABlobOnceHoweverManyNameIt) {
+  OllamaBuilder b;
+  for (int i = 0; i < 1000; ++i) b.listed(layer("x", ",\"size\":1"));
+  const Store store({{"h/n/a/t", b.manifest()}, {"h/n/b/t", b.manifest()}}, {{"sha256-" + sha256("x").hex(), "x"}});
+  EXPECT_EQ(store.read().models.size(), 2u);
+  EXPECT_THAT(store.blobs->opened, ElementsAre("sha256-" + sha256("x").hex()));
+}
+
+// A process may have 1,024 files open, and a store more models.
+TEST(OllamaStore, HoldsNoManifestOpenButThoseThatAreLarge) {
+  const Counted many;
+  const auto shelves = read_shelves(many, std::make_shared<Counted>(), unstored_blobs());
+  ASSERT_TRUE(shelves) << shelves.error().message;
+  EXPECT_EQ(shelves->models.size(), 101u);
+  EXPECT_EQ(many.open_now, 1);
+  EXPECT_EQ(many.most_open, 1) << "while they were read";
+}
+
+// A link to a manifest, or a directory, is none: only regular files count.
+TEST(OllamaStore, PassesOverLinks) {
+  class Linked final : public Folder {
+   public:
+    Result<std::vector<std::string>> names() const override { return Lines{}; }
+    Result<SourcePtr> open(std::string_view) const override { return failure(Code::not_found, "none"); }
+    Result<std::vector<Part>> parts() const override {
+      Part link{kPlace, Later<SourcePtr>::of(in_memory(small_ollama().manifest()))};
+      link.link_target = "../tiny/latest";
+      return std::vector<Part>{link};
+    }
+  };
+  const auto shelves = read_shelves(Linked(), std::make_shared<Linked>(), unstored_blobs());
+  ASSERT_TRUE(shelves);
+  EXPECT_THAT(shelves->models, IsEmpty());
+  EXPECT_THAT(shelves->warnings, IsEmpty());
+}
+
+TEST(OllamaStore, PathsOfManifestsAreFourPartsThatANameMayHave) {
+  for (const char* path : {kPlace, "h/n/m/t", "localhost:11434/n/m.1/t-2", "_/_/_/_"})
+    EXPECT_TRUE(is_shelf_path(path)) << path;
+  for (const char* path : {"", "h/n/m", "h/n/m/t/more", "h//m/t", "../n/m/t", "h/n/m/..", "h/n/m/.t", "h/n.n/m/t",
+                           "/n/m/t", "h/n/m/", "h/n/m/t\n", "h/n/m/a b"})
+    EXPECT_FALSE(is_shelf_path(path)) << path;
+}
+
+}  // namespace
+}  // namespace weightfs
