@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "base/memory.h"
+#include "base/os/memory.h"
 #include "base/text.h"
 
 namespace weightfs {

@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "base/cancel.h"
-#include "base/opened_file.h"
+#include "base/os/opened_file.h"
 #include "base/text.h"
 
 namespace weightfs {

@@ -1,4 +1,4 @@
-// The commands' name for base/descriptor.h.
+// The commands' name for base/os/descriptor.h.
 #pragma once
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/nearest.h"
+#include "cli/console/suggestions.h"
 #include "base/text.h"
 
 namespace weightfs {

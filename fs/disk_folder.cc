@@ -10,8 +10,8 @@
 #include <climits>
 #include <optional>
 
-#include "base/mounts.h"
-#include "base/opened_file.h"
+#include "base/os/mounts.h"
+#include "base/os/opened_file.h"
 #include "base/text.h"
 
 namespace weightfs {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/confined_directory.h"
+#include "base/os/confined_directory.h"
 #include "formats/format.h"
 #include "fs/tree.h"
 

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/memory.h"
+#include "base/os/memory.h"
 #include "fs/tree.h"
 
 namespace weightfs {

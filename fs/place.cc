@@ -10,7 +10,7 @@
 #include <mutex>
 #include <set>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "fs/layout.h"
 

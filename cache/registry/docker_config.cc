@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "base/base64.h"
+#include "cache/registry/base64.h"
 #include "base/json.h"
 #include "base/text.h"
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <new>
 
-#include "base/base64.h"
+#include "cache/registry/base64.h"
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"

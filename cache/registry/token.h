@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/signature.h"
+#include "cache/registry/signature.h"
 #include "cache/registry/auth_challenge.h"
 #include "cache/registry/docker_config.h"
 #include "cache/http/client.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/blob_store.h"
 

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 
 namespace weightfs {

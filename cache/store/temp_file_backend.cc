@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/nameless.h"
+#include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
 

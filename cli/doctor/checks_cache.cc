@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/blob_store.h"
 #include "cache/paths.h"

@@ -12,7 +12,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "base/kept_stderr.h"
+#include "base/os/stderr_capture.h"
 #include "base/text.h"
 #include "cli/apart.h"
 #include "cli/descriptor.h"

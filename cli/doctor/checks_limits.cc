@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "cli/doctor/checks.h"
 #include "cli/mounting/mount_report.h"

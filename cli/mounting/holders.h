@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 
 namespace weightfs {
 

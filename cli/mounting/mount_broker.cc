@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "cli/sandbox/temporary_files.h"
 
 namespace weightfs {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "base/nearest.h"
+#include "cli/console/suggestions.h"
 #include "base/text.h"
 #include "cli/number.h"
 #include "cli/verbs.h"

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "cli/apart.h"
 #include "cli/mounting/mount_report.h"

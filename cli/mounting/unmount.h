@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/result.h"
 
 namespace weightfs {

@@ -11,7 +11,7 @@
 #include <set>
 #include <system_error>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/blob_store.h"
 #include "cache/external_stores.h"

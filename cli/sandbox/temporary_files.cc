@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <string>
 
-#include "base/nameless.h"
+#include "base/os/tmpfile.h"
 
 namespace weightfs {
 

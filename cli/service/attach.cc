@@ -11,7 +11,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "cli/mounting/mount_point.h"
 #include "cli/mounting/mount_report.h"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/mounts.h"
-#include "base/nearest.h"
+#include "base/os/mounts.h"
+#include "cli/console/suggestions.h"
 #include "base/source.h"
 #include "base/text.h"
 #include "cli/number.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <system_error>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "base/value.h"
 #include "cli/mounting/serving.h"

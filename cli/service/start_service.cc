@@ -1,6 +1,6 @@
 #include "cli/service/start_service.h"
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 #include "cli/mounting/mount_options.h"
 #include "cli/mounting/mount_point.h"

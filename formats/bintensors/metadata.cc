@@ -2,7 +2,7 @@
 #include <array>
 #include <utility>
 
-#include "base/cursor.h"
+#include "formats/common/cursor.h"
 #include "base/text.h"
 #include "formats/bintensors/bintensors.h"
 

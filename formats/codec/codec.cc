@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "base/nameless.h"
+#include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "formats/codec/codec_input.h"
 #include "formats/codec/codec_meter.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/cursor.h"
+#include "formats/common/cursor.h"
 #include "base/text.h"
 
 namespace weightfs::gguf {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/budget.h"
-#include "base/cursor.h"
+#include "formats/common/cursor.h"
 #include "base/value.h"
 
 namespace weightfs::gguf {

@@ -1,6 +1,6 @@
 #include "formats/rten/header.h"
 
-#include "base/cursor.h"
+#include "formats/common/cursor.h"
 #include "base/text.h"
 #include "formats/format.h"
 #include "formats/rten/image.h"

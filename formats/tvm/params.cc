@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "base/cursor.h"
+#include "formats/common/cursor.h"
 #include "base/text.h"
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"

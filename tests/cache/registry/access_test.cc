@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "base/base64.h"
+#include "cache/registry/base64.h"
 #include "base/text.h"
 #include "tests/cache/resolving.h"
 #include "tests/support/ssh_key.h"

@@ -11,7 +11,7 @@
 
 #include <thread>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "cache/blob_store.h"
 #include "cache/store/file_range.h"
 #include "tests/cache/child.h"

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "base/memory.h"
+#include "base/os/memory.h"
 #include "formats/archive/archive.h"
 #include "formats/codec/codec.h"
 #include "formats/archive/tar.h"

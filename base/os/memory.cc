@@ -1,4 +1,4 @@
-#include "base/memory.h"
+#include "base/os/memory.h"
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 #include "base/text.h"
 
 namespace weightfs {

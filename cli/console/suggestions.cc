@@ -1,4 +1,4 @@
-#include "base/nearest.h"
+#include "cli/console/suggestions.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,11 +1,11 @@
-#include "base/signature.h"
+#include "cache/registry/signature.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <cstdint>
 
-#include "base/base64.h"
+#include "cache/registry/base64.h"
 #include "base/text.h"
 
 namespace weightfs {

@@ -1,4 +1,4 @@
-#include "base/confined_directory.h"
+#include "base/os/confined_directory.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <climits>
 #include <system_error>
 
-#include "base/opened_file.h"
+#include "base/os/opened_file.h"
 #include "base/text.h"
 
 namespace weightfs {

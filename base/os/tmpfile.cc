@@ -1,4 +1,4 @@
-#include "base/nameless.h"
+#include "base/os/tmpfile.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/path_walk.h"
+#include "base/os/path_walk.h"
 
 #include <fcntl.h>
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/source.h"
 
 namespace weightfs {

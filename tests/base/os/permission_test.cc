@@ -1,4 +1,4 @@
-#include "base/permission.h"
+#include "base/os/permission.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/memory.h"
+#include "base/os/memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

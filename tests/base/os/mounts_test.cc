@@ -1,4 +1,4 @@
-#include "base/mounts.h"
+#include "base/os/mounts.h"
 
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>

@@ -1,4 +1,4 @@
-#include "base/cursor.h"
+#include "formats/common/cursor.h"
 
 #include "base/text.h"
 

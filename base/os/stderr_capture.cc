@@ -1,4 +1,4 @@
-#include "base/kept_stderr.h"
+#include "base/os/stderr_capture.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/descriptor.h"
-#include "base/permission.h"
+#include "base/os/descriptor.h"
+#include "base/os/permission.h"
 #include "base/result.h"
 
 namespace weightfs {

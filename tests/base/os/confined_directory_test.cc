@@ -1,4 +1,4 @@
-#include "base/confined_directory.h"
+#include "base/os/confined_directory.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "base/base64.h"
+#include "cache/registry/base64.h"
 
 #include <cstddef>
 #include <cstdint>

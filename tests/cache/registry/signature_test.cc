@@ -1,9 +1,9 @@
-#include "base/signature.h"
+#include "cache/registry/signature.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/base64.h"
+#include "cache/registry/base64.h"
 #include "base/text.h"
 #include "tests/support/ssh_key.h"
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/descriptor.h"
-#include "base/path_walk.h"
+#include "base/os/descriptor.h"
+#include "base/os/path_walk.h"
 #include "base/result.h"
 #include "base/source.h"
 
