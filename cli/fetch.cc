@@ -23,7 +23,7 @@ struct FetchArguments {
   std::string source;
   std::vector<std::string> paths;
   Storing storing;
-  Opening opening;
+  OpenOptions opening;
 };
 
 // Files to be fetched, by several threads; a directory gives what lies in it.

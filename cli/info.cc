@@ -24,7 +24,7 @@ struct InfoArguments {
   bool json = false;
   bool tensors = false;
   Storing storing;
-  Opening opening;
+  OpenOptions opening;
 };
 
 // On one line, safe for a terminal, and not too long.

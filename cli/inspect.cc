@@ -22,7 +22,7 @@ struct ListArguments {
   bool recursive = false;
   bool json = false;
   Storing storing;
-  Opening opening;
+  OpenOptions opening;
 };
 
 char type_letter(Kind kind) {
@@ -172,7 +172,7 @@ struct CatArguments {
   std::string source;
   std::vector<std::string> paths;
   Storing storing;
-  Opening opening;
+  OpenOptions opening;
 };
 
 Exit cat(CatArguments& arguments) {

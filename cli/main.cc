@@ -26,7 +26,7 @@ Exit complain(const Error& error) {
   return exit_of(error.code);
 }
 
-Options opening_options(Opening& opening) {
+Options opening_options(OpenOptions& opening) {
   std::string names;
   for (const Format& format : formats()) names += str(names.empty() ? "" : ", ", format.name);
   const auto take_format = [&opening, names](const std::string& name) -> Result<void> {
@@ -44,7 +44,7 @@ Options opening_options(Opening& opening) {
            opening.access.follow_links)};
 }
 
-void add_opening_options(CLI::App& verb, Opening& opening) { add_options(verb, opening_options(opening), "Reading"); }
+void add_opening_options(CLI::App& verb, OpenOptions& opening) { add_options(verb, opening_options(opening), "Reading"); }
 
 // Whatever it names, it is one line, and steers no terminal.
 void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", printable(line).c_str()); }

@@ -8,7 +8,6 @@
 
 #include "base/text.h"
 #include "cli/number.h"
-#include "cli/remote.h"
 
 namespace weightfs {
 namespace {
@@ -111,13 +110,12 @@ Options store_options(Storing& storing) {
 
 void add_store_options(CLI::App& verb, Storing& storing) { add_options(verb, store_options(storing), "Blobs"); }
 
-Result<BlobStorePtr> use_store(Opening& opening, const Storing& storing, std::function<void(const std::string&)> log) {
+Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing, std::function<void(const std::string&)> log) {
   StoreOptions options;
   for (const std::string& directory : storing.blob_directories)
     options.blob_directories.push_back(TRY(blob_directory(directory)));
   if (const auto directory = cache_directory(); directory && !storing.no_cache) options.directory = *directory;
   const HttpPtr http = http_for(storing);
-  const Scheme scheme = storing.insecure ? Scheme::http : Scheme::https;
   options.quota = storing.size;
   opening.log = log;
   options.log = std::move(log);
@@ -126,9 +124,7 @@ Result<BlobStorePtr> use_store(Opening& opening, const Storing& storing, std::fu
   options.fetching.stream = storing.stream;
   const BlobStorePtr store = blob_store(std::move(options));
   opening.blobs = store;
-  opening.find = [=, access = opening.access](std::string& source) {
-    return find_remote(source, store, http, scheme, access);
-  };
+  opening.registries = {store, http, storing.insecure};
   return store;
 }
 

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "cli/exit.h"
 #include "cli/store_options.h"
-#include "fs/place.h"
+#include "fs/source_tree.h"
 
 namespace weightfs {
 
@@ -30,8 +30,8 @@ void add_service(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
 
 /// What every verb that opens a source takes: --format, --all.
-Options opening_options(Opening& opening);
-void add_opening_options(CLI::App& verb, Opening& opening);
+Options opening_options(OpenOptions& opening);
+void add_opening_options(CLI::App& verb, OpenOptions& opening);
 
 /// Prints `weightfs: <line>` to standard error.
 void log_to_stderr(const std::string& line);

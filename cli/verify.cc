@@ -94,7 +94,7 @@ class Unkept final : public Blobs {
   BlobsPtr store_;
 };
 
-Exit verify_source(const std::string& source, Opening opening, Storing storing) {
+Exit verify_source(const std::string& source, OpenOptions opening, Storing storing) {
   storing.recheck = Recheck::full;
   const auto store = use_store(opening, storing, log_to_stderr);
   if (!store) return complain(store.error());
@@ -111,7 +111,7 @@ Exit verify_source(const std::string& source, Opening opening, Storing storing) 
 
 void add_verify(CLI::App& app, Run& run) {
   auto source = std::make_shared<std::string>();
-  auto opening = std::make_shared<Opening>();
+  auto opening = std::make_shared<OpenOptions>();
   auto storing = std::make_shared<Storing>();
   CLI::App* verb = app.add_subcommand("verify", "compare every file with the checksum that its container has for it");
   verb->add_option("SOURCE", *source,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/later.h"
+#include "base/time.h"
 #include "formats/model.h"
 #include "fs/names.h"
 
@@ -30,9 +31,6 @@ enum class Kind : uint8_t {
 
 /// What a live file holds at the moment.
 using Live = std::function<Result<SourcePtr>()>;
-
-/// Nanoseconds since 1970-01-01 UTC.
-using Time = int64_t;
 
 /// One node. What `first` and `count` say depends on `kind`: a directory's children are the nodes [first, first +
 /// count); for every other kind `first` is an index into what the tree shows (tensors of the model, files, links,

@@ -10,13 +10,13 @@
 #include "cli/log.h"
 #include "cli/option.h"
 #include "cli/store_options.h"
-#include "fs/place.h"
+#include "fs/source_tree.h"
 #include "fs/session.h"
 
 namespace weightfs {
 
 struct MountOptions {
-  Opening opening;
+  OpenOptions opening;
   Storing storing;
   Ownership ownership;
   std::vector<std::string> kernel;       ///< for the kernel and fusermount3: "allow_other"

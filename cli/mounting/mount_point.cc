@@ -17,7 +17,7 @@
 #include "cli/mounting/mount_report.h"
 #include "cli/mounting/unmount.h"
 #include "cli/verbs.h"
-#include "fs/place.h"
+#include "fs/source_tree.h"
 
 namespace weightfs {
 namespace {

@@ -17,7 +17,7 @@
 #include "cache/external_stores.h"
 #include "cache/paths.h"
 #include "cache/registry.h"
-#include "cli/remote.h"
+#include "sources/ollama_name.h"
 #include "cli/sandbox/sandbox.h"
 
 namespace weightfs {

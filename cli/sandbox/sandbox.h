@@ -12,7 +12,7 @@
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/landlock.h"
 #include "cli/store_options.h"
-#include "fs/source_location.h"
+#include "sources/location.h"
 
 namespace weightfs {
 

@@ -1,4 +1,4 @@
-#include "fs/disk_folder.h"
+#include "sources/disk_folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "fs/disk_folder.h"
+#include "sources/disk_folder.h"
 
 namespace weightfs {
 

@@ -1,4 +1,4 @@
-#include "fs/source_location.h"
+#include "sources/location.h"
 
 #include <filesystem>
 #include <optional>

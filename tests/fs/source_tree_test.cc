@@ -1,4 +1,4 @@
-#include "fs/place.h"
+#include "fs/source_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ class PlaceTest : public testing::Test {
   }
 
   TemporaryDirectory here;
-  Opening opening;
+  OpenOptions opening;
   std::vector<std::string> log;
   std::string error;
   std::unique_ptr<Forest> forest;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/os/confined_directory.h"
+#include "base/time.h"
 #include "formats/format.h"
-#include "fs/tree.h"
 
 namespace weightfs {
 

@@ -1,0 +1,133 @@
+// A directory: one model, a store, or a directory of models.
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <set>
+
+#include "base/os/mounts.h"
+#include "base/text.h"
+#include "sources/kinds.h"
+
+namespace weightfs {
+namespace {
+
+// Links to directories can offer exponentially many paths: at most this many are followed on one path.
+constexpr int kMaxDirectoryLinks = 3;
+
+// How a directory was reached.
+struct Way {
+  std::set<std::pair<dev_t, ino_t>> entered;  // a link back to one of these directories is not followed
+  int links = 0;                              // to directories
+};
+
+// A directory that is one model, by the file `key` in it. The other files in it (config.json, a tokenizer) are parts of
+// the model, too.
+Result<Opened> open_keyed(const Location& directory, const std::string& key, Time time, const OpenOptions& options) {
+  const Container container = TRY(container_at(directory / key, options));
+  Model model = TRY(read_model(container, options.forced));
+  std::set<std::string> shown;
+  for (const Part& part : model.parts) shown.insert(part.path);
+  for (const std::string& name : TRY(container.folder->names())) {
+    if (shown.contains(name)) continue;
+    model.parts.push_back({name, Later<SourcePtr>([folder = container.folder, name] { return folder->open(name); })});
+  }
+  for (std::string& line : TRY(DiskFolder(directory).forbidden())) {
+    options.log(line);
+    model.warnings.push_back(std::move(line));
+  }
+  return OpenedModel{std::make_shared<Model>(std::move(model)), directory.path(), time};
+}
+
+Result<Opened> open_at(const Location& directory, Way way, const OpenOptions& options);
+
+// Lists one directory.
+class Lister {
+ public:
+  Lister(const OpenOptions& options, Way way, Time modified) : options_(options), way_(std::move(way)), listing_{{}, modified, 0} {}
+
+  void add(const Location& location, unsigned char type) {
+    if (location.path() == options_.hidden) return;
+    const auto found = location.examine();
+    if (!found && is_forbidden(found.error())) {
+      options_.log(found.error().message);
+      add_forbidden(location.file_name(), found.error());
+    }
+    if (!found) return;
+    if (S_ISREG(found->st_mode)) return add_file(location, *found);
+    if (S_ISDIR(found->st_mode)) add_directory(location, *found, type != DT_DIR);
+  }
+
+  Listing take() { return std::move(listing_); }
+
+ private:
+  void add_file(const Location& location, const struct stat& found) {
+    const std::string name = location.file_name();
+    const auto container = container_at(location, options_);
+    if (!container && is_forbidden(container.error())) options_.log(container.error().message);
+    const auto size = static_cast<uint64_t>(found.st_size);
+    const Time time = modified(found);
+    if (is_shown_as_model(container, name)) {
+      const auto split = container ? split_model_of(*container) : std::nullopt;
+      listing_.bytes += size;
+      // Any readable file of a split model opens all of it.
+      if (split && !split_models_.insert(*split).second) return;
+      listing_.entries.push_back(
+          {name, time, size, [=, options = options_] { return open_container(location, time, options); }});
+    } else if (options_.all_files) {
+      listing_.bytes += size;
+      listing_.entries.push_back({name, time, size, listed_file(location, found)});
+    }
+  }
+
+  // A file that cannot be read is shown as a model if its name is one of a model: entering it reports why. Not so a
+  // file of a split model, whose other files may be readable.
+  bool is_shown_as_model(const Result<Container>& container, const std::string& name) const {
+    if (options_.forced != nullptr) return true;
+    const Result<bool> is = container ? is_model(*container) : tl::unexpected(container.error());
+    return is ? *is : is_named_as_model(name) && !split_model_named(name);
+  }
+
+  // A file that may not be opened, or whose link is not followed.
+  void add_forbidden(const std::string& name, const Error& error) {
+    if (!is_named_as_model(name) || split_model_named(name)) return;
+    listing_.entries.push_back({name, 0, 0, [error]() -> Result<Opened> { return tl::unexpected(error); }});
+  }
+
+  void add_directory(const Location& location, const struct stat& found, bool by_link) {
+    Way way = way_;
+    if (way.entered.contains({found.st_dev, found.st_ino})) return;
+    if (by_link && ++way.links > kMaxDirectoryLinks) return;
+    listing_.entries.push_back({location.file_name(), modified(found), 0,
+                                [=, options = options_] { return open_at(location, way, options); }});
+  }
+
+  const OpenOptions& options_;
+  Way way_;
+  std::set<std::string> split_models_;  // of which a file is listed
+  Listing listing_;
+};
+
+Result<Opened> open_at(const Location& directory, Way way, const OpenOptions& options) {
+  const struct stat found = TRY(directory.examine());
+  // A mount that showed itself, or another that shows this one, would never end.
+  if (Mounts::now().is_weightfs(found.st_dev))
+    return failure(Code::unsupported, str(directory.path(), ": a weightfs mount is not shown in another"));
+  if (is_store(directory)) return open_ollama_store(directory, modified(found), options);
+  const auto entries = TRY(directory.root->list(directory.name));
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
+  if (const auto key = TRY(key_file(names, DiskFolder(directory))))
+    return open_keyed(directory, *key, modified(found), options);
+  way.entered.emplace(found.st_dev, found.st_ino);
+  Lister lister(options, std::move(way), modified(found));
+  for (const DirectoryEntry& entry : entries) lister.add(directory / entry.name, entry.type);
+  return lister.take();
+}
+
+}  // namespace
+
+Result<Opened> open_directory(const Location& directory, const OpenOptions& options) {
+  return open_at(directory, {}, options);
+}
+
+}  // namespace weightfs

@@ -1,0 +1,25 @@
+// The kinds of sources, each with its file.
+#pragma once
+
+#include "sources/source.h"
+
+namespace weightfs {
+
+/// A file or directory (sources/path.cc).
+Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options);
+
+/// `ollama:NAME`, of which `name` is what follows the prefix (sources/ollama_name.cc).
+Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options);
+
+/// A directory in SOURCE: one model by its key_file(), a store of manifests, else the models and directories in it.
+/// Fails with io, and with unsupported for a mount of weightfs.
+Result<Opened> open_directory(const Location& directory, const OpenOptions& options);
+
+/// A container file on disk.
+Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options);
+Result<Container> container_at(const Location& file, const OpenOptions& options);
+
+/// The models of an Ollama store, under HOST/NAMESPACE/MODEL/TAG (sources/ollama_store.cc).
+Result<Opened> open_ollama_store(const Location& store, Time modified, const OpenOptions& options);
+
+}  // namespace weightfs

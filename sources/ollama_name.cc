@@ -1,0 +1,68 @@
+// A SOURCE that is a model's name: `ollama:llama3.2`, in Ollama's store on this machine or in a registry.
+#include "sources/ollama_name.h"
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "cache/address_policy.h"
+#include "cache/registry.h"
+#include "formats/ollama/name.h"
+#include "sources/kinds.h"
+
+namespace weightfs {
+namespace {
+
+// The manifest's path in a local store; empty when none has it. One that may not be opened is found: to open it says
+// why.
+std::string local_manifest(const OllamaName& name, const Access& access) {
+  for (const std::string& store : local_ollama_stores()) {
+    const std::string path = str(store, "/manifests/", name.host, "/", name.name_space, "/", name.model, "/", name.tag);
+    const auto found =
+        locate_source(path, access).and_then([](const Location& location) { return location.examine(); });
+    if (found ? S_ISREG(found->st_mode) : is_forbidden(found.error())) return path;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> local_ollama_stores() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string own = variable("OLLAMA_MODELS"); !own.empty()) return {own};
+  std::vector<std::string> stores;
+  if (const std::string home = variable("HOME"); !home.empty()) stores.push_back(home + "/.ollama/models");
+  stores.emplace_back("/usr/share/ollama/.ollama/models");
+  return stores;
+}
+
+// A name without a scheme, a digest or `//` is looked for in the local stores first; otherwise in its registry.
+Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions& options) {
+  const bool in_registry = text.starts_with("//");
+  const std::string_view named = std::string_view(text).substr(in_registry ? 2 : 0);
+  const bool has_scheme = named.starts_with("http://") || named.starts_with("https://");
+  OllamaName name = TRY(parse_ollama_name(named));
+  if (!in_registry && !has_scheme && !name.digest)
+    if (const std::string path = local_manifest(name, options.access); !path.empty()) return find_path(path, options);
+  const RegistryOptions& registries = options.registries;
+  if (registries.store == nullptr) return failure(Code::unsupported, str("ollama:", text, ": no registry is asked here"));
+  if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
+  const Reference reference{name.scheme, name.host, str(name.name_space, "/", name.model),
+                            name.digest ? "sha256:" + name.digest->hex() : name.tag};
+  const Resolved resolved = TRY(resolve(reference, registries.store, registries.http, Keys::of_user()));
+  const Container container{name.shortest(), in_memory(resolved.manifest), nullptr, resolved.blobs};
+  const std::string source = str("ollama://", name.host, "/", name.name_space, "/", name.model, ":", name.tag,
+                                 "@sha256:", resolved.digest.hex());
+  const Time time = time_now();
+  return SourceEntry{container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
+                       return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), source, time};
+                     }};
+}
+
+}  // namespace weightfs

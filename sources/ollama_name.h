@@ -1,0 +1,12 @@
+// Where Ollama keeps its models on this machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weightfs {
+
+/// $OLLAMA_MODELS, else ~/.ollama/models and the store of the system's service.
+std::vector<std::string> local_ollama_stores();
+
+}  // namespace weightfs

@@ -1,0 +1,60 @@
+// A directory with manifests/ and blobs/: an Ollama store.
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "base/text.h"
+#include "sources/kinds.h"
+
+namespace weightfs {
+namespace {
+
+// Models by the identities of their manifests: tags that are hard links of one file share a model as long as one of
+// them has it in memory.
+class SharedModels {
+ public:
+  Result<ModelPtr> get(const std::string& identity, const std::function<Result<Model>()>& read) {
+    if (identity.empty()) return std::make_shared<Model>(TRY(read()));
+    {
+      const std::scoped_lock lock(mutex_);
+      if (auto model = models_[identity].lock()) return model;
+    }
+    const auto model = std::make_shared<const Model>(TRY(read()));
+    const std::scoped_lock lock(mutex_);
+    models_[identity] = model;
+    return model;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const Model>> models_;
+};
+
+}  // namespace
+
+Result<Opened> open_ollama_store(const Location& store, Time time, const OpenOptions& options) {
+  const Location manifests = store / "manifests";
+  const auto blobs = std::make_shared<DiskFolder>(store / "blobs");
+  const Shelves shelves = TRY(read_shelves(DiskFolder(manifests), blobs, options.blobs));
+  const auto models = std::make_shared<SharedModels>();
+  Listing listing{{}, time, 0};
+  for (const Shelved& shelved : shelves.models) {
+    const Location file = manifests / shelved.path;
+    const auto found = file.examine();
+    const Time file_time = found ? modified(*found) : time;
+    const Format* const format = options.forced == nullptr ? format_named("ollama") : options.forced;
+    const auto open = [=, shelved = shelved]() -> Result<Opened> {
+      const auto read = [&] { return read_model(shelved.container, format); };
+      return OpenedModel{TRY(models->get(shelved.identity, read)), file.path(), file_time};
+    };
+    listing.entries.push_back({shelved.path, file_time, 0, open});
+  }
+  if (!shelves.warnings.empty()) {
+    std::string text;
+    for (const std::string& line : shelves.warnings) text += printable(line) + "\n";
+    listing.entries.push_back({"warnings.txt", time, 0, in_memory(std::move(text))});
+  }
+  return listing;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,50 @@
+// A SOURCE that is a path: a container file, or a directory.
+#include <sys/stat.h>
+
+#include "sources/kinds.h"
+
+namespace weightfs {
+namespace {
+
+// The directory that a container's relative names are looked up in: its own, or the blobs/ of a store for a manifest.
+std::shared_ptr<const Folder> folder_of(const Location& container) {
+  Location top = container;
+  for (int up = 0; up < 4 && !top.name.empty(); ++up) top = top.parent();
+  const bool is_below_manifests = !top.name.empty() && top.file_name() == "manifests";
+  if (is_below_manifests && is_store(top.parent()) && is_shelf_path(container.name.substr(top.name.size() + 1)))
+    return std::make_shared<DiskFolder>(top.parent() / "blobs");
+  return std::make_shared<DiskFolder>(container.parent());
+}
+
+// A file that was named must be a model; a file in a directory need not be one.
+Result<void> check_is_model(const Location& location, const OpenOptions& options) {
+  const Container container = TRY(container_at(location, options));
+  if (options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
+  return {};
+}
+
+}  // namespace
+
+Result<Container> container_at(const Location& file, const OpenOptions& options) {
+  SourcePtr bytes = TRY(file.open());
+  return Container{file.file_name(), std::move(bytes), folder_of(file), options.blobs};
+}
+
+Result<Opened> open_container(const Location& file, Time modified, const OpenOptions& options) {
+  const Container container = TRY(container_at(file, options));
+  Model model = TRY(read_model(container, options.forced));
+  return OpenedModel{std::make_shared<Model>(std::move(model)), file.path(), modified};
+}
+
+Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options) {
+  const Location location = TRY(locate_source(path, options.access));
+  const struct stat found = TRY(location.examine());
+  const Time time = modified(found);
+  if (S_ISDIR(found.st_mode))
+    return SourceEntry{location.file_name(), time, 0, [=] { return open_directory(location, options); }};
+  if (S_ISREG(found.st_mode)) TRY_VOID(check_is_model(location, options));
+  return SourceEntry{location.file_name(), time, S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0,
+                     [=] { return open_container(location, time, options); }};
+}
+
+}  // namespace weightfs

@@ -1,0 +1,67 @@
+// What a SOURCE argument names: a model, or models and files under names. Each kind of source is a row of a table
+// (sources/kinds.cc). What is opened here has no names, no tree and no mount yet: fs/ lays it out.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "cache/blob_store.h"
+#include "formats/format.h"
+#include "sources/location.h"
+
+namespace weightfs {
+
+/// How the names of models in registries are resolved.
+struct RegistryOptions {
+  BlobStorePtr store = nullptr;  ///< null: no source can be a name in a registry
+  HttpPtr http = nullptr;        ///< null: offline
+  bool plain_http = false;       ///< speak http with registries whose name has no scheme
+};
+
+/// How sources are opened.
+struct OpenOptions {
+  const Format* forced = nullptr;     ///< read every container as this format, without detection
+  bool all_files = false;             ///< in a directory, show files that are not models, unchanged
+  BlobsPtr blobs = unstored_blobs();  ///< keeps what has to be decoded
+  RegistryOptions registries = {};
+  Access access = {};  ///< what may be opened for a source
+  /// Receives one line for each file that the rules of a source forbid to open.
+  std::function<void(const std::string& line)> log = [](const std::string&) {};
+  std::string hidden = {};  ///< an absolute path that is never opened: the mount point, which must not show itself
+};
+
+struct OpenedModel {
+  ModelPtr model;
+  std::string source;  ///< for metadata: an absolute path, or "ollama://registry.ollama.ai/library/llama3.2:latest@sha256:…"
+  Time modified;
+};
+
+struct Listing;
+using Opened = std::variant<OpenedModel, Listing>;
+
+/// A name in a directory of models, or one of several sources.
+struct SourceEntry {
+  std::string path;  ///< components joined by `/`, as the source has them
+  Time modified;
+  uint64_t bytes;  ///< of a container on disk, else 0
+  /// A model or a directory, opened when it is entered and again after it was dropped; or a file.
+  std::variant<std::function<Result<Opened>()>, SourcePtr> content;
+};
+
+/// A directory of models, or a store of them.
+struct Listing {
+  std::vector<SourceEntry> entries;
+  Time modified;
+  uint64_t bytes;  ///< of the containers in it, as far as it knows
+};
+
+/// Finds what a SOURCE argument names, without reading more than it takes to know that it is there and is a model.
+/// Fails with not_found, with io, with unreachable where a registry cannot be reached, and with unsupported or corrupt
+/// where a named file is not a model.
+Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options);
+
+}  // namespace weightfs
