@@ -8,7 +8,7 @@
 
 namespace weightfs {
 
-/// The seven kinds of failure. Which errno and which exit status each becomes is decided in fs/operations.cc and cli/exit.h.
+/// The seven kinds of failure. Which errno and which exit status each becomes is decided in fs/fuse/operations.cc and cli/exit.h.
 enum class Code {
   not_found,    ///< the thing that was named does not exist
   corrupt,      ///< the bytes break a rule of their format

@@ -5,7 +5,7 @@
 #include "base/blobs.h"
 #include "base/text.h"
 #include "fs/listing.h"
-#include "fs/npy.h"
+#include "fs/views/npy.h"
 
 namespace weightfs {
 namespace {

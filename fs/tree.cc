@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fs/npy.h"
+#include "fs/views/npy.h"
 
 namespace weightfs {
 

@@ -8,7 +8,7 @@
 #include "cli/mounting/mount_point.h"
 #include "cli/mounting/unmount.h"
 #include "cli/sandbox/broker.h"
-#include "fs/session.h"
+#include "fs/fuse/session.h"
 
 namespace weightfs {
 

@@ -11,7 +11,7 @@
 #include "cli/option.h"
 #include "cli/store_options.h"
 #include "fs/source_tree.h"
-#include "fs/session.h"
+#include "fs/fuse/session.h"
 
 namespace weightfs {
 

@@ -12,7 +12,7 @@
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/temporary_files.h"
 #include "fs/forest.h"
-#include "fs/session.h"
+#include "fs/fuse/session.h"
 
 namespace weightfs {
 namespace {

@@ -10,7 +10,7 @@
 #include "cli/log.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/time.h"
-#include "fs/statistics.h"
+#include "fs/fuse/statistics.h"
 #include "fs/tree.h"
 
 namespace weightfs {

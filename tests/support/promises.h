@@ -16,7 +16,7 @@
 #include "fs/forest.h"
 #include "fs/layout.h"
 #include "fs/listing.h"
-#include "fs/npy.h"
+#include "fs/views/npy.h"
 #include "tests/support/one_line.h"
 #include "tests/support/small_disk.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "fs/forest.h"
-#include "fs/statistics.h"
+#include "fs/fuse/statistics.h"
 
 namespace weightfs {
 

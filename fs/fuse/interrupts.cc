@@ -1,4 +1,4 @@
-#include "fs/waits.h"
+#include "fs/fuse/interrupts.h"
 
 #include <sys/types.h>
 

@@ -1,4 +1,4 @@
-#include "fs/statistics.h"
+#include "fs/fuse/statistics.h"
 
 #include <algorithm>
 #include <bit>

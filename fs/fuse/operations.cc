@@ -1,4 +1,4 @@
-#include "fs/operations.h"
+#include "fs/fuse/operations.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "fs/session.h"
+#include "fs/fuse/session.h"
 
 #include <fcntl.h>
 #include <sys/sysmacros.h>
@@ -17,7 +17,7 @@
 #include "base/os/stderr_capture.h"
 #include "base/os/mounts.h"
 #include "base/text.h"
-#include "fs/operations.h"
+#include "fs/fuse/operations.h"
 
 namespace weightfs {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "fs/session.h"
-#include "fs/waits.h"
+#include "fs/fuse/session.h"
+#include "fs/fuse/interrupts.h"
 
 namespace weightfs {
 

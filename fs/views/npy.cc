@@ -1,4 +1,4 @@
-#include "fs/npy.h"
+#include "fs/views/npy.h"
 
 #include <algorithm>
 #include <cstring>
