@@ -6,9 +6,9 @@
 #include "base/value.h"
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
-#include "cli/progress.h"
-#include "cli/table.h"
-#include "cli/time.h"
+#include "cli/console/progress.h"
+#include "cli/console/table.h"
+#include "cli/console/time.h"
 #include "cli/verbs.h"
 
 namespace weightfs {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/text.h"
-#include "cli/progress.h"
+#include "cli/console/progress.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"

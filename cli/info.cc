@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "cli/sandbox/sandbox.h"
-#include "cli/table.h"
+#include "cli/console/table.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 #include "fs/listing.h"

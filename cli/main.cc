@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/help.h"
-#include "cli/mistake.h"
-#include "cli/mounting/mount_helper.h"
+#include "cli/console/help.h"
+#include "cli/console/usage_error.h"
+#include "cli/mount/mount_helper.h"
 #include "cli/service/generator.h"
 #include "cli/verbs.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "cli/exit.h"
-#include "cli/store_options.h"
+#include "cli/options/store_options.h"
 #include "fs/source_tree.h"
 
 namespace weightfs {

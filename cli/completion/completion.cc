@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "cli/mounting/mount_options.h"
+#include "cli/mount/mount_options.h"
 
 namespace weightfs {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/os/stderr_capture.h"
 #include "base/text.h"
-#include "cli/apart.h"
-#include "cli/descriptor.h"
+#include "cli/process/isolated.h"
+#include "cli/process/descriptor.h"
 #include "cli/doctor/checks.h"
 
 namespace weightfs {

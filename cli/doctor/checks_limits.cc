@@ -7,7 +7,7 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "cli/doctor/checks.h"
-#include "cli/mounting/mount_report.h"
+#include "cli/mount/mount_report.h"
 
 namespace weightfs {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "base/text.h"
 #include "base/value.h"
-#include "cli/apart.h"
+#include "cli/process/isolated.h"
 #include "cli/doctor/checks.h"
-#include "cli/table.h"
+#include "cli/console/table.h"
 #include "cli/verbs.h"
 
 namespace weightfs {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/apart.h"
+#include "cli/process/isolated.h"
 
 namespace weightfs {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "cli/descriptor.h"
+#include "cli/process/descriptor.h"
 
 namespace weightfs {
 

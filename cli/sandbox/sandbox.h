@@ -11,7 +11,7 @@
 #include "base/value.h"
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/landlock.h"
-#include "cli/store_options.h"
+#include "cli/options/store_options.h"
 #include "sources/location.h"
 
 namespace weightfs {

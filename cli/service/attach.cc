@@ -13,10 +13,10 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
-#include "cli/mounting/mount_point.h"
-#include "cli/mounting/mount_report.h"
-#include "cli/mounting/unmount.h"
-#include "cli/program.h"
+#include "cli/mount/mount_point.h"
+#include "cli/mount/mount_report.h"
+#include "cli/mount/unmount.h"
+#include "cli/process/child_process.h"
 #include "cli/service/notify.h"
 
 namespace weightfs {

@@ -12,7 +12,7 @@
 #include "cli/console/suggestions.h"
 #include "base/source.h"
 #include "base/text.h"
-#include "cli/number.h"
+#include "cli/options/number.h"
 
 namespace weightfs {
 namespace {

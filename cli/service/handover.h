@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/descriptor.h"
-#include "cli/program.h"
+#include "cli/process/descriptor.h"
+#include "cli/process/child_process.h"
 
 namespace weightfs {
 

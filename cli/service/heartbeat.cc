@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-#include "cli/mounting/mount_point.h"
+#include "cli/mount/mount_point.h"
 #include "cli/service/notify.h"
 
 namespace weightfs {

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/text.h"
-#include "cli/user.h"
+#include "cli/process/user.h"
 
 namespace weightfs {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "base/value.h"
-#include "cli/mounting/serving.h"
+#include "cli/mount/serving.h"
 #include "cli/service/attach.h"
 #include "cli/service/config.h"
 #include "cli/service/heartbeat.h"

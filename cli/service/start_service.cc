@@ -2,9 +2,9 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
-#include "cli/mounting/mount_options.h"
-#include "cli/mounting/mount_point.h"
-#include "cli/program.h"
+#include "cli/mount/mount_options.h"
+#include "cli/mount/mount_point.h"
+#include "cli/process/child_process.h"
 #include "cli/service/attach.h"
 
 namespace weightfs {

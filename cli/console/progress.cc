@@ -1,0 +1,57 @@
+#include "cli/console/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include "base/text.h"
+#include "cli/console/terminal.h"
+
+namespace weightfs {
+namespace {
+
+// "1:05", "2:03:10".
+std::string duration(uint64_t seconds) {
+  std::array<char, 32> text{};
+  const auto part = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  if (seconds < 3600)
+    std::snprintf(text.data(), text.size(), "%llu:%02llu", part(seconds / 60), part(seconds % 60));
+  else
+    std::snprintf(text.data(), text.size(), "%llu:%02llu:%02llu", part(seconds / 3600), part(seconds / 60 % 60),
+                  part(seconds % 60));
+  return text.data();
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar() : shown_(::isatty(STDERR_FILENO) == 1) {}
+
+void ProgressBar::show(uint64_t done, uint64_t whole, std::string_view what, uint64_t before) {
+  const auto now = Clock::now();
+  if (!shown_ || whole == 0 || now - last_ < std::chrono::milliseconds(100)) return;
+  last_ = now;
+  constexpr size_t kWidth = 24;
+  done = std::min(done, whole);
+  const double seconds = std::max(std::chrono::duration<double>(now - begin_).count(), 0.001);
+  const double rate = static_cast<double>(done - std::min(before, done)) / seconds;
+  const auto full = static_cast<size_t>(static_cast<double>(done) / static_cast<double>(whole) * kWidth);
+  std::string line = str("[", std::string(full, '#'), std::string(kWidth - full, '.'), "] ", human_size(done), " of ",
+                         human_size(whole), ", ", human_size(static_cast<uint64_t>(rate)), "/s");
+  if (rate >= 1) line += str(", ", duration(static_cast<uint64_t>(static_cast<double>(whole - done) / rate)), " left");
+  line += str("  ", what);
+  // Cut between characters.
+  size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
+  while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
+  std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());
+  drawn_ = true;
+}
+
+void ProgressBar::clear() {
+  if (drawn_) std::fputs("\r\033[K", stderr);
+  drawn_ = false;
+}
+
+}  // namespace weightfs

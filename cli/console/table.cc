@@ -1,0 +1,162 @@
+#include "cli/console/table.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "cli/console/terminal.h"
+
+namespace weightfs {
+namespace {
+
+// Characters, not bytes; what is printed is UTF-8.
+size_t width(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// SGR (ECMA-48): bold, green, yellow, red.
+constexpr const char* kBold = "\033[1m";
+constexpr const char* kPlain = "\033[0m";
+const char* colour_of(Mood mood) {
+  switch (mood) {
+    case Mood::good:
+      return "\033[32m";
+    case Mood::doubtful:
+      return "\033[33m";
+    case Mood::bad:
+      return "\033[31m";
+    case Mood::plain:
+      break;
+  }
+  return "";
+}
+
+std::string painted(const std::string& text, const std::string& colour) {
+  return colour.empty() ? text : colour + text + kPlain;
+}
+
+std::string for_tabs(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const size_t run = std::min(text.find_first_of("\t\n\\", i), text.size());
+    out += printable(text.substr(i, run - i));
+    if (run < text.size()) out += text[run] == '\t' ? "\\t" : text[run] == '\n' ? "\\n" : "\\\\";
+    i = run + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+Cell bytes_cell(uint64_t count) { return {human_size(count), std::to_string(count)}; }
+
+bool stdout_has_colours() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  return ::isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+}
+
+Look Look::of_stdout() {
+  return {::isatty(STDOUT_FILENO) == 1 ? aligned : tabs, stdout_has_colours() ? colours : plain, 0,
+          columns_of(STDOUT_FILENO)};
+}
+
+Look Look::in_a_text() { return {aligned, plain, 2, columns_of(STDOUT_FILENO)}; }
+
+void Table::print(const Look& look) const {
+  if (look.form == Look::aligned) return print_aligned(look);
+  for (const auto& row : rows_) {
+    std::string line;
+    for (const Cell& cell : row) line += str(&cell == row.data() ? "" : "\t", for_tabs(cell.raw));
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+bool Table::has_header() const {
+  return std::any_of(columns_.begin(), columns_.end(), [](const Column& column) { return !column.header.empty(); });
+}
+
+std::vector<Table::Line> Table::lines() const {
+  std::vector<Line> lines;
+  if (has_header()) {
+    lines.emplace_back();
+    for (const Column& column : columns_) lines.back().push_back({column.header, kBold, false});
+  }
+  for (const auto& row : rows_) {
+    lines.emplace_back();
+    for (const Cell& cell : row) lines.back().push_back({printable(cell.shown), colour_of(cell.mood), false});
+  }
+  return lines;
+}
+
+// The header goes with the last of its cells, and takes them with it when it is itself too wide.
+void Table::move_widest_below(std::vector<Line>& lines, size_t column, size_t widest) const {
+  const bool header = has_header();
+  const bool whole = header && width(lines.front()[column].text) == widest;
+  bool any_left = false;
+  for (size_t row = header ? 1 : 0; row < lines.size(); ++row) {
+    Printed& cell = lines[row][column];
+    if (whole || width(cell.text) == widest) cell.is_below = true;
+    if (!cell.is_below && !cell.text.empty()) any_left = true;
+  }
+  if (header && !any_left) lines.front()[column].is_below = true;
+}
+
+// The width of each column. As long as a row is wider than the terminal, the widest cells go, but for the first
+// column's.
+std::vector<size_t> Table::fit(std::vector<Line>& lines, const Look& look) const {
+  std::vector<size_t> widths(columns_.size());
+  while (true) {
+    std::fill(widths.begin(), widths.end(), 0);
+    for (const Line& line : lines)
+      for (size_t i = 0; i < line.size(); ++i)
+        if (!line[i].is_below) widths[i] = std::max(widths[i], width(line[i].text));
+    const auto gaps = 2 * (widths.size() - static_cast<size_t>(std::count(widths.begin(), widths.end(), 0)));
+    const auto whole = std::accumulate(widths.begin(), widths.end(), look.indent + gaps) - std::min<size_t>(gaps, 2);
+    const auto widest = std::max_element(widths.begin() + 1, widths.end());
+    if (!look.room || whole <= *look.room || widest == widths.end() || *widest == 0) return widths;
+    move_widest_below(lines, static_cast<size_t>(widest - widths.begin()), *widest);
+  }
+}
+
+void Table::print_below(const Line& line, const Look& look) const {
+  for (size_t i = 0; i < line.size(); ++i) {
+    const auto& [text, colour, is_below] = line[i];
+    if (!is_below || text.empty()) continue;
+    const std::string name = columns_[i].header.empty() ? "" : columns_[i].header + ": ";
+    const std::string cell = look.paint == Look::colours ? painted(text, colour) : text;
+    std::printf("%*s%s%s\n", static_cast<int>(look.indent + 2), "", name.c_str(), cell.c_str());
+  }
+}
+
+void Table::print_aligned(const Look& look) const {
+  std::vector<Line> all = lines();
+  const std::vector<size_t> widths = fit(all, look);
+  for (size_t row = 0; row < all.size(); ++row) {
+    std::string out(look.indent, ' ');
+    std::string blanks;  // written only when something follows
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (widths[i] == 0) continue;
+      const auto& [cell, colour, is_below] = all[row][i];
+      const std::string text = is_below ? "" : cell;
+      const std::string pad(widths[i] - width(text), ' ');
+      const bool left = columns_[i].align == Align::left;
+      if (!left) blanks += pad;
+      if (!text.empty())
+        out += std::exchange(blanks, "") + (look.paint == Look::colours ? painted(text, colour) : text);
+      blanks += (left ? pad : "") + "  ";
+    }
+    std::printf("%s\n", out.c_str());
+    if (row > 0 || !has_header()) print_below(all[row], look);
+  }
+}
+
+}  // namespace weightfs

@@ -1,0 +1,98 @@
+#include "cli/mount/metrics.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "base/text.h"
+#include "cli/mount/status.h"
+
+namespace weightfs {
+namespace {
+
+// Powers of two of nanoseconds, as they are counted: 1 µs, 8 µs, 65 µs, 1 ms, 8 ms, 134 ms, 1 s, 17 s.
+constexpr std::array<size_t, 8> kPowers = {10, 13, 16, 20, 23, 27, 30, 34};
+
+std::string label(const char* name, const std::string& value) {
+  std::string out = str(name, "=\"");
+  for (const char c : to_utf8(value)) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c == '\n' ? "\\n" : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+std::string number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.9g", value);
+  return text.data();
+}
+
+class Page {
+ public:
+  explicit Page(std::string labels) : labels_(std::move(labels)) {}
+
+  void describe(const char* name, const char* type, const char* help) {
+    name_ = name;
+    text_ += str("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
+  }
+
+  template <class Number>
+  void add(Number value, const std::string& labels = {}, const char* suffix = "") {
+    text_ += str(name_, suffix, "{", labels_, labels.empty() ? "" : ",", labels, "} ", value, "\n");
+  }
+
+  /// One that stands alone.
+  template <class Number>
+  void add(const char* name, const char* type, const char* help, Number value) {
+    describe(name, type, help);
+    add(value);
+  }
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  const std::string labels_;
+  std::string text_;
+  const char* name_ = "";
+};
+
+void add_durations(Page& page, const std::string& operation, const Statistics::Answered& answered) {
+  for (const size_t power : kPowers)
+    page.add(answered.took.below_power(power),
+             str(operation, ",", label("le", number(std::ldexp(1e-9, static_cast<int>(power))))), "_bucket");
+  page.add(answered.took.count(), str(operation, ",", label("le", "+Inf")), "_bucket");
+  page.add(number(static_cast<double>(answered.together.count()) * 1e-9), operation, "_sum");
+  page.add(answered.took.count(), operation, "_count");
+}
+
+void add_requests(Page& page, const Statistics& statistics) {
+  std::array<Statistics::Answered, kOperationNames.size()> all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = statistics.answered(static_cast<Operation>(i));
+  const auto operation = [](size_t i) { return label("operation", kOperationNames[i]); };
+  page.describe("weightfs_request_errors_total", "counter", "Requests of the kernel that were answered with an error.");
+  for (size_t i = 0; i < all.size(); ++i) page.add(all[i].errors, operation(i));
+  page.describe("weightfs_request_duration_seconds", "histogram", "How long requests of the kernel took.");
+  for (size_t i = 0; i < all.size(); ++i) add_durations(page, operation(i), all[i]);
+}
+
+}  // namespace
+
+std::string metrics_of(const Mounted& mounted) {
+  Page page(label("mountpoint", mounted.mountpoint));
+  page.describe("weightfs_info", "gauge", "What is mounted, and by which version.");
+  page.add(1, str(label("source", mounted.source), ",", label("version", WEIGHTFS_VERSION)));
+  page.add("weightfs_start_time_seconds", "gauge", "When it was mounted, in seconds since 1970.",
+           static_cast<long long>(mounted.since.tv_sec));
+  page.add("weightfs_read_bytes_total", "counter", "Bytes given to readers.", mounted.statistics.bytes());
+  page.add("weightfs_open_files", "gauge", "Files that are open.", mounted.statistics.open_files());
+  const StoreStatus status = mounted.store->status_of_running();
+  page.add("weightfs_cache_hits_total", "counter", "Blobs that were at hand when they were read first.", status.hits);
+  page.add("weightfs_cache_misses_total", "counter", "Blobs that had to be fetched.", status.misses);
+  page.add("weightfs_fetched_bytes_total", "counter", "Bytes that were fetched.", status.bytes_fetched);
+  page.add("weightfs_fetch_errors_total", "counter", "Fetches that failed.", status.errors);
+  add_requests(page, mounted.statistics);
+  return std::move(page).text();
+}
+
+}  // namespace weightfs

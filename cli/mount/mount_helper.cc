@@ -1,0 +1,128 @@
+#include "cli/mount/mount_helper.h"
+
+#include <fcntl.h>
+#include <sched.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/process/descriptor.h"
+#include "cli/mount/mount.h"
+#include "cli/service/start_service.h"
+#include "cli/verbs.h"
+
+namespace weightfs {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> paths;
+  std::vector<std::string> words;  // each -o
+  std::string service;             // -o service=NAME: of weightfs@NAME.service
+  std::string mount_namespace;     // -N: where to mount, by a process's number or a file; empty: here
+  bool is_fake = false;            // -f: everything but the mount
+  bool is_sloppy = false;          // -s: options that are not known are passed over
+};
+
+constexpr const char* kUsage = "mount.weightfs SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]";
+
+// What mount(8) returns, and so its helpers: bits, of which these two are ours to set.
+constexpr int kWrongUsage = 1;
+constexpr int kNotMounted = 32;
+
+int wrong_usage(const std::string& what) {
+  complain({Code::io, what});
+  return kWrongUsage;
+}
+
+void take(Arguments& arguments, const std::string& words) {
+  constexpr std::string_view kService = "service=";
+  arguments.words.push_back(words);
+  for (const std::string& word : split_words(words))
+    if (word.starts_with(kService)) arguments.service = word.substr(kService.size());
+}
+
+// Flags may stand together and anywhere: mount(8) puts them behind the paths, people in front.
+Result<Arguments> parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      arguments.paths.push_back(argument);
+      continue;
+    }
+    for (size_t at = 1; at < argument.size(); ++at) {
+      const char letter = argument[at];
+      if (letter == 'f') arguments.is_fake = true;
+      if (letter == 's') arguments.is_sloppy = true;
+      if (std::string_view("fsnvrw").find(letter) != std::string_view::npos) continue;
+      if (std::string_view("otN").find(letter) == std::string_view::npos)
+        return failure(Code::unsupported, str("no option -", printable(std::string(1, letter))));
+      std::string value = argument.substr(at + 1);
+      if (value.empty() && ++i == argc) return failure(Code::unsupported, str("-", letter, " needs a value"));
+      if (value.empty()) value = argv[i];
+      if (letter == 'o') take(arguments, value);
+      if (letter == 'N') arguments.mount_namespace = value;
+      break;
+    }
+  }
+  return arguments;
+}
+
+// Sources, too, are looked for there.
+Result<void> enter_mount_namespace(const std::string& name) {
+  const bool is_process = name.find_first_not_of("0123456789") == name.npos;
+  const std::string file = is_process ? str("/proc/", name, "/ns/mnt") : name;
+  const Descriptor found(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (found && ::setns(found.number(), CLONE_NEWNS) == 0) return {};
+  return failure(Code::io, str("-N ", name, ": ", std::generic_category().message(errno)));
+}
+
+// A mount that a service makes: all else is in its config.
+Exit start(const Arguments& arguments) {
+  const auto started = start_service(arguments.service, arguments.paths[1]);
+  if (started) return Exit::ok;
+  complain(started.error());
+  return Exit::mount;
+}
+
+}  // namespace
+
+bool is_mount_helper(std::string_view program) {
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  return name == "mount.weightfs" || name == "mount.fuse.weightfs";
+}
+
+bool is_called_by_mount_fuse(int argc, const char* const* argv) {
+  // A source in fstab is an absolute path or the name of a model, and no verb has a slash or a colon in it.
+  return argc == 5 && argv[1][0] != '-' && std::string_view(argv[1]).find_first_of("/:") != std::string_view::npos &&
+         std::string_view(argv[3]) == "-o";
+}
+
+int run_mount_helper(int argc, char** argv) {
+  if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h"))
+    return std::printf("Usage: %s\nOptions are those of weightfs mount; mount.weightfs(8) tells more.\n", kUsage) < 0;
+  if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
+    return std::puts("weightfs " WEIGHTFS_VERSION) < 0;
+  const auto arguments = parse(argc, argv);
+  if (!arguments) return wrong_usage(arguments.error().message);
+  if (arguments->paths.size() != 2) return wrong_usage(str("usage: ", kUsage));
+  if (!arguments->mount_namespace.empty())
+    if (const auto entered = enter_mount_namespace(arguments->mount_namespace); !entered)
+      return wrong_usage(entered.error().message);
+  const bool is_service = !arguments->service.empty();
+  if (is_service && !arguments->is_fake) return start(*arguments) == Exit::ok ? 0 : kNotMounted;
+  MountOptions options;
+  for (const std::string& words : arguments->words)
+    if (const auto taken = take_words(options, words, arguments->is_sloppy ? Words::sloppy_fstab : Words::fstab);
+        !taken)
+      return wrong_usage(taken.error().message);
+  if (arguments->is_fake) return 0;
+  const Exit status = mount_at({{arguments->paths[0]}, options}, arguments->paths[1], Stay::background);
+  return status == Exit::ok ? 0 : kNotMounted;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,92 @@
+// weightfs mounts: what is mounted, by whom, and whether it is served.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/text.h"
+#include "base/value.h"
+#include "cli/mount/mount_report.h"
+#include "cli/console/table.h"
+#include "cli/console/time.h"
+#include "cli/process/user.h"
+#include "cli/verbs.h"
+
+namespace weightfs {
+namespace {
+
+// A mount without the option is the kernel's own, root's.
+std::string user_of(const Mount& mount) { return user_name(mount.user.value_or(0)); }
+
+Cell state_cell(MountState state) {
+  const bool bad = state == MountState::dead || state == MountState::silent;
+  const Mood mood = state == MountState::serving ? Mood::good : bad ? Mood::bad : Mood::plain;
+  return {name_of(state), name_of(state), mood};
+}
+
+Cell bytes_or_dash(const std::optional<uint64_t>& count) { return count ? bytes_cell(*count) : Cell("-"); }
+
+std::vector<Cell> as_row(const MountReport& each) {
+  return {each.mount.point,
+          each.source,
+          each.since ? Cell(local_time(*each.since), utc_time(*each.since)) : Cell("-"),
+          each.server ? std::to_string(*each.server) : "-",
+          user_of(each.mount),
+          bytes_or_dash(each.served_bytes),
+          bytes_or_dash(each.fetched_bytes),
+          state_cell(each.state)};
+}
+
+template <class T>
+Value or_null(const std::optional<T>& value) {
+  return value ? Value(*value) : Value();
+}
+
+Value as_value(const MountReport& each) {
+  Map out;
+  out.append("mountpoint", each.mount.point);
+  out.append("source", each.source);
+  out.append("since", each.since ? Value(utc_time(*each.since)) : Value());
+  out.append("pid", or_null(each.server));
+  out.append("user", user_of(each.mount));
+  out.append("served_bytes", or_null(each.served_bytes));
+  out.append("fetched_bytes", or_null(each.fetched_bytes));
+  out.append("state", name_of(each.state));
+  return out;
+}
+
+Exit list_as_json(const std::vector<MountReport>& all) {
+  List list;
+  for (const MountReport& each : all) list.push_back(as_value(each));
+  std::fputs(to_json(std::move(list)).c_str(), stdout);
+  return Exit::ok;
+}
+
+Exit list(bool json) {
+  const std::vector<MountReport> all = ask_mounts(Mounts::now().of_weightfs());
+  if (json) return list_as_json(all);
+  Table table({{"mounted on"},
+               {"source"},
+               {"since"},
+               {"server", Align::right},
+               {"user"},
+               {"served", Align::right},
+               {"fetched", Align::right},
+               {"state"}});
+  for (const MountReport& each : all) table.add(as_row(each));
+  if (table.empty() && Look::of_stdout().form == Look::aligned)
+    std::printf("nothing is mounted\n");
+  else
+    table.print();
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_mounts(CLI::App& app, Run& run) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* verb = app.add_subcommand("mounts", "list what is mounted, by whom, and whether it is served");
+  verb->add_flag("--json", *json, "as a JSON array, in bytes; what is not known is null");
+  verb->callback([&run, json] { run = [json] { return list(*json); }; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,161 @@
+#include "cli/mount/status.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/text.h"
+#include "base/value.h"
+#include "cli/mount/metrics.h"
+
+namespace weightfs {
+namespace {
+
+constexpr std::array kShares = {std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p99", 0.99}};
+
+Map as_value(const StoreStatus::Blob& blob) {
+  Map out;
+  out.append("name", blob.name);
+  out.append("digest", "sha256:" + blob.digest.hex());
+  out.append("size", blob.size ? Value(*blob.size) : Value());
+  out.append("fetched", blob.fetched);
+  out.append("verified", blob.verified);
+  if (!blob.from.empty()) out.append("from", blob.from);
+  if (!blob.error.empty()) out.append("error", blob.error);
+  return out;
+}
+
+Map counters_of(const StoreStatus& status) {
+  Map counters;
+  counters.append("hits", status.hits);
+  counters.append("misses", status.misses);
+  counters.append("bytes_fetched", status.bytes_fetched);
+  counters.append("errors", status.errors);
+  return counters;
+}
+
+// Of the end of a step and the longest that there was, what is nearer.
+std::chrono::nanoseconds percentile(const Statistics::Answered& answered, double share) {
+  return std::min(answered.took.percentile(share), answered.longest);
+}
+
+double microseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+uint64_t seconds_since(const timespec& time) {
+  return static_cast<uint64_t>(std::max<time_t>(now().tv_sec - time.tv_sec, 0));
+}
+
+std::string status_text(const Mounted& mounted) {
+  const StoreStatus status = mounted.store->status();
+  List sources;
+  for (const std::string& source : mounted.sources) sources.emplace_back(to_utf8(source));
+  List blobs;
+  for (const StoreStatus::Blob& blob : status.blobs) blobs.emplace_back(as_value(blob));
+  Map out;
+  out.append("version", WEIGHTFS_VERSION);
+  out.append("pid", ::getpid());
+  out.append("source", to_utf8(mounted.source));
+  out.append("sources", std::move(sources));
+  out.append("mountpoint", to_utf8(mounted.mountpoint));
+  out.append("since", utc_time(mounted.since));
+  out.append("sandbox", as_value(mounted.sandbox));
+  out.append("served_bytes", mounted.statistics.bytes());
+  out.append("open_files", mounted.statistics.open_files());
+  out.append("counters", counters_of(status));
+  out.append("blobs", std::move(blobs));
+  return to_json(std::move(out));
+}
+
+Map as_value(const Statistics::Answered& answered) {
+  Map latency;
+  for (const auto& [name, share] : kShares) latency.append(name, microseconds(percentile(answered, share)));
+  latency.append("max", microseconds(answered.longest));
+  Map out;
+  out.append("requests", answered.took.count());
+  out.append("errors", answered.errors);
+  out.append("latency_us", std::move(latency));
+  return out;
+}
+
+std::string stats_text(const Mounted& mounted) {
+  Map operations;
+  for (size_t i = 0; i < kOperationNames.size(); ++i)
+    operations.append(kOperationNames[i], as_value(mounted.statistics.answered(static_cast<Operation>(i))));
+  Map out;
+  out.append("since", utc_time(mounted.since));
+  out.append("uptime_seconds", seconds_since(mounted.since));
+  out.append("served_bytes", mounted.statistics.bytes());
+  out.append("open_files", mounted.statistics.open_files());
+  out.append("operations", std::move(operations));
+  out.append("cache", counters_of(mounted.store->status_of_running()));
+  return to_json(std::move(out));
+}
+
+// "850 ns", "12 µs", "3.4 ms", "2.0 s".
+std::string human_time(std::chrono::nanoseconds time) {
+  const auto count = static_cast<double>(time.count());
+  std::array<char, 32> text{};
+  if (count < 1e3)
+    std::snprintf(text.data(), text.size(), "%.0f ns", count);
+  else if (count < 1e6)
+    std::snprintf(text.data(), text.size(), "%.0f µs", count / 1e3);
+  else
+    std::snprintf(text.data(), text.size(), count < 1e9 ? "%.1f ms" : "%.1f s", count / (count < 1e9 ? 1e6 : 1e9));
+  return text.data();
+}
+
+std::string in_flight(const StoreStatus& status) {
+  constexpr size_t kMostNamed = 3;
+  size_t count = 0;
+  std::string out;
+  for (const StoreStatus::Blob& blob : status.blobs) {
+    if (blob.verified || blob.fetched == 0 || ++count > kMostNamed) continue;
+    out += str(out.empty() ? "; fetching " : ", ", printable(blob.name));
+    if (blob.size && *blob.size > 0)
+      out += str(", ", std::floor(static_cast<double>(blob.fetched) / static_cast<double>(*blob.size) * 100), " %");
+  }
+  if (count > kMostNamed) out += str(" and ", count - kMostNamed, " more");
+  return out;
+}
+
+}  // namespace
+
+TreePtr status_tree(const Mounted& mounted) {
+  const auto live = [&mounted](auto text) {
+    return [&mounted, text]() -> Result<SourcePtr> { return in_memory(text(mounted)); };
+  };
+  TreeBuilder builder(nullptr);
+  builder.add_live("status.json", live(status_text));
+  builder.add_live("stats.json", live(stats_text));
+  builder.add_live("metrics", live(metrics_of));
+  builder.add_live("log", live([](const Mounted& of) { return of.log.last_lines(); }));
+  return std::move(builder).freeze();
+}
+
+std::string summary_of(const Mounted& mounted) {
+  const StoreStatus status = mounted.store->status_of_running();
+  const uint64_t open = mounted.statistics.open_files();
+  std::string line =
+      str(human_size(mounted.statistics.bytes()), " read, ", open, open == 1 ? " file" : " files", " open");
+  if (status.bytes_fetched > 0) line += str(", ", human_size(status.bytes_fetched), " fetched");
+  return line + in_flight(status);
+}
+
+std::vector<std::string> statistics_of(const Mounted& mounted) {
+  const StoreStatus status = mounted.store->status_of_running();
+  std::vector<std::string> lines = {str("statistics since ", utc_time(mounted.since), ": ", summary_of(mounted),
+                                        "; cache: ", status.hits, " hits, ", status.misses, " misses, ", status.errors,
+                                        " errors")};
+  for (size_t i = 0; i < kOperationNames.size(); ++i) {
+    const auto answered = mounted.statistics.answered(static_cast<Operation>(i));
+    if (answered.took.count() == 0) continue;
+    std::string line = str(kOperationNames[i], ": ", answered.took.count(), " requests, ", answered.errors, " failed");
+    for (const auto& [name, share] : kShares) line += str(", ", name, " ", human_time(percentile(answered, share)));
+    lines.push_back(line + ", longest " + human_time(answered.longest));
+  }
+  return lines;
+}
+
+}  // namespace weightfs
