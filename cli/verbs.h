@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/exit.h"
+#include "cli/console/complain.h"
 #include "cli/options/store_options.h"
 #include "fs/source_tree.h"
 
@@ -32,11 +32,5 @@ void add_completion(CLI::App& app, Run& run);
 /// What every verb that opens a source takes: --format, --all.
 Options opening_options(OpenOptions& opening);
 void add_opening_options(CLI::App& verb, OpenOptions& opening);
-
-/// Prints `weightfs: <line>` to standard error.
-void log_to_stderr(const std::string& line);
-
-/// Prints `weightfs: <message>` to standard error and gives the exit status of the failure.
-Exit complain(const Error& error);
 
 }  // namespace weightfs

@@ -15,7 +15,7 @@
 #include "base/os/stderr_capture.h"
 #include "base/text.h"
 #include "cli/process/isolated.h"
-#include "cli/process/descriptor.h"
+#include "base/os/descriptor.h"
 #include "cli/doctor/checks.h"
 
 namespace weightfs {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/process/descriptor.h"
+#include "base/os/descriptor.h"
 
 namespace weightfs {
 

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "cli/process/isolated.h"
-#include "cli/process/descriptor.h"
+#include "base/os/descriptor.h"
 #include "cli/process/child_process.h"
 
 namespace weightfs {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "cli/process/descriptor.h"
+#include "base/os/descriptor.h"
 
 namespace weightfs {
 

@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "cli/process/descriptor.h"
+#include "base/os/descriptor.h"
 
 namespace weightfs {
 namespace {

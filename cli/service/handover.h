@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/process/descriptor.h"
+#include "base/os/descriptor.h"
 #include "cli/process/child_process.h"
 
 namespace weightfs {

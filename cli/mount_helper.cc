@@ -1,4 +1,4 @@
-#include "cli/mount/mount_helper.h"
+#include "cli/mount_helper.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/process/descriptor.h"
+#include "base/os/descriptor.h"
 #include "cli/mount/mount.h"
 #include "cli/service/start_service.h"
 #include "cli/verbs.h"

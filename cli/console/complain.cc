@@ -1,0 +1,16 @@
+#include "cli/console/complain.h"
+
+#include <cstdio>
+
+#include "base/text.h"
+
+namespace weightfs {
+
+void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", printable(line).c_str()); }
+
+Exit complain(const Error& error) {
+  log_to_stderr(error.message);
+  return exit_of(error.code);
+}
+
+}  // namespace weightfs

@@ -1,4 +1,0 @@
-// The commands' name for base/os/descriptor.h.
-#pragma once
-
-#include "base/os/descriptor.h"
