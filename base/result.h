@@ -8,7 +8,8 @@
 
 namespace weightfs {
 
-/// The seven kinds of failure. Which errno and which exit status each becomes is decided in fs/fuse/operations.cc and cli/exit.h.
+/// The seven kinds of failure. Which errno and which exit status each becomes is decided in fs/fuse/operations.cc and
+/// cli/exit.h.
 enum class Code {
   not_found,    ///< the thing that was named does not exist
   corrupt,      ///< the bytes break a rule of their format
@@ -25,8 +26,8 @@ struct Error {
   std::string message;
 };
 
-/// Whether it was what the bytes hold that failed: then it fails again. A disk or a network that fails says nothing about
-/// the bytes.
+/// Whether it was what the bytes hold that failed: then it fails again. A disk or a network that fails says nothing
+/// about the bytes.
 inline bool is_about_the_bytes(const Error& error) {
   return error.code == Code::corrupt || error.code == Code::mismatch || error.code == Code::unsupported;
 }

@@ -13,16 +13,9 @@
 
 #include "base/blobs.h"
 #include "cache/download/download.h"
+#include "cache/recheck_policy.h"
 
 namespace weightfs {
-
-/// Where the user's cache is: $WEIGHTFS_CACHE, else $XDG_CACHE_HOME/weightfs, else ~/.cache/weightfs; of root
-/// /var/cache/weightfs. Fails with not_found when the environment names none.
-Result<std::string> cache_directory();
-
-/// Fails with unsupported when the directory lies on a weightfs mount, or will when it is made, or when `mountpoint`
-/// (an absolute path without links; empty: none) is mounted on: a mount does not keep what it shows in itself.
-Result<void> check_not_in_a_mount(const std::string& directory, const std::string& mountpoint = {});
 
 /// Whether, and how, what is not at hand is fetched.
 struct Fetching {
@@ -31,11 +24,6 @@ struct Fetching {
   /// Serve bytes in order as they arrive, before all are proved; when they prove wrong, reads fail from then on.
   bool stream = false;
 };
-
-/// When a cached blob is compared again with what was verified, since a disk may return other bytes: each block when it
-/// is read for the first time in a process, with its checksum; or all of it with its digest, before its first byte is
-/// read in a process; or never.
-enum class Recheck { read, full, off };
 
 struct StoreOptions {
   /// Made with mode 0700 when the first blob is kept; nothing is written before. Not used when it belongs to neither

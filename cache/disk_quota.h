@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "cache/store/inventory.h"
 #include "cache/store/blob_backend.h"
+#include "cache/store/inventory.h"
 
 namespace weightfs {
 

@@ -13,8 +13,8 @@
 
 #include "base/digest.h"
 #include "base/result.h"
-#include "cache/store/block_sums.h"
 #include "cache/store/blob_backend.h"
+#include "cache/store/block_sums.h"
 
 namespace weightfs {
 
@@ -60,8 +60,8 @@ bool has_blob(const Folders& folders, const Digest& digest);
 /// Removes a blob and its checksums; false with errno set when the blob cannot be removed, ENOENT when it is gone.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
-/// The checksums of a blob, in v1/sums, which is made with the first of them (cache/store/block_sums.h): a file that is named
-/// by the blob's digest. Nothing when there are none, or damaged ones.
+/// The checksums of a blob, in v1/sums, which is made with the first of them (cache/store/block_sums.h): a file that is
+/// named by the blob's digest. Nothing when there are none, or damaged ones.
 std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size);
 /// Replaces them. A failure leaves none, or such as do not decode.
 void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums);

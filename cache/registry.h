@@ -33,12 +33,12 @@ struct Keys {
   static Keys of_user();
 };
 
-/// Asks the registry for the manifest, of an index for the one that is chosen (cache/registry/manifest.h); the store remembers
-/// it. Where `http` is null (offline), what was remembered is taken, and it fails with unreachable when nothing was.
-/// Fails with not_found (no such model or tag), with unreachable, with unsupported (http to a host that is not
-/// loopback, unless insecure is set; an answer that is no manifest; access denied, saying so), with mismatch when the
-/// manifest is not the one that a digest asks for, or that the registry says it is, with corrupt when it has more than
-/// 4 MiB.
+/// Asks the registry for the manifest, of an index for the one that is chosen (cache/registry/manifest.h); the store
+/// remembers it. Where `http` is null (offline), what was remembered is taken, and it fails with unreachable when
+/// nothing was. Fails with not_found (no such model or tag), with unreachable, with unsupported (http to a host that is
+/// not loopback, unless insecure is set; an answer that is no manifest; access denied, saying so), with mismatch when
+/// the manifest is not the one that a digest asks for, or that the registry says it is, with corrupt when it has more
+/// than 4 MiB.
 Result<Resolved> resolve(const Reference& reference, const BlobStorePtr& store, const HttpPtr& http, const Keys& keys);
 
 }  // namespace weightfs

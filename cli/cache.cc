@@ -3,8 +3,9 @@
 #include <ctime>
 
 #include "base/text.h"
-#include "base/value.h"
+#include "base/values/value.h"
 #include "cache/blob_store.h"
+#include "cache/cache_directory.h"
 #include "cache/maintenance.h"
 #include "cli/console/progress.h"
 #include "cli/console/table.h"

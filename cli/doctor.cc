@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "base/value.h"
-#include "cli/process/isolated.h"
-#include "cli/doctor/checks.h"
+#include "base/values/value.h"
 #include "cli/console/table.h"
+#include "cli/doctor/checks.h"
+#include "cli/process/isolated.h"
 #include "cli/verbs.h"
 
 namespace weightfs {

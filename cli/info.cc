@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/text.h"
-#include "cli/sandbox/sandbox.h"
 #include "cli/console/table.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/verbs.h"
 #include "fs/forest.h"
 #include "fs/listing.h"

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
-#include "base/text.h"
 #include "base/os/descriptor.h"
+#include "base/text.h"
 #include "cli/mount/mount.h"
 #include "cli/service/start_service.h"
 #include "cli/verbs.h"

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "base/value.h"
-#include "cli/mount/mount_report.h"
+#include "base/values/value.h"
 #include "cli/console/table.h"
 #include "cli/console/time.h"
+#include "cli/mount/mount_report.h"
 #include "cli/process/user.h"
 #include "cli/verbs.h"
 

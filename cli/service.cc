@@ -11,7 +11,7 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
-#include "base/value.h"
+#include "base/values/value.h"
 #include "cli/mount/serving.h"
 #include "cli/service/attach.h"
 #include "cli/service/config.h"

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "cli/console/complain.h"
+#include "cli/options/open_options.h"
 #include "cli/options/store_options.h"
 #include "fs/source_tree.h"
 
@@ -28,9 +29,5 @@ void add_fetch(CLI::App& app, Run& run);
 void add_cache(CLI::App& app, Run& run);
 void add_service(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
-
-/// What every verb that opens a source takes: --format, --all.
-Options opening_options(OpenOptions& opening);
-void add_opening_options(CLI::App& verb, OpenOptions& opening);
 
 }  // namespace weightfs

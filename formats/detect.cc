@@ -1,11 +1,10 @@
-#include "formats/format.h"
-
 #include <algorithm>
 #include <array>
 
 #include "base/text.h"
 #include "formats/archive/archive.h"
 #include "formats/common/compromise.h"
+#include "formats/format.h"
 
 namespace weightfs {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/digest.h"
 #include "base/later.h"
 #include "base/source.h"
-#include "base/value.h"
+#include "base/values/value.h"
 #include "formats/dtype.h"
 
 namespace weightfs {

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/rendering.h"
 #include "base/text.h"
+#include "base/values/rendering.h"
 
 namespace weightfs {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/value.h"
+#include "base/values/value.h"
 #include "fs/tree.h"
 
 namespace weightfs {

@@ -43,7 +43,8 @@ Result<Opened> open_at(const Location& directory, Way way, const OpenOptions& op
 // Lists one directory.
 class Lister {
  public:
-  Lister(const OpenOptions& options, Way way, Time modified) : options_(options), way_(std::move(way)), listing_{{}, modified, 0} {}
+  Lister(const OpenOptions& options, Way way, Time modified)
+      : options_(options), way_(std::move(way)), listing_{{}, modified, 0} {}
 
   void add(const Location& location, unsigned char type) {
     if (location.path() == options_.hidden) return;

@@ -51,7 +51,8 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
   if (!in_registry && !has_scheme && !name.digest)
     if (const std::string path = local_manifest(name, options.access); !path.empty()) return find_path(path, options);
   const RegistryOptions& registries = options.registries;
-  if (registries.store == nullptr) return failure(Code::unsupported, str("ollama:", text, ": no registry is asked here"));
+  if (registries.store == nullptr)
+    return failure(Code::unsupported, str("ollama:", text, ": no registry is asked here"));
   if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
   const Reference reference{name.scheme, name.host, str(name.name_space, "/", name.model),
                             name.digest ? "sha256:" + name.digest->hex() : name.tag};

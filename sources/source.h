@@ -36,7 +36,8 @@ struct OpenOptions {
 
 struct OpenedModel {
   ModelPtr model;
-  std::string source;  ///< for metadata: an absolute path, or "ollama://registry.ollama.ai/library/llama3.2:latest@sha256:…"
+  std::string
+      source;  ///< for metadata: an absolute path, or "ollama://registry.ollama.ai/library/llama3.2:latest@sha256:…"
   Time modified;
 };
 

@@ -1,4 +1,9 @@
-"""The folders depend on each other in one direction only, and each third-party library is known to one place."""
+"""The folders, and the rooms in a folder, depend on each other in one direction only, and each third-party library is known
+to one place.
+
+A room is a folder below a folder: cache/http. A header on top of a folder whose .cc file is in a room is that room's public
+header: cache/blob_store.h belongs to cache/blobs.
+"""
 import re
 import unittest
 from pathlib import Path
@@ -10,30 +15,44 @@ ALLOWED = {
     "base": {"base"},
     "formats": {"base", "formats"},
     "cache": {"base", "cache"},
-    "fs": {"base", "formats", "fs"},
-    "cli": {"base", "formats", "cache", "fs", "cli"},
+    "sources": {"base", "formats", "cache", "sources"},
+    "fs": {"base", "formats", "sources", "fs"},
+    "cli": {"base", "formats", "cache", "sources", "fs", "cli"},
 }
 
-# What of formats/ the others know: no format's own header.
-WAIST = {"formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/archive/symlink.h", "formats/ollama/name.h"}
+# What the rooms of cache/ may include of each other, and the room of cli/ that another must not know.
+ROOMS = {
+    "cache/store": set(),
+    "cache/http": set(),
+    "cache/download": {"cache/http"},
+    "cache/blobs": {"cache/download", "cache/http", "cache/store"},
+    "cache/registry": {"cache/blobs", "cache/download", "cache/http"},
+}
+APART = [("cli/mount", "cli/service")]
+
+# The headers of formats/ that other folders may include.
+WAIST = {"formats/model.h", "formats/format.h", "formats/dtype.h", "formats/verify.h", "formats/archive/symlink.h",
+         "formats/ollama/name.h"}
+
+MAX_FILES = 25  # .cc and .h in one folder
 
 # Where a header that begins so may be included.
 THIRD_PARTY = {
     "tl/expected": r"base/result\.h",
-    "openssl/": r"base/(digest|signature)\.cc",
+    "openssl/": r"(base/digest|cache/registry/signature)\.cc",
     "isa-l/crc": r"base/crc32\.cc",
-    "isa-l/igzip": r"formats/codec\.cc",
-    "zstd": r"formats/codec\.cc",
-    "lzma.h": r"formats/codec\w*\.cc",
-    "zip.h": r"formats/zip(\.cc|_feed\.\w+)",
-    "archive": r"formats/tar\.cc",
-    "nlohmann/": r"base/json\.cc",
-    "toml++": r"base/toml\.cc",
-    "flatbuffers/": r"formats/rten_\w+\.(cc|h)",
-    "rten_generated.h": r"formats/rten\w*\.cc",
-    "rten_bfbs_generated.h": r"formats/rten_schema\.cc",
-    "curl/": r"cache/http_(hop|url)\.cc",
-    "fuse": r"fs/waits\.h",
+    "isa-l/igzip": r"formats/codec/codec\.cc",
+    "zstd": r"formats/codec/codec\.cc",
+    "lzma.h": r"formats/codec/codec\w*\.cc",
+    "zip.h": r"formats/archive/zip(\.cc|_source\.\w+)",
+    "archive": r"formats/archive/tar\.cc",
+    "nlohmann/": r"base/values/json\.cc",
+    "toml++": r"base/values/toml\.cc",
+    "flatbuffers/": r"formats/rten/\w+\.(cc|h)",
+    "rten_generated.h": r"formats/rten/\w+\.cc",
+    "rten_bfbs_generated.h": r"formats/rten/schema\.cc",
+    "curl/": r"cache/http/(exchange|url)\.cc",
+    "fuse": r"fs/fuse/interrupts\.h",
     "systemd/": r"cli/service/notify\.cc",
     "seccomp.h": r"cli/sandbox/seccomp\.cc",
     "CLI/": r"cli/(\w+/)?\w+\.(cc|h)",
@@ -54,6 +73,50 @@ def includes():
                     yield file.relative_to(ROOT).as_posix(), quote == '"', header
 
 
+def room_of(path):
+    """"cache/http" of what is in that room or is its public header; the header itself on top of a folder."""
+    folder, _, rest = path.partition("/")
+    if "/" in rest:
+        return f"{folder}/{rest.partition('/')[0]}"
+    stem = rest.rpartition(".")[0]
+    if rest.endswith(".h") and not (ROOT / folder / f"{stem}.cc").exists():
+        for source in (ROOT / folder).glob(f"*/{stem}.cc"):
+            return f"{folder}/{source.parent.name}"
+    return path
+
+
+def graph():
+    """room -> room -> the includes that make it depend on that."""
+    out = {}
+    for file, ours, header in includes():
+        room, other = room_of(file), room_of(header)
+        if ours and room != other:
+            out.setdefault(room, {}).setdefault(other, []).append(f"{file} includes {header}")
+    return out
+
+
+def cycle_in(edges):
+    """The nodes of a cycle, or nothing."""
+    done, way = set(), []
+
+    def visit(node):
+        if node in way:
+            return way[way.index(node):] + [node]
+        if node in done:
+            return None
+        way.append(node)
+        for following in edges.get(node, ()):
+            if found := visit(following):
+                return found
+        done.add(way.pop())
+        return None
+
+    for node in edges:
+        if found := visit(node):
+            return found
+    return []
+
+
 class Layering(unittest.TestCase):
     def test_folders_depend_in_one_direction(self):
         wrong = [f"{file} includes {header}" for file, ours, header in includes()
@@ -65,6 +128,37 @@ class Layering(unittest.TestCase):
                  if ours and not file.startswith("formats/") and header.startswith("formats/")
                  and header not in WAIST]
         self.assertEqual(wrong, [])
+
+    def test_rooms_have_no_include_cycle(self):
+        edges = graph()
+        cycle = cycle_in(edges)
+        self.assertEqual(cycle, [], [edges[a][b] for a, b in zip(cycle, cycle[1:])])
+
+    def test_a_cycle_would_be_found(self):
+        self.assertEqual(cycle_in({"a": {"b": []}, "b": {"c": []}, "c": {"b": []}}), ["b", "c", "b"])
+
+    def test_rooms_of_the_cache_depend_in_one_direction(self):
+        edges = graph()
+        for room, allowed in ROOMS.items():
+            self.assertTrue((ROOT / room).is_dir(), room)
+            others = {other for other in edges.get(room, {}) if other.startswith("cache/") and other in ROOMS}
+            self.assertLessEqual(others, allowed, room)
+
+    def test_mounting_does_not_know_services(self):
+        edges = graph()
+        for room, other in APART:
+            self.assertEqual(edges.get(room, {}).get(other, []), [])
+
+    def test_other_folders_include_only_public_headers_of_the_cache(self):
+        wrong = [f"{file} includes {header}" for file, ours, header in includes()
+                 if ours and not file.startswith("cache/") and header.startswith("cache/") and header.count("/") > 1]
+        self.assertEqual(wrong, [])
+
+    def test_no_folder_is_flat(self):
+        for folder in ALLOWED:
+            for room in [ROOT / folder, *(path for path in (ROOT / folder).rglob("*") if path.is_dir())]:
+                files = [file for file in room.iterdir() if file.suffix in (".cc", ".h")]
+                self.assertLessEqual(len(files), MAX_FILES, room)
 
     def test_own_headers_are_named_from_the_root(self):
         wrong = [f"{file} includes {header}" for file, ours, header in includes() if ours and not (ROOT / header).is_file()]
@@ -82,7 +176,7 @@ class Layering(unittest.TestCase):
 
     def test_every_folder_is_looked_at(self):
         seen = {file.partition("/")[0] for file, _, _ in includes()}
-        there = {folder for folder in ALLOWED if list((ROOT / folder).glob("*.cc"))}
+        there = {folder for folder in ALLOWED if list((ROOT / folder).rglob("*.cc"))}
         self.assertEqual(seen, there)
         self.assertIn("base", seen)
 

@@ -8,9 +8,9 @@
 #include "base/cancel.h"
 #include "base/proof.h"
 #include "base/text.h"
-#include "cache/store/disk_backend.h"
 #include "cache/blobs/digest_blob.h"
 #include "cache/blobs/store.h"
+#include "cache/store/disk_backend.h"
 #include "cache/store/temp_file_backend.h"
 
 namespace weightfs {

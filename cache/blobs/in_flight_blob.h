@@ -14,10 +14,10 @@
 
 #include "base/blobs.h"
 #include "base/proof.h"
-#include "cache/download/download.h"
+#include "cache/blobs/bounded_queue.h"
 #include "cache/blobs/held_sources.h"
 #include "cache/blobs/semaphore.h"
-#include "cache/blobs/bounded_queue.h"
+#include "cache/download/download.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs {

@@ -15,10 +15,10 @@
 #include <unordered_set>
 
 #include "base/blobs.h"
-#include "cache/blobs/cache_stats.h"
 #include "cache/blob_store.h"
-#include "cache/external_stores.h"
+#include "cache/blobs/cache_stats.h"
 #include "cache/blobs/in_flight_blob.h"
+#include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cache/download/mirror_scheduler.h"
 #include "cache/download/origin_info.h"
 #include "cache/download/transfer.h"
-#include "cache/download/mirror_scheduler.h"
 
 namespace weightfs {
 namespace {

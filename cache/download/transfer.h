@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "cache/download/download.h"
-#include "cache/download/origin_info.h"
 #include "cache/download/mirror_scheduler.h"
+#include "cache/download/origin_info.h"
 #include "cache/download/reassembly_buffer.h"
 
 namespace weightfs {

@@ -4,9 +4,9 @@
 #include <array>
 #include <string_view>
 
-#include "cache/registry/base64.h"
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
+#include "cache/registry/base64.h"
 
 namespace weightfs {
 namespace {

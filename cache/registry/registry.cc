@@ -8,9 +8,9 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
-#include "cache/registry/request_with_retry.h"
 #include "cache/registry/credentials.h"
 #include "cache/registry/manifest.h"
+#include "cache/registry/request_with_retry.h"
 
 namespace weightfs {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/json.h"
 #include "base/text.h"
-#include "cache/download/origin_info.h"
+#include "base/values/json.h"
 #include "cache/download/mirror_scheduler.h"
+#include "cache/download/origin_info.h"
 
 namespace weightfs {
 namespace {

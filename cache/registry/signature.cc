@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "cache/registry/base64.h"
 #include "base/text.h"
+#include "cache/registry/base64.h"
 
 namespace weightfs {
 namespace {

@@ -8,10 +8,10 @@
 #include <memory>
 #include <new>
 
-#include "cache/registry/base64.h"
 #include "base/digest.h"
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
+#include "cache/registry/base64.h"
 #include "cache/registry/request_with_retry.h"
 
 namespace weightfs {

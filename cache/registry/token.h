@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "cache/registry/signature.h"
+#include "cache/http/client.h"
 #include "cache/registry/auth_challenge.h"
 #include "cache/registry/docker_config.h"
-#include "cache/http/client.h"
+#include "cache/registry/signature.h"
 
 namespace weightfs {
 

@@ -1,6 +1,7 @@
 // Where blobs are kept once made, and where their bytes go meanwhile. A shelf is a directory that processes share
-// (cache/store/disk_backend.h) or a temporary file (cache/store/temp_file_backend.h); how a blob is made (cache/blobs/in_flight_blob.h) is the same for
-// both. Every failure here means "cannot be kept", and its message says why in words that fit every blob.
+// (cache/store/disk_backend.h) or a temporary file (cache/store/temp_file_backend.h); how a blob is made
+// (cache/blobs/in_flight_blob.h) is the same for both. Every failure here means "cannot be kept", and its message says
+// why in words that fit every blob.
 #pragma once
 
 #include <atomic>

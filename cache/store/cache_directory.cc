@@ -1,3 +1,5 @@
+#include "cache/cache_directory.h"
+
 #include <unistd.h>
 
 #include <cstdlib>
@@ -5,7 +7,6 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
-#include "cache/blob_store.h"
 
 namespace weightfs {
 namespace {

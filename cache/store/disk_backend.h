@@ -17,9 +17,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "cache/store/recheck.h"
 #include "cache/disk_quota.h"
 #include "cache/store/blob_backend.h"
+#include "cache/store/recheck.h"
 
 namespace weightfs {
 

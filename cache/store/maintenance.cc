@@ -9,8 +9,8 @@
 #include <ctime>
 
 #include "base/text.h"
-#include "cache/store/quota_ledger.h"
 #include "cache/disk_quota.h"
+#include "cache/store/quota_ledger.h"
 
 namespace weightfs {
 namespace {

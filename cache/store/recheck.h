@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "cache/blob_store.h"
+#include "cache/recheck_policy.h"
 #include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/console/suggestions.h"
 #include "base/text.h"
+#include "cli/console/suggestions.h"
 
 namespace weightfs {
 namespace {

@@ -12,9 +12,10 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/blob_store.h"
-#include "cache/paths.h"
+#include "cache/cache_directory.h"
 #include "cache/disk_quota.h"
 #include "cache/maintenance.h"
+#include "cache/paths.h"
 #include "cli/doctor/checks.h"
 
 namespace weightfs {

@@ -12,11 +12,11 @@
 #include <sstream>
 #include <system_error>
 
+#include "base/os/descriptor.h"
 #include "base/os/stderr_capture.h"
 #include "base/text.h"
-#include "cli/process/isolated.h"
-#include "base/os/descriptor.h"
 #include "cli/doctor/checks.h"
+#include "cli/process/isolated.h"
 
 namespace weightfs {
 namespace {

@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "cli/console/suggestions.h"
 #include "base/text.h"
+#include "cli/console/suggestions.h"
 #include "cli/options/number.h"
 #include "cli/verbs.h"
 

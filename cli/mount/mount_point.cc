@@ -13,9 +13,9 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
-#include "cli/process/isolated.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount/unmount.h"
+#include "cli/process/isolated.h"
 #include "cli/verbs.h"
 #include "fs/source_tree.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "base/os/descriptor.h"
+#include "base/result.h"
 
 namespace weightfs {
 

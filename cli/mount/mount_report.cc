@@ -13,13 +13,13 @@
 #include <limits>
 #include <system_error>
 
-#include "base/json.h"
 #include "base/source.h"
 #include "base/text.h"
-#include "cli/process/isolated.h"
+#include "base/values/json.h"
+#include "cli/console/time.h"
 #include "cli/mount/mount_point.h"
 #include "cli/mount/status.h"
-#include "cli/console/time.h"
+#include "cli/process/isolated.h"
 
 namespace weightfs {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/exit.h"
 #include "cli/console/log.h"
+#include "cli/exit.h"
 #include "cli/mount/mount_options.h"
 #include "cli/mount/mount_point.h"
 #include "cli/mount/status.h"

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "base/value.h"
+#include "base/values/value.h"
 #include "cli/mount/metrics.h"
 
 namespace weightfs {

@@ -8,8 +8,8 @@
 
 #include "cache/blob_store.h"
 #include "cli/console/log.h"
-#include "cli/sandbox/sandbox.h"
 #include "cli/console/time.h"
+#include "cli/sandbox/sandbox.h"
 #include "fs/fuse/statistics.h"
 #include "fs/tree.h"
 

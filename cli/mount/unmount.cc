@@ -11,10 +11,10 @@
 #include <system_error>
 #include <vector>
 
-#include "base/text.h"
-#include "cli/process/isolated.h"
 #include "base/os/descriptor.h"
+#include "base/text.h"
 #include "cli/process/child_process.h"
+#include "cli/process/isolated.h"
 
 namespace weightfs {
 namespace {

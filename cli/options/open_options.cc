@@ -1,6 +1,6 @@
-// The options that say how a source is read.
+#include "cli/options/open_options.h"
+
 #include "base/text.h"
-#include "cli/verbs.h"
 
 namespace weightfs {
 
@@ -22,6 +22,8 @@ Options opening_options(OpenOptions& opening) {
            opening.access.follow_links)};
 }
 
-void add_opening_options(CLI::App& verb, OpenOptions& opening) { add_options(verb, opening_options(opening), "Reading"); }
+void add_opening_options(CLI::App& verb, OpenOptions& opening) {
+  add_options(verb, opening_options(opening), "Reading");
+}
 
 }  // namespace weightfs

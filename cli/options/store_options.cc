@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "cache/cache_directory.h"
 #include "cli/options/number.h"
 
 namespace weightfs {
@@ -110,7 +111,8 @@ Options store_options(Storing& storing) {
 
 void add_store_options(CLI::App& verb, Storing& storing) { add_options(verb, store_options(storing), "Blobs"); }
 
-Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing, std::function<void(const std::string&)> log) {
+Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing,
+                               std::function<void(const std::string&)> log) {
   StoreOptions options;
   for (const std::string& directory : storing.blob_directories)
     options.blob_directories.push_back(TRY(blob_directory(directory)));

@@ -31,8 +31,10 @@ struct Storing {
 Options store_options(Storing& storing);
 void add_store_options(CLI::App& verb, Storing& storing);
 
-/// Opens sources with the store that they ask for: sets OpenOptions::blobs and OpenOptions::registries. `log` is told what had to be got around. Fails with not_found when a directory is missing.
-Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing, std::function<void(const std::string&)> log);
+/// Opens sources with the store that they ask for: sets OpenOptions::blobs and OpenOptions::registries. `log` is told
+/// what had to be got around. Fails with not_found when a directory is missing.
+Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing,
+                               std::function<void(const std::string&)> log);
 
 /// A size such as 500M, 20GiB or 1048576 (K, M, G, T are powers of 1024), in bytes; nothing when it is none.
 std::optional<uint64_t> size_of(const std::string& text);

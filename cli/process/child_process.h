@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "base/os/descriptor.h"
+#include "base/result.h"
 
 namespace weightfs {
 

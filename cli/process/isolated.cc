@@ -14,8 +14,8 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "base/json.h"
 #include "base/source.h"
+#include "base/values/json.h"
 
 namespace weightfs {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/value.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 

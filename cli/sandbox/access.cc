@@ -14,11 +14,12 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/blob_store.h"
+#include "cache/cache_directory.h"
 #include "cache/external_stores.h"
 #include "cache/paths.h"
 #include "cache/registry.h"
-#include "sources/ollama_name.h"
 #include "cli/sandbox/sandbox.h"
+#include "sources/ollama_name.h"
 
 namespace weightfs {
 namespace {

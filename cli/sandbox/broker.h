@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
 #include "base/os/descriptor.h"
+#include "base/result.h"
 
 namespace weightfs {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/text.h"
 #include "base/os/descriptor.h"
+#include "base/text.h"
 
 namespace weightfs {
 namespace {

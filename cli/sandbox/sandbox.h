@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/value.h"
+#include "base/values/value.h"
+#include "cli/options/store_options.h"
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/landlock.h"
-#include "cli/options/store_options.h"
 #include "sources/location.h"
 
 namespace weightfs {

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "base/os/mounts.h"
-#include "cli/console/suggestions.h"
 #include "base/source.h"
 #include "base/text.h"
+#include "cli/console/suggestions.h"
 #include "cli/options/number.h"
 
 namespace weightfs {

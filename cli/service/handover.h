@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
 #include "base/os/descriptor.h"
+#include "base/result.h"
 #include "cli/process/child_process.h"
 
 namespace weightfs {

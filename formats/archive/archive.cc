@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "base/text.h"
-#include "formats/archive/symlink.h"
 #include "formats/archive/nested.h"
+#include "formats/archive/symlink.h"
 
 namespace weightfs {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "formats/codec/codec_meter.h"
-#include "formats/format.h"
 #include "formats/common/warnings.h"
+#include "formats/format.h"
 
 namespace weightfs {
 
@@ -87,7 +87,8 @@ class ArchiveBuilder {
   std::vector<std::pair<size_t, std::string>> same_;  // the place of a part, and the path whose bytes it has
 };
 
-/// The members of a zip (formats/archive/zip.cc), of a tar (formats/archive/tar.cc), of the directory that the container lies in.
+/// The members of a zip (formats/archive/zip.cc), of a tar (formats/archive/tar.cc), of the directory that the
+/// container lies in.
 Result<Archive> zip_members(const Container& container);
 Result<Archive> tar_members(const Container& container);
 Result<Archive> folder_members(const Container& container);

@@ -15,8 +15,8 @@
 
 #include "base/text.h"
 #include "formats/archive/archive.h"
-#include "formats/codec/codec_meter.h"
 #include "formats/archive/tar_sparse.h"
+#include "formats/codec/codec_meter.h"
 
 namespace weightfs {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "base/text.h"
+#include "formats/archive/tar.h"
 #include "formats/codec/codec.h"
 #include "formats/format.h"
-#include "formats/archive/tar.h"
 
 namespace weightfs {
 namespace tar {

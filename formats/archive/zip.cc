@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "formats/archive/archive.h"
 #include "formats/archive/crc_checked.h"
-#include "formats/codec/codec.h"
-#include "formats/codec/codec_meter.h"
 #include "formats/archive/zip_end.h"
 #include "formats/archive/zip_source.h"
+#include "formats/codec/codec.h"
+#include "formats/codec/codec_meter.h"
 
 namespace weightfs {
 namespace {

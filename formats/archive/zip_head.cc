@@ -1,8 +1,8 @@
 // The first bytes of a member of a zip, for those who want to know what it is.
 #include <algorithm>
 
-#include "formats/codec/codec.h"
 #include "formats/archive/zip.h"
+#include "formats/codec/codec.h"
 
 namespace weightfs {
 namespace {

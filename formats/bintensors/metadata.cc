@@ -2,9 +2,9 @@
 #include <array>
 #include <utility>
 
-#include "formats/common/cursor.h"
 #include "base/text.h"
 #include "formats/bintensors/bintensors.h"
+#include "formats/common/cursor.h"
 
 namespace weightfs::bintensors {
 namespace {

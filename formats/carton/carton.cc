@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "formats/common/flat.h"
 #include "formats/archive/zip.h"
+#include "formats/common/flat.h"
 
 namespace weightfs {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/format.h"
 #include "formats/common/warnings.h"
+#include "formats/format.h"
 
 namespace weightfs::flat {
 

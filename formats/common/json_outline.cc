@@ -1,7 +1,7 @@
 #include "formats/common/json_outline.h"
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 
 namespace weightfs {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/source.h"
-#include "base/value.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 

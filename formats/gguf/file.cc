@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "formats/common/cursor.h"
 #include "base/text.h"
+#include "formats/common/cursor.h"
 
 namespace weightfs::gguf {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/budget.h"
+#include "formats/common/warnings.h"
 #include "formats/gguf/values.h"
 #include "formats/model.h"
-#include "formats/common/warnings.h"
 
 namespace weightfs::gguf {
 

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/rendering.h"
 #include "base/text.h"
+#include "base/values/rendering.h"
 #include "formats/model.h"
 
 namespace weightfs::gguf {

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/budget.h"
+#include "base/values/value.h"
 #include "formats/common/cursor.h"
-#include "base/value.h"
 
 namespace weightfs::gguf {
 

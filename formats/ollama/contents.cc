@@ -3,9 +3,9 @@
 #include <array>
 #include <utility>
 
-#include "base/json.h"
-#include "base/rendering.h"
 #include "base/text.h"
+#include "base/values/json.h"
+#include "base/values/rendering.h"
 #include "formats/common/flat.h"
 #include "formats/ollama/ollama.h"
 #include "formats/ollama/tensors.h"

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/ollama/manifest.h"
 #include "formats/common/warnings.h"
+#include "formats/ollama/manifest.h"
 
 namespace weightfs::ollama {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 
 namespace weightfs::ollama {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/rendering.h"
 #include "base/text.h"
+#include "base/values/rendering.h"
 
 namespace weightfs {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/warnings.h"
 #include "formats/format.h"
 #include "formats/ollama/layers.h"
-#include "formats/common/warnings.h"
 
 namespace weightfs::ollama {
 

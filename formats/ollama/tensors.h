@@ -55,7 +55,7 @@ class Tensors {
   };
   std::map<Digest, Read> read_;
   std::map<Digest, std::string> failures_;  // why a tensor blob could not be read: it is not tried again
-  uint64_t headers_ = 0;  // bytes of all safetensors headers so far
+  uint64_t headers_ = 0;                    // bytes of all safetensors headers so far
   Map quantization_;
   std::map<std::string, std::string_view, std::less<>> spelled_;  // what is in the model's spellings
 };

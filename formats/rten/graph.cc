@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/rendering.h"
 #include "base/text.h"
+#include "base/values/rendering.h"
 #include "formats/rten/node.h"
 #include "formats/rten/schema.h"
 

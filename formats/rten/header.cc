@@ -1,7 +1,7 @@
 #include "formats/rten/header.h"
 
-#include "formats/common/cursor.h"
 #include "base/text.h"
+#include "formats/common/cursor.h"
 #include "formats/format.h"
 #include "formats/rten/image.h"
 

@@ -4,12 +4,12 @@
 #include <set>
 
 #include "base/text.h"
+#include "formats/common/warnings.h"
 #include "formats/format.h"
 #include "formats/rten/graph.h"
 #include "formats/rten/header.h"
 #include "formats/rten/image.h"
 #include "formats/rten/node.h"
-#include "formats/common/warnings.h"
 
 namespace weightfs {
 namespace rten {

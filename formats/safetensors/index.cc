@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/common/flat.h"
 
 namespace weightfs {

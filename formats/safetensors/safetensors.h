@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/values/json.h"
 #include "formats/common/flat.h"
 
 namespace weightfs::safetensors {

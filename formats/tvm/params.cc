@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "formats/common/cursor.h"
 #include "base/text.h"
+#include "formats/common/cursor.h"
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
 

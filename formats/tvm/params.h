@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/format.h"
 #include "formats/common/warnings.h"
+#include "formats/format.h"
 
 namespace weightfs {
 

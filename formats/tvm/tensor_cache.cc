@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "fs/fuse/session.h"
 #include "fs/fuse/interrupts.h"
+#include "fs/fuse/session.h"
 
 namespace weightfs {
 

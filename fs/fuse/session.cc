@@ -14,8 +14,8 @@
 #include <system_error>
 #include <thread>
 
-#include "base/os/stderr_capture.h"
 #include "base/os/mounts.h"
+#include "base/os/stderr_capture.h"
 #include "base/text.h"
 #include "fs/fuse/operations.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "cache/registry/request_with_retry.h"
 #include "cache/http/client.h"
+#include "cache/registry/request_with_retry.h"
 #include "tests/support/http_server.h"
 
 namespace weightfs::asking {

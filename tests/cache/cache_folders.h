@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string>
 
-#include "cache/store/quota_ledger.h"
 #include "cache/paths.h"
+#include "cache/store/quota_ledger.h"
 #include "tests/cache/making.h"
 #include "tests/support/temporary.h"
 

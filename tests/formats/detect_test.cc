@@ -1,9 +1,8 @@
 // How a container's format is told.
-#include "formats/format.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/format.h"
 #include "tests/support/small_models.h"
 
 namespace weightfs {

@@ -9,8 +9,8 @@
 #include <functional>
 #include <new>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/format.h"
 #include "fs/layout.h"
 #include "fs/listing.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "formats/archive/archive.h"
-#include "formats/codec/codec.h"
 #include "formats/archive/tar.h"
+#include "formats/codec/codec.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/one_line.h"

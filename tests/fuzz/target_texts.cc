@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "base/budget.h"
-#include "base/json.h"
 #include "base/text.h"
-#include "base/value.h"
-#include "formats/format.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
 #include "formats/common/json_outline.h"
-#include "formats/ollama/media_type.h"
+#include "formats/format.h"
 #include "formats/ollama/manifest.h"
+#include "formats/ollama/media_type.h"
 #include "formats/ollama/name.h"
 #include "fs/names.h"
 #include "tests/fuzz/input.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/format.h"
 #include "fs/forest.h"
 #include "fs/layout.h"

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "cache/registry/base64.h"
 #include "base/text.h"
+#include "cache/registry/base64.h"
 #include "tests/cache/resolving.h"
 #include "tests/support/ssh_key.h"
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/registry/base64.h"
 #include "base/text.h"
+#include "cache/registry/base64.h"
 #include "tests/support/ssh_key.h"
 
 namespace weightfs::test {

@@ -1,4 +1,6 @@
 // Where the cache is, by the environment.
+#include "cache/cache_directory.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

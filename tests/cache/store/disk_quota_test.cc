@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "cache/blob_store.h"
-#include "cache/store/inventory.h"
 #include "cache/store/file_range.h"
+#include "cache/store/inventory.h"
 #include "tests/cache/cache_folders.h"
 #include "tests/cache/child.h"
 #include "tests/cache/store_directory.h"

@@ -13,6 +13,7 @@
 
 #include "base/os/mounts.h"
 #include "cache/blob_store.h"
+#include "cache/cache_directory.h"
 #include "cache/store/file_range.h"
 #include "tests/cache/child.h"
 #include "tests/cache/making.h"

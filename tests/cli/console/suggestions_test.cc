@@ -29,8 +29,7 @@ TEST(Nearest, OfEquallyNearOnesTheOrderIsTheirs) {
 }
 
 TEST(Nearest, ABeginningIsNear) {
-  EXPECT_THAT(nearest("--cache", {"--cache-size", "--offline"}),
-              ElementsAre("--cache-size"));
+  EXPECT_THAT(nearest("--cache", {"--cache-size", "--offline"}), ElementsAre("--cache-size"));
   EXPECT_THAT(nearest("--allow-private", {"--allow-private-urls"}), ElementsAre("--allow-private-urls"));
   EXPECT_THAT(nearest("m", {"mount"}), IsEmpty()) << "one letter begins anything";
 }

@@ -7,8 +7,8 @@
 
 #include "base/os/memory.h"
 #include "formats/archive/archive.h"
-#include "formats/codec/codec.h"
 #include "formats/archive/tar.h"
+#include "formats/codec/codec.h"
 #include "formats/verify.h"
 #include "tests/support/codec_reading.h"
 #include "tests/support/small_models.h"

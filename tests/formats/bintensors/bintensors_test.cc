@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/clues.h"
 #include "tests/support/bintensors_builder.h"
+#include "tests/support/clues.h"
 #include "tests/support/model_text.h"
 
 namespace weightfs {

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "base/json.h"
+#include "base/values/json.h"
 #include "tests/support/gguf_reading.h"
 
 namespace weightfs {

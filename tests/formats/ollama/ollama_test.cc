@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/json.h"
+#include "base/values/json.h"
 #include "formats/format.h"
 #include "formats/verify.h"
 #include "tests/support/model_text.h"

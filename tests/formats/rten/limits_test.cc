@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/json.h"
+#include "base/values/json.h"
 #include "formats/rten/image.h"
 #include "tests/support/rten_reading.h"
 

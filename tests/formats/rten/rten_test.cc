@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/format.h"
 #include "tests/support/clues.h"
 #include "tests/support/rten_reading.h"
@@ -38,7 +38,8 @@ TEST(Rten, LeavesAFlatBufferWhoseRootIsBeyondTheHeadOpen) {
   EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 10000)), Match::maybe);
   EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8194}) + std::string(4092, '\0'), 10000)), Match::no);
   EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 8192)), Match::no);
-  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), uint64_t{1} << 31)), Match::no);
+  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), uint64_t{1} << 31)),
+            Match::no);
 }
 
 TEST(Rten, BecomesAModel) {

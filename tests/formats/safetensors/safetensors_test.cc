@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/format.h"
 #include "tests/support/clues.h"
-#include "tests/support/safetensors_builder.h"
 #include "tests/support/model_text.h"
+#include "tests/support/safetensors_builder.h"
 
 namespace weightfs {
 namespace {

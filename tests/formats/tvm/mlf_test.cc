@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
 #include "base/text.h"
+#include "base/values/json.h"
 #include "formats/archive/archive.h"
 #include "tests/support/clues.h"
 #include "tests/support/mlf_builder.h"

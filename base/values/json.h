@@ -8,7 +8,7 @@
 
 #include "base/budget.h"
 #include "base/source.h"
-#include "base/value.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 

@@ -1,4 +1,4 @@
-#include "base/toml_limits.h"
+#include "base/values/toml_limits.h"
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
 // The limits of TOML texts, which toml++ itself does not have.
-#include "base/toml_limits.h"
+#include "base/values/toml_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/text.h"
-#include "base/value.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 namespace {

@@ -1,11 +1,11 @@
-#include "base/json.h"
+#include "base/values/json.h"
 
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/rendering.h"
 #include "base/text.h"
+#include "base/values/rendering.h"
 
 namespace weightfs {
 namespace {

@@ -1,10 +1,10 @@
-#include "base/rendering.h"
+#include "base/values/rendering.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
-#include "base/value.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 namespace {

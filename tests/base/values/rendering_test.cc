@@ -1,12 +1,12 @@
 // Renderings of what containers say: bounded, charged before they are built, and else as they always were.
-#include "base/rendering.h"
+#include "base/values/rendering.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
 #include "base/text.h"
-#include "base/value.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/value.h"
+#include "base/values/value.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/json.h"
+#include "base/values/json.h"
 
 namespace weightfs {
 namespace {

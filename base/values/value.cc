@@ -1,4 +1,4 @@
-#include "base/value.h"
+#include "base/values/value.h"
 
 #include <algorithm>
 #include <array>

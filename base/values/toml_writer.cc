@@ -6,9 +6,9 @@
 #include <cmath>
 #include <span>
 
-#include "base/rendering.h"
 #include "base/text.h"
-#include "base/value.h"
+#include "base/values/rendering.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 namespace {

@@ -1,8 +1,8 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "base/toml_limits.h"
-#include "base/value.h"
+#include "base/values/toml_limits.h"
+#include "base/values/value.h"
 
 // toml++ keeps its tables as std::map: keys come out sorted.
 #include <toml++/toml.h>
