@@ -5,25 +5,12 @@
 #include "base/blobs.h"
 #include "base/text.h"
 #include "fs/listing.h"
-#include "fs/views/npy.h"
 
 namespace weightfs {
 namespace {
 
 // The root of the tree that is added second.
 constexpr Ino kHiddenRoot = (Ino{1} << 40) + 1;
-
-Result<SourcePtr> npy_source(const Model& model, size_t place) {
-  const Tensor& tensor = model.tensors[place];
-  const auto texts = model.strings.find(place);
-  if (texts != model.strings.end()) {
-    // Each is looked at for the longest, and many tensors may share them.
-    const auto all = TRY(texts->second.get());
-    if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));
-    return string_npy(tensor.shape, all);
-  }
-  return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
-}
 
 // What a name stands for exists, even if what it is made from has gone: that is an error, not an absence to be
 // remembered.
@@ -78,11 +65,10 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
       return Attributes{node.kind, 0, 2 + tree.directories_in(at->index), tree.modified()};
     case Kind::tree:
       return Attributes{node.kind, 0, 1, tree.modified_of_tree(node)};
-    case Kind::tensor:
-      return of_size(tree.tensor(node).nbytes());
-    case Kind::npy:
-      if (tree.model()->strings.contains(node.first)) return std::nullopt;
-      return of_size(npy_header(tree.tensor(node)).size() + tree.tensor(node).nbytes());
+    case Kind::tensor: {
+      const auto size = tree.view().size(*tree.model(), node.first);
+      return size ? std::optional(of_size(*size)) : std::nullopt;
+    }
     case Kind::link:
       return of_size(tree.link(node).size());
     case Kind::file:
@@ -127,14 +113,8 @@ Result<SourcePtr> Forest::open(const Place& at) const {
       return present(at.tree().file(node).get());
     case Kind::live:
       return at.tree().live(node)();
-    case Kind::npy:
-      return present(npy_source(*at.tree().model(), node.first));
-    case Kind::tensor: {
-      const Tensor& tensor = at.tree().tensor(node);
-      if (tensor.source.refused())
-        return failure(Code::corrupt, str("tensor ", quoted(tensor.name), " was refused: see warnings.txt"));
-      return std::make_shared<Slice>(tensor.source);
-    }
+    case Kind::tensor:
+      return present(at.tree().view().open(*at.tree().model(), node.first));
     case Kind::directory:
     case Kind::tree:
     case Kind::link:
@@ -152,7 +132,7 @@ Result<std::string> Forest::link(Ino ino) const {
 Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   if (ino == kRoot) return root_xattrs_;
   const Place at = TRY(trees_.place(ino));
-  if (at.node().kind != Kind::tensor && at.node().kind != Kind::npy) return std::vector<Xattr>();
+  if (at.node().kind != Kind::tensor) return std::vector<Xattr>();
   const Model& model = *at.tree().model();
   const Tensor& tensor = at.tree().tensor(at.node());
   std::vector<Xattr> xattrs = {{"user.weightfs.name", tensor.name},

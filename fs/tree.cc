@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "fs/views/npy.h"
-
 namespace weightfs {
 
 std::optional<uint32_t> Tree::find(uint32_t directory, std::string_view name) const {
@@ -66,22 +64,22 @@ void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> 
   tree_->trees_.push_back({std::move(tree), modified});
 }
 
-Result<void> TreeBuilder::add_tensors(Kind kind) {
+Result<void> TreeBuilder::add_tensors(const View& view) {
+  tree_->view_ = &view;
   const auto& tensors = tree_->model_->tensors;
   const BudgetPtr& budget = tree_->model_->budget;
   // The time is charged for every try: what is refused for its memory may be entered again and again.
   if (budget != nullptr) TRY_VOID(budget->charge(Cost::step, tensors.size()));
-  // All of them get a path, whether they are shown or not: clashes end the same way in tensors/ and in npy/.
+  // All of them get a path, whether the view has them or not: clashes are resolved alike in all views.
   std::vector<TensorName> names;
   names.reserve(tensors.size());
   for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
   const uint64_t kept_before = tree_->texts_.size();
-  const auto paths = TRY(paths_within(budget.get(), names, kind == Kind::npy ? ".npy" : "", tree_->texts_));
+  const auto paths = TRY(paths_within(budget.get(), names, view.suffix, tree_->texts_));
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths)
-    if (kind == Kind::tensor || has_npy(tensors[name]) || has_string_npy(*tree_->model_, name))
-      leaves_.push_back({path, kind, name});
+    if (view.has(*tree_->model_, name)) leaves_.push_back({path, Kind::tensor, name});
   tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
   auto charged = charge(budget);
   if (!charged) budget->release(Cost::kept, tree_->texts_.size() - kept_before);
@@ -148,8 +146,7 @@ void TreeBuilder::lay_nodes() {
       nodes.push_back({name.data(), static_cast<uint32_t>(name.size()), leaf ? leaves_[i].kind : Kind::directory,
                        d.node, leaf ? leaves_[i].first : 0, 0});
       if (leaf) {
-        if (leaves_[i].kind == Kind::tensor || leaves_[i].kind == Kind::npy)
-          tree_->tensor_nodes_[leaves_[i].first] = node;
+        if (leaves_[i].kind == Kind::tensor) tree_->tensor_nodes_[leaves_[i].first] = node;
       } else {
         const size_t inside = slash == path.size() ? i + 1 : i;  // past the leaf that only names the directory
         pending.push_back({node, inside, end, slash + 1});

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "formats/model.h"
 #include "fs/names.h"
+#include "fs/views/view.h"
 
 namespace weightfs {
 
@@ -23,8 +24,7 @@ enum class Kind : uint8_t {
   directory,
   file,    ///< a source of its own
   live,    ///< a file whose content is made anew each time that it is opened: the one thing in a mount that changes
-  tensor,  ///< a tensor's bytes as stored
-  npy,     ///< a tensor's bytes behind a .npy header
+  tensor,  ///< a tensor, as the tree's view shows it
   link,    ///< a symbolic link
   tree,    ///< a directory that is another tree, made when it is entered
 };
@@ -71,8 +71,10 @@ class Tree {
   const Later<TreePtr>& tree(const Node& node) const { return trees_[node.first].tree; }
   Time modified_of_tree(const Node& node) const { return trees_[node.first].modified; }
 
-  /// The node of kind tensor (or npy) that shows the tensor with this index; the root if none does.
+  /// The node that shows the tensor with this index; the root if none does.
   uint32_t node_of_tensor(size_t tensor) const { return tensor_nodes_[tensor]; }
+
+  const View& view() const { return *view_; }  ///< of the nodes of kind tensor; there must be some
 
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
@@ -83,6 +85,7 @@ class Tree {
   Tree() = default;
 
   ModelPtr model_;
+  const View* view_ = nullptr;
   Time modified_ = 0;
   uint64_t container_bytes_ = 0;
   std::vector<Node> nodes_;
@@ -101,7 +104,7 @@ class Tree {
 /// Collects what a tree holds, then freezes it. Paths are unique and none runs through another's file.
 class TreeBuilder {
  public:
-  /// `model` owns what the nodes of kind tensor and npy show; null where there are none.
+  /// `model` has the tensors that nodes show; null where there are none.
   explicit TreeBuilder(ModelPtr model);
 
   void set_modified(Time modified);
@@ -112,9 +115,9 @@ class TreeBuilder {
   void add_link(std::string_view path, std::string target);
   void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);
 
-  /// All tensors of the model that `kind` (tensor or npy) can show, at their paths. Their nodes are charged to the
-  /// model's budget; fails when that does not have them.
-  Result<void> add_tensors(Kind kind);
+  /// Adds the tensors of the model that `view` has, at their paths; at most one view in a tree. Charges their nodes to
+  /// the model's budget, and fails as that does.
+  Result<void> add_tensors(const View& view);
 
   /// Charges the nodes of what was added, and their names, to `budget`; does nothing when it is null. Before freeze().
   Result<void> charge(const BudgetPtr& budget);

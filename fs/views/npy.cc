@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "fs/views/view.h"
 
 namespace weightfs {
 namespace {
@@ -111,5 +112,32 @@ Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vect
 }
 
 std::string npy_header(const Tensor& tensor) { return header_of(tensor.dtype->npy_descr, array_shape(tensor)); }
+
+namespace {
+
+bool has_either(const Model& model, size_t tensor) {
+  return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor);
+}
+
+std::optional<uint64_t> npy_size(const Model& model, size_t tensor) {
+  if (model.strings.contains(tensor)) return std::nullopt;
+  return npy_header(model.tensors[tensor]).size() + model.tensors[tensor].nbytes();
+}
+
+Result<SourcePtr> open_npy(const Model& model, size_t index) {
+  const Tensor& tensor = model.tensors[index];
+  const auto texts = model.strings.find(index);
+  if (texts == model.strings.end())
+    return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
+  // The longest of them is searched for, and many tensors may share them.
+  const auto all = TRY(texts->second.get());
+  if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));
+  return string_npy(tensor.shape, all);
+}
+
+}  // namespace
+
+extern const View kNpyView;
+const View kNpyView = {"npy", ".npy", has_either, npy_size, open_npy};
 
 }  // namespace weightfs

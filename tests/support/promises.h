@@ -140,9 +140,13 @@ class Promises {
     promise(is_one_line(inner.error().message), path, "an error in disorder");
   }
 
+  static bool is_npy(const Mount& mount, const Node& node, const std::string& path) {
+    return node.kind == Kind::tensor && path.starts_with(mount.at + "npy/");
+  }
+
   // A file whose bytes have to be made to tell its size: one behind a link of a carton, an array of texts.
   void check_unreadable(Mount& mount, const Node& node, const std::string& path, const Error& error) {
-    const bool texts = node.kind == Kind::npy && mount.model->strings.contains(node.first);
+    const bool texts = is_npy(mount, node, path) && mount.model->strings.contains(node.first);
     const bool member = node.kind == Kind::file && path.starts_with(mount.at + "files/");
     const bool linked = member && error.code == Code::unreachable;  // and here nothing is fetched
     promise(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path,
@@ -176,12 +180,13 @@ class Promises {
       return check_text(**source, path);
     }
     if (node.kind != Kind::file) check_xattrs(mount, ino, node, path);
-    const bool refused = node.kind == Kind::tensor && forest_.xattrs(ino).value()[3].second == "0" && !source;
+    const bool refused = node.kind == Kind::tensor && !is_npy(mount, node, path) &&
+                         forest_.xattrs(ino).value()[3].second == "0" && !source;
     if (refused) return promise(!mount.model->warnings.empty(), path, "refused without a warning");
     if (!source) return promise(false, path, source.error().message);
     promise((*source)->size() == size, path, "its size is not that of its bytes");
     check_ends(mount, **source, path);
-    if (node.kind != Kind::npy) return;
+    if (!is_npy(mount, node, path)) return;
     ++mount.views;
     promise(read_text(**source, 0, 6) == "\x93NUMPY", path, "does not begin as a .npy file");
   }

@@ -1,0 +1,22 @@
+#include "base/text.h"
+#include "fs/views/view.h"
+
+namespace weightfs {
+namespace {
+
+bool has_tensor(const Model&, size_t) { return true; }
+
+std::optional<uint64_t> tensor_size(const Model& model, size_t tensor) { return model.tensors[tensor].nbytes(); }
+
+Result<SourcePtr> open_tensor(const Model& model, size_t index) {
+  const Tensor& tensor = model.tensors[index];
+  if (tensor.source.refused())
+    return failure(Code::corrupt, str("tensor ", quoted(tensor.name), " was refused: see warnings.txt"));
+  return std::make_shared<Slice>(tensor.source);
+}
+
+}  // namespace
+
+const View kTensorsView = {"tensors", "", has_tensor, tensor_size, open_tensor};
+
+}  // namespace weightfs

@@ -1,0 +1,32 @@
+// The views of a model: each is a directory in which tensors of the model are files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "formats/model.h"
+
+namespace weightfs {
+
+/// A row of the table of views (fs/views/views.cc). `tensor` is an index into Model::tensors. The functions may be
+/// called from any thread.
+struct View {
+  std::string_view directory;  ///< "npy"
+  std::string_view suffix;     ///< of every file: ".npy"; may be empty
+  bool (*has)(const Model& model, size_t tensor);
+  /// The size of the file in bytes; nothing where open() has to compute it.
+  std::optional<uint64_t> (*size)(const Model& model, size_t tensor);
+  /// The content of the file. Fails with corrupt for a refused tensor, and as reading the container fails.
+  Result<SourcePtr> (*open)(const Model& model, size_t tensor);
+};
+
+/// All views, in the order in which a model's directory has them. The first shows every tensor, under its own name.
+std::span<const View* const> views();
+
+/// tensors/: the bytes of each tensor as stored.
+extern const View kTensorsView;
+
+}  // namespace weightfs
