@@ -1,137 +1,248 @@
 """Runs every test of a plain and of a sanitized build and adds them up; ends with `N passed, N failed, N skipped`.
 
-  run.py --plain BUILD --sanitized BUILD
+  run.py --plain BUILD --sanitized BUILD [--only TEXT]     TEXT: the jobs whose title contains it
 
-GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the black-box tests, which
-mount, and a minute of fuzzing. Where `../shared/conform.py` lies beside the project, it holds the plain build against its samples.
+GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the mount tests, and a minute
+of fuzzing. Where `../shared/conform.py` lies beside the project, it checks the plain build against its samples.
+
+Each file of Python tests, and each shard of a GoogleTest binary, is a job in a process of its own. Jobs run side by side, except
+those of EXCLUSIVE.
 """
 import argparse
+import collections
+import concurrent.futures
 import glob
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
 FORMATS = ("rten", "bintensors", "/gguf/", "safetensors", "carton", "/tvm/", "ollama")
 
-# Where reading a file fails because its link leads to a server on loopback, which is not there and which a container may
+# Where reading a file fails because its link leads to a server on loopback, which does not run and which a container may
 # not name (docs/formats/carton.md, LINKS).
 LINKED = ("carton/crafted/links_", "carton/packed/linked.carton", "carton/packed/symlinks.carton")
 
+CORES = os.cpu_count() or 1
+WORKERS = 2 * CORES  # mount tests wait for most of their time
+SHARDS = {"fs_test": 4, "formats_test": 3, "cache_test": 3, "base_test": 2}
+SLOWEST = 15  # tests that are listed at the end
 
-class Count:
-    def __init__(self):
-        self.passed = self.failed = self.skipped = 0
+# Jobs that run alone: they measure CPU time and memory, or unmount or count what other tests mount.
+EXCLUSIVE = ("test_attacks", "test_changes", "test_memory", "test_mounts", "test_systemd", "test_system", "package_test", "fuzzing",
+             "conform")
 
-    def add(self, title, passed, failed, skipped=0):
-        self.passed += passed
-        self.failed += failed
-        self.skipped += skipped
-        print(f"== {title}: {passed} passed, {failed} failed, {skipped} skipped", flush=True)
+# Mount tests that are not run a second time with sanitizers. They test processes, units, limits and the sandbox, which sanitizers
+# change (no address limit, no seccomp), and read containers only through code that the others run, too.
+NOT_SANITIZED = ("test_doctor", "test_memory", "test_mounts", "test_real_servers", "test_sandbox", "test_service", "test_starting",
+                 "test_system", "test_systemd")
+
+Result = collections.namedtuple("Result", "passed failed skipped output times", defaults=("", {}))
+Job = collections.namedtuple("Job", "title run")
 
 
-def run_googletest(count, title, binary):
+def run_to_end(argv, folder, environment):
+    """Runs a program; its status and output. The output goes through a file: a process that a test leaves behind must not keep us
+    waiting for the end of a pipe."""
+    with open(os.path.join(folder, "output"), "w+", errors="replace") as output:
+        status = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment).returncode
+        output.seek(0)
+        return status, output.read()
+
+
+def environment_of(weightfs, logs):
+    """Servers run in the background: what a sanitizer finds in them, leaks too, is in a log."""
+    options = f"log_path={logs}/log"
+    return dict(os.environ, WEIGHTFS=weightfs, ASAN_OPTIONS=options, UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
+
+
+def run_googletest(binary, shard, shards):
     with tempfile.TemporaryDirectory() as tmp:
         report = os.path.join(tmp, "report.json")
         environment = dict(os.environ, ASAN_OPTIONS="detect_stack_use_after_return=1:allocator_may_return_null=0",
-                           UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1")
-        done = subprocess.run([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], stdin=subprocess.DEVNULL,
-                              env=environment)
+                           UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
+                           GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard))
+        status, output = run_to_end([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], tmp, environment)
         if not os.path.exists(report):
-            print(f"{binary} ended with status {done.returncode} and no report")
-            return count.add(title, 0, 1)
+            return Result(0, 1, 0, f"{output}{binary} ended with status {status} and no report\n")
         with open(report) as file:
             suites = json.load(file)["testsuites"]
-    tests = [test for suite in suites for test in suite["testsuite"]]
-    skipped = [test for test in tests if test["result"] == "SKIPPED"]
-    failed = sum("failures" in test for test in tests)
+    tests = [(suite["name"], test) for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
+    skipped = sum(test["result"] == "SKIPPED" for _, test in tests)
+    failed = sum("failures" in test for _, test in tests)
     # A leak is found at the end, when every test has passed.
-    failed += done.returncode != 0 and failed == 0
-    count.add(title, len(tests) - failed - len(skipped), failed, len(skipped))
+    failed += status != 0 and failed == 0
+    output = output if failed or skipped else ""
+    times = {f"{suite}.{test['name']}": float(test["time"].rstrip("s")) for suite, test in tests}
+    return Result(len(tests) - failed - skipped, failed, skipped, output, times)
 
 
-def run_unittests(count, title, folder, pattern, weightfs):
-    """Servers run in the background: what a sanitizer finds in them, leaks too, is in a log."""
-    logs = tempfile.TemporaryDirectory(prefix="weightfs-sanitizer-")
-    os.chmod(logs.name, 0o777)  # servers of other users write there, too
-    os.environ["WEIGHTFS"] = weightfs
-    os.environ["ASAN_OPTIONS"] = f"log_path={logs.name}/log"
-    os.environ["UBSAN_OPTIONS"] = f"log_path={logs.name}/log:print_stacktrace=1:halt_on_error=1"
-    # Whoever was imported for another build knows that one's program.
-    for name in [name for name, module in sys.modules.items() if (getattr(module, "__file__", None) or "").startswith(os.path.join(HOME, "tests", ""))]:
-        if name != "__main__":
-            del sys.modules[name]
-    suite = unittest.TestLoader().discover(os.path.join(HOME, folder), pattern)
-    result = unittest.TextTestRunner(sys.stdout, verbosity=0).run(suite)
-    for reason in sorted({reason for _, reason in result.skipped}):
-        print(f"skipped: {reason}")
+class Timed(unittest.TextTestResult):
+    """Notes how long each test takes."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.times = {}
+
+    def startTest(self, test):
+        self.begun = time.monotonic()
+        super().startTest(test)
+
+    def stopTest(self, test):
+        self.times[test.id()] = time.monotonic() - self.begun
+        super().stopTest(test)
+
+
+def run_here(file, report):
+    """Runs one file of Python tests in this process and writes a report."""
+    folder, name = os.path.split(file)
+    sys.path.insert(0, folder)
+    suite = unittest.TestLoader().discover(folder, name)
+    result = unittest.TextTestRunner(sys.stdout, verbosity=0, resultclass=Timed).run(suite)
     failed = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
-    for log in glob.glob(f"{logs.name}/*"):
-        with open(log) as file:
-            print(file.read())
-    if os.listdir(logs.name):
-        count.add(f"{title}: sanitizers", 0, 1)
-    logs.cleanup()
-    count.add(title, result.testsRun - failed - len(result.skipped), failed, len(result.skipped))
+    with open(report, "w") as out:
+        json.dump({"run": result.testsRun, "failed": failed, "skipped": [reason for _, reason in result.skipped],
+                   "times": result.times}, out)
 
 
-def run_conform(count, weightfs):
-    if not os.path.exists(CONFORM) or not os.path.exists("/dev/fuse"):
-        print(f"skipped: conform.py needs {'/dev/fuse' if os.path.exists(CONFORM) else 'its samples beside the project'}")
-        return count.add("conform", 0, 0, 1)
-    for name in FORMATS:
-        done = subprocess.run([sys.executable, CONFORM, weightfs, os.path.join(os.path.dirname(CONFORM), "samples"), "--only", name],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        *failures, last = done.stdout.strip().splitlines() or ["no output"]
-        linked = [line for line in failures if line.removeprefix("FAIL ").startswith(LINKED) and ": unreadable: " in line]
-        print("\n".join(line for line in failures if line not in linked), done.stderr, end="")
-        for line in linked:
-            print(f"skipped: {line.split()[1]} has files behind links to a server that is not there")
-        words = last.split()
-        if len(words) == 4 and words[1] == "passed,":
-            count.add(f"conform {name}", int(words[0]), int(words[2]) - len(linked), len(linked))
-        else:
-            print(last)
-            count.add(f"conform {name}", 0, 1)
+def run_unittests(file, weightfs):
+    with tempfile.TemporaryDirectory(prefix="weightfs-tests-") as tmp:
+        logs, report = os.path.join(tmp, "logs"), os.path.join(tmp, "report.json")
+        os.chmod(tmp, 0o755)
+        os.mkdir(logs)
+        os.chmod(logs, 0o777)  # servers of other users write there, too
+        argv = [sys.executable, os.path.abspath(__file__), "--file", file, "--report", report]
+        status, output = run_to_end(argv, tmp, environment_of(weightfs, logs))
+        if not os.path.exists(report):
+            return Result(0, 1, 0, f"{output}{file} ended with status {status} and no report\n")
+        with open(report) as found:
+            counts = json.load(found)
+        output = output if counts["failed"] else ""
+        output += "".join(f"skipped: {reason}\n" for reason in sorted(set(counts["skipped"])))
+        for log in glob.glob(f"{logs}/*"):
+            with open(log) as text:
+                output += text.read()
+        found_by_sanitizers = bool(os.listdir(logs))
+        skipped = len(counts["skipped"])
+        return Result(counts["run"] - counts["failed"] - skipped, counts["failed"] + found_by_sanitizers, skipped, output, counts["times"])
 
 
-def run_fuzzers(count):
+def run_conform(weightfs, name):
+    done = subprocess.run([sys.executable, CONFORM, weightfs, os.path.join(os.path.dirname(CONFORM), "samples"), "--only", name],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    *failures, last = done.stdout.strip().splitlines() or ["no output"]
+    linked = [line for line in failures if line.removeprefix("FAIL ").startswith(LINKED) and ": unreadable: " in line]
+    output = "".join(f"{line}\n" for line in failures if line not in linked) + done.stderr
+    output += "".join(f"skipped: {line.split()[1]} has files behind links to a server that does not run\n" for line in linked)
+    words = last.split()
+    if len(words) == 4 and words[1] == "passed,":
+        return Result(int(words[0]), int(words[2]) - len(linked), len(linked), output)
+    return Result(0, 1, 0, f"{output}{last}\n")
+
+
+def run_fuzzers():
     """A minute of all fuzz targets; a target fails when it finds something."""
     if not glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"):
-        print("skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)")
-        return count.add("fuzzing", 0, 0, 1)
+        return Result(0, 0, 1, "skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)\n")
     done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--seconds", "60", "--seed", "1"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    print(done.stdout, done.stderr, sep="", end="")
     words = done.stdout.splitlines()[-1].split() if done.stdout else []
     if len(words) != 6 or words[5] != "findings":
-        return count.add("fuzzing", 0, 1)
-    count.add("fuzzing", int(words[0]) - int(words[4]), int(words[4]))
+        return Result(0, 1, 0, done.stdout + done.stderr)
+    return Result(int(words[0]) - int(words[4]), int(words[4]), 0, done.stdout + done.stderr)
+
+
+def conform_jobs(weightfs):
+    if not os.path.exists(CONFORM) or not os.path.exists("/dev/fuse"):
+        needs = "/dev/fuse" if os.path.exists(CONFORM) else "its samples beside the project"
+        yield Job("conform", lambda: Result(0, 0, 1, f"skipped: conform.py needs {needs}\n"))
+        return
+    for name in FORMATS:
+        yield Job(f"conform {name}", lambda name=name: run_conform(weightfs, name))
+
+
+def files_in(folder, pattern):
+    return sorted(glob.glob(os.path.join(HOME, "tests", folder, pattern)))
+
+
+def jobs_of(plain, sanitized):
+    for kind, build in (("plain", plain), ("sanitized", sanitized)):
+        weightfs = os.path.join(build, "weightfs")
+        for file in files_in("mount", "test_*.py"):
+            name = os.path.basename(file).removesuffix(".py")
+            if kind == "plain" or name not in NOT_SANITIZED:
+                yield Job(f"{name}, {kind}", lambda file=file, weightfs=weightfs: run_unittests(file, weightfs))
+        for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
+            name = os.path.basename(binary)
+            shards = SHARDS.get(name, 1)
+            for shard in range(shards):
+                part = f" {shard + 1}/{shards}" if shards > 1 else ""
+                yield Job(f"{name}{part}, {kind}", lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, shard, shards))
+    # Limits of memory and CPU time mean nothing under a sanitizer.
+    weightfs = os.path.join(plain, "weightfs")
+    for file in files_in("attacks", "test_*.py") + files_in("", "*_test.py"):
+        yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs))
+    yield from conform_jobs(weightfs)
+    yield Job("fuzzing", run_fuzzers)
+
+
+class Report:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.times = {}
+
+    def add(self, job, result, seconds):
+        self.passed += result.passed
+        self.failed += result.failed
+        self.skipped += result.skipped
+        kind = job.title.rpartition(", ")[2]
+        self.times.update({f"{name} ({kind})": taken for name, taken in result.times.items()})
+        print(f"{result.output}== {job.title}: {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {seconds:.0f} s",
+              flush=True)
+
+    def close(self):
+        print("== slowest tests")
+        for name, seconds in sorted(self.times.items(), key=lambda entry: -entry[1])[:SLOWEST]:
+            print(f"{seconds:6.1f} s  {name}")
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        return 1 if self.failed or not self.passed else 0
+
+
+def timed(job):
+    begun = time.monotonic()
+    return job.run(), time.monotonic() - begun
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plain", required=True)
-    parser.add_argument("--sanitized", required=True)
+    parser.add_argument("--plain")
+    parser.add_argument("--sanitized")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--file", help=argparse.SUPPRESS)
+    parser.add_argument("--report", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    args.plain, args.sanitized = map(os.path.abspath, (args.plain, args.sanitized))
-    count = Count()
-    for kind, build in (("plain", args.plain), ("sanitized", args.sanitized)):
-        for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
-            run_googletest(count, f"{os.path.basename(binary)}, {kind}", binary)
-        run_unittests(count, f"mounts, {kind}", "tests/mount", "test_*.py", os.path.join(build, "weightfs"))
-    # Limits of memory and CPU time mean nothing under a sanitizer.
+    if args.file:
+        return run_here(args.file, args.report)
+    if not args.plain or not args.sanitized:
+        parser.error("--plain and --sanitized are required")
     os.environ["ATTACKS"] = "ci"
-    run_unittests(count, "attacks, plain", "tests/attacks", "test_*.py", os.path.join(args.plain, "weightfs"))
-    run_unittests(count, "layering, pages, package", "tests", "*_test.py", os.path.join(args.plain, "weightfs"))
-    run_conform(count, os.path.join(args.plain, "weightfs"))
-    run_fuzzers(count)
-    print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
-    return 1 if count.failed or not count.passed else 0
+    jobs = [job for job in jobs_of(os.path.abspath(args.plain), os.path.abspath(args.sanitized)) if args.only in job.title]
+    report = Report()
+    together = [job for job in jobs if not job.title.startswith(EXCLUSIVE)]
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        running = {pool.submit(timed, job): job for job in together}
+        for done in concurrent.futures.as_completed(running):
+            report.add(running[done], *done.result())
+    for job in jobs:
+        if job not in together:
+            report.add(job, *timed(job))
+    print("not run with sanitizers:", ", ".join(NOT_SANITIZED))
+    return report.close()
 
 
 if __name__ == "__main__":
