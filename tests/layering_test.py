@@ -160,6 +160,17 @@ class Layering(unittest.TestCase):
                 files = [file for file in room.iterdir() if file.suffix in (".cc", ".h")]
                 self.assertLessEqual(len(files), MAX_FILES, room)
 
+    def test_the_map_names_every_room_and_only_what_exists(self):
+        text = (ROOT / "docs" / "architecture.md").read_text()
+        named = set(re.findall(r"`([\w./-]+)`", text))
+        paths = {name for name in named if re.fullmatch(r"(?:\w+/)+[\w.-]*", name) and name.partition("/")[0] in ALLOWED}
+        paths = {path for path in paths if "NAME" not in path}
+        self.assertGreater(len(paths), 30)
+        self.assertEqual([path for path in sorted(paths) if not (ROOT / path).exists()], [])
+        for folder in ALLOWED:
+            for room in (path for path in (ROOT / folder).iterdir() if path.is_dir()):
+                self.assertTrue(re.search(rf"\b{room.name}\b", text), room)
+
     def test_own_headers_are_named_from_the_root(self):
         wrong = [f"{file} includes {header}" for file, ours, header in includes() if ours and not (ROOT / header).is_file()]
         self.assertEqual(wrong, [])
