@@ -18,6 +18,7 @@ struct Option {
   std::string help;
   /// Takes the value (of a flag, nothing). Fails with unsupported, and says what is wrong with it.
   std::function<Result<void>(const std::string& value)> take;
+  char letter = 0;  ///< 'l' for `-l`
 
   /// As -o has it: "cache_size".
   std::string word() const;

@@ -283,7 +283,7 @@ class Mistakes(MountTestCase):
 
     def test_a_directory_without_a_model(self):
         os.mkdir(self.path("empty"))
-        self.assertIn("no model that I know", self.refused(4, "mount", self.path("empty"), self.path("mnt")))
+        self.assertIn("no supported model", self.refused(4, "mount", self.path("empty"), self.path("mnt")))
 
     def test_a_source_that_is_a_pipe(self):
         os.mkfifo(self.path("pipe"))

@@ -1,0 +1,218 @@
+// The parser of the command line, on getopt_long(3).
+#include <getopt.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/text.h"
+#include "cli/console/suggestions.h"
+#include "cli/options/command.h"
+
+namespace weightfs {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr int kHelp = 'h';
+constexpr int kFirstOption = 1000;  // getopt_long's value of the first option of a command
+
+std::string joined(const Words& words) {
+  std::string out;
+  for (const std::string& word : words) out += str(out.empty() ? "" : ", ", word);
+  return out;
+}
+
+Words names_of(const std::vector<Command>& commands) {
+  Words names;
+  for (const Command& command : commands) names.push_back(command.name);
+  return names;
+}
+
+// The names behind the program's, each with a space: "cache rm ".
+std::string family_of(const Invocation& invocation) {
+  std::string family;
+  for (size_t i = 1; i < invocation.path.size(); ++i) family += invocation.path[i]->name + " ";
+  return family;
+}
+
+Error usage_error(const Invocation& invocation, const std::string& message) {
+  return {Code::unsupported, str(message, " (see weightfs ", family_of(invocation), "--help)")};
+}
+
+Error no_option(const Invocation& invocation, const std::string& word, const Words& known) {
+  const std::string option = word.substr(0, word.find('='));
+  return usage_error(invocation, str(printable(option), ": no such option", did_you_mean(option, known)));
+}
+
+// One command's options as getopt_long wants them.
+class LeafParser {
+ public:
+  LeafParser(const Invocation& invocation, const Words& words) : invocation_(invocation) {
+    for (const OptionGroup& group : command().groups)
+      for (const Option& option : group.options) options_.push_back(&option);
+    add("help", kHelp, no_argument);
+    short_ += "h";
+    for (size_t i = 0; i < options_.size(); ++i) {
+      const bool has_value = !options_[i]->value.empty();
+      const int value = options_[i]->letter != 0 ? options_[i]->letter : kFirstOption + static_cast<int>(i);
+      if (options_[i]->letter != 0) short_ += str(options_[i]->letter, has_value ? ":" : "");
+      if (!options_[i]->name.empty()) add(options_[i]->name.c_str(), value, has_value ? required_argument : no_argument);
+    }
+    long_.push_back({nullptr, 0, nullptr, 0});
+    words_ = {"weightfs"};
+    words_.insert(words_.end(), words.begin(), words.end());
+    for (std::string& word : words_) argv_.push_back(word.data());
+    argv_.push_back(nullptr);
+  }
+
+  Result<Invocation::What> parse() {
+    optind = 0;  // begins anew
+    opterr = 0;
+    int number = 0;
+    while ((number = next()) != -1) {
+      if (number == '?' || number == ':') return tl::unexpected(error_of(number));
+      if (!is_spelled_out(number)) return tl::unexpected(no_option(invocation_, typed(), names()));
+      if (number == kHelp) return Invocation::What::help;
+      const Option& option = option_of(number);
+      const std::string name = option.name.empty() ? str('-', option.letter) : "--" + option.name;
+      if (const auto taken = option.take(optarg == nullptr ? "" : optarg); !taken)
+        return tl::unexpected(usage_error(invocation_, str(name, ": ", taken.error().message)));
+    }
+    TRY_VOID(take_arguments());
+    return Invocation::What::run;
+  }
+
+ private:
+  const Command& command() const { return invocation_.command(); }
+  void add(const char* name, int value, int has_value) { long_.push_back({name, has_value, nullptr, value}); }
+  int next() {
+    index_ = -1;
+    return ::getopt_long(static_cast<int>(words_.size()), argv_.data(), short_.c_str(), long_.data(), &index_);
+  }
+
+  // The word that the current option was read from.
+  std::string typed() const {
+    const bool is_separate = optarg != nullptr && optind >= 2 && optarg == argv_[static_cast<size_t>(optind) - 1];
+    return argv_[static_cast<size_t>(optind) - (is_separate ? 2 : 1)];
+  }
+
+  // getopt_long takes an abbreviation, which a later version could make ambiguous.
+  bool is_spelled_out(int) const {
+    if (index_ < 0) return true;
+    const std::string word = typed();
+    return word.substr(0, word.find('=')) == str("--", long_[static_cast<size_t>(index_)].name);
+  }
+
+  const Option& option_of(int number) const {
+    if (number >= kFirstOption) return *options_[static_cast<size_t>(number - kFirstOption)];
+    return **std::find_if(options_.begin(), options_.end(), [&](const Option* each) { return each->letter == number; });
+  }
+
+  Words names() const {
+    Words names = {"--help"};
+    for (const Option* const option : options_)
+      if (!option->name.empty()) names.push_back("--" + option->name);
+    return names;
+  }
+
+  Error error_of(int number) const {
+    const std::string word = argv_[static_cast<size_t>(optind) - 1];
+    const bool is_known = optopt != 0 && (number == ':' || optopt >= kFirstOption);
+    if (number == ':') return usage_error(invocation_, str(printable(word), " needs a value", value_name()));
+    if (is_known) return usage_error(invocation_, str(printable(word.substr(0, word.find('='))), " takes no value"));
+    return no_option(invocation_, word.starts_with("--") ? word : str('-', static_cast<char>(optopt)), names());
+  }
+
+  // Of the option whose value is missing.
+  std::string value_name() const {
+    const std::string& value = option_of(optopt).value;
+    return value.empty() ? "" : ": " + value;
+  }
+
+  Result<void> take_arguments() {
+    size_t next = static_cast<size_t>(optind);
+    for (const Argument& argument : command().arguments) {
+      const bool is_needed = argument.count == Argument::Count::one || argument.count == Argument::Count::some;
+      if (is_needed && next == words_.size())
+        return tl::unexpected(usage_error(invocation_, str(family(), " needs a ", argument.name)));
+      for (bool first = true; next < words_.size() && (first || argument.repeats()); first = false, ++next)
+        if (const auto taken = argument.take(words_at(next)); !taken)
+          return tl::unexpected(usage_error(invocation_, str(argument.name, ": ", taken.error().message)));
+    }
+    if (next == words_.size()) return {};
+    return tl::unexpected(usage_error(invocation_, "too many arguments: " + printable(words_at(next))));
+  }
+
+  // getopt_long moves arguments behind options in argv_.
+  std::string words_at(size_t index) const { return argv_[index]; }
+
+  std::string family() const {
+    std::string family = family_of(invocation_);
+    family.pop_back();
+    return family;
+  }
+
+  const Invocation& invocation_;
+  std::vector<const Option*> options_;
+  std::string short_ = ":";  // a missing value is ':', not '?'
+  std::vector<option> long_;
+  Words words_;
+  std::vector<char*> argv_;
+  int index_ = -1;  // in long_, of the current option; -1 for a short one
+};
+
+}  // namespace
+
+Argument argument(std::string name, std::string help, std::string& value, Argument::Count count) {
+  return {std::move(name), std::move(help), count, [&value](const std::string& given) -> Result<void> {
+            value = given;
+            return {};
+          }};
+}
+
+Argument arguments(std::string name, std::string help, std::vector<std::string>& values, Argument::Count count) {
+  return {std::move(name), std::move(help), count, [&values](const std::string& given) -> Result<void> {
+            values.push_back(given);
+            return {};
+          }};
+}
+
+Result<Invocation> parse(const Command& program, const std::vector<std::string>& words) {
+  Invocation invocation{Invocation::What::run, {&program}};
+  auto word = words.begin();
+  // `weightfs help mount` is `weightfs mount --help`.
+  const bool asks_for_help = word != words.end() && *word == "help";
+  if (asks_for_help) {
+    ++word;
+    invocation.what = Invocation::What::help;
+  }
+  while (!invocation.command().commands.empty()) {
+    const auto& commands = invocation.command().commands;
+    const Words known = names_of(commands);
+    if (word == words.end() && asks_for_help) return invocation;
+    const std::string family = family_of(invocation);
+    if (word == words.end())
+      return tl::unexpected(usage_error(
+          invocation, str(family.empty() ? "give" : family + "needs", " a command: ", joined(known))));
+    if (*word == "-h" || *word == "--help") return Invocation{Invocation::What::help, invocation.path};
+    const bool is_program = invocation.path.size() == 1;
+    if (is_program && *word == "--version") return Invocation{Invocation::What::version, invocation.path};
+    if (word->starts_with('-') && word->size() > 1)
+      return tl::unexpected(no_option(invocation, *word, is_program ? Words{"--help", "--version"} : Words{"--help"}));
+    const auto found =
+        std::find_if(commands.begin(), commands.end(), [&](const Command& each) { return each.name == *word; });
+    if (found == commands.end()) {
+      const std::string guess = did_you_mean(*word, known);
+      return tl::unexpected(usage_error(invocation, str("no command ", quoted(family + *word),
+                                                        guess.empty() ? "; there are " + joined(known) : guess)));
+    }
+    invocation.path.push_back(&*found);
+    ++word;
+  }
+  if (asks_for_help) return invocation;
+  LeafParser parser(invocation, Words(word, words.end()));
+  invocation.what = TRY(parser.parse());
+  return invocation;
+}
+
+}  // namespace weightfs
