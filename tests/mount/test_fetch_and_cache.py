@@ -103,11 +103,11 @@ class Fetch(LinkTestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         first, last = done.stdout.splitlines()
         self.assertRegex(first, f"^{stores.sha256(FAR)[:12]}  1.0 MiB  model/far  from {re.escape(self.web.url('far'))}$")
-        self.assertEqual(last, "1 blob at hand (1.0 MiB), 1.0 MiB fetched")
+        self.assertEqual(last, "1 blob cached (1.0 MiB), 1.0 MiB fetched")
         self.assert_cache_holds(FAR)
         again = run("fetch", ALLOWED, carton)
         self.assertEqual((again.returncode, again.stderr), (0, ""))
-        self.assertTrue(again.stdout.splitlines()[-1].startswith("1 blob at hand (1.0 MiB), 0 B fetched"), again.stdout)
+        self.assertTrue(again.stdout.splitlines()[-1].startswith("1 blob cached (1.0 MiB), 0 B fetched"), again.stdout)
         self.assertEqual(self.web.count("GET"), 1)
 
     def test_a_container_without_links_has_nothing_to_fetch(self):
@@ -256,7 +256,7 @@ class LookingAfterTheCache(LinkTestCase):
         left = os.path.join(self.cache(), "v1", "making", stores.sha256(b"other") + ".part")
         self.write(os.path.relpath(left, self.tmp), bytes(8192))
         self.assertIn("unfinished", [entry["state"] for entry in self.listed()])
-        self.assertRegex(self.verb("gc").stdout, r"^removed 1 unfinished fetch, 8\.0 KiB\n$")
+        self.assertRegex(self.verb("gc").stdout, r"^removed 1 partial download, 8\.0 KiB\n$")
         self.assert_cache_holds(*self.BLOBS)
 
     def test_the_ones_used_longest_ago_go_until_it_is_small_enough(self):
@@ -289,7 +289,7 @@ class LookingAfterTheCache(LinkTestCase):
         self.fill()
         hex = stores.sha256(self.BLOBS[0])
         self.assertEqual(self.verb("pin", hex[:12]).stdout, f"{hex}: pinned\n")
-        self.assertEqual(self.verb("pin", hex).stdout, f"{hex}: is pinned already\n")
+        self.assertEqual(self.verb("pin", hex).stdout, f"{hex}: already pinned\n")
         self.assertEqual([entry["digest"][7:] for entry in self.listed() if entry["pinned"]], [hex])
         self.verb("gc", "--size", "0")
         self.assert_cache_holds(self.BLOBS[0])

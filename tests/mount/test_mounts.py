@@ -262,7 +262,7 @@ class Unmounting(Case):
                            ("d = os.open(sys.argv[1] + '/tensors/bias', 0); m = mmap.mmap(d, 0, prot=1); os.close(d)", "tensors/bias")):
             holder = self.hold(code, point)
             said = self.refused(point)
-            self.assertRegex(said, rf"{point}: busy: held by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
+            self.assertRegex(said, rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
             self.assertTrue(is_mounted(point))
             holder.communicate()
         self.unmount(point)
@@ -330,7 +330,7 @@ class Unmounting(Case):
         self.addCleanup(files.end)
         files.hangs = True
         end, inherited = os.pipe()
-        self.assertIn(f"{below}: what leads there does not answer", self.refused(below, pass_fds=[inherited]))
+        self.assertIn(f"{below}: path not responding", self.refused(below, pass_fds=[inherited]))
         os.close(inherited)
         self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "who waits still has what its caller had open")
         os.close(end)
@@ -343,7 +343,7 @@ class Unmounting(Case):
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, below, well],
                               capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stdout), (6, f"{well}: unmounted\n"))
-        self.assertEqual(done.stderr, f"weightfs: {below}: what leads there does not answer\n")
+        self.assertEqual(done.stderr, f"weightfs: {below}: path not responding\n")
 
     def test_the_server_of_one_below_files_that_hang_ends(self):
         files = HungFiles(self)
@@ -383,7 +383,7 @@ class Unmounting(Case):
     def test_a_mount_in_it_is_told(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", f"{point}/tensors"], check=True)
-        self.assertIn(f"busy: tmpfs is mounted in it, at {point}/tensors", self.refused(point))
+        self.assertIn(f"busy: tmpfs is mounted below it, at {point}/tensors", self.refused(point))
         subprocess.run(["umount", f"{point}/tensors"], check=True)
         self.unmount(point)
 
@@ -442,7 +442,7 @@ class Unmounting(Case):
         self.assertEqual(sorted(self.read("said").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         hidden, line = done.stderr.splitlines()
         self.assertIn("outer/model.safetensors: what lies there is hidden", hidden)
-        self.assertRegex(line, rf"{self.path('m7')}: busy: held by sh \(pid \d+, working directory\)")
+        self.assertRegex(line, rf"{self.path('m7')}: busy: in use by sh \(pid \d+, working directory\)")
         self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
 
 
@@ -459,7 +459,7 @@ class Stale(Case):
         point = self.mount(self.sample())
         self.stop(point)
         done = run("mount", self.sample(), point)
-        self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: weightfs is mounted there already\n"))
+        self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: weightfs is already mounted there\n"))
 
 
 class OtherUsers(UsersTestCase, Case):
@@ -521,7 +521,7 @@ class OtherUsers(UsersTestCase, Case):
         until(lambda: os.readlink(f"/proc/{holder.pid}/exe").endswith("/sleep"), "it does not start")
         done = self.run_as(NOBODY, "umount", point)
         self.assertEqual(done.returncode, 6)
-        self.assertIn(f"busy: held by sleep (pid {holder.pid}, working directory) (processes of other users are not seen)", done.stderr)
+        self.assertIn(f"busy: in use by sleep (pid {holder.pid}, working directory) (processes of other users not shown)", done.stderr)
         done = self.run_as(NOBODY, "umount", "-l", point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(is_mounted(point))
@@ -532,7 +532,7 @@ class OtherUsers(UsersTestCase, Case):
         os.kill(server, signal.SIGKILL)
         until(lambda: has_ended(server), "the server does not end")
         done = self.run_as(NOBODY, "mount", self.source, point)
-        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {point}: removed a mount whose server had died\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {point}: removed a mount whose server died\n"))
         self.assertEqual(self.run_as(NOBODY, "umount", point).stderr, "")
         self.assertFalse(is_mounted(point))
 

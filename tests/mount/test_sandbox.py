@@ -192,7 +192,7 @@ class Confined(MountTestCase):
     def test_a_word_that_is_neither_on_nor_off(self):
         done = run("info", "--sandbox", "maybe", self.sample())
         self.assertEqual(done.returncode, 2)
-        self.assertIn('"maybe" is neither on nor off', done.stderr)
+        self.assertIn('"maybe" is not a switch', done.stderr)
 
     def test_root_reads_the_source_of_a_user(self):
         if os.geteuid() != 0:

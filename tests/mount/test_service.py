@@ -54,17 +54,17 @@ class Configs(TestCase):
     def test_a_mistake_is_told_with_its_line(self):
         start = "SOURCE=/m\nMOUNTPOINT=/w\n"
         for text, place, said in ((start + "MOUNTPONT=/x\n", 3, 'unknown setting "MOUNTPONT"; did you mean MOUNTPOINT?'),
-                                  (start + "# x\n\\\n", 4, "no KEY=VALUE"),
-                                  (start + "nonsense\n", 3, '"nonsense" is no KEY=VALUE'),
-                                  (start + "MOUNTPOINT=/y\n", 3, "a second MOUNTPOINT"),
+                                  (start + "# x\n\\\n", 4, "is not KEY=VALUE"),
+                                  (start + "nonsense\n", 3, '"nonsense" is not KEY=VALUE'),
+                                  (start + "MOUNTPOINT=/y\n", 3, "second MOUNTPOINT"),
                                   (start + "AUTOMOUNT=perhaps\n", 3, "yes or no"),
                                   (start + "AUTOMOUNT_IDLE=-1\n", 3, "a number of seconds"),
                                   (start + "SOURCE='x\n", 3, "the quote ' is not closed"),
-                                  ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "neither an absolute path nor the name of a model"),
-                                  ("SOURCE=\n", 1, "neither an absolute path"),
-                                  ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "no absolute path"),
-                                  ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "no directory to mount on"),
-                                  ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "no directory to mount on")):
+                                  ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "is not an absolute path or a model name"),
+                                  ("SOURCE=\n", 1, "is not an absolute path"),
+                                  ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "is not an absolute path"),
+                                  ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "is not a permitted mount point"),
+                                  ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "is not a permitted mount point")):
             told = self.refused(text)
             self.assertTrue(told.startswith(f"{place}: "), (text, told))
             self.assertIn(said, told)
@@ -82,7 +82,7 @@ class Configs(TestCase):
 
     def test_no_directory_of_the_system_and_none_with_the_source_is_mounted_on(self):
         for point in ("/", "/proc", "/usr/", "/srv/./../etc", "/var"):
-            self.assertIn("no directory to mount on", self.refused(f"SOURCE=/m\nMOUNTPOINT={point}\n"))
+            self.assertIn("is not a permitted mount point", self.refused(f"SOURCE=/m\nMOUNTPOINT={point}\n"))
         for source, point in (("/srv/models", "/srv/models"), ("/srv/models/a.gguf", "/srv/models/"), ("/srv/a/../models/b/c", "/srv/models")):
             self.assertIn("would hide SOURCE=", self.refused(f"SOURCE=/m\nSOURCE={source}\nMOUNTPOINT={point}\n"))
         self.shown("SOURCE=/srv/models\nMOUNTPOINT=/srv/models-too\n")
@@ -197,7 +197,7 @@ class Notifications(ServiceTestCase):
             self.reload(process)
             self.assertEqual(file.read(), BIAS[4:])
         self.assertEqual(process.stderr.readline(), f"weightfs: reloaded {config}\n")
-        self.assertEqual(process.stderr.readline(), f"weightfs: {config}: needs a restart: SOURCE, noexec\n")
+        self.assertEqual(process.stderr.readline(), f"weightfs: {config}: restart needed to apply: SOURCE, noexec\n")
         self.stop(process)
 
     def test_a_reload_of_a_wrong_config_changes_nothing(self):
@@ -394,7 +394,7 @@ class HandedOver(HandOver):
         for verb in ("attach", "detach"):
             done = self.call(verb, config)
             self.assertEqual(done.returncode, 6)
-            self.assertIn("mounted there already", done.stderr)
+            self.assertIn("already mounted there", done.stderr)
             self.assertEqual(self.server(self.point), server)
         self.unmount(self.point)
 
@@ -410,7 +410,7 @@ class HandedOver(HandOver):
         self.mount(self.path("model.safetensors"))
         for verb in ("attach", "detach"):
             # Too few descriptors for the pipe of a process that asks.
-            self.assertIn("could not be asked", self.refused(verb, config, "prlimit", "--nofile=4"))
+            self.assertIn("cannot determine whether", self.refused(verb, config, "prlimit", "--nofile=4"))
 
     def test_a_mount_of_others_whose_server_hangs_stays(self):
         config = self.config()
@@ -419,7 +419,7 @@ class HandedOver(HandOver):
         self.addCleanup(os.kill, server, signal.SIGCONT)
         halt(server)
         for verb in ("attach", "detach"):
-            self.assertIn("does not answer", self.refused(verb, config))
+            self.assertIn("is not responding", self.refused(verb, config))
         os.kill(server, signal.SIGCONT)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
 
@@ -457,7 +457,7 @@ class HandedOver(HandOver):
         done = subprocess.run(["unshare", "--mount", "bash", "-c", script, WEIGHTFS, config, str(device), self.point],
                               env=self.environment(), pass_fds=(device,), capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("does not see this mount", done.stderr)
+        self.assertIn("mount not visible to the service", done.stderr)
         self.detach(config)
 
 
@@ -535,7 +535,7 @@ class AtAnAutomountPoint(HandOver):
     def test_one_who_comes_and_dies_leaves_no_mount(self):
         helper = self.waiting_helper()
         self.taker().close()
-        self.assertIn("did not take it", self.fails(helper))
+        self.assertIn("did not accept the mount", self.fails(helper))
         self.assertEqual(os.listdir(self.point), [])
 
     def test_one_who_dies_with_what_was_given_on_its_way_leaves_no_mount(self):
@@ -543,7 +543,7 @@ class AtAnAutomountPoint(HandOver):
         taker = self.taker()
         until(lambda: self.kinds() == ["autofs", "fuse.weightfs"], "nothing is mounted")
         taker.close()
-        self.assertIn("did not take it", self.fails(helper))
+        self.assertIn("did not accept the mount", self.fails(helper))
 
     def test_a_service_that_does_not_come_is_waited_for_as_long_as_it_starts(self):
         for status in (0, 1):
@@ -551,7 +551,7 @@ class AtAnAutomountPoint(HandOver):
             helper = self.helper(f"read line <'{self.path('end')}'; exit {status}")
             until(lambda: os.path.exists(self.offer), "nothing is offered")
             self.write("end", b"now\n")
-            self.assertIn("weightfs@a.service: its start ended", self.fails(helper))
+            self.assertIn("weightfs@a.service: start failed", self.fails(helper))
             os.unlink(self.path("end"))
 
     def test_a_second_helper_takes_nothing_from_the_first(self):
@@ -560,7 +560,7 @@ class AtAnAutomountPoint(HandOver):
         self.assertIn("already", second.communicate(timeout=LIMIT_S)[1])
         self.assertEqual(second.returncode, 32)
         self.taker().close()
-        self.assertIn("did not take it", self.fails(first))
+        self.assertIn("did not accept the mount", self.fails(first))
 
     def test_after_a_helper_that_was_killed_the_next_one_mounts(self):
         helper = self.waiting_helper()
@@ -628,7 +628,7 @@ class Generator(TestCase):
         self.write(r"units/of\x2dfstab.mount", b"[Mount]\n")
         line, other = self.run_generator().splitlines()
         self.assertIn("b.conf: ", line)
-        self.assertIn("w.mount: there already", line)
+        self.assertIn("w.mount: already exists", line)
         self.assertIn("c.conf: ", other)
         self.assertIn("What=a\n", self.read("units", "w.mount").decode())
         self.assertEqual(self.read("units", r"of\x2dfstab.mount"), b"[Mount]\n")

@@ -145,8 +145,8 @@ class Mount8(MountTestCase):
     def test_mistakes_say_what_is_wrong(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        for options, said in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it, and mount it again"),
-                              ("cache_size=big", '"big" is no size'), ("cache_size", "needs a value"), ("offline=1", "takes no value")):
+        for options, said in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it and mount it again"),
+                              ("cache_size=big", '"big" is not a size'), ("cache_size", "needs a value"), ("offline=1", "takes no value")):
             done = self.script(f"mount -t weightfs model.safetensors mnt -o {options}")
             self.assertNotEqual(done.returncode, 0, options)
             self.assertIn(said, done.stderr)
@@ -169,9 +169,9 @@ class Ownership(MountTestCase):
 
     def test_mistakes(self):
         source = self.sample()
-        for argv, said in ((["--uid", "nosuchuser"], '"nosuchuser" is no user'), (["--gid=-1"], "is no group"), (["--uid", "4294967295"], "is no user"), (["--gid", "4294967295"], "is no group"), (["--umask", "9"], "is no mask"),
-                           (["--umask", "1777"], "is no mask"), (["--idle-timeout", "soon"], "is no number of seconds"),
-                           (["--log-level", "loud"], "is no level"), (["-o", "uid"], "needs a value: uid=USER")):
+        for argv, said in ((["--uid", "nosuchuser"], '"nosuchuser" is not a user'), (["--gid=-1"], "is not a group"), (["--uid", "4294967295"], "is not a user"), (["--gid", "4294967295"], "is not a group"), (["--umask", "9"], "is not an octal mask"),
+                           (["--umask", "1777"], "is not an octal mask"), (["--idle-timeout", "soon"], "is not a number of seconds"),
+                           (["--log-level", "loud"], "is not a log level"), (["-o", "uid"], "needs a value: uid=USER")):
             done = run("mount", *argv, source, self.path("mnt"))
             self.assertEqual(done.returncode, 2, argv)
             self.assertIn(said, done.stderr)
@@ -423,7 +423,7 @@ class Ends(MountTestCase):
         self.addCleanup(reader.kill)
         until(lambda: any(map(self.reads_at, os.listdir(f"/proc/{process.pid}/task"))), "it does not read what hangs")
         process.terminate()
-        self.assertIn("kept it from ending", process.stderr.readline())
+        self.assertIn("shutdown timed out", process.stderr.readline())
         until(lambda: not os.path.ismount(mnt), "it stays mounted")
         os.kill(hung, signal.SIGCONT)
         self.assertEqual(process.wait(LIMIT_S), 6)
