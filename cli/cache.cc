@@ -1,4 +1,4 @@
-// weightfs cache: what is kept on this machine, whether it is right, and what may go.
+// weightfs cache: lists, verifies, pins and removes cached blobs.
 #include <cstdio>
 #include <ctime>
 
@@ -27,19 +27,19 @@ struct CacheArguments {
   bool bytes = false;
 };
 
-// Called with the cache that the user's environment names.
+// Runs `work` on the cache of the user's environment.
 Exit with_cache(const std::function<Result<Exit>(const Upkeep&)>& work) {
   const auto directory = cache_directory();
-  if (!directory) return complain(directory.error());
+  if (!directory) return report_error(directory.error());
   const auto done = work(Upkeep(*directory));
-  return done ? *done : complain(done.error());
+  return done ? *done : report_error(done.error());
 }
 
 std::string counted(uint64_t count, const std::string& one, const std::string& many) {
   return str(count, " ", count == 1 ? one : many);
 }
 
-// "a, b and c" of those that are not empty.
+// Joins the non-empty texts: "a, b and c".
 std::string enumerated(std::vector<std::string> things) {
   std::erase(things, "");
   std::string out;
@@ -48,7 +48,7 @@ std::string enumerated(std::vector<std::string> things) {
   return out;
 }
 
-// A line of `ls`, whichever kind of thing it is.
+// A line of `cache ls`: a blob, a partial download, or a pin without a blob.
 struct Entry {
   Digest digest;
   uint64_t size = 0;
@@ -101,7 +101,7 @@ Result<Exit> list(const Upkeep& cache, const CacheArguments& arguments) {
   }
   Table table({{"digest"}, {"size", Align::right}, {"last used"}, {"pinned"}, {"state"}});
   for (const Entry& entry : entries) table.add(as_row(entry, arguments.long_form ? Digits::all : Digits::few));
-  if (table.empty() && Look::of_stdout().form == Look::aligned)
+  if (table.empty() && TableStyle::for_stdout().form == TableStyle::aligned)
     std::printf("the cache is empty\n");
   else
     table.print();
@@ -143,8 +143,8 @@ Result<Exit> verify_cache(const Upkeep& cache) {
   const Checked checked = TRY(cache.verify(
       [&](const Checking& now) { bar.show(now.bytes, now.whole, now.digest.hex().substr(0, kShortDigest)); }));
   bar.clear();
-  for (const std::string& line : checked.wrong) complain({Code::mismatch, line});
-  for (const Error& error : checked.unreadable) complain(error);
+  for (const std::string& line : checked.wrong) report_error({Code::mismatch, line});
+  for (const Error& error : checked.unreadable) report_error(error);
   const uint64_t all = checked.right + checked.wrong.size() + checked.unreadable.size();
   if (all == 0) {
     std::printf("the cache is empty\n");
@@ -157,14 +157,14 @@ Result<Exit> verify_cache(const Upkeep& cache) {
   return checked.unreadable.empty() ? Exit::ok : exit_of(checked.unreadable.front().code);
 }
 
-// What went, on a line.
+// One line about the removed files.
 void print_removed(const Removed& removed) {
   const auto part = [](uint64_t count, const char* one, const char* many) {
     return count == 0 ? "" : counted(count, one, many);
   };
   const std::string what = enumerated({part(removed.blobs, "blob", "blobs"),
-                                       part(removed.unfinished, "unfinished fetch", "unfinished fetches"),
-                                       part(removed.leftovers, "leftover", "leftovers")});
+                                       part(removed.unfinished, "partial download", "partial downloads"),
+                                       part(removed.leftovers, "stale file", "stale files")});
   if (what.empty()) {
     std::printf("nothing to remove\n");
   } else {
@@ -186,23 +186,23 @@ Result<std::vector<Digest>> digests_of(const Upkeep& cache, const std::vector<st
   return digests;
 }
 
-// Of what was named, all has to go; of all, what is pinned stays as it is meant to.
+// Fails if a named blob was not removed. With --all, pinned blobs are kept without an error.
 Result<Exit> remove(const Upkeep& cache, const CacheArguments& arguments) {
   if (!arguments.all && arguments.digests.empty()) {
-    complain({Code::io, "cache rm needs a DIGEST or --all (see weightfs cache rm --help)"});
+    report_error({Code::io, "cache rm: missing DIGEST or --all (see weightfs cache rm --help)"});
     return Exit::usage;
   }
   const Pinned pinned = arguments.force ? Pinned::goes : Pinned::stays;
   const std::vector<Digest> digests = TRY(digests_of(cache, arguments.digests));
   const Removed removed = TRY(arguments.all ? cache.remove_all(pinned) : cache.remove(digests, pinned));
   print_removed(removed);
-  for (const std::string& line : removed.stays) log_to_stderr(line + ", so it stays");
+  for (const std::string& line : removed.stays) log_to_stderr(line + "; not removed");
   return arguments.all || removed.stays.empty() ? Exit::ok : Exit::io;
 }
 
 Result<Exit> pin(const Upkeep& cache, const CacheArguments& arguments) {
   for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
-    std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.pin(digest)) ? "pinned" : "is pinned already");
+    std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.pin(digest)) ? "pinned" : "already pinned");
   return Exit::ok;
 }
 
@@ -214,14 +214,14 @@ Result<Exit> unpin(const Upkeep& cache, const CacheArguments& arguments) {
 
 Exit print_path() {
   const auto directory = cache_directory();
-  if (!directory) return complain(directory.error());
+  if (!directory) return report_error(directory.error());
   std::printf("%s\n", directory->c_str());
   return Exit::ok;
 }
 
 using Work = Result<Exit> (*)(const Upkeep&, const CacheArguments&);
 
-// The verbs of `weightfs cache`, one after the other.
+// Adds the verbs of `weightfs cache` to the parser.
 class Verbs {
  public:
   Verbs(CLI::App& cache, Run& run) : cache_(cache), run_(run) {}
@@ -236,9 +236,9 @@ class Verbs {
 
   CLI::Option* add_digests(CLI::App* verb) {
     const auto check = [](const std::string& text) {
-      return may_be_digest(text) ? "" : str(weightfs::quoted(text), " is no digest: 6 to 64 hex digits are");
+      return may_be_digest(text) ? "" : str(weightfs::quoted(text), " is not a digest; use 6 to 64 hex digits");
     };
-    return verb->add_option("DIGEST", arguments_->digests, "a blob's digest, or the first of its hex digits, 6 or more")
+    return verb->add_option("DIGEST", arguments_->digests, "digest of a blob, or its first 6 or more hex digits")
         ->check(CLI::Validator(check, ""));
   }
 
@@ -251,45 +251,45 @@ class Verbs {
 };
 
 void add_collecting(Verbs& verbs) {
-  CLI::App* gc =
-      verbs.add("gc", "remove unfinished fetches that nobody goes on with, and what else is of no use", collect);
+  CLI::App* gc = verbs.add("gc", "remove abandoned partial downloads and other stale files", collect);
   gc->add_option_function<std::string>(
         "--size",
         [&arguments = verbs.arguments()](const std::string& text) {
-          arguments.size = size_of(text);
+          arguments.size = parse_size(text);
           if (!arguments.size)
-            throw CLI::ValidationError("--size", str(weightfs::quoted(text), " is no size (try 20G)"));
+            throw CLI::ValidationError("--size",
+                                       str(weightfs::quoted(text), " is not a size; use a number such as 20G"));
         },
-        "and the blobs used longest ago, until so much is left (20G, 500M)")
+        "also evict least recently used blobs until the cache has this size, such as 20G")
       ->type_name("SIZE");
 }
 
 void add_removing(Verbs& verbs) {
-  CLI::App* rm = verbs.add("rm", "remove blobs; whoever reads one at the moment goes on reading", remove);
-  CLI::Option* all = rm->add_flag("--all", verbs.arguments().all, "all that is not pinned");
-  rm->add_flag("--force", verbs.arguments().force, "what is pinned, too");
+  CLI::App* rm = verbs.add("rm", "remove blobs; reads in progress continue", remove);
+  CLI::Option* all = rm->add_flag("--all", verbs.arguments().all, "remove all blobs that are not pinned");
+  rm->add_flag("--force", verbs.arguments().force, "also remove pinned blobs");
   verbs.add_digests(rm)->excludes(all);
 }
 
 }  // namespace
 
 void add_cache(CLI::App& app, Run& run) {
-  CLI::App* cache = app.add_subcommand("cache", "look after what is kept on this machine");
+  CLI::App* cache = app.add_subcommand("cache", "inspect and clean the cache");
   cache->require_subcommand(1);
   cache->add_subcommand("path", "print the cache's directory")->callback([&run] { run = print_path; });
   Verbs verbs(*cache, run);
-  CLI::App* ls = verbs.add("ls", "list blobs, and fetches that are not finished", list);
-  ls->add_flag("-l", verbs.arguments().long_form, "whole digests");
-  ls->add_flag("--json", verbs.arguments().json, "as a JSON array, in bytes");
-  CLI::App* du = verbs.add("du", "say what the cache takes on disk", sum_up);
-  du->add_flag("-b,--bytes", verbs.arguments().bytes, "in bytes");
-  du->add_flag("--json", verbs.arguments().json, "as a JSON object, in bytes");
-  verbs.add("verify", "read every blob, and remove those that do not match their digest",
+  CLI::App* ls = verbs.add("ls", "list blobs and partial downloads", list);
+  ls->add_flag("-l", verbs.arguments().long_form, "print complete digests");
+  ls->add_flag("--json", verbs.arguments().json, "print a JSON array; sizes in bytes");
+  CLI::App* du = verbs.add("du", "print the disk usage of the cache", sum_up);
+  du->add_flag("-b,--bytes", verbs.arguments().bytes, "print sizes in bytes");
+  du->add_flag("--json", verbs.arguments().json, "print a JSON object; sizes in bytes");
+  verbs.add("verify", "verify every blob and remove those that do not match their digest",
             [](const Upkeep& each, const CacheArguments&) { return verify_cache(each); });
   add_collecting(verbs);
   add_removing(verbs);
-  verbs.add_digests(verbs.add("pin", "never evict these blobs", pin))->required();
-  verbs.add_digests(verbs.add("unpin", "let these blobs be evicted again", unpin))->required();
+  verbs.add_digests(verbs.add("pin", "protect these blobs from eviction and removal", pin))->required();
+  verbs.add_digests(verbs.add("unpin", "allow these blobs to be evicted", unpin))->required();
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// weightfs doctor: whether this machine has what weightfs needs, and what to do where it has not.
+// weightfs doctor: checks the requirements of weightfs on this machine, with advice for those that are not met.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -14,7 +14,7 @@ namespace weightfs {
 namespace {
 
 constexpr std::array kVerdicts = {"ok", "warning", "failure"};
-constexpr std::array kMoods = {Mood::good, Mood::doubtful, Mood::bad};
+constexpr std::array kColors = {CellColor::green, CellColor::yellow, CellColor::red};
 
 Value as_value(const Check& check) {
   Map out;
@@ -31,10 +31,11 @@ Check check_in(const Map& map) {
   return {text("check"), static_cast<Verdict>(verdict), text("found"), text("advice")};
 }
 
-// A group of checks, which may hang: a cache may lie on a server that does not answer.
+// A group of checks. Each runs in a process of its own, because it may hang: the cache may be on an unresponsive
+// server.
 struct Group {
   const char* name;
-  Checks (*look)();
+  Checks (*run)();
 };
 
 constexpr std::array<Group, 5> kGroups = {{{"fuse", check_fuse},
@@ -43,32 +44,31 @@ constexpr std::array<Group, 5> kGroups = {{{"fuse", check_fuse},
                                            {"kernel", check_kernel},
                                            {"sandbox", check_sandbox}}};
 
-Check not_looked_at(const char* name, NoAnswer why) {
-  if (why == NoAnswer::in_time)
-    return {name, Verdict::failure, "looking at it took too long",
-            "see whether the file systems of this machine answer"};
-  return {name, Verdict::failure, "cannot be looked at", "see whether there are memory and processes left"};
+Check unchecked(const char* name, IsolationError why) {
+  if (why == IsolationError::timed_out)
+    return {name, Verdict::failure, "check timed out", "check whether a file system of this machine is unresponsive"};
+  return {name, Verdict::failure, "check failed", "check for free memory and the limit of processes"};
 }
 
-Checks look_at_everything() {
-  constexpr std::chrono::seconds kLongest{10};
-  std::vector<Question> questions;
+Checks run_checks() {
+  constexpr std::chrono::seconds kTimeout{10};
+  std::vector<IsolatedTask> tasks;
   for (const Group& group : kGroups) {
-    questions.emplace_back([look = group.look] {
+    tasks.emplace_back([run = group.run] {
       List list;
-      for (const Check& check : look()) list.push_back(as_value(check));
-      Map answer;
-      answer.append("checks", std::move(list));
-      return answer;
+      for (const Check& check : run()) list.push_back(as_value(check));
+      Map result;
+      result.append("checks", std::move(list));
+      return result;
     });
   }
-  const auto answers = ask_apart(questions, kLongest);
+  const auto results = run_isolated(tasks, kTimeout);
   Checks checks;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const Value* found = answers[i] ? answers[i]->find("checks") : nullptr;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Value* found = results[i] ? results[i]->find("checks") : nullptr;
     const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
     if (list == nullptr) {
-      checks.push_back(not_looked_at(kGroups.at(i).name, answers[i] ? NoAnswer::at_all : answers[i].error()));
+      checks.push_back(unchecked(kGroups.at(i).name, results[i] ? IsolationError::failed : results[i].error()));
       continue;
     }
     for (const Value& each : *list) checks.push_back(check_in(std::get<Map>(each)));
@@ -80,7 +80,8 @@ void print(const Checks& checks) {
   Table table({{"check"}, {"verdict"}, {"found"}, {"what to do"}});
   for (const Check& check : checks) {
     const auto number = static_cast<size_t>(check.verdict);
-    table.add({check.name, {kVerdicts.at(number), kVerdicts.at(number), kMoods.at(number)}, check.found, check.advice});
+    table.add(
+        {check.name, {kVerdicts.at(number), kVerdicts.at(number), kColors.at(number)}, check.found, check.advice});
   }
   table.print();
 }
@@ -91,8 +92,8 @@ void print_as_json(const Checks& checks) {
   std::fputs(to_json(std::move(list)).c_str(), stdout);
 }
 
-Exit examine(bool json) {
-  const Checks checks = look_at_everything();
+Exit run_doctor(bool json) {
+  const Checks checks = run_checks();
   if (json)
     print_as_json(checks);
   else
@@ -105,9 +106,9 @@ Exit examine(bool json) {
 
 void add_doctor(CLI::App& app, Run& run) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand("doctor", "say whether this machine has what weightfs needs");
-  verb->add_flag("--json", *json, "as a JSON array");
-  verb->callback([&run, json] { run = [json] { return examine(*json); }; });
+  CLI::App* verb = app.add_subcommand("doctor", "check whether this machine can run weightfs");
+  verb->add_flag("--json", *json, "print a JSON array");
+  verb->callback([&run, json] { run = [json] { return run_doctor(*json); }; });
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// The exit statuses of weightfs: one table, printed by --help and told by the manual page.
+// The exit statuses of weightfs: one table, printed by --help and listed in the manual page.
 #pragma once
 
 #include "base/result.h"
@@ -7,14 +7,14 @@ namespace weightfs {
 
 enum class Exit {
   ok = 0,
-  io = 1,           ///< the system refused, or anything not named below
-  usage = 2,        ///< an option or argument is wrong
-  not_found = 3,    ///< a source or path does not exist
-  unsupported = 4,  ///< not a model that weightfs knows
-  corrupt = 5,      ///< a broken container, or a tensor that was refused
-  mount = 6,        ///< cannot mount or unmount
-  mismatch = 7,     ///< bytes that do not match their digest
-  unavailable = 8,  ///< cannot be had now
+  io = 1,           ///< a system call failed, or any error not listed below
+  usage = 2,        ///< an invalid option or argument
+  not_found = 3,    ///< a source or path was not found
+  unsupported = 4,  ///< an unsupported format, or access forbidden
+  corrupt = 5,      ///< a corrupt container, or a refused tensor
+  mount = 6,        ///< mounting or unmounting failed
+  mismatch = 7,     ///< data does not match its digest
+  unavailable = 8,  ///< temporarily unavailable
 };
 
 /// The exit status of a failure.
@@ -40,13 +40,13 @@ constexpr Exit exit_of(Code code) {
 inline constexpr const char* kExitStatuses =
     "Exit status:\n"
     "  0  success\n"
-    "  1  the system refused something (reading, writing)\n"
-    "  2  a wrong option or argument\n"
-    "  3  a source or a path in it does not exist\n"
-    "  4  not a model that weightfs knows; what a rule forbids, or a registry denies\n"
-    "  5  a broken container, or a tensor that was refused\n"
-    "  6  cannot mount or unmount\n"
-    "  7  bytes that do not match their digest\n"
-    "  8  cannot be had now (no network, or --offline); trying again may help\n";
+    "  1  a system call failed (reading, writing)\n"
+    "  2  an invalid option or argument\n"
+    "  3  a source or a path in it was not found\n"
+    "  4  an unsupported format, or access forbidden by a rule or a registry\n"
+    "  5  a corrupt container, or a refused tensor\n"
+    "  6  mounting or unmounting failed\n"
+    "  7  data does not match its digest\n"
+    "  8  temporarily unavailable (network error, or --offline)\n";
 
 }  // namespace weightfs

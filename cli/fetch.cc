@@ -1,4 +1,4 @@
-// weightfs fetch: bring what a model links to, or a registry has, into the cache before it is read.
+// weightfs fetch: downloads linked files and registry layers into the cache before they are read.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -17,21 +17,21 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kAtOnce = 4;
+constexpr size_t kWorkers = 4;
 
 struct FetchArguments {
   std::string source;
   std::vector<std::string> paths;
-  Storing storing;
-  OpenOptions opening;
+  StoreFlags store_flags;
+  OpenOptions open_options;
 };
 
-// Files to be fetched, by several threads; a directory gives what lies in it.
-class Fetching {
+// Downloads files by several threads. A directory stands for the files below it.
+class Fetcher {
  public:
-  explicit Fetching(Forest& forest) : forest_(forest) {}
+  explicit Fetcher(Forest& forest) : forest_(forest) {}
 
-  // Every file below, to the last; of a model only its own files: the rest of its tree is made of them.
+  // Adds every file below a directory. Of a model it adds only files/, from which the rest of its tree is built.
   void add(Ino ino, const std::string& path) {
     const auto listing = forest_.list(ino);
     if (!listing) return fail(path, listing.error());
@@ -60,26 +60,27 @@ class Fetching {
       files_.push_back({*ino, path});
   }
 
-  // Fetches them all, several at once; `look` is called ten times a second, and in the end.
-  void run(const std::function<void()>& look) {
+  // Downloads all added files. Calls `on_progress` ten times a second and once at the end.
+  void run(const std::function<void()>& on_progress) {
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < std::min(kAtOnce, files_.size()); ++i) threads.emplace_back([this] { work(); });
+    for (size_t i = 0; i < std::min(kWorkers, files_.size()); ++i) threads.emplace_back([this] { run_worker(); });
     {
       std::unique_lock lock(mutex_);
-      while (!changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return ended_ == threads.size(); })) {
+      while (!changed_.wait_for(lock, std::chrono::milliseconds(100),
+                                [&] { return finished_workers_ == threads.size(); })) {
         lock.unlock();
-        look();
+        on_progress();
         lock.lock();
       }
     }
     for (std::thread& thread : threads) thread.join();
-    look();
+    on_progress();
   }
 
   Exit status() const { return status_; }
-  std::vector<std::string> take_complaints() {
+  std::vector<std::string> take_errors() {
     const std::scoped_lock lock(mutex_);
-    return std::exchange(complaints_, {});
+    return std::exchange(errors_, {});
   }
 
  private:
@@ -92,25 +93,25 @@ class Fetching {
     return str(path, path.empty() ? "" : "/", name);
   }
 
-  // The directory that a whole model is, not one of those in it.
+  // Whether this is the top directory of a model.
   bool is_top_of_model(const Forest::Listing& listing) const {
     return listing.count > 0 && listing.tree->model() != nullptr &&
            listing.tree->node(listing.first).parent == Tree::kRoot &&
            listing.tree->find(Tree::kRoot, "tensors.json").has_value();
   }
 
-  void work() {
+  void run_worker() {
     for (;;) {
-      const size_t mine = next_++;
-      if (mine >= files_.size()) break;
-      if (const auto done = fetch(files_[mine].ino); !done) fail(files_[mine].path, done.error());
+      const size_t index = next_++;
+      if (index >= files_.size()) break;
+      if (const auto done = fetch(files_[index].ino); !done) fail(files_[index].path, done.error());
     }
     const std::scoped_lock lock(mutex_);
-    ++ended_;
+    ++finished_workers_;
     changed_.notify_all();
   }
 
-  // One byte is served only once all of them have proved right.
+  // Reading the last byte downloads and verifies the whole file.
   Result<void> fetch(Ino ino) {
     const SourcePtr bytes = TRY(forest_.open(ino));
     std::byte last;
@@ -121,7 +122,7 @@ class Fetching {
   void fail(const std::string& path, const Error& error) {
     const std::scoped_lock lock(mutex_);
     if (status_ == Exit::ok) status_ = exit_of(error.code);
-    complaints_.push_back(error.message.starts_with(path) ? error.message : str(path, ": ", error.message));
+    errors_.push_back(error.message.starts_with(path) ? error.message : str(path, ": ", error.message));
   }
 
   Forest& forest_;
@@ -129,24 +130,24 @@ class Fetching {
   std::atomic<size_t> next_ = 0;
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  size_t ended_ = 0;
+  size_t finished_workers_ = 0;
   Exit status_ = Exit::ok;
-  std::vector<std::string> complaints_;
+  std::vector<std::string> errors_;
 };
 
-// Says what becomes of each blob: a bar on a terminal, and a line for each that is done.
+// Shows a progress bar on a terminal, and prints a line for each verified blob.
 class Reporter {
  public:
   explicit Reporter(BlobStorePtr store) : store_(std::move(store)), before_(bytes_of(store_->status()).first) {}
 
-  void look(const std::vector<std::string>& complaints) {
+  void update(const std::vector<std::string>& errors) {
     const StoreStatus status = store_->status();
     std::string_view working;
     for (const StoreStatus::Blob& blob : status.blobs) {
-      if (blob.verified && told_.insert(blob.digest.hex()).second) tell(blob);
+      if (blob.verified && reported_.insert(blob.digest.hex()).second) print_done(blob);
       if (!blob.verified && blob.fetched > 0) working = blob.name;
     }
-    for (const std::string& line : complaints) {
+    for (const std::string& line : errors) {
       bar_.clear();
       log_to_stderr(line);
     }
@@ -154,8 +155,8 @@ class Reporter {
     bar_.show(done, whole, working, before_);
   }
 
-  // What all of it came to.
-  void end() {
+  // Prints the totals.
+  void print_summary() {
     bar_.clear();
     const StoreStatus status = store_->status();
     uint64_t verified = 0;
@@ -165,9 +166,9 @@ class Reporter {
       bytes += blob.verified ? blob.size.value_or(0) : 0;
     }
     if (status.blobs.empty())
-      std::printf("nothing to fetch: every file lies in its container\n");
+      std::printf("nothing to fetch: every file is in its container\n");
     else
-      std::printf("%llu %s at hand (%s), %s fetched\n", static_cast<unsigned long long>(verified),
+      std::printf("%llu %s cached (%s), %s fetched\n", static_cast<unsigned long long>(verified),
                   verified == 1 ? "blob" : "blobs", human_size(bytes).c_str(),
                   human_size(status.bytes_fetched).c_str());
   }
@@ -183,7 +184,7 @@ class Reporter {
     return {done, whole};
   }
 
-  void tell(const StoreStatus::Blob& blob) {
+  void print_done(const StoreStatus::Blob& blob) {
     bar_.clear();
     std::printf("%s  %s  %s  from %s\n", blob.digest.hex().substr(0, 12).c_str(),
                 human_size(blob.size.value_or(0)).c_str(), printable(blob.name).c_str(), printable(blob.from).c_str());
@@ -193,37 +194,39 @@ class Reporter {
   BlobStorePtr store_;
   uint64_t before_;
   ProgressBar bar_;
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
 };
 
 Exit fetch(FetchArguments& arguments) {
-  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
-  if (!store) return complain(store.error());
-  const auto sandbox = confine_command(arguments.source, arguments.opening.access, arguments.storing, log_to_stderr);
-  if (!sandbox) return complain(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.opening);
-  if (!tree) return complain(tree.error());
+  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
+  if (!store) return report_error(store.error());
+  const auto sandbox =
+      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
+  if (!sandbox) return report_error(sandbox.error());
+  auto tree = open_sources({arguments.source}, arguments.open_options);
+  if (!tree) return report_error(tree.error());
   Forest forest(std::move(*tree));
-  Fetching fetching(forest);
-  if (arguments.paths.empty()) fetching.add(Forest::kRoot, "");
-  for (const std::string& path : arguments.paths) fetching.add_path(path);
+  Fetcher fetcher(forest);
+  if (arguments.paths.empty()) fetcher.add(Forest::kRoot, "");
+  for (const std::string& path : arguments.paths) fetcher.add_path(path);
   Reporter reporter(*store);
-  fetching.run([&] { reporter.look(fetching.take_complaints()); });
-  reporter.end();
-  return fetching.status();
+  fetcher.run([&] { reporter.update(fetcher.take_errors()); });
+  reporter.print_summary();
+  return fetcher.status();
 }
 
 }  // namespace
 
 void add_fetch(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<FetchArguments>();
-  CLI::App* verb = app.add_subcommand("fetch", "bring what a model links to into the cache, before it is read");
+  CLI::App* verb = app.add_subcommand("fetch", "download linked files and registry layers into the cache");
   verb->add_option("SOURCE", arguments->source,
                    "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
       ->required();
-  verb->add_option("PATH", arguments->paths, "what of it, such as files/model.gguf or tensors/NAME; all if not given");
-  add_opening_options(*verb, arguments->opening);
-  add_store_options(*verb, arguments->storing);
+  verb->add_option("PATH", arguments->paths,
+                   "path in the model, such as files/model.gguf or tensors/NAME (default: all)");
+  add_opening_options(*verb, arguments->open_options);
+  add_store_options(*verb, arguments->store_flags);
   verb->callback([&run, arguments] { run = [arguments] { return fetch(*arguments); }; });
 }
 

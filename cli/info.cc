@@ -1,4 +1,4 @@
-// weightfs info: what a model is, on a page.
+// weightfs info: a summary of a model.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -16,23 +16,23 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kTensorsShown = 20;
-constexpr size_t kLongestText = 60;
-constexpr size_t kLongestPath = 1000;
+constexpr size_t kMaxText = 60;
+constexpr size_t kMaxPath = 1000;
 
 struct InfoArguments {
   std::string source;
   bool json = false;
   bool tensors = false;
-  Storing storing;
-  OpenOptions opening;
+  StoreFlags store_flags;
+  OpenOptions open_options;
 };
 
-// On one line, safe for a terminal, and not too long.
-std::string cell(std::string_view text, size_t longest = kLongestText) {
+// One line without control characters, cut after `max_characters`.
+std::string cell(std::string_view text, size_t max_characters = kMaxText) {
   std::string out;
   size_t characters = 0;
   while (!text.empty()) {
-    if (++characters > longest) return out + "…";
+    if (++characters > max_characters) return out + "…";
     const size_t length = std::max<size_t>(utf8_sequence(text), 1);
     out += is_control(text) || utf8_sequence(text) == 0 ? "?" : text.substr(0, length);
     text.remove_prefix(length);
@@ -54,8 +54,8 @@ void print_facts(const Model& model, const std::string& source) {
   facts.add({"files", str(model.parts.size(), ", ", human_size(file_bytes(model)))});
   facts.add({"tensors", str(model.tensors.size(), ", ", human_size(bytes))});
   if (!model.warnings.empty()) facts.add({"warnings", str(model.warnings.size(), ", see warnings.txt")});
-  std::printf("%s\n\n", cell(source, kLongestPath).c_str());
-  facts.print(Look::in_a_text());
+  std::printf("%s\n\n", cell(source, kMaxPath).c_str());
+  facts.print(TableStyle::embedded());
 }
 
 void print_metadata(const Model& model) {
@@ -63,7 +63,7 @@ void print_metadata(const Model& model) {
   Table table({{""}, {""}});
   for (const auto& [key, value] : model.metadata) table.add({cell(key), one_line(value)});
   std::printf("\nmetadata\n");
-  table.print(Look::in_a_text());
+  table.print(TableStyle::embedded());
 }
 
 void print_dtypes(const Model& model) {
@@ -81,7 +81,7 @@ void print_dtypes(const Model& model) {
   Table table({{"dtype"}, {"tensors", Align::right}, {"size", Align::right}});
   for (const auto& [dtype, sum] : sums) table.add({cell(dtype), std::to_string(sum.tensors), human_size(sum.bytes)});
   std::printf("\n");
-  table.print(Look::in_a_text());
+  table.print(TableStyle::embedded());
 }
 
 void print_tensors(const Model& model, size_t most) {
@@ -95,23 +95,23 @@ void print_tensors(const Model& model, size_t most) {
                t.source.refused() ? "refused" : human_size(t.nbytes())});
   }
   std::printf("\n");
-  table.print(Look::in_a_text());
+  table.print(TableStyle::embedded());
   if (shown < model.tensors.size())
     std::printf("  … and %zu more (--tensors shows all)\n", model.tensors.size() - shown);
 }
 
-// The containers in it, by name: what they are, is said of each when it is asked for.
+// The names of nested containers, which are not opened.
 void print_nested(const ModelPtr& model) {
   if (!model->nested) return;
   const auto nested = model->nested(model);
   if (!nested) {
-    complain(nested.error());
+    report_error(nested.error());
     return;
   }
   if (nested->empty()) return;
   std::printf("\nnested\n");
   for (size_t i = 0; i < std::min(nested->size(), kTensorsShown); ++i)
-    std::printf("  %s\n", cell(model->parts[(*nested)[i].part].path, kLongestPath).c_str());
+    std::printf("  %s\n", cell(model->parts[(*nested)[i].part].path, kMaxPath).c_str());
   if (nested->size() > kTensorsShown) std::printf("  … and %zu more\n", nested->size() - kTensorsShown);
 }
 
@@ -124,19 +124,19 @@ void print_model(const ModelPtr& shared, const InfoArguments& arguments) {
   print_nested(shared);
 }
 
-// One entry of a directory: what it is, or why that cannot be said.
-struct Listed {
+// An entry of a directory: a model, a file, a directory, or an error.
+struct DirectoryItem {
   std::string name;
-  ModelPtr model;  // null for what is no model
+  ModelPtr model;  // null unless it is a model
   std::string what;
   std::optional<Error> error;
 };
 
-// What a model is when all of it is known; fetches what that takes.
+// The model with all lazy parts read, which may download them.
 Result<ModelPtr> whole(const ModelPtr& model) { return model->whole ? model->whole->get() : Result<ModelPtr>(model); }
 
-Listed find_out(Forest& forest, Ino ino, const Node& node, const std::string& name) {
-  Listed found{name, nullptr, node.kind == Kind::file ? "file" : "directory", {}};
+DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std::string& name) {
+  DirectoryItem found{name, nullptr, node.kind == Kind::file ? "file" : "directory", {}};
   if (node.kind == Kind::file) return found;
   const auto inside = forest.list(ino);
   if (!inside) found.error = inside.error();
@@ -151,7 +151,7 @@ Listed find_out(Forest& forest, Ino ino, const Node& node, const std::string& na
   return found;
 }
 
-Value as_value(const Listed& found) {
+Value as_value(const DirectoryItem& found) {
   if (found.model) return metadata_of(*found.model, found.name);
   Map out;
   out.append("source", found.name);
@@ -159,7 +159,7 @@ Value as_value(const Listed& found) {
   return out;
 }
 
-std::vector<Cell> as_row(const Listed& found) {
+std::vector<Cell> as_row(const DirectoryItem& found) {
   const Cell name(cell(found.name), found.name);
   if (!found.model)
     return {name, found.error ? Cell(cell(found.error->message), found.error->message) : Cell(found.what), "", ""};
@@ -168,10 +168,10 @@ std::vector<Cell> as_row(const Listed& found) {
   return {name, found.model->format, std::to_string(found.model->tensors.size()), bytes_cell(bytes)};
 }
 
-// What is in a directory, and in the directories between it and the models.
-Result<std::vector<Listed>> find_all(Forest& forest, Ino directory, const std::string& path) {
+// Lists a directory recursively down to its models.
+Result<std::vector<DirectoryItem>> find_all(Forest& forest, Ino directory, const std::string& path) {
   const auto all = TRY(forest.list(directory));
-  std::vector<Listed> out;
+  std::vector<DirectoryItem> out;
   for (uint32_t i = 0; i < all.count; ++i) {
     const Node& node = all.tree->node(all.first + i);
     const std::string name = str(path, path.empty() ? "" : "/", node.name());
@@ -179,20 +179,20 @@ Result<std::vector<Listed>> find_all(Forest& forest, Ino directory, const std::s
       auto below = TRY(find_all(forest, all.ino + i, name));
       std::move(below.begin(), below.end(), std::back_inserter(out));
     } else {
-      out.push_back(find_out(forest, all.ino + i, node, name));
+      out.push_back(inspect_entry(forest, all.ino + i, node, name));
     }
   }
   return out;
 }
 
-// A directory of models: a line for each.
+// Prints one line per model.
 Exit print_models(Forest& forest, const InfoArguments& arguments) {
   const auto all = find_all(forest, Forest::kRoot, "");
-  if (!all) return complain(all.error());
+  if (!all) return report_error(all.error());
   Exit status = Exit::ok;
   List list;
   Table table({{"model"}, {"format"}, {"tensors", Align::right}, {"size", Align::right}});
-  for (const Listed& found : *all) {
+  for (const DirectoryItem& found : *all) {
     if (found.error && status == Exit::ok) status = exit_of(found.error->code);
     if (arguments.json) {
       list.push_back(as_value(found));
@@ -209,17 +209,18 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
 }
 
 Exit info(InfoArguments& arguments) {
-  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
-  if (!store) return complain(store.error());
-  const auto sandbox = confine_command(arguments.source, arguments.opening.access, arguments.storing, log_to_stderr);
-  if (!sandbox) return complain(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.opening);
-  if (!tree) return complain(tree.error());
+  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
+  if (!store) return report_error(store.error());
+  const auto sandbox =
+      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
+  if (!sandbox) return report_error(sandbox.error());
+  auto tree = open_sources({arguments.source}, arguments.open_options);
+  if (!tree) return report_error(tree.error());
   Forest forest(std::move(*tree));
   const ModelPtr model = forest.model_of(Forest::kRoot);
   if (model == nullptr) return print_models(forest, arguments);
   const auto known = whole(model);
-  if (!known) return complain(known.error());
+  if (!known) return report_error(known.error());
   if (arguments.json) {
     std::fputs(to_json(metadata_of(**known, arguments.source)).c_str(), stdout);
   } else {
@@ -232,14 +233,14 @@ Exit info(InfoArguments& arguments) {
 
 void add_info(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<InfoArguments>();
-  CLI::App* verb = app.add_subcommand("info", "say what a model is: format, metadata, types, tensors");
+  CLI::App* verb = app.add_subcommand("info", "summarize a model: format, metadata, types, tensors");
   verb->add_option("SOURCE", arguments->source,
                    "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
       ->required();
-  verb->add_flag("--tensors", arguments->tensors, "list every tensor");
-  verb->add_flag("--json", arguments->json, "the content of metadata.json");
-  add_opening_options(*verb, arguments->opening);
-  add_store_options(*verb, arguments->storing);
+  verb->add_flag("--tensors", arguments->tensors, "list every tensor (default: the first 20)");
+  verb->add_flag("--json", arguments->json, "print the content of metadata.json");
+  add_opening_options(*verb, arguments->open_options);
+  add_store_options(*verb, arguments->store_flags);
   verb->callback([&run, arguments] { run = [arguments] { return info(*arguments); }; });
 }
 

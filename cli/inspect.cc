@@ -1,4 +1,4 @@
-// weightfs ls, weightfs cat: the tree without a mount.
+// weightfs ls, weightfs cat: read the tree of a source without mounting it.
 #include <unistd.h>
 
 #include <array>
@@ -21,8 +21,8 @@ struct ListArguments {
   bool long_form = false;
   bool recursive = false;
   bool json = false;
-  Storing storing;
-  OpenOptions opening;
+  StoreFlags store_flags;
+  OpenOptions open_options;
 };
 
 char type_letter(Kind kind) {
@@ -39,7 +39,7 @@ std::string iso_time(Time time) {
   return text.data();
 }
 
-// Writes what `ls` writes, in one of its three forms. Main sees whether it could be written.
+// Prints the output of `ls` in one of its three forms. main() checks for write errors.
 class Lister {
  public:
   Lister(Forest& forest, const ListArguments& arguments) : forest_(forest), arguments_(arguments) {}
@@ -59,7 +59,7 @@ class Lister {
   Exit status() const { return status_; }  ///< of the first model that could not be read
 
  private:
-  // `path` is relative to what was asked for; "" for itself.
+  // `path` is relative to the requested directory; "" is that directory.
   Result<void> list_directory(Ino directory, const std::string& path) {
     const Forest::Listing all = TRY(forest_.list(directory));
     if (arguments_.recursive && !arguments_.json)
@@ -67,7 +67,7 @@ class Lister {
     first_ = false;
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node& node = all.tree->node(all.first + i);
-      // As JSON there are no headings to say where an entry lies.
+      // JSON output has no headings, so entries have complete paths.
       note(print(all.ino + i, arguments_.json ? join(path, node.name()) : std::string(node.name()), node.kind));
       if (arguments_.json && arguments_.recursive && is_directory(node)) enter(all.ino + i, join(path, node.name()));
     }
@@ -81,10 +81,10 @@ class Lister {
 
   void enter(Ino directory, const std::string& path) { note(list_directory(directory, path)); }
 
-  // What cannot be read is complained of, and the listing goes on.
+  // Reports an unreadable entry and continues.
   void note(const Result<void>& listed) {
     if (listed) return;
-    const Exit status = complain(listed.error());
+    const Exit status = report_error(listed.error());
     if (status_ == Exit::ok) status_ = status;
   }
 
@@ -132,18 +132,19 @@ class Lister {
 };
 
 Exit ls(ListArguments& arguments) {
-  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
-  if (!store) return complain(store.error());
-  const auto sandbox = confine_command(arguments.source, arguments.opening.access, arguments.storing, log_to_stderr);
-  if (!sandbox) return complain(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.opening);
-  if (!tree) return complain(tree.error());
+  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
+  if (!store) return report_error(store.error());
+  const auto sandbox =
+      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
+  if (!sandbox) return report_error(sandbox.error());
+  auto tree = open_sources({arguments.source}, arguments.open_options);
+  if (!tree) return report_error(tree.error());
   Forest forest(std::move(*tree));
   const auto ino = forest.resolve(arguments.path);
-  if (!ino) return complain({ino.error().code, str(arguments.path, ": ", ino.error().message)});
+  if (!ino) return report_error({ino.error().code, str(arguments.path, ": ", ino.error().message)});
   Lister lister(forest, arguments);
   const auto listed = lister.list(*ino, arguments.path);
-  return listed ? lister.status() : complain(listed.error());
+  return listed ? lister.status() : report_error(listed.error());
 }
 
 Result<void> write_out(std::span<const std::byte> bytes) {
@@ -158,7 +159,7 @@ Result<void> write_out(std::span<const std::byte> bytes) {
 
 Result<void> copy_out(const Source& source) {
   std::vector<std::byte> buffer(256 * 1024);
-  std::shared_ptr<const void> held;  // whoever reads standard output may be slow
+  std::shared_ptr<const void> held;  // the reader of standard output may be slow
   for (uint64_t offset = 0;;) {
     if (held == nullptr) held = source.hold();
     const size_t got = TRY(source.read(offset, buffer));
@@ -171,17 +172,18 @@ Result<void> copy_out(const Source& source) {
 struct CatArguments {
   std::string source;
   std::vector<std::string> paths;
-  Storing storing;
-  OpenOptions opening;
+  StoreFlags store_flags;
+  OpenOptions open_options;
 };
 
 Exit cat(CatArguments& arguments) {
-  const auto store = use_store(arguments.opening, arguments.storing, log_to_stderr);
-  if (!store) return complain(store.error());
-  const auto sandbox = confine_command(arguments.source, arguments.opening.access, arguments.storing, log_to_stderr);
-  if (!sandbox) return complain(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.opening);
-  if (!tree) return complain(tree.error());
+  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
+  if (!store) return report_error(store.error());
+  const auto sandbox =
+      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
+  if (!sandbox) return report_error(sandbox.error());
+  auto tree = open_sources({arguments.source}, arguments.open_options);
+  if (!tree) return report_error(tree.error());
   Forest forest(std::move(*tree));
   Exit status = Exit::ok;
   for (const std::string& path : arguments.paths) {
@@ -189,7 +191,7 @@ Exit cat(CatArguments& arguments) {
                             .and_then([&](Ino ino) { return forest.open(ino); })
                             .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
     if (copied) continue;
-    const Exit failed = complain({copied.error().code, str(path, ": ", copied.error().message)});
+    const Exit failed = report_error({copied.error().code, str(path, ": ", copied.error().message)});
     if (status == Exit::ok) status = failed;
   }
   return status;
@@ -199,28 +201,28 @@ Exit cat(CatArguments& arguments) {
 
 void add_ls(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<ListArguments>();
-  CLI::App* verb = app.add_subcommand("ls", "list what a mount would show, without mounting");
+  CLI::App* verb = app.add_subcommand("ls", "list the files of a model without mounting it");
   verb->add_option("SOURCE", arguments->source,
                    "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
       ->required();
-  verb->add_option("PATH", arguments->path, "where in it to look; the top if not given");
-  verb->add_flag("-l,--long", arguments->long_form, "with modes, sizes and times");
-  verb->add_flag("-R,--recursive", arguments->recursive, "directories in it too");
-  verb->add_flag("--json", arguments->json, "as a JSON array of {path, type, size}");
-  add_opening_options(*verb, arguments->opening);
-  add_store_options(*verb, arguments->storing);
+  verb->add_option("PATH", arguments->path, "path in the model (default: its top directory)");
+  verb->add_flag("-l,--long", arguments->long_form, "print modes, sizes and times");
+  verb->add_flag("-R,--recursive", arguments->recursive, "list subdirectories recursively");
+  verb->add_flag("--json", arguments->json, "print a JSON array of {path, type, size}");
+  add_opening_options(*verb, arguments->open_options);
+  add_store_options(*verb, arguments->store_flags);
   verb->callback([&run, arguments] { run = [arguments] { return ls(*arguments); }; });
 }
 
 void add_cat(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<CatArguments>();
-  CLI::App* verb = app.add_subcommand("cat", "write files of a model to standard output, without mounting");
+  CLI::App* verb = app.add_subcommand("cat", "write files of a model to standard output without mounting it");
   verb->add_option("SOURCE", arguments->source,
                    "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
       ->required();
-  verb->add_option("PATH", arguments->paths, "what to write, such as tensors/NAME or metadata.json")->required();
-  add_opening_options(*verb, arguments->opening);
-  add_store_options(*verb, arguments->storing);
+  verb->add_option("PATH", arguments->paths, "path in the model, such as tensors/NAME or metadata.json")->required();
+  add_opening_options(*verb, arguments->open_options);
+  add_store_options(*verb, arguments->store_flags);
   verb->callback([&run, arguments] { run = [arguments] { return cat(*arguments); }; });
 }
 

@@ -1,4 +1,4 @@
-// weightfs: shows a machine-learning model container as a read-only directory.
+// weightfs: mounts machine-learning model files as read-only directories.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,11 +23,10 @@ namespace weightfs {
 
 namespace {
 
-// With TZ unset the C library looks at /etc/localtime each time that it converts a date, which libzip does for every
-// member: three system calls for each of a hundred thousand.
+// With TZ unset the C library examines /etc/localtime for every date conversion, and libzip converts a date per member.
 void name_time_zone() { ::setenv("TZ", ":/etc/localtime", 0); }
 
-// Every file of every model that is entered stays open: a model may have thousands, and a mount thousands of models.
+// Every file of every entered model stays open. A model may have thousands of files, a mount thousands of models.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -35,7 +34,7 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A program may be started with its standard descriptors closed; a model's file must not become one of them.
+// If the program is started with closed standard descriptors, an opened model file must not become one of them.
 void fill_standard_descriptors() {
   int descriptor = 0;
   do descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -44,7 +43,7 @@ void fill_standard_descriptors() {
 }
 
 // `weightfs help mount` is `weightfs mount --help`.
-std::vector<char*> words_of(int argc, char** argv) {
+std::vector<char*> expand_help(int argc, char** argv) {
   static std::string help = "--help";
   std::vector<char*> words(argv, argv + argc);
   if (argc < 2 || std::string_view(argv[1]) != "help") return words;
@@ -53,12 +52,12 @@ std::vector<char*> words_of(int argc, char** argv) {
   return words;
 }
 
-// CLI11 takes an argument like "[a,b]" for a list, while it may be the name of a file: ./[a,b] is the same file.
+// CLI11 parses an argument like "[a,b]" as a list, but it may be a file name: ./[a,b] is the same file.
 std::vector<std::string> arguments_of(const std::vector<char*>& words) {
   std::vector<std::string> arguments;
   for (size_t i = words.size() - 1; i > 0; --i)
     arguments.push_back(words[i][0] == '[' ? str("./", words[i]) : std::string(words[i]));
-  return arguments;  // last first, as CLI11 wants them
+  return arguments;  // in reverse order, as CLI11 expects
 }
 
 }  // namespace
@@ -66,17 +65,17 @@ std::vector<std::string> arguments_of(const std::vector<char*>& words) {
 
 int main(int argc, char** argv) {
   using namespace weightfs;
-  // A reader that goes away ends `weightfs cat` as it ends cat, even under a parent that ignores the signal.
+  // A closed pipe ends `weightfs cat` like cat, even if the parent ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
-  // A cache that may not grow is an error to get around, not an end.
+  // A file size limit is a write error of the cache, not a reason to be killed.
   std::signal(SIGXFSZ, SIG_IGN);
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();
   if (is_generator(argv[0])) return static_cast<int>(generate(argc, argv));
   if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
-  CLI::App app("Shows a machine-learning model container as a read-only directory.", "weightfs");
-  // Verbs take these over.
+  CLI::App app("Mount machine-learning model files as read-only directories.", "weightfs");
+  // Subcommands inherit these.
   app.formatter(std::make_shared<Help>());
   app.set_help_flag("-h,--help", "print this help");
   app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION, "print the version");
@@ -95,23 +94,23 @@ int main(int argc, char** argv) {
   add_service(app, run);
   add_doctor(app, run);
   add_completion(app, run);
-  std::vector<char*> words = words_of(argc, argv);
+  std::vector<char*> words = expand_help(argc, argv);
   try {
     app.parse(arguments_of(words));
     const Exit status = run();
-    // What was printed is printed only once it has been written.
-    if (std::fflush(stdout) != 0) return static_cast<int>(complain({Code::io, "cannot write to standard output"}));
+    // A failed write to standard output is an error of the command.
+    if (std::fflush(stdout) != 0) return static_cast<int>(report_error({Code::io, "cannot write to standard output"}));
     return static_cast<int>(status);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app.exit(error);
-      return std::cout.flush() ? 0 : static_cast<int>(complain({Code::io, "cannot write to standard output"}));
+      return std::cout.flush() ? 0 : static_cast<int>(report_error({Code::io, "cannot write to standard output"}));
     }
-    log_to_stderr(mistake_in(app, static_cast<int>(words.size()), words.data(), error.what()));
+    log_to_stderr(usage_error(app, static_cast<int>(words.size()), words.data(), error.what()));
     return static_cast<int>(Exit::usage);
   } catch (const std::bad_alloc&) {
-    return static_cast<int>(complain({Code::io, "out of memory"}));
+    return static_cast<int>(report_error({Code::io, "out of memory"}));
   } catch (const std::exception& error) {
-    return static_cast<int>(complain({Code::io, error.what()}));
+    return static_cast<int>(report_error({Code::io, error.what()}));
   }
 }

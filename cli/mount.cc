@@ -1,4 +1,4 @@
-// weightfs mount: serves in the foreground, or in a process of its own.
+// weightfs mount: serves in the foreground, or in a background process.
 #include "cli/mount/mount.h"
 
 #include <fcntl.h>
@@ -29,37 +29,37 @@ void point_at_null(std::initializer_list<int> descriptors) {
   ::close(null);
 }
 
-// To the system's log; as long as somebody waits for the mount, what keeps it from being made is for them.
-Log::Write background_log(const std::atomic<bool>& is_usable) {
-  return [&is_usable, write = system_log(), tell = standard_error()](Level level, const std::string& line) {
+// Writes to syslog. Until the mount is usable, errors also go to the command's standard error.
+Log::Sink background_log(const std::atomic<bool>& is_usable) {
+  return [&is_usable, write = syslog_sink(), tell = stderr_sink()](Level level, const std::string& line) {
     write(level, line);
     if (!is_usable && level == Level::error) tell(level, line);
   };
 }
 
-// Serves in a process of its own, and returns when it can be used, or with the exit status if it never can.
-Exit in_background(Serving serving, MountPoint& point) {
+// Serves in a child process. Returns when the mount is usable, or with the exit status of the child.
+Exit in_background(ServeParams params, MountPoint& point) {
   std::array<int, 2> ready{};
-  if (::pipe2(ready.data(), O_CLOEXEC) != 0) return complain(cannot("pipe", errno));
+  if (::pipe2(ready.data(), O_CLOEXEC) != 0) return report_error(cannot("pipe", errno));
   const pid_t child = ::fork();
-  if (child < 0) return complain(cannot("fork", errno));
+  if (child < 0) return report_error(cannot("fork", errno));
   if (child == 0) {
     ::close(ready[0]);
     point_at_null({STDIN_FILENO, STDOUT_FILENO});
     std::atomic<bool> is_usable = false;
-    Log log(serving.options.log_level, background_log(is_usable));
-    serving.watch.on_usable = [&](const Mounted&) {
-      // From here on nobody reads standard error, and whoever captures it must not wait for us; nor must the directory
-      // that we were started in stay busy. Until here Ctrl-C ended both processes.
+    Log log(params.options.log_level, background_log(is_usable));
+    params.observer.on_usable = [&](const MountState&) {
+      // The command returns now: a caller that captures its output must not wait for the server, and its working
+      // directory must not stay busy. Until here Ctrl-C ends both processes.
       is_usable = true;
       point_at_null({STDERR_FILENO});
       (void)!::chdir("/");
       ::setsid();
-      // Whoever killed the command wanted no mount.
+      // If the command was killed, the mount is not wanted.
       if (::write(ready[1], "u", 1) != 1) ::kill(::getpid(), SIGTERM);
       ::close(ready[1]);
     };
-    std::exit(static_cast<int>(serve_sources(std::move(serving), point, log)));
+    std::exit(static_cast<int>(serve_sources(std::move(params), point, log)));
   }
   ::close(ready[1]);
   char usable = 0;
@@ -71,10 +71,10 @@ Exit in_background(Serving serving, MountPoint& point) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));
-  return complain({Code::io, str("the server died of signal ", WTERMSIG(status))});
+  return report_error({Code::io, str("the server process was killed by signal ", WTERMSIG(status))});
 }
 
-// CLI11 puts dots behind the whole of "SOURCE... MOUNTPOINT", and brackets around it.
+// CLI11 would print "[SOURCE... MOUNTPOINT]...".
 class PlainUsage : public Help {
  public:
   std::string make_usage(const CLI::App*, std::string name) const override {
@@ -91,13 +91,13 @@ struct MountArguments {
 
 Exit mount(MountArguments& arguments) {
   if (arguments.paths.size() < 2) {
-    complain({Code::io, str("mount needs ", arguments.paths.empty() ? "a SOURCE and a MOUNTPOINT" : "a MOUNTPOINT",
-                            " (see weightfs mount --help)")});
+    report_error({Code::io, str("mount: missing ", arguments.paths.empty() ? "SOURCE and MOUNTPOINT" : "MOUNTPOINT",
+                                " (see weightfs mount --help)")});
     return Exit::usage;
   }
   for (const std::string& words : arguments.words)
-    if (const auto taken = take_words(arguments.options, words, Words::ours); !taken) {
-      complain(taken.error());
+    if (const auto taken = parse_mount_options(arguments.options, words, OptionOrigin::command_line); !taken) {
+      report_error(taken.error());
       return Exit::usage;
     }
   const std::string mountpoint = arguments.paths.back();
@@ -108,38 +108,39 @@ Exit mount(MountArguments& arguments) {
 
 }  // namespace
 
-Exit mount_at(Serving serving, const std::string& mountpoint, Stay stay) {
-  // What a caller has open (a lock, a pipe) must not stay open as long as the mount.
+Exit mount_at(ServeParams params, const std::string& mountpoint, Stay stay) {
+  // Descriptors of the caller (locks, pipes) must not stay open in the server.
   if (stay == Stay::background) ::close_range(STDERR_FILENO + 1, ~0U, 0);
   auto point = MountPoint::at(mountpoint);
   if (!point) {
-    complain(point.error());
+    report_error(point.error());
     return Exit::mount;
   }
-  if (stay == Stay::background) return in_background(std::move(serving), *point);
-  Log log(serving.options.log_level, standard_error());
-  return serve_sources(std::move(serving), *point, log);
+  if (stay == Stay::background) return in_background(std::move(params), *point);
+  Log log(params.options.log_level, stderr_sink());
+  return serve_sources(std::move(params), *point, log);
 }
 
 void add_mount(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<MountArguments>();
-  CLI::App* verb = app.add_subcommand("mount", "show models as a read-only directory");
-  // Not required, so that what is missing is said in our words.
+  CLI::App* verb = app.add_subcommand("mount", "mount models as a read-only directory");
+  // Not required here: mount() has a better message for a missing argument.
   verb->add_option("SOURCE... MOUNTPOINT", arguments->paths,
                    "model files, directories of models, Ollama stores or names such as ollama:llama3.2, then the "
-                   "directory to mount on (made if it is missing)")
+                   "directory to mount on, created if missing")
       ->expected(0, -1);
   verb->formatter(std::make_shared<PlainUsage>());
-  verb->add_flag("-f,--foreground", arguments->foreground, "stay in the foreground; Ctrl-C unmounts");
+  verb->add_flag("-f,--foreground", arguments->foreground, "run in the foreground; Ctrl-C unmounts");
   verb->add_option("-o", arguments->words,
-                   "the options below, as fstab has them: " + words_of(all_mount_options(arguments->options)))
+                   "options below in the syntax of fstab, separated by commas: " +
+                       option_names(all_mount_options(arguments->options)))
       ->type_name("OPTIONS")
       ->expected(1)
       ->allow_extra_args(false)  // what follows the one argument is a source
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_options(*verb, own_mount_options(arguments->options), "Mounting");
-  add_opening_options(*verb, arguments->options.opening);
-  add_store_options(*verb, arguments->options.storing);
+  add_opening_options(*verb, arguments->options.open_options);
+  add_store_options(*verb, arguments->options.store_flags);
   verb->callback([&run, arguments] { run = [arguments] { return mount(*arguments); }; });
 }
 

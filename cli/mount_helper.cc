@@ -21,20 +21,20 @@ namespace {
 struct Arguments {
   std::vector<std::string> paths;
   std::vector<std::string> words;  // each -o
-  std::string service;             // -o service=NAME: of weightfs@NAME.service
-  std::string mount_namespace;     // -N: where to mount, by a process's number or a file; empty: here
-  bool is_fake = false;            // -f: everything but the mount
-  bool is_sloppy = false;          // -s: options that are not known are passed over
+  std::string service;             // -o service=NAME: weightfs@NAME.service
+  std::string mount_namespace;     // -N: mount namespace to mount in, a pid or a file; empty: the current one
+  bool is_fake = false;            // -f: do not mount
+  bool is_sloppy = false;          // -s: ignore unknown options
 };
 
 constexpr const char* kUsage = "mount.weightfs SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]";
 
-// What mount(8) returns, and so its helpers: bits, of which these two are ours to set.
+// Exit status bits of mount(8) and its helpers.
 constexpr int kWrongUsage = 1;
 constexpr int kNotMounted = 32;
 
 int wrong_usage(const std::string& what) {
-  complain({Code::io, what});
+  report_error({Code::io, what});
   return kWrongUsage;
 }
 
@@ -45,7 +45,7 @@ void take(Arguments& arguments, const std::string& words) {
     if (word.starts_with(kService)) arguments.service = word.substr(kService.size());
 }
 
-// Flags may stand together and anywhere: mount(8) puts them behind the paths, people in front.
+// Flags may be combined, and placed before or after the paths.
 Result<Arguments> parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
@@ -60,7 +60,7 @@ Result<Arguments> parse(int argc, char** argv) {
       if (letter == 's') arguments.is_sloppy = true;
       if (std::string_view("fsnvrw").find(letter) != std::string_view::npos) continue;
       if (std::string_view("otN").find(letter) == std::string_view::npos)
-        return failure(Code::unsupported, str("no option -", printable(std::string(1, letter))));
+        return failure(Code::unsupported, str("unknown option -", printable(std::string(1, letter))));
       std::string value = argument.substr(at + 1);
       if (value.empty() && ++i == argc) return failure(Code::unsupported, str("-", letter, " needs a value"));
       if (value.empty()) value = argv[i];
@@ -72,7 +72,7 @@ Result<Arguments> parse(int argc, char** argv) {
   return arguments;
 }
 
-// Sources, too, are looked for there.
+// Sources are resolved in that namespace, too.
 Result<void> enter_mount_namespace(const std::string& name) {
   const bool is_process = name.find_first_not_of("0123456789") == name.npos;
   const std::string file = is_process ? str("/proc/", name, "/ns/mnt") : name;
@@ -81,11 +81,11 @@ Result<void> enter_mount_namespace(const std::string& name) {
   return failure(Code::io, str("-N ", name, ": ", std::generic_category().message(errno)));
 }
 
-// A mount that a service makes: all else is in its config.
+// Starts the service; its config has the source and the options.
 Exit start(const Arguments& arguments) {
   const auto started = start_service(arguments.service, arguments.paths[1]);
   if (started) return Exit::ok;
-  complain(started.error());
+  report_error(started.error());
   return Exit::mount;
 }
 
@@ -104,7 +104,7 @@ bool is_called_by_mount_fuse(int argc, const char* const* argv) {
 
 int run_mount_helper(int argc, char** argv) {
   if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h"))
-    return std::printf("Usage: %s\nOptions are those of weightfs mount; mount.weightfs(8) tells more.\n", kUsage) < 0;
+    return std::printf("Usage: %s\nOPTIONS are those of weightfs mount; see mount.weightfs(8).\n", kUsage) < 0;
   if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
     return std::puts("weightfs " WEIGHTFS_VERSION) < 0;
   const auto arguments = parse(argc, argv);
@@ -117,7 +117,8 @@ int run_mount_helper(int argc, char** argv) {
   if (is_service && !arguments->is_fake) return start(*arguments) == Exit::ok ? 0 : kNotMounted;
   MountOptions options;
   for (const std::string& words : arguments->words)
-    if (const auto taken = take_words(options, words, arguments->is_sloppy ? Words::sloppy_fstab : Words::fstab);
+    if (const auto taken = parse_mount_options(options, words,
+                                               arguments->is_sloppy ? OptionOrigin::sloppy_fstab : OptionOrigin::fstab);
         !taken)
       return wrong_usage(taken.error().message);
   if (arguments->is_fake) return 0;

@@ -1,19 +1,20 @@
-// mount(8)'s helper: what `mount -t weightfs`, fstab and mount units call, as /sbin/mount.weightfs, which is another
-// name of this program.
+// The helper of mount(8): called as /sbin/mount.weightfs by `mount -t weightfs`, fstab and mount units. It is a link to
+// this program.
 #pragma once
 
 #include <string_view>
 
 namespace weightfs {
 
-/// Whether a program of this name (argv[0]) is the helper: mount.weightfs, mount.fuse.weightfs.
+/// Whether argv[0] is the name of the helper: mount.weightfs or mount.fuse.weightfs.
 bool is_mount_helper(std::string_view program);
 
-/// Whether these are the arguments that mount.fuse3(8) calls a file system with: SOURCE DIR -o OPTIONS, no verb.
+/// Whether the arguments have the form in which mount.fuse3(8) calls a file system: SOURCE DIR -o OPTIONS, without a
+/// verb.
 bool is_called_by_mount_fuse(int argc, const char* const* argv);
 
-/// Mounts as the arguments say: SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE] (mount(8), "External
-/// helpers"). Returns what mount(8) wants: 0, 1 for wrong arguments, 32 when it cannot be mounted.
+/// Mounts: SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE] (mount(8), "External helpers"). Returns an exit
+/// status of mount(8): 0, 1 for invalid arguments, 32 if mounting failed.
 int run_mount_helper(int argc, char** argv);
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// weightfs mounts: what is mounted, by whom, and whether it is served.
+// weightfs mounts: lists the weightfs mounts of this machine.
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,13 +14,13 @@
 namespace weightfs {
 namespace {
 
-// A mount without the option is the kernel's own, root's.
+// A mount without user_id= belongs to root.
 std::string user_of(const Mount& mount) { return user_name(mount.user.value_or(0)); }
 
-Cell state_cell(MountState state) {
-  const bool bad = state == MountState::dead || state == MountState::silent;
-  const Mood mood = state == MountState::serving ? Mood::good : bad ? Mood::bad : Mood::plain;
-  return {name_of(state), name_of(state), mood};
+Cell state_cell(MountCondition state) {
+  const bool bad = state == MountCondition::dead || state == MountCondition::unresponsive;
+  const CellColor color = state == MountCondition::serving ? CellColor::green : bad ? CellColor::red : CellColor::none;
+  return {name_of(state), name_of(state), color};
 }
 
 Cell bytes_or_dash(const std::optional<uint64_t>& count) { return count ? bytes_cell(*count) : Cell("-"); }
@@ -62,7 +62,7 @@ Exit list_as_json(const std::vector<MountReport>& all) {
 }
 
 Exit list(bool json) {
-  const std::vector<MountReport> all = ask_mounts(Mounts::now().of_weightfs());
+  const std::vector<MountReport> all = probe_mounts(Mounts::now().of_weightfs());
   if (json) return list_as_json(all);
   Table table({{"mounted on"},
                {"source"},
@@ -73,8 +73,8 @@ Exit list(bool json) {
                {"fetched", Align::right},
                {"state"}});
   for (const MountReport& each : all) table.add(as_row(each));
-  if (table.empty() && Look::of_stdout().form == Look::aligned)
-    std::printf("nothing is mounted\n");
+  if (table.empty() && TableStyle::for_stdout().form == TableStyle::aligned)
+    std::printf("no weightfs mounts\n");
   else
     table.print();
   return Exit::ok;
@@ -84,8 +84,8 @@ Exit list(bool json) {
 
 void add_mounts(CLI::App& app, Run& run) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand("mounts", "list what is mounted, by whom, and whether it is served");
-  verb->add_flag("--json", *json, "as a JSON array, in bytes; what is not known is null");
+  CLI::App* verb = app.add_subcommand("mounts", "list weightfs mounts with their server, user and state");
+  verb->add_flag("--json", *json, "print a JSON array; sizes in bytes, unknown values null");
   verb->callback([&run, json] { run = [json] { return list(*json); }; });
 }
 

@@ -1,4 +1,4 @@
-// weightfs umount.
+// weightfs umount: unmounts, and waits for the server processes.
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/text.h"
-#include "cli/mount/holders.h"
 #include "cli/mount/mount_report.h"
+#include "cli/mount/mount_users.h"
 #include "cli/mount/unmount.h"
 #include "cli/verbs.h"
 
@@ -24,14 +24,14 @@ struct UmountArguments {
   bool lazy = false;
 };
 
-// What is to be unmounted, under the name that messages call it by.
+// A mount to unmount, and its name in messages.
 struct Target {
   std::string name;
   Mount mount;
 };
 
-// Those mounted last first: one may be mounted in another.
-std::vector<Target> targets_of_the_user() {
+// The latest mounts first, because one may be mounted below another.
+std::vector<Target> mounts_of_user() {
   std::vector<Target> targets;
   for (const Mount& mount : Mounts::now().of_weightfs())
     if (::geteuid() == 0 || mount.user == ::getuid()) targets.push_back({mount.point, mount});
@@ -39,36 +39,36 @@ std::vector<Target> targets_of_the_user() {
   return targets;
 }
 
-std::string held_by(const std::vector<Holder>& holders) {
-  constexpr size_t kMost = 8;
+std::string describe_users(const std::vector<MountUser>& users) {
+  constexpr size_t kMaxListed = 8;
   std::string out;
-  for (size_t i = 0; i < std::min(holders.size(), kMost); ++i)
-    out += str(i == 0 ? " held by " : ", ", printable(holders[i].name), " (pid ", holders[i].process, ", ",
-               printable(holders[i].what), ")");
-  return holders.size() > kMost ? str(out, " and ", holders.size() - kMost, " more") : out;
+  for (size_t i = 0; i < std::min(users.size(), kMaxListed); ++i)
+    out += str(i == 0 ? " in use by " : ", ", printable(users[i].name), " (pid ", users[i].process, ", ",
+               printable(users[i].what), ")");
+  return users.size() > kMaxListed ? str(out, " and ", users.size() - kMaxListed, " more") : out;
 }
 
-// Why it cannot be unmounted, as far as this user may know.
-std::string busy(const Target& target) {
+// Why the mount is busy, as far as this user can see.
+std::string busy_message(const Target& target) {
   const Mounts now = Mounts::now();
   for (const Mount& each : now.all())
     if (each.parent == target.mount.id)
-      return str("busy: ", printable(each.type), " is mounted in it, at ", printable(each.point));
-  const Holders holders = holders_of(target.mount);
-  const std::string held = held_by(holders.found);
-  const char* cut = holders.is_all ? "" : " (there are too many open files here to look at all of them)";
-  const char* unseen = ::geteuid() == 0 ? "" : " (processes of other users are not seen)";
-  return str("busy:", held.empty() ? " somebody uses it" : held, cut, unseen, "; `weightfs umount --lazy ",
-             printable(target.name), "` detaches it now");
+      return str("busy: ", printable(each.type), " is mounted below it, at ", printable(each.point));
+  const MountUsers users = find_mount_users(target.mount);
+  const std::string described = describe_users(users.found);
+  const char* cut = users.is_complete ? "" : " (search incomplete: too many open files)";
+  const char* unseen = ::geteuid() == 0 ? "" : " (processes of other users not shown)";
+  return str("busy:", described.empty() ? " in use" : described, cut, unseen, "; `weightfs umount --lazy ",
+             printable(target.name), "` detaches it");
 }
 
-// The servers of mounts, as descriptors that can be waited on.
+// The server processes of mounts, as pidfds.
 class Servers {
  public:
   explicit Servers(const std::vector<Target>& targets) {
     std::vector<Mount> mounts;
     for (const Target& target : targets) mounts.push_back(target.mount);
-    for (const MountReport& each : ask_mounts(mounts))
+    for (const MountReport& each : probe_mounts(mounts))
       servers_.push_back(each.server ? static_cast<int>(::syscall(SYS_pidfd_open, *each.server, 0)) : -1);
   }
   ~Servers() {
@@ -78,15 +78,15 @@ class Servers {
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
-  /// That of the target of this number does not end now.
-  void forget(size_t number) {
+  /// Does not wait for the server of this target.
+  void skip(size_t number) {
     if (number < servers_.size() && servers_[number] >= 0) ::close(std::exchange(servers_[number], -1));
   }
 
-  /// Until one has ended, the mount point that it made is still there.
+  /// Waits, because a server removes the mount point that it created when it exits.
   void wait() const {
-    constexpr std::chrono::seconds kPatienceInAll{10};
-    const auto end = std::chrono::steady_clock::now() + kPatienceInAll;
+    constexpr std::chrono::seconds kServerExitTimeout{10};
+    const auto end = std::chrono::steady_clock::now() + kServerExitTimeout;
     for (const int server : servers_) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
       pollfd ended{server, POLLIN, 0};
@@ -98,52 +98,52 @@ class Servers {
   std::vector<int> servers_;
 };
 
-// Unmounts one after the other. Where a file system does not answer for one mount in it, the others in it are not
-// waited for.
-class Unmounting {
+// Unmounts one mount after another. If a file system is unresponsive for one mount below it, the other mounts below it
+// fail at once.
+class Unmounter {
  public:
-  explicit Unmounting(Detach detach) : detach_(detach) {}
+  explicit Unmounter(Detach detach) : detach_(detach) {}
 
-  Unmounted end(const Mount& mount) {
-    if (const auto found = silent_.find(mount.parent); found != silent_.end()) return found->second;
-    Unmounted unmounted = unmount_soon(mount);
-    if (unmounted.end == Unmounted::silent) silent_.emplace(mount.parent, unmounted);
+  UnmountResult run(const Mount& mount) {
+    if (const auto found = unresponsive_.find(mount.parent); found != unresponsive_.end()) return found->second;
+    UnmountResult unmounted = unmount_retrying(mount);
+    if (unmounted.status == UnmountResult::unresponsive) unresponsive_.emplace(mount.parent, unmounted);
     return unmounted;
   }
 
  private:
-  // Who only looks, such as `weightfs mounts`, is gone in a moment.
-  Unmounted unmount_soon(const Mount& mount) const {
-    constexpr std::chrono::milliseconds kMoment{500};
-    const auto limit = std::chrono::steady_clock::now() + kMoment;
+  // Retries for a short time: commands such as `weightfs mounts` keep a mount busy only briefly.
+  UnmountResult unmount_retrying(const Mount& mount) const {
+    constexpr std::chrono::milliseconds kBusyRetryTime{500};
+    const auto limit = std::chrono::steady_clock::now() + kBusyRetryTime;
     for (;;) {
-      Unmounted unmounted = unmount(mount, detach_);
-      if (unmounted.end != Unmounted::busy || std::chrono::steady_clock::now() >= limit) return unmounted;
+      UnmountResult unmounted = unmount(mount, detach_);
+      if (unmounted.status != UnmountResult::busy || std::chrono::steady_clock::now() >= limit) return unmounted;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
 
   Detach detach_;
-  std::map<uint64_t, Unmounted> silent_;  // by the id of the mount that they lie in
+  std::map<uint64_t, UnmountResult> unresponsive_;  // by the id of the parent mount
 };
 
-// Whoever did not name a mount learns that it was unmounted.
-enum class Tell { failures, all };
+// With --all, each unmounted mount is printed as well.
+enum class Report { failures, all };
 
-Exit unmount_all(const std::vector<Target>& targets, Detach detach, Tell tell) {
-  // One that is in use goes on after it was detached: nothing to wait for.
+Exit unmount_all(const std::vector<Target>& targets, Detach detach, Report report) {
+  // A detached mount that is in use is still served, so there is nothing to wait for.
   Servers servers(detach == Detach::now ? std::vector<Target>() : targets);
-  Unmounting unmounting(detach);
+  Unmounter unmounter(detach);
   Exit status = Exit::ok;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const Unmounted unmounted = unmounting.end(targets[i].mount);
-    if (unmounted.end == Unmounted::done) {
-      if (tell == Tell::all) std::printf("%s: unmounted\n", printable(targets[i].name).c_str());
+    const UnmountResult unmounted = unmounter.run(targets[i].mount);
+    if (unmounted.status == UnmountResult::done) {
+      if (report == Report::all) std::printf("%s: unmounted\n", printable(targets[i].name).c_str());
       continue;
     }
-    servers.forget(i);
-    complain({Code::io, str(printable(targets[i].name), ": ",
-                            unmounted.end == Unmounted::busy ? busy(targets[i]) : unmounted.why)});
+    servers.skip(i);
+    report_error({Code::io, str(printable(targets[i].name), ": ",
+                                unmounted.status == UnmountResult::busy ? busy_message(targets[i]) : unmounted.why)});
     status = Exit::mount;
   }
   servers.wait();
@@ -152,26 +152,28 @@ Exit unmount_all(const std::vector<Target>& targets, Detach detach, Tell tell) {
 
 Exit umount(const UmountArguments& arguments) {
   if (arguments.all != arguments.paths.empty()) {
-    complain({Code::io, str("umount needs a MOUNTPOINT or --all", arguments.all ? ", not both" : "",
-                            " (see weightfs umount --help)")});
+    report_error(
+        {Code::io,
+         str("umount: ", arguments.all ? "MOUNTPOINT and --all exclude each other" : "missing MOUNTPOINT or --all",
+             " (see weightfs umount --help)")});
     return Exit::usage;
   }
   std::vector<Target> targets;
   Exit status = Exit::ok;
-  if (arguments.all) targets = targets_of_the_user();
+  if (arguments.all) targets = mounts_of_user();
   for (const std::string& path : arguments.paths) {
     const auto mount = weightfs_at(path);
     if (mount) {
       targets.push_back({path, *mount});
     } else {
-      complain(mount.error());
+      report_error(mount.error());
       status = Exit::mount;
     }
   }
-  // We may have been called in it.
+  // The working directory may be in the mount.
   (void)!::chdir("/");
-  const Exit unmounted = unmount_all(targets, arguments.lazy ? Detach::now : Detach::when_unused,
-                                     arguments.all ? Tell::all : Tell::failures);
+  const Exit unmounted = unmount_all(targets, arguments.lazy ? Detach::now : Detach::if_unused,
+                                     arguments.all ? Report::all : Report::failures);
   return status == Exit::ok ? unmounted : status;
 }
 
@@ -179,10 +181,10 @@ Exit umount(const UmountArguments& arguments) {
 
 void add_umount(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<UmountArguments>();
-  CLI::App* verb = app.add_subcommand("umount", "unmount, and wait until the servers have ended");
-  verb->add_option("MOUNTPOINT", arguments->paths, "where it is mounted");
-  verb->add_flag("-a,--all", arguments->all, "all that this user mounted; as root, everybody's");
-  verb->add_flag("-l,--lazy", arguments->lazy, "detach at once what is in use, too; who uses it goes on");
+  CLI::App* verb = app.add_subcommand("umount", "unmount, and wait until the server processes have exited");
+  verb->add_option("MOUNTPOINT", arguments->paths, "mount point of a weightfs mount");
+  verb->add_flag("-a,--all", arguments->all, "unmount all mounts of this user; as root, of all users");
+  verb->add_flag("-l,--lazy", arguments->lazy, "detach a busy mount at once; open files keep working");
   verb->callback([&run, arguments] { run = [arguments] { return umount(*arguments); }; });
 }
 

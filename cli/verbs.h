@@ -1,4 +1,4 @@
-// The verbs of the command line. Each adds itself to the parser; main runs the one that was given.
+// The verbs of the command line. Each adds itself to the parser; main() runs the one that was given.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,14 +7,14 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/console/complain.h"
+#include "cli/console/report_error.h"
 #include "cli/options/open_options.h"
 #include "cli/options/store_options.h"
 #include "fs/source_tree.h"
 
 namespace weightfs {
 
-/// What a verb does once its arguments are known.
+/// Runs a verb with its parsed arguments.
 using Run = std::function<Exit()>;
 
 void add_mount(CLI::App& app, Run& run);

@@ -1,4 +1,4 @@
-// weightfs verify: whether a model's bytes are those that its container says it has.
+// weightfs verify: compares the files of models with the checksums in their containers.
 #include "formats/verify.h"
 
 #include <cstdio>
@@ -14,12 +14,12 @@
 namespace weightfs {
 namespace {
 
-// What there is to say of a model whose bytes are right.
-std::string praise(const Model& model, const Verification& found) {
+// The result line of a model without errors.
+std::string summarize(const Model& model, const Verification& found) {
   if (found.checked == 0)
-    return str(model.format, " carries no checksums; its structure is sound, ", model.tensors.size(), " tensors");
+    return str(model.format, " has no checksums; structure valid, ", model.tensors.size(), " tensors");
   return str(found.checked == 1 ? "1 file matches its checksum" : str(found.checked, " files match their checksums"),
-             found.unchecked == 0 ? "" : str(", ", found.unchecked, " carry none"));
+             found.unchecked == 0 ? "" : str(", ", found.unchecked, " have none"));
 }
 
 Exit verify_model(const Model& model, const std::string& name) {
@@ -27,16 +27,16 @@ Exit verify_model(const Model& model, const std::string& name) {
   const Verification found =
       verify(model, [&](const Progress& progress) { bar.show(progress.bytes, progress.whole, quoted(progress.path)); });
   bar.clear();
-  const auto say = [&](const char* what, const std::string& line) {
+  const auto print = [&](const char* what, const std::string& line) {
     std::printf("%s: %s%s\n", printable(name).c_str(), what, printable(line).c_str());
   };
-  for (const std::string& line : found.wrong) say("", line);
-  for (const Error& error : found.unreadable) say("", error.message);
-  if (found.more > 0) say("", str("... and ", found.more, " more"));
+  for (const std::string& line : found.wrong) print("", line);
+  for (const Error& error : found.unreadable) print("", error.message);
+  if (found.more > 0) print("", str("... and ", found.more, " more"));
   if (!found.wrong.empty()) return Exit::mismatch;
   if (!found.unreadable.empty()) return exit_of(found.unreadable.front().code);
-  for (const std::string& warning : model.warnings) say("warning: ", warning);
-  say("", praise(model, found));
+  for (const std::string& warning : model.warnings) print("warning: ", warning);
+  print("", summarize(model, found));
   return Exit::ok;
 }
 
@@ -45,10 +45,10 @@ class Verifier {
  public:
   explicit Verifier(Forest& forest) : forest_(forest) {}
 
-  // Every model in a directory, to the last; the first failure is the status.
+  // Verifies every model in a directory. The first failure is the status.
   Exit verify_all(Ino directory, const std::string& name) {
     const auto all = forest_.list(directory);
-    if (!all) return complain(all.error());
+    if (!all) return report_error(all.error());
     if (const ModelPtr model = all->tree->model()) return verify_once(model, name);
     Exit status = Exit::ok;
     for (uint32_t i = 0; i < all->count; ++i) {
@@ -80,11 +80,10 @@ class Verifier {
   std::map<std::weak_ptr<const Model>, Verified, std::owner_less<>> verified_;
 };
 
-// What the container holds is looked at itself, not what a cache has of it; what it only names comes from where reads
-// have it from.
-class Unkept final : public Blobs {
+// Decodes members again instead of reading cached copies. Blobs that a container only refers to come from the store.
+class UncachedBlobs final : public Blobs {
  public:
-  explicit Unkept(BlobsPtr store) : store_(std::move(store)) {}
+  explicit UncachedBlobs(BlobsPtr store) : store_(std::move(store)) {}
   SourcePtr blob(Recipe recipe) override { return unstored_blobs()->blob(std::move(recipe)); }
   Result<SourcePtr> made(Recipe recipe) override { return unstored_blobs()->made(std::move(recipe)); }
   Result<Found> named(const Wanted& wanted) override { return store_->named(wanted); }
@@ -94,15 +93,15 @@ class Unkept final : public Blobs {
   BlobsPtr store_;
 };
 
-Exit verify_source(const std::string& source, OpenOptions opening, Storing storing) {
-  storing.recheck = Recheck::full;
-  const auto store = use_store(opening, storing, log_to_stderr);
-  if (!store) return complain(store.error());
-  const auto sandbox = confine_command(source, opening.access, storing, log_to_stderr);
-  if (!sandbox) return complain(sandbox.error());
-  opening.blobs = std::make_shared<Unkept>(*store);
-  auto tree = open_sources({source}, opening);
-  if (!tree) return complain(tree.error());
+Exit verify_source(const std::string& source, OpenOptions open_options, StoreFlags store_flags) {
+  store_flags.recheck = Recheck::full;
+  const auto store = use_store(open_options, store_flags, log_to_stderr);
+  if (!store) return report_error(store.error());
+  const auto sandbox = confine_command(source, open_options.access, store_flags, log_to_stderr);
+  if (!sandbox) return report_error(sandbox.error());
+  open_options.blobs = std::make_shared<UncachedBlobs>(*store);
+  auto tree = open_sources({source}, open_options);
+  if (!tree) return report_error(tree.error());
   Forest forest(std::move(*tree));
   return Verifier(forest).verify_all(Forest::kRoot, source);
 }
@@ -111,16 +110,17 @@ Exit verify_source(const std::string& source, OpenOptions opening, Storing stori
 
 void add_verify(CLI::App& app, Run& run) {
   auto source = std::make_shared<std::string>();
-  auto opening = std::make_shared<OpenOptions>();
-  auto storing = std::make_shared<Storing>();
-  CLI::App* verb = app.add_subcommand("verify", "compare every file with the checksum that its container has for it");
+  auto open_options = std::make_shared<OpenOptions>();
+  auto store_flags = std::make_shared<StoreFlags>();
+  CLI::App* verb = app.add_subcommand("verify", "verify every file against the checksum in its container");
   verb->add_option("SOURCE", *source,
                    "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
       ->required();
-  add_opening_options(*verb, *opening);
-  add_store_options(*verb, *storing);
-  verb->callback(
-      [&run, source, opening, storing] { run = [=] { return verify_source(*source, *opening, *storing); }; });
+  add_opening_options(*verb, *open_options);
+  add_store_options(*verb, *store_flags);
+  verb->callback([&run, source, open_options, store_flags] {
+    run = [=] { return verify_source(*source, *open_options, *store_flags); };
+  });
 }
 
 }  // namespace weightfs

@@ -3,17 +3,17 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weightfs)
 set(CPACK_PACKAGE_CONTACT "${WEIGHTFS_MAINTAINER}")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "show machine-learning model files as directories")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "mount machine-learning model files as directories")
 set(CPACK_PACKAGE_DESCRIPTION
 "Mounts a model container as a read-only directory: every tensor is a file,
-the same tensors are NumPy files, and the metadata are JSON and TOML.
+also in NumPy format, and the metadata is JSON and TOML.
 .
 It reads GGUF, safetensors, RTen, BinTensors, Carton, TVM Model Library
-Format, zip and tar, and the stores and registries of Ollama. What is stored
-plainly is not copied; what is compressed or lies elsewhere is unpacked or
-fetched once, checked against its digest, and kept in a cache.
+Format, zip and tar, and the stores and registries of Ollama. Uncompressed
+local data is never copied; compressed or remote data is unpacked or downloaded
+once, verified, and cached.
 .
-The package brings the helper of mount(8), so that models can be mounted with
+The package includes the helper of mount(8), so that models can be mounted with
 mount -t weightfs and from /etc/fstab.")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -21,14 +21,14 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# fusermount3 mounts for those who are not root.
+# Ordinary users mount through fusermount3.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS fuse3)
-# To fetch over https.
+# For downloads over https.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
   ${CMAKE_CURRENT_SOURCE_DIR}/postinst ${CMAKE_CURRENT_SOURCE_DIR}/prerm ${CMAKE_CURRENT_SOURCE_DIR}/postrm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-# Directories are 0755 whatever the umask of who packages.
+# Directories are 0755 regardless of the umask of the build.
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_VERBATIM_VARIABLES ON)

@@ -1,4 +1,4 @@
-# Turns what `lowdown -Tman` writes into a page that groff, mandoc and apropos(1) all read well: a heading on one line, a
+# Converts the output of `lowdown -Tman` to a page that groff, mandoc and apropos(1) render well: a heading on one line, a
 # definition list as .TP, and a hyphen as one that can be typed (\-), so that "--cache-size" can be copied from the page.
 # Lines are held from .LP on, as only what follows them tells whether they are a term.
 

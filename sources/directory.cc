@@ -14,15 +14,16 @@ namespace {
 // Links to directories can offer exponentially many paths: at most this many are followed on one path.
 constexpr int kMaxDirectoryLinks = 3;
 
-// How a directory was reached.
-struct Way {
+// The path by which a directory was reached.
+struct Traversal {
   std::set<std::pair<dev_t, ino_t>> entered;  // a link back to one of these directories is not followed
   int links = 0;                              // to directories
 };
 
 // A directory that is one model, by the file `key` in it. The other files in it (config.json, a tokenizer) are parts of
 // the model, too.
-Result<Opened> open_keyed(const Location& directory, const std::string& key, Time time, const OpenOptions& options) {
+Result<Opened> open_entry_file_model(const Location& directory, const std::string& key, Time time,
+                                     const OpenOptions& options) {
   const Container container = TRY(container_at(directory / key, options));
   Model model = TRY(read_model(container, options.forced));
   std::set<std::string> shown;
@@ -38,13 +39,13 @@ Result<Opened> open_keyed(const Location& directory, const std::string& key, Tim
   return OpenedModel{std::make_shared<Model>(std::move(model)), directory.path(), time};
 }
 
-Result<Opened> open_at(const Location& directory, Way way, const OpenOptions& options);
+Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options);
 
 // Lists one directory.
 class Lister {
  public:
-  Lister(const OpenOptions& options, Way way, Time modified)
-      : options_(options), way_(std::move(way)), listing_{{}, modified, 0} {}
+  Lister(const OpenOptions& options, Traversal traversal, Time modified)
+      : options_(options), traversal_(std::move(traversal)), listing_{{}, modified, 0} {}
 
   void add(const Location& location, unsigned char type) {
     if (location.path() == options_.hidden) return;
@@ -80,47 +81,48 @@ class Lister {
     }
   }
 
-  // A file that cannot be read is shown as a model if its name is one of a model: entering it reports why. Not so a
-  // file of a split model, whose other files may be readable.
+  // An unreadable file is shown as a model if it is named as one: entering it reports the error. A file of a split
+  // model is not shown, because other files of it may be readable.
   bool is_shown_as_model(const Result<Container>& container, const std::string& name) const {
     if (options_.forced != nullptr) return true;
     const Result<bool> is = container ? is_model(*container) : tl::unexpected(container.error());
     return is ? *is : is_named_as_model(name) && !split_model_named(name);
   }
 
-  // A file that may not be opened, or whose link is not followed.
+  // A file that the rules forbid to open, or a link that is not followed.
   void add_forbidden(const std::string& name, const Error& error) {
     if (!is_named_as_model(name) || split_model_named(name)) return;
     listing_.entries.push_back({name, 0, 0, [error]() -> Result<Opened> { return tl::unexpected(error); }});
   }
 
   void add_directory(const Location& location, const struct stat& found, bool by_link) {
-    Way way = way_;
-    if (way.entered.contains({found.st_dev, found.st_ino})) return;
-    if (by_link && ++way.links > kMaxDirectoryLinks) return;
+    Traversal traversal = traversal_;
+    if (traversal.entered.contains({found.st_dev, found.st_ino})) return;
+    if (by_link && ++traversal.links > kMaxDirectoryLinks) return;
     listing_.entries.push_back({location.file_name(), modified(found), 0,
-                                [=, options = options_] { return open_at(location, way, options); }});
+                                [=, options = options_] { return open_at(location, traversal, options); }});
   }
 
   const OpenOptions& options_;
-  Way way_;
+  Traversal traversal_;
   std::set<std::string> split_models_;  // of which a file is listed
   Listing listing_;
 };
 
-Result<Opened> open_at(const Location& directory, Way way, const OpenOptions& options) {
+Result<Opened> open_at(const Location& directory, Traversal traversal, const OpenOptions& options) {
   const struct stat found = TRY(directory.examine());
-  // A mount that showed itself, or another that shows this one, would never end.
+  // Showing this mount in itself, directly or through another mount, would not terminate.
   if (Mounts::now().is_weightfs(found.st_dev))
-    return failure(Code::unsupported, str(directory.path(), ": a weightfs mount is not shown in another"));
+    return failure(Code::unsupported,
+                   str(directory.path(), ": a weightfs mount cannot be the source of another mount"));
   if (is_store(directory)) return open_ollama_store(directory, modified(found), options);
   const auto entries = TRY(directory.root->list(directory.name));
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
   if (const auto key = TRY(key_file(names, DiskFolder(directory))))
-    return open_keyed(directory, *key, modified(found), options);
-  way.entered.emplace(found.st_dev, found.st_ino);
-  Lister lister(options, std::move(way), modified(found));
+    return open_entry_file_model(directory, *key, modified(found), options);
+  traversal.entered.emplace(found.st_dev, found.st_ino);
+  Lister lister(options, std::move(traversal), modified(found));
   for (const DirectoryEntry& entry : entries) lister.add(directory / entry.name, entry.type);
   return lister.take();
 }

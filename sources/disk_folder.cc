@@ -43,14 +43,14 @@ class ListedFile final : public Source {
   static Result<SourcePtr> open_as_listed(const Location& location, off_t size) {
     SourcePtr file = TRY(location.open());
     if (file->size() == static_cast<uint64_t>(size)) return file;
-    return failure(Code::io, str(location.path(), ": ", file->size(), " bytes, ", size, " when it was listed"));
+    return failure(Code::io, str(location.path(), ": ", file->size(), " bytes, ", size, " when listed"));
   }
 
   struct stat listed_;
   Later<SourcePtr> opened_;
 };
 
-// Collects what lies in a directory and in its directories.
+// Lists all files below a directory.
 class PartLister {
  public:
   explicit PartLister(Location top) : top_(std::move(top)) { pending_.emplace_back(); }
@@ -66,7 +66,7 @@ class PartLister {
   }
 
  private:
-  // `shown` is relative to the top. A directory in it that cannot be listed is passed over.
+  // `shown` is relative to the top. A subdirectory that cannot be listed is skipped.
   Result<void> list_directory(const std::string& shown) {
     const Location directory = shown.empty() ? top_ : top_ / shown;
     if (std::count(shown.begin(), shown.end(), '/') >= kMaxDepth)
@@ -95,7 +95,7 @@ class PartLister {
       link.link_target.assign(target.data(), static_cast<size_t>(length));
       parts_.push_back(std::move(link));
     } else if (S_ISDIR(found.st_mode) && !mounts_.is_weightfs(found.st_dev)) {
-      // A mount of weightfs in it is no part of it, and might show it.
+      // A weightfs mount below is skipped, because it might show this directory.
       pending_.push_back(shown);
     }
   }
@@ -132,8 +132,8 @@ bool is_store(const Location& location) {
 }
 
 Time modified(const struct stat& status) {
-  constexpr Time kMostSeconds = 9'000'000'000;
-  return std::clamp<Time>(status.st_mtim.tv_sec, -kMostSeconds, kMostSeconds) * 1'000'000'000 + status.st_mtim.tv_nsec;
+  constexpr Time kMaxSeconds = 9'000'000'000;
+  return std::clamp<Time>(status.st_mtim.tv_sec, -kMaxSeconds, kMaxSeconds) * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 SourcePtr listed_file(Location location, const struct stat& listed) {
@@ -146,7 +146,7 @@ Result<std::vector<std::string>> DiskFolder::names() const {
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : TRY(directory_.root->list(directory_.name))) {
     if (entry.type == DT_DIR) continue;
-    // What cannot be examined is no regular file.
+    // An entry that cannot be examined is not counted as a regular file.
     const auto found = entry.type == DT_REG ? Result<struct stat>() : (directory_ / entry.name).examine();
     if (entry.type == DT_REG || (found && S_ISREG(found->st_mode))) names.push_back(entry.name);
   }

@@ -1,4 +1,4 @@
-// A directory on disk as a Folder, and where files on disk are: below the directory of a SOURCE.
+// Files on disk below the directory of a SOURCE, and a directory on disk as a Folder.
 #pragma once
 
 #include <memory>
@@ -23,29 +23,29 @@ struct Location {
   Result<struct stat> examine() const { return root->examine(name, links); }
   Result<SourcePtr> open() const { return root->open_file(name, links); }
 
-  /// Something in this directory.
+  /// An entry of this directory.
   Location operator/(std::string_view entry) const;
 
-  /// The directory it lies in, which is root for what lies in root.
+  /// Its directory; the root for entries of the root.
   Location parent() const;
 
   std::string file_name() const;
 };
 
-/// Whether it is a directory; not when it cannot be examined.
+/// Whether it is a directory; false if it cannot be examined.
 bool is_directory(const Location& location);
 
-/// Whether it is a store of manifests.
+/// Whether it is a store of manifests: it has the directories manifests/ and blobs/.
 bool is_store(const Location& location);
 
-/// Modification time. Years that a Time cannot say become the nearest that it can.
+/// The modification time, limited to the range of Time.
 Time modified(const struct stat& status);
 
-/// A regular file that is opened when it is read first; `listed` is what examine() found. Reads fail with io when it
-/// has another size by then.
+/// A regular file that is opened by its first read; `listed` is the result of examine(). Reads fail with io if its size
+/// has changed.
 SourcePtr listed_file(Location location, const struct stat& listed);
 
-/// Whether an error says that the rules of the SOURCE's ConfinedDirectory forbid to open a file.
+/// Whether an error means that the rules of the SOURCE's ConfinedDirectory forbid to open a file.
 bool is_forbidden(const Error& error);
 
 class DiskFolder final : public Folder {
@@ -56,8 +56,8 @@ class DiskFolder final : public Folder {
   Result<std::vector<Part>> parts() const override;
   Result<SourcePtr> open(std::string_view name) const override;
 
-  /// Why each file in it that names() leaves out because the rules forbid to open it is left out, a line each; of more
-  /// than 100 the rest is counted.
+  /// The errors of the files that names() omits because the rules forbid to open them, one line each; more than 100 are
+  /// only counted.
   Result<std::vector<std::string>> forbidden() const;
 
  private:

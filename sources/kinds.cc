@@ -11,7 +11,7 @@ struct SourceKind {
   Result<SourceEntry> (*find)(const std::string& rest, const OpenOptions& options);
 };
 
-// The first whose prefix fits. What has no prefix is a path, so `./ollama:x` is the file of that name.
+// The first matching prefix applies. An argument without a prefix is a path, so `./ollama:x` is a file.
 constexpr std::array<SourceKind, 2> kKinds = {{
     {"ollama:", find_ollama_name},
     {"", find_path},

@@ -14,13 +14,13 @@ namespace stdfs = std::filesystem;
 constexpr std::string_view kManifests = "manifests";
 constexpr long kManifestDepth = 4;  // manifests/HOST/NAMESPACE/MODEL/TAG
 
-// A path that leads into the manifests of a store.
+// A path below the manifests/ of a store.
 struct StorePath {
   std::string store;
   std::string name;  ///< "manifests/registry.ollama.ai/library/llama3.2/latest"
 };
 
-// From the text of the path: links in a store are not to be followed before its rules are known.
+// Parsed from the text of the path: links in a store must not be followed before its rules are known.
 std::optional<StorePath> store_path(const stdfs::path& path) {
   stdfs::path store;
   for (auto part = path.begin(); part != path.end(); ++part) {
@@ -41,7 +41,7 @@ std::optional<StorePath> store_path(const stdfs::path& path) {
   return std::nullopt;
 }
 
-// Absolute, as it was written, without a `/` at the end.
+// The absolute path as written, without a trailing `/`.
 std::string with_working_directory(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path.starts_with('/')) return path;
@@ -49,7 +49,7 @@ std::string with_working_directory(std::string path) {
   return stdfs::current_path(error) / path;
 }
 
-// Root that shows a file to others does so on behalf of its owner.
+// If root shows a file to other users, the owner's permissions apply.
 Confinement confinement_for(const Access& access, uid_t owner) {
   Confinement rules;
   rules.user = access.user;
@@ -58,8 +58,8 @@ Confinement confinement_for(const Access& access, uid_t owner) {
   return rules;
 }
 
-// On whose behalf root shows a SOURCE to others: whoever made a link on the way to it, else its owner, else the owner
-// of a directory on the way, who could put another there. 0 when root owns all of them.
+// The user whose permissions apply when root shows a SOURCE to other users: the owner of a link on its path, else its
+// owner, else the owner of a directory on its path, who could replace it. 0 if root owns all of them.
 uid_t owner_of(const NamedFile& source) {
   if (source.link_owner) return *source.link_owner;
   if (source.status.st_uid != 0) return source.status.st_uid;
@@ -78,7 +78,7 @@ Result<std::string> canonical(const std::string& path) {
   return found.string();
 }
 
-// A store whose manifests the path leads into.
+// The store whose manifests/ contain the path, if any.
 Result<std::optional<Location>> locate_in_store(const std::string& path, const Access& access) {
   const auto in_store = store_path(path);
   if (!in_store) return std::nullopt;
@@ -103,7 +103,7 @@ Result<Location> locate_source(const std::string& path, const Access& access) {
   if (S_ISDIR(found.status.st_mode)) return root_at(std::move(found), shown, owner, access);
   const stdfs::path file(named);
   NamedFile directory = TRY(find_named_file(file.parent_path()));
-  // It may have been exchanged since: what is open counts.
+  // The file may have been replaced since; the opened directory counts.
   const uid_t final_owner = directory.link_owner.value_or(owner != 0 ? owner : owner_of(directory));
   Location source = root_at(std::move(directory), stdfs::path(shown).parent_path(), final_owner, access);
   return Location{source.root, file.filename(), ConfinedDirectory::Links::named};

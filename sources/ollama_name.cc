@@ -1,4 +1,4 @@
-// A SOURCE that is a model's name: `ollama:llama3.2`, in Ollama's store on this machine or in a registry.
+// A SOURCE that is a model name: `ollama:llama3.2`, from the local Ollama store or from a registry.
 #include "sources/ollama_name.h"
 
 #include <sys/stat.h>
@@ -16,8 +16,8 @@
 namespace weightfs {
 namespace {
 
-// The manifest's path in a local store; empty when none has it. One that may not be opened is found: to open it says
-// why.
+// The path of the manifest in a local store; empty if none has it. A manifest that must not be opened is returned too:
+// opening it reports the error.
 std::string local_manifest(const OllamaName& name, const Access& access) {
   for (const std::string& store : local_ollama_stores()) {
     const std::string path = str(store, "/manifests/", name.host, "/", name.name_space, "/", name.model, "/", name.tag);
@@ -42,7 +42,7 @@ std::vector<std::string> local_ollama_stores() {
   return stores;
 }
 
-// A name without a scheme, a digest or `//` is looked for in the local stores first; otherwise in its registry.
+// A name without a scheme, a digest or `//` is searched in the local stores first, then in its registry.
 Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions& options) {
   const bool in_registry = text.starts_with("//");
   const std::string_view named = std::string_view(text).substr(in_registry ? 2 : 0);
@@ -52,7 +52,7 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
     if (const std::string path = local_manifest(name, options.access); !path.empty()) return find_path(path, options);
   const RegistryOptions& registries = options.registries;
   if (registries.store == nullptr)
-    return failure(Code::unsupported, str("ollama:", text, ": no registry is asked here"));
+    return failure(Code::unsupported, str("ollama:", text, ": registries are not available here"));
   if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
   const Reference reference{name.scheme, name.host, str(name.name_space, "/", name.model),
                             name.digest ? "sha256:" + name.digest->hex() : name.tag};

@@ -1,4 +1,4 @@
-// Where Ollama keeps its models on this machine.
+// The local stores of Ollama.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace weightfs {
 
-/// $OLLAMA_MODELS, else ~/.ollama/models and the store of the system's service.
+/// $OLLAMA_MODELS, else ~/.ollama/models and the store of the system service.
 std::vector<std::string> local_ollama_stores();
 
 }  // namespace weightfs

@@ -9,8 +9,8 @@
 namespace weightfs {
 namespace {
 
-// Models by the identities of their manifests: tags that are hard links of one file share a model as long as one of
-// them has it in memory.
+// Models by the identity of their manifest file. Tags that are hard links of one file share a model while it is in
+// memory.
 class SharedModels {
  public:
   Result<ModelPtr> get(const std::string& identity, const std::function<Result<Model>()>& read) {

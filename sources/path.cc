@@ -6,7 +6,7 @@
 namespace weightfs {
 namespace {
 
-// The directory that a container's relative names are looked up in: its own, or the blobs/ of a store for a manifest.
+// The directory for a container's relative names: its own directory, or blobs/ of the store for a manifest.
 std::shared_ptr<const Folder> folder_of(const Location& container) {
   Location top = container;
   for (int up = 0; up < 4 && !top.name.empty(); ++up) top = top.parent();
@@ -16,7 +16,7 @@ std::shared_ptr<const Folder> folder_of(const Location& container) {
   return std::make_shared<DiskFolder>(container.parent());
 }
 
-// A file that was named must be a model; a file in a directory need not be one.
+// A named file must be a model; files in a directory need not be models.
 Result<void> check_is_model(const Location& location, const OpenOptions& options) {
   const Container container = TRY(container_at(location, options));
   if (options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));

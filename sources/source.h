@@ -1,5 +1,5 @@
-// What a SOURCE argument names: a model, or models and files under names. Each kind of source is a row of a table
-// (sources/kinds.cc). What is opened here has no names, no tree and no mount yet: fs/ lays it out.
+// The sources that a SOURCE argument can name: a model, or models and files under names. Each kind of source is a row
+// of a table (sources/kinds.cc). The results have no file names, tree or mount yet: fs/ lays them out.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@ namespace weightfs {
 
 /// How the names of models in registries are resolved.
 struct RegistryOptions {
-  BlobStorePtr store = nullptr;  ///< null: no source can be a name in a registry
+  BlobStorePtr store = nullptr;  ///< null: names in registries are not supported
   HttpPtr http = nullptr;        ///< null: offline
-  bool plain_http = false;       ///< speak http with registries whose name has no scheme
+  bool plain_http = false;       ///< use http for registries whose name has no scheme
 };
 
 /// How sources are opened.
@@ -29,9 +29,10 @@ struct OpenOptions {
   BlobsPtr blobs = unstored_blobs();  ///< keeps what has to be decoded
   RegistryOptions registries = {};
   Access access = {};  ///< what may be opened for a source
-  /// Receives one line for each file that the rules of a source forbid to open.
+  /// Receives a line for each file that the rules of a source forbid to open.
   std::function<void(const std::string& line)> log = [](const std::string&) {};
-  std::string hidden = {};  ///< an absolute path that is never opened: the mount point, which must not show itself
+  std::string hidden =
+      {};  ///< an absolute path that is never opened: the mount point, so that a mount does not show itself
 };
 
 struct OpenedModel {
@@ -46,10 +47,10 @@ using Opened = std::variant<OpenedModel, Listing>;
 
 /// A name in a directory of models, or one of several sources.
 struct SourceEntry {
-  std::string path;  ///< components joined by `/`, as the source has them
+  std::string path;  ///< components joined by `/`, as in the source
   Time modified;
-  uint64_t bytes;  ///< of a container on disk, else 0
-  /// A model or a directory, opened when it is entered and again after it was dropped; or a file.
+  uint64_t bytes;  ///< size of a container on disk, else 0
+  /// A model or a directory, opened when entered, and again after it was dropped; or a file.
   std::variant<std::function<Result<Opened>()>, SourcePtr> content;
 };
 
@@ -57,12 +58,12 @@ struct SourceEntry {
 struct Listing {
   std::vector<SourceEntry> entries;
   Time modified;
-  uint64_t bytes;  ///< of the containers in it, as far as it knows
+  uint64_t bytes;  ///< total size of its containers, as far as known
 };
 
-/// Finds what a SOURCE argument names, without reading more than it takes to know that it is there and is a model.
-/// Fails with not_found, with io, with unreachable where a registry cannot be reached, and with unsupported or corrupt
-/// where a named file is not a model.
+/// Finds the source that a SOURCE argument names, and reads only what is needed to check that it exists and is a model.
+/// Fails with not_found, with io, with unreachable if a registry is unreachable, and with unsupported or corrupt if a
+/// named file is not a model.
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options);
 
 }  // namespace weightfs

@@ -125,32 +125,32 @@ class Bash(TestCase):
         self.assertLessEqual({"mount", "umount", "ls", "cat", "info", "cache"}, set(self.offers("weightfs", "")))
         self.assertEqual(self.offers("weightfs", "inf"), ["info"])
 
-    def test_verbs_of_a_verb_are_offered(self):
+    def test_subcommands_are_offered(self):
         self.assertLessEqual({"ls", "du", "rm", "pin"}, set(self.offers("weightfs", "cache", "")))
         self.assertEqual(self.offers("weightfs", "cache", "un"), ["unpin"])
 
-    def test_options_are_those_of_the_verb(self):
+    def test_options_of_the_verb_are_offered(self):
         self.assertEqual(self.offers("weightfs", "cache", "rm", "--a"), ["--all"])
         self.assertIn("--cache-size", self.offers("weightfs", "mount", "--"))
         self.assertIn("-f", self.offers("weightfs", "mount", "-"))
         self.assertNotIn("--foreground", self.offers("weightfs", "ls", "-"))
 
-    def test_behind_two_hyphens_is_no_option(self):
+    def test_no_options_after_double_dash(self):
         self.assertEqual(self.offers("weightfs", "ls", "--", "-"), [])
 
     def test_formats_are_offered(self):
         self.assertEqual(self.offers("weightfs", "ls", "--format", "gg"), ["gguf"])
 
-    def test_formats_are_offered_behind_an_equals_sign(self):
+    def test_formats_are_offered_after_an_equals_sign(self):
         self.assertEqual(self.offers("weightfs", "ls", "--format", "=", "gg", line="weightfs ls --format=gg"), ["gguf"])
         self.assertIn("rten", self.offers("weightfs", "ls", "--format", "=", line="weightfs ls --format="))
 
-    def test_mount_options_are_offered_in_a_list(self):
+    def test_mount_options_are_offered_in_a_comma_list(self):
         self.assertIn("offline", self.offers("weightfs", "mount", "-o", ""))
         self.assertEqual(self.offers("weightfs", "mount", "-o", "all,offl"), ["all,offline"])
         self.assertEqual(self.offers("weightfs", "mount", "-o", "cache"), ["cache_size="])
 
-    def test_a_mount_option_is_offered_once(self):
+    def test_mount_option_is_offered_once(self):
         self.assertEqual(self.offers("weightfs", "mount", "-o", "offline,offl"), [])
 
     def test_values_of_mount_options_are_offered(self):
@@ -162,14 +162,14 @@ class Bash(TestCase):
         self.assertEqual(self.offers("weightfs", "mount", "-o", "uid", "=", "nobod", line="weightfs mount -o uid=nobod"), ["nobody"])
         self.assertEqual(self.offers("weightfs", "mount", "--timeout", "3"), [])
 
-    def test_the_colon_of_a_name_is_put_up_with(self):
+    def test_colon_in_a_name_is_supported(self):
         line = "weightfs mount ollama:llama3.2 --off"
         self.assertEqual(self.offers("weightfs", "mount", "ollama", ":", "llama3.2", "--off", line=line), ["--offline"])
 
     def test_shells_are_offered(self):
         self.assertEqual(self.offers("weightfs", "completion", ""), ["bash", "zsh"])
 
-    def test_digests_of_the_cache_are_offered(self):
+    def test_cached_digests_are_offered(self):
         digests = ["0123456789ab", "0123ffffffff", "fedcba987654"]
         listing = "\n".join(["digest  size  state", *(f"{digest}  1 B  complete" for digest in digests)])
         program = self.write("bin/weightfs", f"#!/bin/sh\n[ \"$*\" = 'cache ls' ] && echo '{listing}'\n")
@@ -178,7 +178,7 @@ class Bash(TestCase):
         self.assertEqual(self.offers("weightfs", "cache", "pin", "0123", path=path), digests[:2])
         self.assertEqual(self.offers("weightfs", "cache", "rm", digests[0], "fe", path=path), digests[2:])
 
-    def test_it_needs_nothing_that_is_not_there(self):
+    def test_script_needs_no_external_tools(self):
         with open(self.script) as file:
             self.assertEqual(re.findall(r"_get_comp_words_by_ref|_init_completion|_filedir|__ltrim", file.read()), [])
 
@@ -193,7 +193,7 @@ class Bash(TestCase):
         self.assertEqual(self.offers("weightfs", "umount", '"my', folder=self.tmp), [r"my \$models:1"])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
-    def test_the_name_of_a_mount_point_is_never_run(self):
+    def test_mount_point_name_is_never_executed(self):
         load = f". '{self.script}'"
         for number, name in enumerate(("$(echo run)", "`echo run`", '";echo run;echo "', "';echo run;echo '", "\\")):
             self.mount(f"{number}{name}.")
@@ -204,7 +204,7 @@ class Bash(TestCase):
         self.assertEqual(self.offers("weightfs", "umount", '"m', folder=self.tmp), [])
         self.assertEqual(self.offers("weightfs", "umount", "'m", folder=self.tmp), ["m!!"])
 
-    def test_files_are_quoted_as_the_shell_quotes_them(self):
+    def test_files_are_quoted_by_the_shell(self):
         for name in ("[a] b's.gguf", " leading space.rten", 'say "x".bt', "plain.carton"):
             self.write(f"files/{name}")
         folder, load = os.path.join(self.tmp, "files"), f". '{self.script}'"
@@ -213,14 +213,14 @@ class Bash(TestCase):
             with self.subTest(begin):
                 self.assertEqual(self.typed(f"weightfs info {begin}\t", folder, load), ["info", name])
 
-    def test_directories_are_offered_where_one_is_needed(self):
+    def test_directories_are_offered_for_directory_arguments(self):
         self.write("here/there-dir/file")
         self.write("here/there-file")
         folder, load = os.path.join(self.tmp, "here"), f". '{self.script}'"
         self.assertEqual(self.typed("weightfs mount --blob-dir=there\t", folder, load), ["mount", "--blob-dir=there-dir/"])
         self.assertEqual(self.typed("weightfs mount -o all,blob_dir=there\t", folder, load), ["mount", "-o", "all,blob_dir=there-dir/"])
 
-    def test_a_line_is_completed_as_it_is_typed(self):
+    def test_typed_line_is_completed(self):
         load = f". '{self.script}'"
         self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tgguf -o offl\t\t", self.tmp, load),
                          ["mount", "--cache-size", "1G", "--format", "gguf", "-o", "offline"])
@@ -233,24 +233,24 @@ class Zsh(TestCase):
     def typed(self, line, folder, *setup):
         return super().typed(line, folder, "autoload -Uz compinit; compinit -u -D", f". '{self.script}'", *setup)
 
-    def test_the_script_is_one(self):
+    def test_script_is_valid(self):
         done = subprocess.run(["zsh", "-n", self.script], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         with open(self.script) as file:
             self.assertEqual(file.readline(), "#compdef weightfs\n")
 
-    def test_a_line_is_completed_as_it_is_typed(self):
+    def test_typed_line_is_completed(self):
         self.assertEqual(self.typed("weightfs mount --cache-s\t1G --form\tggu\t -o offl\t ", self.tmp),
                          ["mount", "--cache-size=1G", "--format=gguf", "-o", "offline"])
 
-    def test_verbs_of_a_verb_are_completed(self):
+    def test_subcommands_are_completed(self):
         self.assertEqual(self.typed("weightfs cach\tunp\t0123456789ab", self.tmp), ["cache", "unpin", "0123456789ab"])
 
     def test_files_are_quoted(self):
         self.write("files/[a] b's.gguf")
         self.assertEqual(self.typed(r"weightfs info \[a" + "\t", os.path.join(self.tmp, "files")), ["info", "[a] b's.gguf"])
 
-    def test_digests_of_the_cache_are_completed(self):
+    def test_cached_digests_are_completed(self):
         self.assertEqual(self.typed("weightfs cache pin 01\t fe\t ", self.tmp), ["cache", "pin", "0123456789ab", "fedcba987654"])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
@@ -261,7 +261,7 @@ class Zsh(TestCase):
     def test_mount_options_and_their_values_are_completed(self):
         self.assertEqual(self.typed("weightfs mount -o all,format=ggu\t ", self.tmp), ["mount", "-o", "all,format=gguf"])
 
-    def test_it_completes_from_where_it_is_installed(self):
+    def test_installed_script_completes(self):
         folder = os.path.join(self.tmp, "functions")
         os.makedirs(folder)
         shutil.copy(self.script, os.path.join(folder, "_weightfs"))

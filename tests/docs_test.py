@@ -57,12 +57,12 @@ class Docs(unittest.TestCase):
     def section(self, title):
         return re.search(rf"^# {title}\n(.*?)(?=^# |\Z)", self.page, re.MULTILINE | re.DOTALL)[1]
 
-    def test_help_is_understood(self):
+    def test_help_is_parsed(self):
         self.assertLessEqual({("mount",), ("umount",), ("cache", "pin")}, set(self.commands))
         self.assertLessEqual({"-f", "--foreground", "--cache-size", "-o"}, self.commands[("mount",)])
         self.assertLessEqual({"all", "format", "offline", "allow_other"}, set(self.words))
 
-    def test_help_fits_a_terminal_and_says_the_exit_status(self):
+    def test_help_fits_a_terminal_and_lists_exit_statuses(self):
         for path in self.commands:
             with self.subTest(" ".join(path)):
                 text = weightfs(*path, "--help")
@@ -72,11 +72,11 @@ class Docs(unittest.TestCase):
                 self.assertIn("\n\nExit status:\n  0  success\n", text)
                 self.assertTrue(text.endswith("\n") and not text.endswith("\n\n"), text[-100:])
 
-    def test_help_and_the_page_say_the_same_of_exit_statuses(self):
+    def test_help_and_page_list_the_same_exit_statuses(self):
         told = re.findall(r"^  (\d)  (.*)$", weightfs("--help"), re.MULTILINE)
         self.assertEqual(told, re.findall(r"^(\d)\n:   (.*)$", plain(self.section("EXIT STATUS")), re.MULTILINE))
 
-    def test_every_verb_has_its_place_in_the_page(self):
+    def test_every_verb_is_in_the_page(self):
         told = set()
         for line in self.section("COMMANDS").split("\n:   "):
             told |= {tuple(name.split()) for name in re.findall(r"\*\*([a-z][a-z ]*)\*\*", line.rpartition("\n")[2])}
@@ -88,16 +88,16 @@ class Docs(unittest.TestCase):
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
         self.assertEqual(told, leaves)
 
-    def test_every_option_has_its_place_in_the_page(self):
+    def test_every_option_is_in_the_page(self):
         told = set(re.findall(r"\*\*(-[^*\s]+)\*\*", self.section("OPTIONS")))
         self.assertEqual(told, self.options)
 
-    def test_mount_options_are_those_of_the_page(self):
+    def test_page_lists_all_mount_options(self):
         told = re.search(r"^\*\*-o\*\* .*?\n\n", self.section("OPTIONS"), re.MULTILINE | re.DOTALL)[0].partition(" below ")[2]
         always = {"ro", "nosuid", "nodev"}
         self.assertEqual(set(re.findall(r"\*\*([a-z_]{2,})=?\*\*", told)) - always, set(self.words))
 
-    def test_no_page_names_an_option_that_is_not_there(self):
+    def test_pages_name_only_existing_options(self):
         wrong = {}
         for page in pages():
             named = set(OPTION.findall(plain(page.read_text()))) - self.options - FOREIGN.get(page.name, set())
@@ -105,7 +105,7 @@ class Docs(unittest.TestCase):
                 wrong[page.name] = named
         self.assertEqual(wrong, {})
 
-    def test_no_page_names_a_verb_that_is_not_there(self):
+    def test_pages_name_only_existing_verbs(self):
         groups = {path[:1] for path in self.commands if len(path) == 2}
         wrong = {}
         for page in pages():
@@ -155,7 +155,7 @@ class Pages(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return re.sub(".\b", "", done.stdout)
 
-    def test_pages_have_their_title_and_no_markup_left(self):
+    def test_rendered_pages_have_a_title_and_no_markup(self):
         for source in sorted((ROOT / "docs").glob("*.[0-9].md")):
             with self.subTest(source.name):
                 name, section = source.name.split(".md")[0].rsplit(".", 1)
@@ -166,7 +166,7 @@ class Pages(unittest.TestCase):
                 # A typed hyphen is one, also for who copies it.
                 self.assertEqual(re.findall("[\u2010-\u2015\u2212]", text), [])
 
-    def test_options_names_and_examples_come_out_as_they_are_typed(self):
+    def test_rendered_options_and_examples_can_be_copied(self):
         text, source = self.rendered(PAGE), PAGE.read_text()
         for name in set(OPTION.findall(source)) | set(re.findall(r"\b[a-zA-Z]+_[a-zA-Z_]+\b", source)):
             self.assertRegex(text, rf"(?<![\w-]){re.escape(name)}(?![\w-])")

@@ -123,7 +123,7 @@ class Layering(unittest.TestCase):
                  if ours and header.partition("/")[0] not in ALLOWED[file.partition("/")[0]]]
         self.assertEqual(wrong, [])
 
-    def test_the_tree_knows_no_single_format(self):
+    def test_fs_includes_no_single_format(self):
         wrong = [f"{file} includes {header}" for file, ours, header in includes()
                  if ours and not file.startswith("formats/") and header.startswith("formats/")
                  and header not in WAIST]
@@ -134,27 +134,27 @@ class Layering(unittest.TestCase):
         cycle = cycle_in(edges)
         self.assertEqual(cycle, [], [edges[a][b] for a, b in zip(cycle, cycle[1:])])
 
-    def test_a_cycle_would_be_found(self):
+    def test_cycle_detection_works(self):
         self.assertEqual(cycle_in({"a": {"b": []}, "b": {"c": []}, "c": {"b": []}}), ["b", "c", "b"])
 
-    def test_rooms_of_the_cache_depend_in_one_direction(self):
+    def test_cache_rooms_depend_in_one_direction(self):
         edges = graph()
         for room, allowed in ROOMS.items():
             self.assertTrue((ROOT / room).is_dir(), room)
             others = {other for other in edges.get(room, {}) if other.startswith("cache/") and other in ROOMS}
             self.assertLessEqual(others, allowed, room)
 
-    def test_mounting_does_not_know_services(self):
+    def test_mount_room_does_not_include_service(self):
         edges = graph()
         for room, other in APART:
             self.assertEqual(edges.get(room, {}).get(other, []), [])
 
-    def test_other_folders_include_only_public_headers_of_the_cache(self):
+    def test_only_public_cache_headers_are_included_elsewhere(self):
         wrong = [f"{file} includes {header}" for file, ours, header in includes()
                  if ours and not file.startswith("cache/") and header.startswith("cache/") and header.count("/") > 1]
         self.assertEqual(wrong, [])
 
-    def test_no_folder_is_flat(self):
+    def test_folders_are_divided_into_rooms(self):
         for folder in ALLOWED:
             for room in [ROOT / folder, *(path for path in (ROOT / folder).rglob("*") if path.is_dir())]:
                 files = [file for file in room.iterdir() if file.suffix in (".cc", ".h")]
@@ -171,11 +171,11 @@ class Layering(unittest.TestCase):
             for room in (path for path in (ROOT / folder).iterdir() if path.is_dir()):
                 self.assertTrue(re.search(rf"\b{room.name}\b", text), room)
 
-    def test_own_headers_are_named_from_the_root(self):
+    def test_own_headers_are_included_by_root_path(self):
         wrong = [f"{file} includes {header}" for file, ours, header in includes() if ours and not (ROOT / header).is_file()]
         self.assertEqual(wrong, [])
 
-    def test_a_third_party_library_is_known_to_one_place(self):
+    def test_third_party_library_is_included_in_one_place(self):
         wrong = []
         for file, ours, header in includes():
             if ours or SYSTEM.fullmatch(header):
@@ -185,7 +185,7 @@ class Layering(unittest.TestCase):
                 wrong.append(f"{file} includes {header}")
         self.assertEqual(wrong, [])
 
-    def test_every_folder_is_looked_at(self):
+    def test_every_folder_is_checked(self):
         seen = {file.partition("/")[0] for file, _, _ in includes()}
         there = {folder for folder in ALLOWED if list((ROOT / folder).rglob("*.cc"))}
         self.assertEqual(seen, there)

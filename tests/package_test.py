@@ -129,7 +129,7 @@ class Content(TestCase):
     def field(self, name):
         return subprocess.run(["dpkg-deb", "-f", self.package, name], check=True, capture_output=True, text=True).stdout.strip()
 
-    def test_the_documents_link_to_what_is_there(self):
+    def test_documents_link_to_installed_files(self):
         documents = glob.glob(os.path.join(self.content, "usr/share/doc/weightfs/**/*.md"), recursive=True)
         links = 0
         for document in documents:
@@ -142,7 +142,7 @@ class Content(TestCase):
         with open(os.path.join(self.content, "usr/share/doc/weightfs/README.md")) as file:
             self.assertNotIn("docs/", file.read())
 
-    def test_the_files_are_where_debian_wants_them(self):
+    def test_files_are_at_debian_paths(self):
         files = set(self.files())
         needed = {"usr/bin/weightfs", "usr/sbin/mount.weightfs", "usr/sbin/mount.fuse.weightfs",
                   "usr/share/bash-completion/completions/weightfs", "usr/share/zsh/vendor-completions/_weightfs",
@@ -156,11 +156,11 @@ class Content(TestCase):
                              r"|(etc/weightfs)/")
         self.assertEqual([file for file in files if not allowed.match(file)], [])
 
-    def test_the_helpers_of_mount_are_the_program(self):
+    def test_mount_helpers_are_links_to_the_program(self):
         for name in ("mount.weightfs", "mount.fuse.weightfs"):
             self.assertEqual(os.readlink(os.path.join(self.content, "usr/sbin", name)), "../bin/weightfs")
 
-    def test_all_is_roots_and_nobody_elses(self):
+    def test_files_belong_to_root(self):
         lines = subprocess.run(["dpkg-deb", "-c", self.package], check=True, capture_output=True, text=True).stdout.splitlines()
         self.assertGreater(len(lines), 10)
         modes = {"d": {"drwxr-xr-x"}, "l": {"lrwxrwxrwx"}, "-": {"-rw-r--r--", "-rwxr-xr-x"}}
@@ -168,7 +168,7 @@ class Content(TestCase):
                  or (line.startswith("-rwx") and not line.endswith("/usr/bin/weightfs"))]
         self.assertEqual(wrong, [])
 
-    def test_every_file_has_its_checksum(self):
+    def test_every_file_has_a_checksum(self):
         with open(os.path.join(self.content, "DEBIAN", "md5sums")) as file:
             listed = {path: digest for digest, path in (line.split(None, 1) for line in file.read().splitlines())}
         there = {}
@@ -178,12 +178,12 @@ class Content(TestCase):
                     there[path] = hashlib.md5(file.read()).hexdigest()
         self.assertEqual(listed, there)
 
-    def test_it_depends_on_what_it_needs(self):
+    def test_dependencies_are_complete(self):
         depends = {each.split()[0] for each in self.field("Depends").split(", ")}
         self.assertLessEqual({"fuse3", "libfuse3-3", "libcurl4", "libc6", "libseccomp2", "libstdc++6"}, depends)
         self.assertEqual(self.field("Recommends"), "ca-certificates")
 
-    def test_units_name_the_program_of_the_package(self):
+    def test_units_run_the_packaged_program(self):
         units = glob.glob(os.path.join(self.content, "usr/lib/systemd/*/*.service"))
         if not units:
             self.skipTest("the package has no units")
@@ -196,13 +196,13 @@ class Content(TestCase):
         for generator in glob.glob(os.path.join(self.content, "usr/lib/systemd/system-generators/*")):
             self.assertEqual(os.readlink(generator), "../../../bin/weightfs")
 
-    def test_the_program_is_stripped(self):
+    def test_program_is_stripped(self):
         sections = subprocess.run(["objdump", "-h", os.path.join(self.content, "usr/bin/weightfs")], check=True, capture_output=True,
                                   text=True).stdout
         self.assertIn(" .text", sections)
         self.assertNotIn(".debug_info", sections)
 
-    def test_the_program_is_hardened(self):
+    def test_program_is_hardened(self):
         with open(os.path.join(BUILD, "CMakeCache.txt")) as file:
             if "WEIGHTFS_HARDEN:BOOL=ON" not in file.read():
                 self.skipTest("this build is not hardened; scripts/package makes one that is")
@@ -227,7 +227,7 @@ class Content(TestCase):
         with open(program, "rb") as file:
             self.assertNotIn(b"WEIGHTFS_TEST_COMPROMISE", file.read())
 
-    def test_it_is_compiled_with_the_hardening_flags(self):
+    def test_compile_flags_include_hardening(self):
         """By the preset that scripts/package builds."""
         home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         with tempfile.TemporaryDirectory() as build:
@@ -245,7 +245,7 @@ class Content(TestCase):
         for flag in ("-pie", "-Wl,-z,relro", "-Wl,-z,now"):
             self.assertIn(flag, link)
 
-    def test_lintian_finds_nothing(self):
+    def test_lintian_reports_nothing(self):
         if not shutil.which("lintian"):
             self.skipTest("no lintian here")
         pages = [] if shutil.which("lowdown") else ["--suppress-tags", "no-manual-page"]
@@ -264,7 +264,7 @@ class Placed(TestCase):
     def links(self, prefix):
         return {os.readlink(os.path.join(prefix, "sbin", name)) for name in ("mount.weightfs", "mount.fuse.weightfs")}
 
-    def test_below_another_prefix_it_says_which_links_mount_needs(self):
+    def test_other_prefix_prints_required_links(self):
         prefix = os.path.join(self.folder, "local")
         said = self.install("--prefix", prefix)
         for kind in ("weightfs", "fuse.weightfs"):
@@ -272,7 +272,7 @@ class Placed(TestCase):
         self.assertEqual(self.links(prefix), {"../bin/weightfs"})
         self.assertTrue(os.path.exists(os.path.join(prefix, "share/zsh/site-functions/_weightfs")))
 
-    def test_below_usr_nothing_is_missing(self):
+    def test_usr_prefix_installs_everything(self):
         folder = os.path.join(self.folder, "staged")
         self.assertEqual(self.install("--prefix", "/usr", DESTDIR=folder), "")
         self.assertEqual(self.links(os.path.join(folder, "usr")), {"../bin/weightfs"})
@@ -314,7 +314,7 @@ class Installed(TestCase):
             elif not OF_THE_SYSTEM.fullmatch(path) and not OF_THE_SYSTEM.fullmatch(path + "/"):
                 yield path
 
-    def test_it_is_installed_used_and_purged_without_a_trace(self):
+    def test_install_use_and_purge_leave_no_trace(self):
         self.do("dpkg", "-i", "/media/weightfs.deb")
         self.assertRegex(self.do("weightfs", "--version"), r"weightfs \d+\.\d+\.\d+\n")
         # A small image may have dpkg leave out manual pages.
@@ -327,7 +327,7 @@ class Installed(TestCase):
         self.assertEqual(sorted(self.left()), [])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
-    def test_mount_knows_it_as_a_file_system(self):
+    def test_mount_type_is_available(self):
         self.do("dpkg", "-i", "/media/weightfs.deb")
         model = "/media/my, models/a model.safetensors"
         for kind in ("weightfs", "fuse.weightfs"):
@@ -338,7 +338,7 @@ class Installed(TestCase):
                 self.wait_for_the_server_to_end()
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
-    def test_fstab_knows_spaces_and_commas(self):
+    def test_fstab_supports_spaces_and_commas(self):
         self.do("dpkg", "-i", "/media/weightfs.deb")
         with open(self.machine.outside("root/media/fstab"), "w") as file:
             file.write(r'/media/my,\040models/a\040model.safetensors /media/mnt weightfs noauto,user,nofail,'
@@ -350,7 +350,7 @@ class Installed(TestCase):
         self.do("umount", "/media/mnt")
         self.wait_for_the_server_to_end()
 
-    def test_purging_takes_what_is_configured_and_leaves_what_is_not_ours(self):
+    def test_purge_removes_configs_and_keeps_user_files(self):
         self.do("dpkg", "-i", "/media/weightfs.deb")
         users = os.path.join(self.content, "usr/lib/sysusers.d/weightfs.conf")
         if os.path.exists(users) and shutil.which("systemd-sysusers"):

@@ -27,7 +27,7 @@ def mount_tests():
 
 
 class Semantics(unittest.TestCase):
-    def test_what_shows_a_rule_exists(self):
+    def test_tests_named_by_rules_exist(self):
         there = set(googletests()) | set(mount_tests())
         named = [name for name in NAMED.findall((ROOT / "docs" / "semantics.md").read_text()) if not name.endswith(FILES)]
         self.assertGreater(len(named), 50)

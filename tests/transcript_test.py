@@ -139,7 +139,7 @@ class Readme(unittest.TestCase):
                 if not matches(shown, text):
                     self.assertEqual(shown, text.splitlines())
 
-    def test_what_it_shows_is_what_happens(self):
+    def test_readme_commands_print_what_readme_shows(self):
         count = 0
         for commands in blocks():
             count += 1
@@ -155,14 +155,14 @@ class Readme(unittest.TestCase):
                 shutil.rmtree(folder, ignore_errors=True)
         self.assertGreater(count, 4)
 
-    def test_a_wrong_line_is_noticed(self):
+    def test_wrong_line_is_detected(self):
         printed = "a\nb\nc\n"
         for right in (["a", "b", "c"], ["…"], ["a", "…"], ["…", "c"], ["a", "…", "c"]):
             self.assertTrue(matches(right, printed), right)
         for wrong in ([], ["a"], ["a", "b"], ["…", "b"], ["a", "…", "x"], ["b", "…"]):
             self.assertFalse(matches(wrong, printed), wrong)
 
-    def test_dates_and_owners_are_those_of_any_machine(self):
+    def test_dates_and_owners_are_ignored(self):
         listed = "-r--r--r-- 1 root root   128 Nov 20 12:00 x\n"
         self.assertTrue(matches(["-r--r--r-- 1 you yours   128 Jan  1  2026 x"], listed))
         self.assertFalse(matches(["-r--r--r-- 1 root root   129 Nov 20 12:00 x"], listed))

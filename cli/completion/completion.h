@@ -1,5 +1,5 @@
-// What a shell completes on our command lines: the parser as plain values, and those as a script for bash or zsh. The
-// scripts are made from the parser itself, so they name what --help names.
+// Shell completion. The parser is converted to plain values, and these to a script for bash or zsh, so that the scripts
+// agree with --help.
 #pragma once
 
 #include <string>
@@ -9,49 +9,49 @@
 
 namespace weightfs {
 
-/// An option of a verb, under every name that it has.
-struct Choice {
+/// An option of a verb, with all of its names.
+struct OptionSpec {
   std::vector<std::string> names;  // "-o", "--format"
-  std::string what;
-  std::string value;  // the name of its value, as in --help; empty for a flag
-  std::string kind;   // what its value is (kind_of)
+  std::string help;
+  std::string value;  // placeholder of its value, as in --help; empty for a flag
+  std::string kind;   // kind of its value (kind_of)
 };
 
-/// An argument of a verb, by its place.
-struct Argument {
+/// A positional argument of a verb.
+struct ArgumentSpec {
   std::string name;
   std::string kind;
   bool repeats = false;
 };
 
-/// A verb with all that can stand behind it; the program itself is one.
-struct Command {
+/// A verb with its options, arguments and subcommands; also the program itself.
+struct CommandSpec {
   std::string path;  // "", "mount", "cache rm"
-  std::string what;
-  std::vector<Choice> choices;
-  std::vector<Argument> arguments;
-  std::vector<Command> verbs;
+  std::string help;
+  std::vector<OptionSpec> options;
+  std::vector<ArgumentSpec> arguments;
+  std::vector<CommandSpec> verbs;
 };
 
-/// What -o takes: "all", or "format=NAME".
-struct MountWord {
+/// A word of -o: "all", or "format=NAME".
+struct MountOptionSpec {
   std::string name;
-  std::string value;  // empty where it takes none
+  std::string value;  // empty for a flag
   std::string kind;
-  std::string what;
+  std::string help;
 };
 
-/// All that a script is made of.
+/// The input of the script generators.
 struct Completion {
-  Command program;
+  CommandSpec program;
   std::vector<std::string> formats;
-  std::vector<MountWord> mount_words;
+  std::vector<MountOptionSpec> mount_options;
 };
 
-/// The parser's verbs and options, without those that --help hides.
-Completion completion_of(const CLI::App& app);
+/// Converts the parser's verbs and options, except hidden ones.
+Completion describe_commands(const CLI::App& app);
 
-/// The scripts; each ends in a newline.
+/// The completion script; ends with a newline.
 std::string bash_script(const Completion& completion);
 std::string zsh_script(const Completion& completion);
 

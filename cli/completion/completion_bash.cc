@@ -6,9 +6,9 @@ namespace weightfs {
 namespace {
 
 constexpr const char* kStart =
-    R"bash(# bash completion for weightfs: what `weightfs completion bash` prints. It needs nothing but bash 4.4.
+    R"bash(# bash completion for weightfs: the output of `weightfs completion bash`. Needs only bash 4.4.
 
-# What can stand behind a command: verbs, options, what the value of an option is, what the arguments are.
+# The verbs, options, kinds of option values and arguments of a command.
 _weightfs_know() {
   case $1 in
 )bash";
@@ -19,7 +19,7 @@ constexpr const char* kMiddle = R"bash(  esac
 )bash";
 
 constexpr const char* kEngine = R"bash(
-# The words up to the cursor as weightfs gets them: bash cuts them at = and : as well.
+# The words up to the cursor as weightfs gets them: bash also splits at = and :.
 _weightfs_words() {
   local line=${COMP_LINE:0:COMP_POINT} i word gap
   words=()
@@ -33,7 +33,7 @@ _weightfs_words() {
   done
 }
 
-# What the value of this option is.
+# The kind of the value of this option.
 _weightfs_kind() {
   local value
   kind=
@@ -42,7 +42,7 @@ _weightfs_kind() {
   done
 }
 
-# Offers those that begin as the word does. Readline replaces only what stands behind the last = or :, or behind a quote.
+# Offers the candidates that begin with the word. Readline replaces only the text after the last = or :, or after a quote.
 _weightfs_reply() {
   local each tail=${COMP_WORDS[COMP_CWORD]} cut
   [[ $tail != [=:@]* ]] || tail=
@@ -52,8 +52,8 @@ _weightfs_reply() {
   done
 }
 
-# A mount point as it has to stand behind what has been typed, so that nothing of it is expanded or run: anybody may have
-# mounted there. Readline closes a quote; in double ones nothing keeps ! from the history.
+# Quotes a mount point to fit the typed text, so that the shell expands and runs nothing of it: any user may have chosen
+# the name. Readline closes a quote; within double quotes ! cannot be escaped.
 _weightfs_quoted() {
   quoted=$1
   case $cur in
@@ -66,7 +66,7 @@ _weightfs_quoted() {
   esac
 }
 
-# Mount points are not looked at: a server may hang.
+# Mount points are not accessed: a server may hang.
 _weightfs_mounted() {
   local type point each quoted
   while read -r _ point type _; do
@@ -93,7 +93,7 @@ _weightfs_digests() {
   done < <(command "${words[0]}" cache ls "${long[@]}" 2>/dev/null)
 }
 
-# One of a list with commas, and the value of one.
+# An option in a list with commas, or its value.
 _weightfs_options() {
   local before=$1 last=${2##*,} values=$_weightfs_mount_values each
   before+=${2%"$last"}
@@ -108,7 +108,7 @@ _weightfs_options() {
   done
 }
 
-# Offers values of a kind behind $2, where $3 has been typed. Readline itself knows best how files are quoted.
+# Offers values of a kind after $2; $3 is the typed part. Readline quotes file names.
 _weightfs_offer() {
   local each
   case $1 in
@@ -124,7 +124,7 @@ _weightfs_offer() {
   esac
 }
 
-# Offers what the next argument can be; the last kind goes on where it ends in dots.
+# Offers values for the next argument; the last kind repeats if it ends in dots.
 _weightfs_argument() {
   local -a kinds=($arguments)
   local last=$((${#kinds[@]} - 1))
@@ -176,16 +176,17 @@ complete -F _weightfs weightfs
 
 void append(std::string& words, const std::string& word) { words += str(words.empty() ? "" : " ", word); }
 
-// A line of the table for this command, and one for each below it.
-std::string rows(const Command& command) {
+// The table entries of this command and its subcommands.
+std::string rows(const CommandSpec& command) {
   std::string verbs, options, values, arguments, below;
-  for (const Choice& choice : command.choices)
-    for (const std::string& name : choice.names) {
+  for (const OptionSpec& spec : command.options)
+    for (const std::string& name : spec.names) {
       append(options, name);
-      if (!choice.kind.empty()) append(values, str(name, ":", choice.kind));
+      if (!spec.kind.empty()) append(values, str(name, ":", spec.kind));
     }
-  for (const Argument& argument : command.arguments) append(arguments, argument.kind + (argument.repeats ? "..." : ""));
-  for (const Command& verb : command.verbs) {
+  for (const ArgumentSpec& argument : command.arguments)
+    append(arguments, argument.kind + (argument.repeats ? "..." : ""));
+  for (const CommandSpec& verb : command.verbs) {
     append(verbs, verb.path.substr(verb.path.rfind(' ') + 1));
     below += rows(verb);
   }
@@ -198,7 +199,7 @@ std::string rows(const Command& command) {
 std::string bash_script(const Completion& completion) {
   std::string formats, words, values;
   for (const std::string& name : completion.formats) append(formats, name);
-  for (const MountWord& word : completion.mount_words) {
+  for (const MountOptionSpec& word : completion.mount_options) {
     append(words, word.name + (word.value.empty() ? "" : "="));
     if (!word.value.empty()) append(values, str(word.name, ":", word.kind));
   }

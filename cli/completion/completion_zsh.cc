@@ -8,7 +8,7 @@ namespace weightfs {
 namespace {
 
 constexpr const char* kStart = R"zsh(#compdef weightfs
-# zsh completion for weightfs: what `weightfs completion zsh` prints.
+# zsh completion for weightfs: the output of `weightfs completion zsh`.
 
 )zsh";
 
@@ -21,7 +21,7 @@ _weightfs_user() { _users }
 _weightfs_group() { _groups }
 _weightfs_other() { _message 'a value' }
 
-# Mount points are not looked at: a server may hang.
+# Mount points are not accessed: a server may hang.
 _weightfs_mounted() {
   local point type
   local -a points expl
@@ -55,10 +55,10 @@ std::string escaped(const std::string& text, std::string_view specials) {
   return out;
 }
 
-// A list of values behind a colon is what completion offers anyway.
-std::string description(const std::string& what, const std::string& kind) {
+// Without the list of values after a colon, which the completion offers itself.
+std::string description(const std::string& help, const std::string& kind) {
   const bool lists = kind == "format" || kind == "level" || kind == "options";
-  return escaped(lists ? what.substr(0, what.find(": ")) : what, "[]:\\");
+  return escaped(lists ? help.substr(0, help.find(": ")) : help, "[]:\\");
 }
 
 std::string function_of(const std::string& path) {
@@ -67,26 +67,26 @@ std::string function_of(const std::string& path) {
   return name;
 }
 
-// How _arguments wants an option: '(-h --help)'{-h,--help}'[what]', '*--blob-dir=[what]:DIR:_weightfs_directory'.
-std::string spec_of(const Choice& choice) {
+// An option in the syntax of _arguments: '(-h --help)'{-h,--help}'[what]',
+// '*--blob-dir=[what]:DIR:_weightfs_directory'.
+std::string spec_of(const OptionSpec& spec) {
   std::string all, braced;
-  for (const std::string& name : choice.names) {
-    const std::string suffix = choice.value.empty() ? "" : name.starts_with("--") ? "=" : "+";
+  for (const std::string& name : spec.names) {
+    const std::string suffix = spec.value.empty() ? "" : name.starts_with("--") ? "=" : "+";
     all += str(all.empty() ? "" : " ", name);
     braced += str(braced.empty() ? "" : ",", name, suffix);
   }
-  const bool several = choice.names.size() > 1;
-  const std::string head =
-      several ? str("'(", all, ")'{", braced, "}'") : str(choice.value.empty() ? "'" : "'*", braced);
-  const std::string tail = choice.value.empty() ? "" : str(":", escaped(choice.value, ":"), ":_weightfs_", choice.kind);
-  return str(head, "[", description(choice.what, choice.kind), "]", tail, "'");
+  const bool several = spec.names.size() > 1;
+  const std::string head = several ? str("'(", all, ")'{", braced, "}'") : str(spec.value.empty() ? "'" : "'*", braced);
+  const std::string tail = spec.value.empty() ? "" : str(":", escaped(spec.value, ":"), ":_weightfs_", spec.kind);
+  return str(head, "[", description(spec.help, spec.kind), "]", tail, "'");
 }
 
-std::string specs_of(const Command& command) {
+std::string specs_of(const CommandSpec& command) {
   std::string specs;
-  for (const Choice& choice : command.choices) specs += str(" \\\n    ", spec_of(choice));
+  for (const OptionSpec& spec : command.options) specs += str(" \\\n    ", spec_of(spec));
   size_t place = 0;
-  for (const Argument& argument : command.arguments) {
+  for (const ArgumentSpec& argument : command.arguments) {
     ++place;
     specs += str(" \\\n    '", argument.repeats ? "*" : std::to_string(place), ":", escaped(argument.name, ":"),
                  ":_weightfs_", argument.kind, "'");
@@ -94,13 +94,13 @@ std::string specs_of(const Command& command) {
   return specs;
 }
 
-// A function for this command, and one for each below it.
-std::string functions(const Command& command) {
+// The functions of this command and its subcommands.
+std::string functions(const CommandSpec& command) {
   const std::string name = function_of(command.path);
   if (command.verbs.empty()) return str(name, "() {\n  _arguments -s -S", specs_of(command), "\n}\n\n");
   std::string verbs, below;
-  for (const Command& verb : command.verbs) {
-    verbs += str("    '", verb.path.substr(verb.path.rfind(' ') + 1), ":", escaped(verb.what, ":\\"), "'\n");
+  for (const CommandSpec& verb : command.verbs) {
+    verbs += str("    '", verb.path.substr(verb.path.rfind(' ') + 1), ":", escaped(verb.help, ":\\"), "'\n");
     below += functions(verb);
   }
   return str(below, name, "() {\n  local curcontext=$curcontext state line\n  local -a verbs=(\n", verbs,
@@ -111,11 +111,11 @@ std::string functions(const Command& command) {
              name, "_$words[1]] )) && ", name, "_$words[1] ;;\n  esac\n}\n\n");
 }
 
-// How _values wants what -o takes; a comma separates them.
+// The options of -o in the syntax of _values, separated by commas.
 std::string options_function(const Completion& completion) {
   std::string out = "_weightfs_options() {\n  _values -s , 'mount option'";
-  for (const MountWord& word : completion.mount_words) {
-    out += str(" \\\n    '", word.name, "[", description(word.what, word.kind), "]",
+  for (const MountOptionSpec& word : completion.mount_options) {
+    out += str(" \\\n    '", word.name, "[", description(word.help, word.kind), "]",
                word.value.empty() ? "" : str(":", word.value, ":_weightfs_", word.kind), "'");
   }
   return out + "\n}\n";

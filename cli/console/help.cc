@@ -11,10 +11,10 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kNames = 27;  // columns
-constexpr size_t kWidest = 100;
+constexpr size_t kNameColumns = 27;  // columns
+constexpr size_t kMaxColumns = 100;
 
-// What CLI11 separates by several empty lines, and by none.
+// Collapses several empty lines into one.
 std::string with_single_blank_lines(const std::string& text) {
   std::string out;
   for (const char c : text)
@@ -53,17 +53,17 @@ std::string Help::make_subcommand(const CLI::App* verb) const {
   return entry(verb->get_name(), verb->get_description());
 }
 
-// A name, and beside it its text, broken between words.
+// A name and its description, wrapped between words.
 std::string Help::entry(const std::string& name, const std::string& text) const {
-  const size_t room = std::clamp<size_t>(columns_of(STDOUT_FILENO).value_or(80), 2 * kNames, kWidest);
+  const size_t columns = std::clamp<size_t>(columns_of(STDOUT_FILENO).value_or(80), 2 * kNameColumns, kMaxColumns);
   std::string out, line = "  " + name;
-  line.resize(std::max(line.size() + 2, kNames), ' ');
+  line.resize(std::max(line.size() + 2, kNameColumns), ' ');
   std::istringstream words(text);
   bool begins = true;
   for (std::string word; words >> word; begins = false) {
-    if (!begins && line.size() + 1 + word.size() > room) {
+    if (!begins && line.size() + 1 + word.size() > columns) {
       out += line + "\n";
-      line.assign(kNames, ' ');
+      line.assign(kNameColumns, ' ');
       begins = true;
     }
     line += (begins ? "" : " ") + word;

@@ -1,4 +1,4 @@
-// What --help prints: as wide as the terminal, and in the words of the manual page.
+// Formats --help: wrapped at the width of the terminal.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -24,69 +24,69 @@ bool is_journal(int descriptor) {
 
 }  // namespace
 
-std::optional<Level> level_named(std::string_view name) {
+std::optional<Level> parse_level(std::string_view name) {
   const auto found = std::find(kLevelNames.begin(), kLevelNames.end(), name);
   if (found == kLevelNames.end()) return std::nullopt;
   return static_cast<Level>(found - kLevelNames.begin());
 }
 
-int priority_of(Level level) {
+int syslog_priority(Level level) {
   constexpr std::array kPriorities = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
   return kPriorities[static_cast<size_t>(level)];
 }
 
-bool Log::says(Level level) const {
+bool Log::is_enabled(Level level) const {
   const std::scoped_lock lock(mutex_);
-  return level <= most_;
+  return level <= level_;
 }
 
-void Log::say(Level level, const std::string& line) {
-  if (says(level)) keep_and_write(level, line);
+void Log::write(Level level, const std::string& line) {
+  if (is_enabled(level)) keep_and_write(level, line);
 }
 
-void Log::say_once(Level level, const std::string& line) {
+void Log::write_once(Level level, const std::string& line) {
   {
     const std::scoped_lock lock(mutex_);
-    if (level > most_ || said_.size() == kMostRemembered || !said_.insert(line).second) return;
+    if (level > level_ || written_once_.size() == kMaxRemembered || !written_once_.insert(line).second) return;
   }
   keep_and_write(level, line);
 }
 
-void Log::answer(const std::string& line) { keep_and_write(Level::info, line); }
+void Log::write_always(const std::string& line) { keep_and_write(Level::info, line); }
 
 void Log::keep_and_write(Level level, const std::string& line) {
-  const std::string shown = printable(line);  // whatever it names, it is one line
+  const std::string shown = printable(line);  // names may contain newlines
   {
     const std::scoped_lock lock(mutex_);
-    if (kept_.size() == kMostKept) kept_.pop_front();
-    kept_.push_back(str(utc_time(now()), " ", kLevelNames[static_cast<size_t>(level)], ": ", shown, "\n"));
+    if (lines_.size() == kMaxLines) lines_.pop_front();
+    lines_.push_back(str(utc_time(now()), " ", kLevelNames[static_cast<size_t>(level)], ": ", shown, "\n"));
   }
-  write_(level, shown);
+  sink_(level, shown);
 }
 
-void Log::set_most(Level most) {
+void Log::set_level(Level level) {
   const std::scoped_lock lock(mutex_);
-  most_ = most;
+  level_ = level;
 }
 
 std::string Log::last_lines() const {
   const std::scoped_lock lock(mutex_);
   std::string text;
-  for (const std::string& line : kept_) text += line;
+  for (const std::string& line : lines_) text += line;
   return text;
 }
 
-Log::Write standard_error() {
+Log::Sink stderr_sink() {
   if (is_journal(STDERR_FILENO))
     return [](Level level, const std::string& line) {
-      std::fprintf(stderr, "<%d>%s\n", priority_of(level), line.c_str());
+      std::fprintf(stderr, "<%d>%s\n", syslog_priority(level), line.c_str());
     };
   return [](Level, const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", line.c_str()); };
 }
 
-Log::Write system_log() {
+Log::Sink syslog_sink() {
   ::openlog("weightfs", LOG_PID, LOG_DAEMON);
-  return [](Level level, const std::string& line) { ::syslog(priority_of(level), "%s", line.c_str()); };
+  return [](Level level, const std::string& line) { ::syslog(syslog_priority(level), "%s", line.c_str()); };
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// What a mount says while it serves: each thing once, to whoever reads it, and the last lines kept for .weightfs/log.
+// The log of a mount: writes lines up to a level to a sink, and keeps the last lines for .weightfs/log.
 #pragma once
 
 #include <array>
@@ -12,60 +12,59 @@
 
 namespace weightfs {
 
-/// Worst first.
+/// Most severe first.
 enum class Level { error, warning, info, debug };
 
 inline constexpr std::array<const char*, 4> kLevelNames = {"error", "warning", "info", "debug"};
 
-/// The level of that name, if there is one.
-std::optional<Level> level_named(std::string_view name);
+/// The level of that name, if any.
+std::optional<Level> parse_level(std::string_view name);
 
-/// What syslog(3) and the journal call it (LOG_ERR to LOG_DEBUG).
-int priority_of(Level level);
+/// The priority of syslog(3) and the journal (LOG_ERR to LOG_DEBUG).
+int syslog_priority(Level level);
 
 /// Callable from any thread.
 class Log {
  public:
-  using Write = std::function<void(Level, const std::string&)>;
+  using Sink = std::function<void(Level, const std::string&)>;
 
-  /// Lines up to `most` are written; the others are not even kept.
-  Log(Level most, Write write) : write_(std::move(write)), most_(most) {}
+  /// Writes lines up to `level`; drops the others.
+  Log(Level level, Sink sink) : sink_(std::move(sink)), level_(level) {}
 
-  void say(Level level, const std::string& line);
+  void write(Level level, const std::string& line);
 
-  /// Whether a line of this level would be written: where it costs something to make.
-  bool says(Level level) const;
+  /// Whether lines of this level are written; for lines that are expensive to format.
+  bool is_enabled(Level level) const;
 
-  /// The same, but not again when it was said so before: one line for each thing that goes wrong, never one for each
-  /// read that meets it.
-  void say_once(Level level, const std::string& line);
+  /// Writes a line once, and ignores repetitions, so that a failure is logged once and not once per read.
+  void write_once(Level level, const std::string& line);
 
-  /// What somebody asked for: written whatever the level.
-  void answer(const std::string& line);
+  /// Writes a line regardless of the level; for requested output.
+  void write_always(const std::string& line);
 
-  void set_most(Level most);
+  void set_level(Level level);
 
   /// The last lines, each with its time (RFC 3339, UTC) and level.
   std::string last_lines() const;
 
  private:
-  static constexpr size_t kMostKept = 1000;
-  static constexpr size_t kMostRemembered = 10'000;
+  static constexpr size_t kMaxLines = 1000;
+  static constexpr size_t kMaxRemembered = 10'000;
 
   void keep_and_write(Level level, const std::string& line);
 
-  Write write_;
+  Sink sink_;
   mutable std::mutex mutex_;  // guards the rest
-  Level most_;
-  std::deque<std::string> kept_;
-  std::set<std::string> said_;
+  Level level_;
+  std::deque<std::string> lines_;
+  std::set<std::string> written_once_;
 };
 
-/// Writes to standard error: with "weightfs: " in front, or as the journal wants it ("<4>…", sd-daemon(3)) where
-/// standard error is the journal's.
-Log::Write standard_error();
+/// Writes to standard error: with the prefix "weightfs: ", or with a priority prefix ("<4>…", sd-daemon(3)) if standard
+/// error is connected to the journal.
+Log::Sink stderr_sink();
 
-/// Writes to syslog, which is the journal where there is one.
-Log::Write system_log();
+/// Writes to syslog(3).
+Log::Sink syslog_sink();
 
 }  // namespace weightfs

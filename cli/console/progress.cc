@@ -42,7 +42,7 @@ void ProgressBar::show(uint64_t done, uint64_t whole, std::string_view what, uin
                          human_size(whole), ", ", human_size(static_cast<uint64_t>(rate)), "/s");
   if (rate >= 1) line += str(", ", duration(static_cast<uint64_t>(static_cast<double>(whole - done) / rate)), " left");
   line += str("  ", what);
-  // Cut between characters.
+  // Cut at a character boundary.
   size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
   while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
   std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());

@@ -1,4 +1,4 @@
-// One line on a terminal that says how far a long work is.
+// A progress bar for long operations.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace weightfs {
 
-/// Written over again and again on standard error, when that is a terminal; gone when the work is done. One thread at a
+/// A line on standard error that is updated in place, if that is a terminal, and erased at the end. For one thread at a
 /// time.
 class ProgressBar {
  public:
@@ -16,14 +16,14 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Shows bytes done of those to be done, at what rate, how long it will take, and what is worked at; at most ten
-  /// times a second. What was there when the work began (`before`) says nothing about the rate.
+  /// Shows the bytes done and in total, the rate, the remaining time and `what` is processed; at most ten times a
+  /// second. `before` bytes were done at the start and do not count for the rate.
   void show(uint64_t done, uint64_t whole, std::string_view what, uint64_t before = 0);
 
-  /// Takes the line away, so that something else may be printed.
+  /// Erases the line, so that other output can be printed.
   void clear();
 
-  /// Whether there is a terminal to show it on.
+  /// Whether standard error is a terminal.
   bool is_shown() const { return shown_; }
 
  private:

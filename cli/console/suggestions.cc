@@ -6,11 +6,11 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kLongest = 64;  // what is longer is no mistyped word, and the time is quadratic
-constexpr size_t kFewest = 3;    // so many letters begin one word rather than any
-constexpr size_t kMost = 3;      // suggestions
+constexpr size_t kMaxLetters = 64;  // longer words are not typing errors, and the time is quadratic
+constexpr size_t kMinPrefix = 3;    // a shorter prefix fits too many words
+constexpr size_t kMaxSuggestions = 3;
 
-// Damerau's and Levenshtein's distance, where no part is edited twice (optimal string alignment).
+// Damerau-Levenshtein distance without editing a part twice (optimal string alignment).
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
@@ -27,7 +27,7 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// The dashes of options are no letters.
+// The word without the dashes of an option.
 std::string_view letters(std::string_view word) {
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
   return word;
@@ -35,20 +35,20 @@ std::string_view letters(std::string_view word) {
 
 }  // namespace
 
-std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
+std::vector<std::string> suggestions(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string_view meant = letters(word);
-  if (meant.empty() || meant.size() > kLongest) return {};
+  if (meant.empty() || meant.size() > kMaxLetters) return {};
   const size_t limit = std::min<size_t>((meant.size() + 2) / 3, 3);
   std::vector<std::pair<size_t, std::string>> near;
   for (const std::string& candidate : candidates) {
     const std::string_view known = letters(candidate);
-    if (known.size() > kLongest) continue;
+    if (known.size() > kMaxLetters) continue;
     size_t away = distance(meant, known);
-    if (meant.size() >= kFewest && known.starts_with(meant)) away = std::min(away, limit);
+    if (meant.size() >= kMinPrefix && known.starts_with(meant)) away = std::min(away, limit);
     if (away <= limit && away < known.size()) near.emplace_back(away, candidate);
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  near.resize(std::min(near.size(), kMost));
+  near.resize(std::min(near.size(), kMaxSuggestions));
   std::vector<std::string> out;
   for (auto& [away, candidate] : near) out.push_back(std::move(candidate));
   return out;
@@ -56,7 +56,7 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   std::string out;
-  const std::vector<std::string> near = nearest(word, candidates);
+  const std::vector<std::string> near = suggestions(word, candidates);
   for (size_t i = 0; i < near.size(); ++i)
     out += (i == 0 ? "; did you mean " : i + 1 == near.size() ? " or " : ", ") + near[i];
   return out.empty() ? out : out + "?";

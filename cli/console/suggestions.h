@@ -1,4 +1,4 @@
-// "Did you mean": what a person who mistyped a word will have meant.
+// Suggestions for mistyped words ("did you mean").
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace weightfs {
 
-/// Of `candidates` those that `word` is near to, the nearest first, three at most. Near is a third of its letters
-/// added, left out, changed or swapped with the next, or the beginning of a longer one.
-std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+/// Returns up to three `candidates` similar to `word`, the most similar first. Similar means: up to a third of the
+/// letters inserted, deleted, replaced or swapped with the next, or `word` is a prefix.
+std::vector<std::string> suggestions(std::string_view word, const std::vector<std::string>& candidates);
 
-/// "; did you mean a or b?" of what nearest() gives; empty when it gives nothing.
+/// The suggestions as text: "; did you mean a or b?"; empty without suggestions.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace weightfs

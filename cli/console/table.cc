@@ -15,7 +15,7 @@
 namespace weightfs {
 namespace {
 
-// Characters, not bytes; what is printed is UTF-8.
+// In characters of UTF-8 text.
 size_t width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -23,22 +23,22 @@ size_t width(const std::string& text) {
 // SGR (ECMA-48): bold, green, yellow, red.
 constexpr const char* kBold = "\033[1m";
 constexpr const char* kPlain = "\033[0m";
-const char* colour_of(Mood mood) {
-  switch (mood) {
-    case Mood::good:
+const char* escape_of(CellColor color) {
+  switch (color) {
+    case CellColor::green:
       return "\033[32m";
-    case Mood::doubtful:
+    case CellColor::yellow:
       return "\033[33m";
-    case Mood::bad:
+    case CellColor::red:
       return "\033[31m";
-    case Mood::plain:
+    case CellColor::none:
       break;
   }
   return "";
 }
 
-std::string painted(const std::string& text, const std::string& colour) {
-  return colour.empty() ? text : colour + text + kPlain;
+std::string with_color(const std::string& text, const std::string& color) {
+  return color.empty() ? text : color + text + kPlain;
 }
 
 std::string for_tabs(std::string_view text) {
@@ -64,15 +64,15 @@ bool stdout_has_colours() {
   return ::isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
 }
 
-Look Look::of_stdout() {
-  return {::isatty(STDOUT_FILENO) == 1 ? aligned : tabs, stdout_has_colours() ? colours : plain, 0,
+TableStyle TableStyle::for_stdout() {
+  return {::isatty(STDOUT_FILENO) == 1 ? aligned : tabs, stdout_has_colours() ? colored : uncolored, 0,
           columns_of(STDOUT_FILENO)};
 }
 
-Look Look::in_a_text() { return {aligned, plain, 2, columns_of(STDOUT_FILENO)}; }
+TableStyle TableStyle::embedded() { return {aligned, uncolored, 2, columns_of(STDOUT_FILENO)}; }
 
-void Table::print(const Look& look) const {
-  if (look.form == Look::aligned) return print_aligned(look);
+void Table::print(const TableStyle& style) const {
+  if (style.form == TableStyle::aligned) return print_aligned(style);
   for (const auto& row : rows_) {
     std::string line;
     for (const Cell& cell : row) line += str(&cell == row.data() ? "" : "\t", for_tabs(cell.raw));
@@ -92,27 +92,27 @@ std::vector<Table::Line> Table::lines() const {
   }
   for (const auto& row : rows_) {
     lines.emplace_back();
-    for (const Cell& cell : row) lines.back().push_back({printable(cell.shown), colour_of(cell.mood), false});
+    for (const Cell& cell : row) lines.back().push_back({printable(cell.shown), escape_of(cell.color), false});
   }
   return lines;
 }
 
-// The header goes with the last of its cells, and takes them with it when it is itself too wide.
+// The header moves with the last of its cells. A header that is too wide itself moves all of its cells.
 void Table::move_widest_below(std::vector<Line>& lines, size_t column, size_t widest) const {
   const bool header = has_header();
   const bool whole = header && width(lines.front()[column].text) == widest;
   bool any_left = false;
   for (size_t row = header ? 1 : 0; row < lines.size(); ++row) {
-    Printed& cell = lines[row][column];
+    RenderedCell& cell = lines[row][column];
     if (whole || width(cell.text) == widest) cell.is_below = true;
     if (!cell.is_below && !cell.text.empty()) any_left = true;
   }
   if (header && !any_left) lines.front()[column].is_below = true;
 }
 
-// The width of each column. As long as a row is wider than the terminal, the widest cells go, but for the first
-// column's.
-std::vector<size_t> Table::fit(std::vector<Line>& lines, const Look& look) const {
+// The width of each column. While a row is wider than the terminal, the widest cells are moved below their rows, except
+// those of the first column.
+std::vector<size_t> Table::fit(std::vector<Line>& lines, const TableStyle& style) const {
   std::vector<size_t> widths(columns_.size());
   while (true) {
     std::fill(widths.begin(), widths.end(), 0);
@@ -120,42 +120,42 @@ std::vector<size_t> Table::fit(std::vector<Line>& lines, const Look& look) const
       for (size_t i = 0; i < line.size(); ++i)
         if (!line[i].is_below) widths[i] = std::max(widths[i], width(line[i].text));
     const auto gaps = 2 * (widths.size() - static_cast<size_t>(std::count(widths.begin(), widths.end(), 0)));
-    const auto whole = std::accumulate(widths.begin(), widths.end(), look.indent + gaps) - std::min<size_t>(gaps, 2);
+    const auto whole = std::accumulate(widths.begin(), widths.end(), style.indent + gaps) - std::min<size_t>(gaps, 2);
     const auto widest = std::max_element(widths.begin() + 1, widths.end());
-    if (!look.room || whole <= *look.room || widest == widths.end() || *widest == 0) return widths;
+    if (!style.width || whole <= *style.width || widest == widths.end() || *widest == 0) return widths;
     move_widest_below(lines, static_cast<size_t>(widest - widths.begin()), *widest);
   }
 }
 
-void Table::print_below(const Line& line, const Look& look) const {
+void Table::print_below(const Line& line, const TableStyle& style) const {
   for (size_t i = 0; i < line.size(); ++i) {
-    const auto& [text, colour, is_below] = line[i];
+    const auto& [text, color, is_below] = line[i];
     if (!is_below || text.empty()) continue;
     const std::string name = columns_[i].header.empty() ? "" : columns_[i].header + ": ";
-    const std::string cell = look.paint == Look::colours ? painted(text, colour) : text;
-    std::printf("%*s%s%s\n", static_cast<int>(look.indent + 2), "", name.c_str(), cell.c_str());
+    const std::string cell = style.colors == TableStyle::colored ? with_color(text, color) : text;
+    std::printf("%*s%s%s\n", static_cast<int>(style.indent + 2), "", name.c_str(), cell.c_str());
   }
 }
 
-void Table::print_aligned(const Look& look) const {
+void Table::print_aligned(const TableStyle& style) const {
   std::vector<Line> all = lines();
-  const std::vector<size_t> widths = fit(all, look);
+  const std::vector<size_t> widths = fit(all, style);
   for (size_t row = 0; row < all.size(); ++row) {
-    std::string out(look.indent, ' ');
-    std::string blanks;  // written only when something follows
+    std::string out(style.indent, ' ');
+    std::string blanks;  // written before the next non-empty cell
     for (size_t i = 0; i < widths.size(); ++i) {
       if (widths[i] == 0) continue;
-      const auto& [cell, colour, is_below] = all[row][i];
+      const auto& [cell, color, is_below] = all[row][i];
       const std::string text = is_below ? "" : cell;
       const std::string pad(widths[i] - width(text), ' ');
       const bool left = columns_[i].align == Align::left;
       if (!left) blanks += pad;
       if (!text.empty())
-        out += std::exchange(blanks, "") + (look.paint == Look::colours ? painted(text, colour) : text);
+        out += std::exchange(blanks, "") + (style.colors == TableStyle::colored ? with_color(text, color) : text);
       blanks += (left ? pad : "") + "  ";
     }
     std::printf("%s\n", out.c_str());
-    if (row > 0 || !has_header()) print_below(all[row], look);
+    if (row > 0 || !has_header()) print_below(all[row], style);
   }
 }
 

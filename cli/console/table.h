@@ -1,4 +1,4 @@
-// Rows and columns on standard output: for a person on a terminal, for cut and awk in a pipe.
+// Tables on standard output: aligned on a terminal, tab-separated in a pipe (for cut and awk).
 #pragma once
 
 #include <cstdint>
@@ -11,40 +11,40 @@ namespace weightfs {
 
 enum class Align { left, right };
 
-/// What a cell says of the thing that it is about; a terminal shows it as a colour.
-enum class Mood { plain, good, doubtful, bad };
+/// The color of a cell on a terminal.
+enum class CellColor { none, green, yellow, red };
 
-/// What a cell shows to people, and what it says to programs. Any text may be given: none reaches a terminal raw.
+/// The text of a cell on a terminal, and in a pipe. Any text is allowed; control characters are escaped.
 struct Cell {
   Cell(std::string text) : shown(text), raw(std::move(text)) {}
   Cell(const char* text) : Cell(std::string(text)) {}
-  Cell(std::string for_people, std::string for_programs, Mood is = Mood::plain)
-      : shown(std::move(for_people)), raw(std::move(for_programs)), mood(is) {}
+  Cell(std::string shown_text, std::string raw_text, CellColor is = CellColor::none)
+      : shown(std::move(shown_text)), raw(std::move(raw_text)), color(is) {}
 
   std::string shown;
   std::string raw;
-  Mood mood = Mood::plain;
+  CellColor color = CellColor::none;
 };
 
-/// A number of bytes: "1.2 GiB" for people, its digits for programs.
+/// A number of bytes: "1.2 GiB" on a terminal, digits in a pipe.
 Cell bytes_cell(uint64_t count);
 
-/// How a table is printed.
-struct Look {
+/// The style in which a table is printed.
+struct TableStyle {
   enum Form { aligned, tabs } form;
-  enum Paint { colours, plain } paint;
+  enum Colors { colored, uncolored } colors;
   size_t indent;
-  std::optional<size_t> room;  ///< columns of the terminal
+  std::optional<size_t> width;  ///< columns of the terminal
 
-  /// As suits standard output. On a terminal: aligned, under a header; a cell that does not fit stands under its row.
-  /// Else a line for each row, its cells raw and with a tab between them, and no header; a tab in a cell is \t, a
-  /// newline \n, a backslash \\, any other byte that cannot be printed \xNN.
-  static Look of_stdout();
-  /// As part of a text: aligned, whatever it is printed to.
-  static Look in_a_text();
+  /// The style for standard output. On a terminal: aligned, with a header; a cell that does not fit is printed below
+  /// its row. Otherwise one line per row, raw cells separated by tabs, no header; a tab in a cell is \t, a newline \n,
+  /// a backslash \\, any other unprintable byte \xNN.
+  static TableStyle for_stdout();
+  /// The style within other text: aligned, regardless of the output.
+  static TableStyle embedded();
 };
 
-/// Whether standard output shows colours: a terminal, unless NO_COLOR (no-color.org) or TERM=dumb says otherwise.
+/// Whether to use colors on standard output: on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb is set.
 bool stdout_has_colours();
 
 class Table {
@@ -56,27 +56,27 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// As many cells as there are columns.
+  /// Adds a row; it must have a cell for each column.
   void add(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
 
   bool empty() const { return rows_.empty(); }
 
-  void print(const Look& look = Look::of_stdout()) const;
+  void print(const TableStyle& style = TableStyle::for_stdout()) const;
 
  private:
-  struct Printed {
+  struct RenderedCell {
     std::string text;
-    std::string colour;
-    bool is_below = false;  ///< under its row
+    std::string color;
+    bool is_below = false;  ///< printed below its row
   };
-  using Line = std::vector<Printed>;
+  using Line = std::vector<RenderedCell>;
 
   bool has_header() const;
   std::vector<Line> lines() const;
   void move_widest_below(std::vector<Line>& lines, size_t column, size_t widest) const;
-  std::vector<size_t> fit(std::vector<Line>& lines, const Look& look) const;
-  void print_below(const Line& line, const Look& look) const;
-  void print_aligned(const Look& look) const;
+  std::vector<size_t> fit(std::vector<Line>& lines, const TableStyle& style) const;
+  void print_below(const Line& line, const TableStyle& style) const;
+  void print_aligned(const TableStyle& style) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;

@@ -1,4 +1,4 @@
-// The terminal that something is printed to.
+// Properties of a terminal.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace weightfs {
 
-/// How many columns the terminal behind a descriptor has; nothing when it is no terminal, or does not say.
+/// The number of columns of the terminal `descriptor`; nothing if it is not a terminal or its size is unknown.
 std::optional<size_t> columns_of(int descriptor);
 
 }  // namespace weightfs

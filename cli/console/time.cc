@@ -20,7 +20,7 @@ std::string utc_time(const timespec& time) {
   return text.data();
 }
 
-std::optional<timespec> time_in(const std::string& utc) {
+std::optional<timespec> parse_utc_time(const std::string& utc) {
   std::tm parts{};
   const char* rest = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
   if (rest == nullptr) return {};

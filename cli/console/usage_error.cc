@@ -35,8 +35,7 @@ Words long_options_of(const CLI::App& app) {
   return names;
 }
 
-// The parts of `text` between these pieces, and before and after them; none when it does not have them all in this
-// order.
+// The parts of `text` before, between and after `pieces`; empty unless it contains all of them in this order.
 Words parts_of(const std::string& text, std::initializer_list<std::string_view> pieces) {
   Words parts;
   size_t begin = 0;
@@ -50,17 +49,17 @@ Words parts_of(const std::string& text, std::initializer_list<std::string_view> 
   return parts;
 }
 
-// What CLI11 says of a command line, in the words of our other messages.
+// Converts CLI11's message to the form of the other messages.
 std::string reworded(const std::string& problem, const std::string& command) {
   for (const char* extra : {"argument was not expected: ", "arguments were not expected: "})
     if (const Words parts = parts_of(problem, {extra}); !parts.empty())
       return str("too many arguments: ", printable(parts[1]));
   if (const Words parts = parts_of(problem, {" is required"}); !parts.empty())
-    return str(command, " needs a ", parts[0]);
+    return str(command, ": missing ", parts[0]);
   if (const Words parts = parts_of(problem, {": 1 required ", " missing"}); !parts.empty())
     return str(parts[0], " needs a value: ", parts[1]);
   if (const Words parts = parts_of(problem, {" excludes "}); !parts.empty())
-    return str(parts[0], " or ", parts[1], ", not both");
+    return str(parts[0], " and ", parts[1], " exclude each other");
   return problem;
 }
 
@@ -74,15 +73,15 @@ std::string joined(const Words& words) {
   return out;
 }
 
-// `family` is the command that it would be one of: "cache ".
+// `family` is the parent command: "cache ".
 std::string no_command(const std::string& family, const std::string& word, const Words& known) {
   const std::string guess = did_you_mean(word, known);
-  return str("no command ", quoted(family + word), guess.empty() ? "; there are " + joined(known) : guess);
+  return str("unknown command ", quoted(family + word), guess.empty() ? "; known commands: " + joined(known) : guess);
 }
 
 }  // namespace
 
-std::string mistake_in(const CLI::App& app, int argc, char** argv, const std::string& problem) {
+std::string usage_error(const CLI::App& app, int argc, char** argv, const std::string& problem) {
   const CLI::App* verb = &app;
   std::string family;
   const auto see = [&family] { return str(" (see weightfs ", family, "--help)"); };
@@ -100,10 +99,10 @@ std::string mistake_in(const CLI::App& app, int argc, char** argv, const std::st
     const std::string option = word.substr(0, word.find('='));
     if (word.starts_with("--") ? !contains(options, option)
                                : word.size() > 1 && word[0] == '-' && !has_short_option(*verb, word[1]))
-      return str(printable(option), ": no such option", did_you_mean(option, options), see());
+      return str(printable(option), ": unknown option", did_you_mean(option, options), see());
   }
   const std::string command = family.substr(0, family.size() - (family.empty() ? 0 : 1));
-  if (!known.empty()) return str(command, command.empty() ? "give" : " needs", " a command: ", joined(known), see());
+  if (!known.empty()) return str(command, command.empty() ? "" : ": ", "missing command: ", joined(known), see());
   return reworded(problem, command) + see();
 }
 

@@ -1,4 +1,4 @@
-// What is wrong with a command line, said so that it can be put right.
+// Error messages for invalid command lines.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,8 +6,7 @@
 
 namespace weightfs {
 
-/// In one line: a command or an option that there is not, and those that may have been meant; else what the parser
-/// says.
-std::string mistake_in(const CLI::App& app, int argc, char** argv, const std::string& problem);
+/// The message in one line: an unknown command or option with suggestions, else the parser's message.
+std::string usage_error(const CLI::App& app, int argc, char** argv, const std::string& problem);
 
 }  // namespace weightfs

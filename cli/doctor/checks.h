@@ -1,4 +1,4 @@
-// What weightfs doctor looks at: each thing that weightfs needs of a machine, whether it is there, and what to do.
+// The checks of weightfs doctor: each requirement of weightfs on a machine, its result, and advice.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ struct Check {
   std::string name;
   Verdict verdict;
   std::string found;
-  std::string advice = {};  ///< what to do; empty where there is nothing to do
+  std::string advice = {};  ///< what to do; may be empty
 };
 
 using Checks = std::vector<Check>;
 
-/// Each only while the process has one thread.
-Checks check_fuse();     ///< the device, the module, fusermount3, its configuration, mount(8)'s helper
-Checks check_cache();    ///< where it is, whether it can be used, room, unfinished fetches
+/// Each must be called while the process has one thread.
+Checks check_fuse();     ///< the device, the module, fusermount3, its configuration, the helper of mount(8)
+Checks check_cache();    ///< directory, permissions, disk space, partial downloads
 Checks check_limits();   ///< certificates, open files, mounts whose server died
-Checks check_kernel();   ///< what the kernel's FUSE offers: nothing of it is a failure
-Checks check_sandbox();  ///< what the kernel offers to confine servers
+Checks check_kernel();   ///< features of the kernel's FUSE; never a failure
+Checks check_sandbox();  ///< sandbox features of the kernel
 
 }  // namespace weightfs

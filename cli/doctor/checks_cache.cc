@@ -23,14 +23,14 @@ namespace {
 
 constexpr const char* kName = "cache";
 
-// What there is of a directory that may still have to be made.
-std::string existing(std::filesystem::path path) {
+// The nearest existing directory on a path.
+std::string existing_parent(std::filesystem::path path) {
   std::error_code failed;
   while (!std::filesystem::exists(path, failed) && path.has_relative_path()) path = path.parent_path();
   return path;
 }
 
-// The type of the file system that a path lies on, as the kernel calls it.
+// The file system type of a path, as in /proc/mounts.
 std::string file_system_of(const std::string& path) {
   const int found = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (found < 0) return {};
@@ -41,38 +41,39 @@ std::string file_system_of(const std::string& path) {
   return mount == nullptr ? "" : printable(mount->type);
 }
 
-// Why the cache would be slow, or soon gone, on such a file system.
-std::string doubt_about(const std::string& file_system) {
-  constexpr std::array kFar = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs"};
-  if (std::find(kFar.begin(), kFar.end(), file_system) != kFar.end()) return "over a network";
-  if (file_system == "tmpfs" || file_system == "ramfs") return "in memory, and gone when the machine is started anew";
+// Why this file system type is unsuitable for a cache; empty if it is suitable.
+std::string file_system_problem(const std::string& file_system) {
+  constexpr std::array kNetworkTypes = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs"};
+  if (std::find(kNetworkTypes.begin(), kNetworkTypes.end(), file_system) != kNetworkTypes.end())
+    return "on a network file system, which is slow";
+  if (file_system == "tmpfs" || file_system == "ramfs") return "in memory, lost at the next boot";
   return {};
 }
 
-Check check_place(const std::string& directory) {
-  const char* advice = "name another place with WEIGHTFS_CACHE";
+Check check_directory(const std::string& directory) {
+  const char* advice = "set WEIGHTFS_CACHE to another directory";
   const auto apart = check_not_in_a_mount(directory);
   if (!apart) return {kName, Verdict::failure, apart.error().message, advice};
-  const std::string there = existing(directory);
+  const std::string there = existing_parent(directory);
   const std::string file_system = file_system_of(there);
   const std::string where = str(directory, file_system.empty() ? "" : str(" (", file_system, ")"));
   if (there != directory && ::access(there.c_str(), W_OK | X_OK) != 0)
-    return {kName, Verdict::warning, str(directory, " cannot be made: ", std::generic_category().message(errno)),
+    return {kName, Verdict::warning, str(directory, " cannot be created: ", std::generic_category().message(errno)),
             advice};
-  // What is not made yet has no fault.
+  // A missing directory is created on demand.
   const auto folders = open_folders(directory, Missing::fail);
   if (!folders && folders.error().code != Code::not_found)
     return {kName, Verdict::warning, str("cannot be used: ", folders.error().message), advice};
   if (folders && ::access(directory.c_str(), W_OK | X_OK) != 0)
     return {kName, Verdict::warning, str(directory, ": ", std::generic_category().message(errno)), advice};
-  const std::string doubt = doubt_about(file_system);
-  if (!doubt.empty()) return {kName, Verdict::warning, str(where, ": ", doubt), advice};
-  return {kName, Verdict::ok, folders ? where : where + ", made when it is needed"};
+  const std::string problem = file_system_problem(file_system);
+  if (!problem.empty()) return {kName, Verdict::warning, str(where, ": ", problem), advice};
+  return {kName, Verdict::ok, folders ? where : where + ", created on demand"};
 }
 
-Check check_room(const std::string& directory, uint64_t used) {
+Check check_space(const std::string& directory, uint64_t used) {
   struct statvfs system {};
-  if (::statvfs(existing(directory).c_str(), &system) != 0)
+  if (::statvfs(existing_parent(directory).c_str(), &system) != 0)
     return {"cache room", Verdict::warning, std::generic_category().message(errno)};
   const uint64_t free = uint64_t{system.f_bavail} * system.f_frsize;
   const uint64_t quota = default_quota(directory);
@@ -80,8 +81,8 @@ Check check_room(const std::string& directory, uint64_t used) {
   const std::string found = str(human_size(used), " used of ", human_size(quota), " (a quarter of its file system), ",
                                 human_size(free), " free");
   if (left <= free) return {"cache room", Verdict::ok, found};
-  return {"cache room", Verdict::warning, str(found, ": the disk will be full before the cache is"),
-          "make room, or give --cache-size"};
+  return {"cache room", Verdict::warning, str(found, ": the disk fills up before the cache reaches its quota"),
+          "free disk space, or set --cache-size"};
 }
 
 Check check_unfinished(const Contents& contents) {
@@ -94,7 +95,7 @@ Check check_unfinished(const Contents& contents) {
   }
   if (count == 0) return {"unfinished fetches", Verdict::ok, "none"};
   return {"unfinished fetches", Verdict::ok, str(count, ", ", human_size(bytes)),
-          "they go on when they are read again; `weightfs cache gc` removes them"};
+          "the next read resumes them; `weightfs cache gc` removes them"};
 }
 
 }  // namespace
@@ -103,10 +104,10 @@ Checks check_cache() {
   const auto directory = cache_directory();
   if (!directory)
     return {{kName, Verdict::warning, directory.error().message,
-             "set WEIGHTFS_CACHE; until then nothing that is unpacked or fetched is kept"}};
-  Checks checks = {check_place(*directory)};
+             "set WEIGHTFS_CACHE; without a cache, unpacked and downloaded data is not kept"}};
+  Checks checks = {check_directory(*directory)};
   const auto contents = Upkeep(*directory).contents();
-  checks.push_back(check_room(*directory, contents ? usage_of(*contents).all_bytes : 0));
+  checks.push_back(check_space(*directory, contents ? usage_of(*contents).all_bytes : 0));
   if (contents) checks.push_back(check_unfinished(*contents));
   return checks;
 }

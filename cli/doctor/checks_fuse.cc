@@ -37,7 +37,7 @@ Check check_device() {
   struct stat found {};
   if (::stat("/dev/fuse", &found) != 0) {
     check.found = std::generic_category().message(errno);
-    check.advice = "load it with `modprobe fuse`; start a container with --device /dev/fuse";
+    check.advice = "load the module with `modprobe fuse`; start a container with --device /dev/fuse";
     return check;
   }
   const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -46,8 +46,8 @@ Check check_device() {
     return {"/dev/fuse", Verdict::ok, "can be opened"};
   }
   check.found = str("cannot be opened: ", std::generic_category().message(errno));
-  check.advice = errno == EACCES ? "let everybody use it, as it is meant: `chmod 666 /dev/fuse`"
-                                 : "load the module with `modprobe fuse`; let a container use the device";
+  check.advice = errno == EACCES ? "allow all users to open it: `chmod 666 /dev/fuse`"
+                                 : "load the module with `modprobe fuse`; in a container, allow the device";
   return check;
 }
 
@@ -56,7 +56,7 @@ Check check_module() {
   return {"fuse module", Verdict::warning, "not in /proc/filesystems", "load it with `modprobe fuse`"};
 }
 
-std::string on_path(const std::string& program) {
+std::string find_on_path(const std::string& program) {
   const char* path = std::getenv("PATH");
   std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
   for (std::string directory; std::getline(directories, directory, ':');) {
@@ -66,11 +66,11 @@ std::string on_path(const std::string& program) {
   return {};
 }
 
-// A set-uid program does not end with us: what has not ended in time is killed.
-bool succeeds_in_time(pid_t child) {
+// PR_SET_PDEATHSIG does not apply to a set-uid program, so it is killed here when it times out.
+bool wait_for_success(pid_t child) {
   const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd end{process.number(), POLLIN, 0};
-  const bool ended = ::poll(&end, 1, static_cast<int>(kPatience.count())) == 1;
+  const bool ended = ::poll(&end, 1, static_cast<int>(kIsolatedTimeout.count())) == 1;
   if (!ended) ::kill(child, SIGKILL);
   int status = 0;
   return ::waitpid(child, &status, ended ? 0 : WNOHANG) == child && status == 0;
@@ -79,46 +79,45 @@ bool succeeds_in_time(pid_t child) {
 // "fusermount3 version: 3.14.0": the last word of what it prints.
 std::string version_of(const std::string& program) {
   const KeptStderr kept;
-  const pid_t child = ::fork();  // not posix_spawn(3), which waits for a file system that does not answer
+  const pid_t child = ::fork();  // not posix_spawn(3), which waits for an unresponsive file system
   if (child == 0) {
-    end_with_parent();
+    die_with_parent();
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
     ::execl(program.c_str(), program.c_str(), "--version", nullptr);
     std::_Exit(127);
   }
-  if (child < 0 || !succeeds_in_time(child)) return {};
-  const std::string said = kept.last_line();
-  return said.substr(said.rfind(' ') + 1);
+  if (child < 0 || !wait_for_success(child)) return {};
+  const std::string output = kept.last_line();
+  return output.substr(output.rfind(' ') + 1);
 }
 
 Check check_fusermount() {
-  const std::string program = on_path("fusermount3");
+  const std::string program = find_on_path("fusermount3");
   const bool root = ::geteuid() == 0;
   if (program.empty()) {
     const char* advice = "install fuse3";
-    if (root) return {"fusermount3", Verdict::ok, "not there; root needs it for -o auto_unmount only", advice};
-    return {"fusermount3", Verdict::failure, "not on PATH; only root can mount without it", advice};
+    if (root) return {"fusermount3", Verdict::ok, "not found; root needs it for -o auto_unmount only", advice};
+    return {"fusermount3", Verdict::failure, "not found on PATH; only root can mount without it", advice};
   }
   const std::string version = version_of(program);
-  const std::string found = str(program, ", version ", version.empty() ? "not known" : version);
+  const std::string found = str(program, ", version ", version.empty() ? "unknown" : version);
   struct stat file {};
   const bool privileged = ::stat(program.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
   if (root || privileged) return {"fusermount3", Verdict::ok, found};
-  return {"fusermount3", Verdict::failure, found + ", is not setuid root",
+  return {"fusermount3", Verdict::failure, found + ", not setuid root",
           str("as root: `chown root ", program, " && chmod u+s ", program, "`")};
 }
 
 Check check_allow_other() {
-  if (has_line("/etc/fuse.conf", "user_allow_other"))
-    return {"allow_other", Verdict::ok, "every user may give -o allow_other"};
-  return {"allow_other", Verdict::ok, "only root may give -o allow_other",
-          ::geteuid() == 0 ? "" : "if users need it: put user_allow_other into /etc/fuse.conf"};
+  if (has_line("/etc/fuse.conf", "user_allow_other")) return {"allow_other", Verdict::ok, "permitted for every user"};
+  return {"allow_other", Verdict::ok, "permitted for root only",
+          ::geteuid() == 0 ? "" : "to allow it for all users, add user_allow_other to /etc/fuse.conf"};
 }
 
 Check check_mount_helper() {
   for (const char* helper : {"/sbin/mount.weightfs", "/usr/sbin/mount.weightfs"})
     if (::access(helper, X_OK) == 0) return {"mount helper", Verdict::ok, helper};
-  return {"mount helper", Verdict::warning, "no /sbin/mount.weightfs: mount -t weightfs and fstab do not know it",
+  return {"mount helper", Verdict::warning, "/sbin/mount.weightfs not found: mount -t weightfs and fstab do not work",
           "as root: `ln -s \"$(command -v weightfs)\" /sbin/mount.weightfs`"};
 }
 

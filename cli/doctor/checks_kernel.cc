@@ -16,26 +16,26 @@ struct Release {
 
 Check check_release(Release& release) {
   utsname system{};
-  if (::uname(&system) != 0) return {"kernel", Verdict::warning, "its version is not known"};
+  if (::uname(&system) != 0) return {"kernel", Verdict::warning, "version unknown"};
   std::sscanf(system.release, "%u.%u", &release.major, &release.minor);
   return {"kernel", Verdict::ok, str(system.sysname, " ", printable(system.release))};
 }
 
-Checks told_by(const KernelFeatures& kernel) {
+Checks reported_features(const KernelFeatures& kernel) {
   return {
       {"fuse protocol", Verdict::ok, str(kernel.major, ".", kernel.minor)},
       {"passthrough", Verdict::ok,
-       kernel.passthrough ? "offered, to root; this version does not use it" : "not offered; this version needs none"},
-      {"read-ahead", Verdict::ok, str(human_size(kernel.read_ahead), "; root can have more")},
+       kernel.passthrough ? "available to root; not used by this version" : "not available; not used by this version"},
+      {"read-ahead", Verdict::ok, str(human_size(kernel.read_ahead), "; root can raise it")},
       {"largest request", Verdict::ok, human_size(kernel.largest_request)}};
 }
 
-// Where the kernel may not be asked, its version tells what it would offer if it was built so.
-Checks guessed_by(Release release, const std::string& why) {
+// If the kernel cannot be queried, its version tells which features it may have.
+Checks features_by_release(Release release, const std::string& why) {
   const bool passthrough = release.major > 6 || (release.major == 6 && release.minor >= 9);
   return {{"kernel features", Verdict::ok,
-           str("could not be asked (", why, "); by its version, passthrough is ",
-               passthrough ? "offered to root, if it was built in" : "not offered")}};
+           str("could not be queried (", why, "); by kernel version, passthrough is ",
+               passthrough ? "available to root if built in" : "not available")}};
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ Checks check_kernel() {
   Release release;
   Checks checks = {check_release(release)};
   const auto features = kernel_features();
-  for (Check& check : features ? told_by(*features) : guessed_by(release, features.error().message))
+  for (Check& check : features ? reported_features(*features) : features_by_release(release, features.error().message))
     checks.push_back(std::move(check));
   return checks;
 }

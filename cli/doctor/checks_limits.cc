@@ -12,7 +12,7 @@
 namespace weightfs {
 namespace {
 
-// Where Debian's libcurl and OpenSSL look.
+// The default bundle of Debian's libcurl and OpenSSL.
 constexpr const char* kCertificates = "/etc/ssl/certs/ca-certificates.crt";
 
 Check check_certificates() {
@@ -20,22 +20,22 @@ Check check_certificates() {
   const auto size = std::filesystem::file_size(kCertificates, failed);
   if (!failed && size > 0) return {"certificates", Verdict::ok, kCertificates};
   return {"certificates", Verdict::warning,
-          str(kCertificates, ": ", failed ? failed.message() : "empty", ": nothing can be fetched over https"),
+          str(kCertificates, ": ", failed ? failed.message() : "empty", ": downloads over https fail"),
           "install ca-certificates"};
 }
 
 Check check_descriptors() {
-  constexpr rlim_t kEnough = 4096;  // a model may have a thousand files, a mount many models
+  constexpr rlim_t kMinDescriptors = 4096;  // a model may have a thousand files, a mount many models
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {"open files", Verdict::warning, "the limit is not known"};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {"open files", Verdict::warning, "limit unknown"};
   if (limit.rlim_max == RLIM_INFINITY) return {"open files", Verdict::ok, "no limit"};
   const std::string found = str("at most ", limit.rlim_max);
-  if (limit.rlim_max >= kEnough) return {"open files", Verdict::ok, found};
-  return {"open files", Verdict::warning, str(found, ": a mount keeps each file of its models open"),
+  if (limit.rlim_max >= kMinDescriptors) return {"open files", Verdict::ok, found};
+  return {"open files", Verdict::warning, str(found, ": a mount keeps every file of its models open"),
           "raise the hard limit (`ulimit -Hn`, LimitNOFILE=)"};
 }
 
-std::string points_of(const std::vector<MountReport>& reports, MountState state) {
+std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondition state) {
   std::string out;
   for (const MountReport& each : reports)
     if (each.state == state) out += str(out.empty() ? "" : ", ", printable(each.mount.point));
@@ -43,16 +43,16 @@ std::string points_of(const std::vector<MountReport>& reports, MountState state)
 }
 
 Checks check_mounts() {
-  const auto reports = ask_mounts(Mounts::now().of_weightfs());
-  const std::string dead = points_of(reports, MountState::dead);
-  const std::string silent = points_of(reports, MountState::silent);
+  const auto reports = probe_mounts(Mounts::now().of_weightfs());
+  const std::string dead = mountpoints_with(reports, MountCondition::dead);
+  const std::string silent = mountpoints_with(reports, MountCondition::unresponsive);
   Checks checks;
   if (!dead.empty())
     checks.push_back(
-        {"mounts", Verdict::warning, str("the server has died: ", dead), "`weightfs umount` removes them"});
+        {"mounts", Verdict::warning, str("server process died: ", dead), "remove them with `weightfs umount`"});
   if (!silent.empty())
-    checks.push_back({"mounts", Verdict::warning, str("the server does not answer: ", silent),
-                      "see its log; `weightfs umount --lazy` detaches them"});
+    checks.push_back({"mounts", Verdict::warning, str("server not responding: ", silent),
+                      "see its log; detach them with `weightfs umount --lazy`"});
   if (checks.empty()) checks.push_back({"mounts", Verdict::ok, reports.empty() ? "none" : str(reports.size())});
   return checks;
 }

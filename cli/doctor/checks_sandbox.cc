@@ -10,16 +10,16 @@ Check check_landlock() {
   constexpr int kRestrictsTcp = 4;
   const int version = landlock_version();
   if (version == 0)
-    return {"landlock", Verdict::warning, "not offered: a server can open every file that its user may",
+    return {"landlock", Verdict::warning, "not available: a server can open every file that its user can",
             "use Linux 5.13 or newer, with landlock among the `lsm=` of the kernel's command line"};
   const std::string found = str("version ", version);
   if (version >= kRestrictsTcp) return {"landlock", Verdict::ok, found};
-  return {"landlock", Verdict::ok, found + "; it does not restrict TCP, seccomp does with --offline"};
+  return {"landlock", Verdict::ok, found + "; does not restrict TCP; with --offline seccomp does"};
 }
 
 Check check_seccomp() {
-  if (has_seccomp()) return {"seccomp", Verdict::ok, "offered"};
-  return {"seccomp", Verdict::warning, "not offered: the system calls of a server are not filtered",
+  if (has_seccomp()) return {"seccomp", Verdict::ok, "available"};
+  return {"seccomp", Verdict::warning, "not available: system calls of a server are not filtered",
           "use a kernel with CONFIG_SECCOMP_FILTER"};
 }
 

@@ -20,15 +20,15 @@
 namespace weightfs {
 namespace {
 
-// linux/fuse.h of a newer kernel than the one that we are built with: of flags2, which has the flags from 32 on.
+// From linux/fuse.h of newer kernels: a bit of flags2, which holds the flags from 32 on.
 constexpr uint32_t kPassthrough = 1U << (37 - 32);
 constexpr uint64_t kPagesAtFirst = 32;     // before FUSE_MAX_PAGES (Linux 4.20)
 constexpr uint64_t kPagesByDefault = 256;  // FUSE_MAX_MAX_PAGES
 
-Map refused(const char* what) {
-  Map answer;
-  answer.append("refused", str(what, ": ", std::generic_category().message(errno)));
-  return answer;
+Map refusal(const char* what) {
+  Map result;
+  result.append("refused", str(what, ": ", std::generic_category().message(errno)));
+  return result;
 }
 
 bool write_file(const char* path, const std::string& text) {
@@ -38,7 +38,7 @@ bool write_file(const char* path, const std::string& text) {
   return written;
 }
 
-// To mount, an ordinary user has to be root in a namespace of his own.
+// An ordinary user can mount only as root of a user namespace.
 bool enter_namespaces() {
   const uid_t user = ::geteuid();
   const gid_t group = ::getegid();
@@ -48,49 +48,49 @@ bool enter_namespaces() {
          write_file("/proc/self/gid_map", str("0 ", group, " 1"));
 }
 
-uint64_t most_pages() {
+uint64_t max_pages() {
   std::ifstream file("/proc/sys/fs/fuse/max_pages_limit");  // since Linux 6.13
   uint64_t pages = kPagesByDefault;
   return file >> pages ? pages : kPagesByDefault;
 }
 
-// In the child: all that it mounts goes when it ends.
+// Runs in the child process, whose mounts disappear when it exits.
 Map ask_kernel() {
-  if (!enter_namespaces()) return refused("namespaces");
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return refused("a private namespace");
+  if (!enter_namespaces()) return refusal("namespaces");
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return refusal("a private namespace");
   const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
-  if (device < 0) return refused("/dev/fuse");
-  // On "/", which is always there. It covers nothing: whoever has "/" already has what is below.
+  if (device < 0) return refusal("/dev/fuse");
+  // Mounts on "/", which always exists. Processes that have "/" open keep the old root.
   const std::string options = str("fd=", device, ",rootmode=40000,user_id=0,group_id=0");
-  if (::mount("weightfs", "/", "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return refused("mount");
+  if (::mount("weightfs", "/", "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return refusal("mount");
   std::vector<char> request(1 << 17);
   const ssize_t size = ::read(device, request.data(), request.size());
   fuse_in_header header{};
   fuse_init_in init{};
-  // Before FUSE_INIT_EXT (7.36) the second is shorter.
-  constexpr size_t kLeast = sizeof(header) + 4 * sizeof(uint32_t);
-  if (size < static_cast<ssize_t>(kLeast)) return refused("the first request");
+  // Before FUSE_INIT_EXT (7.36) fuse_init_in is shorter.
+  constexpr size_t kMinRequest = sizeof(header) + 4 * sizeof(uint32_t);
+  if (size < static_cast<ssize_t>(kMinRequest)) return refusal("the first request");
   std::memcpy(&header, request.data(), sizeof(header));
   std::memcpy(&init, request.data() + sizeof(header),
               std::min(static_cast<size_t>(size) - sizeof(header), sizeof(init)));
   const uint32_t flags2 = (init.flags & FUSE_INIT_EXT) != 0 ? init.flags2 : 0;
-  Map answer;
-  answer.append("major", init.major);
-  answer.append("minor", init.minor);
-  answer.append("passthrough", (flags2 & kPassthrough) != 0);
-  answer.append("read_ahead", init.max_readahead);
-  answer.append("pages", (init.flags & FUSE_MAX_PAGES) != 0 ? most_pages() : kPagesAtFirst);
-  return answer;
+  Map result;
+  result.append("major", init.major);
+  result.append("minor", init.minor);
+  result.append("passthrough", (flags2 & kPassthrough) != 0);
+  result.append("read_ahead", init.max_readahead);
+  result.append("pages", (init.flags & FUSE_MAX_PAGES) != 0 ? max_pages() : kPagesAtFirst);
+  return result;
 }
 
 }  // namespace
 
 Result<KernelFeatures> kernel_features() {
-  const auto answer = ask_apart({ask_kernel}).front();
-  if (!answer) return failure(Code::io, "the kernel does not answer");
-  if (const auto why = text_in(*answer, "refused")) return failure(Code::io, *why);
-  const Value* passthrough = answer->find("passthrough");
-  const auto number = [&](const char* key) { return number_in(*answer, key).value_or(0); };
+  const auto result = run_isolated({ask_kernel}).front();
+  if (!result) return failure(Code::io, "the kernel did not respond");
+  if (const auto why = text_in(*result, "refused")) return failure(Code::io, *why);
+  const Value* passthrough = result->find("passthrough");
+  const auto number = [&](const char* key) { return number_in(*result, key).value_or(0); };
   return KernelFeatures{
       static_cast<uint32_t>(number("major")), static_cast<uint32_t>(number("minor")),
       passthrough != nullptr && std::holds_alternative<bool>(*passthrough) && std::get<bool>(*passthrough),

@@ -1,4 +1,4 @@
-// What the kernel's FUSE offers: said by the kernel itself to a server that it greets, and forgets at once.
+// The FUSE features of the kernel, from the INIT request that it sends to a new server.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,13 @@ namespace weightfs {
 struct KernelFeatures {
   uint32_t major;  ///< of the protocol: 7
   uint32_t minor;
-  bool passthrough;          ///< a server may hand reads of a plain file over to the kernel
-  uint64_t read_ahead;       ///< bytes that it reads ahead, unless it is told otherwise
+  bool passthrough;          ///< reads of a plain file can bypass the server
+  uint64_t read_ahead;       ///< default read-ahead, in bytes
   uint64_t largest_request;  ///< bytes
 };
 
-/// Mounts a FUSE file system where only a child process sees it (in namespaces of its own), and reads the kernel's
-/// first request. Fails with io where that is not allowed, and without /dev/fuse. Only while the process has one
-/// thread.
+/// Mounts a FUSE file system in private namespaces of a child process, and reads the kernel's first request. Fails with
+/// io if that is not permitted, or without /dev/fuse. To be called while the process has one thread.
 Result<KernelFeatures> kernel_features();
 
 }  // namespace weightfs

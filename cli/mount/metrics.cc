@@ -10,7 +10,7 @@
 namespace weightfs {
 namespace {
 
-// Powers of two of nanoseconds, as they are counted: 1 µs, 8 µs, 65 µs, 1 ms, 8 ms, 134 ms, 1 s, 17 s.
+// Bucket limits, as powers of two nanoseconds: 1 µs, 8 µs, 65 µs, 1 ms, 8 ms, 134 ms, 1 s, 17 s.
 constexpr std::array<size_t, 8> kPowers = {10, 13, 16, 20, 23, 27, 30, 34};
 
 std::string label(const char* name, const std::string& value) {
@@ -42,7 +42,7 @@ class Page {
     text_ += str(name_, suffix, "{", labels_, labels.empty() ? "" : ",", labels, "} ", value, "\n");
   }
 
-  /// One that stands alone.
+  /// A metric with a single series.
   template <class Number>
   void add(const char* name, const char* type, const char* help, Number value) {
     describe(name, type, help);
@@ -57,41 +57,41 @@ class Page {
   const char* name_ = "";
 };
 
-void add_durations(Page& page, const std::string& operation, const Statistics::Answered& answered) {
+void add_durations(Page& page, const std::string& operation, const Statistics::OperationStats& answered) {
   for (const size_t power : kPowers)
     page.add(answered.took.below_power(power),
              str(operation, ",", label("le", number(std::ldexp(1e-9, static_cast<int>(power))))), "_bucket");
   page.add(answered.took.count(), str(operation, ",", label("le", "+Inf")), "_bucket");
-  page.add(number(static_cast<double>(answered.together.count()) * 1e-9), operation, "_sum");
+  page.add(number(static_cast<double>(answered.total.count()) * 1e-9), operation, "_sum");
   page.add(answered.took.count(), operation, "_count");
 }
 
 void add_requests(Page& page, const Statistics& statistics) {
-  std::array<Statistics::Answered, kOperationNames.size()> all{};
-  for (size_t i = 0; i < all.size(); ++i) all[i] = statistics.answered(static_cast<Operation>(i));
+  std::array<Statistics::OperationStats, kOperationNames.size()> all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = statistics.stats(static_cast<Operation>(i));
   const auto operation = [](size_t i) { return label("operation", kOperationNames[i]); };
-  page.describe("weightfs_request_errors_total", "counter", "Requests of the kernel that were answered with an error.");
+  page.describe("weightfs_request_errors_total", "counter", "Kernel requests that failed.");
   for (size_t i = 0; i < all.size(); ++i) page.add(all[i].errors, operation(i));
-  page.describe("weightfs_request_duration_seconds", "histogram", "How long requests of the kernel took.");
+  page.describe("weightfs_request_duration_seconds", "histogram", "Duration of kernel requests.");
   for (size_t i = 0; i < all.size(); ++i) add_durations(page, operation(i), all[i]);
 }
 
 }  // namespace
 
-std::string metrics_of(const Mounted& mounted) {
-  Page page(label("mountpoint", mounted.mountpoint));
-  page.describe("weightfs_info", "gauge", "What is mounted, and by which version.");
-  page.add(1, str(label("source", mounted.source), ",", label("version", WEIGHTFS_VERSION)));
-  page.add("weightfs_start_time_seconds", "gauge", "When it was mounted, in seconds since 1970.",
-           static_cast<long long>(mounted.since.tv_sec));
-  page.add("weightfs_read_bytes_total", "counter", "Bytes given to readers.", mounted.statistics.bytes());
-  page.add("weightfs_open_files", "gauge", "Files that are open.", mounted.statistics.open_files());
-  const StoreStatus status = mounted.store->status_of_running();
-  page.add("weightfs_cache_hits_total", "counter", "Blobs that were at hand when they were read first.", status.hits);
-  page.add("weightfs_cache_misses_total", "counter", "Blobs that had to be fetched.", status.misses);
-  page.add("weightfs_fetched_bytes_total", "counter", "Bytes that were fetched.", status.bytes_fetched);
-  page.add("weightfs_fetch_errors_total", "counter", "Fetches that failed.", status.errors);
-  add_requests(page, mounted.statistics);
+std::string metrics_of(const MountState& state) {
+  Page page(label("mountpoint", state.mountpoint));
+  page.describe("weightfs_info", "gauge", "Source and version of the mount.");
+  page.add(1, str(label("source", state.source), ",", label("version", WEIGHTFS_VERSION)));
+  page.add("weightfs_start_time_seconds", "gauge", "Time of the mount, in seconds since 1970.",
+           static_cast<long long>(state.since.tv_sec));
+  page.add("weightfs_read_bytes_total", "counter", "Bytes returned to readers.", state.statistics.bytes());
+  page.add("weightfs_open_files", "gauge", "Open files.", state.statistics.open_files());
+  const StoreStatus status = state.store->status_of_running();
+  page.add("weightfs_cache_hits_total", "counter", "Blobs that were cached or local at their first read.", status.hits);
+  page.add("weightfs_cache_misses_total", "counter", "Blobs that were downloaded.", status.misses);
+  page.add("weightfs_fetched_bytes_total", "counter", "Bytes downloaded.", status.bytes_fetched);
+  page.add("weightfs_fetch_errors_total", "counter", "Failed downloads.", status.errors);
+  add_requests(page, state.statistics);
   return std::move(page).text();
 }
 

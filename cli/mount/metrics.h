@@ -1,13 +1,13 @@
-// .weightfs/metrics: the same numbers as stats.json, for Prometheus (exposition format 0.0.4).
+// .weightfs/metrics: the numbers of stats.json for Prometheus (exposition format 0.0.4).
 #pragma once
 
 #include <string>
 
 namespace weightfs {
 
-struct Mounted;
+struct MountState;
 
-/// Every series carries the mount point, so that the files of several mounts can be put together.
-std::string metrics_of(const Mounted& mounted);
+/// Every series has the mount point as a label, so that the files of several mounts can be concatenated.
+std::string metrics_of(const MountState& state);
 
 }  // namespace weightfs

@@ -1,16 +1,16 @@
-// Making a mount, in the foreground or with a process of its own in the background.
+// Mounts sources, in the foreground or in a background process.
 #pragma once
 
 #include <string>
 
-#include "cli/mount/serving.h"
+#include "cli/mount/serve.h"
 
 namespace weightfs {
 
 enum class Stay { foreground, background };
 
-/// Serves at `mountpoint`. In the background it returns when the mount can be used, or with the status of what kept it
-/// from that, which was said on standard error.
-Exit mount_at(Serving serving, const std::string& mountpoint, Stay stay);
+/// Mounts and serves at `mountpoint`. In the background it returns when the mount is usable, or with the exit status of
+/// the failure, which was reported on standard error.
+Exit mount_at(ServeParams params, const std::string& mountpoint, Stay stay);
 
 }  // namespace weightfs

@@ -15,10 +15,10 @@ namespace {
 
 constexpr char kMount = 'm', kStartUse = 's', kUnmountUnused = 'u', kDetach = 'd', kRemoveMountPoint = 'r';
 
-// In the broker's process.
+// Handles the requests in the broker process.
 class MountService {
  public:
-  MountService(MountPoint point, Mounting mounting) : point_(std::move(point)), mounting_(std::move(mounting)) {}
+  MountService(MountPoint point, SessionParams params) : point_(std::move(point)), params_(std::move(params)) {}
 
   BrokerReply reply(char request, std::string_view argument) {
     switch (request) {
@@ -28,7 +28,7 @@ class MountService {
         start_use();
         return {};
       case kUnmountUnused:
-        return unmount(Detach::when_unused);
+        return unmount(Detach::if_unused);
       case kDetach:
         return unmount(Detach::now);
       case kRemoveMountPoint:
@@ -46,9 +46,9 @@ class MountService {
 
  private:
   BrokerReply mount() {
-    if (state_ != State::not_mounted) return {EINVAL, "mounted already"};
+    if (state_ != State::not_mounted) return {EINVAL, "already mounted"};
     const auto device =
-        point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return open_mount(mounting_); });
+        point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return open_mount(params_); });
     if (!device) return {EIO, device.error().message};
     state_ = State::mounted;
     const auto mount = Mounts::now().on(point_.path());
@@ -56,31 +56,31 @@ class MountService {
     return {0, {}, Descriptor(*device)};
   }
 
-  // A process that captures the output of the command must not wait for this one.
+  // Redirects the standard descriptors, so that a caller that captures the output does not wait for the broker.
   void start_use() {
     state_ = State::in_use;
     point_.release();
-    // Not before: at an automount point only processes of the group that mounts may pass (autofs).
+    // Not earlier: at an automount point only the process group of the mounting process may pass (autofs).
     ::setsid();
     const Mounts now = Mounts::now();
-    if (const Mount* mount = id_ ? now.find(*id_) : nullptr) raise_read_ahead(mount->device);
+    if (const Mount* mount = id_ ? now.find(*id_) : nullptr) set_readahead(mount->device);
     const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.number(), standard);
   }
 
-  // A mount that is a process's working directory stays, as with umount(8). One that was detached goes on without a
-  // place, where another may be mounted by now.
+  // Fails if the mount is busy, as umount(8) does. The mount is found by its id, because after a detach another mount
+  // may be at its path.
   BrokerReply unmount(Detach detach) const {
     const Mounts now = Mounts::now();
     const Mount* mount = id_ ? now.find(*id_) : nullptr;
-    if (mount == nullptr) return {Unmounted::refused, "it has gone"};
-    Unmounted unmounted = weightfs::unmount(*mount, detach);
-    // There may be no process for that.
-    if (unmounted.end == Unmounted::refused) unmounted = unmount_here(*mount, detach);
-    return {unmounted.end, unmounted.why};
+    if (mount == nullptr) return {UnmountResult::refused, "no longer mounted"};
+    UnmountResult unmounted = weightfs::unmount(*mount, detach);
+    // Falls back to this process if no child could be started.
+    if (unmounted.status == UnmountResult::refused) unmounted = unmount_here(*mount, detach);
+    return {unmounted.status, unmounted.why};
   }
 
-  // A mount that nobody could use yet is no use without its server.
+  // Removes the mount if the server exits before the mount is usable.
   void end() {
     if (state_ != State::mounted) return;
     unmount(Detach::now);
@@ -90,15 +90,15 @@ class MountService {
   enum class State { not_mounted, mounted, in_use };
 
   MountPoint point_;
-  const Mounting mounting_;
+  const SessionParams params_;
   State state_ = State::not_mounted;
   std::optional<uint64_t> id_;  // of the mount
 };
 
 }  // namespace
 
-Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, Mounting mounting) {
-  auto service = std::make_shared<MountService>(std::move(point), std::move(mounting));
+Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, SessionParams params) {
+  auto service = std::make_shared<MountService>(std::move(point), std::move(params));
   auto broker = TRY(
       Broker::start([service](char request, std::string_view argument) { return service->reply(request, argument); }));
   return std::unique_ptr<MountBroker>(new MountBroker(std::move(broker)));
@@ -107,17 +107,17 @@ Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, Mounti
 Result<Descriptor> MountBroker::mount() const {
   BrokerReply reply = TRY(broker_->ask(kMount));
   if (reply.status != 0) return failure(Code::io, reply.text);
-  if (!reply.descriptor) return failure(Code::io, "no descriptor is left for the mount");
+  if (!reply.descriptor) return failure(Code::io, "too many open files");
   return std::move(reply.descriptor);
 }
 
 void MountBroker::start_use() const { std::ignore = broker_->ask(kStartUse); }
 
-Unmounted MountBroker::unmount(Detach detach) const {
+UnmountResult MountBroker::unmount(Detach detach) const {
   const auto reply = broker_->ask(detach == Detach::now ? kDetach : kUnmountUnused);
-  if (!reply) return {Unmounted::refused, reply.error().message};
-  const bool is_known = reply->status >= Unmounted::done && reply->status <= Unmounted::silent;
-  return {is_known ? static_cast<Unmounted::End>(reply->status) : Unmounted::refused, reply->text};
+  if (!reply) return {UnmountResult::refused, reply.error().message};
+  const bool is_known = reply->status >= UnmountResult::done && reply->status <= UnmountResult::unresponsive;
+  return {is_known ? static_cast<UnmountResult::Status>(reply->status) : UnmountResult::refused, reply->text};
 }
 
 void MountBroker::remove_mount_point() const { std::ignore = broker_->ask(kRemoveMountPoint); }

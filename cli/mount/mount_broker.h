@@ -1,5 +1,5 @@
-// The broker of a server: it mounts and unmounts with the rights that the server gives up. What is mounted where is
-// fixed when the broker starts; the server only says when.
+// The privileged broker of a server: it mounts and unmounts with rights that the server gives up. Mount point, source
+// and options are fixed when the broker starts; the server only sends commands.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,22 @@ namespace weightfs {
 
 class MountBroker {
  public:
-  /// For a mount at `point`, with the source and the options of `mounting`. Only while the process has one thread.
-  /// Fails with io. The mount, if there is one, stays when the server dies, unless nobody could use it yet or its
-  /// options have auto_unmount.
-  static Result<std::unique_ptr<MountBroker>> start(MountPoint point, Mounting mounting);
+  /// Starts the broker of a mount at `point`, with the source and options of `params`. To be called while the process
+  /// has one thread. Fails with io. If the server dies, the mount remains, unless it was not usable yet or has the
+  /// option auto_unmount.
+  static Result<std::unique_ptr<MountBroker>> start(MountPoint point, SessionParams params);
 
-  /// Makes and claims the mount point and mounts there. Returns the kernel's descriptor. Fails with io.
+  /// Creates and claims the mount point and mounts there. Returns the descriptor of /dev/fuse. Fails with io.
   Result<Descriptor> mount() const;
 
-  /// Once the mount can be used: releases the claim, raises the read-ahead, and leaves the standard descriptors.
+  /// To be called when the mount is usable: releases the claim, raises the read-ahead, and closes the standard
+  /// descriptors.
   void start_use() const;
 
-  /// Unmounts what mount() mounted, wherever it is by now.
-  Unmounted unmount(Detach detach) const;
+  /// Unmounts the mount made by mount(), even if it was moved.
+  UnmountResult unmount(Detach detach) const;
 
-  /// Removes the mount point if mount() made it.
+  /// Removes the mount point if mount() created it.
   void remove_mount_point() const;
 
   /// For use_broker_for_temporary_files().

@@ -16,23 +16,23 @@
 namespace weightfs {
 namespace {
 
-constexpr unsigned kLongestIdleS = 365 * 24 * 60 * 60;
+constexpr unsigned kMaxIdleSeconds = 365 * 24 * 60 * 60;
 
-Result<void> wrong(const std::string& value, const char* what) {
+Result<void> invalid(const std::string& value, const char* what) {
   return failure(Code::unsupported, str(quoted(value), " ", what));
 }
 
-// By name or by number; the largest one means nobody to the system (chown(2)).
+// A name or a number. The largest number is not a valid id (chown(2)).
 template <class Id>
 std::optional<Id> id_of(const std::string& text) {
-  const auto number = number_of<Id>(text);
+  const auto number = parse_number<Id>(text);
   return number == std::numeric_limits<Id>::max() ? std::nullopt : number;
 }
 
 Result<void> take_user(uid_t& user, const std::string& value) {
   const passwd* entry = ::getpwnam(value.c_str());
   const auto number = id_of<uid_t>(value);
-  if (entry == nullptr && !number) return wrong(value, "is no user");
+  if (entry == nullptr && !number) return invalid(value, "is not a user");
   user = entry != nullptr ? entry->pw_uid : *number;
   return {};
 }
@@ -40,28 +40,28 @@ Result<void> take_user(uid_t& user, const std::string& value) {
 Result<void> take_group(gid_t& group, const std::string& value) {
   const struct group* entry = ::getgrnam(value.c_str());
   const auto number = id_of<gid_t>(value);
-  if (entry == nullptr && !number) return wrong(value, "is no group");
+  if (entry == nullptr && !number) return invalid(value, "is not a group");
   group = entry != nullptr ? entry->gr_gid : *number;
   return {};
 }
 
 Result<void> take_mask(mode_t& mask, const std::string& value) {
-  const auto number = number_of<mode_t>(value, 8);
-  if (!number || *number > 0777) return wrong(value, "is no mask (octal: 027)");
+  const auto number = parse_number<mode_t>(value, 8);
+  if (!number || *number > 0777) return invalid(value, "is not an octal mask such as 027");
   mask = *number;
   return {};
 }
 
 Result<void> take_level(Level& level, const std::string& value) {
-  const auto named = level_named(value);
-  if (!named) return wrong(value, "is no level; there are error, warning, info, debug");
+  const auto named = parse_level(value);
+  if (!named) return invalid(value, "is not a log level; use error, warning, info or debug");
   level = *named;
   return {};
 }
 
 Result<void> take_idle_timeout(std::chrono::seconds& timeout, const std::string& value) {
-  const auto seconds = number_of<unsigned>(value);
-  if (!seconds || *seconds > kLongestIdleS) return wrong(value, "is no number of seconds (0: never)");
+  const auto seconds = parse_number<unsigned>(value);
+  if (!seconds || *seconds > kMaxIdleSeconds) return invalid(value, "is not a number of seconds; 0 means never");
   timeout = std::chrono::seconds(*seconds);
   return {};
 }
@@ -76,9 +76,9 @@ Option kernel_flag(std::vector<std::string>& kernel, const std::string& name, st
   return option;
 }
 
-// What fstab(5) and mount(8) have beside our options, and what their helpers are given: of no meaning here, or already
-// true. mount(8) adds rw when nobody said ro.
-bool is_of_fstab(const std::string& word) {
+// Options of fstab(5) and mount(8) that are ignored here: they have no meaning, or always hold. mount(8) adds rw unless
+// ro is given.
+bool is_fstab_word(const std::string& word) {
   constexpr std::array kWords = {"rw",          "suid",          "dev",      "exec",       "async",      "sync",
                                  "dirsync",     "auto",          "noauto",   "user",       "users",      "nouser",
                                  "nousers",     "owner",         "noowner",  "group",      "nogroup",    "nofail",
@@ -90,25 +90,24 @@ bool is_of_fstab(const std::string& word) {
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](const char* each) { return word.starts_with(each); });
 }
 
-std::string unknown(const std::string& word, const Options& options) {
+std::string unknown_option(const std::string& word, const Options& options) {
   std::vector<std::string> known;
   for (const Option& option : options) known.push_back(option.word());
   const std::string near = did_you_mean(word.substr(0, word.find('=')), known);
-  return str("unknown mount option ", quoted(word), near.empty() ? "; known are " + words_of(options) : near);
+  return str("unknown mount option ", quoted(word), near.empty() ? "; known options: " + option_names(options) : near);
 }
 
-Result<void> take_one(const Options& all, const std::string& word, Words words) {
+Result<void> take_one(const Options& all, const std::string& word, OptionOrigin origin) {
   constexpr std::array kAlways = {"ro", "nosuid", "nodev", "default_permissions"};
   constexpr std::array kNever = {"rw", "suid", "dev"};
   const auto is = [&](const char* each) { return word == each; };
   if (TRY(take_word(all, word)) || std::any_of(kAlways.begin(), kAlways.end(), is)) return {};
-  if (word == "remount")
-    return failure(Code::unsupported, "a mount cannot be changed while it is mounted: unmount it, and mount it again");
-  if (words != Words::ours && is_of_fstab(word)) return {};
+  if (word == "remount") return failure(Code::unsupported, "remount is not supported; unmount it and mount it again");
+  if (origin != OptionOrigin::command_line && is_fstab_word(word)) return {};
   if (std::any_of(kNever.begin(), kNever.end(), is))
     return failure(Code::unsupported, str("-o ", word, ": every mount is ro, nosuid and nodev"));
-  if (words == Words::sloppy_fstab) return {};
-  return failure(Code::unsupported, unknown(word, all));
+  if (origin == OptionOrigin::sloppy_fstab) return {};
+  return failure(Code::unsupported, unknown_option(word, all));
 }
 
 }  // namespace
@@ -121,34 +120,34 @@ Options own_mount_options(MountOptions& options) {
   Ownership& ownership = options.ownership;
   return {
       kernel_flag(options.kernel, "allow-other",
-                  "let other users in, too (/etc/fuse.conf has to allow it to ordinary users)"),
-      kernel_flag(options.kernel, "allow-root", "let root in, too"),
-      {"uid", "USER", "who owns what is shown (who mounts)",
+                  "allow access by other users; ordinary users need user_allow_other in /etc/fuse.conf"),
+      kernel_flag(options.kernel, "allow-root", "allow access by root"),
+      {"uid", "USER", "owner of the files (default: the mounting user)",
        [&](const std::string& value) { return take_user(ownership.user, value); }},
-      {"gid", "GROUP", "the group that owns it",
+      {"gid", "GROUP", "group of the files (default: the mounting user's group)",
        [&](const std::string& value) { return take_group(ownership.group, value); }},
-      {"umask", "MASK", "permissions that are taken away, in octal (027: others may not read)",
+      {"umask", "MASK", "permission bits to remove, in octal; 027 removes access by others (default: 000)",
        [&](const std::string& value) { return take_mask(ownership.mask, value); }},
-      {"idle-timeout", "SECONDS", "unmount when nobody has used it for so long (0: never)",
+      {"idle-timeout", "SECONDS", "unmount after this long without use; 0 means never (default: 0)",
        [&](const std::string& value) { return take_idle_timeout(options.idle_timeout, value); }},
-      {"log-level", "LEVEL", "say what is as bad as this, or worse: error, warning, info, debug (info)",
+      {"log-level", "LEVEL", "minimum severity to log: error, warning, info, debug (default: info)",
        [&](const std::string& value) { return take_level(options.log_level, value); }},
-      kernel_flag(options.kernel, "auto-unmount", "unmount when the server dies"),
-      kernel_flag(options.kernel, "noexec", "nothing in it may be executed"),
-      kernel_flag(options.kernel, "noatime", "accepted; nothing is ever written"),
+      kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),
+      kernel_flag(options.kernel, "noexec", "do not permit execution of files in the mount"),
+      kernel_flag(options.kernel, "noatime", "accepted for compatibility; access times are never written"),
   };
 }
 
 Options all_mount_options(MountOptions& options) {
-  Options all = opening_options(options.opening);
-  for (Options more : {store_options(options.storing), own_mount_options(options)})
+  Options all = opening_options(options.open_options);
+  for (Options more : {store_options(options.store_flags), own_mount_options(options)})
     std::move(more.begin(), more.end(), std::back_inserter(all));
   return all;
 }
 
-Result<void> take_words(MountOptions& options, std::string_view text, Words words) {
+Result<void> parse_mount_options(MountOptions& options, std::string_view text, OptionOrigin origin) {
   const Options all = all_mount_options(options);
-  for (const std::string& word : split_words(text)) TRY_VOID(take_one(all, word, words));
+  for (const std::string& word : split_words(text)) TRY_VOID(take_one(all, word, origin));
   return {};
 }
 

@@ -1,5 +1,4 @@
-// What `weightfs mount` can be told, on the command line, in -o, in fstab, and in the configuration of a service: one
-// table for all of them.
+// The options of `weightfs mount`: one table for the command line, -o, fstab and the config of a service.
 #pragma once
 
 #include <chrono>
@@ -16,28 +15,28 @@
 namespace weightfs {
 
 struct MountOptions {
-  OpenOptions opening;
-  Storing storing;
+  OpenOptions open_options;
+  StoreFlags store_flags;
   Ownership ownership;
-  std::vector<std::string> kernel;       ///< for the kernel and fusermount3: "allow_other"
-  std::chrono::seconds idle_timeout{0};  ///< unmount when nobody has used the mount for so long; 0: never
+  std::vector<std::string> kernel;       ///< passed to the kernel and fusermount3, such as "allow_other"
+  std::chrono::seconds idle_timeout{0};  ///< unmount after this time without use; 0: never
   Level log_level = Level::info;
 };
 
-/// The options that are mount's own; those of opening_options() and store_options() are taken as well.
+/// The options that only mount has, without opening_options() and store_options().
 Options own_mount_options(MountOptions& options);
 
-/// All that mount takes, as -o has them.
+/// All options that -o accepts.
 Options all_mount_options(MountOptions& options);
 
-/// Whether users other than the mounting user are allowed in: --allow-other.
+/// Whether users other than the mounting user have access: --allow-other.
 bool is_for_others(const MountOptions& options);
 
-/// Who wrote the words of -o: in fstab there are some that mean nothing to us, and mount(8) adds some of its own; with
-/// -s of mount(8) whatever is not known is passed over.
-enum class Words { ours, fstab, sloppy_fstab };
+/// The origin of the words of -o. In fstab, options of fstab(5) and mount(8) are ignored; with -s of mount(8), all
+/// unknown options are.
+enum class OptionOrigin { command_line, fstab, sloppy_fstab };
 
-/// Takes what stands in an -o. Fails with unsupported, naming the word, and those that are near it.
-Result<void> take_words(MountOptions& options, std::string_view text, Words words);
+/// Applies the options of an -o. Fails with unsupported; the message names the word, and suggests similar options.
+Result<void> parse_mount_options(MountOptions& options, std::string_view text, OptionOrigin origin);
 
 }  // namespace weightfs

@@ -22,13 +22,13 @@
 namespace weightfs {
 namespace {
 
-// Another one has it from the mount to the first answer. Whoever may look into the directory can lock it for longer:
-// to keep us from mounting is not theirs.
-constexpr std::chrono::seconds kLongestClaim{5};
+// Another weightfs holds the claim from the mount to the first reply. Any user who can open the directory can lock it
+// for longer, which must not prevent mounting.
+constexpr std::chrono::seconds kClaimTimeout{5};
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// The path without links; of what does not exist (or answer) yet, that of the directory it lies in.
+// The path without links. If it does not exist (or respond) yet, only its directory is resolved.
 Result<std::string> real_path(const std::string& path) {
   std::error_code error;
   const auto real = std::filesystem::canonical(path, error);
@@ -43,24 +43,24 @@ bool is_root_of_weightfs(const Descriptor& found, const std::string& path) {
   return mount != nullptr && mount->is_weightfs() && mount->point == path;
 }
 
-tl::unexpected<Error> there_already(const std::string& path) {
-  return failure(Code::io, str(path, ": weightfs is mounted there already"));
+tl::unexpected<Error> already_mounted(const std::string& path) {
+  return failure(Code::io, str(path, ": weightfs is already mounted there"));
 }
 
-// A mount whose server died is of no use to anybody, and in the way.
-Result<void> clear_away(const Mount& mount, const std::string& path) {
-  if (ask_mounts({mount}).front().state != MountState::dead) return there_already(path);
-  const Unmounted unmounted = unmount(mount, Detach::now);
-  if (unmounted.end != Unmounted::done)
-    return failure(Code::io, str(path, ": a mount whose server died, which cannot be removed: ", unmounted.why));
-  log_to_stderr(str(path, ": removed a mount whose server had died"));
+// Removes a mount whose server died; fails if the server is alive.
+Result<void> remove_dead_mount(const Mount& mount, const std::string& path) {
+  if (probe_mounts({mount}).front().state != MountCondition::dead) return already_mounted(path);
+  const UnmountResult unmounted = unmount(mount, Detach::now);
+  if (unmounted.status != UnmountResult::done)
+    return failure(Code::io, str(path, ": cannot remove a mount whose server died: ", unmounted.why));
+  log_to_stderr(str(path, ": removed a mount whose server died"));
   return {};
 }
 
 }  // namespace
 
 Result<MountPoint> MountPoint::at(const std::string& path) {
-  if (const auto mount = weightfs_at(path)) TRY_VOID(clear_away(*mount, path));
+  if (const auto mount = weightfs_at(path)) TRY_VOID(remove_dead_mount(*mount, path));
   MountPoint point(TRY(real_path(path)));
   struct stat found {};
   if (::stat(point.path_.c_str(), &found) == 0) {
@@ -84,30 +84,30 @@ Result<void> MountPoint::make() {
   return {};
 }
 
-// The lock is on the directory itself, and stays there when that is covered. It is the kernel's own affair: no server
-// of files is asked for one on a directory. Who may mount there but not list it does without; so does an automount
-// point, which O_DIRECTORY by its path would trigger: whoever looks there waits for us.
+// The lock is on the covered directory itself. The kernel handles flock on directories locally, so no file server is
+// involved. There is no claim if the directory cannot be opened for reading, nor on an automount point: opening its
+// path with O_DIRECTORY would trigger it and wait for this process.
 Result<void> MountPoint::claim() {
   const Descriptor found(::open(path_.c_str(), O_PATH | O_CLOEXEC));
-  if (is_root_of_weightfs(found, path_)) return there_already(path_);
+  if (is_root_of_weightfs(found, path_)) return already_mounted(path_);
   claim_ = Descriptor(::open(str("/proc/self/fd/", found.number()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const auto limit = std::chrono::steady_clock::now() + kLongestClaim;
+  const auto limit = std::chrono::steady_clock::now() + kClaimTimeout;
   while (claim_ && ::flock(claim_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
          std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  // Until just now somebody else may have had the claim.
+  // Another weightfs may have mounted while it held the claim.
   const Descriptor by_now(::open(path_.c_str(), O_PATH | O_CLOEXEC));
-  if (is_root_of_weightfs(by_now, path_)) return there_already(path_);
+  if (is_root_of_weightfs(by_now, path_)) return already_mounted(path_);
   std::error_code unreadable;
   const std::string claimed = str("/proc/self/fd/", claim_.number());
   if (claim_ && !made_ && !std::filesystem::is_empty(claimed, unreadable) && !unreadable)
-    log_to_stderr(str(path_, ": what lies there is hidden as long as it is mounted on"));
+    log_to_stderr(str(path_, ": directory not empty; the mount hides its content"));
   return {};
 }
 
 void MountPoint::remove_if_made() const {
   if (!made_) return;
-  (void)ask_apart_if_possible([this] {
+  (void)run_isolated_or_here([this] {
     ::rmdir(path_.c_str());
     return Map();
   });
@@ -117,13 +117,13 @@ std::string name_of_sources(const std::vector<std::string>& sources) {
   return sources.size() == 1 ? sources[0] : str(sources.at(0), " and ", sources.size() - 1, " more");
 }
 
-Result<void> check_hides_none(const std::vector<std::string>& sources, const std::string& point) {
+Result<void> check_hides_no_source(const std::vector<std::string>& sources, const std::string& point) {
   for (const std::string& source : sources) {
     std::error_code no_path;
     const auto real = std::filesystem::canonical(source, no_path);
     if (!no_path && is_at_or_below(real, point))
-      return failure(Code::unsupported, str(printable(point), ": a mount there would hide what it shows, ",
-                                            printable(source), ": mount it elsewhere"));
+      return failure(Code::unsupported, str(printable(point), ": a mount there would hide its source ",
+                                            printable(source), "; use another mount point"));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Where a mount is made, and what is mounted there.
+// The mount point of a mount: checks, creation and removal.
 #pragma once
 
 #include <string>
@@ -9,33 +9,34 @@
 
 namespace weightfs {
 
-/// On the root of a mount: the process that serves it, in decimal.
+/// Extended attribute of the root of a mount: the pid of its server, in decimal.
 inline constexpr const char* kPidXattr = "user.weightfs.pid";
 
-/// A directory to mount on; made if it is not there, and then removed again.
+/// A directory to mount on. It is created if missing, and then removed after the unmount.
 class MountPoint {
  public:
-  /// Fails with io when nothing can be mounted at `path`: it is no directory, or weightfs is mounted there already.
-  /// Makes nothing; a weightfs mount whose server died is removed, which standard error is told. Only while the
-  /// process has one thread.
+  /// Fails with io if `path` is not a directory, or if weightfs is already mounted there. A weightfs mount whose server
+  /// died is removed, which is reported on standard error. Creates nothing. To be called while the process has one
+  /// thread.
   static Result<MountPoint> at(const std::string& path);
 
-  /// Where something is mounted already, or nothing yet. Does not ask the mount, nor wait for an automount point.
+  /// The path of an existing mount, or of one still to be made. Sends no request to the mount, and does not trigger an
+  /// automount.
   static MountPoint of_mount(const std::string& path);
 
   const std::string& path() const { return path_; }  ///< absolute, without links
 
-  /// Makes the directory if it is not there.
+  /// Creates the directory if it is missing.
   Result<void> make();
 
-  /// Keeps any other weightfs from mounting there until it is released, or this process ends: a weightfs mount that is
-  /// there by then is ours. Waits for another one that is about to, some seconds at most; fails with io when that has
-  /// mounted. That it hides what lies there, standard error is told.
+  /// Prevents other weightfs processes from mounting there until release() or the end of this process. Waits a few
+  /// seconds for another claim; fails with io if that process has mounted. Warns on standard error if the directory is
+  /// not empty.
   Result<void> claim();
 
   void release() { claim_ = Descriptor(); }
 
-  /// Without waiting long for a directory above it that does not answer.
+  /// Removes the directory if make() created it. Does not block if a directory above it is unresponsive.
   void remove_if_made() const;
 
  private:
@@ -46,11 +47,11 @@ class MountPoint {
   Descriptor claim_;
 };
 
-/// How /proc/mounts names what is mounted: "/srv/a.gguf and 2 more".
+/// The source of a mount in /proc/mounts: "/srv/a.gguf and 2 more".
 std::string name_of_sources(const std::vector<std::string>& sources);
 
-/// Fails with unsupported when a source that is a path lies at or below `point` (absolute, without links): what is
-/// mounted there would hide it from the server.
-Result<void> check_hides_none(const std::vector<std::string>& sources, const std::string& point);
+/// Fails with unsupported if a source path is at or below `point` (absolute, without links): the mount would hide it
+/// from the server.
+Result<void> check_hides_no_source(const std::vector<std::string>& sources, const std::string& point);
 
 }  // namespace weightfs

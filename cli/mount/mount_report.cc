@@ -24,43 +24,43 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kLongestHead = 1 << 20;
-constexpr uint64_t kMostValues = 100'000;
-constexpr std::array kStates = {"serving", "dead", "not answering", "private", "covered", "not known"};
+constexpr size_t kMaxStatusBytes = 1 << 20;
+constexpr uint64_t kMaxStatusValues = 100'000;
+constexpr std::array kConditions = {"serving", "dead", "not answering", "private", "covered", "not known"};
 
-Map said(MountState state) {
-  Map answer;
-  answer.append("state", name_of(state));
-  return answer;
+Map condition_only(MountCondition state) {
+  Map result;
+  result.append("state", name_of(state));
+  return result;
 }
 
-// FUSE compares all three ids of each kind; what may be done in that user's name, that user may do to us.
-bool become(uid_t user, gid_t group) {
+// FUSE compares the real, effective and saved ids. From then on that user can signal this process.
+bool switch_user(uid_t user, gid_t group) {
   if (::setgroups(0, nullptr) != 0 || ::setresgid(group, group, group) != 0 || ::setresuid(user, user, user) != 0)
     return false;
-  end_with_parent();
+  die_with_parent();
   return true;
 }
 
-MountState state_by(int error) {
-  if (error == ENOTCONN || error == ECONNABORTED) return MountState::dead;
-  return error == EACCES || error == EPERM ? MountState::foreign : MountState::unasked;
+MountCondition condition_from_errno(int error) {
+  if (error == ENOTCONN || error == ECONNABORTED) return MountCondition::dead;
+  return error == EACCES || error == EPERM ? MountCondition::inaccessible : MountCondition::unknown;
 }
 
-std::string read_head() {
+std::string read_status_head() {
   std::string text;
   const int file = ::open((std::string(kStatusDirectory) + "/status.json").c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return text;
-  std::array<char, 1 << 16> piece{};
+  std::array<char, 1 << 16> chunk{};
   ssize_t count = 0;
-  while (text.size() < kLongestHead && (count = ::read(file, piece.data(), piece.size())) > 0)
-    text.append(piece.data(), static_cast<size_t>(count));
+  while (text.size() < kMaxStatusBytes && (count = ::read(file, chunk.data(), chunk.size())) > 0)
+    text.append(chunk.data(), static_cast<size_t>(count));
   ::close(file);
   return text;
 }
 
-// The status up to its list of blobs, which may be long, and comes last.
-class Head final : public JsonEvents {
+// Parses status.json up to its list of blobs, which comes last and may be long.
+class StatusHead final : public JsonEvents {
  public:
   bool scalar(Value value) override { return value_.scalar(std::move(value)); }
   bool unsigned_integer(uint64_t n) override { return value_.unsigned_integer(n); }
@@ -74,7 +74,7 @@ class Head final : public JsonEvents {
   bool begin_array() override { return ++depth_ > 0 && value_.begin_array(); }
   bool end_array() override { return --depth_ >= 0 && value_.end_array(); }
 
-  /// What there is of it, after reading has ended with that.
+  /// The parsed fields, given the result of reading.
   std::optional<Map> take(const Result<void>& read) {
     if (!read && !(cut_ && value_.end_object())) return {};
     const Value whole = value_.take();
@@ -83,27 +83,27 @@ class Head final : public JsonEvents {
   }
 
  private:
-  ValueBuilder value_{kMostValues};
+  ValueBuilder value_{kMaxStatusValues};
   int depth_ = 0;
   bool cut_ = false;
 };
 
-// What we show of the status; whoever serves the mount may have written anything.
-void copy_status(Map& answer) {
-  const std::string text = read_head();
-  Head head;
+// Copies the fields that are shown. The server is not trusted, so they may have any value.
+void copy_status(Map& result) {
+  const std::string text = read_status_head();
+  StatusHead head;
   const auto status = head.take(read_json(*in_memory(text), 0, text.size(), head));
   if (!status) return;
   for (const char* key : {"pid", "source", "since", "served_bytes"})
-    if (const Value* found = status->find(key)) answer.set(key, *found);
+    if (const Value* found = status->find(key)) result.set(key, *found);
   const Value* counters = status->find("counters");
   const Map* counts = counters == nullptr ? nullptr : std::get_if<Map>(counters);
   if (const Value* fetched = counts == nullptr ? nullptr : counts->find("bytes_fetched"))
-    answer.set("bytes_fetched", *fetched);
+    result.set("bytes_fetched", *fetched);
 }
 
-// A server may name any process; nobody is to wait for another user's, or end it. That of root's mount may be
-// anybody's. One in another pid namespace names the number that it has there, which here is somebody else's.
+// Whether the pid that a server reports is plausible: the process has /dev/fuse open, and belongs to the mounting user
+// (of root's mount, to any user). A server may report any pid, or its pid in another namespace.
 bool may_serve(uint64_t process, const Mount& mount) {
   struct stat found {};
   if (process == 0 || process > std::numeric_limits<pid_t>::max()) return false;
@@ -119,61 +119,62 @@ bool may_serve(uint64_t process, const Mount& mount) {
   return false;
 }
 
-// In a process of its own: it goes into the mount, and stays there if the server does not answer.
-Map ask(const Mount& mount) {
-  // That does not ask the server, and is done before we are somebody who may not come so far.
+// Runs in an isolated process: it enters the mount, and hangs there if the server is unresponsive.
+Map probe(const Mount& mount) {
+  // O_PATH sends no request to the server. Done before switching to a user that may lack access to the path.
   const int root = ::open(mount.point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (root < 0) return said(errno == ENOENT || errno == ENOTDIR ? MountState::covered : state_by(errno));
-  if (mount_id_of("self", std::to_string(root)) != mount.id) return said(MountState::covered);
-  if (::geteuid() == 0 && mount.user.value_or(0) != 0 && !become(*mount.user, mount.group.value_or(*mount.user)))
-    return said(MountState::foreign);
-  if (::fchdir(root) != 0) return said(state_by(errno));
+  if (root < 0)
+    return condition_only(errno == ENOENT || errno == ENOTDIR ? MountCondition::covered : condition_from_errno(errno));
+  if (mount_id_of("self", std::to_string(root)) != mount.id) return condition_only(MountCondition::covered);
+  if (::geteuid() == 0 && mount.user.value_or(0) != 0 && !switch_user(*mount.user, mount.group.value_or(*mount.user)))
+    return condition_only(MountCondition::inaccessible);
+  if (::fchdir(root) != 0) return condition_only(condition_from_errno(errno));
   std::array<char, 32> pid{};
   const ssize_t length = ::getxattr(".", kPidXattr, pid.data(), pid.size());
-  if (length < 0 && errno != ENODATA && errno != ERANGE) return said(state_by(errno));
-  Map answer = said(MountState::serving);
+  if (length < 0 && errno != ENODATA && errno != ERANGE) return condition_only(condition_from_errno(errno));
+  Map result = condition_only(MountCondition::serving);
   uint64_t number = 0;
   if (length > 0 && std::from_chars(pid.data(), pid.data() + length, number).ec == std::errc())
-    answer.set("pid", number);
-  copy_status(answer);
-  if (const auto process = number_in(answer, "pid"); process && !may_serve(*process, mount)) answer.set("pid", Value());
-  return answer;
+    result.set("pid", number);
+  copy_status(result);
+  if (const auto process = number_in(result, "pid"); process && !may_serve(*process, mount)) result.set("pid", Value());
+  return result;
 }
 
-MountState state_in(const Map& answer) {
-  const auto name = text_in(answer, "state");
-  for (size_t i = 0; i < kStates.size(); ++i)
-    if (name == kStates.at(i)) return static_cast<MountState>(i);
-  return MountState::unasked;
+MountCondition parse_condition(const Map& result) {
+  const auto name = text_in(result, "state");
+  for (size_t i = 0; i < kConditions.size(); ++i)
+    if (name == kConditions.at(i)) return static_cast<MountCondition>(i);
+  return MountCondition::unknown;
 }
 
-MountReport understood(const Mount& mount, const Reply& answer) {
-  MountReport known{mount, MountState::silent, mount.source, {}, {}, {}, {}};
-  if (!answer && answer.error() == NoAnswer::at_all) known.state = MountState::unasked;
-  if (!answer) return known;
-  known.state = state_in(*answer);
-  constexpr size_t kLongestSource = 4096;  // PATH_MAX
-  if (const auto source = text_in(*answer, "source"); source && source->size() <= kLongestSource)
-    known.source = *source;
-  if (const auto pid = number_in(*answer, "pid"); pid && *pid <= std::numeric_limits<pid_t>::max())
-    known.server = static_cast<pid_t>(*pid);
-  if (const auto since = text_in(*answer, "since")) known.since = time_in(*since);
-  known.served_bytes = number_in(*answer, "served_bytes");
-  known.fetched_bytes = number_in(*answer, "bytes_fetched");
-  return known;
+MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
+  MountReport report{mount, MountCondition::unresponsive, mount.source, {}, {}, {}, {}};
+  if (!result && result.error() == IsolationError::failed) report.state = MountCondition::unknown;
+  if (!result) return report;
+  report.state = parse_condition(*result);
+  constexpr size_t kMaxSourceBytes = 4096;  // PATH_MAX
+  if (const auto source = text_in(*result, "source"); source && source->size() <= kMaxSourceBytes)
+    report.source = *source;
+  if (const auto pid = number_in(*result, "pid"); pid && *pid <= std::numeric_limits<pid_t>::max())
+    report.server = static_cast<pid_t>(*pid);
+  if (const auto since = text_in(*result, "since")) report.since = parse_utc_time(*since);
+  report.served_bytes = number_in(*result, "served_bytes");
+  report.fetched_bytes = number_in(*result, "bytes_fetched");
+  return report;
 }
 
 }  // namespace
 
-const char* name_of(MountState state) { return kStates.at(static_cast<size_t>(state)); }
+const char* name_of(MountCondition state) { return kConditions.at(static_cast<size_t>(state)); }
 
-std::vector<MountReport> ask_mounts(const std::vector<Mount>& mounts) {
-  std::vector<Question> questions;
-  for (const Mount& mount : mounts) questions.emplace_back([&mount] { return ask(mount); });
-  const auto answers = ask_apart(questions);
-  std::vector<MountReport> known;
-  for (size_t i = 0; i < mounts.size(); ++i) known.push_back(understood(mounts[i], answers[i]));
-  return known;
+std::vector<MountReport> probe_mounts(const std::vector<Mount>& mounts) {
+  std::vector<IsolatedTask> tasks;
+  for (const Mount& mount : mounts) tasks.emplace_back([&mount] { return probe(mount); });
+  const auto results = run_isolated(tasks);
+  std::vector<MountReport> report;
+  for (size_t i = 0; i < mounts.size(); ++i) report.push_back(parse_report(mounts[i], results[i]));
+  return report;
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// What the weightfs mounts of this machine say of themselves, without waiting for one that does not answer.
+// The status of the weightfs mounts of this machine, as reported by their servers. Unresponsive servers time out.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,30 @@
 
 namespace weightfs {
 
-enum class MountState {
+enum class MountCondition {
   serving,
-  dead,     ///< its server has gone
-  silent,   ///< its server does not answer
-  foreign,  ///< another user's, who keeps us out
-  covered,  ///< something else is mounted over it, or over a directory above it
-  unasked,  ///< it could not be asked: there was no process for that, or no memory
+  dead,          ///< its server process died
+  unresponsive,  ///< its server is not responding
+  inaccessible,  ///< another user's mount, which denies access
+  covered,       ///< another file system is mounted over it, or over a directory above it
+  unknown,       ///< the probe failed: no process or memory was available
 };
 
-const char* name_of(MountState state);
+const char* name_of(MountCondition state);
 
-/// What is known of a mount. Only the first two are known of every one.
+/// The status of a mount. Only the first two fields are always known.
 struct MountReport {
   Mount mount;
-  MountState state;
-  std::string source;  ///< as the server says, else as the kernel does
+  MountCondition state;
+  std::string source;  ///< as reported by the server, else as in /proc/mounts
   std::optional<pid_t> server;
   std::optional<timespec> since;
   std::optional<uint64_t> served_bytes;
   std::optional<uint64_t> fetched_bytes;
 };
 
-/// Asks each of them, all at once, for two seconds at most. As root each is asked in its user's name, who keeps even
-/// root out. Only while the process has one thread.
-std::vector<MountReport> ask_mounts(const std::vector<Mount>& mounts);
+/// Probes all mounts at once, for two seconds at most. Root probes each mount as its user, because FUSE denies access
+/// even to root. To be called while the process has one thread.
+std::vector<MountReport> probe_mounts(const std::vector<Mount>& mounts);
 
 }  // namespace weightfs

@@ -13,7 +13,7 @@
 namespace weightfs {
 namespace {
 
-constexpr std::array kShares = {std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p99", 0.99}};
+constexpr std::array kPercentiles = {std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p99", 0.99}};
 
 Map as_value(const StoreStatus::Blob& blob) {
   Map out;
@@ -36,8 +36,8 @@ Map counters_of(const StoreStatus& status) {
   return counters;
 }
 
-// Of the end of a step and the longest that there was, what is nearer.
-std::chrono::nanoseconds percentile(const Statistics::Answered& answered, double share) {
+// The upper end of the histogram step, limited to the maximum.
+std::chrono::nanoseconds percentile(const Statistics::OperationStats& answered, double share) {
   return std::min(answered.took.percentile(share), answered.longest);
 }
 
@@ -47,30 +47,30 @@ uint64_t seconds_since(const timespec& time) {
   return static_cast<uint64_t>(std::max<time_t>(now().tv_sec - time.tv_sec, 0));
 }
 
-std::string status_text(const Mounted& mounted) {
-  const StoreStatus status = mounted.store->status();
+std::string status_text(const MountState& state) {
+  const StoreStatus status = state.store->status();
   List sources;
-  for (const std::string& source : mounted.sources) sources.emplace_back(to_utf8(source));
+  for (const std::string& source : state.sources) sources.emplace_back(to_utf8(source));
   List blobs;
   for (const StoreStatus::Blob& blob : status.blobs) blobs.emplace_back(as_value(blob));
   Map out;
   out.append("version", WEIGHTFS_VERSION);
   out.append("pid", ::getpid());
-  out.append("source", to_utf8(mounted.source));
+  out.append("source", to_utf8(state.source));
   out.append("sources", std::move(sources));
-  out.append("mountpoint", to_utf8(mounted.mountpoint));
-  out.append("since", utc_time(mounted.since));
-  out.append("sandbox", as_value(mounted.sandbox));
-  out.append("served_bytes", mounted.statistics.bytes());
-  out.append("open_files", mounted.statistics.open_files());
+  out.append("mountpoint", to_utf8(state.mountpoint));
+  out.append("since", utc_time(state.since));
+  out.append("sandbox", as_value(state.sandbox));
+  out.append("served_bytes", state.statistics.bytes());
+  out.append("open_files", state.statistics.open_files());
   out.append("counters", counters_of(status));
   out.append("blobs", std::move(blobs));
   return to_json(std::move(out));
 }
 
-Map as_value(const Statistics::Answered& answered) {
+Map as_value(const Statistics::OperationStats& answered) {
   Map latency;
-  for (const auto& [name, share] : kShares) latency.append(name, microseconds(percentile(answered, share)));
+  for (const auto& [name, share] : kPercentiles) latency.append(name, microseconds(percentile(answered, share)));
   latency.append("max", microseconds(answered.longest));
   Map out;
   out.append("requests", answered.took.count());
@@ -79,17 +79,17 @@ Map as_value(const Statistics::Answered& answered) {
   return out;
 }
 
-std::string stats_text(const Mounted& mounted) {
+std::string stats_text(const MountState& state) {
   Map operations;
   for (size_t i = 0; i < kOperationNames.size(); ++i)
-    operations.append(kOperationNames[i], as_value(mounted.statistics.answered(static_cast<Operation>(i))));
+    operations.append(kOperationNames[i], as_value(state.statistics.stats(static_cast<Operation>(i))));
   Map out;
-  out.append("since", utc_time(mounted.since));
-  out.append("uptime_seconds", seconds_since(mounted.since));
-  out.append("served_bytes", mounted.statistics.bytes());
-  out.append("open_files", mounted.statistics.open_files());
+  out.append("since", utc_time(state.since));
+  out.append("uptime_seconds", seconds_since(state.since));
+  out.append("served_bytes", state.statistics.bytes());
+  out.append("open_files", state.statistics.open_files());
   out.append("operations", std::move(operations));
-  out.append("cache", counters_of(mounted.store->status_of_running()));
+  out.append("cache", counters_of(state.store->status_of_running()));
   return to_json(std::move(out));
 }
 
@@ -107,53 +107,54 @@ std::string human_time(std::chrono::nanoseconds time) {
 }
 
 std::string in_flight(const StoreStatus& status) {
-  constexpr size_t kMostNamed = 3;
+  constexpr size_t kMaxNamed = 3;
   size_t count = 0;
   std::string out;
   for (const StoreStatus::Blob& blob : status.blobs) {
-    if (blob.verified || blob.fetched == 0 || ++count > kMostNamed) continue;
+    if (blob.verified || blob.fetched == 0 || ++count > kMaxNamed) continue;
     out += str(out.empty() ? "; fetching " : ", ", printable(blob.name));
     if (blob.size && *blob.size > 0)
       out += str(", ", std::floor(static_cast<double>(blob.fetched) / static_cast<double>(*blob.size) * 100), " %");
   }
-  if (count > kMostNamed) out += str(" and ", count - kMostNamed, " more");
+  if (count > kMaxNamed) out += str(" and ", count - kMaxNamed, " more");
   return out;
 }
 
 }  // namespace
 
-TreePtr status_tree(const Mounted& mounted) {
-  const auto live = [&mounted](auto text) {
-    return [&mounted, text]() -> Result<SourcePtr> { return in_memory(text(mounted)); };
+TreePtr status_tree(const MountState& state) {
+  const auto dynamic_file = [&state](auto text) {
+    return [&state, text]() -> Result<SourcePtr> { return in_memory(text(state)); };
   };
   TreeBuilder builder(nullptr);
-  builder.add_live("status.json", live(status_text));
-  builder.add_live("stats.json", live(stats_text));
-  builder.add_live("metrics", live(metrics_of));
-  builder.add_live("log", live([](const Mounted& of) { return of.log.last_lines(); }));
+  builder.add_live("status.json", dynamic_file(status_text));
+  builder.add_live("stats.json", dynamic_file(stats_text));
+  builder.add_live("metrics", dynamic_file(metrics_of));
+  builder.add_live("log", dynamic_file([](const MountState& of) { return of.log.last_lines(); }));
   return std::move(builder).freeze();
 }
 
-std::string summary_of(const Mounted& mounted) {
-  const StoreStatus status = mounted.store->status_of_running();
-  const uint64_t open = mounted.statistics.open_files();
+std::string summary_of(const MountState& state) {
+  const StoreStatus status = state.store->status_of_running();
+  const uint64_t open = state.statistics.open_files();
   std::string line =
-      str(human_size(mounted.statistics.bytes()), " read, ", open, open == 1 ? " file" : " files", " open");
+      str(human_size(state.statistics.bytes()), " read, ", open, open == 1 ? " file" : " files", " open");
   if (status.bytes_fetched > 0) line += str(", ", human_size(status.bytes_fetched), " fetched");
   return line + in_flight(status);
 }
 
-std::vector<std::string> statistics_of(const Mounted& mounted) {
-  const StoreStatus status = mounted.store->status_of_running();
-  std::vector<std::string> lines = {str("statistics since ", utc_time(mounted.since), ": ", summary_of(mounted),
+std::vector<std::string> statistics_of(const MountState& state) {
+  const StoreStatus status = state.store->status_of_running();
+  std::vector<std::string> lines = {str("statistics since ", utc_time(state.since), ": ", summary_of(state),
                                         "; cache: ", status.hits, " hits, ", status.misses, " misses, ", status.errors,
                                         " errors")};
   for (size_t i = 0; i < kOperationNames.size(); ++i) {
-    const auto answered = mounted.statistics.answered(static_cast<Operation>(i));
+    const auto answered = state.statistics.stats(static_cast<Operation>(i));
     if (answered.took.count() == 0) continue;
     std::string line = str(kOperationNames[i], ": ", answered.took.count(), " requests, ", answered.errors, " failed");
-    for (const auto& [name, share] : kShares) line += str(", ", name, " ", human_time(percentile(answered, share)));
-    lines.push_back(line + ", longest " + human_time(answered.longest));
+    for (const auto& [name, share] : kPercentiles)
+      line += str(", ", name, " ", human_time(percentile(answered, share)));
+    lines.push_back(line + ", max " + human_time(answered.longest));
   }
   return lines;
 }

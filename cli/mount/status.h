@@ -1,5 +1,4 @@
-// .weightfs/ in the root of a mount, hidden from listings: what the mount is, what it was asked, what it fetched, and
-// what it said of that.
+// .weightfs/ in the root of a mount, hidden from listings: the status, statistics, metrics and log of the mount.
 #pragma once
 
 #include <ctime>
@@ -17,10 +16,10 @@ namespace weightfs {
 
 inline constexpr const char* kStatusDirectory = ".weightfs";
 
-/// A mount that is served by this process.
-struct Mounted {
-  std::string source;                ///< as /proc/mounts names it
-  std::vector<std::string> sources;  ///< each as it is from anywhere
+/// The state of a mount that is served by this process.
+struct MountState {
+  std::string source;                ///< as in /proc/mounts
+  std::vector<std::string> sources;  ///< absolute paths, or model names
   std::string mountpoint;
   BlobStorePtr store;
   Statistics& statistics;
@@ -29,13 +28,14 @@ struct Mounted {
   timespec since = now();
 };
 
-/// status.json, stats.json, metrics (in Prometheus' text format) and log. `mounted` outlives the tree.
-TreePtr status_tree(const Mounted& mounted);
+/// The directory with status.json, stats.json, metrics (in the text format of Prometheus) and log. `state` must outlive
+/// the tree.
+TreePtr status_tree(const MountState& state);
 
-/// How it goes, in a line: "1.2 GiB read, 2 files open, 20.0 MiB fetched; fetching model.gguf, 40 %".
-std::string summary_of(const Mounted& mounted);
+/// A one-line summary: "1.2 GiB read, 2 files open, 20.0 MiB fetched; fetching model.gguf, 40 %".
+std::string summary_of(const MountState& state);
 
-/// What stats.json tells, as lines for a log.
-std::vector<std::string> statistics_of(const Mounted& mounted);
+/// The content of stats.json, as lines for a log.
+std::vector<std::string> statistics_of(const MountState& state);
 
 }  // namespace weightfs

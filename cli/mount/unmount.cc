@@ -19,26 +19,27 @@
 namespace weightfs {
 namespace {
 
-constexpr const char* kSilent = "what leads there does not answer";
+constexpr const char* kUnresponsive = "path not responding";
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// Where a path leads: through which mount, and under which name. To open it like this asks no server, and triggers no
-// automount (as O_DIRECTORY would).
-struct Place {
+// A resolved path and its mount. Resolving with O_PATH sends no request to a server and triggers no automount
+// (O_DIRECTORY would).
+struct ResolvedPath {
   std::optional<uint64_t> mount;
   std::string path;  // without links
-  int error;         // why it leads nowhere, or 0
+  int error;         // errno, or 0
 };
 
-Place place_of(const std::string& path) {
+ResolvedPath resolve_path(const std::string& path) {
   const int found = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (found < 0) return {{}, {}, errno};
   const std::string descriptor = std::to_string(found);
   std::error_code failed;
-  Place place{mount_id_of("self", descriptor), std::filesystem::read_symlink("/proc/self/fd/" + descriptor, failed), 0};
+  ResolvedPath resolved{mount_id_of("self", descriptor),
+                        std::filesystem::read_symlink("/proc/self/fd/" + descriptor, failed), 0};
   ::close(found);
-  return place;
+  return resolved;
 }
 
 std::string last_line(const std::string& text) {
@@ -47,37 +48,37 @@ std::string last_line(const std::string& text) {
   return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
 }
 
-// Through fusermount3, which checks that the mount is the user's.
-Unmounted ask_fusermount(const std::string& path, Detach detach) {
+// Unmounts through fusermount3, which checks that the mount belongs to the user.
+UnmountResult run_fusermount(const std::string& path, Detach detach) {
   std::vector<std::string> words = {"fusermount3", "-u", "--", path};
   if (detach == Detach::now) words.insert(words.begin() + 1, "-z");
-  const Ran ran = run_program(std::move(words), Stderr::kept);
-  if (ran.status == 0) return {Unmounted::done, {}};
-  // It speaks the C library's English, whatever the locale.
-  std::string why = last_line(ran.said);
-  if (ran.status >= 0 && why.starts_with("fusermount3: ")) why.erase(0, std::string_view("fusermount3: ").size());
-  return {why.ends_with("Device or resource busy") ? Unmounted::busy : Unmounted::refused, why};
+  const ProcessResult result = run_program(std::move(words), Stderr::captured);
+  if (result.status == 0) return {UnmountResult::done, {}};
+  // fusermount3 does not set a locale, so its messages are English.
+  std::string why = last_line(result.stderr_text);
+  if (result.status >= 0 && why.starts_with("fusermount3: ")) why.erase(0, std::string_view("fusermount3: ").size());
+  return {why.ends_with("Device or resource busy") ? UnmountResult::busy : UnmountResult::refused, why};
 }
 
-// Tells the mount only where the path is its root.
-Map tell_root_at(const std::string& path) {
-  const Place place = place_of(path);
+// The id of the mount whose root the path is.
+Map find_mount_root(const std::string& path) {
+  const ResolvedPath resolved = resolve_path(path);
   const Mounts now = Mounts::now();
-  const Mount* mount = place.mount ? now.find(*place.mount) : nullptr;
-  Map answer;
-  answer.append("error", static_cast<uint64_t>(place.error));
-  if (mount != nullptr && mount->point == place.path) answer.append("mount", mount->id);
-  return answer;
+  const Mount* mount = resolved.mount ? now.find(*resolved.mount) : nullptr;
+  Map result;
+  result.append("error", static_cast<uint64_t>(resolved.error));
+  if (mount != nullptr && mount->point == resolved.path) result.append("mount", mount->id);
+  return result;
 }
 
 }  // namespace
 
 Result<Mount> weightfs_at(const std::string& path) {
-  const auto answer = ask_apart_if_possible([&] { return tell_root_at(path); });
-  if (!answer) return failure(Code::io, str(path, ": ", kSilent));
-  if (const auto error = number_in(*answer, "error").value_or(0); error != 0)
+  const auto result = run_isolated_or_here([&] { return find_mount_root(path); });
+  if (!result) return failure(Code::io, str(path, ": ", kUnresponsive));
+  if (const auto error = number_in(*result, "error").value_or(0); error != 0)
     return failure(Code::io, str(path, ": ", reason(static_cast<int>(error))));
-  const auto id = number_in(*answer, "mount");
+  const auto id = number_in(*result, "mount");
   const Mounts now = Mounts::now();
   const Mount* mount = id ? now.find(*id) : nullptr;
   if (mount != nullptr && mount->is_weightfs()) return *mount;
@@ -86,35 +87,35 @@ Result<Mount> weightfs_at(const std::string& path) {
   return failure(Code::io, str(path, ": weightfs is not mounted there"));
 }
 
-Unmounted unmount_here(const Mount& mount, Detach detach) {
+UnmountResult unmount_here(const Mount& mount, Detach detach) {
   const std::filesystem::path point(mount.point);
-  // Held fast: whoever may rename what leads there could have something else unmounted.
+  // The parent directory is held open: after a rename of a directory above, the path could lead to another mount.
   const Descriptor folder(::open(point.parent_path().c_str(), O_PATH | O_CLOEXEC));
-  if (!folder) return {Unmounted::refused, reason(errno)};
+  if (!folder) return {UnmountResult::refused, reason(errno)};
   const std::string at = str("/proc/self/fd/", folder.number(), "/", point.filename().string());
-  // By now something else may be there.
-  const Place place = place_of(at);
-  if (place.error != 0) return {Unmounted::refused, reason(place.error)};
-  if (place.mount != mount.id) return {Unmounted::refused, "something else is mounted over it"};
+  // Another file system may be mounted there by now.
+  const ResolvedPath resolved = resolve_path(at);
+  if (resolved.error != 0) return {UnmountResult::refused, reason(resolved.error)};
+  if (resolved.mount != mount.id) return {UnmountResult::refused, "another file system is mounted over it"};
   if (::umount2(at.c_str(), UMOUNT_NOFOLLOW | (detach == Detach::now ? MNT_DETACH : 0)) == 0)
-    return {Unmounted::done, {}};
+    return {UnmountResult::done, {}};
   if (errno == EPERM && mount.user.value_or(0) != ::geteuid())
-    return {Unmounted::refused, "another user mounted it: only that one and root can unmount it"};
-  if (errno == EPERM) return ask_fusermount(mount.point, detach);
-  return {errno == EBUSY ? Unmounted::busy : Unmounted::refused, reason(errno)};
+    return {UnmountResult::refused, "mounted by another user; only that user and root can unmount it"};
+  if (errno == EPERM) return run_fusermount(mount.point, detach);
+  return {errno == EBUSY ? UnmountResult::busy : UnmountResult::refused, reason(errno)};
 }
 
-Unmounted unmount(const Mount& mount, Detach detach) {
-  const auto answer = ask_apart_if_possible([&] {
-    const Unmounted unmounted = unmount_here(mount, detach);
-    Map told;
-    told.append("end", static_cast<uint64_t>(unmounted.end));
-    told.append("why", unmounted.why);
-    return told;
+UnmountResult unmount(const Mount& mount, Detach detach) {
+  const auto result = run_isolated_or_here([&] {
+    const UnmountResult unmounted = unmount_here(mount, detach);
+    Map out;
+    out.append("end", static_cast<uint64_t>(unmounted.status));
+    out.append("why", unmounted.why);
+    return out;
   });
-  if (!answer) return {Unmounted::silent, kSilent};
-  return {static_cast<Unmounted::End>(number_in(*answer, "end").value_or(Unmounted::refused)),
-          text_in(*answer, "why").value_or("")};
+  if (!result) return {UnmountResult::unresponsive, kUnresponsive};
+  return {static_cast<UnmountResult::Status>(number_in(*result, "end").value_or(UnmountResult::refused)),
+          text_in(*result, "why").value_or("")};
 }
 
 }  // namespace weightfs

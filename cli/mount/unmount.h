@@ -1,5 +1,5 @@
-// Takes mounts away. What is mounted where is asked of the kernel, never of a server, which may be dead or hang; the
-// path that leads there is only walked where that may hang, too.
+// Unmounts weightfs mounts. Mounts are found in the mount table of the kernel, never by a request to a server, which
+// may be dead or hang. Paths are resolved in an isolated process, because a file system on the way may hang as well.
 #pragma once
 
 #include <string>
@@ -9,26 +9,26 @@
 
 namespace weightfs {
 
-/// The weightfs mount whose root `path` is, links followed. Fails with io when there is none, or when something else is
-/// mounted over it, or when what leads there does not answer.
+/// The weightfs mount whose root is `path`, with links followed. Fails with io if there is none, if another file system
+/// is mounted over it, or if the path is not responding.
 Result<Mount> weightfs_at(const std::string& path);
 
 enum class Detach {
-  when_unused,  ///< a mount that is in use stays
-  now,          ///< who uses it goes on; for all others it is gone
+  if_unused,  ///< fails if the mount is busy
+  now,        ///< detaches a busy mount; open files keep working
 };
 
-/// How an unmount ended.
-struct Unmounted {
-  enum End { done, busy, refused, silent } end;  ///< silent: what leads there does not answer
-  std::string why;                               ///< when it was refused, or is silent
+/// The result of an unmount.
+struct UnmountResult {
+  enum Status { done, busy, refused, unresponsive } status;  ///< unresponsive: its path timed out
+  std::string why;                                           ///< if refused or unresponsive
 };
 
-/// Unmounts that mount: as root, or through fusermount3, which checks that it is the user's own. In a process of its
-/// own, as a directory above the mount may lie in a file system that hangs.
-Unmounted unmount(const Mount& mount, Detach detach);
+/// Unmounts: as root, or through fusermount3, which checks that the mount belongs to the user. Runs in an isolated
+/// process, because a directory above the mount may be on a file system that hangs.
+UnmountResult unmount(const Mount& mount, Detach detach);
 
-/// The same in this process, which waits where a directory above the mount hangs.
-Unmounted unmount_here(const Mount& mount, Detach detach);
+/// The same in this process, which blocks if a directory above the mount hangs.
+UnmountResult unmount_here(const Mount& mount, Detach detach);
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Numbers as people write them: all of the text, or none.
+// Parses numbers in option values.
 #pragma once
 
 #include <charconv>
@@ -8,9 +8,9 @@
 
 namespace weightfs {
 
-/// The number that all of `text` is; nothing when it is none, or too large for its type.
+/// Parses the whole of `text`; nothing if it is not a number, or out of range.
 template <class Number>
-std::optional<Number> number_of(const std::string& text, int base = 10) {
+std::optional<Number> parse_number(const std::string& text, int base = 10) {
   Number number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number, base);

@@ -4,26 +4,26 @@
 
 namespace weightfs {
 
-Options opening_options(OpenOptions& opening) {
+Options opening_options(OpenOptions& open_options) {
   std::string names;
   for (const Format& format : formats()) names += str(names.empty() ? "" : ", ", format.name);
-  const auto take_format = [&opening, names](const std::string& name) -> Result<void> {
-    opening.forced = format_named(name);
-    if (opening.forced == nullptr)
-      return failure(Code::unsupported, str("no format ", quoted(name), "; there are ", names));
+  const auto take_format = [&open_options, names](const std::string& name) -> Result<void> {
+    open_options.forced = format_named(name);
+    if (open_options.forced == nullptr)
+      return failure(Code::unsupported, str("unknown format ", quoted(name), "; known formats: ", names));
     return {};
   };
   return {
-      {"format", "NAME", "read every source as this format: " + names, take_format},
-      flag("all", "in a directory, show files that are no model too, as they are", opening.all_files),
+      {"format", "NAME", "format of every source: " + names + " (default: detected)", take_format},
+      flag("all", "in a directory, also show files that are not models", open_options.all_files),
       flag("follow-links",
-           "follow symbolic links that lead out of SOURCE, whichever user owns them (default: only where the mounting "
-           "user owns the link and its target)",
-           opening.access.follow_links)};
+           "follow symbolic links out of SOURCE regardless of their owner (default: only if the mounting user owns the "
+           "link and its target)",
+           open_options.access.follow_links)};
 }
 
-void add_opening_options(CLI::App& verb, OpenOptions& opening) {
-  add_options(verb, opening_options(opening), "Reading");
+void add_opening_options(CLI::App& verb, OpenOptions& open_options) {
+  add_options(verb, opening_options(open_options), "Reading");
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// The options that say how a source is read.
+// The command line options of how sources are read.
 #pragma once
 
 #include "cli/options/option.h"
@@ -6,8 +6,8 @@
 
 namespace weightfs {
 
-/// What every verb that opens a source takes: --format, --all.
-Options opening_options(OpenOptions& opening);
-void add_opening_options(CLI::App& verb, OpenOptions& opening);
+/// The options of every verb that opens a source: --format, --all, --follow-links.
+Options opening_options(OpenOptions& open_options);
+void add_opening_options(CLI::App& verb, OpenOptions& open_options);
 
 }  // namespace weightfs

@@ -35,7 +35,7 @@ void add_options(CLI::App& verb, const Options& options, const std::string& grou
           ->group(group);
       continue;
     }
-    // Given several times, it is taken each time: of most the last one counts.
+    // A repeated option is taken each time; for most options the last value counts.
     const auto take_all = [take](const std::vector<std::string>& values) {
       for (const std::string& value : values) take(value);
       return true;
@@ -85,7 +85,7 @@ Result<bool> take_word(const Options& options, const std::string& word) {
   return true;
 }
 
-std::string words_of(const Options& options) {
+std::string option_names(const Options& options) {
   std::string words;
   for (const Option& option : options)
     words += str(words.empty() ? "" : ", ", option.word(), option.value.empty() ? "" : "=", option.value);

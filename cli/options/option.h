@@ -1,5 +1,5 @@
-// What can be told on the command line, as one table: each entry is an option of its own (--cache-size 20G) and, of
-// `weightfs mount`, a word of -o as well (cache_size=20G), so that fstab and the command line cannot differ.
+// The table of options: each entry is a command line option (--cache-size 20G) and, for `weightfs mount`, also a word
+// of -o (cache_size=20G), so that fstab and the command line cannot differ.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,13 +14,13 @@ namespace weightfs {
 
 struct Option {
   std::string name;   ///< "cache-size"
-  std::string value;  ///< what its value is called: "SIZE"; empty of a flag, which takes none
+  std::string value;  ///< placeholder of the value, such as "SIZE"; empty for a flag
   std::string help;
-  /// Takes the value (of a flag, nothing). Fails with unsupported, and says what is wrong with it.
+  /// Applies the value (empty for a flag). Fails with unsupported; the message describes the problem.
   std::function<Result<void>(const std::string& value)> take;
   char letter = 0;  ///< 'l' for `-l`
 
-  /// As -o has it: "cache_size".
+  /// The name in -o: "cache_size".
   std::string word() const;
 };
 
@@ -29,18 +29,18 @@ using Options = std::vector<Option>;
 /// A flag that sets `flag`.
 Option flag(std::string name, std::string help, bool& flag);
 
-/// Adds each as `--name` under the heading `group` of the help.
+/// Adds each option as `--name` under the heading `group` of the help.
 void add_options(CLI::App& verb, const Options& options, const std::string& group);
 
-/// The words of -o: split at commas, but not at those between double quotes or behind a backslash, both of which are
-/// taken off (mount(8) and libfuse write a comma so).
+/// Splits the words of -o at commas, except commas in double quotes or after a backslash; removes these quotes and
+/// backslashes (mount(8) and libfuse escape commas like this).
 std::vector<std::string> split_words(std::string_view text);
 
-/// Takes one word of -o, with _ or - in its name. False when there is no option of that name; fails with unsupported
-/// when its value is wrong, missing, or too much.
+/// Applies one word of -o, with _ or - in its name. False if the option is unknown; fails with unsupported if its value
+/// is invalid, missing, or not expected.
 Result<bool> take_word(const Options& options, const std::string& word);
 
-/// "all, cache_size=SIZE, …": what take_word() knows.
-std::string words_of(const Options& options);
+/// The known words: "all, cache_size=SIZE, …".
+std::string option_names(const Options& options);
 
 }  // namespace weightfs

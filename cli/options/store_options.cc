@@ -13,20 +13,20 @@
 namespace weightfs {
 namespace {
 
-constexpr unsigned kLongestTimeout = 24 * 60 * 60;
+constexpr unsigned kMaxTimeout = 24 * 60 * 60;
 
-HttpPtr http_for(const Storing& storing) {
-  if (storing.offline) return nullptr;
+HttpPtr http_for(const StoreFlags& store_flags) {
+  if (store_flags.offline) return nullptr;
   HttpOptions options;
-  options.stall_timeout = std::chrono::seconds(storing.timeout);
+  options.stall_timeout = std::chrono::seconds(store_flags.timeout);
   options.connect_timeout = std::min<std::chrono::milliseconds>(options.connect_timeout, options.stall_timeout);
-  options.allow_private_urls = storing.allow_private_urls;
-  options.insecure = storing.insecure;
+  options.allow_private_urls = store_flags.allow_private_urls;
+  options.insecure = store_flags.insecure;
   options.user_agent = "weightfs/" WEIGHTFS_VERSION;
   return std::make_shared<Http>(options);
 }
 
-// A mount leaves the directory that it was started in.
+// An absolute path, because a server changes its working directory.
 Result<std::string> blob_directory(const std::string& given) {
   std::error_code error;
   const std::string path = std::filesystem::canonical(given, error);
@@ -35,14 +35,14 @@ Result<std::string> blob_directory(const std::string& given) {
   return path;
 }
 
-std::optional<unsigned> seconds_of(const std::string& text) {
-  const auto seconds = number_of<unsigned>(text);
-  return seconds && *seconds > 0 && *seconds <= kLongestTimeout ? seconds : std::nullopt;
+std::optional<unsigned> parse_seconds(const std::string& text) {
+  const auto seconds = parse_number<unsigned>(text);
+  return seconds && *seconds > 0 && *seconds <= kMaxTimeout ? seconds : std::nullopt;
 }
 
 }  // namespace
 
-std::optional<uint64_t> size_of(const std::string& text) {
+std::optional<uint64_t> parse_size(const std::string& text) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{}) return std::nullopt;
@@ -56,77 +56,80 @@ std::optional<uint64_t> size_of(const std::string& text) {
   return __builtin_mul_overflow(number, uint64_t{1024} << (10 * power), &size) ? std::nullopt : std::optional(size);
 }
 
-Options store_options(Storing& storing) {
+Options store_options(StoreFlags& store_flags) {
   const auto wrong = [](const std::string& value, const char* what) {
     return failure(Code::unsupported, str(quoted(value), " ", what));
   };
-  const auto take_size = [&storing, wrong](const std::string& value) -> Result<void> {
-    storing.size = size_of(value);
-    if (!storing.size) return wrong(value, "is no size (try 20G)");
+  const auto take_size = [&store_flags, wrong](const std::string& value) -> Result<void> {
+    store_flags.size = parse_size(value);
+    if (!store_flags.size) return wrong(value, "is not a size; use a number such as 20G");
     return {};
   };
-  const auto take_directory = [&storing](const std::string& value) -> Result<void> {
-    storing.blob_directories.push_back(value);
+  const auto take_directory = [&store_flags](const std::string& value) -> Result<void> {
+    store_flags.blob_directories.push_back(value);
     return {};
   };
-  const auto take_timeout = [&storing, wrong](const std::string& value) -> Result<void> {
-    const auto seconds = seconds_of(value);
-    if (!seconds) return wrong(value, "is no number of seconds");
-    storing.timeout = *seconds;
+  const auto take_timeout = [&store_flags, wrong](const std::string& value) -> Result<void> {
+    const auto seconds = parse_seconds(value);
+    if (!seconds) return wrong(value, "is not a number of seconds from 1 to 86400");
+    store_flags.timeout = *seconds;
     return {};
   };
-  const auto take_recheck = [&storing, wrong](const std::string& value) -> Result<void> {
-    if (value != "read" && value != "full" && value != "off") return wrong(value, "is not read, full or off");
-    storing.recheck = value == "read" ? Recheck::read : value == "full" ? Recheck::full : Recheck::off;
+  const auto take_recheck = [&store_flags, wrong](const std::string& value) -> Result<void> {
+    if (value != "read" && value != "full" && value != "off")
+      return wrong(value, "is not a policy; use read, full or off");
+    store_flags.recheck = value == "read" ? Recheck::read : value == "full" ? Recheck::full : Recheck::off;
     return {};
   };
-  const auto take_sandbox = [&storing, wrong](const std::string& value) -> Result<void> {
-    if (value != "on" && value != "off") return wrong(value, "is neither on nor off");
-    storing.sandbox = value == "on";
+  const auto take_sandbox = [&store_flags, wrong](const std::string& value) -> Result<void> {
+    if (value != "on" && value != "off") return wrong(value, "is not a switch; use on or off");
+    store_flags.sandbox = value == "on";
     return {};
   };
   return {
-      flag("no-cache", "keep what has to be unpacked or fetched in a temporary file, for this command only",
-           storing.no_cache),
+      flag("no-cache", "keep unpacked and downloaded data in temporary files, for this command only",
+           store_flags.no_cache),
       {"cache-size", "SIZE",
-       "the most that the cache may take on disk (20G, 500M); a quarter of the file system if not given", take_size},
+       "maximum disk space of the cache, such as 20G or 500M (default: a quarter of the file system)", take_size},
       {"recheck", "POLICY",
-       "how cached blobs are checked for damage: read (each block when it is first read), full (all of a blob before "
-       "its first byte is read), off (default: read)",
+       "when to check cached blobs for damage: read (each block on its first read), full (the whole blob before its "
+       "first read), off (default: read)",
        take_recheck},
-      {"blob-dir", "DIR", "where blobs lie already, by their digests; read in place, before anything is fetched",
+      {"blob-dir", "DIR",
+       "directory of files named by digest, read in place; searched before the network; may be repeated",
        take_directory},
-      flag("offline", "fetch nothing: what is not at hand fails at once", storing.offline),
-      flag("stream",
-           "serve bytes as they arrive, before their digest has proved right; wrong ones fail only at the end",
-           storing.stream),
-      {"timeout", "SECONDS", "give up when nothing arrives for so long (30)", take_timeout},
-      flag("insecure", "speak http, not https, with registries", storing.insecure),
-      flag("allow-private-urls", "let a container name loopback, link-local and private addresses",
-           storing.allow_private_urls),
-      {"sandbox", "on|off", "confine the process that reads containers; off is for debugging (default: on)",
+      flag("offline", "do not use the network; reads of data that is not cached fail", store_flags.offline),
+      flag("stream", "serve downloaded bytes before verification; a corrupt download fails only at its end",
+           store_flags.stream),
+      {"timeout", "SECONDS", "give up after this long without data (default: 30)", take_timeout},
+      flag("insecure", "use http instead of https for registries", store_flags.insecure),
+      flag("allow-private-urls", "permit URLs in containers with loopback, link-local and private addresses",
+           store_flags.allow_private_urls),
+      {"sandbox", "on|off", "sandbox of the process that reads containers; off is for debugging (default: on)",
        take_sandbox},
   };
 }
 
-void add_store_options(CLI::App& verb, Storing& storing) { add_options(verb, store_options(storing), "Blobs"); }
+void add_store_options(CLI::App& verb, StoreFlags& store_flags) {
+  add_options(verb, store_options(store_flags), "Blobs");
+}
 
-Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing,
+Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& store_flags,
                                std::function<void(const std::string&)> log) {
   StoreOptions options;
-  for (const std::string& directory : storing.blob_directories)
+  for (const std::string& directory : store_flags.blob_directories)
     options.blob_directories.push_back(TRY(blob_directory(directory)));
-  if (const auto directory = cache_directory(); directory && !storing.no_cache) options.directory = *directory;
-  const HttpPtr http = http_for(storing);
-  options.quota = storing.size;
-  opening.log = log;
+  if (const auto directory = cache_directory(); directory && !store_flags.no_cache) options.directory = *directory;
+  const HttpPtr http = http_for(store_flags);
+  options.quota = store_flags.size;
+  open_options.log = log;
   options.log = std::move(log);
-  options.recheck = storing.recheck;
+  options.recheck = store_flags.recheck;
   options.fetching.http = http;
-  options.fetching.stream = storing.stream;
+  options.fetching.stream = store_flags.stream;
   const BlobStorePtr store = blob_store(std::move(options));
-  opening.blobs = store;
-  opening.registries = {store, http, storing.insecure};
+  open_options.blobs = store;
+  open_options.registries = {store, http, store_flags.insecure};
   return store;
 }
 

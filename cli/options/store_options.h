@@ -1,5 +1,4 @@
-// The options that say where blobs are kept and whether what is not at hand is fetched, and the store that they ask
-// for.
+// The command line options of the blob store and of downloads, and the store that they configure.
 #pragma once
 
 #include <functional>
@@ -13,30 +12,31 @@
 
 namespace weightfs {
 
-/// As the command line has them.
-struct Storing {
-  bool no_cache = false;         ///< keep blobs in a temporary file of this process only
+/// The parsed options.
+struct StoreFlags {
+  bool no_cache = false;         ///< keep blobs in temporary files of this process
   std::optional<uint64_t> size;  ///< the cache's quota, in bytes
   std::vector<std::string> blob_directories;
-  bool offline = false;   ///< fetch nothing
-  bool stream = false;    ///< serve bytes before they are proved
-  bool insecure = false;  ///< speak http with registries
+  bool offline = false;   ///< do not use the network
+  bool stream = false;    ///< serve bytes before verification
+  bool insecure = false;  ///< use http for registries
   bool allow_private_urls = false;
   Recheck recheck = Recheck::read;
-  unsigned timeout = 30;  ///< seconds that nothing may arrive
-  bool sandbox = true;    ///< confine this process before it reads a container
+  unsigned timeout = 30;  ///< seconds without data
+  bool sandbox = true;    ///< enter the sandbox before reading a container
 };
 
-/// What every verb that reads a source takes.
-Options store_options(Storing& storing);
-void add_store_options(CLI::App& verb, Storing& storing);
+/// The options of every verb that reads a source.
+Options store_options(StoreFlags& store_flags);
+void add_store_options(CLI::App& verb, StoreFlags& store_flags);
 
-/// Opens sources with the store that they ask for: sets OpenOptions::blobs and OpenOptions::registries. `log` is told
-/// what had to be got around. Fails with not_found when a directory is missing.
-Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing,
+/// Creates the store, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives warnings. Fails with
+/// not_found if a directory is missing.
+Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& store_flags,
                                std::function<void(const std::string&)> log);
 
-/// A size such as 500M, 20GiB or 1048576 (K, M, G, T are powers of 1024), in bytes; nothing when it is none.
-std::optional<uint64_t> size_of(const std::string& text);
+/// Parses a size such as 500M, 20GiB or 1048576 (K, M, G, T are powers of 1024) into bytes; nothing if it is not a
+/// size.
+std::optional<uint64_t> parse_size(const std::string& text);
 
 }  // namespace weightfs

@@ -18,24 +18,24 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// Reads to the end, so that whoever writes never waits.
-std::string all_of(const Descriptor& pipe) {
-  constexpr size_t kMostKept = 4096;
+// Reads to the end, so that the writer never blocks.
+std::string read_all(const Descriptor& pipe) {
+  constexpr size_t kMaxStderrBytes = 4096;
   std::string text;
   std::array<char, 512> part{};
   for (ssize_t got = 0; (got = ::read(pipe.number(), part.data(), part.size())) > 0 || (got < 0 && errno == EINTR);)
-    if (got > 0 && text.size() < kMostKept) text.append(part.data(), static_cast<size_t>(got));
+    if (got > 0 && text.size() < kMaxStderrBytes) text.append(part.data(), static_cast<size_t>(got));
   return text;
 }
 
-int exit_status_of(pid_t child) {
+int wait_for(pid_t child) {
   int status = -1;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Its standard error is `errors`, where that is one.
+// Standard error of the program is `errors`, if it is open.
 Result<pid_t> spawn(std::vector<std::string> words, const Descriptor& errors) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -52,29 +52,30 @@ Result<pid_t> spawn(std::vector<std::string> words, const Descriptor& errors) {
 
 }  // namespace
 
-Ran run_program(std::vector<std::string> words, Stderr where) {
+ProcessResult run_program(std::vector<std::string> words, Stderr where) {
   std::array<int, 2> ends{-1, -1};
-  if (where == Stderr::kept && ::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, reason(errno)};
+  if (where == Stderr::captured && ::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, reason(errno)};
   const Descriptor out(ends[0]);
   const auto child = [&] {
-    const Descriptor in(ends[1]);  // closed before it is read from: who writes is the program alone
+    const Descriptor in(ends[1]);  // closed before reading, so that only the program holds the write end
     return spawn(std::move(words), in);
   }();
   if (!child) return {-1, child.error().message};
-  std::string said = out ? all_of(out) : "";
-  return {exit_status_of(*child), std::move(said)};
+  std::string stderr_text = out ? read_all(out) : "";
+  return {wait_for(*child), std::move(stderr_text)};
 }
 
-Result<Running> Running::start(std::vector<std::string> words) {
-  return Running(TRY(spawn(std::move(words), Descriptor())));
+Result<ChildProcess> ChildProcess::start(std::vector<std::string> words) {
+  return ChildProcess(TRY(spawn(std::move(words), Descriptor())));
 }
 
-Running::Running(pid_t process) : process_(process), end_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {}
+ChildProcess::ChildProcess(pid_t process)
+    : process_(process), end_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {}
 
-Running::~Running() {
+ChildProcess::~ChildProcess() {
   if (process_ < 0) return;
   ::kill(process_, SIGTERM);
-  exit_status_of(process_);
+  wait_for(process_);
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Running another program, and what became of it.
+// Runs other programs.
 #pragma once
 
 #include <sys/types.h>
@@ -12,33 +12,34 @@
 
 namespace weightfs {
 
-/// Where what it writes to standard error goes.
-enum class Stderr { passed_on, kept };
+/// The destination of standard error of the program.
+enum class Stderr { inherited, captured };
 
-struct Ran {
-  int status = -1;   ///< its exit status; -1 when it could not be run, or was killed
-  std::string said;  ///< what was kept (at most some kilobytes), or why it could not be run
+struct ProcessResult {
+  int status = -1;          ///< exit status; -1 if it could not be run or was killed
+  std::string stderr_text;  ///< captured text (a few KiB at most), or why it could not be run
 };
 
-/// Runs the program that is the first word, found on the PATH, and waits for it. Other threads may be running; nothing
-/// of their descriptors is changed.
-Ran run_program(std::vector<std::string> words, Stderr where);
+/// Runs the program words[0], found on PATH, and waits for it. Safe with other threads; their descriptors are not
+/// changed.
+ProcessResult run_program(std::vector<std::string> words, Stderr where);
 
-/// A program that runs meanwhile, and passes on what it writes to standard error.
-class Running {
+/// A program that runs in the background and inherits standard error.
+class ChildProcess {
  public:
-  /// Fails with io when it cannot be run.
-  static Result<Running> start(std::vector<std::string> words);
-  /// Tells it to end if it has not, and waits for that.
-  ~Running();
-  Running(Running&& other) noexcept : process_(std::exchange(other.process_, -1)), end_(std::move(other.end_)) {}
-  Running& operator=(Running&&) = delete;
+  /// Fails with io if it cannot be run.
+  static Result<ChildProcess> start(std::vector<std::string> words);
+  /// Sends SIGTERM if it is still running, and waits for its exit.
+  ~ChildProcess();
+  ChildProcess(ChildProcess&& other) noexcept
+      : process_(std::exchange(other.process_, -1)), end_(std::move(other.end_)) {}
+  ChildProcess& operator=(ChildProcess&&) = delete;
 
-  /// A descriptor that can be read from once the program has ended, for poll(2).
+  /// A descriptor that becomes readable when the program exits, for poll(2).
   int end() const { return end_.number(); }
 
  private:
-  explicit Running(pid_t process);
+  explicit ChildProcess(pid_t process);
 
   pid_t process_;
   Descriptor end_;

@@ -22,49 +22,49 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLongestAnswer = 1 << 20;
+constexpr size_t kMaxOutput = 1 << 20;
 
-// A process that was asked, and what it said until now.
-struct Asked {
+// A child process and its output so far.
+struct IsolatedChild {
   pid_t process = -1;
-  int answers = -1;  // the end of its pipe; -1 once it has said all, or there is none
-  std::string said;
+  int pipe = -1;  // read end; -1 at the end of its output, or if there is no process
+  std::string output;
 };
 
-// Whoever captures our output must not wait for a process that hangs.
-void let_go_of_standard_descriptors() {
+// A caller that captures the output must not wait for a child that hangs.
+void redirect_standard_descriptors() {
   int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) null = ::memfd_create("null", MFD_CLOEXEC);
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, descriptor);
 }
 
-// Nor for what our caller had open beside them, such as a lock or a pipe.
-void let_go_of_all_but(int out) {
+// Nor must the child keep other inherited descriptors open, such as a lock or a pipe.
+void close_all_but(int out) {
   if (out > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(out) - 1, 0);
   ::close_range(static_cast<unsigned>(out) + 1, ~0U, 0);
-  let_go_of_standard_descriptors();
+  redirect_standard_descriptors();
 }
 
-[[noreturn]] void answer(const Question& question, int out) {
-  let_go_of_all_but(out);
-  end_with_parent();
-  const std::string text = to_json_line(question());
+[[noreturn]] void run_child(const IsolatedTask& task, int out) {
+  close_all_but(out);
+  die_with_parent();
+  const std::string text = to_json_line(task());
   for (size_t written = 0; written < text.size();) {
     const ssize_t count = ::write(out, text.data() + written, text.size() - written);
     if (count <= 0) std::_Exit(1);
     written += static_cast<size_t>(count);
   }
-  std::_Exit(0);  // what stdio holds is our parent's to write
+  std::_Exit(0);  // the buffers of stdio belong to the parent
 }
 
-// No process where there is none to be had, or no descriptor.
-Asked ask(const Question& question) {
+// Returns a child without a process if fork or pipe failed.
+IsolatedChild start_child(const IsolatedTask& task) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    answer(question, ends[1]);
+    run_child(task, ends[1]);
   }
   ::close(ends[1]);
   if (child > 0) return {child, ends[0], {}};
@@ -77,24 +77,24 @@ int milliseconds_until(Clock::time_point end) {
   return static_cast<int>(std::max<decltype(left)>(left, 0));
 }
 
-void listen_to(Asked& asked) {
+void read_output(IsolatedChild& child) {
   std::array<char, 4096> piece{};
-  const ssize_t count = ::read(asked.answers, piece.data(), piece.size());
+  const ssize_t count = ::read(child.pipe, piece.data(), piece.size());
   if (count < 0 && errno == EINTR) return;
-  if (count > 0) asked.said.append(piece.data(), static_cast<size_t>(count));
-  if (count > 0 && asked.said.size() <= kLongestAnswer) return;
-  ::close(asked.answers);
-  asked.answers = -1;
+  if (count > 0) child.output.append(piece.data(), static_cast<size_t>(count));
+  if (count > 0 && child.output.size() <= kMaxOutput) return;
+  ::close(child.pipe);
+  child.pipe = -1;
 }
 
-// To what has been said by then, however late we are.
-void listen_until(Clock::time_point end, std::vector<Asked>& all) {
+// Reads what is available by `end`, even if it has already passed.
+void read_outputs_until(Clock::time_point end, std::vector<IsolatedChild>& all) {
   for (;;) {
     std::vector<pollfd> open;
-    std::vector<Asked*> of;
-    for (Asked& each : all) {
-      if (each.answers < 0) continue;
-      open.push_back({each.answers, POLLIN, 0});
+    std::vector<IsolatedChild*> of;
+    for (IsolatedChild& each : all) {
+      if (each.pipe < 0) continue;
+      open.push_back({each.pipe, POLLIN, 0});
       of.push_back(&each);
     }
     const int left = milliseconds_until(end);
@@ -103,67 +103,68 @@ void listen_until(Clock::time_point end, std::vector<Asked>& all) {
     if (ready < 0 && errno != EINTR) return;
     if (ready == 0 && left == 0) return;
     for (size_t i = 0; ready > 0 && i < open.size(); ++i)
-      if (open[i].revents != 0) listen_to(*of[i]);
+      if (open[i].revents != 0) read_output(*of[i]);
   }
 }
 
-// One that is killed in the mount that it asks keeps that busy until it has died, which takes a moment.
-void end_silent(const std::vector<Asked>& all) {
-  constexpr std::chrono::milliseconds kDeath{500};
-  for (const Asked& asked : all)
-    if (asked.answers >= 0) ::kill(asked.process, SIGKILL);
-  const auto end = Clock::now() + kDeath;
-  for (const Asked& asked : all) {
-    if (asked.answers < 0) continue;
-    ::close(asked.answers);
-    pollfd process{static_cast<int>(::syscall(SYS_pidfd_open, asked.process, 0)), POLLIN, 0};
+// Waits a short time for killed children: until they exit, they keep the mount that they access busy.
+void kill_unfinished(const std::vector<IsolatedChild>& all) {
+  constexpr std::chrono::milliseconds kKillTimeout{500};
+  for (const IsolatedChild& child : all)
+    if (child.pipe >= 0) ::kill(child.process, SIGKILL);
+  const auto end = Clock::now() + kKillTimeout;
+  for (const IsolatedChild& child : all) {
+    if (child.pipe < 0) continue;
+    ::close(child.pipe);
+    pollfd process{static_cast<int>(::syscall(SYS_pidfd_open, child.process, 0)), POLLIN, 0};
     if (process.fd < 0) continue;
     ::poll(&process, 1, milliseconds_until(end));
     ::close(process.fd);
   }
 }
 
-Reply conclude(const Asked& asked) {
-  if (asked.process < 0) return tl::unexpected(NoAnswer::at_all);
-  const bool said_all = asked.answers < 0;
+IsolatedResult result_of(const IsolatedChild& child) {
+  if (child.process < 0) return tl::unexpected(IsolationError::failed);
+  const bool is_finished = child.pipe < 0;
   int status = 0;
-  const pid_t ended = ::waitpid(asked.process, &status, said_all ? 0 : WNOHANG);
-  if (!said_all) return tl::unexpected(NoAnswer::in_time);
-  if (ended != asked.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return tl::unexpected(NoAnswer::at_all);
-  const auto value = parse_json(*in_memory(asked.said), 0, asked.said.size());
+  const pid_t ended = ::waitpid(child.process, &status, is_finished ? 0 : WNOHANG);
+  if (!is_finished) return tl::unexpected(IsolationError::timed_out);
+  if (ended != child.process || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    return tl::unexpected(IsolationError::failed);
+  const auto value = parse_json(*in_memory(child.output), 0, child.output.size());
   const Map* map = value ? std::get_if<Map>(&*value) : nullptr;
-  return map == nullptr ? Reply(tl::unexpected(NoAnswer::at_all)) : *map;
+  return map == nullptr ? IsolatedResult(tl::unexpected(IsolationError::failed)) : *map;
 }
 
-// As many of them as there are descriptors and processes for, and one at least, even if in vain.
-std::vector<Asked> ask_from(const std::vector<Question>& questions, size_t first) {
-  std::vector<Asked> all;
-  for (size_t i = first; i < questions.size(); ++i) {
-    Asked asked = ask(questions[i]);
-    if (asked.process < 0 && !all.empty()) break;
-    all.push_back(std::move(asked));
+// Starts as many children as descriptors and processes allow; at least one is tried.
+std::vector<IsolatedChild> start_children(const std::vector<IsolatedTask>& tasks, size_t first) {
+  std::vector<IsolatedChild> all;
+  for (size_t i = first; i < tasks.size(); ++i) {
+    IsolatedChild child = start_child(tasks[i]);
+    if (child.process < 0 && !all.empty()) break;
+    all.push_back(std::move(child));
   }
   return all;
 }
 
 }  // namespace
 
-void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+void die_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
-std::vector<Reply> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience) {
-  std::vector<Reply> answers;
-  while (answers.size() < questions.size()) {
-    std::vector<Asked> all = ask_from(questions, answers.size());
-    listen_until(Clock::now() + patience, all);
-    end_silent(all);
-    for (const Asked& asked : all) answers.push_back(conclude(asked));
+std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks, std::chrono::milliseconds timeout) {
+  std::vector<IsolatedResult> results;
+  while (results.size() < tasks.size()) {
+    std::vector<IsolatedChild> all = start_children(tasks, results.size());
+    read_outputs_until(Clock::now() + timeout, all);
+    kill_unfinished(all);
+    for (const IsolatedChild& child : all) results.push_back(result_of(child));
   }
-  return answers;
+  return results;
 }
 
-Reply ask_apart_if_possible(const Question& question) {
-  Reply answer = ask_apart({question}).front();
-  return answer || answer.error() == NoAnswer::in_time ? answer : question();
+IsolatedResult run_isolated_or_here(const IsolatedTask& task) {
+  IsolatedResult result = run_isolated({task}).front();
+  return result || result.error() == IsolationError::timed_out ? result : task();
 }
 
 std::optional<std::string> text_in(const Map& map, std::string_view key) {

@@ -1,5 +1,5 @@
-// Questions whose answers may never come, such as those to a file system that somebody else serves: each is asked by a
-// process of its own, which can be left where it hangs.
+// Runs functions in child processes with a timeout. For calls that may hang, such as those to a file system served by
+// another process: a child that hangs can be abandoned.
 #pragma once
 
 #include <chrono>
@@ -13,31 +13,33 @@
 
 namespace weightfs {
 
-/// Asks in the child process; what it changes (ids, directory, namespaces) is changed there only.
-using Question = std::function<Map()>;
+/// Runs in the child process. Its changes (ids, directory, namespaces) affect only the child.
+using IsolatedTask = std::function<Map()>;
 
-inline constexpr std::chrono::milliseconds kPatience{2000};
+inline constexpr std::chrono::milliseconds kIsolatedTimeout{2000};
 
-/// Why there is no answer: none came in time; or there was nobody to ask, or he died.
-enum class NoAnswer { in_time, at_all };
-using Reply = tl::expected<Map, NoAnswer>;
+/// Why there is no result: the child timed out, or it could not be started or died.
+enum class IsolationError { timed_out, failed };
+using IsolatedResult = tl::expected<Map, IsolationError>;
 
-/// Asks all at once (where descriptors or processes do not suffice, some after the others) and returns each answer. A
-/// process that does not answer in time is killed, and not waited for where even that does not end it: it holds none of
-/// our descriptors. Where the process has other threads, a question takes no lock that one of them may hold: to
-/// allocate and to read files is fine.
-std::vector<Reply> ask_apart(const std::vector<Question>& questions, std::chrono::milliseconds patience = kPatience);
+/// Runs all tasks at once (in batches if descriptors or processes run out) and returns their results. A child that
+/// times out is killed. If it does not die, it is abandoned; it holds no descriptors of this process. If this process
+/// has other threads, a task must not take a lock that one of them may hold; allocating memory and reading files is
+/// safe.
+std::vector<IsolatedResult> run_isolated(const std::vector<IsolatedTask>& tasks,
+                                         std::chrono::milliseconds timeout = kIsolatedTimeout);
 
-/// The same of one question; where no process can be had it is asked here, and may be waited for.
-Reply ask_apart_if_possible(const Question& question);
+/// Runs one task. If no process can be started, it runs in this process, and may block.
+IsolatedResult run_isolated_or_here(const IsolatedTask& task);
 
-/// In a question that changes its ids, which makes the system forget that it is to end when its asker does.
-void end_with_parent();
+/// Ends this child when its parent exits. A task that changes its ids must call it again, because the kernel resets the
+/// setting.
+void die_with_parent();
 
-/// The text under `key`, or nothing where there is none.
+/// The text under `key`, if any.
 std::optional<std::string> text_in(const Map& map, std::string_view key);
 
-/// The number under `key`, or nothing where there is none, or one below zero.
+/// The number under `key`, if there is one that is not negative.
 std::optional<uint64_t> number_in(const Map& map, std::string_view key);
 
 }  // namespace weightfs

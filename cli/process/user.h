@@ -1,4 +1,4 @@
-// The users of this machine, as people know them.
+// Names of users.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,7 @@
 
 namespace weightfs {
 
-/// The name of a user; its number when it has none.
+/// The name of a user; its number if it has no name.
 std::string user_name(uid_t user);
 
 }  // namespace weightfs

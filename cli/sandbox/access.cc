@@ -1,4 +1,4 @@
-// Which files a process that reads containers uses. Rules follow from names: nothing of a container is read for them.
+// Computes the files that a process that reads containers may use. Only names are used; no container is read.
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-// Links in more entries than this are not looked for: a file that such a link leads to cannot be read.
+// Links beyond this number of entries are not resolved, so their targets cannot be read.
 constexpr size_t kMaxEntries = 200'000;
 
 std::string variable(const char* name) {
@@ -34,7 +34,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of a file in one of these only the files beside it are needed, and not all below.
+// Directories of which a source file needs only its sibling files, not the whole subtree.
 bool is_shared_directory(const std::string& path) {
   constexpr std::array kShared = {"/",     "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/opt",    "/proc",
                                   "/root", "/run",  "/srv", "/sys", "/tmp",  "/usr",   "/var", "/var/tmp"};
@@ -43,8 +43,7 @@ bool is_shared_directory(const std::string& path) {
          path == std::filesystem::canonical(variable("HOME"), failed);
 }
 
-// Where stores keep the bytes of the file at that path: Ollama beside manifests/, the Hugging Face hub beside
-// snapshots/.
+// The blobs/ directories of the stores that contain the path: beside manifests/ (Ollama) or snapshots/ (Hugging Face).
 Paths blobs_of(const std::string& path) {
   Paths blobs;
   for (const char* folder : {"/manifests/", "/snapshots/"})
@@ -52,14 +51,14 @@ Paths blobs_of(const std::string& path) {
   return blobs;
 }
 
-// Of a file system whose directories do not tell it.
+// For file systems whose directory entries have no type.
 unsigned char type_of(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return DT_UNKNOWN;
   return static_cast<unsigned char>(IFTODT(status.st_mode));
 }
 
-// What reading sources reads.
+// Collects the files that reading sources needs.
 class Sources {
  public:
   explicit Sources(const Access& access) : only_of_root_(::geteuid() == 0 && !access.follow_links) {}
@@ -90,7 +89,7 @@ class Sources {
       add_beside(std::filesystem::path(real).parent_path());
   }
 
-  // Shards and indexes lie beside each other.
+  // Shards and indexes are siblings.
   void add_beside(const std::string& directory) {
     const bool is_shared = is_shared_directory(directory);
     if (!is_shared && !found_.insert(directory).second) return;
@@ -110,7 +109,7 @@ class Sources {
     }
   }
 
-  // Root follows only its own links: those of others could lead anywhere.
+  // Root follows only its own links, because other users' links could lead anywhere.
   void add_target(const std::string& link) {
     struct stat status {};
     if (::lstat(link.c_str(), &status) != 0 || (only_of_root_ && status.st_uid != 0)) return;
@@ -144,7 +143,7 @@ class Sources {
   const bool only_of_root_;
   const Mounts mounts_ = Mounts::now();
   std::set<std::string> found_;
-  std::deque<std::string> waiting_;  // directories whose links are not known yet
+  std::deque<std::string> waiting_;  // directories not scanned yet
   size_t seen_ = 0;
 };
 
@@ -154,14 +153,14 @@ void add_existing(Paths& paths, const Paths& more) {
     if (!path.empty() && !mounts.is_on_weightfs(path)) paths.push_back(path);
 }
 
-// What the C library and OpenSSL read, and this program of itself and of its readers (/proc/PID/status). What would
-// tell secrets of other processes Landlock refuses as it refuses to trace them.
+// Files read by the C library and OpenSSL, and /proc for this process and its readers (/proc/PID/status). Landlock
+// denies the secret files of other processes in /proc, as it denies tracing them.
 Paths system_files() {
   return {"/proc",          "/sys/fs/cgroup",      "/sys/devices/system/cpu",  "/dev/urandom",        "/dev/random",
           "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/ssl/openssl.cnf", "/etc/ssl/openssl.cnf"};
 }
 
-// What resolving names and https read.
+// Files read by name resolution and https.
 Paths network_files() {
   Paths paths = {"/etc/hosts",
                  "/etc/nsswitch.conf",
@@ -189,29 +188,29 @@ Paths network_files() {
   return paths;
 }
 
-// The cache makes its directory with the first blob; a rule needs it now.
-void add_cache(FileAccess& files, const Storing& storing) {
+// The cache creates its directory with the first blob, but a rule needs an existing directory.
+void add_cache(FileAccess& files, const StoreFlags& store_flags) {
   const auto directory = cache_directory();
-  if (!directory || storing.no_cache || !check_not_in_a_mount(*directory)) return;
+  if (!directory || store_flags.no_cache || !check_not_in_a_mount(*directory)) return;
   std::ignore = make_directories(*directory);
   files.write.push_back(*directory);
 }
 
 }  // namespace
 
-SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const Storing& storing) {
-  SandboxAccess granted{{}, storing.offline ? Network::none : Network::connect};
+SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags) {
+  SandboxAccess granted{{}, store_flags.offline ? Network::none : Network::connect};
   Sources found(access);
   for (const std::string& source : sources) found.add(source);
   Paths& read = granted.files.read;
   read = std::move(found).paths();
-  add_existing(read, storing.blob_directories);
+  add_existing(read, store_flags.blob_directories);
   add_existing(read, external_stores());
   add_existing(read, local_ollama_stores());
   add_existing(read, system_files());
   if (granted.network == Network::connect) add_existing(read, network_files());
   granted.files.write.emplace_back("/dev/null");
-  add_cache(granted.files, storing);
+  add_cache(granted.files, store_flags);
   return granted;
 }
 

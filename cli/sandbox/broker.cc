@@ -18,62 +18,62 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kLongestMessage = 4096;
+constexpr size_t kMaxMessageBytes = 4096;
 
 Error error_of(const char* what) {
   return {Code::io, str("the broker process: ", what, ": ", std::generic_category().message(errno))};
 }
 
-// A message, and the descriptor that comes with it.
+// A message with an optional descriptor.
 struct Message {
   std::string bytes;
   Descriptor descriptor;
 };
 
-// unix(7): room for one descriptor.
-struct Envelope {
-  explicit Envelope(iovec& bytes) {
+// unix(7): a header with space for one descriptor.
+struct MessageHeader {
+  explicit MessageHeader(iovec& bytes) {
     header.msg_iov = &bytes;
     header.msg_iovlen = 1;
-    header.msg_control = room.data();
-    header.msg_controllen = room.size();
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
   }
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr header{};
 };
 
 bool send_message(int socket, std::string bytes, const Descriptor& descriptor) {
-  bytes.resize(std::min(bytes.size(), kLongestMessage));
+  bytes.resize(std::min(bytes.size(), kMaxMessageBytes));
   iovec part{bytes.data(), bytes.size()};
-  Envelope envelope(part);
+  MessageHeader message_header(part);
   if (descriptor) {
-    cmsghdr* control = CMSG_FIRSTHDR(&envelope.header);
+    cmsghdr* control = CMSG_FIRSTHDR(&message_header.header);
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
     control->cmsg_len = CMSG_LEN(sizeof(int));
     const int number = descriptor.number();
     std::memcpy(CMSG_DATA(control), &number, sizeof number);
   } else {
-    envelope.header.msg_control = nullptr;
-    envelope.header.msg_controllen = 0;
+    message_header.header.msg_control = nullptr;
+    message_header.header.msg_controllen = 0;
   }
   ssize_t sent = 0;
-  do sent = ::sendmsg(socket, &envelope.header, MSG_NOSIGNAL);
+  do sent = ::sendmsg(socket, &message_header.header, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   return sent >= 0;
 }
 
-// Empty at the end.
+// Empty at the end of the connection.
 Message receive_message(int socket) {
   Message message;
-  message.bytes.resize(kLongestMessage);
+  message.bytes.resize(kMaxMessageBytes);
   iovec part{message.bytes.data(), message.bytes.size()};
-  Envelope envelope(part);
+  MessageHeader message_header(part);
   ssize_t got = 0;
-  do got = ::recvmsg(socket, &envelope.header, MSG_CMSG_CLOEXEC);
+  do got = ::recvmsg(socket, &message_header.header, MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
   message.bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  const cmsghdr* control = got > 0 ? CMSG_FIRSTHDR(&envelope.header) : nullptr;
+  const cmsghdr* control = got > 0 ? CMSG_FIRSTHDR(&message_header.header) : nullptr;
   if (control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(control), sizeof number);
@@ -82,7 +82,7 @@ Message receive_message(int socket) {
   return message;
 }
 
-// Signals that are meant for the process that asks, and reach all of a terminal.
+// A terminal sends these signals to the whole process group; they are meant for the confined process.
 void ignore_signals() {
   for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) std::signal(number, SIG_IGN);
 }
@@ -127,7 +127,7 @@ Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler) {
   Descriptor ours(ends[0]);
   const Descriptor theirs(ends[1]);
   const pid_t child = ::fork();
-  if (child < 0) return tl::unexpected(error_of("cannot be started"));
+  if (child < 0) return tl::unexpected(error_of("cannot start"));
   if (child == 0) serve_requests(theirs.number(), handler);
   return std::unique_ptr<Broker>(new Broker(std::move(ours), child));
 }
@@ -140,11 +140,10 @@ Broker::~Broker() {
 
 Result<BrokerReply> Broker::ask(char request, std::string_view argument) const {
   const std::scoped_lock lock(mutex_);
-  if (!send_message(socket_.number(), str(request, argument), Descriptor()))
-    return tl::unexpected(error_of("has ended"));
+  if (!send_message(socket_.number(), str(request, argument), Descriptor())) return tl::unexpected(error_of("exited"));
   Message reply = receive_message(socket_.number());
   BrokerReply read;
-  if (reply.bytes.size() < sizeof read.status) return failure(Code::io, "the broker process has ended");
+  if (reply.bytes.size() < sizeof read.status) return failure(Code::io, "the broker process exited");
   std::memcpy(&read.status, reply.bytes.data(), sizeof read.status);
   read.text = reply.bytes.substr(sizeof read.status);
   read.descriptor = std::move(reply.descriptor);

@@ -1,5 +1,5 @@
-// A process beside one that is about to be confined, with the rights that the confined process gives up. It does the
-// few things for which these are needed, when it is asked over a socket; it reads no container.
+// A process with the rights that a confined process gives up. It does the few things that need them on request over a
+// socket. It never reads a container.
 #pragma once
 
 #include <sys/types.h>
@@ -15,31 +15,31 @@
 
 namespace weightfs {
 
-/// What the broker returns.
+/// The reply of the broker.
 struct BrokerReply {
   int status = 0;  ///< as the request defines it
   std::string text = {};
-  Descriptor descriptor = Descriptor();  ///< passed to the process that asked
+  Descriptor descriptor = Descriptor();  ///< passed to the requesting process
 };
 
 class Broker {
  public:
-  /// In the broker. A request is one letter; its argument is bounded, and is not to be trusted.
+  /// Runs in the broker. A request is one letter; its argument is bounded and not trusted.
   using Handler = std::function<BrokerReply(char request, std::string_view argument)>;
 
-  /// The request that the handler gets last, when the process that asks has ended. Its reply goes nowhere.
+  /// The last request to the handler, after the confined process has exited. Its reply is discarded.
   static constexpr char kEnd = 0;
 
-  /// Starts the broker, only while this process has one thread. In the broker only the standard descriptors are open,
-  /// its directory is /, and no signal of a terminal ends it. Fails with io.
+  /// Starts the broker; to be called while this process has one thread. The broker has only the standard descriptors
+  /// open, its directory is /, and it ignores the signals of a terminal. Fails with io.
   static Result<std::unique_ptr<Broker>> start(const Handler& handler);
 
-  /// Ends the broker, and waits for that.
+  /// Ends the broker, and waits for its exit.
   ~Broker();
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
 
-  /// Asks, and waits for the reply; from any thread. Fails with io where the broker has ended.
+  /// Sends a request and waits for the reply. Callable from any thread. Fails with io if the broker has exited.
   Result<BrokerReply> ask(char request, std::string_view argument = {}) const;
 
  private:

@@ -30,13 +30,13 @@ bool set_sets(const Sets& sets) {
   return ::syscall(SYS_capset, &header, sets.data()) == 0;
 }
 
-// A service manager that took them all may also have forbidden capset(2).
+// A service manager that dropped all of them may also deny capset(2).
 bool is_empty(const Sets& sets) {
   return std::all_of(sets.begin(), sets.end(),
                      [](const auto& set) { return (set.permitted | set.effective | set.inheritable) == 0; });
 }
 
-// Without CAP_SETPCAP the bounding set stays; with no_new_privs nothing can be gained from it.
+// Fails without CAP_SETPCAP, which is harmless: with no_new_privs nothing can be gained from the bounding set.
 void drop_bounding_set(Keep keep) {
   for (int number = 0; number <= kLast; ++number)
     if (keep == Keep::nothing || number != CAP_DAC_READ_SEARCH) ::prctl(PR_CAPBSET_DROP, number, 0, 0, 0);

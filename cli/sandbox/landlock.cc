@@ -42,7 +42,7 @@ constexpr uint64_t kMakeLink = bit(12), kRefer = bit(13), kTruncate = bit(14), k
 constexpr uint64_t kBindTcp = bit(0), kConnectTcp = bit(1);
 constexpr uint64_t kAbstractSockets = bit(0), kSignals = bit(1);
 
-// What the kernel of that version restricts.
+// The rights that this version of Landlock restricts.
 uint64_t file_rights(int version) {
   uint64_t rights = kExecute | kWriteFile | kReadFile | kReadDirectory | kRemoveDirectory | kRemoveFile |
                     kMakeCharacterDevice | kMakeDirectory | kMakeFile | kMakeSocket | kMakePipe | kMakeBlockDevice |
@@ -53,7 +53,7 @@ uint64_t file_rights(int version) {
   return rights;
 }
 
-// A service manager may take its messages on an abstract socket, which is out of scope.
+// A service manager may listen on an abstract socket, which must stay reachable.
 uint64_t scope() {
   const char* socket = std::getenv("NOTIFY_SOCKET");
   return socket != nullptr && *socket == '@' ? kSignals : kSignals | kAbstractSockets;
@@ -66,7 +66,7 @@ Ruleset restricted(int version, Network network) {
   return rules;
 }
 
-// Older kernels take a shorter structure.
+// Older kernels expect a shorter structure.
 size_t size_of(int version) {
   if (version >= 6) return sizeof(Ruleset);
   return version >= 4 ? offsetof(Ruleset, scope) : offsetof(Ruleset, ports);
@@ -94,7 +94,7 @@ int landlock_version() {
 Result<void> restrict_files(const FileAccess& files, Network network) {
   const int version = landlock_version();
   // ENOSYS or EOPNOTSUPP from the kernel; a service's own system call filter gives EPERM.
-  if (version == 0) return failure(Code::unsupported, error_of("landlock: not offered").message);
+  if (version == 0) return failure(Code::unsupported, error_of("landlock: not available").message);
   const Ruleset rules = restricted(version, network);
   const Descriptor ruleset(static_cast<int>(::syscall(kCreateRuleset, &rules, size_of(version), 0)));
   if (!ruleset) return tl::unexpected(error_of("landlock"));

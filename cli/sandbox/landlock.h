@@ -1,5 +1,5 @@
-// Landlock (landlock(7)): which files this process and its threads may open, and which TCP ports they may use, from now
-// on and for good.
+// Landlock (landlock(7)): restricts for good which files this process and its threads can open, and which TCP ports
+// they can use.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace weightfs {
 
-/// The files that a confined process may use. A path is resolved once, when the rules are made; one that does not exist
-/// is left out. A directory stands for everything below it.
+/// The files that a confined process can use. Paths are resolved once, when the rules are created; missing files are
+/// skipped. A directory includes everything below it.
 struct FileAccess {
   std::vector<std::string> read;   ///< files and directories to read
-  std::vector<std::string> write;  ///< files to read and write; directories, also to make and remove files in them
+  std::vector<std::string> write;  ///< files to read and write; in directories also to create and remove files
 };
 
 enum class Network { none, connect };
 
-/// The version of Landlock that the kernel offers; 0 when there is none.
+/// The version of Landlock in the kernel; 0 if it is not available.
 int landlock_version();
 
-/// Allows this thread, which must be the only one of its process and have no_new_privs set, what `files` and `network`
-/// name, and no other access to files or TCP ports. Before version 4 the kernel does not restrict ports. Fails with
-/// unsupported where Landlock cannot be used (the message has the errno), with io when the kernel refuses the rules.
+/// Permits this thread only the access in `files` and `network`. It must be the only thread of the process, and
+/// no_new_privs must be set. Before version 4 ports are not restricted. Fails with unsupported if Landlock is not
+/// available (the message has the errno), with io if the kernel refuses the rules.
 Result<void> restrict_files(const FileAccess& files, Network network);
 
 }  // namespace weightfs

@@ -24,7 +24,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// All layers are those of a thread; only seccomp can be given to the others.
+// The layers apply to one thread; only seccomp can be applied to the others.
 Result<void> check_has_one_thread() {
   std::error_code failed;
   std::filesystem::directory_iterator tasks("/proc/self/task", failed), end;
@@ -32,8 +32,8 @@ Result<void> check_has_one_thread() {
   return failure(Code::io, "sandbox: the process has more than one thread");
 }
 
-// Root without capabilities reads as any other user. Where Landlock limits what can be read at all, it may keep the one
-// that lets it read the sources of others.
+// Without capabilities root has the file access of an ordinary user. If Landlock limits the readable files, root keeps
+// the capability to read other users' sources.
 Keep needed_capabilities(const SandboxAccess& access) {
   if (::geteuid() != 0 || landlock_version() == 0) return Keep::nothing;
   const auto is_of_another = [](std::filesystem::path path) {
@@ -45,7 +45,7 @@ Keep needed_capabilities(const SandboxAccess& access) {
   return std::any_of(read.begin(), read.end(), is_of_another) ? Keep::read_all_files : Keep::nothing;
 }
 
-// A layer that the kernel does not have is no failure.
+// A layer that the kernel does not support is skipped with a warning.
 Result<bool> is_active(const Result<void>& layer, const std::function<void(const std::string&)>& warn) {
   if (layer) return true;
   if (layer.error().code != Code::unsupported) return tl::unexpected(layer.error());
@@ -73,7 +73,7 @@ Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::func
   SandboxStatus status;
   status.network = access.network;
   if (kSanitized) {
-    status.off = "this build has sanitizers, which need what the sandbox refuses";
+    status.off = "build with sanitizers";
     status.capabilities = permitted_capabilities();
     return status;
   }
@@ -96,9 +96,10 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
   return status;
 }
 
-Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access, const Storing& storing,
+Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access,
+                                                const StoreFlags& store_flags,
                                                 const std::function<void(const std::string&)>& warn) {
-  if (!storing.sandbox) {
+  if (!store_flags.sandbox) {
     without_sandbox(warn);
     return nullptr;
   }
@@ -108,7 +109,7 @@ Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const
     return {EINVAL};
   }));
   use_broker_for_temporary_files(*broker);
-  TRY(enter_sandbox(access_for({source}, access, storing), warn));
+  TRY(enter_sandbox(access_for({source}, access, store_flags), warn));
   return broker;
 }
 

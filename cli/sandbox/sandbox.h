@@ -1,5 +1,5 @@
-// The second wall behind the parsers (docs/security.md): what a process that reads containers can still do when one of
-// them has taken it over.
+// The sandbox (docs/security.md): limits what a process that reads containers can do after a container has exploited a
+// parser.
 #pragma once
 
 #include <functional>
@@ -18,41 +18,42 @@ namespace weightfs {
 
 /// Which layers are active in this process.
 struct SandboxStatus {
-  std::string off;  ///< why the sandbox is off; empty: it is on
+  std::string off;  ///< why the sandbox is off; empty if it is on
   bool no_new_privs = false;
-  std::vector<std::string> capabilities;  ///< those that are left
+  std::vector<std::string> capabilities;  ///< the remaining ones
   bool seccomp = false;
-  int landlock = 0;  ///< its version; 0: not active
+  int landlock = 0;  ///< version; 0: not active
   Network network = Network::connect;
 };
 
-/// The same for status.json.
+/// The status as in status.json.
 Map as_value(const SandboxStatus& status);
 
-/// What a process that reads these sources uses.
+/// The access that a process needs to read sources.
 struct SandboxAccess {
   FileAccess files;
   Network network;
 };
 
-/// Confines this process, which must have one thread, to `access`: no_new_privs, no capabilities (but
-/// CAP_DAC_READ_SEARCH for root where a source belongs to another user and Landlock limits what can be read with it),
-/// Landlock, seccomp. A layer that the kernel does not have is left out, and `warn` is told; builds with sanitizers are
-/// not confined at all. Fails with io when a layer that the kernel has cannot be activated.
+/// Confines this process, which must have one thread, to `access`: no_new_privs, no capabilities (except
+/// CAP_DAC_READ_SEARCH for root, if a source belongs to another user and Landlock limits the readable files), Landlock,
+/// seccomp. A layer that the kernel does not support is skipped with a warning to `warn`. Builds with sanitizers are
+/// not confined. Fails with io if a supported layer cannot be activated.
 Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::function<void(const std::string&)>& warn);
 
-/// What is active where the sandbox is off, of which `warn` is told.
+/// The status without a sandbox; warns through `warn`.
 SandboxStatus without_sandbox(const std::function<void(const std::string&)>& warn);
 
-/// The access that `sources` need: the sources read-only (of a file its directory, too), files that links in them lead
-/// to, the stores of other programs, the cache read-write, and what the C library and libcurl read.
-/// Makes the cache's directory, since rules cannot name what does not exist.
-/// As root only links that root owns count, unless `access` says that all are followed.
-SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const Storing& storing);
+/// The access that `sources` need: the sources read-only (of a file its directory, too), the targets of links in them,
+/// other programs' stores, the cache read-write, and the files read by the C library and libcurl. Creates the directory
+/// of the cache, because a rule needs an existing path. For root only links owned by root are followed, unless `access`
+/// follows all links.
+SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags);
 
-/// Confines a command that reads a source: starts the broker that opens temporary files for it as long as the result
-/// lives, and enters the sandbox. Null where the sandbox is off, of which `warn` is told. Fails with io.
-Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access, const Storing& storing,
+/// Confines a command that reads a source: starts a broker that opens temporary files during the life of the result,
+/// and enters the sandbox. Null if the sandbox is off, with a warning to `warn`. Fails with io.
+Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const Access& access,
+                                                const StoreFlags& store_flags,
                                                 const std::function<void(const std::string&)>& warn);
 
 }  // namespace weightfs

@@ -21,8 +21,8 @@
 namespace weightfs {
 namespace {
 
-// Allowed whatever their arguments are. Files are Landlock's to restrict; chmod, chown and setxattr, which it does not
-// restrict, are not here.
+// Allowed with any arguments. Landlock restricts file access; chmod, chown and setxattr, which it does not restrict,
+// are not listed.
 constexpr int kAllowed[] = {
     // Bytes of open files.
     SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(pread64), SCMP_SYS(pwrite64), SCMP_SYS(readv), SCMP_SYS(writev),
@@ -53,18 +53,18 @@ constexpr int kAllowed[] = {
     SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigtimedwait), SCMP_SYS(rt_sigpending),
     SCMP_SYS(rt_sigsuspend), SCMP_SYS(sigaltstack), SCMP_SYS(restart_syscall), SCMP_SYS(pause), SCMP_SYS(alarm),
     SCMP_SYS(setitimer), SCMP_SYS(getitimer), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(setsid), SCMP_SYS(arch_prctl),
-    // What the process and the machine are.
+    // Information about the process and the machine.
     SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(getppid), SCMP_SYS(getpgrp), SCMP_SYS(getpgid), SCMP_SYS(getsid),
     SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(getresuid), SCMP_SYS(getresgid),
     SCMP_SYS(getgroups), SCMP_SYS(capget), SCMP_SYS(getrlimit), SCMP_SYS(setrlimit), SCMP_SYS(getrusage),
     SCMP_SYS(times), SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getrandom), SCMP_SYS(clock_gettime),
     SCMP_SYS(clock_getres), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep), SCMP_SYS(gettimeofday), SCMP_SYS(time),
-    // Sockets that are open; which can be opened is below.
+    // Open sockets; socket(2) is restricted below.
     SCMP_SYS(connect), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
     SCMP_SYS(recvmmsg), SCMP_SYS(shutdown), SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(getsockopt),
     SCMP_SYS(setsockopt)};
 
-// Fails with EPERM, as for a process that lacks the privilege, and not with ENOSYS.
+// Fail with EPERM, as without the privilege, instead of ENOSYS.
 constexpr int kRefused[] = {SCMP_SYS(execve),
                             SCMP_SYS(execveat),
                             SCMP_SYS(fork),
@@ -183,7 +183,7 @@ class Filter {
     if (error_ == 0) error_ = seccomp_attr_set(context_.get(), attribute, value);
   }
 
-  // A call that this architecture does not have is none that can be made.
+  // Negative numbers are calls that this architecture does not have.
   template <class... Conditions>
   void add(uint32_t action, int call, Conditions... conditions) {
     if (error_ != 0 || call < 0) return;
@@ -205,7 +205,7 @@ void allow_memory(Filter& filter) {
     filter.allow(call, bits_are(2, PROT_EXEC, 0));
 }
 
-// clone3(2), whose flags a filter cannot see, is unknown here: the C library falls back to clone(2).
+// A filter cannot inspect the flags of clone3(2), so it gets ENOSYS and the C library falls back to clone(2).
 void allow_threads(Filter& filter) {
   constexpr uint64_t kThread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
   constexpr uint64_t kNamespaces =
@@ -241,7 +241,7 @@ void allow_sockets(Filter& filter, Network network) {
     for (const int type : {SOCK_STREAM, SOCK_DGRAM})
       filter.allow(SCMP_SYS(socket), is(0, static_cast<uint64_t>(family)),
                    bits_are(1, kType, static_cast<uint64_t>(type)));
-  // getaddrinfo(3) asks which addresses the machine has.
+  // getaddrinfo(3) reads the addresses of the machine.
   filter.allow(SCMP_SYS(socket), is(0, AF_NETLINK), is(2, NETLINK_ROUTE));
 }
 
@@ -250,7 +250,7 @@ void allow_sockets(Filter& filter, Network network) {
 bool has_seccomp() { return ::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; }
 
 Result<void> filter_system_calls(Network network) {
-  if (!has_seccomp()) return failure(Code::unsupported, "seccomp: the kernel has none");
+  if (!has_seccomp()) return failure(Code::unsupported, "seccomp: not available");
   Filter filter;
   for (const int call : kAllowed) filter.allow(call);
   // bind(2) is for the netlink socket of getaddrinfo(3); Landlock refuses it for TCP.

@@ -33,37 +33,37 @@ unsigned long flags_of(const std::vector<std::string>& options) {
   return flags;
 }
 
-// Whose a mount is: that of a server which only hangs may be in use, and is removed only where attach() made it.
-enum class Maker { unknown, attach };
+// Who made a mount. A mount whose server hangs may be in use, and is removed only if attach() made it.
+enum class MountOrigin { unknown, attach };
 
-// Why a mount in that state stays; nothing when it may go.
-const char* reason_to_stay(MountState state, Maker maker) {
+// Why a mount in this condition must not be removed; null if it can be.
+const char* reason_to_keep(MountCondition state, MountOrigin origin) {
   switch (state) {
-    case MountState::dead:
+    case MountCondition::dead:
       return nullptr;
-    case MountState::silent:
-      return maker == Maker::attach ? nullptr : "the weightfs that is mounted there does not answer";
-    case MountState::unasked:
-      return "the weightfs that is mounted there could not be asked whether it is served";
-    case MountState::covered:
-      return "something else is mounted over the weightfs that is mounted there";
-    case MountState::serving:
-    case MountState::foreign:
+    case MountCondition::unresponsive:
+      return origin == MountOrigin::attach ? nullptr : "the weightfs mounted there is not responding";
+    case MountCondition::unknown:
+      return "cannot determine whether the weightfs mounted there is served";
+    case MountCondition::covered:
+      return "another file system is mounted over the weightfs there";
+    case MountCondition::serving:
+    case MountCondition::inaccessible:
       break;
   }
-  return "weightfs is mounted there already";
+  return "weightfs is already mounted there";
 }
 
-// Whatever is mounted there of ours, one above the other; `most` is for those that are being mounted meanwhile.
-Result<void> remove_mounts(const std::string& point, Maker maker) {
-  for (int most = 16; most > 0; --most) {
+// Removes all weightfs mounts at the point, one above the other; bounded in case others mount at the same time.
+Result<void> remove_mounts(const std::string& point, MountOrigin origin) {
+  for (int attempts = 16; attempts > 0; --attempts) {
     const Mounts mounts = Mounts::now();
     if (!mounts.is_weightfs_point(point)) return {};
     const auto mount = mounts.on(point);
-    const MountState state = mount->is_weightfs() ? ask_mounts({*mount}).front().state : MountState::covered;
-    if (const char* reason = reason_to_stay(state, maker)) return failure(Code::io, str(point, ": ", reason));
-    const Unmounted unmounted = unmount(*mount, Detach::now);
-    if (unmounted.end != Unmounted::done) return failure(Code::io, str(point, ": ", unmounted.why));
+    const MountCondition state = mount->is_weightfs() ? probe_mounts({*mount}).front().state : MountCondition::covered;
+    if (const char* reason = reason_to_keep(state, origin)) return failure(Code::io, str(point, ": ", reason));
+    const UnmountResult unmounted = unmount(*mount, Detach::now);
+    if (unmounted.status != UnmountResult::done) return failure(Code::io, str(point, ": ", unmounted.why));
   }
   return {};
 }
@@ -73,41 +73,41 @@ bool is_automount_point(const std::string& point) {
   return mount && mount->type == "autofs";
 }
 
-// Where attach() notes the mount point: by the time of detach() somebody may have written another one into the config.
-std::filesystem::path note_of(const std::string& name) {
+// The file in which attach() records the mount point, because the config may change before detach().
+std::filesystem::path note_path(const std::string& name) {
   return std::filesystem::path(runtime_directory()) / (name + ".mounted");
 }
 
 Result<void> write_note(const std::string& name, const std::string& point) {
-  const auto note = note_of(name);
+  const auto note = note_path(name);
   std::error_code error;
   std::filesystem::create_directories(note.parent_path(), error);
   std::ofstream out(note);
   out << point;
   out.close();
-  if (!out) return failure(Code::io, str(note.string(), ": cannot be written"));
+  if (!out) return failure(Code::io, str(note.string(), ": cannot write"));
   return {};
 }
 
 std::string read_note(const std::string& name) {
-  std::ifstream in(note_of(name));
+  std::ifstream in(note_path(name));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Where somebody may wait at this moment, and with it whoever comes that way, the mount is asked for. systemctl takes
-// the path for the mount unit's name.
-Result<Descriptor> asked_for(const Config& config) {
-  if (run_program({"systemctl", "start", "--no-block", "--", config.mountpoint}, Stderr::passed_on).status == 0)
-    if (auto taken = TRY(take_offered(config.name, Offered::soon))) return std::move(*taken);
+// Requests the mount from the mount helper, because this process would block at the automount point. systemctl converts
+// the path to the name of the mount unit.
+Result<Descriptor> request_mount(const Config& config) {
+  if (run_program({"systemctl", "start", "--no-block", "--", config.mountpoint}, Stderr::inherited).status == 0)
+    if (auto taken = TRY(receive_fd(config.name, ReceiveWait::for_sender))) return std::move(*taken);
   return failure(Code::io,
-                 str(config.mountpoint, ": an automount point, where nothing mounts with -o service=", config.name));
+                 str(config.mountpoint, ": automount point without a mount unit with -o service=", config.name));
 }
 
-Result<Descriptor> mounted_here(const Config& config, const std::vector<std::string>& options) {
+Result<Descriptor> mount_here(const Config& config, const std::vector<std::string>& options) {
   TRY_VOID(detach(config.name, config.mountpoint));
-  if (is_automount_point(config.mountpoint)) return asked_for(config);
+  if (is_automount_point(config.mountpoint)) return request_mount(config);
   std::error_code error;
-  const mode_t before = ::umask(0022);  // whoever comes to the mount goes through them, the server, too
+  const mode_t before = ::umask(0022);  // other users, and the server, need access to the created directories
   std::filesystem::create_directories(config.mountpoint, error);
   ::umask(before);
   if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
@@ -124,7 +124,7 @@ Result<Descriptor> mount_device(const Config& config, const std::vector<std::str
   const std::string data = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid(),
                                ",default_permissions,allow_other");
   if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags_of(options), data.c_str()) != 0)
-    return tl::unexpected(cannot(str(point, ": cannot be mounted on")));
+    return tl::unexpected(cannot(str(point, ": cannot mount")));
   return device;
 }
 
@@ -134,8 +134,8 @@ void remove_device(const Config& config) {
 }
 
 Result<void> attach(const Config& config, const std::vector<std::string>& options) {
-  auto offered = TRY(take_offered(config.name, Offered::now));
-  const Descriptor device = offered ? std::move(*offered) : TRY(mounted_here(config, options));
+  auto offered = TRY(receive_fd(config.name, ReceiveWait::none));
+  const Descriptor device = offered ? std::move(*offered) : TRY(mount_here(config, options));
   return write_note(config.name, MountPoint::of_mount(config.mountpoint).path())
       .and_then([&] { return keep_descriptor(device.number(), kDeviceName); })
       .map_error([&](Error failed) {
@@ -148,9 +148,9 @@ Result<void> detach(const std::string& name, const std::string& mountpoint) {
   forget_descriptor(kDeviceName);
   const std::string noted = read_note(name);
   const std::string& point = noted.empty() ? mountpoint : noted;
-  const Maker maker = noted.empty() ? Maker::unknown : Maker::attach;
-  if (!point.empty()) TRY_VOID(remove_mounts(MountPoint::of_mount(point).path(), maker));
-  ::unlink(note_of(name).c_str());
+  const MountOrigin origin = noted.empty() ? MountOrigin::unknown : MountOrigin::attach;
+  if (!point.empty()) TRY_VOID(remove_mounts(MountPoint::of_mount(point).path(), origin));
+  ::unlink(note_path(name).c_str());
   return {};
 }
 

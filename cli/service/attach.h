@@ -1,6 +1,6 @@
-// A mount that is made by one process, in the host's mount namespace and with its privileges, and served by another
-// that has neither: the kernel's descriptor goes from one to the other through the service manager. A server that
-// systemd confines (ProtectSystem=, PrivateTmp=, ...) could not mount where anybody else sees it.
+// A mount that is made by one process, in the mount namespace of the host and with its privileges, and served by
+// another process that has neither. The descriptor of /dev/fuse is passed through the service manager. A server
+// confined by systemd (ProtectSystem=, PrivateTmp=, ...) cannot mount in the namespace of the host itself.
 #pragma once
 
 #include <string>
@@ -8,29 +8,29 @@
 
 #include "base/result.h"
 #include "cli/service/config.h"
-#include "cli/service/handover.h"
+#include "cli/service/fd_passing.h"
 
 namespace weightfs {
 
-/// The name under which the service manager keeps the descriptor.
+/// The name under which the service manager stores the descriptor.
 inline constexpr const char* kDeviceName = "fuse";
 
-/// Mounts what the config says, and returns the kernel's descriptor. Of `options` noexec and noatime count; other users
-/// are let in always. The mount point is there, and free. Fails with io.
+/// Mounts the sources of the config and returns the descriptor of /dev/fuse. Of `options` noexec and noatime apply;
+/// allow_other is always set. The mount point must exist. Fails with io.
 Result<Descriptor> mount_device(const Config& config, const std::vector<std::string>& options);
 
-/// Removes what mount_device() mounted, and nobody came to serve.
+/// Removes the mount made by mount_device() if it is not served.
 void remove_device(const Config& config);
 
-/// Mounts at the config's mount point, which is made if it is missing, and hands the descriptor to the service manager.
-/// A mount whose server died is removed before. At an automount point it has the mount's helper mount (-o service=).
-/// Fails with io, and then leaves no mount.
+/// Mounts at the mount point of the config, created if missing, and passes the descriptor to the service manager. A
+/// mount whose server died is removed first. At an automount point the mount helper mounts instead (-o service=). Fails
+/// with io, and then leaves no mount.
 Result<void> attach(const Config& config, const std::vector<std::string>& options);
 
-/// Takes the descriptor back from the service manager and removes the mount that attach() made for the config of that
-/// name, in use or not; where it made none, or by another process (a user's service), that at `mountpoint`. Nothing to
-/// do is no failure. Fails with io, and does not forget what it made, where the mount stays: one that a living server
-/// answers for, or that attach() did not make and whose server is not known to be dead, and one that is covered.
+/// Removes the descriptor from the service manager and the mount made by attach() for the config of that name, even if
+/// busy. If attach() made none, or another process did (a user's service), the mount at `mountpoint` is removed.
+/// Succeeds if there is no mount. Fails with io, and keeps its record, if the mount must stay: its server is alive, or
+/// not known to be dead and not started by attach(), or another file system covers it.
 Result<void> detach(const std::string& name, const std::string& mountpoint);
 
 }  // namespace weightfs

@@ -17,7 +17,7 @@
 namespace weightfs {
 namespace {
 
-constexpr uint64_t kLargest = 64 * 1024;
+constexpr uint64_t kMaxBytes = 64 * 1024;
 constexpr std::string_view kBlanks = " \t\r";
 
 struct Line {
@@ -29,11 +29,11 @@ struct Line {
 // systemd.exec(5), EnvironmentFile=: # and ; begin a comment where a line begins; a backslash takes the next character
 // as it is, and at the end of a line joins it with the next one; within "..." it does so before " \ ` $ only, within
 // '...' never; blanks at both ends of a value belong to it only within quotes.
-class Reader {
+class ConfigParser {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit ConfigParser(std::string_view text) : text_(text) {}
 
-  // The next KEY=VALUE; nothing at the end. Fails with unsupported, saying only what is wrong.
+  // The next KEY=VALUE; nothing at the end. Fails with unsupported; the message has no position.
   Result<std::optional<Line>> next() {
     for (; !at_end(); ++at_) {
       if (peek() == '#' || peek() == ';') skip_comment();
@@ -57,7 +57,7 @@ class Reader {
   Result<Line> assignment() {
     Line line{number_, "", ""};
     while (!at_end() && peek() != '=' && peek() != '\n') line.key += text_[at_++];
-    if (at_end() || peek() != '=') return failure(Code::unsupported, str(quoted(line.key), " is no KEY=VALUE"));
+    if (at_end() || peek() != '=') return failure(Code::unsupported, str(quoted(line.key), " is not KEY=VALUE"));
     line.key.erase(line.key.find_last_not_of(kBlanks) + 1);
     ++at_;
     line.value = TRY(value());
@@ -66,7 +66,7 @@ class Reader {
 
   Result<std::string> value() {
     std::string out;
-    size_t kept = 0;  // so much of it does not end in blanks, unless they are meant
+    size_t kept = 0;  // length without unquoted trailing blanks
     for (; !at_end() && peek() != '\n'; ++at_) {
       const char c = peek();
       if (c == '"' || c == '\'') {
@@ -85,7 +85,7 @@ class Reader {
     return out;
   }
 
-  // What stands behind a backslash; nothing when that is the end of the line.
+  // Takes the character after a backslash; false at the end of a line.
   bool take_escaped(std::string& out) {
     if (++at_ == text_.size()) {
       --at_;
@@ -99,7 +99,7 @@ class Reader {
     return true;
   }
 
-  // Leaves off at the quote that ends it.
+  // Stops at the closing quote.
   Result<std::string> quotation(char quote) {
     constexpr std::string_view kEscapable = "\"\\`$";
     std::string out;
@@ -120,57 +120,57 @@ class Reader {
 
 tl::unexpected<Error> wrong(std::string what) { return failure(Code::unsupported, std::move(what)); }
 
-// A service is started in / by somebody else: a path must say where it is by itself. ollama:llama3.2 is no path.
-Result<std::string> source_of(const std::string& value) {
+// Services start in /, so a path must be absolute. ollama:llama3.2 is not a path.
+Result<std::string> parse_source(const std::string& value) {
   if (value.starts_with('/') || value.find(':') < value.find('/')) return value;
-  return wrong(str("SOURCE=", quoted(value), " is neither an absolute path nor the name of a model (ollama:...)"));
+  return wrong(str("SOURCE=", quoted(value), " is not an absolute path or a model name (ollama:...)"));
 }
 
-// Without which no machine goes on, and nobody could take the mount away.
-bool is_of_the_system(const std::string& path) {
+// Directories that the system needs; a mount there could not be removed.
+bool is_system_directory(const std::string& path) {
   constexpr std::array kPlaces = {"/",     "/bin",  "/boot", "/dev",  "/etc", "/home", "/lib", "/lib64", "/opt",
                                   "/proc", "/root", "/run",  "/sbin", "/srv", "/sys",  "/tmp", "/usr",   "/var"};
   return std::find(kPlaces.begin(), kPlaces.end(), path) != kPlaces.end();
 }
 
-Result<std::string> mountpoint_of(const std::string& value) {
-  if (!value.starts_with('/')) return wrong(str("MOUNTPOINT=", quoted(value), " is no absolute path"));
+Result<std::string> parse_mountpoint(const std::string& value) {
+  if (!value.starts_with('/')) return wrong(str("MOUNTPOINT=", quoted(value), " is not an absolute path"));
   std::string path = std::filesystem::path(value).lexically_normal();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const std::filesystem::path given(value);
-  if (is_of_the_system(path) || std::find(given.begin(), given.end(), "..") != given.end())
-    return wrong(str("MOUNTPOINT=", quoted(value), " is no directory to mount on"));
+  if (is_system_directory(path) || std::find(given.begin(), given.end(), "..") != given.end())
+    return wrong(str("MOUNTPOINT=", quoted(value), " is not a permitted mount point"));
   return path;
 }
 
-Result<bool> yes_or_no(const std::string& key, const std::string& value) {
+Result<bool> parse_bool(const std::string& key, const std::string& value) {
   for (const char* yes : {"yes", "true", "on", "1"})
     if (value == yes) return true;
   for (const char* no : {"no", "false", "off", "0"})
     if (value == no) return false;
-  return wrong(str(key, "=", quoted(value), ": yes or no"));
+  return wrong(str(key, "=", quoted(value), ": must be yes or no"));
 }
 
-Result<std::chrono::seconds> seconds_of(const std::string& key, const std::string& value) {
-  constexpr unsigned kMost = 365 * 24 * 60 * 60;
-  const auto seconds = number_of<unsigned>(value);
-  if (!seconds || *seconds > kMost) return wrong(str(key, "=", quoted(value), ": a number of seconds"));
+Result<std::chrono::seconds> parse_seconds(const std::string& key, const std::string& value) {
+  constexpr unsigned kMaxSeconds = 365 * 24 * 60 * 60;
+  const auto seconds = parse_number<unsigned>(value);
+  if (!seconds || *seconds > kMaxSeconds) return wrong(str(key, "=", quoted(value), ": must be a number of seconds"));
   return std::chrono::seconds(*seconds);
 }
 
 Result<void> take(Config& config, const Line& line) {
   if (line.key == "SOURCE") {
-    config.sources.push_back(TRY(source_of(line.value)));
+    config.sources.push_back(TRY(parse_source(line.value)));
   } else if (line.key == "MOUNTPOINT") {
-    if (!config.mountpoint.empty()) return wrong("a second MOUNTPOINT; for two mounts write two files");
-    config.mountpoint = TRY(mountpoint_of(line.value));
+    if (!config.mountpoint.empty()) return wrong("second MOUNTPOINT; use a file for each mount");
+    config.mountpoint = TRY(parse_mountpoint(line.value));
   } else if (line.key == "OPTIONS") {
     config.options += (config.options.empty() || line.value.empty() ? "" : ",") + line.value;
     config.options_line = line.number;
   } else if (line.key == "AUTOMOUNT") {
-    config.automount = TRY(yes_or_no(line.key, line.value));
+    config.automount = TRY(parse_bool(line.key, line.value));
   } else if (line.key == "AUTOMOUNT_IDLE") {
-    config.automount_idle = TRY(seconds_of(line.key, line.value));
+    config.automount_idle = TRY(parse_seconds(line.key, line.value));
   } else {
     const std::vector<std::string> known = {"SOURCE", "MOUNTPOINT", "OPTIONS", "AUTOMOUNT", "AUTOMOUNT_IDLE"};
     std::string upper = line.key;
@@ -180,11 +180,11 @@ Result<void> take(Config& config, const Line& line) {
   return {};
 }
 
-Result<std::string> text_of(const std::string& path) {
+Result<std::string> read_config_text(const std::string& path) {
   const SourcePtr file = TRY(open_file(path));
-  if (file->size() > kLargest) return wrong(str(path, ": ", file->size(), " bytes, at most ", kLargest));
+  if (file->size() > kMaxBytes) return wrong(str(path, ": ", file->size(), " bytes, limit ", kMaxBytes));
   const std::string text = TRY(read_text(*file, 0, file->size()));
-  if (text.find('\0') != text.npos) return wrong(str(path, ": no text: it holds a NUL byte"));
+  if (text.find('\0') != text.npos) return wrong(str(path, ": not a text file: contains a NUL byte"));
   return text;
 }
 
@@ -196,22 +196,22 @@ std::string config_directory() {
 }
 
 Result<Config> read_config(const std::string& path) {
-  const std::string text = TRY(text_of(path));
+  const std::string text = TRY(read_config_text(path));
   Config config;
   config.name = std::filesystem::path(path).stem();
-  Reader reader(text);
+  ConfigParser parser(text);
   while (true) {
     const auto at = [&](size_t number) {
       return [&path, number](const Error& error) {
         return Error{error.code, str(path, ":", number, ": ", error.message)};
       };
     };
-    const auto line = TRY(reader.next().map_error(at(reader.number())));
+    const auto line = TRY(parser.next().map_error(at(parser.number())));
     if (!line) break;
     TRY_VOID(take(config, *line).map_error(at(line->number)));
   }
-  if (config.sources.empty()) return wrong(str(path, ": SOURCE= is missing: what to mount"));
-  if (config.mountpoint.empty()) return wrong(str(path, ": MOUNTPOINT= is missing: where to mount it"));
+  if (config.sources.empty()) return wrong(str(path, ": SOURCE= is missing"));
+  if (config.mountpoint.empty()) return wrong(str(path, ": MOUNTPOINT= is missing"));
   for (const std::string& source : config.sources)
     if (is_at_or_below(std::filesystem::path(source).lexically_normal(), config.mountpoint))
       return wrong(str(path, ": MOUNTPOINT=", quoted(config.mountpoint), " would hide SOURCE=", quoted(source)));

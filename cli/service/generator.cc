@@ -21,15 +21,16 @@ namespace files = std::filesystem;
 
 constexpr const char* kGeneratorName = "weightfs-generator";
 
-// At boot there is no other log yet, and standard error leads nowhere. A container may have no /dev/kmsg: none is made.
-void say(const std::string& text) {
+// At boot there is no other log, and standard error is not connected. Does not create /dev/kmsg in containers without
+// it.
+void log_line(const std::string& text) {
   const std::string line = printable(text);
   std::fprintf(stderr, "%s: %s\n", kGeneratorName, line.c_str());
   if (std::getenv("WEIGHTFS_MOUNTS") == nullptr)
     std::ofstream("/dev/kmsg", std::ios::in) << "<4>" << kGeneratorName << ": " << line << std::endl;
 }
 
-bool stands_in_unit_names(char c) {
+bool is_unit_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ':' || c == '_' || c == '.';
 }
 
@@ -42,7 +43,7 @@ std::string unit_name_of(const std::string& path) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '/')
       out += '-';
-    else if (stands_in_unit_names(c) && !(c == '.' && i == 1))
+    else if (is_unit_name_char(c) && !(c == '.' && i == 1))
       out += c;
     else
       out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
@@ -54,25 +55,25 @@ std::string unit_name_of(const std::string& path) {
 // next line.
 Result<std::string> unit_value(const std::string& path) {
   if (!is_utf8(path) || path.ends_with('\\') || path.ends_with(' ') || printable(path) != path)
-    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(path), " cannot stand in a unit file"));
+    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(path), " cannot be written to a unit file"));
   std::string out;
   for (const char c : path) out += c == '%' ? std::string("%%") : std::string(1, c);
   return out;
 }
 
-// What is there already is another config's, or comes from /etc/fstab: it stays.
+// An existing unit comes from another config or /etc/fstab, and is not replaced.
 Result<void> write(const files::path& file, const std::string& text) {
   std::FILE* out = std::fopen(file.c_str(), "wxe");
   if (out == nullptr)
-    return failure(
-        Code::io, str(file.filename().string(),
-                      errno == EEXIST ? ": there already, of another config or of /etc/fstab" : ": cannot be written"));
+    return failure(Code::io,
+                   str(file.filename().string(),
+                       errno == EEXIST ? ": already exists, from another config or /etc/fstab" : ": cannot write"));
   const bool written = std::fputs(text.c_str(), out) >= 0;
-  if (std::fclose(out) != 0 || !written) return failure(Code::io, str(file.string(), ": cannot be written"));
+  if (std::fclose(out) != 0 || !written) return failure(Code::io, str(file.string(), ": cannot write"));
   return {};
 }
 
-// No default dependencies: with them both would belong to local-fs.target, which the service that mounts comes after.
+// No default dependencies: they would order the units before local-fs.target, but the service starts after it.
 constexpr const char* kUnit =
     "# Made by weightfs-generator.\n"
     "[Unit]\n"
@@ -85,9 +86,9 @@ constexpr const char* kUnit =
 Result<void> write_units(const Config& config, const files::path& directory) {
   const std::string where = TRY(unit_value(config.mountpoint));
   const std::string unit = unit_name_of(config.mountpoint);
-  constexpr size_t kLongestName = 255;
-  if (unit.size() + std::string_view(".automount").size() > kLongestName)
-    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(config.mountpoint), " is too long for a unit's name"));
+  constexpr size_t kMaxNameBytes = 255;
+  if (unit.size() + std::string_view(".automount").size() > kMaxNameBytes)
+    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(config.mountpoint), " is too long for a unit name"));
   const std::string head = str(kUnit, "Description=weightfs ", config.name, "\nSourcePath=", config_directory(), "/",
                                config.name, ".conf\n\n");
   TRY_VOID(write(directory / (unit + ".mount"),
@@ -102,12 +103,12 @@ Result<void> write_units(const Config& config, const files::path& directory) {
   return {};
 }
 
-// The file's name is the service's instance.
+// The file name becomes the instance name of the service.
 Result<void> check_name(const std::string& name) {
   if (!name.empty() && name.size() <= 200 &&
-      std::all_of(name.begin(), name.end(), [](char c) { return stands_in_unit_names(c) || c == '-' || c == '@'; }))
+      std::all_of(name.begin(), name.end(), [](char c) { return is_unit_name_char(c) || c == '-' || c == '@'; }))
     return {};
-  return failure(Code::unsupported, "its name cannot be that of a service: letters, digits and :-_.@ only");
+  return failure(Code::unsupported, "invalid service name; use letters, digits and :-_.@ only");
 }
 
 Result<void> generate_for(const files::path& file, const files::path& directory) {
@@ -135,11 +136,11 @@ bool is_generator(std::string_view program) { return program.substr(program.rfin
 
 Exit generate(int argc, char** argv) {
   if (argc != 2 && argc != 4) {
-    say("called by systemd with one or three directories");
+    log_line("usage: weightfs-generator DIR [DIR DIR]");
     return Exit::usage;
   }
   for (const files::path& file : config_files())
-    if (const auto done = generate_for(file, argv[1]); !done) say(done.error().message);
+    if (const auto done = generate_for(file, argv[1]); !done) log_line(done.error().message);
   return Exit::ok;
 }
 

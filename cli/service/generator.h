@@ -1,6 +1,5 @@
-// weightfs-generator: what systemd runs at boot and at each reload to make units of what is configured
-// (systemd.generator(7)). Mounting at the first access needs it: an automount unit is named after its path, so it
-// cannot be an instance of a template.
+// weightfs-generator: run by systemd at boot and at each reload to create units from the configs
+// (systemd.generator(7)). An automount unit is named after its path, so it cannot be an instance of a template.
 #pragma once
 
 #include <string_view>
@@ -9,12 +8,11 @@
 
 namespace weightfs {
 
-/// Whether a program of this name (argv[0]) is the generator.
+/// Whether argv[0] is the name of the generator.
 bool is_generator(std::string_view program);
 
-/// For each config with AUTOMOUNT=yes writes an automount unit, wanted by multi-user.target, and the mount unit behind
-/// it into the directory argv[1]. A config that is wrong is passed over with a line: it must not keep the machine from
-/// starting.
+/// For each config with AUTOMOUNT=yes, writes an automount unit, wanted by multi-user.target, and its mount unit into
+/// the directory argv[1]. An invalid config is skipped with a log message, so that it cannot prevent booting.
 Exit generate(int argc, char** argv);
 
 }  // namespace weightfs

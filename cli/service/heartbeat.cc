@@ -14,15 +14,14 @@
 namespace weightfs {
 namespace {
 
-// The kernel lets nobody go who waits for an answer that has been begun, not even of a process that is killed: with the
-// descriptor of the mount among its own, this thread would keep the mount, and itself, for ever. Without it the mount
-// ends with the other threads, and that is the answer.
-void let_go_of_descriptors() {
+// A thread that waits for a FUSE reply cannot be killed. If this thread had the descriptor of the mount open, a killed
+// server would hang forever. Without it the mount ends with the other threads, and the request fails.
+void close_own_descriptors() {
   if (::unshare(CLONE_FILES) == 0) ::close_range(STDERR_FILENO + 1, ~0U, 0);
 }
 
-// A mask may keep the server from its own attribute; what the whole of the file system is, everybody may ask.
-bool answers(const std::string& point) {
+// --umask may deny the server its own attribute; statfs is always permitted.
+bool responds(const std::string& point) {
   struct statfs system {};
   if (::getxattr(point.c_str(), kPidXattr, nullptr, 0) > 0) return true;
   return errno == EACCES && ::statfs(point.c_str(), &system) == 0 && system.f_type == FUSE_SUPER_MAGIC;
@@ -43,11 +42,11 @@ Heartbeat::~Heartbeat() {
 }
 
 void Heartbeat::beat() {
-  let_go_of_descriptors();
+  close_own_descriptors();
   std::unique_lock lock(mutex_);
   do {
     lock.unlock();
-    if (answers(point_)) notify("WATCHDOG=1");
+    if (responds(point_)) notify("WATCHDOG=1");
     lock.lock();
   } while (!stopped_.wait_for(lock, every_, [this] { return stop_; }));
 }

@@ -1,5 +1,5 @@
-// Tells the service manager, again and again, that the mount answers; when it does not any more, nothing is told, and
-// the service is started anew.
+// The watchdog of a service: notifies the service manager while the mount responds. Without notifications the service
+// manager restarts the service.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,10 @@ namespace weightfs {
 
 class Heartbeat {
  public:
-  /// Asks the mount at `point`, which this process serves, three times within `limit`, in a thread of its own: nothing
-  /// else waits when there is no answer.
+  /// Probes the mount at `point`, which this process serves, three times within `limit`, in a thread of its own, so
+  /// that nothing else blocks if the mount hangs.
   Heartbeat(std::string point, std::chrono::microseconds limit);
-  /// Once the mount is no longer served: an answer that never came would be waited for.
+  /// To be called after the mount has ended: it waits for a pending probe.
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;

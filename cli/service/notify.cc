@@ -12,10 +12,10 @@
 namespace weightfs {
 namespace {
 
-constexpr uint64_t kLongestBarrierUs = 5'000'000;
+constexpr uint64_t kBarrierTimeoutUs = 5'000'000;
 
-// Until everything that was sent has been taken in. Without a manager there is nobody to wait for.
-void wait_until_taken() { ::sd_notify_barrier(0, kLongestBarrierUs); }
+// Waits until the manager has processed all notifications; returns at once without a manager.
+void wait_for_manager() { ::sd_notify_barrier(0, kBarrierTimeoutUs); }
 
 }  // namespace
 
@@ -32,17 +32,18 @@ Result<void> keep_descriptor(int descriptor, const std::string& name) {
   const int sent = ::sd_pid_notify_with_fds(0, 0, lines.c_str(), &descriptor, 1);
   if (sent == 0)
     return failure(Code::io,
-                   "there is no service manager to keep the mount ($NOTIFY_SOCKET is not set): this is for "
-                   "the service's ExecStartPre=");
+                   "no service manager ($NOTIFY_SOCKET is not set); this command is for "
+                   "ExecStartPre= of a service");
   if (sent < 0)
-    return failure(Code::io, str("the service manager does not take it: ", std::generic_category().message(-sent)));
-  wait_until_taken();
+    return failure(Code::io,
+                   str("the service manager refused the descriptor: ", std::generic_category().message(-sent)));
+  wait_for_manager();
   return {};
 }
 
 void forget_descriptor(const std::string& name) {
   notify(str("FDSTOREREMOVE=1\nFDNAME=", name));
-  wait_until_taken();
+  wait_for_manager();
 }
 
 std::optional<int> kept_descriptor(const std::string& name) {

@@ -1,5 +1,5 @@
-// The service manager of systemd: what it is told (sd_notify(3)), and the descriptors that it keeps for a service
-// (sd_pid_notify_with_fds(3), sd_listen_fds(3)). Where there is none, telling it does nothing.
+// The protocol with the service manager: notifications (sd_notify(3)) and stored descriptors
+// (sd_pid_notify_with_fds(3), sd_listen_fds(3)). Without a service manager notifications do nothing.
 #pragma once
 
 #include <chrono>
@@ -10,24 +10,24 @@
 
 namespace weightfs {
 
-/// Tells it lines such as READY=1, STATUS=... Never waits for an answer. Callable from any thread.
+/// Sends lines such as READY=1 or STATUS=... Does not wait for a reply. Callable from any thread.
 void notify(const std::string& lines);
 
-/// Tells it that the configuration is read again; notify("READY=1") says that it has been.
+/// Notifies that a reload has begun; notify("READY=1") ends it.
 void notify_reloading();
 
-/// Lets it keep `descriptor` under `name` for the service's next process, and returns once it does. Fails with io when
-/// there is no service manager.
+/// Stores `descriptor` under `name` for the service's next process, and returns when it is stored. Fails with io
+/// without a service manager.
 Result<void> keep_descriptor(int descriptor, const std::string& name);
 
-/// Lets it close what it keeps under `name`, if anything, and returns once that is done.
+/// Removes the descriptor stored under `name`, if any, and returns when that is done.
 void forget_descriptor(const std::string& name);
 
-/// The descriptor that it kept under `name` and handed to this process; nothing when there is none. All others that it
-/// handed over are closed. To be asked once.
+/// The descriptor stored under `name` and passed to this process, if any. Closes all other passed descriptors. To be
+/// called once.
 std::optional<int> kept_descriptor(const std::string& name);
 
-/// How long it waits for WATCHDOG=1 before it takes this process for hung; nothing when it does not look.
+/// The watchdog timeout of the service; nothing without a watchdog.
 std::optional<std::chrono::microseconds> watchdog_limit();
 
 }  // namespace weightfs

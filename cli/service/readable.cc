@@ -10,27 +10,28 @@
 namespace weightfs {
 namespace {
 
-bool is_refused(const std::string& path, int mode) { return ::access(path.c_str(), mode) != 0 && errno == EACCES; }
+bool is_denied(const std::string& path, int mode) { return ::access(path.c_str(), mode) != 0 && errno == EACCES; }
 
-Result<void> refused(const char* what, const std::string& path) {
-  return failure(Code::io, str(printable(path), ": the user ", user_name(::getuid()), " may not ", what,
-                               " it: a mode, a group or an ACL can let it"));
+Result<void> permission_error(const char* what, const std::string& path) {
+  return failure(Code::io, str(printable(path), ": user ", user_name(::getuid()), " cannot ", what,
+                               " it; grant access by mode, group or ACL"));
 }
 
 }  // namespace
 
 Result<void> check_reachable(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
-    if (const std::string parent = path.substr(0, slash); is_refused(parent, X_OK)) return refused("enter", parent);
+    if (const std::string parent = path.substr(0, slash); is_denied(parent, X_OK))
+      return permission_error("enter", parent);
   return {};
 }
 
 Result<void> check_readable(const std::string& source) {
   if (!source.starts_with('/')) return {};
   if (const auto reached = check_reachable(source); !reached) return reached;
-  if (is_refused(source, R_OK)) return refused("read", source);
-  // Of a file's mode this asks nothing.
-  if (is_refused(source + "/.", X_OK)) return refused("enter", source);
+  if (is_denied(source, R_OK)) return permission_error("read", source);
+  // Fails with ENOTDIR for a file.
+  if (is_denied(source + "/.", X_OK)) return permission_error("enter", source);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Whether the user that a service runs as may read its sources, and come to its mount point. To be told "permission
-// denied" is of little use to an administrator, who may: here it is said who is kept out, and where.
+// Checks that the user of a service can read its sources and reach its mount point. The messages name the user and the
+// directory, because "permission denied" alone does not help an administrator.
 #pragma once
 
 #include <string>
@@ -8,11 +8,10 @@
 
 namespace weightfs {
 
-/// Fails when this process may not enter a directory on the way to an absolute path.
+/// Fails if this process cannot enter a directory on the way to an absolute path.
 Result<void> check_reachable(const std::string& path);
 
-/// The same, and when it may not read what is there. What is missing, or is no path but a name, is for others to
-/// refuse.
+/// The same, and fails if the file cannot be read. Ignores missing files and model names, which are checked later.
 Result<void> check_readable(const std::string& source);
 
 }  // namespace weightfs

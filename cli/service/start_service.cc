@@ -10,21 +10,21 @@
 namespace weightfs {
 namespace {
 
-// Whoever waits at the automount point waits until this process ends, and so does whoever comes that way meanwhile: the
-// service, too. So this process mounts; from then on they wait for the service to answer.
+// All processes that access the automount point, and the service too, block until this process exits. So this process
+// mounts; from then on they wait for a reply of the service.
 Result<void> mount_at_automount_point(const Config& config, const std::string& unit) {
   MountOptions options;
-  TRY_VOID(take_words(options, config.options, Words::ours));
-  Offer offer = TRY(Offer::make(config.name));
-  const Running start = TRY(Running::start({"systemctl", "start", "--", unit}));
+  TRY_VOID(parse_mount_options(options, config.options, OptionOrigin::command_line));
+  FdSender sender = TRY(FdSender::listen(config.name));
+  const ChildProcess start = TRY(ChildProcess::start({"systemctl", "start", "--", unit}));
   bool is_mounted = false;
-  // Not before the service has come: systemd goes that way to start it.
+  // Not before the service has connected: systemd accesses the path to start it.
   const auto mount = [&]() -> Result<Descriptor> {
     Descriptor device = TRY(mount_device(config, options.kernel));
     is_mounted = true;
     return device;
   };
-  return offer.give(mount, start).map_error([&](const Error& failed) {
+  return sender.send(mount, start).map_error([&](const Error& failed) {
     if (is_mounted) remove_device(config);
     return Error{failed.code, str(printable(unit), ": ", failed.message)};
   });
@@ -41,10 +41,10 @@ Result<void> start_service(const std::string& name, const std::string& mountpoin
                                  printable(mountpoint)));
   if (const auto mount = Mounts::now().on(point); mount && mount->type == "autofs")
     return mount_at_automount_point(config, unit);
-  if (run_program({"systemctl", "start", "--", unit}, Stderr::passed_on).status != 0)
-    return failure(Code::io, str(printable(unit), " does not start"));
+  if (run_program({"systemctl", "start", "--", unit}, Stderr::inherited).status != 0)
+    return failure(Code::io, str(printable(unit), " failed to start"));
   if (Mounts::now().is_weightfs_point(MountPoint::of_mount(point).path())) return {};
-  return failure(Code::io, str(printable(unit), " has started, but has not mounted at ", printable(mountpoint)));
+  return failure(Code::io, str(printable(unit), " started, but did not mount at ", printable(mountpoint)));
 }
 
 }  // namespace weightfs

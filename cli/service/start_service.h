@@ -1,4 +1,4 @@
-// A mount that its service makes: what fstab and mount units ask for with -o service=NAME.
+// Mounts through a service: -o service=NAME in fstab and mount units.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace weightfs {
 
-/// Starts weightfs@`name`.service and returns when it is ready; at an automount point, where others wait for this to
-/// return, mounts and returns when the service has taken the mount. Fails with io when it does not start, or when it
-/// mounts somewhere else than at `mountpoint`.
+/// Starts weightfs@`name`.service and returns when it is ready. At an automount point, where other processes block
+/// until this one exits, it mounts itself and returns when the service has accepted the mount. Fails with io if the
+/// service does not start, or if its mount point is not `mountpoint`.
 Result<void> start_service(const std::string& name, const std::string& mountpoint);
 
 }  // namespace weightfs

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t bit(int signal) { return uint64_t{1} << (signal - 1); }
 
-// What /proc says of a thread (proc(5)).
+// The status of a thread in /proc (proc(5)).
 struct ThreadStatus {
   bool is_known = false;
   bool has_ended = false;
@@ -33,61 +33,61 @@ ThreadStatus status_of(pid_t thread) {
   return out;
 }
 
-// Whether a signal waits for the thread that asks it to end; of one that kills, SIGKILL waits for every thread of the
-// process (signal(7)). Other signals are no reason: few programs expect EINTR of stat().
-bool is_told_to_end(pid_t thread) {
+// Whether a signal that ends the process is pending. A fatal signal becomes SIGKILL for every thread (signal(7)). Other
+// signals are ignored, because few programs expect EINTR from stat().
+bool has_fatal_signal(pid_t thread) {
   constexpr uint64_t kEnds = bit(SIGKILL) | bit(SIGINT) | bit(SIGTERM) | bit(SIGHUP) | bit(SIGQUIT);
   return (status_of(thread).pending & kEnds) != 0;
 }
 
-constexpr std::chrono::milliseconds kBetweenLooks{200};
+constexpr std::chrono::milliseconds kPollInterval{200};
 
 }  // namespace
 
-// A thread of another user may be hidden in /proc; then the kernel still says whether there is one.
+// If /proc hides the thread of another user, kill(2) still reports whether it exists.
 bool KilledReader::operator()() {
   const auto now = std::chrono::steady_clock::now();
   if (killed_ || thread_ <= 0 || now < next_) return killed_;
-  next_ = now + kBetweenLooks;
+  next_ = now + kPollInterval;
   const ThreadStatus status = status_of(thread_);
   killed_ = status.is_known ? status.has_ended || (status.pending & bit(SIGKILL)) != 0
                             : ::kill(thread_, 0) != 0 && errno == ESRCH;
   return killed_;
 }
 
-// The request that comes with it is still there, so no other has its address.
-void Waits::interrupt(fuse_req_t request, void* which) {
-  Wait& wait = *static_cast<Wait*>(which);
-  const std::scoped_lock lock(wait.mutex);
-  if (wait.request != request || !is_told_to_end(fuse_req_ctx(request)->pid)) return;
-  wait.request = nullptr;
+// The request is still pending, so no other request has its address.
+void InterruptibleRequests::interrupt(fuse_req_t request, void* which) {
+  PendingRequest& pending = *static_cast<PendingRequest*>(which);
+  const std::scoped_lock lock(pending.mutex);
+  if (pending.request != request || !has_fatal_signal(fuse_req_ctx(request)->pid)) return;
+  pending.request = nullptr;
   fuse_reply_err(request, EINTR);
 }
 
-Waits::Wait& Waits::begin(fuse_req_t request) {
-  Wait* wait = nullptr;
+InterruptibleRequests::PendingRequest& InterruptibleRequests::begin(fuse_req_t request) {
+  PendingRequest* pending = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    if (free_.empty()) free_.push_back(&waits_.emplace_back());
-    wait = free_.back();
+    if (free_.empty()) free_.push_back(&pending_.emplace_back());
+    pending = free_.back();
     free_.pop_back();
-    const std::scoped_lock setting(wait->mutex);
-    wait->request = request;
+    const std::scoped_lock setting(pending->mutex);
+    pending->request = request;
   }
-  fuse_req_interrupt_func(request, interrupt, wait);  // which calls it, when it came already
-  return *wait;
+  fuse_req_interrupt_func(request, interrupt, pending);  // calls it at once if the interrupt has already arrived
+  return *pending;
 }
 
-// Whether the request is still to be answered.
-bool Waits::end(Wait& wait, fuse_req_t request) {
+// Whether the request still needs a reply.
+bool InterruptibleRequests::end(PendingRequest& pending, fuse_req_t request) {
   bool ours = false;
   {
-    const std::scoped_lock lock(wait.mutex);
-    ours = wait.request == request;
-    wait.request = nullptr;
+    const std::scoped_lock lock(pending.mutex);
+    ours = pending.request == request;
+    pending.request = nullptr;
   }
   const std::scoped_lock lock(mutex_);
-  free_.push_back(&wait);
+  free_.push_back(&pending);
   return ours;
 }
 

@@ -1,6 +1,6 @@
-// Requests that wait, and processes that are told to end meanwhile. Who waits for the network waits long, and the
-// kernel lets no process go that waits for an answer, not even one that is killed: it sends an interrupt, and that is
-// answered, whatever becomes of the work. (fs/fuse/dev.c of Linux, request_wait_answer.)
+// Interrupts of slow requests. A request that waits for the network may take long, and the kernel does not let a
+// process exit that waits for a reply, even if it is killed. It sends an INTERRUPT, after which the request fails with
+// EINTR while its work is cancelled. (fs/fuse/dev.c of Linux, request_wait_answer.)
 #pragma once
 
 #define FUSE_USE_VERSION 312
@@ -17,9 +17,8 @@
 
 namespace weightfs {
 
-/// Whether the thread that asked for bytes was killed since; asked now and then while a READ waits. The kernel reads
-/// ahead for that thread and lets it go when it is killed, but sends no interrupt, and no RELEASE before the READ is
-/// answered. False for a thread that this process cannot see.
+/// Whether the thread that sent a READ has been killed; polled during the read. For a killed reader of read-ahead pages
+/// the kernel sends no INTERRUPT, and no RELEASE before the reply. False if this process cannot see the thread.
 class KilledReader {
  public:
   explicit KilledReader(pid_t thread) : thread_(thread) {}
@@ -32,42 +31,42 @@ class KilledReader {
 };
 
 /// Callable from any thread.
-class Waits {
+class InterruptibleRequests {
  public:
-  /// Calls `make` and returns what it made; nothing when the request was answered meanwhile, with EINTR. Then what
-  /// `make` works on is cancelled.
-  template <class Make>
-  auto interruptible(fuse_req_t request, Make make) -> std::optional<decltype(make())> {
-    Wait& wait = begin(request);
-    std::optional<decltype(make())> made;
-    const CancelScope scope([&wait] {
-      const std::scoped_lock lock(wait.mutex);
-      return wait.request == nullptr;
+  /// Calls `work` and returns its result; nothing if the request was interrupted meanwhile and failed with EINTR. An
+  /// interrupt cancels `work`.
+  template <class Work>
+  auto interruptible(fuse_req_t request, Work work) -> std::optional<decltype(work())> {
+    PendingRequest& pending = begin(request);
+    std::optional<decltype(work())> result;
+    const CancelScope scope([&pending] {
+      const std::scoped_lock lock(pending.mutex);
+      return pending.request == nullptr;
     });
     try {
-      made.emplace(make());
+      result.emplace(work());
     } catch (...) {
-      if (!end(wait, request)) return std::nullopt;
+      if (!end(pending, request)) return std::nullopt;
       throw;
     }
-    if (!end(wait, request)) made.reset();
-    return made;
+    if (!end(pending, request)) result.reset();
+    return result;
   }
 
  private:
-  // One request that waits. Used again for another, but never gone: an interrupt may still be on its way to it.
-  struct Wait {
+  // A pending request. Reused but never freed, because an interrupt may still refer to it.
+  struct PendingRequest {
     std::mutex mutex;
-    fuse_req_t request = nullptr;  // null once it was answered, or needs no answer from here
+    fuse_req_t request = nullptr;  // null when it has been answered
   };
 
   static void interrupt(fuse_req_t request, void* which);
-  Wait& begin(fuse_req_t request);
-  bool end(Wait& wait, fuse_req_t request);
+  PendingRequest& begin(fuse_req_t request);
+  bool end(PendingRequest& pending, fuse_req_t request);
 
   std::mutex mutex_;  // guards the rest
-  std::deque<Wait> waits_;
-  std::vector<Wait*> free_;
+  std::deque<PendingRequest> pending_;
+  std::vector<PendingRequest*> free_;
 };
 
 }  // namespace weightfs

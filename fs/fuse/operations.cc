@@ -17,7 +17,7 @@ namespace weightfs {
 
 class Server::Handle {
  public:
-  /// Whether what is read from it says how much the mount is used: what the mount says of itself does not.
+  /// Whether reads count as use of the mount; reads of .weightfs/ do not.
   enum class Reads { counted, uncounted };
 
   Handle(SourcePtr source, Reads reads) : source_(std::move(source)), reads_(reads) { hold(); }
@@ -26,7 +26,7 @@ class Server::Handle {
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) {
     auto got = source_->read(offset, out);
-    if (!is_held_) hold();  // what was not at hand before may be by now
+    if (!is_held_) hold();  // the source may have become available since
     return got;
   }
 
@@ -50,16 +50,15 @@ namespace {
 
 constexpr blksize_t kBlock = 4096;
 
-// Nothing ever changes, so the kernel may keep every answer. It converts seconds to jiffies: this is as long as it can
-// hold.
-constexpr double kForEver = std::numeric_limits<int32_t>::max();
+// Nothing changes, so the kernel may cache every reply. It converts seconds to jiffies; this is the maximum.
+constexpr double kForever = std::numeric_limits<int32_t>::max();
 
-// As much as one READ may ask for (FUSE_MAX_MAX_PAGES pages).
-constexpr size_t kLargestRead = size_t{1} << 20;
+// The maximum size of a READ (FUSE_MAX_MAX_PAGES pages).
+constexpr size_t kMaxRead = size_t{1} << 20;
 
-// The one place where a failure becomes an errno. What the bytes of a container can cause is an I/O error to those who
-// read it: EBADMSG and its kin surprise programs. So does EAGAIN, which no regular file gives: Python's read() returns
-// None then. What only the network has says so: whoever reads may try again.
+// The only place where an error becomes an errno. Corrupt data is EIO, because programs do not expect EBADMSG. Nor do
+// they expect EAGAIN from a regular file: Python's read() would return None. Network errors are EHOSTUNREACH, so that
+// readers can retry.
 int errno_of(Code code) {
   switch (code) {
     case Code::not_found:
@@ -71,7 +70,7 @@ int errno_of(Code code) {
   }
 }
 
-// Rounded towards the past: nanoseconds are never negative.
+// Rounded down, so that nanoseconds are not negative.
 timespec timespec_of(Time time) {
   constexpr Time kSecond = 1'000'000'000;
   const Time nanoseconds = (time % kSecond + kSecond) % kSecond;
@@ -80,11 +79,10 @@ timespec timespec_of(Time time) {
 
 Server& server(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
 
-// Calls `answer`, which returns a Result<void> and has replied if that is a success. An exception fails the request: it
-// must not end the mount.
+// Calls `answer`, which replies on success. An error or exception becomes an error reply; it must not end the mount.
 template <class Answer>
 void respond(fuse_req_t request, Operation operation, const Answer& answer) {
-  Server& s = server(request);  // the request is gone once it is answered
+  Server& s = server(request);  // the request is freed by the reply
   Statistics::Request counted(s.statistics(), operation);
   Result<void> done;
   try {
@@ -100,13 +98,13 @@ void respond(fuse_req_t request, Operation operation, const Answer& answer) {
   fuse_reply_err(request, errno_of(done.error().code));
 }
 
-double timeout_of(const Attributes& attributes) { return attributes.kind == Kind::live ? 0 : kForEver; }
+double timeout_of(const Attributes& attributes) { return attributes.kind == Kind::live ? 0 : kForever; }
 
 fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes) {
   fuse_entry_param entry{};
   entry.ino = ino;
   entry.attr = s.stat_of(ino, attributes);
-  entry.entry_timeout = kForEver;
+  entry.entry_timeout = kForever;
   entry.attr_timeout = timeout_of(attributes);
   return entry;
 }
@@ -115,15 +113,15 @@ void init(void*, fuse_conn_info* connection) {
   const auto want = [&](unsigned wanted) { connection->want |= connection->capable & wanted; };
   want(FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPLICIT_INVAL_DATA |
        FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
-  // Without it the kernel asks for the attributes again before each read.
+  // With it the kernel would get the attributes again before each read.
   connection->want &= ~static_cast<unsigned>(FUSE_CAP_AUTO_INVAL_DATA);
-  connection->max_readahead = kReadAheadKiB * 1024;
-  // Reads ahead that wait for the kernel to send them wait for those that it has sent.
-  connection->max_background = kMostThreads;
+  connection->max_readahead = kReadaheadKiB * 1024;
+  // A lower limit would make queued read-ahead wait for slow reads in flight.
+  connection->max_background = kMaxThreads;
 }
 
-// libfuse 3.14 lets the kernel look up one name of a directory at a time (it never tells it FUSE_PARALLEL_DIROPS): so a
-// lookup does not wait to learn a size. The kernel asks for it when somebody wants to know it.
+// libfuse 3.14 does not enable FUSE_PARALLEL_DIROPS, so the kernel looks up one name of a directory at a time. A lookup
+// therefore does not wait for a size; the kernel gets it later by GETATTR.
 fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attributes) {
   fuse_entry_param entry = entry_of(s, ino, attributes);
   entry.attr_timeout = 0;
@@ -133,13 +131,13 @@ fuse_entry_param unsized_entry(const Server& s, Ino ino, const Attributes& attri
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   respond(request, Operation::lookup, [&]() -> Result<void> {
     Server& s = server(request);
-    const auto ino = s.waits().interruptible(request, [&] { return s.forest().lookup(parent, name); });
+    const auto ino = s.interruptible_requests().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
-    const bool looks_at_us = s.forest().is_hidden(parent) || (*ino && s.forest().is_hidden(**ino));
-    if (!looks_at_us) s.statistics().used();
+    const bool is_own_file = s.forest().is_hidden(parent) || (*ino && s.forest().is_hidden(**ino));
+    if (!is_own_file) s.statistics().used();
     if (!*ino && ino->error().code == Code::not_found) {
-      fuse_entry_param absent{};  // inode 0: the kernel remembers that there is no such name
-      absent.entry_timeout = kForEver;
+      fuse_entry_param absent{};  // inode 0: a negative entry
+      absent.entry_timeout = kForever;
       fuse_reply_entry(request, &absent);
       return {};
     }
@@ -156,10 +154,11 @@ void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   respond(request, Operation::getattr, [&]() -> Result<void> {
     Server& s = server(request);
     const auto known = s.forest().known_attributes(ino);
-    const auto made = known ? std::optional<Result<Attributes>>(*known)
-                            : s.waits().interruptible(request, [&] { return s.forest().attributes(ino); });
-    if (!made) return {};
-    const Attributes attributes = TRY(*made);
+    const auto result =
+        known ? std::optional<Result<Attributes>>(*known)
+              : s.interruptible_requests().interruptible(request, [&] { return s.forest().attributes(ino); });
+    if (!result) return {};
+    const Attributes attributes = TRY(*result);
     const struct stat status = s.stat_of(ino, attributes);
     fuse_reply_attr(request, &status, timeout_of(attributes));
     return {};
@@ -169,7 +168,7 @@ void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 void readlink(fuse_req_t request, fuse_ino_t ino) {
   respond(request, Operation::readlink, [&]() -> Result<void> {
     Server& s = server(request);
-    const auto text = s.waits().interruptible(request, [&] { return s.forest().link(ino); });
+    const auto text = s.interruptible_requests().interruptible(request, [&] { return s.forest().link(ino); });
     if (!text) return {};
     fuse_reply_readlink(request, TRY(*text).c_str());
     return {};
@@ -183,13 +182,13 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
       return {};
     }
     Server& s = server(request);
-    const auto source = s.waits().interruptible(request, [&] { return s.forest().open(ino); });
+    const auto source = s.interruptible_requests().interruptible(request, [&] { return s.forest().open(ino); });
     if (!source) return {};
     file->fh = s.open(ino, TRY(*source));
-    // What changes goes past the kernel's pages.
+    // Dynamic files bypass the page cache.
     const bool live = s.forest().is_live(ino);
     file->direct_io = live ? 1 : 0;
-    file->keep_cache = !live && s.pages() == Server::Pages::kept ? 1 : 0;
+    file->keep_cache = !live && s.page_cache() == Server::PageCache::kept ? 1 : 0;
     file->noflush = 1;
     // An open that was interrupted is never released.
     if (fuse_reply_open(request, file) != 0) s.close(file->fh);
@@ -209,7 +208,7 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
   respond(request, Operation::read, [&]() -> Result<void> {
     // One buffer per worker thread: a fresh megabyte per request would be zeroed by the kernel each time.
     thread_local std::vector<std::byte> buffer;
-    if (buffer.size() < size) buffer.resize(std::min(size, kLargestRead));
+    if (buffer.size() < size) buffer.resize(std::min(size, kMaxRead));
     const auto out = std::span(buffer).first(std::min(size, buffer.size()));
     Server::Handle& handle = *reinterpret_cast<Server::Handle*>(file->fh);
     KilledReader killed(fuse_req_ctx(request)->pid);
@@ -220,14 +219,13 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
       return {};
     }
     const size_t count = TRY(got);
-    if (handle.is_counted()) server(request).statistics().gave(count);
+    if (handle.is_counted()) server(request).statistics().add_bytes_read(count);
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), count);
     return {};
   });
 }
 
-// The kernel keeps listings of a file system whose opendir is not implemented, and never opens or releases a directory
-// again.
+// With ENOSYS the kernel caches listings and sends no OPENDIR and RELEASEDIR any more.
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
 mode_t type_of(Kind kind) {
@@ -264,7 +262,7 @@ class Page {
   void reply() { fuse_reply_buf(request_, bytes_.data(), used_); }
 
  private:
-  // Inode 0 tells the kernel to take the name alone: for `.` and `..`, and where the size is not known yet.
+  // Inode 0 means an entry without attributes: for `.` and `..`, and for files of unknown size.
   fuse_entry_param entry_for(std::string_view name, Ino ino, Kind kind) const {
     Server& s = server(request_);
     const bool dots = name == "." || name == "..";
@@ -286,14 +284,15 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed 
   respond(request, operation, [&]() -> Result<void> {
     Forest& forest = server(request).forest();
     if (!forest.is_hidden(ino)) server(request).statistics().used();
-    const auto listing = server(request).waits().interruptible(request, [&] { return forest.list(ino); });
+    const auto listing =
+        server(request).interruptible_requests().interruptible(request, [&] { return forest.list(ino); });
     if (!listing) return {};
     const Forest::Listing all = TRY(*listing);
     Page page(request, size, listed);
     bool room = true;
     if (offset < 1) room = page.add(".", ino, Kind::directory, 1);
     if (offset < 2 && room) room = page.add("..", TRY(forest.parent(ino)), Kind::directory, 2);
-    std::string name;  // fuse_add_direntry wants an end to it
+    std::string name;  // fuse_add_direntry needs a terminated string
     for (auto i = static_cast<uint64_t>(std::max<off_t>(offset, 2)) - 2; room && i < all.count; ++i) {
       const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
       name = child.name();
@@ -325,7 +324,7 @@ void statfs(fuse_req_t request, fuse_ino_t) {
   });
 }
 
-// The protocol of getxattr and listxattr: size 0 asks how much there is.
+// getxattr(2), listxattr(2): size 0 requests the length.
 void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
   if (size == 0) {
     fuse_reply_xattr(request, bytes.size());
@@ -339,7 +338,7 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
   respond(request, Operation::getxattr, [&]() -> Result<void> {
     Server& s = server(request);
-    const auto xattrs = s.waits().interruptible(request, [&] { return s.forest().xattrs(ino); });
+    const auto xattrs = s.interruptible_requests().interruptible(request, [&] { return s.forest().xattrs(ino); });
     if (!xattrs) return {};
     const std::vector<Xattr> all = TRY(*xattrs);
     const auto found = std::find_if(all.begin(), all.end(), [&](const Xattr& x) { return x.first == name; });
@@ -355,7 +354,7 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
 void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
   respond(request, Operation::listxattr, [&]() -> Result<void> {
     Server& s = server(request);
-    const auto xattrs = s.waits().interruptible(request, [&] { return s.forest().xattrs(ino); });
+    const auto xattrs = s.interruptible_requests().interruptible(request, [&] { return s.forest().xattrs(ino); });
     if (!xattrs) return {};
     std::string keys;
     for (const auto& [key, value] : TRY(*xattrs)) keys += key + '\0';
@@ -369,12 +368,12 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   struct stat out {};
   out.st_ino = ino;
-  out.st_mode = attributes.is_directory()       ? S_IFDIR | (0555U & ~mounting_.ownership.mask)
+  out.st_mode = attributes.is_directory()       ? S_IFDIR | (0555U & ~params_.ownership.mask)
                 : attributes.kind == Kind::link ? S_IFLNK | 0777U
-                                                : S_IFREG | (0444U & ~mounting_.ownership.mask);
+                                                : S_IFREG | (0444U & ~params_.ownership.mask);
   out.st_nlink = attributes.links;
-  out.st_uid = mounting_.ownership.user;
-  out.st_gid = mounting_.ownership.group;
+  out.st_uid = params_.ownership.user;
+  out.st_gid = params_.ownership.group;
   out.st_size = static_cast<off_t>(attributes.size);
   out.st_blksize = kBlock;
   out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
@@ -383,13 +382,13 @@ struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   return out;
 }
 
-Server::Server(Forest& forest, Statistics& statistics, const Mounting& mounting)
-    : forest_(forest), statistics_(statistics), mounting_(mounting) {}
+Server::Server(Forest& forest, Statistics& statistics, const SessionParams& params)
+    : forest_(forest), statistics_(statistics), params_(params) {}
 
 Server::~Server() = default;
 
 uint64_t Server::open(Ino ino, SourcePtr source) {
-  if (mounting_.on_open) mounting_.on_open(ino);
+  if (params_.on_open) params_.on_open(ino);
   const auto reads = forest_.is_live(ino) ? Handle::Reads::uncounted : Handle::Reads::counted;
   auto handle = std::make_unique<Handle>(std::move(source), reads);
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
@@ -400,7 +399,7 @@ uint64_t Server::open(Ino ino, SourcePtr source) {
 }
 
 void Server::close(uint64_t handle) {
-  std::unique_ptr<Handle> closed;  // let go without the lock: it may take a while
+  std::unique_ptr<Handle> closed;  // destroyed after the lock is released, as it may be slow
   const std::scoped_lock lock(mutex_);
   const auto open = open_.find(handle);
   if (open == open_.end()) return;
@@ -410,10 +409,10 @@ void Server::close(uint64_t handle) {
 }
 
 void Server::log(const Error& error) {
-  constexpr size_t kMostLines = 1000;
-  if (error.code == Code::not_found || !mounting_.log) return;
+  constexpr size_t kMaxLoggedErrors = 1000;
+  if (error.code == Code::not_found || !params_.log) return;
   const std::scoped_lock lock(mutex_);
-  if (said_.size() < kMostLines && said_.insert(error.message).second) mounting_.log(error.message);
+  if (logged_.size() < kMaxLoggedErrors && logged_.insert(error.message).second) params_.log(error.message);
 }
 
 fuse_lowlevel_ops operations() {

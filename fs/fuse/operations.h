@@ -1,4 +1,4 @@
-// What the kernel asks, answered by asking the Forest: the operations of a FUSE session. No decision is made here.
+// The operations of a FUSE session: translates the requests of the kernel to calls of the Forest.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,50 +15,50 @@
 
 namespace weightfs {
 
-/// The kernel reads this far ahead where it lets us say so: one request a megabyte instead of eight.
-inline constexpr int kReadAheadKiB = 1024;
+/// The read-ahead of a mount, if it can be set: requests of 1 MiB instead of 128 KiB.
+inline constexpr int kReadaheadKiB = 1024;
 
-/// A reader may have to wait until what it reads has been unpacked or fetched, and a thread waits with it: there are
-/// more threads than reads ever wait, so that all else is answered meanwhile; but few stay when there is nothing to do.
-/// A process that waits has a few reads under way (a megabyte each, as far as the kernel reads ahead).
-inline constexpr unsigned kMostThreads = 1024;
+/// A read may wait until its data has been unpacked or downloaded, and blocks a thread. The limit is higher than the
+/// number of reads that wait at once, so that other requests are still served; idle threads exit. A waiting process has
+/// a few reads in flight (a megabyte each, up to the read-ahead).
+inline constexpr unsigned kMaxThreads = 1024;
 inline constexpr unsigned kIdleThreads = 10;
 
-/// What the user data of a session points to. Callable from any thread.
+/// The user data of a session. Callable from any thread.
 class Server {
  public:
-  /// Whether the kernel keeps what was read once its file is opened again.
-  enum class Pages { kept, dropped };
+  /// Whether the kernel keeps cached pages when a file is opened again.
+  enum class PageCache { kept, dropped };
 
-  Server(Forest& forest, Statistics& statistics, const Mounting& mounting);
+  Server(Forest& forest, Statistics& statistics, const SessionParams& params);
   ~Server();
 
   Forest& forest() { return forest_; }
   Statistics& statistics() { return statistics_; }
-  Pages pages() const { return mounting_.drop_pages ? Pages::dropped : Pages::kept; }
+  PageCache page_cache() const { return params_.drop_pages ? PageCache::dropped : PageCache::kept; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
 
-  /// A file that is open: until release, or until the end where the kernel does not get to that.
+  /// An open file, until its release or the end of the session.
   class Handle;
   uint64_t open(Ino ino, SourcePtr source);
   void close(uint64_t handle);
 
-  Waits& waits() { return waits_; }
+  InterruptibleRequests& interruptible_requests() { return interruptible_requests_; }
 
-  /// Says why a request failed, once for each reason; what merely is not there needs no word.
+  /// Logs a failed request, once per message; not_found is not logged.
   void log(const Error& error);
 
  private:
   Forest& forest_;
   Statistics& statistics_;
-  const Mounting& mounting_;
+  const SessionParams& params_;
   std::mutex mutex_;  // guards the rest
-  std::set<std::string> said_;
+  std::set<std::string> logged_;
   std::unordered_map<uint64_t, std::unique_ptr<Handle>> open_;
-  Waits waits_;
+  InterruptibleRequests interruptible_requests_;
 };
 
-/// For fuse_session_new, whose user data is a Server.
+/// The operations for fuse_session_new(), whose user data is a Server.
 fuse_lowlevel_ops operations();
 
 }  // namespace weightfs

@@ -27,12 +27,12 @@ struct Destroy {
 };
 using SessionPtr = std::unique_ptr<fuse_session, Destroy>;
 
-SessionPtr make_session(Server* s, const Mounting& mounting) {
+SessionPtr make_session(Server* s, const SessionParams& params) {
   std::string options = "ro,nosuid,nodev,default_permissions,subtype=weightfs";
-  for (const std::string& option : mounting.options) options += "," + option;
-  // libfuse splits at commas and takes backslashes off.
+  for (const std::string& option : params.options) options += "," + option;
+  // libfuse splits options at commas and removes backslashes.
   options += ",fsname=";
-  for (const char c : mounting.source) options += (c == ',' || c == '\\' ? "\\" : "") + std::string(1, c);
+  for (const char c : params.source) options += (c == ',' || c == '\\' ? "\\" : "") + std::string(1, c);
   fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
   for (const char* argument : {"weightfs", "-o", options.c_str()}) fuse_opt_add_arg(&arguments, argument);
   const fuse_lowlevel_ops ops = operations();
@@ -43,7 +43,7 @@ SessionPtr make_session(Server* s, const Mounting& mounting) {
 
 int run(fuse_session* session) {
   fuse_loop_config* config = fuse_loop_cfg_create();
-  fuse_loop_cfg_set_max_threads(config, kMostThreads);
+  fuse_loop_cfg_set_max_threads(config, kMaxThreads);
   fuse_loop_cfg_set_idle_threads(config, kIdleThreads);
   const int ended = fuse_session_loop_mt(session, config);
   fuse_loop_cfg_destroy(config);
@@ -57,158 +57,157 @@ sigset_t ending_signals() {
   return ends;
 }
 
-// These, and those that mean something else.
-sigset_t awaited_signals(const Duties& duties) {
+// The ending signals, and those with a callback.
+sigset_t handled_signals(const SessionCallbacks& callbacks) {
   sigset_t awaited = ending_signals();
-  for (const auto& [number, duty] : duties.on_signals) ::sigaddset(&awaited, number);
+  for (const auto& [number, callback] : callbacks.on_signals) ::sigaddset(&awaited, number);
   return awaited;
 }
 
-// They are kept for the thread that waits for them, and never interrupt another: threads that are started meanwhile do
-// not get them either. One more than was needed is nobody's business afterwards.
-class SignalsKept {
+// Blocks the handled signals in this thread and in the threads it starts, so that only the monitor receives them.
+// Pending signals are discarded at the end.
+class ScopedSignalMask {
  public:
-  explicit SignalsKept(const Duties& duties) : kept_(awaited_signals(duties)) {
-    ::pthread_sigmask(SIG_BLOCK, &kept_, &before_);
+  explicit ScopedSignalMask(const SessionCallbacks& callbacks) : blocked_(handled_signals(callbacks)) {
+    ::pthread_sigmask(SIG_BLOCK, &blocked_, &previous_);
   }
-  ~SignalsKept() {
+  ~ScopedSignalMask() {
     const timespec now{};
-    while (::sigtimedwait(&kept_, nullptr, &now) > 0) {
+    while (::sigtimedwait(&blocked_, nullptr, &now) > 0) {
     }
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
   }
-  SignalsKept(const SignalsKept&) = delete;
-  SignalsKept& operator=(const SignalsKept&) = delete;
+  ScopedSignalMask(const ScopedSignalMask&) = delete;
+  ScopedSignalMask& operator=(const ScopedSignalMask&) = delete;
 
  private:
-  const sigset_t kept_;
-  sigset_t before_{};
+  const sigset_t blocked_;
+  sigset_t previous_{};
 };
 
-// Beside the loop that serves: says when the mount can be used, does the duties, and ends the loop when a signal asks
-// for that.
-class Attendant {
+// Runs beside the session loop: detects when the mount is usable, runs the callbacks, and ends the loop on a signal.
+class MountMonitor {
  public:
-  /// Made in the thread that will run the loop, with the signals kept.
-  Attendant(const Mounting& mounting, fuse_session* session) : mounting_(mounting), session_(session) {
+  /// Constructed in the thread that will run the loop, with the signals blocked.
+  MountMonitor(const SessionParams& params, fuse_session* session) : params_(params), session_(session) {
     struct sigaction wake {};
     wake.sa_handler = [](int) {};  // not SIG_IGN, and no SA_RESTART: it has to interrupt the loop
     ::sigaction(kWake, &wake, nullptr);
-    thread_ = std::thread([this] { attend(); });
+    thread_ = std::thread([this] { run(); });
   }
-  /// After the loop has ended.
-  ~Attendant() {
+  /// Called after the loop has ended.
+  ~MountMonitor() {
     {
       const std::scoped_lock lock(mutex_);
-      over_ = true;
+      loop_ended_ = true;
     }
     ended_.notify_all();
     ::pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
   }
-  Attendant(const Attendant&) = delete;
-  Attendant& operator=(const Attendant&) = delete;
+  MountMonitor(const MountMonitor&) = delete;
+  MountMonitor& operator=(const MountMonitor&) = delete;
 
-  /// Whether the mount never answered.
-  bool found_it_dead() const { return dead_; }
+  /// Whether the mount never replied.
+  bool never_answered() const { return never_answered_; }
 
-  /// Whether something else, or nothing, is mounted by now where the mount was made.
-  bool found_it_elsewhere() const {
-    const auto there = Mounts::now().on(mounting_.mountpoint);
+  /// Whether another mount, or none, is at the mount point by now.
+  bool is_replaced() const {
+    const auto there = Mounts::now().on(params_.mountpoint);
     if (mount_ == 0) return there && !there->is_weightfs();
     return !there || there->id != mount_;
   }
 
  private:
-  static constexpr int kWake = SIGURG;  // of no meaning to anybody else
-  static constexpr int kTick = 0;       // which is no signal
+  static constexpr int kWake = SIGURG;  // otherwise unused
+  static constexpr int kTick = 0;       // not a signal number
 
-  void attend() {
-    if (!greet()) return;
-    const Duties& duties = mounting_.duties;
+  void run() {
+    if (!wait_until_usable()) return;
+    const SessionCallbacks& callbacks = params_.callbacks;
     for (;;) {
       const int number = next_signal();
-      const auto duty = duties.on_signals.find(number);
-      if (is_over()) return;
+      const auto callback = callbacks.on_signals.find(number);
+      if (has_loop_ended()) return;
       if (number == kTick) {
-        duties.on_tick();
-      } else if (duty != duties.on_signals.end()) {
-        duty->second();
+        callbacks.on_tick();
+      } else if (callback != callbacks.on_signals.end()) {
+        callback->second();
       } else {
         return end();
       }
     }
   }
 
-  // Waits for it; kTick when the time of a tick has come first.
+  // Waits for a signal; kTick if the tick interval passes first.
   int next_signal() const {
-    const Duties& duties = mounting_.duties;
-    const sigset_t awaited = awaited_signals(duties);
+    const SessionCallbacks& callbacks = params_.callbacks;
+    const sigset_t awaited = handled_signals(callbacks);
     int number = kTick;
-    if (duties.tick_every.count() == 0) {
+    if (callbacks.tick_every.count() == 0) {
       ::sigwait(&awaited, &number);
       return number;
     }
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duties.tick_every);
-    const std::chrono::nanoseconds rest = duties.tick_every - seconds;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(callbacks.tick_every);
+    const std::chrono::nanoseconds rest = callbacks.tick_every - seconds;
     const timespec time{seconds.count(), rest.count()};
     do number = ::sigtimedwait(&awaited, nullptr, &time);
     while (number < 0 && errno == EINTR);
     return number < 0 ? kTick : number;
   }
 
-  bool is_over() {
+  bool has_loop_ended() {
     const std::scoped_lock lock(mutex_);
-    return over_;
+    return loop_ended_;
   }
 
-  // Waits for the first answer: only then is the mount usable, and only then has it a read-ahead to raise. A mount that
-  // never answers, though nobody ended it, is no mount: then it is ended as a signal would end it.
-  bool greet() {
+  // Waits for the first reply: then the mount is usable, and has a read-ahead setting. If the first request fails
+  // although the session has not ended, the mount is shut down.
+  bool wait_until_usable() {
     struct stat root {};
-    if (::stat(mounting_.mountpoint.c_str(), &root) != 0) {
-      dead_ = fuse_session_exited(session_) == 0;
-      if (dead_) end();
+    if (::stat(params_.mountpoint.c_str(), &root) != 0) {
+      never_answered_ = fuse_session_exited(session_) == 0;
+      if (never_answered_) end();
       return false;
     }
-    if (fuse_session_exited(session_) != 0) return false;  // then it was not the mount that answered, maybe
-    if (const auto mount = Mounts::now().on(mounting_.mountpoint); mount && mount->is_weightfs()) mount_ = mount->id;
-    raise_read_ahead(root.st_dev);
-    if (mounting_.duties.on_usable) mounting_.duties.on_usable(mount_);
+    if (fuse_session_exited(session_) != 0) return false;  // another file system may have replied
+    if (const auto mount = Mounts::now().on(params_.mountpoint); mount && mount->is_weightfs()) mount_ = mount->id;
+    set_readahead(root.st_dev);
+    if (params_.callbacks.on_usable) params_.callbacks.on_usable(mount_);
     return true;
   }
 
-  // What reads wait for is ended first: the loop ends when all have been answered. It looks for its end when it is
-  // interrupted, and may have been about to wait. A source that hangs (a server of files that is gone) may keep a
-  // request for ever.
+  // Cancels pending reads first, because the loop ends after all replies. The loop checks for its end when interrupted;
+  // it is interrupted repeatedly, as it may be about to wait. A source that hangs (an unreachable file server) may keep
+  // a request forever.
   void end() {
     std::unique_lock lock(mutex_);
-    if (over_) return;
-    if (mounting_.duties.on_end) mounting_.duties.on_end();
+    if (loop_ended_) return;
+    if (params_.callbacks.on_end) params_.callbacks.on_end();
     fuse_session_exit(session_);
-    const auto limit = std::chrono::steady_clock::now() + kLongestEnd;
+    const auto limit = std::chrono::steady_clock::now() + kShutdownTimeout;
     do ::pthread_kill(loop_, kWake);
-    while (!ended_.wait_for(lock, std::chrono::milliseconds(10), [&] { return over_; }) &&
+    while (!ended_.wait_for(lock, std::chrono::milliseconds(10), [&] { return loop_ended_; }) &&
            std::chrono::steady_clock::now() < limit);
-    if (over_) return;
+    if (loop_ended_) return;
     lock.unlock();
-    if (mounting_.duties.on_stuck) mounting_.duties.on_stuck();
+    if (params_.callbacks.on_stuck) params_.callbacks.on_stuck();
   }
 
-  const Mounting& mounting_;
+  const SessionParams& params_;
   fuse_session* session_;
   const pthread_t loop_ = ::pthread_self();
-  std::atomic<bool> dead_ = false;
-  std::atomic<uint64_t> mount_ = 0;  // its id, once it was seen
+  std::atomic<bool> never_answered_ = false;
+  std::atomic<uint64_t> mount_ = 0;  // its id; 0 until the mount is usable
   std::mutex mutex_;
   std::condition_variable ended_;
-  bool over_ = false;  // guarded by mutex_: the loop has ended
+  bool loop_ended_ = false;  // guarded by mutex_: the loop has ended
   std::thread thread_;
 };
 
-// libfuse unmounts what lies at the path, whatever it is, unless the device tells that its mount has gone. So does a
-// pipe that nobody reads.
-void let_go_of_device(fuse_session* session) {
+// libfuse unmounts whatever is at the path unless poll() on the device reports an error. Replaces the device by a pipe
+// without a reader, which does.
+void release_device(fuse_session* session) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
   ::close(ends[0]);
@@ -216,33 +215,33 @@ void let_go_of_device(fuse_session* session) {
   ::close(ends[1]);
 }
 
-// Whether there was somebody to do it.
-bool was_taken_away(const Mounting& mounting) {
-  if (!mounting.duties.on_unmount) return false;
-  mounting.duties.on_unmount();
+// Unmounts by the callback; false if there is none.
+bool unmounted_by_callback(const SessionParams& params) {
+  if (!params.callbacks.on_unmount) return false;
+  params.callbacks.on_unmount();
   return true;
 }
 
-Result<SessionPtr> mounted_session(Server* s, const Mounting& mounting) {
-  const KeptStderr kept;
-  SessionPtr session = make_session(s, mounting);
-  // fuse_session_mount takes a path of this form for a descriptor.
-  const std::string at = mounting.device ? str("/dev/fd/", *mounting.device) : mounting.mountpoint;
+Result<SessionPtr> mounted_session(Server* s, const SessionParams& params) {
+  const KeptStderr stderr_capture;
+  SessionPtr session = make_session(s, params);
+  // fuse_session_mount interprets a path of this form as a descriptor.
+  const std::string at = params.device ? str("/dev/fd/", *params.device) : params.mountpoint;
   if (session != nullptr && fuse_session_mount(session.get(), at.c_str()) == 0) return session;
-  return failure(Code::io, str(mounting.mountpoint, ": cannot be mounted on: ", kept.last_line()));
+  return failure(Code::io, str(params.mountpoint, ": cannot mount: ", stderr_capture.last_line()));
 }
 
-// A mount that was never served, or can no longer be.
-void unmount(fuse_session* session, const Mounting& mounting) {
-  if (was_taken_away(mounting)) let_go_of_device(session);
+// Unmounts a session whose loop does not run.
+void unmount(fuse_session* session, const SessionParams& params) {
+  if (unmounted_by_callback(params)) release_device(session);
   fuse_session_unmount(session);
 }
 
-// What libfuse's loop gives, which else gives negative numbers of errors.
+// Returned by libfuse's loop if it cannot start a thread; other errors are negative errno values.
 constexpr int kNoThread = -1;
 
-// The attendant, who may wait for an answer, gets none: one thread less, and fusermount3 can be started for the
-// unmounting.
+// Aborts the connection, so that the monitor stops waiting for a reply. That frees a thread, and fusermount3 can be
+// started to unmount.
 void end_connection(fuse_session* session) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup3(null, fuse_session_fd(session), O_CLOEXEC);
@@ -251,46 +250,46 @@ void end_connection(fuse_session* session) {
 
 }  // namespace
 
-// A mount starts with 128 KiB.
-void raise_read_ahead(dev_t device) {
-  std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadAheadKiB;
+// The kernel's default is 128 KiB.
+void set_readahead(dev_t device) {
+  std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadaheadKiB;
 }
 
-Result<int> open_mount(const Mounting& mounting) {
-  const SessionPtr session = TRY(mounted_session(nullptr, mounting));
+Result<int> open_mount(const SessionParams& params) {
+  const SessionPtr session = TRY(mounted_session(nullptr, params));
   const int device = ::fcntl(fuse_session_fd(session.get()), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (device >= 0) return device;
-  const Error error{Code::io, str(mounting.mountpoint, ": ", std::strerror(errno))};
+  const Error error{Code::io, str(params.mountpoint, ": ", std::strerror(errno))};
   fuse_session_unmount(session.get());
   return tl::unexpected(error);
 }
 
-Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting) {
-  Server s(forest, statistics, mounting);
-  const SignalsKept signals_kept(mounting.duties);
-  const SessionPtr session = TRY(mounted_session(&s, mounting));
-  std::signal(SIGPIPE, SIG_IGN);  // of a standard error that nobody reads any more
+Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params) {
+  Server s(forest, statistics, params);
+  const ScopedSignalMask signal_mask(params.callbacks);
+  const SessionPtr session = TRY(mounted_session(&s, params));
+  std::signal(SIGPIPE, SIG_IGN);  // standard error may be a closed pipe
   int ended = 0;
-  bool dead = false;
+  bool never_answered = false;
   try {
-    const Attendant attendant(mounting, session.get());
+    const MountMonitor monitor(params, session.get());
     ended = run(session.get());
     if (ended == kNoThread) {
       end_connection(session.get());
     } else {
-      if (was_taken_away(mounting) || attendant.found_it_elsewhere()) let_go_of_device(session.get());
+      if (unmounted_by_callback(params) || monitor.is_replaced()) release_device(session.get());
       fuse_session_unmount(session.get());
     }
-    dead = attendant.found_it_dead();
+    never_answered = monitor.never_answered();
   } catch (const std::system_error&) {
     ended = kNoThread;
   }
   if (ended == kNoThread) {
-    unmount(session.get(), mounting);
-    return failure(Code::io, "no thread can be started: the limit of processes was reached");
+    unmount(session.get(), params);
+    return failure(Code::io, "cannot start a thread: process limit reached");
   }
-  if (ended < 0) return failure(Code::io, str(mounting.mountpoint, ": ", std::strerror(-ended)));
-  if (dead) return failure(Code::io, str(mounting.mountpoint, ": the mount does not answer"));
+  if (ended < 0) return failure(Code::io, str(params.mountpoint, ": ", std::strerror(-ended)));
+  if (never_answered) return failure(Code::io, str(params.mountpoint, ": the mount is not responding"));
   return {};
 }
 

@@ -1,4 +1,4 @@
-// The kernel's side: a FUSE session that answers each request by asking the Forest. No decision is made here.
+// A FUSE session: mounts a Forest and serves the requests of the kernel. It makes no decisions about the content.
 #pragma once
 
 #include <sys/types.h>
@@ -17,58 +17,59 @@
 
 namespace weightfs {
 
-/// Who owns what is shown, and which of the permissions to read (0444, of directories 0555) are taken away.
+/// The owner of the files, and the permission bits to remove (files have 0444, directories 0555).
 struct Ownership {
   uid_t user = ::getuid();
   gid_t group = ::getgid();
   mode_t mask = 0;
 };
 
-/// What is done beside serving, in a thread of its own, one thing after the other.
-struct Duties {
-  /// Once a stat of the mount's root was answered; told the mount's id, or 0 where something covers it already.
+/// Functions that are called during serving, one at a time, in a thread of their own.
+struct SessionCallbacks {
+  /// When the root of the mount has replied to a stat; `mount` is the id of the mount, or 0 if another mount already
+  /// covers it.
   std::function<void(uint64_t mount)> on_usable = {};
-  std::function<void()> on_end = {};  ///< a signal ends the mount: what reads wait for should end as well
-  /// Takes away a mount that is there when serving has ended; without it the path is walked, and may be waited for, or
-  /// nothing is done for Mounting::device.
+  std::function<void()> on_end = {};  ///< when a signal ends the mount: must cancel pending reads
+  /// Unmounts after serving has ended. Without it the path is resolved to unmount, which may block; a mount of
+  /// SessionParams::device is not unmounted then.
   std::function<void()> on_unmount = {};
-  /// Requests that cannot be answered have kept the mount from ending for longer than kLongestEnd: detaches it, and
-  /// ends the process as it is.
+  /// When pending requests have delayed the shutdown for longer than kShutdownTimeout: must detach the mount and exit
+  /// the process.
   std::function<void()> on_stuck = {};
-  /// What a signal means; one that is here does not end the mount, whatever it meant. It has to be blocked in every
-  /// thread that was started before.
+  /// Signal handlers. A signal in this map does not end the mount. It must be blocked in every thread that was started
+  /// before.
   std::map<int, std::function<void()>> on_signals = {};
-  std::function<void()> on_tick = {};  ///< again and again, where tick_every is not 0
+  std::function<void()> on_tick = {};  ///< every tick_every, unless that is 0
   std::chrono::milliseconds tick_every{0};
 };
 
-/// How a forest is mounted.
-struct Mounting {
+/// The parameters of a mount.
+struct SessionParams {
   std::string mountpoint;            ///< an existing directory, absolute
-  std::string source;                ///< what /proc/mounts names as the source
-  std::vector<std::string> options;  ///< for the kernel and fusermount3 beside ro,nosuid,nodev,default_permissions
-  /// An open /dev/fuse that is mounted there already: then the source and the options are those of that mount. In the
-  /// end it is unmounted only by Duties::on_unmount.
+  std::string source;                ///< the source in /proc/mounts
+  std::vector<std::string> options;  ///< for the kernel and fusermount3, besides ro,nosuid,nodev,default_permissions
+  /// An open /dev/fuse that is already mounted; the source and options are those of that mount. It is unmounted only by
+  /// SessionCallbacks::on_unmount.
   std::optional<int> device = {};
   Ownership ownership = {};
-  bool drop_pages = false;  ///< what is read may turn out wrong: the kernel forgets it when a file is opened again
-  std::function<void(const std::string&)> log = {};  ///< one line for each thing that went wrong, each said once
-  std::function<void(Ino)> on_open = {};             ///< told of each file that is opened, in any thread
-  Duties duties = {};
+  bool drop_pages = false;  ///< data may be found corrupt later: drop cached pages when a file is opened
+  std::function<void(const std::string&)> log = {};  ///< receives each distinct error once
+  std::function<void(Ino)> on_open = {};             ///< called for each opened file, in any thread
+  SessionCallbacks callbacks = {};
 };
 
-/// How long a mount that is told to end waits for requests that are being answered.
-inline constexpr std::chrono::seconds kLongestEnd{5};
+/// How long a shutdown waits for pending requests.
+inline constexpr std::chrono::seconds kShutdownTimeout{5};
 
-/// Makes the kernel read further ahead on the mount of that device, where it lets us: root, that is.
-void raise_read_ahead(dev_t device);
+/// Sets the read-ahead of the mount with that device number to kReadaheadKiB, if permitted (to root).
+void set_readahead(dev_t device);
 
-/// Mounts at the mount point, and returns the descriptor for Mounting::device, which the caller closes. Nothing is
-/// served yet. Fails with io.
-Result<int> open_mount(const Mounting& mounting);
+/// Mounts at the mount point, and returns the descriptor for SessionParams::device, which the caller closes. Does not
+/// serve. Fails with io.
+Result<int> open_mount(const SessionParams& params);
 
-/// Mounts `forest` and serves it until it is unmounted or a SIGINT, SIGTERM or SIGHUP asks for the end; then it is
-/// unmounted. `statistics` counts what is asked. Fails with io when it cannot be mounted.
-Result<void> serve(Forest& forest, Statistics& statistics, const Mounting& mounting);
+/// Mounts `forest` and serves it until it is unmounted, or until SIGINT, SIGTERM or SIGHUP, and then unmounts it.
+/// `statistics` counts the requests. Fails with io if mounting fails.
+Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params);
 
 }  // namespace weightfs

@@ -14,7 +14,7 @@ size_t step_of(uint64_t nanoseconds) {
   const uint64_t at_least_one = std::max<uint64_t>(nanoseconds, 1);
   const auto power = static_cast<size_t>(std::bit_width(at_least_one) - 1);
   const size_t quarter = power >= 2 ? (at_least_one >> (power - 2)) & 3 : (at_least_one << (2 - power)) & 3;
-  return std::min(power * 4 + quarter, Durations::kSteps - 1);
+  return std::min(power * 4 + quarter, LatencyHistogram::kSteps - 1);
 }
 
 uint64_t end_of(size_t step) {
@@ -24,25 +24,25 @@ uint64_t end_of(size_t step) {
 
 }  // namespace
 
-void Durations::add(std::chrono::nanoseconds took) {
+void LatencyHistogram::add(std::chrono::nanoseconds took) {
   steps_[step_of(static_cast<uint64_t>(std::max<int64_t>(took.count(), 0)))].fetch_add(1, kRelaxed);
 }
 
-Durations::Counted Durations::counted() const {
-  Counted counted;
-  for (size_t i = 0; i < kSteps; ++i) counted.steps_[i] = steps_[i].load(kRelaxed);
-  return counted;
+LatencyHistogram::Snapshot LatencyHistogram::snapshot() const {
+  Snapshot snapshot;
+  for (size_t i = 0; i < kSteps; ++i) snapshot.steps_[i] = steps_[i].load(kRelaxed);
+  return snapshot;
 }
 
-uint64_t Durations::Counted::count() const { return below_power(kSteps); }
+uint64_t LatencyHistogram::Snapshot::count() const { return below_power(kSteps); }
 
-uint64_t Durations::Counted::below_power(size_t power) const {
+uint64_t LatencyHistogram::Snapshot::below_power(size_t power) const {
   uint64_t count = 0;
   for (size_t i = 0; i < std::min(power * 4, kSteps); ++i) count += steps_[i];
   return count;
 }
 
-std::chrono::nanoseconds Durations::Counted::percentile(double share) const {
+std::chrono::nanoseconds LatencyHistogram::Snapshot::percentile(double share) const {
   const auto wanted = static_cast<uint64_t>(std::ceil(share * static_cast<double>(count())));
   uint64_t seen = 0;
   for (size_t i = 0; i < kSteps; ++i) {
@@ -54,7 +54,7 @@ std::chrono::nanoseconds Durations::Counted::percentile(double share) const {
 
 Statistics::Request::Request(Statistics& statistics, Operation operation)
     : statistics_(statistics), operation_(operation) {
-  statistics_.under_way_.fetch_add(1, kRelaxed);
+  statistics_.active_requests_.fetch_add(1, kRelaxed);
 }
 
 Statistics::Request::~Request() {
@@ -63,21 +63,21 @@ Statistics::Request::~Request() {
   kind.took.add(took);
   if (failed_) kind.errors.fetch_add(1, kRelaxed);
   const auto nanoseconds = static_cast<uint64_t>(took.count());
-  kind.together_ns.fetch_add(nanoseconds, kRelaxed);
+  kind.total_ns.fetch_add(nanoseconds, kRelaxed);
   uint64_t longest = kind.longest_ns.load(kRelaxed);
   while (nanoseconds > longest && !kind.longest_ns.compare_exchange_weak(longest, nanoseconds, kRelaxed)) {
   }
-  statistics_.under_way_.fetch_sub(1, kRelaxed);
+  statistics_.active_requests_.fetch_sub(1, kRelaxed);
 }
 
-Statistics::Answered Statistics::answered(Operation operation) const {
+Statistics::OperationStats Statistics::stats(Operation operation) const {
   const Kind& kind = kinds_[static_cast<size_t>(operation)];
-  return {kind.errors.load(kRelaxed), kind.took.counted(), std::chrono::nanoseconds(kind.longest_ns.load(kRelaxed)),
-          std::chrono::nanoseconds(kind.together_ns.load(kRelaxed))};
+  return {kind.errors.load(kRelaxed), kind.took.snapshot(), std::chrono::nanoseconds(kind.longest_ns.load(kRelaxed)),
+          std::chrono::nanoseconds(kind.total_ns.load(kRelaxed))};
 }
 
-Statistics::Clock::duration Statistics::unused() const {
-  if (open_files() > 0 || under_way_.load(kRelaxed) > 0) return {};
+Statistics::Clock::duration Statistics::idle_time() const {
+  if (open_files() > 0 || active_requests_.load(kRelaxed) > 0) return {};
   return Clock::now() - last_use_.load(kRelaxed);
 }
 

@@ -1,4 +1,4 @@
-// What a mount was asked and how fast it answered: what .weightfs/stats.json and metrics tell.
+// Request statistics of a mount: the source of .weightfs/stats.json and metrics.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace weightfs {
 
-/// The requests of the kernel that are answered, as FUSE calls them.
+/// The counted FUSE requests.
 enum class Operation : uint8_t {
   lookup,
   getattr,
@@ -26,28 +26,28 @@ enum class Operation : uint8_t {
 inline constexpr std::array kOperationNames = {"lookup",  "getattr",     "readlink", "open",     "read",     "release",
                                                "readdir", "readdirplus", "statfs",   "getxattr", "listxattr"};
 
-/// How long something took, how often: in steps of a quarter of a power of two, from a nanosecond to an hour. Callable
-/// from any thread, and never waits.
-class Durations {
+/// A lock-free histogram of durations, in steps of a quarter of a power of two, from a nanosecond to an hour. Callable
+/// from any thread.
+class LatencyHistogram {
  public:
   static constexpr size_t kSteps = 42 * 4;
 
   void add(std::chrono::nanoseconds took);
 
-  /// The counts at one moment.
-  class Counted {
+  /// A copy of the counts.
+  class Snapshot {
    public:
     uint64_t count() const;
-    /// The time that this share (0 to 1) of them did not exceed, as the step's upper end; 0 when there are none.
+    /// The duration that this share (0 to 1) did not exceed, as the upper end of its step; 0 if empty.
     std::chrono::nanoseconds percentile(double share) const;
-    /// How many took less than 2^power nanoseconds.
+    /// The number of durations below 2^power nanoseconds.
     uint64_t below_power(size_t power) const;
 
    private:
-    friend class Durations;
+    friend class LatencyHistogram;
     std::array<uint64_t, kSteps> steps_{};
   };
-  Counted counted() const;
+  Snapshot snapshot() const;
 
  private:
   std::array<std::atomic<uint64_t>, kSteps> steps_{};
@@ -58,7 +58,7 @@ class Statistics {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// One request, from its arrival to its answer.
+  /// Measures one request, from its arrival to its reply.
   class Request {
    public:
     Request(Statistics& statistics, Operation operation);
@@ -75,9 +75,9 @@ class Statistics {
     bool failed_ = false;
   };
 
-  /// Bytes of files were given to readers.
-  void gave(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-  /// A file was opened, or closed.
+  /// Counts bytes returned to readers.
+  void add_bytes_read(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  /// Counts an opened or closed file.
   void opened() {
     used();
     open_files_.fetch_add(1, std::memory_order_relaxed);
@@ -86,34 +86,34 @@ class Statistics {
     used();
     open_files_.fetch_sub(1, std::memory_order_relaxed);
   }
-  /// Somebody uses the mount: looks for a name, lists or opens something, other than what the mount says of itself.
+  /// Records a use of the mount: a lookup, listing or open, except below .weightfs/.
   void used() { last_use_.store(Clock::now(), std::memory_order_relaxed); }
 
-  /// What is known of one kind of request.
-  struct Answered {
+  /// The statistics of one kind of request.
+  struct OperationStats {
     uint64_t errors;
-    Durations::Counted took;
+    LatencyHistogram::Snapshot took;
     std::chrono::nanoseconds longest;
-    std::chrono::nanoseconds together;
+    std::chrono::nanoseconds total;
   };
-  Answered answered(Operation operation) const;
+  OperationStats stats(Operation operation) const;
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   uint64_t open_files() const { return open_files_.load(std::memory_order_relaxed); }
-  /// How long nobody has used the mount: nothing is open, and no request is being answered.
-  Clock::duration unused() const;
+  /// The time since the last use; 0 while a file is open or a request is pending.
+  Clock::duration idle_time() const;
 
  private:
   struct Kind {
     std::atomic<uint64_t> errors = 0;
     std::atomic<uint64_t> longest_ns = 0;
-    std::atomic<uint64_t> together_ns = 0;
-    Durations took;
+    std::atomic<uint64_t> total_ns = 0;
+    LatencyHistogram took;
   };
 
   std::array<Kind, kOperationNames.size()> kinds_;
   std::atomic<uint64_t> bytes_ = 0;
   std::atomic<uint64_t> open_files_ = 0;
-  std::atomic<uint64_t> under_way_ = 0;
+  std::atomic<uint64_t> active_requests_ = 0;
   std::atomic<Clock::time_point> last_use_ = Clock::now();
 };
 

@@ -90,7 +90,7 @@ class Booted(unittest.TestCase):
     def said(self):
         return "\n".join(entry["MESSAGE"] for entry in journal(self.unit))
 
-    def test_a_service_shows_a_model_to_everybody(self):
+    def test_service_mount_is_readable_by_all_users(self):
         self.start()
         self.assertEqual(shown(self.unit, "ActiveState", "Result"), {"ActiveState": "active", "Result": "success"})
         self.assertEqual(self.bias(), BIAS)
@@ -100,7 +100,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(shown(self.unit, "ActiveState", "Result"), {"ActiveState": "inactive", "Result": "success"})
         self.assertEqual(os.listdir(self.point), [])
 
-    def test_the_server_can_do_nothing_but_serve(self):
+    def test_server_process_has_minimal_privileges(self):
         self.start()
         with open(f"/proc/{self.pid()}/status") as file:
             status = dict(line.rstrip("\n").split(":\t") for line in file)
@@ -118,7 +118,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(len(without), 1)
         self.assertEqual(os.stat("/var/cache/weightfs-service").st_mode & 0o7777, 0o700)
 
-    def test_the_units_are_in_order(self):
+    def test_units_pass_systemd_analyze(self):
         for name in ("system", "user"):
             unit, = glob.glob(f"/usr/local/lib/systemd/{name}/weightfs@.service")
             out = command("systemd-analyze", f"--{name}", "verify", "--man=no", unit, env={**os.environ, "XDG_RUNTIME_DIR": "/run"})
@@ -126,14 +126,14 @@ class Booted(unittest.TestCase):
         out = command("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", f"weightfs@{self.name}.service")
         self.assertIn("Overall exposure level", out)
 
-    def test_a_reload_keeps_what_is_being_read(self):
+    def test_reload_keeps_open_files_readable(self):
         self.start()
         with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
             self.assertEqual(file.read(4), BIAS[:4])
             pid = self.pid()
             self.configure(OPTIONS="log_level=debug,no_cache")
             systemctl("reload", self.unit)
-            wait_until(lambda: "needs a restart: no_cache" in self.said(), "the reload's line")
+            wait_until(lambda: "restart needed to apply: no_cache" in self.said(), "the reload's line")
             self.assertEqual(file.read(), BIAS[4:])
             self.assertEqual(self.pid(), pid)
         wait_until(lambda: shown(self.unit, "ActiveState") == "active", "active again")
@@ -142,32 +142,32 @@ class Booted(unittest.TestCase):
         self.assertIn("did you mean cache_size", self.said())
         self.assertEqual((shown(self.unit, "ActiveState"), self.pid()), ("active", pid))
 
-    def test_starts_and_restarts_are_not_counted(self):
+    def test_starts_and_restarts_have_no_rate_limit(self):
         self.start()
         for _ in range(7):
             systemctl("restart", self.unit)
         self.assertEqual(self.bias(), BIAS)
 
-    def test_a_source_that_its_user_may_not_read_is_told_once(self):
+    def test_unreadable_source_is_reported_once(self):
         os.makedirs("/srv/closed", mode=0o700)
         self.configure(SOURCE="/srv/closed/model.safetensors")
         systemctl("start", self.unit, check=False)
         self.assertEqual(shown(self.unit, "ActiveState", "NRestarts"), {"ActiveState": "failed", "NRestarts": "0"})
-        self.assertIn("/srv/closed: the user weightfs may not enter it", self.said())
+        self.assertIn("/srv/closed: user weightfs cannot enter it", self.said())
 
-    def test_a_mount_point_that_its_user_cannot_come_to_is_told(self):
+    def test_unreachable_mount_point_is_reported(self):
         self.point = "/root/weights"
         os.chmod("/root", 0o700)
         self.start_fails()
-        self.assertIn("/root: the user weightfs may not enter it", self.said())
+        self.assertIn("/root: user weightfs cannot enter it", self.said())
 
-    def test_a_mount_point_that_would_hide_its_source_is_refused(self):
+    def test_mount_point_that_hides_its_source_is_refused(self):
         self.point = MODELS
         self.start_fails()
         self.assertIn("would hide", self.said())
         self.assertEqual(shown(self.unit, "NRestarts"), "0")
 
-    def test_a_killed_server_is_started_again(self):
+    def test_killed_server_is_restarted(self):
         self.start()
         pid = self.pid()
         os.kill(pid, signal.SIGKILL)
@@ -176,7 +176,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(mounts(self.point), ["fuse.weightfs"])
         self.assertEqual(shown(self.unit, "NRestarts"), "1")
 
-    def test_a_hung_server_is_started_again(self):
+    def test_hung_server_is_restarted(self):
         os.makedirs(f"/run/systemd/system/{self.unit}.d")
         with open(f"/run/systemd/system/{self.unit}.d/short.conf", "w") as file:
             file.write("[Service]\nWatchdogSec=1\n")
@@ -188,13 +188,13 @@ class Booted(unittest.TestCase):
         self.assertIn("Watchdog timeout", self.said())
         self.assertEqual(self.bias(), BIAS)
 
-    def test_a_stopped_server_can_be_ended(self):
+    def test_service_with_a_stopped_server_can_be_stopped(self):
         self.start()
         os.kill(self.pid(), signal.SIGSTOP)
         systemctl("stop", self.unit)
         self.assertEqual(mounts(self.point), [])
 
-    def test_a_service_that_is_in_use_can_be_ended(self):
+    def test_busy_service_can_be_stopped(self):
         self.start()
         with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
             working = subprocess.Popen(["sleep", "1000"], cwd=self.point)
@@ -205,7 +205,7 @@ class Booted(unittest.TestCase):
             with self.assertRaises(OSError):
                 os.getxattr(file.fileno(), "user.weightfs.name")
 
-    def test_a_missing_source_is_said_and_leaves_nothing(self):
+    def test_missing_source_is_reported_and_leaves_no_mount(self):
         self.configure(SOURCE="/srv/absent.gguf")
         systemctl("start", self.unit, check=False)
         self.assertEqual(shown(self.unit, "ActiveState", "Result", "NRestarts"),
@@ -215,20 +215,20 @@ class Booted(unittest.TestCase):
         self.assertEqual((line["PRIORITY"], line["SYSLOG_IDENTIFIER"]), ("3", "weightfs"))
         self.assertNotIn("weightfs:", line["MESSAGE"])
 
-    def test_a_wrong_config_is_said(self):
+    def test_invalid_config_is_reported(self):
         self.configure(OPTIONS="cache_siz=1G")
         systemctl("start", self.unit, check=False)
         self.assertEqual(shown(self.unit, "ActiveState"), "failed")
         self.assertIn("did you mean cache_size", self.said())
 
-    def test_a_mount_point_that_changed_leaves_no_mount(self):
+    def test_changed_mount_point_leaves_no_mount(self):
         self.start(MOUNTPOINT="/srv/before")
         self.configure()
         systemctl("restart", self.unit)
         self.assertEqual((mounts("/srv/before"), mounts(self.point)), ([], ["fuse.weightfs"]))
         self.assertEqual(self.bias(), BIAS)
 
-    def test_homes_can_be_mounted_in_and_tmp_cannot(self):
+    def test_mount_points_in_home_work_and_in_tmp_are_refused(self):
         os.makedirs("/home/somebody", exist_ok=True)
         self.point = "/home/somebody/weights"
         self.start()
@@ -239,14 +239,14 @@ class Booted(unittest.TestCase):
         self.assertIn("does not see this mount", self.said())
         self.assertEqual(mounts("/tmp/weights"), [])
 
-    def test_what_is_unmounted_by_hand_is_mounted_by_the_next_start(self):
+    def test_manual_unmount_is_undone_by_the_next_start(self):
         self.start()
         command("umount", self.point)
         wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
         systemctl("start", self.unit)
         self.assertEqual(self.bias(), BIAS)
 
-    def test_a_user_has_services_too(self):
+    def test_user_services_work(self):
         self.point = "/srv/of-a-user"
         self.configure()
         os.makedirs("/root/.config/weightfs/mounts.d", exist_ok=True)
@@ -266,7 +266,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(mounts(self.point), [])
         systemctl("stop", "user@0.service")
 
-    def test_the_first_access_mounts(self):
+    def test_automount_mounts_on_first_access(self):
         self.configure(AUTOMOUNT="yes", AUTOMOUNT_IDLE="1")
         systemctl("daemon-reload")
         automount = command("systemd-escape", "--path", "--suffix=automount", self.point).strip()
@@ -288,7 +288,7 @@ class Booted(unittest.TestCase):
         systemctl("stop", automount)
         self.assertEqual(mounts(self.point), [])
 
-    def test_before_the_package_goes_its_services_end(self):
+    def test_package_removal_stops_services(self):
         self.start()
         self.name = "of-an-automount"
         self.configure(AUTOMOUNT="yes", MOUNTPOINT="/srv/of-an-automount")
@@ -303,7 +303,7 @@ class Booted(unittest.TestCase):
             self.assertEqual(shown(unit, "ActiveState"), "inactive", unit)
         self.assertEqual((mounts(self.point), mounts("/srv/of-an-automount")), ([], []))
 
-    def test_the_first_access_to_what_cannot_be_mounted_fails(self):
+    def test_first_access_fails_if_mounting_fails(self):
         self.configure(AUTOMOUNT="yes", SOURCE="/srv/absent")
         systemctl("daemon-reload")
         automount = command("systemd-escape", "--path", "--suffix=automount", self.point).strip()
@@ -313,7 +313,7 @@ class Booted(unittest.TestCase):
         systemctl("stop", automount)
         self.assertEqual(mounts(self.point), [])
 
-    def test_fstab_mounts_at_the_first_access(self):
+    def test_fstab_automount_mounts_on_first_access(self):
         # The line is in /etc/fstab since the boot.
         self.assertEqual(mounts("/srv/fstab"), ["autofs"])
         self.point = "/srv/fstab"
@@ -322,7 +322,7 @@ class Booted(unittest.TestCase):
         systemctl("stop", "srv-fstab.automount")
         self.assertEqual(mounts("/srv/fstab"), [])
 
-    def test_fstab_can_name_a_service(self):
+    def test_fstab_can_refer_to_a_service(self):
         self.configure(MOUNTPOINT="/srv/by-service")
         command("mount", "/srv/by-service")
         self.assertEqual((mounts("/srv/by-service"), shown(self.unit, "ActiveState")), (["fuse.weightfs"], "active"))

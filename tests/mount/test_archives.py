@@ -72,7 +72,7 @@ class Files(ArchiveTestCase):
              "deep/" + "d/" * 20 + "f": b"x"}
 
     # semantics 9.1
-    def test_files_are_the_container_unpacked(self):
+    def test_files_are_the_unpacked_container(self):
         for method in (archives.STORED, archives.DEFLATE, archives.ZSTD):
             with self.subTest(method=method):
                 point = self.mount(self.carton(f"{method}.carton", self.FILES, method=method), at=f"mnt{method}")
@@ -80,7 +80,7 @@ class Files(ArchiveTestCase):
                     self.assertEqual(self.whole(point, "files", name), data, name)
                     self.assertEqual(os.stat(os.path.join(point, "files", name)).st_size, len(data))
 
-    def test_packed_again_they_have_the_same_model_hash(self):
+    def test_repacked_files_have_the_same_model_hash(self):
         source = self.carton(files=self.FILES, links={"model/link": ("weights", "model/weights")})
         point = self.mount(source)
         model_hash = json.loads(self.whole(point, "metadata.json"))["metadata"]["carton"]["model_hash"]
@@ -93,19 +93,19 @@ class Files(ArchiveTestCase):
         manifest = "".join(f"{path}={digest}\n" for path, digest in sorted(lines, key=lambda line: line[0].encode())).encode()
         self.assertEqual(hashlib.sha256(manifest).hexdigest(), model_hash)
 
-    def test_a_directory_with_the_same_tree_is_a_carton(self):
+    def test_directory_with_the_tree_of_a_carton_is_a_carton(self):
         archives.write_carton_directory(self.path("unpacked"), {"model/weights": b"w"})
         point = self.mount(self.path("unpacked"))
         self.assertEqual(json.loads(self.whole(point, "metadata.json"))["format"], "carton")
         self.assertEqual(self.whole(point, "files", "model", "weights"), b"w")
 
-    def test_a_mount_in_a_directory_that_is_a_carton_is_no_part_of_it(self):
+    def test_mount_inside_a_carton_directory_is_not_part_of_it(self):
         archives.write_carton_directory(self.path("unpacked"), {"model/weights": b"w"})
         self.mount(self.path("unpacked"), at="unpacked/mnt")
         outer = self.mount(self.path("unpacked"), at="outer")
         self.assertEqual(sorted(os.listdir(os.path.join(outer, "files"))), ["MANIFEST", "carton.toml", "model"])
 
-    def test_an_empty_directory_of_a_zip_is_there(self):
+    def test_empty_directory_in_a_zip_is_shown(self):
         with archives.Zip(self.path("z.zip")) as out:
             out.write("empty/", b"", mode=0o40755)
             out.write("file", b"x")
@@ -114,7 +114,7 @@ class Files(ArchiveTestCase):
         self.assertEqual(os.listdir(os.path.join(point, "files", "empty")), [])
         self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), ["empty", "file", "file%2Fbelow"])
 
-    def test_tars_plain_and_compressed(self):
+    def test_plain_and_compressed_tars_are_read(self):
         for mode in ("", "gz", "xz", "bz2"):
             with self.subTest(mode=mode):
                 with tarfile.open(self.path(f"t{mode}.tar"), f"w:{mode}") as out:
@@ -126,14 +126,14 @@ class Files(ArchiveTestCase):
                 for name, data in self.FILES.items():
                     self.assertEqual(self.whole(point, "files", name), data, name)
 
-    def test_a_zip_with_sizes_of_64_bits(self):
+    def test_zip64_is_read(self):
         archives.write_zip64(self.path("z.zip"), self.FILES)
         point = self.mount(self.path("z.zip"))
         for name, data in self.FILES.items():
             self.assertEqual(self.whole(point, "files", name), data, name)
 
     # semantics 9.3
-    def test_links_lead_to_files_and_never_outside(self):
+    def test_links_resolve_to_members_and_never_leave_the_mount(self):
         with archives.Zip(self.path("z.zip")) as out:
             out.write("a/file", b"bytes")
             for name, target in {"a/near": "file", "far": "a/near", "loop": "loop", "dangling": "nowhere", "dir": "a",
@@ -154,7 +154,7 @@ class Files(ArchiveTestCase):
                 self.assertTrue((real + "/").startswith(files + "/"), name)
         self.assertEqual(len(self.whole(point, "warnings.txt").splitlines()), 4)
 
-    def test_cat_follows_links_as_the_kernel_does(self):
+    def test_cat_follows_links_like_the_kernel(self):
         with archives.Zip(self.path("z.zip")) as out:
             out.write("a/file", b"bytes")
             for name, target in {"far": "a/near", "a/near": "file", "dir": "a", "a/up": "../dir/file", "loop": "loop"}.items():
@@ -200,7 +200,7 @@ class Tensors(ArchiveTestCase):
             self.assertEqual(numpy.load(f"{point}/npy/none.npy").tolist(), [])
 
     # semantics 2.5
-    def test_the_digest_of_a_tensor_is_told_without_reading_it(self):
+    def test_tensor_digest_is_listed_without_reading_the_tensor(self):
         point = self.mount(self.carton(files=self.files))
         digest = hashlib.sha256(bytes(range(16))).hexdigest()
         self.assertEqual(os.getxattr(f"{point}/tensors/n/a", "user.weightfs.sha256").decode(), digest)
@@ -209,7 +209,7 @@ class Tensors(ArchiveTestCase):
 
 class NestedContainers(ArchiveTestCase):
     # semantics 9.5
-    def test_a_model_in_a_container_is_a_tree_again(self):
+    def test_nested_model_is_a_tree(self):
         inner = self.bytes_of_model()
         for method in (archives.STORED, archives.DEFLATE, archives.ZSTD):
             carton = self.carton(f"{method}.carton", {"model/m.safetensors": inner, "model/other": b"x"}, method=method)
@@ -220,7 +220,7 @@ class NestedContainers(ArchiveTestCase):
                 self.assertEqual(self.whole(tree, "tensors", tensor.name), tensor.data, tensor.name)
             self.assertEqual(json.loads(self.whole(tree, "metadata.json"))["source"], f"{carton}/model/m.safetensors")
 
-    def test_containers_in_containers_in_containers(self):
+    def test_containers_nest_three_levels_deep(self):
         data = self.bytes_of_model()
         for level in range(10):
             archives.write_zip64(self.path("z"), {"in": data}) if level % 2 else self.carton("z", {"in": data}, method=archives.STORED)
@@ -233,18 +233,18 @@ class NestedContainers(ArchiveTestCase):
         self.assertEqual(depth, 8)
         self.assertFalse(os.path.exists(os.path.join(tree, "nested")))
 
-    def test_a_zip_of_two_models(self):
+    def test_zip_of_two_models_shows_both(self):
         inner = self.bytes_of_model()
         archives.write_zip64(self.path("two.zip"), {"a.safetensors": inner, "b.safetensors": inner})
         point = self.mount(self.path("two.zip"))
         self.assertEqual(os.listdir(os.path.join(point, "nested")), ["a.safetensors", "b.safetensors"])
         self.assertEqual(self.whole(point, "nested", "b.safetensors", "files", "b.safetensors"), inner)
 
-    def test_info_names_them(self):
+    def test_info_lists_nested_models(self):
         archives.write_zip64(self.path("two.zip"), {"a.safetensors": self.bytes_of_model(), "readme": b"x", "b.gguf": b"GGUF"})
         self.assertTrue(run("info", self.path("two.zip")).stdout.endswith("\nnested\n  a.safetensors\n  b.gguf\n"))
 
-    def test_a_broken_one_is_an_error_where_it_is(self):
+    def test_corrupt_nested_model_fails_only_in_its_directory(self):
         point = self.mount(self.carton(files={"model/bad.gguf": b"GGUF" + bytes(100), "model/good.safetensors": self.bytes_of_model()}))
         with self.assertRaises(OSError):
             os.listdir(os.path.join(point, "nested", "model", "bad.gguf"))
@@ -262,7 +262,7 @@ class Cache(ArchiveTestCase):
         return self.whole(point, "files", "model", "w")
 
     # semantics 10.3
-    def test_what_one_mount_decoded_another_finds(self):
+    def test_decoded_member_is_shared_between_mounts(self):
         first, second = self.mount(self.source, at="one"), self.mount(self.source, at="two")
         self.assertEqual(self.read_model(first), self.DATA)
         blob, = self.published()
@@ -272,7 +272,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual([os.stat(path).st_ino for path in blobs_in(self.cache())], [inode])
         self.assertEqual(debris_in(self.cache()), [])
 
-    def test_it_is_the_users_alone(self):
+    def test_cache_is_private_to_the_user(self):
         self.read_model(self.mount(self.source))
         self.published()
         for base, directories, names in os.walk(self.cache()):
@@ -280,7 +280,7 @@ class Cache(ArchiveTestCase):
                 path = os.path.join(base, name)
                 self.assertTrue(os.path.islink(path) or os.lstat(path).st_mode & 0o077 == 0, name)
 
-    def test_many_readers_of_many_mounts_get_the_same_bytes(self):
+    def test_concurrent_readers_of_several_mounts_get_the_same_bytes(self):
         points = [self.mount(self.source, at=f"mnt{i}") for i in range(3)]
         wrong = []
 
@@ -298,7 +298,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual(len(self.published()), 1)
 
     # semantics 10.2
-    def test_a_server_that_is_killed_while_it_decodes_leaves_nothing_wrong(self):
+    def test_server_killed_while_decoding_leaves_no_corrupt_blob(self):
         large = bytes(400 * MEGABYTE)
         self.source = self.carton("large.carton", {"model/w": large})
         killed_amid = 0
@@ -321,7 +321,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual(len(self.published()), 1)
 
     # semantics 10.5
-    def test_a_cache_that_cannot_be_is_done_without(self):
+    def test_unusable_cache_is_replaced_by_temporary_files(self):
         self.write("cache", b"in the way")
         process, point = self.foreground(self.source)
         self.assertEqual(self.read_model(point), self.DATA)
@@ -332,7 +332,7 @@ class Cache(ArchiveTestCase):
         self.assertIn("cache", lines[0])
 
     @unittest.skipUnless(os.geteuid() == 0, "a file system of its own needs root")
-    def test_a_full_disk_is_done_without(self):
+    def test_full_disk_does_not_fail_reads(self):
         os.mkdir(self.cache())
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", self.cache()], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", self.cache()], check=True)
@@ -341,7 +341,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual((self.published(0), debris_in(self.cache())), ([], []))
 
     # semantics 10.4
-    def test_the_quota_holds(self):
+    def test_quota_is_not_exceeded(self):
         sources = [self.carton(f"{i}.carton", {"model/w": noise(2 * MEGABYTE, i)}) for i in range(4)]
         for i, source in enumerate(sources):
             point = self.mount("--cache-size", "5M", source, at=f"mnt{i}")
@@ -351,7 +351,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual(len(blobs_in(self.cache())), 2)
         self.assertEqual(self.read_model(self.path("mnt0")), noise(2 * MEGABYTE, 0))
 
-    def test_a_bomb_fills_no_disk(self):
+    def test_decompression_bomb_does_not_fill_the_disk(self):
         with archives.Zip(self.path("bomb.zip")) as out:
             out.write("bomb", b"", method=archives.ZSTD, packed=archives.zstd(bytes(64 * MEGABYTE)), crc=0, size=0xFFFFFFF0)
             out.write("shorter", b"", method=archives.ZSTD, packed=archives.zstd(bytes(64 * MEGABYTE)), crc=0, size=MEGABYTE)
@@ -364,7 +364,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual((self.published(0), debris_in(self.cache())), ([], []))
 
     # semantics 9.6
-    def test_damaged_members_are_never_read_to_their_end(self):
+    def test_damaged_members_never_read_completely(self):
         data = noise(2 * MEGABYTE)
         with archives.Zip(self.path("z.zip")) as out:
             out.write("crc", data, method=archives.DEFLATE, crc=1)
@@ -379,7 +379,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual(self.whole(point, "files", "good"), data)
         self.assertEqual(len(self.published()), 1)
 
-    def test_without_a_cache_nothing_is_left(self):
+    def test_no_cache_leaves_no_files(self):
         point = self.mount("--no-cache", self.source)
         self.assertEqual(self.read_model(point), self.DATA)
         self.assertFalse(os.path.exists(self.cache()))
@@ -388,7 +388,7 @@ class Cache(ArchiveTestCase):
                          self.DATA)
         self.assertFalse(os.path.exists(self.cache()))
 
-    def test_unmounting_does_not_wait_for_what_nobody_reads(self):
+    def test_unmount_does_not_wait_for_unread_decoding(self):
         source = self.carton("large.carton", {"model/w": bytes(900 * MEGABYTE)})
         process, point = self.foreground(source)
         with open(os.path.join(point, "files/model/w"), "rb") as file:
@@ -398,7 +398,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual(process.returncode, 0)
         self.assertEqual(debris_in(self.cache()), [])
 
-    def test_readers_that_wait_keep_nobody_waiting_and_end_with_the_mount(self):
+    def test_waiting_readers_do_not_block_others_and_end_with_the_mount(self):
         with archives.Zip(self.path("z.zip")) as out:
             packed = archives.zstd(bytes(200 * MEGABYTE))
             for i in range(20):
@@ -431,7 +431,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual([outcome for outcome in outcomes if not isinstance(outcome, OSError)], [], "no CRC-32 is 0")
         self.assertIn("the mount is ending", process.stderr.read(), "all were decoded to their end")
 
-    def test_memory_does_not_grow_with_a_member(self):
+    def test_memory_use_is_independent_of_member_size(self):
         source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})
         point = self.mount(source)
         with open(os.path.join(point, "files/model/w"), "rb") as file:
@@ -444,7 +444,7 @@ class Cache(ArchiveTestCase):
 
 
 class Links(ArchiveTestCase):
-    def test_a_file_behind_a_link_that_leads_nowhere_is_listed_and_cannot_be_read(self):
+    def test_unavailable_linked_file_is_listed_but_not_readable(self):
         source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["http://127.0.0.1:1/far"]})
         process, point = self.foreground(source)
         self.assertEqual(os.listdir(os.path.join(point, "files", "model")), ["far", "near"])
@@ -460,7 +460,7 @@ class Links(ArchiveTestCase):
         self.assertIn("http://127.0.0.1:1/far", said)
         self.assertEqual(len(said.splitlines()), 1, said)
 
-    def test_ls_goes_on_behind_it(self):
+    def test_ls_continues_after_an_unavailable_file(self):
         source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["https://example.com/far"]})
         done = run("ls", "--offline", "-lR", source, "files")
         self.assertEqual(done.returncode, 8)
@@ -470,7 +470,7 @@ class Links(ArchiveTestCase):
 
 class Verify(TestCase):
     # semantics 8.5
-    def test_a_sound_carton(self):
+    def test_valid_carton_passes(self):
         archives.write_carton(self.path("m.carton"), {"model/w": noise(MEGABYTE)}, links={"model/l": ("w", "model/w")})
         done = run("verify", self.path("m.carton"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -478,7 +478,7 @@ class Verify(TestCase):
         # The sandbox makes the directory; nothing is put into it.
         self.assertEqual(os.listdir(self.path("cache")) if os.path.exists(self.path("cache")) else [], [])
 
-    def test_a_line_for_each_file_that_differs(self):
+    def test_each_differing_file_is_reported(self):
         files = {"carton.toml": archives.NOOP.encode(), "model/a": b"right", "model/b": b"right"}
         with archives.Zip(self.path("m.carton")) as out:
             for name, data in {**files, "model/b": b"wrong"}.items():
@@ -489,7 +489,7 @@ class Verify(TestCase):
         right, wrong = (hashlib.sha256(text).hexdigest() for text in (b"right", b"wrong"))
         self.assertEqual(done.stdout, f'{self.path("m.carton")}: "model/b": SHA-256 is {wrong}, should be {right}\n')
 
-    def test_damaged_bytes(self):
+    def test_damaged_bytes_are_reported(self):
         for method in (archives.STORED, archives.DEFLATE):
             with archives.Zip(self.path("z.zip")) as out:
                 out.write("good", b"good")
@@ -498,13 +498,13 @@ class Verify(TestCase):
             self.assertIn(done.returncode, (5, 7), done.stdout)
             self.assertIn('"bad": ', done.stdout)
 
-    def test_a_format_without_checksums_says_so(self):
+    def test_format_without_checksums_is_reported(self):
         self.sample()
         done = run("verify", self.path("model.safetensors"))
         self.assertEqual(done.returncode, 0)
-        self.assertIn("carries no checksums; its structure is sound, 5 tensors", done.stdout)
+        self.assertIn("has no checksums; structure valid, 5 tensors", done.stdout)
 
-    def test_every_model_of_a_directory(self):
+    def test_every_model_in_a_directory_is_verified(self):
         os.mkdir(self.path("models"))
         self.sample("models/a.safetensors")
         archives.write_carton(self.path("models/b.carton"), {"model/w": b"w"})

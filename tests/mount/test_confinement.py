@@ -82,50 +82,50 @@ class ConfinementTestCase(UsersTestCase):
 class RootForOthers(ConfinementTestCase):
     """sudo weightfs mount --allow-other: nobody sees of root's files what he may not read himself."""
 
-    def test_a_link_to_etc_shadow_is_not_shown(self):
+    def test_link_to_etc_shadow_is_not_shown(self):
         self.link("/etc/shadow", "x.bin")
         mnt = self.for_others("--all")
         self.assertEqual(os.listdir(mnt), ["a.safetensors"])
         self.assert_confined(f"{self.models}/x.bin: {NOT_FOLLOWED}")
 
-    def test_a_link_to_a_model_of_root_cannot_be_entered(self):
+    def test_link_to_a_model_of_root_is_not_readable(self):
         self.link(self.secret, "b.safetensors")
         mnt = self.for_others()
         with self.assertRaises(OSError):
             os.listdir(f"{mnt}/b.safetensors")
         self.assert_confined(f"{self.models}/b.safetensors: {NOT_FOLLOWED}")
 
-    def test_a_link_to_a_directory_of_root_is_not_shown(self):
+    def test_link_to_a_directory_of_root_is_not_shown(self):
         self.link("../../private", "sub")
         self.assertEqual(os.listdir(self.for_others("--all")), ["a.safetensors"])
         self.assert_confined(NOT_FOLLOWED)
 
-    def test_a_chain_of_links_is_not_followed(self):
+    def test_chain_of_links_is_not_followed(self):
         self.link("second", "x.bin")
         self.link("../../private/secret.safetensors", "second")
         self.for_others("--all")
         self.assert_confined(f"x.bin: {NOT_FOLLOWED}")
 
-    def test_a_hard_link_to_a_file_of_root_is_refused(self):
+    def test_hard_link_to_a_file_of_root_is_refused(self):
         os.link(self.secret, self.path("home", "models", "hard.safetensors"))
         mnt = self.for_others("--all")
         with self.assertRaises(OSError):
             os.listdir(f"{mnt}/hard.safetensors")
         self.assert_confined(NOT_READABLE)
 
-    def test_a_file_of_root_that_only_root_may_read_is_refused(self):
+    def test_file_readable_by_root_only_is_refused(self):
         shutil.copy(self.secret, self.path("home", "models", "copy.bin"))
         os.chmod(self.path("home", "models", "copy.bin"), 0o600)
         self.for_others("--all")
         self.assert_confined(NOT_READABLE)
 
-    def test_a_file_of_root_that_its_group_may_read_is_refused(self):
+    def test_file_readable_by_group_of_root_is_refused(self):
         os.chmod(self.secret, 0o640)
         os.link(self.secret, self.path("home", "models", "hard.bin"))
         self.for_others("--all")
         self.assert_confined(NOT_READABLE)
 
-    def test_a_directory_of_root_in_it_is_not_listed(self):
+    def test_private_directory_of_root_is_not_listed(self):
         os.mkdir(self.path("home", "models", "sub"), 0o700)
         self.model("home", "models", "sub", "b.safetensors", data=SECRET)
         mnt = self.for_others()
@@ -133,25 +133,25 @@ class RootForOthers(ConfinementTestCase):
             os.listdir(f"{mnt}/sub")
         self.assertNotIn(SECRET, self.everything())
 
-    def test_what_anybody_may_read_is_shown_whoever_owns_it(self):
+    def test_world_readable_files_are_shown_regardless_of_owner(self):
         self.model("home", "models", "b.safetensors", data=b"of root, for all")
         self.for_others()
         self.assertIn(b"of root, for all", self.everything())
 
-    def test_the_owners_private_files_are_shown(self):
+    def test_private_files_of_the_owner_are_shown(self):
         os.chmod(self.path("home", "models", "a.safetensors"), 0o400)
         os.chmod(self.models, 0o700)
         self.for_others()
         self.assertIn(b"honest", self.everything())
 
-    def test_fifos_and_devices_are_left_out(self):
+    def test_fifos_and_devices_are_skipped(self):
         os.mkfifo(self.path("home", "models", "fifo.safetensors"))
         os.mknod(self.path("home", "models", "zero.safetensors"), stat.S_IFCHR | 0o666, os.makedev(1, 5))
         self.link("/dev/zero", "device.safetensors")
         self.assertEqual(sorted(os.listdir(self.for_others("--all"))), ["a.safetensors", "device.safetensors"])
         self.assert_confined(f"device.safetensors: {NOT_FOLLOWED}")
 
-    def test_a_shard_that_is_a_link_out_is_refused_and_the_others_are_read(self):
+    def test_shard_linked_outside_is_refused_and_others_are_read(self):
         folder = self.path("home", "models", "sharded")
         os.mkdir(folder)
         containers.write_safetensors_shards(folder, [[Tensor("one", "uint8", (3,), b"111")], [Tensor("w", "uint8", (3,), b"222")]])
@@ -165,7 +165,7 @@ class RootForOthers(ConfinementTestCase):
         self.assertNotIn("tokenizer.json", os.listdir(f"{mnt}/sharded/files"))
         self.assert_confined(f"tokenizer.json: {NOT_FOLLOWED}")
 
-    def test_siblings_of_an_index_that_was_named_are_confined_too(self):
+    def test_siblings_of_a_named_index_are_confined(self):
         folder = self.path("home", "models", "sharded")
         os.mkdir(folder)
         containers.write_safetensors_shards(folder, [[Tensor("one", "uint8", (3,), b"111")], [Tensor("w", "uint8", (3,), b"222")]])
@@ -176,19 +176,19 @@ class RootForOthers(ConfinementTestCase):
         self.assertEqual(self.read("mnt", "tensors", "one"), b"111")
         self.assertNotIn(SECRET, self.everything())
 
-    def test_a_link_that_is_the_source_gives_what_its_owner_may_read(self):
+    def test_source_link_has_the_rights_of_its_owner(self):
         self.link(self.secret, "b.safetensors")
         done = run("mount", "--allow-other", f"{self.models}/b.safetensors", self.path("mnt"))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(NOT_READABLE, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def test_a_link_on_the_way_to_the_source_gives_what_its_owner_may_read(self):
+    def test_link_on_the_source_path_has_the_rights_of_its_owner(self):
         self.link("../../private", "sub")
         self.for_others(source=f"{self.models}/sub")
         self.assertNotIn(SECRET, self.everything())
 
-    def test_links_inside_are_followed(self):
+    def test_links_inside_the_source_are_followed(self):
         self.link("a.safetensors", "link.safetensors")
         self.link(f"{self.models}/a.safetensors", "absolute.safetensors")
         self.for_others()
@@ -196,7 +196,7 @@ class RootForOthers(ConfinementTestCase):
             self.assertEqual(self.read("mnt", name, "tensors", "w"), b"honest")
         self.assertEqual(self.log(), "")
 
-    def test_follow_links_follows_what_the_owner_may_read(self):
+    def test_follow_links_is_limited_to_files_readable_by_the_owner(self):
         self.model("public.safetensors", data=b"for all")
         self.link("../../public.safetensors", "b.safetensors")
         self.link(self.secret, "c.safetensors")
@@ -205,7 +205,7 @@ class RootForOthers(ConfinementTestCase):
             self.assertEqual(self.read("mnt", "b.safetensors", "tensors", "w"), b"for all")
             self.assert_confined(NOT_READABLE)
 
-    def test_fstab_is_as_the_command(self):
+    def test_fstab_mount_is_confined_like_the_command(self):
         self.link("/etc/shadow", "x.bin")
         os.link(self.secret, self.path("home", "models", "hard.bin"))
         helper = self.path("mount.weightfs")
@@ -220,7 +220,7 @@ class RootForOthers(ConfinementTestCase):
         self.assertIn(b"honest", found)
         self.unmount(self.mnt)
 
-    def test_what_is_put_there_after_mounting_is_confined(self):
+    def test_files_added_after_mounting_are_confined(self):
         os.mkdir(self.path("home", "models", "later"))
         mnt = self.for_others("--all")
         self.link(self.secret, "later", "b.safetensors")
@@ -228,7 +228,7 @@ class RootForOthers(ConfinementTestCase):
         os.listdir(f"{mnt}/later")
         self.assert_confined(NOT_FOLLOWED)
 
-    def test_a_source_whose_path_was_taken_is_still_the_one_that_was_named(self):
+    def test_replaced_source_path_keeps_the_original_source(self):
         self.model("home", "models", "later.safetensors", data=b"as named")
         self.for_others()
         os.rename(self.models, self.path("home", "moved"))
@@ -241,12 +241,12 @@ class RootForOthers(ConfinementTestCase):
 class RootAlone(ConfinementTestCase):
     """Root for himself: a user's links are not followed, a user's files are read."""
 
-    def test_a_users_link_out_is_not_followed(self):
+    def test_link_of_a_user_to_outside_is_not_followed(self):
         self.link(self.secret, "b.safetensors")
         self.serve("--all")
         self.assert_confined(f"{self.models}/b.safetensors: {NOT_FOLLOWED}")
 
-    def test_roots_own_link_is_followed(self):
+    def test_link_of_root_is_followed(self):
         os.symlink(self.secret, self.path("home", "models", "b.safetensors"))
         self.serve()
         self.assertEqual(self.read("mnt", "b.safetensors", "tensors", "w"), SECRET)
@@ -256,7 +256,7 @@ class RootAlone(ConfinementTestCase):
         self.serve()
         self.assertEqual(self.read("mnt", "b.safetensors", "tensors", "w"), SECRET)
 
-    def test_every_command_that_reads_refuses_and_follows_when_told_to(self):
+    def test_all_reading_commands_apply_follow_links(self):
         self.link(self.secret, "b.safetensors")
         for argv in (["cat", self.models, "b.safetensors/tensors/w"], ["ls", self.models, "b.safetensors"], ["verify", self.models]):
             done = run(*argv)
@@ -267,7 +267,7 @@ class RootAlone(ConfinementTestCase):
             self.assertEqual(run(verb, "--follow-links", self.models).returncode, 0)
         self.assertEqual(run("cat", "--follow-links", self.models, "b.safetensors/tensors/w").stdout, SECRET.decode())
 
-    def test_a_directory_that_is_exchanged_for_a_link_meanwhile_gives_nothing_from_outside(self):
+    def test_directory_replaced_by_a_link_exposes_nothing(self):
         os.mkdir(self.path("home", "models", "sub"))
         self.model("home", "models", "sub", "secret.safetensors", data=b"inside")
         self.link("../../private", "trap")
@@ -312,26 +312,26 @@ class Stores(ConfinementTestCase):
         done = run("cat", *argv, source, "files/license")
         return done.stdout
 
-    def test_a_blob_is_read(self):
+    def test_blob_is_read(self):
         self.assertIn(SECRET.decode(), self.shown(self.manifest))
 
-    def test_a_blob_that_is_a_link_out_is_not_read(self):
+    def test_blob_linked_outside_is_not_read(self):
         self.take_out(self.blob)
         self.assertNotIn(SECRET.decode(), self.shown(self.manifest, "--offline"))
         self.for_others("--offline", source=self.store.root)
         self.assertNotIn(SECRET, self.everything())
 
-    def test_blobs_that_are_a_link_out_are_not_read(self):
+    def test_blobs_directory_linked_outside_is_not_read(self):
         self.take_out(os.path.dirname(self.blob))
         self.assertNotIn(SECRET.decode(), self.shown(self.manifest, "--offline"))
 
-    def test_a_manifest_that_is_a_link_out_is_not_read(self):
+    def test_manifest_linked_outside_is_not_read(self):
         self.take_out(self.manifest)
         done = run("info", "--offline", self.manifest)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(NOT_FOLLOWED, done.stderr)
 
-    def test_a_manifest_is_found_by_name_and_not_through_a_link_out(self):
+    def test_manifest_by_name_is_not_read_through_a_link_outside(self):
         self.take_out(self.manifest)
         done = run("info", "--offline", "ollama:m", env=dict(os.environ, OLLAMA_MODELS=self.store.root))
         self.assertNotEqual(done.returncode, 0)
@@ -348,7 +348,7 @@ class HubSnapshots(ConfinementTestCase):
         self.model("home", "hub", "models--org--m", "snapshots", "0" * 40, "plain.safetensors", data=b"plain")
         self.give()
 
-    def test_its_owner_mounts_it(self):
+    def test_owner_mounts_the_snapshot(self):
         point = self.path("home", "mnt")
         self.addCleanup(self.force_unmount, point)
         done = as_nobody(self.binary, "mount", self.snapshot, point)
@@ -356,32 +356,32 @@ class HubSnapshots(ConfinementTestCase):
         self.assertEqual(as_nobody("cat", f"{point}/model.safetensors/tensors/w").stdout, "honest")
         as_nobody(self.binary, "umount", point)
 
-    def test_its_owner_names_a_file_of_it(self):
+    def test_owner_opens_a_file_of_the_snapshot(self):
         done = as_nobody(self.binary, "cat", "--no-cache", f"{self.snapshot}/model.safetensors", "tensors/w")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "honest", ""))
 
-    def test_root_reads_what_is_no_link_and_is_told_of_the_rest(self):
+    def test_root_reads_regular_files_and_gets_warnings_for_links(self):
         self.for_others(source=self.snapshot)
         self.assertEqual(self.read("mnt", "plain.safetensors", "tensors", "w"), b"plain")
         with self.assertRaises(OSError):
             os.listdir(self.path("mnt", "model.safetensors"))
         self.assertEqual(self.log().count(NOT_FOLLOWED), 1)
 
-    def test_root_follows_the_links_when_told_to(self):
+    def test_root_follows_links_with_follow_links(self):
         self.for_others("--follow-links", source=self.snapshot)
         self.assertEqual(self.read("mnt", "model.safetensors", "tensors", "w"), b"honest")
 
-    def test_root_mounts_the_whole_model_whose_links_stay_inside(self):
+    def test_root_mounts_a_model_whose_links_stay_inside(self):
         self.for_others(source=self.path("home", "hub", "models--org--m"))
         self.assertEqual(self.read("mnt", "snapshots", "0" * 40, "model.safetensors", "tensors", "w"), b"honest")
 
-    def test_a_link_of_another_user_is_not_followed_for_an_ordinary_user(self):
+    def test_user_does_not_follow_links_of_another_user(self):
         os.symlink(f"../../blobs/{os.path.basename(self.blob)}", f"{self.snapshot}/of-root.safetensors")
         done = as_nobody(self.binary, "cat", "--no-cache", self.snapshot, "of-root.safetensors/tensors/w")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(NOT_FOLLOWED, done.stderr)
 
-    def test_a_link_to_a_file_of_another_user_is_not_followed_for_an_ordinary_user(self):
+    def test_user_does_not_follow_links_to_files_of_another_user(self):
         self.model("public.safetensors", data=b"for all")
         os.symlink(self.path("public.safetensors"), f"{self.snapshot}/mine.safetensors")
         self.give()

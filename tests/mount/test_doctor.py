@@ -27,7 +27,7 @@ class Case(TestCase):
 
 
 class Examination(Case, MountTestCase):
-    def test_a_machine_that_can_mount_has_no_failure(self):
+    def test_machine_that_can_mount_has_no_failure(self):
         checks = self.examine()
         for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache room", "unfinished fetches",
                      "certificates", "open files", "mounts", "kernel"):
@@ -36,18 +36,18 @@ class Examination(Case, MountTestCase):
         self.assertEqual(checks["kernel"]["found"], f"Linux {os.uname().release}")
 
     @ROOT_ONLY
-    def test_the_kernel_itself_is_asked(self):
+    def test_kernel_features_are_read_from_the_kernel(self):
         with open("/proc/self/mountinfo") as file:
             before = sum(" - fuse " in line for line in file)
         checks = self.examine()
         self.assertRegex(checks["fuse protocol"]["found"], r"^7\.\d+$")
         self.assertRegex(checks["read-ahead"]["found"], r"^\d+\.\d [KM]iB; ")
         self.assertRegex(checks["largest request"]["found"], r"^\d+\.\d [KM]iB$")
-        self.assertRegex(checks["passthrough"]["found"], "offered")
+        self.assertRegex(checks["passthrough"]["found"], "available")
         with open("/proc/self/mountinfo") as file:
             self.assertEqual(sum(" - fuse " in line for line in file), before, "nothing stays mounted")
 
-    def test_it_is_a_table_for_people_and_lines_for_programs(self):
+    def test_output_is_a_table_on_a_terminal_and_lines_in_a_pipe(self):
         shown = on_terminal("doctor").splitlines()
         self.assertEqual(shown[0].split()[:3], ["check", "verdict", "found"])
         column = shown[0].index("verdict")
@@ -59,7 +59,7 @@ class Examination(Case, MountTestCase):
         self.assertEqual({line.count("\t") for line in lines}, {3})
         self.assertEqual([line.split("\t")[0] for line in lines], list(self.examine()))
 
-    def test_mounts_whose_server_died_or_hangs_are_told(self):
+    def test_dead_and_hung_mounts_are_reported(self):
         dead, hung = self.mount(self.sample(), at="dead"), self.mount(self.sample(), at="hung")
         server = self.server(dead)
         os.kill(server, signal.SIGKILL)
@@ -67,19 +67,19 @@ class Examination(Case, MountTestCase):
         self.stop(hung)
         checks = json.loads(run("doctor", "--json").stdout)
         found = {check["found"].partition(": ")[0]: check for check in checks if check["check"] == "mounts"}
-        self.assertIn(dead, found["the server has died"]["found"])
-        self.assertIn("weightfs umount", found["the server has died"]["advice"])
-        self.assertIn(hung, found["the server does not answer"]["found"])
+        self.assertIn(dead, found["server process died"]["found"])
+        self.assertIn("weightfs umount", found["server process died"]["advice"])
+        self.assertIn(hung, found["server not responding"]["found"])
         self.assertEqual({check["verdict"] for check in found.values()}, {"warning"})
 
-    def test_a_fusermount3_that_hangs_is_not_left_behind(self):
+    def test_hung_fusermount3_is_killed(self):
         program = self.write("bin/fusermount3", b"#!/bin/sh\nexec sleep 1000\n")
         os.chmod(program, 0o755)
         checks = self.examine(env=dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}"))
-        self.assertEqual(checks["fusermount3"]["found"], f"{program}, version not known")
+        self.assertEqual(checks["fusermount3"]["found"], f"{program}, version unknown")
         until(lambda: not processes_of(self.tmp), "it goes on")
 
-    def test_a_cache_in_a_mount_is_a_failure(self):
+    def test_cache_in_a_mount_is_a_failure(self):
         point = self.mount(self.sample())
         checks = self.examine(status=1, env=dict(os.environ, WEIGHTFS_CACHE=f"{point}/cache"))
         self.assertEqual(self.verdict(checks, "cache"), "failure")
@@ -87,20 +87,20 @@ class Examination(Case, MountTestCase):
 
 
 class Cache(Case):
-    def test_one_that_is_not_there_is_none_to_worry_about(self):
+    def test_missing_cache_is_ok(self):
         checks = self.examine()
         self.assertEqual(self.verdict(checks, "cache"), "ok")
         self.assertTrue(checks["cache"]["found"].startswith(self.path("cache")))
         self.assertFalse(os.path.exists(self.path("cache")), "looking makes nothing")
 
-    def test_one_that_others_may_write_to_is_not_used(self):
+    def test_cache_writable_by_others_is_not_used(self):
         os.makedirs(self.path("cache", "v1"))
         os.chmod(self.path("cache", "v1"), 0o777)
         checks = self.examine()
         self.assertEqual(self.verdict(checks, "cache"), "warning")
         self.assertIn("cannot be used", checks["cache"]["found"])
 
-    def test_fetches_that_were_left_are_told(self):
+    def test_partial_downloads_are_reported(self):
         for name in ("blobs", "index", "making"):
             os.makedirs(self.path("cache", "v1", name))
         for directory, _, _ in os.walk(self.path("cache")):
@@ -111,7 +111,7 @@ class Cache(Case):
         self.assertIn("weightfs cache gc", checks["unfinished fetches"]["advice"])
 
     @unittest.skipUnless(os.getuid() == 0, "only root can mount a tmpfs")
-    def test_one_in_memory_is_doubtful(self):
+    def test_cache_in_memory_is_a_warning(self):
         os.mkdir(self.path("memory"))
         subprocess.run(["mount", "-t", "tmpfs", "none", self.path("memory")], check=True)
         self.addCleanup(subprocess.run, ["umount", self.path("memory")], check=True)
@@ -147,15 +147,15 @@ class Lacking(Case):
         self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
         os.chmod("/dev/fuse", 0o666)
 
-    def test_dev_fuse_for_root(self):
+    def test_missing_dev_fuse_is_a_failure_for_root(self):
         status, checks = self.in_namespace('mount -t tmpfs none /dev && exec "$0" doctor --json')
         self.assertEqual((status, self.verdict(checks, "/dev/fuse")), (1, "failure"))
         self.assertIn("No such file", checks["/dev/fuse"]["found"])
-        self.assertIn("could not be asked (/dev/fuse: No such file", checks["kernel features"]["found"])
+        self.assertIn("could not be queried (/dev/fuse: No such file", checks["kernel features"]["found"])
         self.assertEqual(self.verdict(checks, "kernel features"), "ok")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
-    def test_dev_fuse_for_nobody(self):
+    def test_unreadable_dev_fuse_is_a_failure_for_a_user(self):
         status, checks = self.in_namespace('mount -t tmpfs -o mode=755 none /dev && mknod -m 600 /dev/fuse c 10 229 && '
                                            'exec setpriv --reuid nobody --regid nogroup --clear-groups "$0" doctor --json')
         self.assertEqual((status, self.verdict(checks, "/dev/fuse")), (1, "failure"))
@@ -163,16 +163,16 @@ class Lacking(Case):
         self.assertIn("chmod 666", checks["/dev/fuse"]["advice"])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
-    def test_nothing_for_nobody(self):
+    def test_complete_machine_has_no_failure_for_a_user(self):
         self.allow_everybody()
         checks = self.as_nobody({"PATH": os.environ["PATH"], "WEIGHTFS_CACHE": "/tmp/absent"}, 0)
         self.assertEqual((self.verdict(checks, "/dev/fuse"), self.verdict(checks, "fusermount3")), ("ok", "ok"))
         self.assertRegex(checks["fusermount3"]["found"], r"/fusermount3, version 3\.\d+\.\d+$")
         told = "kernel features" if "kernel features" in checks else "fuse protocol"
-        self.assertRegex(checks[told]["found"], r"^(7\.\d+$|could not be asked)")
+        self.assertRegex(checks[told]["found"], r"^(7\.\d+$|could not be queried)")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
-    def test_fusermount3_for_nobody(self):
+    def test_missing_fusermount3_is_a_failure_for_a_user(self):
         self.allow_everybody()
         os.mkdir(self.path("bin"))
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
@@ -180,18 +180,18 @@ class Lacking(Case):
         self.write("bin/fusermount3", b"#!/bin/sh\necho fusermount3 version: 9.9.9\n")
         os.chmod(self.path("bin", "fusermount3"), 0o755)
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
-        self.assertIn("version 9.9.9, is not setuid root", checks["fusermount3"]["found"])
+        self.assertIn("version 9.9.9, not setuid root", checks["fusermount3"]["found"])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
-    def test_home_for_nobody(self):
+    def test_missing_home_is_a_warning_for_a_user(self):
         self.allow_everybody()
         checks = self.as_nobody({"PATH": os.environ["PATH"]}, 0)
         self.assertEqual(self.verdict(checks, "cache"), "warning")
         self.assertIn("WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME", checks["cache"]["found"])
         checks = self.as_nobody({"PATH": os.environ["PATH"], "HOME": "/nonexistent"}, 0)
-        self.assertIn("/nonexistent/.cache/weightfs cannot be made", checks["cache"]["found"])
+        self.assertIn("/nonexistent/.cache/weightfs cannot be created", checks["cache"]["found"])
 
-    def test_certificates_and_open_files(self):
+    def test_missing_certificates_and_low_file_limit_are_warnings(self):
         status, checks = self.in_namespace('ulimit -n 100 && mount -t tmpfs none /etc/ssl/certs && exec "$0" doctor --json')
         self.assertEqual(status, 0 if os.path.exists("/dev/fuse") else 1)
         self.assertEqual(self.verdict(checks, "certificates"), "warning")

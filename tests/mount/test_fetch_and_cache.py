@@ -26,7 +26,7 @@ class Status(LinkTestCase):
     def status(self, point):
         return json.loads(self.whole(point, ".weightfs", "status.json"))
 
-    def test_it_is_there_for_those_who_know_its_name(self):
+    def test_status_directory_is_hidden_but_accessible(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
         self.assertNotIn(".weightfs", os.listdir(point))
         self.assertFalse([base for base, _, _ in os.walk(point) if ".weightfs" in base])
@@ -37,7 +37,7 @@ class Status(LinkTestCase):
             open(os.path.join(point, ".weightfs", "status.json"), "w")
         self.assertIn(caught.exception.errno, (errno.EROFS, errno.EACCES, errno.EPERM))
 
-    def test_it_counts_what_is_fetched_and_what_was_there(self):
+    def test_counters_distinguish_hits_and_misses(self):
         carton = self.carton_of(self.web.publish("far", FAR))
         point = self.mount(ALLOWED, carton)
         self.assertEqual(self.status(point)["counters"], {"hits": 0, "misses": 0, "bytes_fetched": 0, "errors": 0})
@@ -55,7 +55,7 @@ class Status(LinkTestCase):
         self.assertEqual(self.status(second)["counters"], {"hits": 1, "misses": 0, "bytes_fetched": 0, "errors": 0})
         self.assertTrue(self.status(second)["blobs"][0]["verified"])
 
-    def test_it_tells_errors(self):
+    def test_errors_are_counted_and_described(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.url("absent?token=secret")))
         self.assert_unreadable(point, [errno.EIO, errno.ENOENT, errno.EHOSTUNREACH])
         status = self.status(point)
@@ -63,7 +63,7 @@ class Status(LinkTestCase):
         self.assertFalse(any(blob["verified"] for blob in status["blobs"]))
         self.assertNotIn("secret", json.dumps(status))
 
-    def test_an_open_file_is_read_anew_each_time_that_it_is_opened(self):
+    def test_status_is_regenerated_at_each_open(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
         before = self.whole(point, ".weightfs", "status.json")
         done = subprocess.run(["cat", os.path.join(point, ".weightfs", "status.json")], capture_output=True, check=True)
@@ -73,7 +73,7 @@ class Status(LinkTestCase):
         self.assertNotEqual(after, before)
         json.loads(after)
 
-    def test_it_grows_while_bytes_arrive(self):
+    def test_fetched_bytes_grow_during_a_download(self):
         data = noise(2 * MEGABYTE)
         server = Nginx(self, "limit_rate_after 1m; limit_rate 512k;", name="slow")
         point = self.mount(ALLOWED, self.carton_of(server.publish("far", data), data=data))
@@ -97,25 +97,25 @@ class Fetch(LinkTestCase):
         super().setUp()
         self.web = Nginx(self)
 
-    def test_it_says_in_plain_lines_what_it_brought(self):
+    def test_prints_one_line_per_blob(self):
         carton = self.carton_of(self.web.publish("far", FAR))
         done = run("fetch", ALLOWED, carton)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         first, last = done.stdout.splitlines()
         self.assertRegex(first, f"^{stores.sha256(FAR)[:12]}  1.0 MiB  model/far  from {re.escape(self.web.url('far'))}$")
-        self.assertEqual(last, "1 blob at hand (1.0 MiB), 1.0 MiB fetched")
+        self.assertEqual(last, "1 blob cached (1.0 MiB), 1.0 MiB fetched")
         self.assert_cache_holds(FAR)
         again = run("fetch", ALLOWED, carton)
         self.assertEqual((again.returncode, again.stderr), (0, ""))
-        self.assertTrue(again.stdout.splitlines()[-1].startswith("1 blob at hand (1.0 MiB), 0 B fetched"), again.stdout)
+        self.assertTrue(again.stdout.splitlines()[-1].startswith("1 blob cached (1.0 MiB), 0 B fetched"), again.stdout)
         self.assertEqual(self.web.count("GET"), 1)
 
-    def test_a_container_without_links_has_nothing_to_fetch(self):
+    def test_container_without_links_has_nothing_to_fetch(self):
         done = run("fetch", self.sample())
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("nothing to fetch", done.stdout)
 
-    def test_on_a_terminal_it_draws_a_bar(self):
+    def test_shows_a_progress_bar_on_a_terminal(self):
         data = noise(2 * MEGABYTE)
         server = Nginx(self, "limit_rate_after 512k; limit_rate 512k;", name="slow")
         carton = self.carton_of(server.publish("far", data), data=data)
@@ -136,7 +136,7 @@ class Fetch(LinkTestCase):
         self.assertNotIn("\x1b", out)
         self.assertIn("model/far", out)
 
-    def test_what_it_cannot_bring_is_a_line_and_a_status(self):
+    def test_failed_download_is_a_line_and_a_status(self):
         far = {"model/a": (b"there", [self.web.publish("a", b"there")]), "model/b": (b"gone", [self.web.url("b")]),
                "model/c": (b"right", [self.web.publish("c", b"wrong")])}
         carton = stores.linked_carton(self.path("m.carton"), far)
@@ -148,7 +148,7 @@ class Fetch(LinkTestCase):
         self.assertEqual(run("fetch", ALLOWED, carton, "files/model/a").returncode, 0)
         self.assertEqual(run("fetch", ALLOWED, carton, "files/model/absent").returncode, 3)
 
-    def test_many_files_are_fetched_each_once(self):
+    def test_each_of_many_files_is_downloaded_once(self):
         files = {f"model/{i}": noise(10_000, i) for i in range(60)}
         carton = stores.linked_carton(self.path("m.carton"), {name: (data, [self.web.publish(name, data)]) for name, data in files.items()})
         done = run("fetch", ALLOWED, carton)
@@ -156,7 +156,7 @@ class Fetch(LinkTestCase):
         self.assertEqual(self.web.count("GET"), len(files))
         self.assert_cache_holds(*files.values())
 
-    def test_a_bar_that_is_interrupted_leaves_what_came_for_the_next_time(self):
+    def test_interrupted_fetch_is_resumed(self):
         data = noise(4 * MEGABYTE)
         server = Nginx(self, "limit_rate_after 2m; limit_rate 256k;", name="slow")
         carton = self.carton_of(server.publish("far", data), data=data)
@@ -199,11 +199,11 @@ class LookingAfterTheCache(LinkTestCase):
     def blob(self, data):
         return next(path for path in blobs_in(self.cache()) if path.endswith(stores.sha256(data)))
 
-    def test_where_it_is(self):
+    def test_path_prints_the_directory(self):
         self.assertEqual(self.verb("path").stdout, self.cache() + "\n")
         self.assertFalse(os.path.exists(self.cache()))
 
-    def test_one_that_is_not_there_is_empty(self):
+    def test_missing_cache_is_empty(self):
         self.assertEqual(self.verb("ls").stdout, "")
         self.assertEqual(on_terminal("cache", "ls"), "the cache is empty\n")
         self.assertEqual(self.listed(), [])
@@ -212,7 +212,7 @@ class LookingAfterTheCache(LinkTestCase):
         self.assertEqual(self.verb("gc").stdout, "nothing to remove\n")
         self.assertFalse(os.path.exists(self.cache()))
 
-    def test_what_is_in_it(self):
+    def test_ls_and_du_print_raw_values_in_a_pipe(self):
         self.fill()
         entries = self.listed()
         self.assertEqual(sorted(entry["digest"] for entry in entries), sorted(map(stores.digest, self.BLOBS)))
@@ -225,7 +225,7 @@ class LookingAfterTheCache(LinkTestCase):
         self.assertEqual({used for _, _, used, _, _ in rows}, {entry["used"] for entry in entries})
         self.assertIn(["blobs", "3", str(du["blob_bytes"])], [line.split("\t") for line in self.verb("du").stdout.splitlines()])
 
-    def test_what_is_in_it_for_people(self):
+    def test_ls_and_du_print_tables_on_a_terminal(self):
         self.fill()
         head, *lines = on_terminal("cache", "ls").splitlines()
         self.assertEqual(head.split(), ["digest", "size", "last", "used", "pinned", "state"])
@@ -236,7 +236,7 @@ class LookingAfterTheCache(LinkTestCase):
         self.assertRegex(on_terminal("cache", "du"), r"(?m)^blobs +3 +\d+\.\d KiB$")
         self.assertRegex(on_terminal("cache", "du", "-b"), r"(?m)^blobs +3 +\d+$")
 
-    def test_a_blob_that_has_rotted_is_found_and_removed(self):
+    def test_verify_removes_a_damaged_blob(self):
         self.fill()
         self.assertTrue(self.verb("verify").stdout.startswith("3 of 3 blobs"))
         path = self.blob(self.BLOBS[0])
@@ -251,15 +251,15 @@ class LookingAfterTheCache(LinkTestCase):
         self.assertEqual(self.whole(point, "files", "model", "0"), self.BLOBS[0])
         self.assert_cache_holds(*self.BLOBS)
 
-    def test_what_was_left_is_collected(self):
+    def test_gc_removes_partial_downloads(self):
         self.fill()
         left = os.path.join(self.cache(), "v1", "making", stores.sha256(b"other") + ".part")
         self.write(os.path.relpath(left, self.tmp), bytes(8192))
         self.assertIn("unfinished", [entry["state"] for entry in self.listed()])
-        self.assertRegex(self.verb("gc").stdout, r"^removed 1 unfinished fetch, 8\.0 KiB\n$")
+        self.assertRegex(self.verb("gc").stdout, r"^removed 1 partial download, 8\.0 KiB\n$")
         self.assert_cache_holds(*self.BLOBS)
 
-    def test_the_ones_used_longest_ago_go_until_it_is_small_enough(self):
+    def test_gc_evicts_least_recently_used_blobs(self):
         self.fill()
         for i, data in enumerate(self.BLOBS):
             os.utime(self.blob(data), (1_000_000 + i, 1_000_000 + i))
@@ -270,7 +270,7 @@ class LookingAfterTheCache(LinkTestCase):
         self.verb("gc", "--size", "0")
         self.assert_cache_holds()
 
-    def test_what_is_named_is_removed_and_fetched_again_when_it_is_read(self):
+    def test_removed_blob_is_downloaded_again_on_read(self):
         self.fill()
         point = self.mount(ALLOWED, self.source)
         with open(os.path.join(point, "files", "model", "0"), "rb") as reader:
@@ -285,11 +285,11 @@ class LookingAfterTheCache(LinkTestCase):
         self.assert_cache_holds()
         self.assertEqual(self.whole(self.mount(ALLOWED, self.source, at="next"), "files", "model", "0"), self.BLOBS[0])
 
-    def test_what_is_pinned_stays_until_it_is_not(self):
+    def test_pinned_blob_is_not_removed(self):
         self.fill()
         hex = stores.sha256(self.BLOBS[0])
         self.assertEqual(self.verb("pin", hex[:12]).stdout, f"{hex}: pinned\n")
-        self.assertEqual(self.verb("pin", hex).stdout, f"{hex}: is pinned already\n")
+        self.assertEqual(self.verb("pin", hex).stdout, f"{hex}: already pinned\n")
         self.assertEqual([entry["digest"][7:] for entry in self.listed() if entry["pinned"]], [hex])
         self.verb("gc", "--size", "0")
         self.assert_cache_holds(self.BLOBS[0])
@@ -300,7 +300,7 @@ class LookingAfterTheCache(LinkTestCase):
         self.verb("rm", hex)
         self.assert_cache_holds()
 
-    def test_what_is_pinned_stays_when_room_is_wanted(self):
+    def test_pinned_blob_is_not_evicted(self):
         self.fill()
         for data in self.BLOBS:
             os.utime(self.blob(data), (1_000_000, 1_000_000))
@@ -310,7 +310,7 @@ class LookingAfterTheCache(LinkTestCase):
         self.assertEqual(self.far(self.mount(ALLOWED, "--cache-size", "400K", source)), large)
         self.assert_cache_holds(self.BLOBS[0], large)
 
-    def test_it_is_in_no_mount(self):
+    def test_cache_in_a_mount_is_refused(self):
         source = stores.linked_carton(self.path("m.carton"), {"model/far": (b"far", ["http://127.0.0.1:1/far"])})
         for cache in ("mnt", "mnt/deep/cache"):
             done = run("mount", source, self.path("mnt"), env=dict(os.environ, WEIGHTFS_CACHE=self.path(cache)))
@@ -318,7 +318,7 @@ class LookingAfterTheCache(LinkTestCase):
             self.assertIn("the cache cannot be in a weightfs mount", done.stderr)
         self.assertFalse(is_mounted(self.path("mnt")))
 
-    def test_one_that_others_may_write_to_is_not_touched(self):
+    def test_cache_writable_by_others_is_refused(self):
         self.fill()
         os.chmod(os.path.join(self.cache(), "v1"), 0o777)
         self.assertNotEqual(run("cache", "rm", "--all").returncode, 0)

@@ -130,7 +130,7 @@ class Answers(HostileTestCase):
         self.assertLessEqual(set(parts), {stores.sha256(case.data) for case in cases.values() if case.kept})
         self.assert_kept(*(case.data for case in cases.values() if case.error is None), parts=len(parts))
 
-    def test_what_cannot_be_the_blob_is_an_error_at_the_first_answer(self):
+    def test_invalid_response_fails_without_retry(self):
         a = [noise(200_000, seed) for seed in range(30)]
         huge = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"y" * 1000) for i in range(1000)) + b"\r\n"
         cases = {
@@ -163,7 +163,7 @@ class Answers(HostileTestCase):
         }
         self.assert_cases(cases)
 
-    def test_what_passes_is_waited_for_and_tried_again(self):
+    def test_temporary_failure_is_retried(self):
         a = [noise(MEGABYTE, seed) for seed in range(20)]
         half = MEGABYTE // 2
         trickle = Case(trickles(a[0], 30, 0.05), data=a[0])  # 1.5 s in all, with --timeout 1
@@ -193,7 +193,7 @@ class Answers(HostileTestCase):
         firsts = [ask.first for ask in self.web.asks("GET", "cut-often")]
         self.assertEqual(firsts, [None, *range(1, MEGABYTE, 100_000)])
 
-    def test_what_never_comes_is_given_up_after_some_tries(self):
+    def test_permanent_failure_gives_up_after_retries(self):
         a = [noise(MEGABYTE, seed) for seed in range(20)]
         half = MEGABYTE // 2
         cases = {
@@ -218,7 +218,7 @@ class Answers(HostileTestCase):
         }
         self.assert_cases(cases, "--timeout", "1")
 
-    def test_the_next_url_makes_up_for_each(self):
+    def test_next_url_is_used_after_each_failure(self):
         bad = {"wrong": sends(bytes(200_000)), "longer": sends(bytes(200_001)), "absent": says(404), "garbage": raw(noise(1000)),
                "cut-and-other": None, "gzip": sends(bytes(1000), Content_Encoding="gzip"), "file": says(302, Location="file:///etc/passwd")}
         far, blobs = {}, []
@@ -235,7 +235,7 @@ class Answers(HostileTestCase):
         self.assertLessEqual(len(self.end(process)), len(bad))
         self.assert_kept(*blobs)
 
-    def test_after_a_failure_the_next_read_asks_again(self):
+    def test_next_read_retries_after_a_failure(self):
         data = noise(200_000)
         url = self.web.serve("far", head=well(data))
         process, point = self.foreground(ALLOWED, self.carton_of({"model/far": (data, [url])}))
@@ -250,14 +250,14 @@ class Answers(HostileTestCase):
         self.assertEqual(len(self.end(process)), 3)
         self.assert_kept(data)
 
-    def test_a_redirect_may_lead_to_another_port(self):
+    def test_redirect_to_another_port_is_followed(self):
         data = noise(1000)
         other = Server(self)
         url = self.web.serve("far", says(301, Location=other.serve("there", well(data))))
         self.assertEqual(self.try_to_read(self.far(self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])})))), (data, None))
         self.assertEqual(other.count("GET"), 1)
 
-    def test_no_spelling_of_a_loopback_address_reaches_it_unless_that_is_allowed(self):
+    def test_every_form_of_loopback_address_is_refused_by_default(self):
         data = b"secret of this machine"
         self.web.serve("far", well(data))
         hosts = ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.255.255.254", "0.0.0.0", "0", "[::1]", "[::]",
@@ -320,21 +320,21 @@ class Bombs(HostileTestCase):
         with open(f"/proc/{process.pid}/maps", "rb") as file:
             return file.read()
 
-    def test_one_for_a_small_file_ends_at_that_files_size(self):
+    def test_bomb_stops_at_the_known_size(self):
         process, point = self.mount_bomb(sends(self.bomb, Content_Encoding="gzip"), head=well(noise(MEGABYTE)))
         self.assert_bounded(process, point, "goes on after the 1048576 bytes", 2 * MEGABYTE)
         self.assertIn(self.web.count("GET", "far"), ONCE)
 
-    def test_one_of_unknown_size_ends_where_the_cache_is_full(self):
+    def test_bomb_of_unknown_size_stops_at_the_quota(self):
         process, point = self.mount_bomb(packed(self.bomb), "--cache-size", "32M")
         self.assert_bounded(process, point, "may be kept", 32 * MEGABYTE)
         self.assertLessEqual(self.web.count("GET", "far"), 4)
 
-    def test_a_body_without_end_ends_where_the_cache_is_full(self):
+    def test_endless_body_stops_at_the_quota(self):
         process, point = self.mount_bomb(chunked(bytes(1 << 16)), "--cache-size", "32M", head=lambda ask: ask.head(200, Transfer_Encoding="chunked"))
         self.assert_bounded(process, point, "may be kept", 32 * MEGABYTE)
 
-    def test_a_size_that_nothing_can_have_takes_no_room(self):
+    def test_impossible_size_reserves_no_space(self):
         for length in (1 << 62, (1 << 64) - 1, 10 ** 30):
             with self.subTest(length=length):
                 data = noise(MEGABYTE)
@@ -378,23 +378,23 @@ class Parts(HostileTestCase):
         self.assertEqual(self.end(process), [])
         self.assert_kept(self.data)
 
-    def test_none(self):
+    def test_no_partial_content_restarts(self):
         self.assert_right_in_spite_of(None, number=0)
 
-    def test_cut(self):
+    def test_truncated_part_is_resumed(self):
         self.assert_right_in_spite_of(lambda data: lambda ask: cut(data, ask.first + 1000, reset=True)(ask), number=2)
 
-    def test_stalled(self):
+    def test_stalled_part_is_resumed(self):
         self.assert_right_in_spite_of(lambda data: lambda ask: stalls(data, ask.first + 1000)(ask))
 
-    def test_a_part_that_is_another(self):
+    def test_wrong_part_is_detected(self):
         self.assert_right_in_spite_of(
             lambda data: raw(b'HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 0-9/16777216\r\n\r\n0123456789'))
 
-    def test_whole_instead(self):
+    def test_complete_response_to_a_range_request_is_used(self):
         self.assert_right_in_spite_of(sends)
 
-    def test_refused(self):
+    def test_refused_range_restarts(self):
         self.assert_right_in_spite_of(lambda data: says(429, Retry_After="1"))
 
 
@@ -408,7 +408,7 @@ def packed(data):
 
 @needs("openssl")
 class Certificates(HostileTestCase):
-    def test_one_that_nobody_vouches_for_gives_no_bytes(self):
+    def test_untrusted_certificate_fails(self):
         web = Server(self, tls=self_made_certificate(self.tmp))
         data = noise(1000)
         process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of({"model/far": (data, [web.serve("far", well(data))])}))
@@ -422,7 +422,7 @@ class Certificates(HostileTestCase):
 
 
 class Streams(HostileTestCase):
-    def test_bytes_are_read_before_the_end_came(self):
+    def test_stream_serves_bytes_before_the_end(self):
         data, gate = noise(2 * MEGABYTE), threading.Event()
         url = self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))
         point = self.mount(ALLOWED, "--stream", self.carton_of({"model/far": (data, [url])}))
@@ -438,7 +438,7 @@ class Streams(HostileTestCase):
         self.assertEqual(self.web.count("GET"), 1)
         self.assert_kept(data)
 
-    def test_wrong_ones_fail_at_the_end_and_are_not_shown_again(self):
+    def test_corrupt_stream_fails_at_the_end_and_is_not_served_again(self):
         data = noise(2 * MEGABYTE)
         wrong = bytes(len(data))
         url = self.web.serve("far", sends(wrong), head=well(data))
@@ -462,7 +462,7 @@ class Streams(HostileTestCase):
         self.assertEqual(len(lines), 1, lines)
         self.assert_kept(data)
 
-    def test_a_mount_that_does_not_stream_gives_nothing_before_the_end(self):
+    def test_without_stream_no_byte_is_served_before_the_end(self):
         data, gate = noise(2 * MEGABYTE), threading.Event()
         url = self.web.serve("far", gated(data, gate, len(data) - 1), head=well(data))
         carton = self.carton_of({"model/far": (data, [url])})
@@ -477,7 +477,7 @@ class Streams(HostileTestCase):
 
 
 class Sizes(HostileTestCase):
-    def test_a_listing_asks_nobody_and_a_stat_asks_for_no_bytes(self):
+    def test_listing_sends_no_request_and_stat_downloads_no_data(self):
         data = noise(300_000)
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [self.web.serve("far", well(data))])}))
         for _ in range(2):
@@ -488,7 +488,7 @@ class Sizes(HostileTestCase):
         self.assertEqual([ask.method for ask in self.web.asks()], ["HEAD"])
         self.assert_kept()
 
-    def test_a_server_that_refuses_head_is_asked_for_one_byte(self):
+    def test_refused_head_is_replaced_by_a_one_byte_range(self):
         for status in (400, 403, 405, 501):
             with self.subTest(status=status):
                 data = noise(300_000, status)
@@ -500,7 +500,7 @@ class Sizes(HostileTestCase):
                 self.assert_right(self.try_to_read(self.far(point)), data)
                 self.assertEqual(self.web.count("GET", name), 2)
 
-    def test_a_server_that_ignores_ranges_too_is_not_made_to_send_it_twice(self):
+    def test_server_without_ranges_sends_the_file_once(self):
         data = noise(8 * MEGABYTE)
         url = self.web.serve("far", sends(data), head=says(405))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
@@ -509,7 +509,7 @@ class Sizes(HostileTestCase):
         self.assertEqual(self.web.count("GET"), 2)
         self.assertLess(self.web.asks("GET")[0].sent, len(data), "it was read to its end and thrown away")
 
-    def test_a_size_that_only_fetching_tells(self):
+    def test_size_is_known_after_download(self):
         data = bytes(300_000) + noise(1000)
         url = self.web.serve("far", packed(gzip.compress(data)))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
@@ -518,7 +518,7 @@ class Sizes(HostileTestCase):
         self.assertLessEqual(self.web.count("GET"), 2, self.web.asked)
         self.assert_kept(data)
 
-    def test_a_wrong_size_is_not_for_ever(self):
+    def test_wrong_size_is_corrected_later(self):
         data = noise(300_000)
         url = self.web.serve("far", well(data))
         self.web.scripts["/far", "HEAD"] = [well(data[:1000]), well(data)]
@@ -529,7 +529,7 @@ class Sizes(HostileTestCase):
         self.assert_right(self.try_to_read(self.far(again)), data)
         self.assert_kept(data)
 
-    def test_a_tensor_behind_a_link_is_fetched_by_the_first_read_of_its_bytes(self):
+    def test_linked_tensor_is_downloaded_on_first_read(self):
         import numpy
         data = numbers("f", 60_000)
         url = self.web.serve("t.bin", cut(data, 1000), well(data), head=well(data))

@@ -18,7 +18,7 @@ from test_fetching import ALLOWED, LIMIT_S, MEGABYTE, NOT_REACHED, HostileTestCa
 
 
 class AtOnce(HostileTestCase):
-    def test_eight_processes_fetch_it_once(self):
+    def test_eight_processes_download_once(self):
         data = noise(8 * MEGABYTE)
         gate = threading.Event()
         carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
@@ -32,7 +32,7 @@ class AtOnce(HostileTestCase):
         self.assertEqual(self.web.count("GET"), 1, self.web.asked)
         self.assert_kept(data)
 
-    def test_two_mounts_and_many_readers_fetch_it_once(self):
+    def test_two_mounts_with_many_readers_download_once(self):
         data = noise(2 * MEGABYTE)
         gate = threading.Event()
         carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
@@ -45,7 +45,7 @@ class AtOnce(HostileTestCase):
         self.assertEqual(self.web.count("GET"), 1, self.web.asked)
         self.assert_kept(data)
 
-    def test_when_the_one_that_fetches_is_killed_another_goes_on(self):
+    def test_another_process_resumes_after_the_downloader_is_killed(self):
         data = noise(2 * MEGABYTE)
         begun = threading.Event()
         url = self.web.serve("far", stalls(data, MEGABYTE, begun), well(data), head=well(data))
@@ -66,7 +66,7 @@ class AtOnce(HostileTestCase):
 
 
 class Down(HostileTestCase):
-    def test_what_is_kept_is_read_without_the_server_and_the_rest_once_it_is_back(self):
+    def test_cached_blobs_are_read_while_the_server_is_down(self):
         blobs = {name: noise(300_000, i) for i, name in enumerate(("kept", "known", "unknown"))}
         far = {"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in blobs.items()}
         process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of(far))
@@ -91,7 +91,7 @@ class Down(HostileTestCase):
         self.assertTrue(all("refused" in line for line in lines), lines)
         self.assert_kept(*blobs.values())
 
-    def test_offline_fails_at_once_and_says_so(self):
+    def test_offline_read_fails_at_once_with_a_reason(self):
         data = noise(1000)
         carton = self.carton_of({"model/far": (data, [self.web.serve("far", well(data))])})
         process, point = self.foreground("--offline", ALLOWED, carton)
@@ -126,7 +126,7 @@ class Waiting(HostileTestCase):
             self.assertEqual(got, b"")
             self.assertIsNotNone(error)
 
-    def test_two_hundred_who_wait_keep_nobody_from_what_is_at_hand(self):
+    def test_two_hundred_waiting_readers_do_not_block_cached_files(self):
         process, point = self.mount_stalled(self.stalled(12))
         readers = [self.begin_to_read(self.far(point, f"model/stalled{i % 12}")) for i in range(200)]
         self.web.wait_for(lambda: self.web.count("GET") == 12)
@@ -154,10 +154,10 @@ class Waiting(HostileTestCase):
         self.assertIsNotNone(came, "it waits for those that stall")
         self.assert_right(came, good)
 
-    def test_a_good_server_gets_through_beside_a_dozen_that_stall(self):
+    def test_download_succeeds_beside_a_dozen_stalled_ones(self):
         self.assert_gets_through(12)
 
-    def test_a_good_server_gets_through_beside_forty_that_stall(self):
+    def test_download_succeeds_beside_forty_stalled_ones(self):
         self.assert_gets_through(40)
 
     def assert_goes_away(self, number, far, seen):
@@ -174,20 +174,20 @@ class Waiting(HostileTestCase):
         reader.wait(LIMIT_S)
         self.assertTrue(gone, "the reader was killed and goes on waiting")
 
-    def test_a_reader_that_is_killed_while_bytes_stall_goes_away(self):
+    def test_killed_reader_exits_during_a_stalled_download(self):
         for number in (signal.SIGINT, signal.SIGKILL):
             with self.subTest(number):
                 data, begun = noise(100_000), threading.Event()
                 url = self.web.serve("far", stalls(data, 1000, begun), head=well(data))
                 self.assert_goes_away(number, {"model/far": (data, [url])}, lambda: self.assertTrue(begun.wait(LIMIT_S)))
 
-    def test_a_reader_that_is_killed_while_the_size_stalls_goes_away(self):
+    def test_killed_reader_exits_during_a_stalled_size_request(self):
         for i, number in enumerate((signal.SIGINT, signal.SIGKILL)):
             with self.subTest(number):
                 url = self.web.serve(f"far{i}", lambda ask: ask.hang())
                 self.assert_goes_away(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
 
-    def test_a_size_that_stalls_keeps_nobody_from_the_rest_of_the_directory(self):
+    def test_stalled_size_request_does_not_block_the_directory(self):
         url = self.web.serve("far", lambda ask: ask.hang())
         process, point = self.mount_stalled({"model/far": (b"x", [url])})
         waiting = self.begin_to_read(self.far(point))
@@ -203,7 +203,7 @@ class Waiting(HostileTestCase):
         listed = listing.wait(LIMIT_S) if came else listed
         self.assertEqual((came, listed), ((b"here", None), 0))
 
-    def test_after_one_was_killed_the_next_reads_what_comes(self):
+    def test_next_reader_succeeds_after_a_killed_one(self):
         data, begun, gate = noise(300_000), threading.Event(), threading.Event()
         answer = gated(data, gate, 1000)
         url = self.web.serve("far", lambda ask: (begun.set(), answer(ask)), head=well(data))
@@ -292,7 +292,7 @@ class Killed(HostileTestCase):
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         self.assertIn("1 of 1 blob", checked.stdout)
 
-    def test_a_fetch(self):
+    def test_killed_fetch_is_resumed(self):
         def begin(_):
             process = subprocess.Popen([WEIGHTFS, "fetch", ALLOWED, self.source, "files/model/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.addCleanup(process.wait)
@@ -302,7 +302,7 @@ class Killed(HostileTestCase):
             self.one_round(number, begin)
         self.assert_ends_well()
 
-    def test_a_mount(self):
+    def test_download_of_a_killed_mount_is_resumed(self):
         self.ROUNDS = 10
 
         def begin(number):
@@ -333,7 +333,7 @@ class Room(HostileTestCase):
             self.assert_right(self.try_to_read(self.far(point, "model/" + name)), self.data[name])
 
     @unittest.skipUnless(os.geteuid() == 0, "a small disk needs a tmpfs, which needs root")
-    def test_a_full_disk_is_an_error_until_there_is_room(self):
+    def test_full_disk_is_an_error_until_space_is_free(self):
         disk = self.path("disk")
         os.mkdir(disk)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "weightfs-test", disk], check=True)
@@ -352,7 +352,7 @@ class Room(HostileTestCase):
         line, = self.end(process)
         self.assertRegex(line, "model/far: cannot be kept.*[Nn]o space left")
 
-    def test_a_blob_larger_than_the_cache_may_be_is_an_error_and_no_bytes_of_it_come(self):
+    def test_blob_larger_than_the_quota_is_refused_without_download(self):
         self.blobs("far", "small", size=MEGABYTE)
         process, point = self.foreground(ALLOWED, "--cache-size", "1000K", self.source)
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
@@ -362,7 +362,7 @@ class Room(HostileTestCase):
         self.assert_kept()
         self.read_right(self.mount(ALLOWED, "--cache-size", "2M", self.source, at="larger"), "far")
 
-    def test_the_ones_used_longest_ago_make_room_and_pinned_ones_do_not(self):
+    def test_least_recently_used_blobs_are_evicted_and_pinned_ones_kept(self):
         self.blobs("a", "b", "c", "d")
         point = self.mount(ALLOWED, "--cache-size", "3500K", self.source)
         self.read_right(point, "a", "b")
@@ -375,7 +375,7 @@ class Room(HostileTestCase):
         self.assertEqual({name: self.web.count("GET", name) for name in "abcd"}, {"a": 1, "b": 2, "c": 1, "d": 1})
         self.assert_kept(*(self.data[name] for name in "abd"))
 
-    def test_where_pinned_blobs_leave_no_room_that_is_said(self):
+    def test_cache_full_of_pinned_blobs_is_reported(self):
         self.blobs("a", "b")
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", self.source)
         self.read_right(point, "a")
@@ -389,7 +389,7 @@ class Room(HostileTestCase):
         line, = self.end(process)
         self.assertIn("pinned", line)
 
-    def test_blobs_that_are_read_one_after_the_other_need_room_for_one(self):
+    def test_sequential_reads_need_space_for_one_blob(self):
         names = [f"blob{i}" for i in range(60)]
         self.blobs(*names)
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", self.source)
@@ -421,13 +421,13 @@ class Room(HostileTestCase):
         self.assertEqual(run("cache", "rm", stores.sha256(self.data["a"])).returncode, 0)
 
     # semantics 10.4: a file that is open stays readable
-    def test_a_file_that_is_open_is_read_on_when_another_process_removed_its_blob(self):
+    def test_open_file_survives_removal_by_another_process(self):
         self.read_rest_after(self.remove_a, server_is_there=False)
 
-    def test_a_file_that_is_open_is_read_on_when_its_own_mount_evicted_its_blob(self):
+    def test_open_file_survives_eviction_by_its_mount(self):
         self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=True)
 
-    def test_a_file_that_is_open_is_read_on_without_the_server_when_its_own_mount_evicted_its_blob(self):
+    def test_open_file_survives_eviction_without_the_server(self):
         self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=False)
 
 
@@ -456,28 +456,28 @@ class Ends(HostileTestCase):
         left = [name for name in debris_in(self.cache()) if name.endswith(".part")]
         self.assert_kept(parts=len(left))
 
-    def test_by_signals(self):
+    def test_signals_end_the_mount_during_a_download(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             with self.subTest(number):
                 self.assert_ends(lambda process, _: process.send_signal(number))
 
-    def test_by_a_signal_while_it_asks_for_a_size(self):
+    def test_signal_ends_the_mount_during_a_size_request(self):
         self.assert_ends(lambda process, _: process.send_signal(signal.SIGTERM), waiting_for_size=True)
 
-    def test_by_umount_once_its_readers_let_go(self):
+    def test_umount_ends_the_mount_after_the_last_reader(self):
         """As long as somebody has a file open the mount is busy, as any other; umount -l does not wait for that."""
         def end(process, point):
             self.assertEqual(run("umount", point).returncode, 6)
             process.send_signal(signal.SIGTERM)
         self.assert_ends(end)
 
-    def test_by_a_lazy_umount_and_a_signal(self):
+    def test_lazy_umount_and_a_signal_end_the_mount(self):
         def end(process, point):
             subprocess.run(["umount", "-l", point], check=True)
             process.send_signal(signal.SIGINT)
         self.assert_ends(end)
 
-    def test_commands_end_with_ctrl_c(self):
+    def test_ctrl_c_ends_commands(self):
         for verb in ("fetch", "cat"):
             with self.subTest(verb):
                 data, begun = noise(100_000, verb), threading.Event()

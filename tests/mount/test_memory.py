@@ -120,7 +120,7 @@ class MemoryCgroup(MountTestCase):
         argv = ["find", point, "-printf", "%i %P\\n"] if seconds is None else ["timeout", str(seconds), "find", point]
         return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode().splitlines()
 
-    def test_find_in_archives_within_archives(self):
+    def test_find_in_nested_archives_stays_within_memory_limit(self):
         archive = zipped(safetensors() + b"abcd", 60, "%0100d.safetensors")
         for _ in range(3):
             archive = zipped(archive, 40, "%0100d.zip")
@@ -131,7 +131,7 @@ class MemoryCgroup(MountTestCase):
         self.check_alive()
         self.assertLess(self.peak(), LIMIT)
 
-    def test_find_in_ten_thousand_models(self):
+    def test_find_in_ten_thousand_models_stays_within_memory_limit(self):
         for i in range(10_000):
             self.write(f"models/{i:05}.safetensors", safetensors(f"tensor.{i}", 4) + b"%04d" % i)
         point = self.serve(self.path("models"))
@@ -149,7 +149,7 @@ class MemoryCgroup(MountTestCase):
         self.assertEqual(self.read("mnt", "00000.safetensors", "npy", "tensor.0.npy")[-4:], b"0000")
         self.assertLess(self.peak(), LIMIT // 2 + (32 << 20))
 
-    def test_reads_ten_gigabytes(self):
+    def test_reading_ten_gigabytes_stays_within_memory_limit(self):
         size = 10 << 30
         source = self.write("models/big.safetensors", safetensors("big", size))
         os.truncate(source, os.path.getsize(source) + size)

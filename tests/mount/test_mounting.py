@@ -10,7 +10,7 @@ from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTes
 
 
 class Lifecycle(MountTestCase):
-    def test_a_missing_mount_point_is_made_and_removed_again(self):
+    def test_missing_mount_point_is_created_and_removed(self):
         mnt = self.mount(self.sample())
         self.assertTrue(os.path.ismount(mnt))
         server = self.server(mnt)
@@ -18,7 +18,7 @@ class Lifecycle(MountTestCase):
         self.assertFalse(os.path.exists(mnt))
         self.assertTrue(has_ended(server), "umount returns when the server has ended")
 
-    def test_a_mount_point_that_was_there_stays(self):
+    def test_existing_mount_point_is_not_removed(self):
         os.mkdir(self.path("mnt"))
         self.unmount(self.mount(self.sample()))
         self.assertEqual(os.listdir(self.path("mnt")), [])
@@ -30,13 +30,13 @@ class Lifecycle(MountTestCase):
             self.assertEqual(process.wait(LIMIT_S), 0)
             self.assertFalse(os.path.exists(mnt))
 
-    def test_plain_umount_ends_the_server_too(self):
+    def test_plain_umount_ends_the_server(self):
         process, mnt = self.foreground(self.sample())
         subprocess.run(["umount", mnt], check=True)
         self.assertEqual(process.wait(LIMIT_S), 0)
         self.assertFalse(os.path.exists(mnt))
 
-    def test_a_busy_mount_stays_and_says_so(self):
+    def test_busy_mount_is_not_unmounted(self):
         mnt = self.mount(self.sample())
         with open(f"{mnt}/tensors/bias", "rb") as file:
             done = run("umount", mnt)
@@ -45,7 +45,7 @@ class Lifecycle(MountTestCase):
             self.assertEqual(file.read(), numbers("i", 4))
         self.unmount(mnt)
 
-    def test_after_a_killed_server_the_mount_point_can_be_repaired(self):
+    def test_mount_point_of_a_killed_server_can_be_reused(self):
         source = self.sample()
         mnt = self.mount(source)
         server = self.server(mnt)
@@ -53,20 +53,20 @@ class Lifecycle(MountTestCase):
         while not has_ended(server):
             pass
         done = run("mount", source, mnt)
-        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {mnt}: removed a mount whose server had died\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {mnt}: removed a mount whose server died\n"))
         self.addCleanup(self.force_unmount, mnt)
         self.assertEqual(self.read("mnt", "tensors", "bias"), numbers("i", 4))
         with open("/proc/self/mountinfo") as file:
             self.assertEqual(sum(f" {mnt} " in line for line in file), 1, "the dead mount is gone, not covered")
         self.unmount(mnt)
 
-    def test_mounting_twice_at_one_place_is_refused(self):
+    def test_second_mount_at_the_same_path_is_refused(self):
         mnt = self.mount(self.sample())
         done = run("mount", self.path("model.safetensors"), mnt)
         self.assertEqual(done.returncode, 6)
-        self.assertIn("mounted there already", done.stderr)
+        self.assertIn("already mounted there", done.stderr)
 
-    def test_of_two_at_once_at_one_place_one_is_mounted(self):
+    def test_one_of_two_concurrent_mounts_succeeds(self):
         source = self.sample()
         os.mkdir(self.path("mnt"))
         for _ in range(8):
@@ -76,7 +76,7 @@ class Lifecycle(MountTestCase):
             self.unmount(self.path("mnt"))
             self.assertFalse(is_mounted(self.path("mnt")), "another one lies below it")
 
-    def test_while_one_is_being_mounted_another_waits(self):
+    def test_concurrent_mount_waits_for_the_first(self):
         source, point = self.sample(), self.path("mnt")
         os.mkdir(point)
         claim = os.open(point, os.O_RDONLY)
@@ -96,12 +96,12 @@ class Lifecycle(MountTestCase):
         os.close(claim)
         until(lambda: waiting.poll() is not None or mounted.poll() is not None, "both are mounted, or none")
         ended, other = (waiting, mounted) if waiting.poll() is not None else (mounted, waiting)
-        self.assertEqual((ended.returncode, ended.stderr.read()), (6, f"weightfs: {point}: weightfs is mounted there already\n"))
+        self.assertEqual((ended.returncode, ended.stderr.read()), (6, f"weightfs: {point}: weightfs is already mounted there\n"))
         until(lambda: is_mounted(point), "the other one is not mounted")
         self.unmount(point)
         self.assertEqual(other.wait(LIMIT_S), 0)
 
-    def test_a_lock_that_somebody_else_holds_keeps_nobody_from_mounting(self):
+    def test_foreign_lock_does_not_prevent_mounting(self):
         os.mkdir(self.path("mnt"))
         claim = os.open(self.path("mnt"), os.O_RDONLY)
         self.addCleanup(os.close, claim)
@@ -109,7 +109,7 @@ class Lifecycle(MountTestCase):
         self.unmount(self.mount(self.sample()))
 
     @unittest.skipUnless(os.getuid() == 0, "only root can make an automount point")
-    def test_on_an_automount_point_nobody_is_asked_to_mount(self):
+    def test_mounting_on_an_automount_point_does_not_trigger_it(self):
         # As mount(8) has it of systemd: the point belongs to another group of processes, which waits for the mount.
         point, (asked, asks) = self.path("mnt"), os.pipe()
         os.mkdir(point)
@@ -133,7 +133,7 @@ class Lifecycle(MountTestCase):
         self.unmount(point)
         self.assertEqual(server.wait(LIMIT_S), 0)
 
-    def test_killed_while_it_reads_a_large_model_it_leaves_nothing(self):
+    def test_command_killed_while_reading_leaves_nothing(self):
         containers.WRITERS["safetensors"](self.path("big.safetensors"), containers.ManyNames(300_000))
         process = subprocess.Popen([WEIGHTFS, "mount", "-f", self.path("big.safetensors"), self.path("mnt")],
                                    stderr=subprocess.DEVNULL)
@@ -141,7 +141,7 @@ class Lifecycle(MountTestCase):
         process.wait(LIMIT_S)
         self.assertFalse(os.path.exists(self.path("mnt")))
 
-    def test_closed_standard_descriptors_do_no_harm(self):
+    def test_closed_standard_descriptors_are_harmless(self):
         source = self.sample()
         for closed in ("<&- >&- 2>&-", "2>&-", "<&- >&-"):
             mnt = self.path("mnt")
@@ -150,11 +150,11 @@ class Lifecycle(MountTestCase):
             self.assertEqual(self.read("mnt", "tensors", "bias"), numbers("i", 4))
             self.unmount(mnt)
 
-    def test_the_server_keeps_no_directory_busy(self):
+    def test_server_keeps_no_directory_busy(self):
         mnt = self.mount(self.sample(), cwd=self.tmp)
         self.assertEqual(os.readlink(f"/proc/{self.server(mnt)}/cwd"), "/")
 
-    def test_a_mount_point_can_be_a_link(self):
+    def test_mount_point_can_be_a_link(self):
         os.makedirs(self.path("real"))
         os.symlink("real", self.path("link"))
         mnt = self.mount(self.sample(), at="link")
@@ -163,7 +163,7 @@ class Lifecycle(MountTestCase):
         self.unmount(mnt)
         self.assertFalse(os.path.ismount(self.path("real")))
 
-    def test_umount_takes_only_what_is_weightfs(self):
+    def test_umount_refuses_other_file_systems(self):
         os.mkdir(self.path("tmpfs"))
         subprocess.run(["mount", "-t", "tmpfs", "none", self.path("tmpfs")], check=True)
         self.addCleanup(subprocess.run, ["umount", self.path("tmpfs")], check=True)
@@ -172,7 +172,7 @@ class Lifecycle(MountTestCase):
         self.assertIn("weightfs is not mounted there", done.stderr)
         self.assertTrue(os.path.ismount(self.path("tmpfs")))
 
-    def test_brackets_in_names_are_names(self):
+    def test_brackets_in_file_names_are_literal(self):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.tmp)
         self.sample("[a,b]")
@@ -181,14 +181,14 @@ class Lifecycle(MountTestCase):
         self.assertEqual(self.read("[mnt]", "tensors", "bias"), numbers("i", 4))
         self.unmount("[mnt]")
 
-    def test_dots_behind_a_link_lead_where_the_link_leads(self):
+    def test_dot_dot_after_a_link_is_relative_to_its_target(self):
         os.makedirs(self.path("a", "b"))
         os.mkdir(self.path("c"))
         os.symlink("../a/b", self.path("c", "link"))
         self.sample("a/model.safetensors")
         self.assertEqual(run("ls", self.path("c/link/../model.safetensors"), "tensors/encoder").stdout, "weight\n")
 
-    def test_proc_mounts_names_the_source(self):
+    def test_proc_mounts_shows_the_source(self):
         source = self.sample("a, b\\c.safetensors")
         mnt = self.mount(source)
         with open("/proc/self/mountinfo") as file:
@@ -209,58 +209,58 @@ class Mistakes(MountTestCase):
         self.assertFalse(os.path.exists(self.path("mnt")), "a mount point that was made for nothing stays")
         return done.stderr
 
-    def test_a_source_that_does_not_exist(self):
+    def test_missing_source_fails(self):
         self.assertIn("No such file", self.refused(3, "mount", self.path("absent"), self.path("mnt")))
 
-    def test_a_file_that_is_no_model(self):
+    def test_unsupported_file_is_refused(self):
         text = self.refused(4, "mount", self.write("notes.txt", b"just some text\n" * 10), self.path("mnt"))
         for tried in ("not a model that weightfs knows", "gguf", "rten", "safetensors", "bintensors"):
             self.assertIn(tried, text)
 
-    def test_an_empty_file(self):
+    def test_empty_file_is_refused(self):
         self.refused(4, "mount", self.write("empty", b""), self.path("mnt"))
 
-    def test_a_broken_model(self):
+    def test_corrupt_model_is_refused(self):
         self.sample()
         broken = self.write("broken.safetensors", self.read("model.safetensors")[:-1])
         self.assertIn("broken.safetensors: ", self.refused(5, "mount", broken, self.path("mnt")))
 
-    def test_a_wrong_format(self):
+    def test_wrong_format_is_refused(self):
         self.refused(5, "mount", "--format", "gguf", self.sample(), self.path("mnt"))
-        self.assertIn("there are gguf, rten", self.refused(2, "mount", "--format", "ggml", self.sample(), self.path("mnt")))
+        self.assertIn("known formats: gguf, rten", self.refused(2, "mount", "--format", "ggml", self.sample(), self.path("mnt")))
 
-    def test_empty_names(self):
+    def test_empty_names_are_refused(self):
         for argv in (["ls", ""], ["cat", "", "x"], ["info", ""], ["mount", "", self.path("mnt")], ["mount", self.sample(), ""],
                      ["umount", ""]):
             self.assertIn(run(*argv).returncode, (3, 6), argv)
             self.assertEqual(len(run(*argv).stderr.splitlines()), 1, argv)
 
-    def test_a_command_that_does_not_exist(self):
-        self.assertIn('no command "frob"; there are mount, umount, mounts, ls, cat, info', self.refused(2, "frob"))
+    def test_unknown_command_lists_known_ones(self):
+        self.assertIn('unknown command "frob"; known commands: mount, umount, mounts, ls, cat, info', self.refused(2, "frob"))
         self.assertIn("MOUNTPOINT", self.refused(2, "mount", self.sample()))
 
-    def test_a_command_that_is_spelt_wrong(self):
-        self.assertIn('no command "moutn"; did you mean mount', self.refused(2, "moutn", self.sample(), self.path("mnt")))
-        self.assertIn('no command "cache lss"; did you mean ls?', self.refused(2, "cache", "lss"))
+    def test_mistyped_command_gets_a_suggestion(self):
+        self.assertIn('unknown command "moutn"; did you mean mount', self.refused(2, "moutn", self.sample(), self.path("mnt")))
+        self.assertIn('unknown command "cache lss"; did you mean ls?', self.refused(2, "cache", "lss"))
 
-    def test_an_option_that_is_spelt_wrong(self):
-        for argv, said in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: no such option; did you mean --cache-size?"),
-                           (["mount", "--ofline=yes", self.sample(), self.path("mnt")], "--ofline: no such option; did you mean --offline?"),
-                           (["cache", "ls", "--jsno"], "--jsno: no such option; did you mean --json? (see weightfs cache ls --help)"),
-                           (["ls", "--nonsense", self.sample()], "--nonsense: no such option (see weightfs ls --help)")):
+    def test_mistyped_option_gets_a_suggestion(self):
+        for argv, said in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: unknown option; did you mean --cache-size?"),
+                           (["mount", "--ofline=yes", self.sample(), self.path("mnt")], "--ofline: unknown option; did you mean --offline?"),
+                           (["cache", "ls", "--jsno"], "--jsno: unknown option; did you mean --json? (see weightfs cache ls --help)"),
+                           (["ls", "--nonsense", self.sample()], "--nonsense: unknown option (see weightfs ls --help)")):
             self.assertIn(said, self.refused(2, *argv))
 
-    def test_a_line_that_is_not_whole_or_too_long(self):
-        for argv, said in (([], "give a command: mount, umount, "), (["cache"], "cache needs a command: path, ls, "), (["-v"], "-v: no such option"),
-                           (["mount", "-x", "a", "b"], "-x: no such option (see weightfs mount --help)"), (["info"], "info needs a SOURCE"),
-                           (["cache", "pin"], "cache pin needs a DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
+    def test_missing_and_extra_arguments_are_reported(self):
+        for argv, said in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), (["-v"], "-v: unknown option"),
+                           (["mount", "-x", "a", "b"], "-x: unknown option (see weightfs mount --help)"), (["info"], "info: missing SOURCE"),
+                           (["cache", "pin"], "cache pin: missing DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
                            (["info", "a", "b c"], "too many arguments: b c (see weightfs info --help)"), (["info", "a", "b" * 100000], "too many arguments: bbb"),
-                           (["cache", "rm", "--all", "abcdef"], "--all or DIGEST, not both (see weightfs cache rm --help)")):
+                           (["cache", "rm", "--all", "abcdef"], "--all and DIGEST exclude each other (see weightfs cache rm --help)")):
             self.assertIn(f"weightfs: {said}", self.refused(2, *argv))
         with open("/dev/full", "w") as full:
             self.assertEqual(subprocess.run([WEIGHTFS, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode, 1)
 
-    def test_a_wrong_option(self):
+    def test_invalid_option_value_is_reported(self):
         self.refused(2, "mount", "--nonsense", self.sample(), self.path("mnt"))
         self.assertIn('unknown mount option "nonsense"', self.refused(2, "mount", "-o", "nonsense", self.sample(), self.path("mnt")))
         self.assertIn('unknown mount option "b"', self.refused(2, "mount", "-o", "all,b", "-o", "c", self.sample(), self.path("mnt")))
@@ -271,27 +271,27 @@ class Mistakes(MountTestCase):
         self.refused(2)
         self.refused(2, "nonsense")
 
-    def test_a_mount_point_that_is_a_file(self):
+    def test_file_as_mount_point_is_refused(self):
         self.assertIn("not a directory", self.refused(6, "mount", self.sample(), self.path("model.safetensors")))
 
-    def test_a_mount_point_in_a_directory_that_is_not_there(self):
+    def test_mount_point_in_a_missing_directory_is_refused(self):
         self.refused(6, "mount", self.sample(), self.path("absent", "mnt"))
 
-    def test_a_directory_that_is_no_mount(self):
+    def test_umount_of_a_directory_without_a_mount_fails(self):
         self.refused(6, "umount", self.tmp)
         self.refused(6, "umount", self.path("absent"))
 
-    def test_a_directory_without_a_model(self):
+    def test_directory_without_a_model_is_refused(self):
         os.mkdir(self.path("empty"))
-        self.assertIn("no supported model", self.refused(4, "mount", self.path("empty"), self.path("mnt")))
+        self.assertIn("no supported model in this directory", self.refused(4, "mount", self.path("empty"), self.path("mnt")))
 
-    def test_a_source_that_is_a_pipe(self):
+    def test_pipe_as_source_is_refused(self):
         os.mkfifo(self.path("pipe"))
         self.assertIn("not a regular file", self.refused(1, "mount", self.path("pipe"), self.path("mnt")))
 
 
 class Directories(MountTestCase):
-    def test_several_sources_are_a_directory_each(self):
+    def test_each_of_several_sources_is_a_directory(self):
         os.mkdir(self.path("other"))
         sources = [self.sample(), self.sample("other/model.safetensors"), self.sample("m.gguf", format="gguf")]
         mnt = self.mount(*sources)
@@ -299,7 +299,7 @@ class Directories(MountTestCase):
         self.assertEqual(self.read("mnt", "m.gguf", "tensors", "bias"), numbers("i", 4))
         self.assertEqual(self.read("mnt", "model.safetensors~2", "tensors", "bias"), numbers("i", 4))
 
-    def test_of_several_sources_each_must_be_a_model(self):
+    def test_each_of_several_sources_must_be_a_model(self):
         done = run("mount", self.sample(), self.write("notes.txt", b"text"), self.path("mnt"))
         self.assertEqual(done.returncode, 4)
         self.assertIn("notes.txt", done.stderr)
@@ -314,14 +314,14 @@ class Directories(MountTestCase):
         os.symlink("a.safetensors", self.path("models", "link.safetensors"))
         return self.path("models")
 
-    def test_a_directory_shows_its_models_under_their_own_names(self):
+    def test_directory_shows_models_under_their_file_names(self):
         mnt = self.mount(self.make_directory())
         self.assertEqual(sorted(os.listdir(mnt)), ["a.safetensors", "broken.gguf", "link.safetensors", "sub"])
         self.assertEqual(os.listdir(f"{mnt}/sub"), ["b.gguf"], "a link to a directory above is not followed")
         self.assertEqual(self.read("mnt", "link.safetensors", "tensors", "bias"), numbers("i", 4))
         self.assertEqual(self.read("mnt", "sub", "b.gguf", "tensors", "bias"), numbers("i", 4))
 
-    def test_a_broken_model_among_good_ones_is_an_error_only_where_it_is_entered(self):
+    def test_corrupt_model_fails_only_when_entered(self):
         process, mnt = self.foreground(self.make_directory())
         self.assertTrue(os.path.isdir(f"{mnt}/broken.gguf"))
         for _ in range(3):
@@ -334,13 +334,13 @@ class Directories(MountTestCase):
         self.assertEqual(len(log.splitlines()), 1, log)
         self.assertIn("broken.gguf", log)
 
-    def test_a_mount_inside_its_own_source_does_not_show_itself(self):
+    def test_mount_inside_its_source_does_not_show_itself(self):
         mnt = self.mount(self.make_directory(), at="models/mnt")
         self.assertNotIn("mnt", os.listdir(mnt))
         found = subprocess.run(["find", mnt, "-name", "bias"], capture_output=True, text=True).stdout
         self.assertEqual(len(found.splitlines()), 3)
 
-    def test_a_mount_does_not_show_itself_under_another_name(self):
+    def test_mount_does_not_show_itself_through_another_path(self):
         os.symlink("models", self.path("other"))
         self.make_directory()
         self.mount(self.path("other"), at="models/mnt")
@@ -351,7 +351,7 @@ class Directories(MountTestCase):
         for mnt in ("models/second", "models/mnt"):
             self.unmount(self.path(mnt))
 
-    def test_a_model_that_has_gone_is_an_error_until_it_is_back(self):
+    def test_removed_model_fails_until_it_is_restored(self):
         mnt = self.mount(self.make_directory())
         os.rename(self.path("models", "a.safetensors"), self.path("away"))
         for _ in range(2):
@@ -362,20 +362,20 @@ class Directories(MountTestCase):
         os.rename(self.path("away"), self.path("models", "a.safetensors"))
         self.assertEqual(self.read("mnt", "a.safetensors", "tensors", "bias"), numbers("i", 4))
 
-    def test_models_have_their_own_times(self):
+    def test_models_have_their_own_modification_times(self):
         os.utime(os.path.join(self.make_directory(), "a.safetensors"), ns=(-1_500_000_000,) * 2)
         mnt = self.mount(self.path("models"))
         for path in ("a.safetensors", "a.safetensors/tensors/bias"):
             self.assertEqual(os.stat(f"{mnt}/{path}").st_mtime_ns, -1_500_000_000)
 
-    def test_a_link_loop_beside_an_index_is_left_out(self):
+    def test_link_loop_beside_an_index_is_skipped(self):
         os.mkdir(self.path("model"))
         containers.write_safetensors_shards(self.path("model"), [sample_tensors()])
         os.symlink("loop", self.path("model", "loop"))
         mnt = self.mount(self.path("model"))
         self.assertEqual(len(os.listdir(f"{mnt}/files")), 2)
 
-    def test_ls_and_info_go_on_after_a_broken_model(self):
+    def test_ls_and_info_continue_after_a_corrupt_model(self):
         self.sample(os.path.join(self.make_directory(), "z.safetensors"))
         listed = run("ls", "-R", self.path("models"))
         self.assertEqual(listed.returncode, 5)
@@ -384,7 +384,7 @@ class Directories(MountTestCase):
         self.assertEqual(shown.returncode, 5)
         self.assertEqual(len(json.loads(shown.stdout)), 5)
 
-    def test_all_shows_the_other_files_too(self):
+    def test_all_shows_other_files(self):
         mnt = self.mount("--all", self.make_directory())
         self.assertIn("README.md", os.listdir(mnt))
         self.assertEqual(self.read("mnt", "README.md"), b"# models\n")
@@ -396,7 +396,7 @@ class Directories(MountTestCase):
         self.assertEqual(os.listdir(mnt), ["m-00001-of-00002.gguf"])
         self.assertEqual(len(json.loads(self.read("mnt", "m-00001-of-00002.gguf", "tensors.json"))["tensors"]), 5)
 
-    def test_a_broken_first_shard_does_not_hide_the_model(self):
+    def test_corrupt_first_shard_does_not_hide_the_model(self):
         os.mkdir(self.path("models"))
         containers.write_gguf_shards(self.path("models", "m"), [sample_tensors()[:2], sample_tensors()[2:]])
         self.write("models/m-00001-of-00002.gguf", b"GGUF\x03\0\0\0")
@@ -404,7 +404,7 @@ class Directories(MountTestCase):
         self.assertEqual(sorted(os.listdir(mnt)), ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"])
         self.assertEqual(len(json.loads(self.read("mnt", "m-00002-of-00002.gguf", "tensors.json"))["tensors"]), 3)
 
-    def test_files_that_are_only_named_like_shards_are_models_of_their_own(self):
+    def test_files_only_named_like_shards_are_separate_models(self):
         os.mkdir(self.path("models"))
         for number in (1, 2):
             self.sample(f"models/m-0000{number}-of-00002.gguf", format="gguf")
@@ -450,24 +450,24 @@ class ChangedContainer(MountTestCase):
         log = self.process.communicate(timeout=LIMIT_S)[1]
         self.assertEqual(len([line for line in log.splitlines() if "changed or replaced" in line]), 1, log)
 
-    def test_cut_short(self):
+    def test_truncated_container_is_an_io_error(self):
         os.truncate(self.source, 4096)
         self.expect_error_beyond_what_was_read()
 
-    def test_rewritten_in_place(self):
+    def test_container_rewritten_in_place_is_an_io_error(self):
         with open(self.source, "r+b") as file:
             file.seek(1 << 20)
             file.write(b"2" * (7 << 20))
         self.expect_error_beyond_what_was_read()
 
-    def test_replaced(self):
+    def test_replaced_container_keeps_the_open_file(self):
         shutil.copyfile(self.source, self.source + ".new")
         os.rename(self.source + ".new", self.source)
         self.expect_error_beyond_what_was_read()
 
 
 class Concurrency(MountTestCase):
-    def test_many_readers_read_true_bytes(self):
+    def test_concurrent_readers_get_correct_bytes(self):
         block = numbers("i", 1 << 18)  # 1 MiB
         tensors = [Tensor(f"t{i}", "int32", (1 << 18,), block) for i in range(16)]
         mnt = self.mount(self.sample(tensors=tensors))
@@ -497,7 +497,7 @@ class OrdinaryUser(UsersTestCase):
         self.point = self.path("home", "mnt")
         self.addCleanup(self.force_unmount, self.point)
 
-    def test_mounts_uses_and_unmounts(self):
+    def test_user_mounts_reads_and_unmounts(self):
         done = as_nobody(self.binary, "mount", self.source, self.point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         shown = as_nobody("stat", "-c", "%u %A %s", f"{self.point}/tensors/bias")
@@ -509,7 +509,7 @@ class OrdinaryUser(UsersTestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(os.path.exists(self.point))
 
-    def test_says_in_one_line_why_he_may_not(self):
+    def test_denied_mount_has_a_one_line_message(self):
         os.mkdir(self.path("roots"))
         mnt = self.mount(self.source)
         for argv in (["mount", self.source, self.path("roots")], ["umount", mnt]):
@@ -517,12 +517,12 @@ class OrdinaryUser(UsersTestCase):
             self.assertEqual(done.returncode, 6)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def test_cannot_mount_where_he_may_not_write(self):
+    def test_user_cannot_mount_on_an_unwritable_directory(self):
         done = as_nobody(self.binary, "mount", self.source, self.path("mnt"))
         self.assertEqual(done.returncode, 6)
         self.assertIn("Permission denied", done.stderr)
 
-    def test_says_in_one_line_that_there_is_no_permission_for_dev_fuse(self):
+    def test_denied_dev_fuse_has_a_one_line_message(self):
         os.chmod("/dev/fuse", 0o600)
         done = as_nobody(self.binary, "mount", self.source, self.point)
         self.assertEqual(done.returncode, 6)
@@ -530,7 +530,7 @@ class OrdinaryUser(UsersTestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertFalse(os.path.exists(self.point))
 
-    def test_cannot_read_a_source_that_is_not_his(self):
+    def test_user_cannot_mount_an_unreadable_source(self):
         os.chmod(self.source, 0o600)
         done = as_nobody(self.binary, "mount", self.source, self.point)
         self.assertEqual(done.returncode, 1)

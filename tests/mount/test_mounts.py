@@ -64,7 +64,7 @@ class Case(MountTestCase):
 
 
 class Listing(Case):
-    def test_it_says_what_is_mounted_where_and_by_whom(self):
+    def test_lists_mount_point_source_and_user(self):
         source = self.sample()
         before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
         point = self.mount(source)
@@ -75,7 +75,7 @@ class Listing(Case):
         self.assertEqual(self.read("mnt", "tensors", "encoder", "weight"), numbers("f", 60))
         self.assertGreaterEqual(self.of(point)["served_bytes"], mount["served_bytes"] + 240)
 
-    def test_programs_get_a_line_for_each_with_tabs(self):
+    def test_pipe_output_has_one_tab_separated_line_per_mount(self):
         point = self.mount(self.sample())
         line, = [line for line in run("mounts").stdout.splitlines() if line.startswith(point + "\t")]
         cells = line.split("\t")
@@ -84,7 +84,7 @@ class Listing(Case):
         self.assertRegex(cells[2], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertTrue(cells[5].isdigit() and cells[6] == "0", cells)
 
-    def test_no_name_breaks_a_line_or_steers_a_terminal(self):
+    def test_control_characters_in_names_are_escaped(self):
         point = self.mount(self.sample(), at="a\tb\nc\\d\x1b[31m \u009be")
         self.assertIn(self.path("a\\tb\\nc\\\\d\\x1b[31m \\xc2\\x9be") + "\t", run("mounts").stdout)
         shown = on_terminal("mounts")
@@ -93,7 +93,7 @@ class Listing(Case):
             self.assertTrue(line.isprintable(), repr(line))
         self.assertEqual(self.of(point)["state"], "serving")
 
-    def test_people_get_columns_and_colours(self):
+    def test_terminal_output_has_columns_and_colors(self):
         point = self.mount(self.sample())
         head, *lines = on_terminal("mounts").splitlines()
         line, = [line for line in lines if line.startswith(point + " ")]
@@ -107,7 +107,7 @@ class Listing(Case):
         self.assertNotIn("\x1b", on_terminal("mounts", NO_COLOR="", TERM="dumb"))
         self.assertNotIn("\x1b", run("mounts", env=dict(os.environ, TERM="xterm")).stdout)
 
-    def test_what_does_not_fit_a_terminal_stands_under_its_row(self):
+    def test_wide_cells_are_printed_below_their_row(self):
         source = self.sample("a model whose name is longer than it need be.safetensors")
         point = self.mount(source)
         head, *lines = on_terminal("mounts", columns=80).splitlines()
@@ -122,7 +122,7 @@ class Listing(Case):
         self.assertIn("source", wide[0])
         self.assertFalse([line for line in wide if line.startswith(" ")])
 
-    def test_a_server_that_hangs_is_not_waited_for(self):
+    def test_hung_server_times_out(self):
         hung = self.mount(self.sample(), at="hung")
         well = self.mount(self.sample(), at="well")
         self.stop(hung)
@@ -132,7 +132,7 @@ class Listing(Case):
         self.assertEqual(self.of(well, listed)["state"], "serving")
         until(lambda: not helpers_of("mounts"), "a process that asked is still there")
 
-    def test_a_server_that_never_answers_is_left(self):
+    def test_server_that_never_replies_times_out(self):
         point, device = self.bare_mount("never", "fuse.weightfs")
         self.assertEqual(self.of(point)["state"], "not answering")
         self.assertEqual(self.of(point)["source"], "some\\source")
@@ -140,20 +140,20 @@ class Listing(Case):
         os.close(device)
         self.assertEqual(self.of(point)["state"], "dead")
 
-    def test_a_server_that_died_is_told(self):
+    def test_dead_server_is_reported(self):
         point = self.mount(self.sample())
         self.kill(point)
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"]), ("dead", None, None, None))
         self.assertIn("\x1b[31mdead\x1b[0m", on_terminal("mounts", NO_COLOR=""))
 
-    def test_all_are_asked_with_few_descriptors(self):
+    def test_all_mounts_are_probed_with_few_descriptors(self):
         points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(9)]
         done = subprocess.run(["sh", "-c", 'ulimit -n 10 && exec "$0" mounts --json', WEIGHTFS], capture_output=True, text=True, timeout=LIMIT_S)
         listed = json.loads(done.stdout)
         self.assertEqual([self.of(point, listed)["state"] for point in points], ["serving"] * 9)
 
-    def test_a_pid_of_another_pid_namespace_is_not_told(self):
+    def test_pid_of_another_namespace_is_not_shown(self):
         point = self.path("mnt")
         server = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", WEIGHTFS, "mount", "-f", self.sample(), point], stderr=subprocess.DEVNULL)
         self.addCleanup(server.wait)
@@ -165,7 +165,7 @@ class Listing(Case):
         self.unmount(point)
         server.wait(LIMIT_S)
 
-    def test_one_that_is_covered_is_not_asked(self):
+    def test_covered_mount_is_not_probed(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
         self.addCleanup(subprocess.run, ["umount", point], check=True)
@@ -182,18 +182,18 @@ class Liars(Case):
         self.addCleanup(self.force_unmount, point)
         return point
 
-    def test_the_process_of_somebody_else_is_not_taken_for_the_server(self):
+    def test_forged_pid_of_another_process_is_ignored(self):
         stranger = os.getpid()
         point = self.lying_mount(b"%d" % stranger, json.dumps({"pid": stranger, "served_bytes": 3}).encode())
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["served_bytes"], mount["pid"]), ("serving", 3, None))
 
-    def test_no_end_of_words_is_read(self):
+    def test_endless_status_is_truncated(self):
         point = self.lying_mount(b"9" * 31, None)
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["pid"], mount["source"]), ("serving", None, "some\\source"))
 
-    def test_what_makes_no_sense_is_not_shown(self):
+    def test_invalid_status_fields_are_ignored(self):
         for number, status in enumerate((b"", b"[", b"[" * 100000, b'{"pid": -1, "since": 5, "source": {}, "served_bytes": 1e9, "counters": []}',
                                          b'{"since": "9999999-12-31T00:00:00Z", "served_bytes": -1, "counters": {"bytes_fetched": 99999999999999999999}}',
                                          json.dumps({"source": "x" * 5000, "since": "2026-01-01T00:00:00.5"}).encode())):
@@ -223,7 +223,7 @@ class Unmounting(Case):
         process.stdout.readline()
         return process
 
-    def test_several_at_once(self):
+    def test_several_mounts_are_unmounted(self):
         points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(3)]
         servers = [self.server(point) for point in points]
         done = run("umount", *points)
@@ -232,14 +232,14 @@ class Unmounting(Case):
         self.assertTrue(all(map(has_ended, servers)))
         self.assertFalse(any(map(os.path.exists, points)))
 
-    def test_one_that_fails_does_not_keep_the_others(self):
+    def test_failed_unmount_does_not_stop_the_others(self):
         point = self.mount(self.sample())
         done = run("umount", self.path("absent"), point, self.tmp)
         self.assertEqual(done.returncode, 6)
         self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
         self.assertFalse(is_mounted(point))
 
-    def test_who_only_looks_does_not_keep_it(self):
+    def test_short_access_does_not_make_unmount_fail(self):
         source, over = self.sample(), threading.Event()
 
         def look():
@@ -253,7 +253,7 @@ class Unmounting(Case):
         for _ in range(30):
             self.unmount(self.mount(source))
 
-    def test_it_says_who_holds_a_mount(self):
+    def test_busy_mount_lists_its_users(self):
         point = self.mount(self.sample())
         for code, what in (("os.chdir(sys.argv[1])", "working directory"),
                            ("os.chdir(sys.argv[1] + '/tensors')", "working directory"),
@@ -262,12 +262,12 @@ class Unmounting(Case):
                            ("d = os.open(sys.argv[1] + '/tensors/bias', 0); m = mmap.mmap(d, 0, prot=1); os.close(d)", "tensors/bias")):
             holder = self.hold(code, point)
             said = self.refused(point)
-            self.assertRegex(said, rf"{point}: busy: held by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
+            self.assertRegex(said, rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
             self.assertTrue(is_mounted(point))
             holder.communicate()
         self.unmount(point)
 
-    def test_who_stands_in_it_is_found_among_many_open_files(self):
+    def test_working_directory_is_found_among_many_open_files(self):
         point = self.mount(self.sample())
         each = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 20_000)
         for _ in range(240_000 // each):
@@ -275,7 +275,7 @@ class Unmounting(Case):
         holder = self.hold("os.chdir(sys.argv[1])", point)
         self.assertIn(f"(pid {holder.pid}, working directory)", self.refused(point))
 
-    def test_it_says_who_holds_a_mount_that_hangs(self):
+    def test_users_of_a_hung_mount_are_listed(self):
         point = self.mount(self.sample())
         holder = self.hold("f = open(sys.argv[1] + '/tensors/bias')", point)
         self.stop(point)
@@ -286,14 +286,14 @@ class Unmounting(Case):
         until(lambda: not run("umount", point).stderr, "it is held still")
         self.assertFalse(is_mounted(point))
 
-    def test_a_holder_has_a_name_that_steers_no_terminal(self):
+    def test_control_characters_in_process_names_are_escaped(self):
         point = self.mount(self.sample())
         holder = self.hold("open('/proc/self/comm', 'w').write('\\x1b[31m\\n'); os.chdir(sys.argv[1])", point)
         said = self.refused(point)
         self.assertIn(str(holder.pid), said)
         self.assertTrue(said.rstrip("\n").isprintable(), repr(said))
 
-    def test_lazily_it_goes_at_once_and_the_reader_reads_on(self):
+    def test_lazy_unmount_keeps_open_files_readable(self):
         point = self.mount(self.sample())
         server = self.server(point)
         with open(f"{point}/tensors/bias", "rb") as file:
@@ -304,7 +304,7 @@ class Unmounting(Case):
             self.assertFalse(has_ended(server))
         until(lambda: has_ended(server), "the server does not end")
 
-    def test_one_that_was_detached_leaves_alone_what_is_mounted_there_since(self):
+    def test_detached_mount_does_not_unmount_its_successor(self):
         for end in ("SIGTERM", "idle"):
             process, point = self.foreground("--idle-timeout", "1" if end == "idle" else "0", self.sample())
             holder = self.hold("os.chdir(sys.argv[1])", point)
@@ -324,13 +324,13 @@ class Unmounting(Case):
             process.wait(LIMIT_S)
             self.unmount(since)
 
-    def test_one_below_files_that_hang_keeps_no_other(self):
+    def test_mount_below_a_hung_file_system_does_not_block_others(self):
         files = HungFiles(self)
         below, well = [self.mount(self.sample(), at=name) for name in (files.folder, "well")]
         self.addCleanup(files.end)
         files.hangs = True
         end, inherited = os.pipe()
-        self.assertIn(f"{below}: what leads there does not answer", self.refused(below, pass_fds=[inherited]))
+        self.assertIn(f"{below}: path not responding", self.refused(below, pass_fds=[inherited]))
         os.close(inherited)
         self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "who waits still has what its caller had open")
         os.close(end)
@@ -343,9 +343,9 @@ class Unmounting(Case):
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, WEIGHTFS, below, well],
                               capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stdout), (6, f"{well}: unmounted\n"))
-        self.assertEqual(done.stderr, f"weightfs: {below}: what leads there does not answer\n")
+        self.assertEqual(done.stderr, f"weightfs: {below}: path not responding\n")
 
-    def test_the_server_of_one_below_files_that_hang_ends(self):
+    def test_server_of_a_mount_below_a_hung_file_system_exits(self):
         files = HungFiles(self)
         server, _ = self.foreground("--idle-timeout", "1", self.sample(), at=files.folder)
         self.addCleanup(files.end)
@@ -355,7 +355,7 @@ class Unmounting(Case):
         self.assertEqual(server.wait(LIMIT_S), 0)
 
     @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
-    def test_who_renames_what_leads_there_has_nothing_else_unmounted(self):
+    def test_rename_during_unmount_does_not_unmount_another_mount(self):
         os.mkdir(self.path("his"))
         os.makedirs(self.path("others", "mnt"))
         self.mount(self.sample(), at="his/mnt")
@@ -380,21 +380,21 @@ class Unmounting(Case):
         self.assertTrue(is_mounted(others))
         self.assertFalse(is_mounted(self.path("hers", "mnt")))
 
-    def test_a_mount_in_it_is_told(self):
+    def test_mount_below_it_is_reported(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", f"{point}/tensors"], check=True)
-        self.assertIn(f"busy: tmpfs is mounted in it, at {point}/tensors", self.refused(point))
+        self.assertIn(f"busy: tmpfs is mounted below it, at {point}/tensors", self.refused(point))
         subprocess.run(["umount", f"{point}/tensors"], check=True)
         self.unmount(point)
 
-    def test_what_is_mounted_over_it_stays(self):
+    def test_covering_mount_is_not_unmounted(self):
         point = self.mount(self.sample())
         subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
         self.assertIn("tmpfs is mounted over weightfs there", self.refused(point))
         subprocess.run(["umount", point], check=True)
         self.unmount(point)
 
-    def test_from_inside_and_by_a_relative_path(self):
+    def test_works_from_inside_and_by_a_relative_path(self):
         point = self.mount(self.sample())
         done = run("umount", ".", cwd=point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -403,17 +403,17 @@ class Unmounting(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(is_mounted(point))
 
-    def test_a_path_in_a_mount_is_none(self):
+    def test_path_inside_a_mount_is_refused(self):
         point = self.mount(self.sample())
         self.assertIn("weightfs is not mounted there", self.refused(f"{point}/tensors"))
 
-    def test_all_or_some_but_not_both(self):
+    def test_all_and_paths_exclude_each_other(self):
         for argv in ([], ["--all", self.path("mnt")]):
             done = run("umount", *argv)
             self.assertEqual(done.returncode, 2)
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
-    def test_all_in_one_go(self):
+    def test_all_unmounts_every_mount(self):
         # In a mount namespace of its own, without the mounts that others made meanwhile.
         script = r"""
             set -e
@@ -442,12 +442,12 @@ class Unmounting(Case):
         self.assertEqual(sorted(self.read("said").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         hidden, line = done.stderr.splitlines()
         self.assertIn("outer/model.safetensors: what lies there is hidden", hidden)
-        self.assertRegex(line, rf"{self.path('m7')}: busy: held by sh \(pid \d+, working directory\)")
+        self.assertRegex(line, rf"{self.path('m7')}: busy: in use by sh \(pid \d+, working directory\)")
         self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
 
 
 class Stale(Case):
-    def test_the_dead_mount_of_another_file_system_is_not_touched(self):
+    def test_dead_mount_of_another_file_system_is_not_removed(self):
         point, device = self.bare_mount("other", "fuse.other")
         os.close(device)
         done = run("mount", self.sample(), point)
@@ -455,11 +455,11 @@ class Stale(Case):
         self.assertIn("not connected", done.stderr)
         self.assertTrue(is_mounted(point))
 
-    def test_a_mount_that_hangs_is_not_taken_for_dead(self):
+    def test_hung_mount_is_not_removed_as_dead(self):
         point = self.mount(self.sample())
         self.stop(point)
         done = run("mount", self.sample(), point)
-        self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: weightfs is mounted there already\n"))
+        self.assertEqual((done.returncode, done.stderr), (6, f"weightfs: {point}: weightfs is already mounted there\n"))
 
 
 class OtherUsers(UsersTestCase, Case):
@@ -480,7 +480,7 @@ class OtherUsers(UsersTestCase, Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return point
 
-    def test_root_sees_all_and_a_user_his_own(self):
+    def test_root_sees_details_of_all_mounts_and_a_user_of_own_ones(self):
         point = self.mount_as(NOBODY)
         roots = self.mount(self.source)
         seen = self.of(point)
@@ -491,7 +491,7 @@ class OtherUsers(UsersTestCase, Case):
         hidden = self.of(roots, listed)
         self.assertEqual((hidden["user"], hidden["state"], hidden["source"], hidden["pid"]), ("root", "private", self.source, None))
 
-    def test_a_user_unmounts_all_that_is_his(self):
+    def test_all_unmounts_only_mounts_of_the_user(self):
         daemon = pwd.getpwnam("daemon")
         point = self.mount_as(daemon)
         roots = self.mount(self.source)
@@ -504,7 +504,7 @@ class OtherUsers(UsersTestCase, Case):
         self.assertEqual((done.returncode, done.stderr),
                          (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))
 
-    def test_a_user_is_told_why_one_is_out_of_reach(self):
+    def test_unreachable_mount_has_a_reason(self):
         daemon = pwd.getpwnam("daemon")
         point = self.mount_as(daemon)
         os.chmod(os.path.dirname(point), 0)
@@ -513,7 +513,7 @@ class OtherUsers(UsersTestCase, Case):
         os.chmod(os.path.dirname(point), 0o755)
         self.assertEqual(self.run_as(daemon, "umount", "--all").stderr, "")
 
-    def test_a_user_is_told_what_he_cannot_see(self):
+    def test_incomplete_list_of_users_is_reported(self):
         point = self.mount_as(NOBODY)
         holder = subprocess.Popen(["sh", "-c", 'cd "$0" && exec sleep 1000', point], user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
         self.addCleanup(holder.wait)
@@ -521,18 +521,18 @@ class OtherUsers(UsersTestCase, Case):
         until(lambda: os.readlink(f"/proc/{holder.pid}/exe").endswith("/sleep"), "it does not start")
         done = self.run_as(NOBODY, "umount", point)
         self.assertEqual(done.returncode, 6)
-        self.assertIn(f"busy: held by sleep (pid {holder.pid}, working directory) (processes of other users are not seen)", done.stderr)
+        self.assertIn(f"busy: in use by sleep (pid {holder.pid}, working directory) (processes of other users not shown)", done.stderr)
         done = self.run_as(NOBODY, "umount", "-l", point)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(is_mounted(point))
 
-    def test_a_user_mounts_where_his_server_died(self):
+    def test_user_mounts_over_own_dead_mount(self):
         point = self.mount_as(NOBODY)
         server = self.of(point)["pid"]
         os.kill(server, signal.SIGKILL)
         until(lambda: has_ended(server), "the server does not end")
         done = self.run_as(NOBODY, "mount", self.source, point)
-        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {point}: removed a mount whose server had died\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {point}: removed a mount whose server died\n"))
         self.assertEqual(self.run_as(NOBODY, "umount", point).stderr, "")
         self.assertFalse(is_mounted(point))
 

@@ -35,7 +35,7 @@ class StoreTestCase(FetchTestCase):
 
 
 class Stores(StoreTestCase):
-    def test_each_model_is_a_directory_by_its_place(self):
+    def test_models_are_directories_by_manifest_path(self):
         names = {f"{stores.DEFAULT_HOST}/library/tiny/latest": "One", f"{stores.DEFAULT_HOST}/library/tiny/7B-Q4_K_M": "Two",
                  "localhost:5000/someone/tiny/latest": "Three", "hf.co/Example-Org/Tiny-GGUF/Q4_K_M": "Four"}
         for place, name in names.items():
@@ -48,7 +48,7 @@ class Stores(StoreTestCase):
             self.assertEqual(self.metadata(os.path.join(point, place))["name"], name)
         self.assertFalse(os.path.exists(os.path.join(point, "warnings.txt")))
 
-    def test_a_model_is_a_tree_as_any_other(self):
+    def test_model_has_the_common_layout(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         tree = self.tree(self.mount_store())
@@ -68,7 +68,7 @@ class Stores(StoreTestCase):
         self.assertEqual(metadata["metadata"]["parameters"], stores.PARAMETERS)
         self.assertEqual(metadata["metadata"]["manifest"]["digest"], stores.digest(package.manifest()))
 
-    def test_the_tensors_are_those_of_the_file_in_it(self):
+    def test_tensors_are_those_of_the_model_layer(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         self.write("model.gguf", package.blobs[package.layers[0]["digest"][7:]])
@@ -79,18 +79,18 @@ class Stores(StoreTestCase):
         self.assertEqual([{key: row[key] for key in shared} for row in index],
                          [{key: row[key] for key in shared} for row in expected])
 
-    def test_a_single_manifest_finds_the_blobs_of_its_store(self):
+    def test_single_manifest_uses_the_blobs_of_its_store(self):
         path = self.store.put_package("tiny/latest", self.tiny())
         point = self.mount(path)
         self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
         self.assertEqual(self.metadata(point)["source"], path)
 
-    def test_a_manifest_in_another_root_is_the_same(self):
+    def test_manifest_in_another_root_is_read(self):
         self.store.put_package("hf.co/Example-Org/Tiny-GGUF/Q4_K_M", self.tiny())
         done = run("cat", os.path.join(self.store.root, "manifests/hf.co/Example-Org/Tiny-GGUF/Q4_K_M"), "files/template")
         self.assertEqual((done.returncode, done.stdout), (0, stores.TEMPLATE.decode()))
 
-    def test_a_store_is_never_written_to(self):
+    def test_store_is_never_modified(self):
         self.store.put_package("tiny/latest", self.tiny())
         self.store.put_package("other/latest", self.tiny("Other"))
         self.store.put_manifest("bad/latest", b"{")
@@ -107,7 +107,7 @@ class Stores(StoreTestCase):
         self.assert_cache_holds()
 
     @unittest.skipUnless(os.geteuid() == 0, "a read-only bind mount needs root")
-    def test_a_store_on_a_file_system_that_is_read_only(self):
+    def test_store_on_a_read_only_file_system_is_read(self):
         self.store.put_package("tiny/latest", self.tiny())
         os.mkdir(self.path("read-only"))
         subprocess.run(["mount", "--bind", "-o", "ro", self.store.root, self.path("read-only")], check=True)
@@ -115,14 +115,14 @@ class Stores(StoreTestCase):
         tree = self.tree(self.mount(self.path("read-only")))
         self.assertEqual(self.whole(tree, "tensors", "bias"), numbers("i", 4))
 
-    def test_an_empty_store_is_no_model(self):
+    def test_empty_store_is_an_empty_directory(self):
         done = run("ls", self.store.root)
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
 
 class Names(StoreTestCase):
-    def test_a_name_is_looked_for_in_the_store_that_the_environment_names(self):
+    def test_name_is_found_in_the_store_of_the_environment(self):
         self.store.put_package("tiny/latest", self.tiny("One"))
         self.store.put_package("tiny/7b", self.tiny("Two"))
         self.store.put_package("hf.co/Example-Org/Tiny-GGUF/Q4_K_M", self.tiny("Three"))
@@ -133,18 +133,18 @@ class Names(StoreTestCase):
             point = self.mount(f"ollama:{name}", at=f"mnt{i}")
             self.assertEqual(self.metadata(point)["name"], shown, name)
 
-    def test_else_in_that_of_the_user(self):
+    def test_name_is_found_in_the_store_of_the_user(self):
         stores.Store(self.path("home", ".ollama", "models")).put_package("tiny/latest", self.tiny())
         self.assertEqual(self.whole(self.mount("ollama:tiny"), "tensors", "bias"), numbers("i", 4))
 
-    def test_one_that_is_not_there_fails_at_once_when_offline(self):
+    def test_missing_name_fails_at_once_when_offline(self):
         os.environ["OLLAMA_MODELS"] = self.store.root
         done = run("mount", "--offline", "ollama:absent", self.path("mnt"))
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertRegex(done.stderr, r"^weightfs: .*offline.*absent.*\n$")
         self.assertFalse(os.path.exists(self.path("mnt")))
 
-    def test_one_that_cannot_be_a_name(self):
+    def test_invalid_name_is_refused(self):
         for name in ("ollama:", "ollama:../../etc/passwd", "ollama:a/b/c/d/e", "ollama:tiny:", "ollama:.hidden", "ollama:ti ny"):
             done = run("ls", "--offline", name)
             self.assertEqual(done.returncode, 4, (name, done.stderr))
@@ -154,13 +154,13 @@ class Names(StoreTestCase):
 class Odd(StoreTestCase):
     """What stores hold besides, or in another form."""
 
-    def test_blobs_as_they_were_called_until_2024(self):
+    def test_blob_names_before_2024_are_supported(self):
         self.store.put_package("tiny/latest", self.tiny(), separator=":")
         tree = self.tree(self.mount_store())
         self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
         self.assertEqual(self.whole(tree, "tensors", "bias"), numbers("i", 4))
 
-    def test_blobs_that_are_links_to_elsewhere(self):
+    def test_blobs_linked_from_elsewhere_are_read(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         model = package.blobs[package.layers[0]["digest"][7:]]
@@ -170,7 +170,7 @@ class Odd(StoreTestCase):
         self.assertEqual(self.whole(tree, "files", "model.gguf"), model)
         self.assertFalse(os.path.islink(os.path.join(tree, "files", "model.gguf")))
 
-    def test_what_else_lies_in_a_store_is_passed_over(self):
+    def test_other_files_in_a_store_are_ignored(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         other = stores.sha256(b"other")
@@ -184,7 +184,7 @@ class Odd(StoreTestCase):
         self.assertEqual(found, [f"{stores.DEFAULT_HOST}/library/tiny/latest"])
         self.assertFalse(os.path.exists(os.path.join(point, "warnings.txt")))
 
-    def test_licenses_of_one_kind_get_numbers(self):
+    def test_several_licenses_are_numbered(self):
         package = self.tiny()
         package.add("license", b"Another license\n").add("license", stores.LICENSE)
         self.store.put_package("tiny/latest", package)
@@ -194,7 +194,7 @@ class Odd(StoreTestCase):
         self.assertEqual([self.whole(files, name) for name in ("license", "license-2", "license-3")],
                          [stores.LICENSE, b"Another license\n", stores.LICENSE])
 
-    def test_a_projector_is_a_model_of_its_own(self):
+    def test_projector_is_a_nested_model(self):
         package = self.tiny()
         projector = stores.gguf(self.tmp, [Tensor("v.patch/weight", "float32", (2, 2), numbers("f", 4))],
                                 {"general.architecture": "clip"})
@@ -206,7 +206,7 @@ class Odd(StoreTestCase):
         self.assertEqual(self.whole(nested, "tensors", "v.patch", "weight"), numbers("f", 4))
         self.assertFalse(os.path.exists(os.path.join(tree, "tensors", "v.patch")))
 
-    def test_a_model_whose_tensors_are_layers(self):
+    def test_model_with_tensor_layers_is_read(self):
         import numpy
         tensors = [Tensor("model.embed.weight", "float32", (3, 4), numbers("f", 12)), Tensor("a/b", "int8", (5,), numbers("b", 5)),
                    Tensor("model.norm.bias", "float64", (2,), numbers("d", 2))]
@@ -222,14 +222,14 @@ class Odd(StoreTestCase):
         self.assertEqual(json.loads(self.whole(tree, "files", "text", "config.json")), {"layers": 3})
         self.assertIn("image-config.json", os.listdir(os.path.join(tree, "files")))
 
-    def test_a_tensor_that_is_called_data_in_its_blob_has_the_name_of_its_layer(self):
+    def test_tensor_named_data_gets_the_name_of_its_layer(self):
         package = stores.Package({"model_format": "safetensors"})
         package.add("tensor", stores.safetensors(self.tmp, [Tensor("data", "int8", (2,), b"ab")]), name="vae/weight")
         self.store.put_package("old/latest", package)
         tree = self.tree(self.mount_store(), name="library/old/latest")
         self.assertEqual(self.whole(tree, "tensors", "vae", "weight"), b"ab")
 
-    def test_a_manifest_in_the_layout_of_the_document(self):
+    def test_documented_manifest_layout_is_read(self):
         import numpy
         manifest, blobs = stores.document([Tensor("n/a", "float32", (2, 3), numbers("f", 6)), Tensor("scalar", "int32", (), numbers("i", 1))],
                                           {"tokenizer": b"{}", "license": stores.LICENSE})
@@ -245,7 +245,7 @@ class Odd(StoreTestCase):
         self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
         self.assertEqual(self.whole(tree, "files", "config.json"), stores.as_go({"model_type": "llama"}))
 
-    def test_layers_whose_names_lead_out_stay_inside(self):
+    def test_hostile_layer_names_stay_in_the_mount(self):
         package = stores.Package({"model_format": "safetensors"})
         names = ["../../up.json", "/etc/passwd", "a//b.json", "tokenizer.json", "tokenizer.json", "dir", "dir/below.json", "\n.json"]
         for i, name in enumerate(names):
@@ -275,7 +275,7 @@ class Damage(StoreTestCase):
         self.assertFalse(os.path.exists(os.path.join(good, "warnings.txt")))
         return point
 
-    def test_broken_manifests_are_a_line_each(self):
+    def test_each_corrupt_manifest_is_reported(self):
         valid = self.tiny().manifest()
         broken = {"empty": b"", "binary": b"\0\xff" * 50, "cut": valid[:-20], "list": b"[]", "text": b'"layers"',
                   "layers-of-another-type": b'{"schemaVersion":2,"layers":{}}',
@@ -289,7 +289,7 @@ class Damage(StoreTestCase):
         for name in broken:
             self.assertEqual(sum(f"library/{name}/latest" in line for line in lines), 1, name)
 
-    def test_a_blob_that_is_missing_is_said_and_the_others_are_read(self):
+    def test_missing_blob_is_reported_and_others_are_read(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         model = package.blobs[package.layers[0]["digest"][7:]]
@@ -302,7 +302,7 @@ class Damage(StoreTestCase):
         self.assertNotIn("model.gguf", os.listdir(os.path.join(tree, "files")))
         self.assertEqual(len(self.warnings(tree)), 1)
 
-    def test_a_truncated_blob_is_never_served(self):
+    def test_truncated_blob_is_never_served(self):
         for cut in (1, 100):
             package = self.tiny(f"Cut {cut}")
             self.store.put_package(f"cut{cut}/latest", package)
@@ -316,7 +316,7 @@ class Damage(StoreTestCase):
             self.assertRegex("\n".join(self.warnings(tree)), r"\d+ bytes, not \d+|is missing|size")
             self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
 
-    def test_a_blob_of_zeros_is_never_served_and_said_once(self):
+    def test_zeroed_blob_is_never_served_and_reported_once(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         model = package.blobs[package.layers[0]["digest"][7:]]
@@ -333,7 +333,7 @@ class Damage(StoreTestCase):
         self.assertEqual(len(lines), 1, lines)
         self.assert_cache_holds()
 
-    def test_a_flipped_bit_is_never_served(self):
+    def test_flipped_bit_is_never_served(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         for kind, data in (("model.gguf", package.blobs[package.layers[0]["digest"][7:]]), ("license", stores.LICENSE)):
@@ -350,7 +350,7 @@ class Damage(StoreTestCase):
             if tensor.data:
                 self.assert_nothing_readable(os.path.join(tree, "tensors"), tensor.name)
 
-    def test_verify_tells_which_blob_is_wrong(self):
+    def test_verify_names_the_corrupt_blob(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         self.store.put(self.store.blob_path(stores.TEMPLATE), bytes(len(stores.TEMPLATE)))
@@ -359,7 +359,7 @@ class Damage(StoreTestCase):
         self.assertIn("template", done.stdout)
         self.assertEqual(len(done.stdout.splitlines()), 1, done.stdout)
 
-    def test_digests_that_are_none_open_nothing(self):
+    def test_invalid_digests_open_nothing(self):
         package = self.tiny()
         for digest in ("", "sha256:", "sha256:" + "../" * 21 + "x", "md5:" + "0" * 32, "sha256:" + "g" * 64, "SHA256:" + "0" * 64):
             package.layers.append({"mediaType": stores.IMAGE + "system", "digest": digest, "size": 1})
@@ -368,7 +368,7 @@ class Damage(StoreTestCase):
         self.assertNotIn("system", os.listdir(os.path.join(tree, "files")))
         self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
 
-    def test_a_fifo_for_a_blob_keeps_nobody_waiting(self):
+    def test_fifo_as_blob_does_not_block(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         os.remove(self.store.blob_path(stores.LICENSE))
@@ -377,7 +377,7 @@ class Damage(StoreTestCase):
         self.assert_nothing_readable(os.path.join(tree, "files"), "license")
         self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
 
-    def test_a_blob_that_goes_while_it_is_mounted_is_an_error(self):
+    def test_blob_removed_while_mounted_is_an_error(self):
         package = self.tiny()
         self.store.put_package("tiny/latest", package)
         point = self.mount_store()
@@ -397,7 +397,7 @@ class Damage(StoreTestCase):
             except OSError as error:
                 self.assertIn(error.errno, (errno.EIO, errno.EHOSTUNREACH))
 
-    def test_what_comes_later_is_for_the_next_mount(self):
+    def test_models_added_later_appear_in_the_next_mount(self):
         point = self.mount_and_check_the_good_one()
         self.store.put_package("later/latest", self.tiny("Later"))
         self.assertEqual(os.listdir(os.path.join(point, stores.DEFAULT_HOST, "library")), ["good"])
@@ -419,16 +419,16 @@ class Elsewhere(StoreTestCase):
         self.assert_cache_holds()
         return point
 
-    def test_in_the_store_of_ollama(self):
+    def test_blob_is_found_in_the_system_store(self):
         self.store.put_blob(self.FAR)
         os.environ["OLLAMA_MODELS"] = self.store.root
         self.assert_read_in_place()
 
-    def test_in_the_users_store(self):
+    def test_blob_is_found_in_the_user_store(self):
         stores.Store(self.path("home", ".ollama", "models")).put_blob(self.FAR)
         self.assert_read_in_place()
 
-    def test_in_a_directory_that_the_user_names(self):
+    def test_blob_is_found_in_blob_dir(self):
         for i, name in enumerate((stores.sha256(self.FAR), "sha256-" + stores.sha256(self.FAR), "blobs/sha256/" + stores.sha256(self.FAR))):
             with self.subTest(name=name):
                 folder = self.path(f"blobs{i}")
@@ -436,27 +436,27 @@ class Elsewhere(StoreTestCase):
                 for option in (["--blob-dir", folder], ["-o", f"blob_dir={folder}"]):
                     self.unmount(self.assert_read_in_place(*option))
 
-    def test_in_the_cache_of_the_hub(self):
+    def test_blob_is_found_in_the_hub_cache(self):
         stores.put_in_hub_cache(self.path("home", ".cache", "huggingface", "hub"), "someone/model", "model.bin", self.FAR)
         self.assert_read_in_place()
 
-    def test_in_the_cache_of_the_hub_that_the_environment_names(self):
+    def test_blob_is_found_in_the_hub_cache_of_the_environment(self):
         stores.put_in_hub_cache(self.path("hub"), "someone/model", "model.bin", self.FAR)
         os.environ["HF_HUB_CACHE"] = self.path("hub")
         self.assert_read_in_place()
 
-    def test_in_the_cache_of_cartons(self):
+    def test_blob_is_found_in_the_carton_cache(self):
         stores.put_in_carton_cache(self.path("home", ".carton", "cache"), self.FAR, "http://127.0.0.1:1/far")
         self.assert_read_in_place()
 
-    def test_nothing_is_written_there(self):
+    def test_external_stores_are_never_modified(self):
         self.store.put_blob(self.FAR)
         os.environ["OLLAMA_MODELS"] = self.store.root
         before = stores.everything_in(self.store.root)
         self.assert_read_in_place()
         self.assertEqual(stores.everything_in(self.store.root), before)
 
-    def test_a_file_that_does_not_match_is_not_served(self):
+    def test_external_file_with_wrong_digest_is_not_served(self):
         wrong = bytearray(self.FAR)
         wrong[-1] ^= 1
         self.store.put(self.store.blob_path(self.FAR), wrong)
@@ -472,14 +472,14 @@ class Elsewhere(StoreTestCase):
         lines = [line for line in self.end(process) if self.store.blob_path(self.FAR) in line]
         self.assertEqual(len(lines), 1, lines)
 
-    def test_one_that_is_nowhere_fails_at_once_when_offline(self):
+    def test_missing_blob_fails_at_once_when_offline(self):
         point = self.mount("--offline", self.carton)
         with self.assertRaises(OSError) as caught:
             self.whole(point, "files", "model", "far")
         self.assertEqual(caught.exception.errno, errno.EHOSTUNREACH)
         self.assertIn("far", os.listdir(os.path.join(point, "files", "model")))
 
-    def test_a_blob_directory_that_is_not_there_is_said(self):
+    def test_missing_blob_dir_is_reported(self):
         done = run("mount", "--blob-dir", self.path("absent"), self.carton, self.path("mnt"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("absent", done.stderr)

@@ -25,7 +25,7 @@ class LinksBehind:
         super().setUp()
         self.web = self.start_server()
 
-    def test_to_list_asks_nobody_and_to_look_asks_for_no_bytes(self):
+    def test_listing_sends_no_request_and_stat_downloads_no_data(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
         seen = [os.path.join(base, name) for base, _, names in os.walk(point) for name in names]
         self.assertIn(os.path.join(point, "files", "model", "far"), seen)
@@ -35,7 +35,7 @@ class LinksBehind:
         self.assertEqual({asked.method for asked in self.web.asked()}, {"HEAD"})
         self.assert_cache_holds()
 
-    def test_what_was_read_once_is_there_for_all_mounts(self):
+    def test_downloaded_blob_is_shared_between_mounts(self):
         carton = self.carton_of(self.web.publish("far", FAR))
         self.assertEqual(self.far(self.mount(ALLOWED, carton, at="one")), FAR)
         self.assert_cache_holds(FAR)
@@ -47,7 +47,7 @@ class LinksBehind:
             self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
         self.assertEqual(self.web.asked(), asked)
 
-    def test_nobody_is_asked_unless_private_addresses_are_allowed(self):
+    def test_private_addresses_are_refused_by_default(self):
         process, point = self.foreground(self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point)
         self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
@@ -55,19 +55,19 @@ class LinksBehind:
         self.assertRegex("\n".join(self.end(process)), r"loopback|private")
         self.assert_cache_holds()
 
-    def test_nobody_is_asked_offline(self):
+    def test_offline_sends_no_request(self):
         point = self.mount("--offline", ALLOWED, self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point, [errno.EHOSTUNREACH])
         self.assertEqual(self.web.count(), 0)
 
-    def test_two_mounts_that_want_it_at_once_fetch_it_once(self):
+    def test_two_concurrent_mounts_download_once(self):
         carton = self.carton_of(self.web.publish("far", FAR))
         points = [self.mount(ALLOWED, carton, at=f"mnt{i}") for i in range(3)]
         self.assertEqual(self.read_at_once(points), [FAR] * 3)
         self.assertEqual(self.web.count("GET"), 1, self.web.asked())
         self.assert_cache_holds(FAR)
 
-    def test_two_files_of_one_digest_are_fetched_once(self):
+    def test_two_files_with_one_digest_are_downloaded_once(self):
         url = self.web.publish("far", FAR)
         with archives.Zip(self.path("m.carton")) as out:
             out.write("carton.toml", archives.NOOP.encode())
@@ -78,7 +78,7 @@ class LinksBehind:
             self.assertEqual(self.whole(point, "files", "model", name), FAR)
         self.assertEqual(self.web.count("GET"), 1)
 
-    def test_the_next_url_is_asked_when_one_has_it_not(self):
+    def test_next_url_is_used_after_not_found(self):
         good = self.web.publish("good", FAR)
         cases = {"404": self.web.url("absent"), "another file": self.web.publish("bad", FAR[:-1] + b"\xff"),
                  "another size": self.web.publish("short", FAR[:-1]), "no URL of the web": "file:///etc/passwd"}
@@ -88,7 +88,7 @@ class LinksBehind:
                 point = self.mount(ALLOWED, "--timeout", "5", self.carton_of(url, good, name=f"{i}.carton"), at=f"mnt{i}")
                 self.assertEqual(self.far(point), FAR)
 
-    def test_what_nobody_has_is_an_error_and_said_once(self):
+    def test_missing_file_is_an_error_and_reported_once(self):
         carton = self.carton_of(self.web.url("absent"), self.web.url("gone"))
         process, point = self.foreground(ALLOWED, carton)
         for _ in range(2):
@@ -100,7 +100,7 @@ class LinksBehind:
         self.assertIn("404", lines[0])
         self.assert_cache_holds()
 
-    def test_wrong_bytes_are_never_served_nor_kept(self):
+    def test_corrupt_download_is_neither_served_nor_kept(self):
         wrong = FAR[:-1] + b"\xff"
         process, point = self.foreground(ALLOWED, self.carton_of(self.web.publish("far", wrong)))
         for _ in range(2):
@@ -110,7 +110,7 @@ class LinksBehind:
         self.assertRegex("\n".join(self.end(process)), r"SHA-256|digest")
         self.assert_cache_holds()
 
-    def test_without_a_cache_nothing_is_left(self):
+    def test_no_cache_leaves_no_files(self):
         point = self.mount(ALLOWED, "--no-cache", self.carton_of(self.web.publish("far", FAR)))
         self.assertEqual(self.far(point), FAR)
         self.assertEqual(self.far(point), FAR)
@@ -118,7 +118,7 @@ class LinksBehind:
         self.unmount(point)
         self.assertFalse(os.path.exists(self.cache()))
 
-    def test_a_tensor_behind_a_link_is_an_array(self):
+    def test_linked_tensor_is_an_array(self):
         import numpy
         data = numbers("f", 60_000)
         urls = [self.web.publish("t.bin", data)]
@@ -133,7 +133,7 @@ class LinksBehind:
         self.assertEqual(self.web.count("GET"), 1)
         self.assert_cache_holds(data)
 
-    def test_an_empty_file_and_one_byte(self):
+    def test_empty_and_one_byte_files_are_read(self):
         far = {"model/empty": (b"", [self.web.publish("empty", b"")]), "model/one": (b"1", [self.web.publish("one", b"1")])}
         point = self.mount(ALLOWED, stores.linked_carton(self.path("m.carton"), far))
         self.assertEqual((self.whole(point, "files", "model", "empty"), self.whole(point, "files", "model", "one")), (b"", b"1"))
@@ -144,11 +144,11 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
     def start_server(self):
         return Nginx(self)
 
-    def test_the_next_url_is_asked_when_nobody_listens_at_one(self):
+    def test_next_url_is_used_after_connection_refused(self):
         carton = self.carton_of(f"http://127.0.0.1:{closed_port()}/far", self.web.publish("good", FAR))
         self.assertEqual(self.far(self.mount("-o", "allow_private_urls,timeout=5", carton)), FAR)
 
-    def test_what_it_sends_packed_is_unpacked(self):
+    def test_compressed_response_is_decompressed(self):
         packed = {"gzip": gzip.compress(FAR), "deflate": zlib.compress(FAR), "zstd": archives.zstd(FAR), "br": brotli(FAR)}
         for encoding, data in packed.items():
             with self.subTest(encoding):
@@ -161,20 +161,20 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
                 self.assertEqual({asked.encoding for asked in server.asked()}, {encoding})
                 self.assertEqual([os.path.basename(path) for path in blobs_in(self.path("cache-" + encoding))], [stores.sha256(FAR)])
 
-    def test_a_file_with_its_packed_form_beside_it(self):
+    def test_precompressed_file_is_decompressed(self):
         url = self.web.publish("far", FAR)
         self.web.publish("far.gz", gzip.compress(FAR))
         self.assertEqual(self.far(self.mount(ALLOWED, self.carton_of(url))), FAR)
         self.assert_cache_holds(FAR)
 
-    def test_damaged_gzip_is_an_error(self):
+    def test_damaged_gzip_response_is_an_error(self):
         server = Nginx(self, "add_header Content-Encoding gzip;", name="packed")
         for i, data in enumerate((gzip.compress(FAR)[:-100], FAR, gzip.compress(FAR[:-1]))):
             point = self.mount(ALLOWED, self.carton_of(server.publish(f"far{i}", data), name=f"{i}.carton"), at=f"mnt{i}")
             self.assert_unreadable(point, [errno.EIO, errno.EHOSTUNREACH])
         self.assert_cache_holds()
 
-    def test_redirects_are_followed_and_loops_are_not(self):
+    def test_redirects_are_followed_and_loops_fail(self):
         server = Nginx(self, "rewrite ^/old/(.*)$ /$1 redirect; rewrite ^/loop$ /loop redirect;", name="moving")
         server.publish("far", FAR)
         self.assertEqual(self.far(self.mount(ALLOWED, self.carton_of(server.url("old/far")))), FAR)
@@ -182,7 +182,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         self.assert_unreadable(point, [errno.EIO, errno.EHOSTUNREACH])
         self.assertLessEqual(server.count("GET", "/loop") + server.count("HEAD", "/loop"), 100)
 
-    def test_what_a_killed_mount_began_the_next_one_goes_on_with(self):
+    def test_download_of_a_killed_mount_is_resumed(self):
         data = noise(4 * MEGABYTE)
         server = Nginx(self, "limit_rate_after 2m; limit_rate 256k;", name="slow")
         carton = self.carton_of(server.publish("far", data), data=data)
@@ -206,7 +206,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         self.assertEqual({asked.status for asked in later}, {206})
         self.assertLess(sum(asked.bytes for asked in later), len(data))
 
-    def test_a_stream_is_read_while_it_arrives(self):
+    def test_stream_serves_bytes_as_they_arrive(self):
         data = noise(4 * MEGABYTE)
         server = Nginx(self, "limit_rate_after 2m; limit_rate 1k;", name="slow")
         process, point = self.foreground(ALLOWED, "--stream", self.carton_of(server.publish("far", data), data=data))
@@ -217,21 +217,21 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(30), 0)
 
-    def test_a_stream_of_wrong_bytes_fails_before_its_end_and_is_not_kept(self):
+    def test_corrupt_stream_fails_before_its_end_and_is_not_kept(self):
         wrong = FAR[:-1] + b"\xff"
         point = self.mount(ALLOWED, "--stream", self.carton_of(self.web.publish("far", wrong)))
         for _ in range(2):
             self.assert_unreadable(point)
         self.assert_cache_holds()
 
-    def test_what_does_not_fit_the_cache_cannot_be_read(self):
+    def test_blob_larger_than_the_quota_is_not_readable(self):
         process, point = self.foreground(ALLOWED, "--cache-size", "500K", self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point, [errno.EIO])
         self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
         self.assertEqual(len(self.end(process)), 1)
         self.assert_cache_holds()
 
-    def test_unmounting_does_not_wait_for_a_slow_server(self):
+    def test_unmount_does_not_wait_for_a_slow_server(self):
         data = noise(4 * MEGABYTE)
         server = Nginx(self, "limit_rate 1k;", name="slow")
         process, point = self.foreground(ALLOWED, self.carton_of(server.publish("far", data), data=data))
@@ -250,7 +250,7 @@ class LinksBehindCaddy(LinksBehind, LinkTestCase):
     def start_server(self):
         return Caddy(self)
 
-    def test_packed_beforehand_or_as_it_is_sent(self):
+    def test_precompressed_and_dynamic_compression_are_decompressed(self):
         for encoding in ("br", "zstd"):
             data = b"the same again and again\n" * 40_000 + encoding.encode()
             url = self.web.publish(encoding, data)
@@ -269,7 +269,7 @@ class Https(LinkTestCase):
         self.web = Caddy(self, self.certificate)
         self.source = self.carton_of(self.web.publish("far", FAR))
 
-    def test_a_certificate_that_nobody_vouches_for_is_not_accepted(self):
+    def test_untrusted_certificate_is_refused(self):
         done = run("fetch", ALLOWED, "--insecure", self.source)
         self.assertEqual(self.web.count(), 0)
         self.assertEqual(done.returncode, 8, done.stderr)
@@ -277,7 +277,7 @@ class Https(LinkTestCase):
         self.assert_cache_holds()
 
     @unittest.skipUnless(os.geteuid() == 0, "certificates of its own need a mount namespace, which needs root")
-    def test_one_that_the_system_trusts_is(self):
+    def test_trusted_certificate_is_accepted(self):
         trusted = "/etc/ssl/certs/ca-certificates.crt"
         if not os.path.exists(trusted):
             self.skipTest("needs the package ca-certificates")

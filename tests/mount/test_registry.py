@@ -50,7 +50,7 @@ class Models(RegistryTestCase):
         self.registry = Registry(self)
         self.url = self.push(self.registry, self.package)
 
-    def test_the_tree_is_that_of_a_store(self):
+    def test_tree_is_the_same_as_in_a_store(self):
         store = stores.Store(self.path("models"))
         remote = self.everything(self.mount(self.url))
         local = self.everything(self.mount(store.put_package("tiny/latest", self.package), at="local"))
@@ -67,7 +67,7 @@ class Models(RegistryTestCase):
         self.assertEqual({**remote, "source": ""}, {**local, "source": ""})
         self.assert_cache_holds(*set(self.package.blobs.values()))
 
-    def test_each_blob_is_fetched_once_and_the_tag_is_resolved_once(self):
+    def test_blobs_are_downloaded_and_tags_resolved_once(self):
         point = self.mount(self.url)
         self.assertEqual(len(self.manifest_requests(self.registry)), 1)
         self.assertEqual(self.blob_requests(self.registry), [])
@@ -78,7 +78,7 @@ class Models(RegistryTestCase):
         self.assertEqual(len(asked), len(set(a.path for a in asked)), asked)
         self.assertEqual(len(asked), len(self.package.blobs))
 
-    def test_what_is_not_read_is_not_fetched(self):
+    def test_unread_blobs_are_not_downloaded(self):
         point = self.mount(self.url)
         self.assertIn("model.gguf", os.listdir(os.path.join(point, "files")))
         self.assertEqual(os.stat(os.path.join(point, "files", "model.gguf")).st_size, len(self.model))
@@ -86,7 +86,7 @@ class Models(RegistryTestCase):
         self.assertEqual(self.whole(point, "files", "template"), stores.TEMPLATE)
         self.assertNotIn(stores.sha256(self.model), str(self.blob_requests(self.registry)))
 
-    def test_offline_shows_what_was_fetched_and_nothing_else(self):
+    def test_offline_shows_only_cached_models(self):
         done = run("mount", "--offline", self.url, self.path("mnt"))
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertRegex(done.stderr, r"^weightfs: .*offline.*\n$")
@@ -99,14 +99,14 @@ class Models(RegistryTestCase):
             self.assertEqual(self.whole(point, "tensors", tensor.name), tensor.data)
         self.assertGreater(len(asked), 0)
 
-    def test_without_the_registry_it_is_not_guessed_what_the_tag_means(self):
+    def test_unreachable_registry_does_not_resolve_a_tag(self):
         self.assertEqual(run("fetch", self.url).returncode, 0)
         self.registry.stop()
         done = run("mount", self.url, self.path("mnt"))
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertIn("--offline", done.stderr)
 
-    def test_after_a_fetch_reading_asks_for_nothing(self):
+    def test_reads_after_fetch_send_no_request(self):
         done = run("fetch", self.url)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         before = self.blob_requests(self.registry)
@@ -115,12 +115,12 @@ class Models(RegistryTestCase):
         self.assertEqual(self.blob_requests(self.registry), before)
         self.assert_cache_holds(*self.package.blobs.values())
 
-    def test_a_fetch_of_one_file_fetches_that(self):
+    def test_fetch_of_one_file_downloads_only_that(self):
         done = run("fetch", self.url, "files/template")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assert_cache_holds(stores.TEMPLATE)
 
-    def test_a_tag_that_moves_moves_no_mount(self):
+    def test_moved_tag_does_not_affect_a_mount(self):
         point = self.mount(self.url)
         other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
         self.push(self.registry, other)
@@ -128,14 +128,14 @@ class Models(RegistryTestCase):
         self.assertEqual(self.whole(point, "files", "manifest.json"), self.package.manifest())
         self.assertEqual(self.whole(self.mount(self.url, at="next"), "tensors", "other"), b"ab")
 
-    def test_by_digest_it_is_that_manifest(self):
+    def test_digest_selects_its_manifest(self):
         other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
         self.push(self.registry, other)
         digest = stores.digest(self.package.manifest())
         point = self.mount(f"ollama://{self.registry.host}/{self.NAME}@{digest}")
         self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
 
-    def test_a_tag_or_model_that_is_not_there(self):
+    def test_missing_tag_or_model_fails(self):
         for name in (f"{self.NAME}:absent", "library/absent:latest"):
             done = run("mount", f"ollama://{self.registry.host}/{name}", self.path("mnt"))
             self.assertEqual(done.returncode, 3, done.stderr)
@@ -143,7 +143,7 @@ class Models(RegistryTestCase):
             self.assertIn(name, done.stderr)
             self.assertFalse(os.path.exists(self.path("mnt")))
 
-    def test_the_first_bytes_that_a_server_sends_are_not_believed(self):
+    def test_unverified_header_bytes_are_checked(self):
         # The registry does not compare what lies in its storage.
         hex = stores.sha256(self.model)
         data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", hex[:2], hex, "data")
@@ -158,14 +158,14 @@ class Models(RegistryTestCase):
         self.published(1)
         self.assertNotIn(stores.sha256(self.model), map(os.path.basename, blobs_in(self.cache())))
 
-    def test_blobs_of_the_local_store_are_read_there(self):
+    def test_blobs_of_the_local_store_are_read_in_place(self):
         store = stores.Store(self.path("home", ".ollama", "models"))
         store.put_package("tiny/latest", self.package)
         self.everything(self.mount(self.url))
         self.assertEqual(self.blob_requests(self.registry), [])
         self.assert_cache_holds()
 
-    def test_a_name_is_asked_of_the_registry_when_the_store_has_it_not(self):
+    def test_falls_back_to_registry_when_not_in_local_store(self):
         self.assertEqual(self.whole(self.mount(f"ollama:{self.registry.host}/{self.NAME}"), "tensors", "bias"), numbers("i", 4))
 
     def test_two_models_are_two_directories(self):
@@ -176,7 +176,7 @@ class Models(RegistryTestCase):
         self.assertEqual(sorted(tensor for name in names for tensor in os.listdir(os.path.join(point, name, "tensors"))),
                          sorted(["other", "bias", "bytes", "empty", "encoder", "scalar"]))
 
-    def test_of_an_index_the_one_for_this_machine_is_taken(self):
+    def test_index_selects_the_manifest_of_this_platform(self):
         other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
         self.push(self.registry, other, "other")
         rows = [{"mediaType": stores.MANIFEST, "size": len(package.manifest()), "digest": stores.digest(package.manifest()),
@@ -187,7 +187,7 @@ class Models(RegistryTestCase):
         point = self.mount(f"ollama://{self.registry.host}/{self.NAME}:index")
         self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
 
-    def test_two_mounts_that_read_at_once_fetch_each_blob_once(self):
+    def test_two_concurrent_mounts_download_each_blob_once(self):
         points = [self.mount(self.url, at=f"mnt{i}") for i in range(2)]
         trees = [None, None]
 
@@ -202,7 +202,7 @@ class Models(RegistryTestCase):
         asked = [a.path for a in self.blob_requests(self.registry)]
         self.assertEqual(sorted(asked), sorted(set(asked)))
 
-    def test_tensors_as_layers(self):
+    def test_tensor_layers_are_read(self):
         import numpy
         tensors = [Tensor(f"layer.{i}.weight", "float32", (4, 8), numbers("f", 32)[:-4] + bytes([i] * 4)) for i in range(20)]
         url = self.push(self.registry, stores.mlx(self.tmp, tensors, {"config.json": {"model_type": "tiny"}}), name="library/mlx")
@@ -210,7 +210,7 @@ class Models(RegistryTestCase):
         for tensor in tensors:
             self.assertEqual(numpy.load(os.path.join(point, "npy", tensor.name + ".npy")).tobytes(), tensor.data)
 
-    def test_ls_cat_and_info_without_a_mount(self):
+    def test_ls_cat_and_info_work_without_a_mount(self):
         self.assertIn("model.gguf", run("ls", self.url, "files").stdout)
         self.assertEqual(run("cat", self.url, "files/template").stdout, stores.TEMPLATE.decode())
         page = run("info", self.url)
@@ -229,18 +229,18 @@ class Logins(RegistryTestCase):
         auth = base64.b64encode(f"{user}:{password}".encode()).decode()
         self.write("home/.docker/config.json", json.dumps({"auths": {self.registry.host: {"auth": auth}}}).encode())
 
-    def test_with_the_login_of_docker(self):
+    def test_docker_login_is_used(self):
         self.log_in(*LOGIN)
         point = self.mount(self.url)
         self.assertEqual(self.whole(point, "files", "model.gguf"), self.model)
 
-    def test_without_one_access_is_denied(self):
+    def test_missing_login_is_denied(self):
         done = run("mount", self.url, self.path("mnt"))
         self.assertNotIn(done.returncode, (0, 3), done.stderr)
         self.assertIn("access denied", done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def test_with_a_wrong_one_too_and_the_password_is_not_told(self):
+    def test_wrong_login_is_denied_without_revealing_the_password(self):
         self.log_in("anna", "a-wrong-password")
         done = run("mount", self.url, self.path("mnt"))
         self.assertNotIn(done.returncode, (0, 3), done.stderr)

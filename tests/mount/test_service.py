@@ -35,7 +35,7 @@ class Configs(TestCase):
         self.assertTrue(line.startswith(start), line)
         return line[len(start):]
 
-    def test_a_config_says_what_is_mounted_where(self):
+    def test_config_is_parsed(self):
         self.assertEqual(self.shown("# comment\n; another = one\n\nSOURCE=/models\nMOUNTPOINT=/srv//weights/\n"
                                     "OPTIONS=cache_size=20G,noexec\nAUTOMOUNT=yes\nAUTOMOUNT_IDLE=600\nSOURCE=ollama:llama3.2\n"),
                          {"service": "weightfs@a.service", "sources": ["/models", "ollama:llama3.2"], "mountpoint": "/srv/weights",
@@ -51,20 +51,20 @@ class Configs(TestCase):
             shown = self.shown(f" SOURCE = {written}\nMOUNTPOINT=/w\n")
             self.assertEqual(shown["sources"], [value], written)
 
-    def test_a_mistake_is_told_with_its_line(self):
+    def test_errors_name_the_line(self):
         start = "SOURCE=/m\nMOUNTPOINT=/w\n"
         for text, place, said in ((start + "MOUNTPONT=/x\n", 3, 'unknown setting "MOUNTPONT"; did you mean MOUNTPOINT?'),
-                                  (start + "# x\n\\\n", 4, "no KEY=VALUE"),
-                                  (start + "nonsense\n", 3, '"nonsense" is no KEY=VALUE'),
-                                  (start + "MOUNTPOINT=/y\n", 3, "a second MOUNTPOINT"),
+                                  (start + "# x\n\\\n", 4, "is not KEY=VALUE"),
+                                  (start + "nonsense\n", 3, '"nonsense" is not KEY=VALUE'),
+                                  (start + "MOUNTPOINT=/y\n", 3, "second MOUNTPOINT"),
                                   (start + "AUTOMOUNT=perhaps\n", 3, "yes or no"),
                                   (start + "AUTOMOUNT_IDLE=-1\n", 3, "a number of seconds"),
                                   (start + "SOURCE='x\n", 3, "the quote ' is not closed"),
-                                  ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "neither an absolute path nor the name of a model"),
-                                  ("SOURCE=\n", 1, "neither an absolute path"),
-                                  ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "no absolute path"),
-                                  ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "no directory to mount on"),
-                                  ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "no directory to mount on")):
+                                  ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "is not an absolute path or a model name"),
+                                  ("SOURCE=\n", 1, "is not an absolute path"),
+                                  ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "is not an absolute path"),
+                                  ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "is not a permitted mount point"),
+                                  ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "is not a permitted mount point")):
             told = self.refused(text)
             self.assertTrue(told.startswith(f"{place}: "), (text, told))
             self.assertIn(said, told)
@@ -72,7 +72,7 @@ class Configs(TestCase):
         self.assertIn("MOUNTPOINT= is missing", self.refused("SOURCE=/m\n"))
         self.assertIn("did you mean cache_size", self.refused(start + "OPTIONS=cache_siz=1G\n"))
 
-    def test_a_mistake_steers_no_terminal(self):
+    def test_control_characters_in_errors_are_escaped(self):
         for line in ("SOURCE=\x1b[31m", "MOUNTPOINT=\x1b[31m", "AUTOMOUNT=\x1b[31m", "AUTOMOUNT_IDLE=\x1b[31m", "\x1b[31m", "\x1b[31m=x", "OPTIONS=\x1b[31m",
                      "OPTIONS=uid=\x1b[31m", "OPTIONS=cache_size=\x1b[31m", "OPTIONS=format=\x1b[31m"):
             done = self.show(f"SOURCE=/m\n{line}\nMOUNTPOINT=/w\n")
@@ -80,18 +80,18 @@ class Configs(TestCase):
             self.assertTrue(done.stderr.rstrip("\n").isprintable(), done.stderr)
             self.assertIn("\\x1b[31m", done.stderr)
 
-    def test_no_directory_of_the_system_and_none_with_the_source_is_mounted_on(self):
+    def test_system_directories_and_parents_of_the_source_are_refused(self):
         for point in ("/", "/proc", "/usr/", "/srv/./../etc", "/var"):
-            self.assertIn("no directory to mount on", self.refused(f"SOURCE=/m\nMOUNTPOINT={point}\n"))
+            self.assertIn("is not a permitted mount point", self.refused(f"SOURCE=/m\nMOUNTPOINT={point}\n"))
         for source, point in (("/srv/models", "/srv/models"), ("/srv/models/a.gguf", "/srv/models/"), ("/srv/a/../models/b/c", "/srv/models")):
             self.assertIn("would hide SOURCE=", self.refused(f"SOURCE=/m\nSOURCE={source}\nMOUNTPOINT={point}\n"))
         self.shown("SOURCE=/srv/models\nMOUNTPOINT=/srv/models-too\n")
         self.shown("SOURCE=/srv/models\nMOUNTPOINT=/srv/models/mounted\n")
 
-    def test_a_setting_in_small_letters_is_near(self):
+    def test_lower_case_setting_gets_a_suggestion(self):
         self.assertIn("did you mean SOURCE", self.refused("Source=/m\n"))
 
-    def test_what_is_no_config_is_refused(self):
+    def test_invalid_config_files_are_refused(self):
         self.assertIn("at most 65536", self.refused("#" * 65537))
         self.assertIn("NUL", self.refused("SOURCE=/m\0\nMOUNTPOINT=/w\n"))
         done = run("service", "show", self.path("absent.conf"))
@@ -141,7 +141,7 @@ class ServiceTestCase(MountTestCase):
 
 
 class Notifications(ServiceTestCase):
-    def test_a_server_says_when_it_is_ready_how_it_goes_and_when_it_ends(self):
+    def test_server_notifies_ready_status_and_stopping(self):
         process = self.serve(self.config())
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         first = self.manager.wait_for(lambda told: "READY" in told)
@@ -153,7 +153,7 @@ class Notifications(ServiceTestCase):
         self.manager.wait_for(lambda told: told.get("STOPPING") == "1")
         self.assertFalse(os.path.exists(self.point))
 
-    def test_a_server_beats_only_while_the_mount_answers(self):
+    def test_heartbeat_stops_when_the_mount_hangs(self):
         process = self.serve(self.config(OPTIONS="log_level=error"), WATCHDOG_USEC="300000")
         beat = self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", beat + 1)
@@ -174,7 +174,7 @@ class Notifications(ServiceTestCase):
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", len(self.manager.told))
         self.stop(process)
 
-    def test_long_names_do_not_keep_it_from_being_ready(self):
+    def test_long_names_do_not_prevent_readiness(self):
         source = "/".join(["\x01ü" * 80] * 10) + "/model.safetensors"  # which is twice as long where it is shown
         os.makedirs(os.path.dirname(self.path(source)))
         source = self.sample(source)
@@ -183,12 +183,12 @@ class Notifications(ServiceTestCase):
         self.assertTrue(status.startswith(self.path("\\x01ü")), status)
         self.stop(process)
 
-    def test_without_a_watchdog_nothing_beats(self):
+    def test_no_heartbeat_without_a_watchdog(self):
         process = self.serve(self.config())
         self.stop(process)
         self.assertFalse(any("WATCHDOG" in told for told in self.manager.told))
 
-    def test_a_reload_reads_the_config_again_and_keeps_what_is_open(self):
+    def test_reload_reads_the_config_and_keeps_open_files(self):
         config = self.config(OPTIONS="log_level=warning")
         process = self.serve(config)
         with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
@@ -197,10 +197,10 @@ class Notifications(ServiceTestCase):
             self.reload(process)
             self.assertEqual(file.read(), BIAS[4:])
         self.assertEqual(process.stderr.readline(), f"weightfs: reloaded {config}\n")
-        self.assertEqual(process.stderr.readline(), f"weightfs: {config}: needs a restart: SOURCE, noexec\n")
+        self.assertEqual(process.stderr.readline(), f"weightfs: {config}: restart needed to apply: SOURCE, noexec\n")
         self.stop(process)
 
-    def test_a_reload_of_a_wrong_config_changes_nothing(self):
+    def test_reload_of_an_invalid_config_changes_nothing(self):
         config = self.config()
         process = self.serve(config)
         self.write("a.conf", b"nonsense\n")
@@ -208,14 +208,14 @@ class Notifications(ServiceTestCase):
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.assertIn(f"weightfs: not reloaded: {config}:1: ", self.stop(process))
 
-    def test_a_reload_changes_how_long_it_may_be_unused(self):
+    def test_reload_changes_the_idle_timeout(self):
         process = self.serve(self.config())
         self.config(OPTIONS="idle_timeout=1")
         process.send_signal(signal.SIGHUP)
         self.assertEqual(process.wait(LIMIT_S), 0)
         self.assertFalse(is_mounted(self.point))
 
-    def test_a_server_starts_where_one_was_killed(self):
+    def test_server_starts_over_the_mount_of_a_killed_one(self):
         config = self.config()
         process = self.serve(config)
         process.kill()
@@ -227,7 +227,7 @@ class Notifications(ServiceTestCase):
         self.stop(process)
         self.assertFalse(is_mounted(self.point))
 
-    def test_a_mistake_ends_it_with_one_line(self):
+    def test_invalid_config_is_a_one_line_error(self):
         for more, status, said in (({"SOURCE": "/absent"}, 3, "/absent"), ({"OPTIONS": "nonsense"}, 2, "unknown mount option"),
                                    ({"MOUNTPOINT": self.path("a.conf")}, 6, "not a directory")):
             done = subprocess.run([WEIGHTFS, "service", "serve", self.config(**more)], env=self.environment(), capture_output=True,
@@ -237,7 +237,7 @@ class Notifications(ServiceTestCase):
         self.assertFalse(any("READY" in told for told in self.manager.told))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root: only root can become another user")
-    def test_a_source_that_its_user_may_not_read_is_told_with_the_user_and_the_place(self):
+    def test_unreadable_source_error_names_user_and_path(self):
         os.chmod(self.tmp, 0o755)
         os.makedirs(self.path("home", "shelf"))
         model = self.sample("home/shelf/model.safetensors")
@@ -258,7 +258,7 @@ class Notifications(ServiceTestCase):
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root: only root mounts")
 class Fetches(ServiceTestCase, LinkTestCase):
-    def test_the_status_says_how_far_a_fetch_is(self):
+    def test_status_shows_download_progress(self):
         web = Server(self)
         carton = self.carton_of(web.serve("far", stalls(FAR, len(FAR) // 2), head=well(FAR)))
         process = self.serve(self.config(SOURCE=carton, OPTIONS="allow_private_urls"))
@@ -302,7 +302,7 @@ class HandedOver(HandOver):
         with open("/proc/self/mountinfo") as file:
             return next(line for line in file if f" {self.point} " in line)
 
-    def test_a_mount_is_made_by_one_process_and_served_by_another(self):
+    def test_mount_is_made_by_one_process_and_served_by_another(self):
         config = self.config(OPTIONS="noexec")
         self.attach(config)
         self.assertIn(f" - fuse.weightfs {self.path('model.safetensors')} ", self.mount_line())
@@ -326,7 +326,7 @@ class HandedOver(HandOver):
         return self.started("bash", "-c", script, binary, config, str(device), env=self.environment(**more), pass_fds=(device,),
                             user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[])
 
-    def test_everybody_may_go_through_the_directories_that_are_made(self):
+    def test_created_directories_are_accessible_to_all_users(self):
         self.point = self.path("made", "for", "mnt")
         config = self.config()
         done = subprocess.run([WEIGHTFS, "service", "attach", config], env=self.environment(), umask=0o077, timeout=LIMIT_S)
@@ -334,7 +334,7 @@ class HandedOver(HandOver):
         self.detach(config)
         self.assertEqual((done.returncode, modes), (0, [0o755, 0o755]))
 
-    def test_the_server_needs_no_privilege(self):
+    def test_server_needs_no_privilege(self):
         config = self.config()
         self.attach(config)
         process = self.serve_kept_as_nobody(config)
@@ -349,7 +349,7 @@ class HandedOver(HandOver):
         self.stop(process)
         self.detach(config)
 
-    def test_a_mount_that_its_server_may_not_read_has_a_heart_too(self):
+    def test_heartbeat_works_if_the_server_cannot_read_the_mount(self):
         config = self.config(OPTIONS="uid=root,gid=root,umask=077")
         self.attach(config)
         process = self.serve_kept_as_nobody(config, WATCHDOG_USEC="300000")
@@ -357,7 +357,7 @@ class HandedOver(HandOver):
         self.stop(process)
         self.detach(config)
 
-    def test_after_a_killed_server_nothing_waits_and_detach_leaves_nothing(self):
+    def test_killed_server_blocks_no_reader_and_detach_removes_the_mount(self):
         config = self.config()
         self.attach(config)
         process = self.serve_kept(config)
@@ -373,20 +373,20 @@ class HandedOver(HandOver):
         self.stop(process)
         self.detach(config)
 
-    def test_a_mount_that_nobody_came_to_serve_is_removed(self):
+    def test_unserved_mount_is_removed(self):
         config = self.config()
         self.attach(config)
         self.detach(config)
         self.detach(config)
 
-    def test_the_mount_is_removed_where_it_was_made(self):
+    def test_mount_is_removed_at_its_original_path(self):
         config = self.config()
         self.attach(config)
         self.config(MOUNTPOINT=self.path("other"))
         self.detach(config)
         self.assertFalse(os.path.exists(self.path("other")))
 
-    def test_a_mount_that_is_served_by_another_stays(self):
+    def test_mount_served_by_another_process_is_kept(self):
         source = self.sample()
         self.mount(source)
         server = self.server(self.point)
@@ -394,7 +394,7 @@ class HandedOver(HandOver):
         for verb in ("attach", "detach"):
             done = self.call(verb, config)
             self.assertEqual(done.returncode, 6)
-            self.assertIn("mounted there already", done.stderr)
+            self.assertIn("already mounted there", done.stderr)
             self.assertEqual(self.server(self.point), server)
         self.unmount(self.point)
 
@@ -405,25 +405,25 @@ class HandedOver(HandOver):
         return done.stderr
 
     @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
-    def test_a_mount_that_cannot_be_asked_stays(self):
+    def test_mount_with_unknown_state_is_kept(self):
         config = self.config()
         self.mount(self.path("model.safetensors"))
         for verb in ("attach", "detach"):
             # Too few descriptors for the pipe of a process that asks.
-            self.assertIn("could not be asked", self.refused(verb, config, "prlimit", "--nofile=4"))
+            self.assertIn("cannot determine whether", self.refused(verb, config, "prlimit", "--nofile=4"))
 
-    def test_a_mount_of_others_whose_server_hangs_stays(self):
+    def test_hung_mount_of_others_is_kept(self):
         config = self.config()
         self.mount(self.path("model.safetensors"))
         server = self.server(self.point)
         self.addCleanup(os.kill, server, signal.SIGCONT)
         halt(server)
         for verb in ("attach", "detach"):
-            self.assertIn("does not answer", self.refused(verb, config))
+            self.assertIn("is not responding", self.refused(verb, config))
         os.kill(server, signal.SIGCONT)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
 
-    def test_a_mount_of_its_own_whose_server_hangs_is_removed(self):
+    def test_own_hung_mount_is_removed(self):
         config = self.config()
         self.attach(config)
         process = self.serve_kept(config)
@@ -431,7 +431,7 @@ class HandedOver(HandOver):
         halt(process.pid)
         self.detach(config)
 
-    def test_a_mount_that_is_covered_is_not_forgotten(self):
+    def test_covered_mount_stays_recorded(self):
         config = self.config()
         self.attach(config)
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
@@ -441,7 +441,7 @@ class HandedOver(HandOver):
         subprocess.run(["umount", self.point], check=True)
         self.detach(config)
 
-    def test_without_a_service_manager_nothing_stays_mounted(self):
+    def test_missing_service_manager_leaves_no_mount(self):
         environment = self.environment()
         del environment["NOTIFY_SOCKET"]
         done = subprocess.run([WEIGHTFS, "service", "attach", self.config()], env=environment, capture_output=True, text=True, timeout=LIMIT_S)
@@ -449,7 +449,7 @@ class HandedOver(HandOver):
         self.assertIn("no service manager", done.stderr)
         self.assertFalse(is_mounted(self.point))
 
-    def test_a_mount_that_the_server_cannot_see_is_told(self):
+    def test_mount_invisible_to_the_server_is_reported(self):
         config = self.config()
         self.attach(config)
         device = self.manager.kept["fuse"]
@@ -457,7 +457,7 @@ class HandedOver(HandOver):
         done = subprocess.run(["unshare", "--mount", "bash", "-c", script, WEIGHTFS, config, str(device), self.point],
                               env=self.environment(), pass_fds=(device,), capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("does not see this mount", done.stderr)
+        self.assertIn("mount not visible to the service", done.stderr)
         self.detach(config)
 
 
@@ -521,7 +521,7 @@ class AtAnAutomountPoint(HandOver):
         until(lambda: taker.connect_ex(self.offer) == 0, "nobody gives")
         return taker
 
-    def test_the_service_gets_what_the_helper_mounts(self):
+    def test_service_receives_the_mount_of_the_helper(self):
         helper = self.helper(f"'{WEIGHTFS}' service attach '{self.written}' && exec sleep 1000")
         self.assertEqual((helper.communicate(timeout=LIMIT_S)[1], helper.returncode), ("", 0))
         self.assertEqual(self.kinds(), ["autofs", "fuse.weightfs"])
@@ -532,43 +532,43 @@ class AtAnAutomountPoint(HandOver):
         self.stop(process)
         self.assertEqual((self.call("detach", self.written).returncode, self.kinds()), (0, ["autofs"]))
 
-    def test_one_who_comes_and_dies_leaves_no_mount(self):
+    def test_receiver_that_dies_leaves_no_mount(self):
         helper = self.waiting_helper()
         self.taker().close()
-        self.assertIn("did not take it", self.fails(helper))
+        self.assertIn("did not accept the mount", self.fails(helper))
         self.assertEqual(os.listdir(self.point), [])
 
-    def test_one_who_dies_with_what_was_given_on_its_way_leaves_no_mount(self):
+    def test_receiver_that_dies_before_receiving_leaves_no_mount(self):
         helper = self.waiting_helper()
         taker = self.taker()
         until(lambda: self.kinds() == ["autofs", "fuse.weightfs"], "nothing is mounted")
         taker.close()
-        self.assertIn("did not take it", self.fails(helper))
+        self.assertIn("did not accept the mount", self.fails(helper))
 
-    def test_a_service_that_does_not_come_is_waited_for_as_long_as_it_starts(self):
+    def test_helper_waits_until_the_start_ends(self):
         for status in (0, 1):
             os.mkfifo(self.path("end"))
             helper = self.helper(f"read line <'{self.path('end')}'; exit {status}")
             until(lambda: os.path.exists(self.offer), "nothing is offered")
             self.write("end", b"now\n")
-            self.assertIn("weightfs@a.service: its start ended", self.fails(helper))
+            self.assertIn("weightfs@a.service: start failed", self.fails(helper))
             os.unlink(self.path("end"))
 
-    def test_a_second_helper_takes_nothing_from_the_first(self):
+    def test_second_helper_does_not_disturb_the_first(self):
         first = self.waiting_helper()
         second = self.helper("exec sleep 1000")
         self.assertIn("already", second.communicate(timeout=LIMIT_S)[1])
         self.assertEqual(second.returncode, 32)
         self.taker().close()
-        self.assertIn("did not take it", self.fails(first))
+        self.assertIn("did not accept the mount", self.fails(first))
 
-    def test_after_a_helper_that_was_killed_the_next_one_mounts(self):
+    def test_next_helper_mounts_after_a_killed_one(self):
         helper = self.waiting_helper()
         helper.kill()
         helper.wait()
         for pid in processes_of(self.tmp):
             os.kill(pid, signal.SIGKILL)  # as systemd does with what a mount unit leaves
-        self.test_the_service_gets_what_the_helper_mounts()
+        self.test_service_receives_the_mount_of_the_helper()
 
 
 class Generator(TestCase):
@@ -588,7 +588,7 @@ class Generator(TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         return done.stderr
 
-    def test_a_config_becomes_an_automount_unit_and_the_mount_behind_it(self):
+    def test_config_generates_automount_and_mount_units(self):
         self.assertEqual(self.generate(a="SOURCE=/m\nMOUNTPOINT=/srv/my-weights\nAUTOMOUNT=yes\nAUTOMOUNT_IDLE=60\n"), "")
         unit = r"srv-my\x2dweights"
         self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", f"{unit}.automount", f"{unit}.mount"])
@@ -598,11 +598,11 @@ class Generator(TestCase):
         mount = self.read("units", f"{unit}.mount").decode()
         self.assertIn("[Mount]\nWhat=a\nWhere=/srv/my-weights\nType=weightfs\nOptions=service=a\n", mount)
 
-    def test_without_automount_there_are_no_units(self):
+    def test_config_without_automount_generates_no_units(self):
         self.assertEqual(self.generate(a="SOURCE=/m\nMOUNTPOINT=/w\n", b="SOURCE=/m\nMOUNTPOINT=/v\nAUTOMOUNT=no\n"), "")
         self.assertEqual(os.listdir(self.path("units")), [])
 
-    def test_a_wrong_config_is_passed_over_with_a_line(self):
+    def test_invalid_config_is_skipped_with_a_message(self):
         good = "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT="
         said = self.generate(a="nonsense", good=good + "/w", **{"white space": good + "/v"}, long=good + "/" + "x" * 250,
                              control=good + "/a\tb", end=good + r"'/a\'")
@@ -611,7 +611,7 @@ class Generator(TestCase):
         self.assertIn("white space.conf: its name", said)
         self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", "w.automount", "w.mount"])
 
-    def test_what_is_no_file_keeps_nothing_from_booting(self):
+    def test_unreadable_configs_do_not_prevent_booting(self):
         os.mkdir(self.path("mounts.d"))
         os.mkfifo(self.path("mounts.d", "fifo.conf"))
         os.mkdir(self.path("mounts.d", "folder.conf"))
@@ -621,24 +621,24 @@ class Generator(TestCase):
         self.assertEqual(len(said.splitlines()), 5, said)
         self.assertEqual(os.listdir(self.path("units")), [])
 
-    def test_what_is_mounted_there_by_others_stays(self):
+    def test_existing_units_are_not_replaced(self):
         text = "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT="
         for name, point in (("a", "/w"), ("b", "/w"), ("c", "/of-fstab")):
             self.write(f"mounts.d/{name}.conf", (text + point).encode())
         self.write(r"units/of\x2dfstab.mount", b"[Mount]\n")
         line, other = self.run_generator().splitlines()
         self.assertIn("b.conf: ", line)
-        self.assertIn("w.mount: there already", line)
+        self.assertIn("w.mount: already exists", line)
         self.assertIn("c.conf: ", other)
         self.assertIn("What=a\n", self.read("units", "w.mount").decode())
         self.assertEqual(self.read("units", r"of\x2dfstab.mount"), b"[Mount]\n")
         self.assertEqual(os.listdir(self.path("units", "multi-user.target.wants")), ["w.automount"])
 
-    def test_no_directory_of_configs_is_no_failure(self):
+    def test_missing_config_directory_is_not_an_error(self):
         self.assertEqual(self.generate(), "")
 
     @unittest.skipUnless(shutil.which("systemd-escape"), "no systemd-escape here")
-    def test_units_are_named_as_systemd_names_them(self):
+    def test_unit_names_match_systemd_escape(self):
         paths = ["/a", "/srv/models", "/a-b/c", "/.hidden/.b", "/a b", "/100%", "/ü/ß", "/a\\x2db", "/a:b_c.d", "/@", "/!\"'#$&()"]
         self.generate(**{f"c{i}": f"SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT='{path}'\n" if "'" not in path else
                          "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=" + path.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'") + "\n"

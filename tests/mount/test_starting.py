@@ -17,7 +17,7 @@ def states_of(pid):
 
 
 class Names(TestCase):
-    def test_no_name_steers_a_terminal(self):
+    def test_control_characters_in_names_are_escaped(self):
         wild = self.path("a\x1b[31m\n")
         os.mkdir(wild)
         for argv in (["umount", wild], ["mount", wild, self.path("mnt")], ["mount", self.sample(), os.path.join(wild, "b", "c")],
@@ -29,11 +29,11 @@ class Names(TestCase):
 
 
 class Help(TestCase):
-    def test_help_of_a_command_can_be_asked_for_first(self):
+    def test_help_verb_equals_help_option(self):
         for asked, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
             self.assertEqual(run(*asked).stdout, run(*option).stdout)
 
-    def test_the_helper_says_how_it_is_used(self):
+    def test_mount_helper_prints_usage(self):
         helper = self.path("mount.weightfs")
         os.symlink(WEIGHTFS, helper)
         for word, said in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "), ("--version", run("--version").stdout), ("-V", "")):
@@ -43,7 +43,7 @@ class Help(TestCase):
 
 
 class Sources(MountTestCase):
-    def test_a_mount_point_that_would_hide_the_source_is_refused(self):
+    def test_mount_point_that_hides_the_source_is_refused(self):
         os.makedirs(self.path("shelf", "models"))
         self.sample("shelf/models/model.safetensors")
         os.symlink(self.path("shelf", "models"), self.path("link"))
@@ -51,18 +51,18 @@ class Sources(MountTestCase):
                               ("shelf/models", "link")):
             done = run("mount", self.path(source), self.path(point))
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
-            self.assertIn("would hide what it shows", done.stderr)
+            self.assertIn("would hide its source", done.stderr)
             self.assertFalse(is_mounted(self.path(point)))
 
-    def test_what_lies_in_the_mount_point_is_told_to_be_hidden(self):
+    def test_non_empty_mount_point_gets_a_warning(self):
         self.write("mnt/notes.txt", b"")
         done = run("mount", self.sample(), self.path("mnt"))
         self.addCleanup(self.force_unmount, self.path("mnt"))
-        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {self.path('mnt')}: what lies there is hidden as long as it is mounted on\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, f"weightfs: {self.path('mnt')}: directory not empty; the mount hides its content\n"))
         self.unmount(self.path("mnt"))
         self.assertEqual(os.listdir(self.path("mnt")), ["notes.txt"])
 
-    def test_several_sources_are_named(self):
+    def test_several_sources_are_listed_in_proc_mounts(self):
         point = self.mount(self.sample("a.safetensors"), self.sample("b.safetensors"), self.sample("c.safetensors"))
         with open("/proc/self/mountinfo") as file:
             line, = [line for line in file if f" {point} " in line]
@@ -70,14 +70,14 @@ class Sources(MountTestCase):
 
 
 class Caller(MountTestCase):
-    def test_what_the_caller_has_open_is_not_kept(self):
+    def test_descriptors_of_the_caller_are_closed(self):
         ours, theirs = os.pipe()
         with open(ours, "rb") as reader:
             self.mount(self.sample(), pass_fds=(theirs,))
             os.close(theirs)
             self.assertEqual(reader.read(), b"", "the server has the other end open")
 
-    def test_a_start_that_is_killed_mounts_nothing(self):
+    def test_killed_command_leaves_no_mount(self):
         source, point = self.sample(), self.path("mnt")
         for _ in range(100):
             command = subprocess.Popen([WEIGHTFS, "mount", source, point], stderr=subprocess.DEVNULL)
@@ -105,7 +105,7 @@ class Caller(MountTestCase):
 
 class End(MountTestCase):
     @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
-    def test_where_no_descriptor_can_be_had_nothing_is_left(self):
+    def test_no_free_descriptor_leaves_no_mount(self):
         point = self.mount(self.sample())
         server = self.server(point)
         resource.prlimit(server, resource.RLIMIT_NOFILE, (3, 3))
@@ -117,7 +117,7 @@ class End(MountTestCase):
 
 @unittest.skipUnless(os.geteuid() == 0, "only root enters a mount namespace")
 class Helper(MountTestCase):
-    def test_it_mounts_in_the_namespace_that_is_named(self):
+    def test_helper_mounts_in_the_given_namespace(self):
         other = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sleep", "1000"])
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)
@@ -143,7 +143,7 @@ class Users(UsersTestCase):
         self.addCleanup(self.force_unmount, point)
         return point
 
-    def test_where_no_thread_can_be_had_nothing_is_left(self):
+    def test_no_free_thread_leaves_no_mount(self):
         user = pwd.getpwnam("games")
         point = self.home(user)
         # The program, its broker, and fusermount3 or one thread more.
@@ -151,11 +151,11 @@ class Users(UsersTestCase):
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)), capture_output=True, timeout=LIMIT_S,
                               env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0", WEIGHTFS_CACHE=self.path("home", "cache")))
         self.assertEqual(done.returncode, 6, done.stderr)
-        self.assertIn("no thread can be started", done.stderr)
+        self.assertIn("cannot start a thread", done.stderr)
         self.assertFalse(is_mounted(point))
         self.assertFalse(os.path.exists(point))
 
-    def test_a_model_that_may_not_be_read_is_there_and_says_so(self):
+    def test_unreadable_model_is_listed_and_reports_an_error(self):
         point = self.home(pwd.getpwnam("nobody"))
         os.makedirs(self.path("shelf"))
         for name in ("closed.safetensors", "notes.txt", "open.safetensors"):

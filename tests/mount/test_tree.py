@@ -66,7 +66,7 @@ class Numpy(MountTestCase):
             self.skipTest("python3-numpy is not installed")
         super().setUp()
 
-    def test_load_maps_every_dtype_that_numpy_has(self):
+    def test_load_maps_every_numpy_dtype(self):
         codes = {"bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
                  "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
         tensors = [Tensor(dtype, dtype, (2, 3), numbers(code, 6)) for dtype, code in codes.items()]
@@ -79,7 +79,7 @@ class Numpy(MountTestCase):
             numpy.testing.assert_array_equal(numpy.fromfile(f"{mnt}/tensors/{dtype}", dtype).reshape(2, 3), expected)
             numpy.testing.assert_array_equal(numpy.memmap(f"{mnt}/tensors/{dtype}", dtype, "r", shape=(2, 3)), expected)
 
-    def test_types_that_numpy_has_not_are_void_or_bytes_with_the_dtype_in_an_xattr(self):
+    def test_dtypes_unknown_to_numpy_are_void_with_an_xattr(self):
         tensors = [
             Tensor("bf16", "bfloat16", (2,), b"\x80\x3f\x00\x40"),  # 1.0, 2.0
             Tensor("f8", "float8_e4m3fn", (3,), b"\x01\x02\x03"),
@@ -96,7 +96,7 @@ class Numpy(MountTestCase):
         for name, dtype in (("bf16", b"bfloat16"), ("f8", b"float8_e4m3fn"), ("f4", b"float4_e2m1fn")):
             self.assertEqual(os.getxattr(f"{mnt}/npy/{name}.npy", "user.weightfs.dtype"), dtype)
 
-    def test_a_scalar_and_an_empty_array_load(self):
+    def test_scalars_and_empty_arrays_load(self):
         mnt = self.mount(self.sample())
         self.assertEqual(numpy.load(f"{mnt}/npy/scalar.npy").shape, ())
         self.assertEqual(numpy.load(f"{mnt}/npy/empty.npy").shape, (0, 2))
@@ -105,7 +105,7 @@ class Numpy(MountTestCase):
 class Manners(MountTestCase):
     """How the mount behaves as a file system."""
 
-    def test_stat_is_true(self):
+    def test_stat_values_are_correct(self):
         source = self.sample()
         os.utime(source, ns=(1_500_000_000_123_456_789,) * 2)
         mnt = self.mount(source)
@@ -121,7 +121,7 @@ class Manners(MountTestCase):
         self.assertEqual((room.f_blocks, room.f_bfree), (-(-os.path.getsize(source) // room.f_frsize), 0))
         self.assertEqual(room.f_namemax, 255)
 
-    def test_nothing_can_be_written(self):
+    def test_writes_are_refused(self):
         mnt = self.mount(self.sample())
         for attempt in (lambda: open(f"{mnt}/tensors/bias", "r+b"), lambda: open(f"{mnt}/new", "wb"), lambda: os.mkdir(f"{mnt}/d"),
                         lambda: os.unlink(f"{mnt}/tensors/bias"), lambda: os.rename(f"{mnt}/npy", f"{mnt}/x"),
@@ -135,7 +135,7 @@ class Manners(MountTestCase):
         with open(f"{mnt}/tensors/encoder/weight", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             self.assertEqual(mapped[:], numbers("f", 60))
 
-    def test_xattrs_say_what_a_tensor_is(self):
+    def test_xattrs_describe_a_tensor(self):
         mnt = self.mount(self.sample())
         tensor = f"{mnt}/tensors/encoder/weight"
         self.assertEqual({name: os.getxattr(tensor, name) for name in os.listxattr(tensor)}, {
@@ -144,7 +144,7 @@ class Manners(MountTestCase):
         with self.assertRaises(OSError):
             os.getxattr(tensor, "user.weightfs.sha256")
 
-    def test_ordinary_tools_work(self):
+    def test_common_tools_work(self):
         mnt = self.mount(self.sample())
         subprocess.run(["cp", "-r", mnt, self.path("copy")], check=True)
         self.assertEqual(subprocess.run(["diff", "-r", mnt, self.path("copy")]).returncode, 0)
@@ -152,7 +152,7 @@ class Manners(MountTestCase):
         self.assertEqual(len(found), 3 + 5 + 5 + 1)
         subprocess.run(["chmod", "-R", "u+w", self.path("copy")], check=True)
 
-    def test_a_second_walk_asks_the_server_nothing(self):
+    def test_second_walk_is_served_by_the_kernel_cache(self):
         tensors = [Tensor(f"layer{i % 10}/t{i}", "int8", (1,), b"x") for i in range(2000)]
         mnt = self.mount(self.sample(tensors=tensors))
         server = self.server(mnt)
@@ -163,14 +163,14 @@ class Manners(MountTestCase):
         self.assertEqual(walk(), first)
         self.assertLess(requests_of(server) - before, 20)
 
-    def test_a_second_read_comes_from_the_page_cache(self):
+    def test_second_read_is_served_by_the_page_cache(self):
         mnt = self.mount(self.sample(tensors=[Tensor("w", "int8", (4 << 20,), bytes(4 << 20))]))
         self.read("mnt", "tensors", "w")
         before = requests_of(self.server(mnt))
         self.read("mnt", "tensors", "w")
         self.assertLess(requests_of(self.server(mnt)) - before, 10)
 
-    def test_bytes_past_four_gibibytes_are_read(self):
+    def test_offsets_above_four_gibibytes_are_read(self):
         for format in ("safetensors", "gguf", "bintensors", "rten"):
             with self.subTest(format):
                 count = (5 << 30) // 4
@@ -188,7 +188,7 @@ class Manners(MountTestCase):
                     self.assertEqual(file.read(), b"\0\0\0")
                 self.unmount(mnt)
 
-    def test_many_opens_leave_no_descriptor_behind(self):
+    def test_many_opens_leak_no_descriptor(self):
         mnt = self.mount(self.sample())
         descriptors = f"/proc/{self.server(mnt)}/fd"
         self.read("mnt", "npy", "bias.npy")
@@ -197,7 +197,7 @@ class Manners(MountTestCase):
             self.read("mnt", "npy", "bias.npy")
         self.assertEqual(len(os.listdir(descriptors)), before)
 
-    def test_a_name_from_the_container_never_leaves_the_mount(self):
+    def test_hostile_tensor_names_stay_in_the_mount(self):
         names = ["../../etc/passwd", "..", ".", "", "/abs", "a//b", "a", "a/b", "x" * 300, "new\nline", "tab\t", "nul\0"]
         mnt = self.mount(self.sample(tensors=[Tensor(name, "int8", (1,), bytes([i])) for i, name in enumerate(names)]))
         index = json.loads(self.read("mnt", "tensors.json"))["tensors"]
@@ -210,7 +210,7 @@ class Manners(MountTestCase):
 
 
 class Gguf(MountTestCase):
-    def test_a_long_token_list_is_a_file_of_its_own(self):
+    def test_long_token_list_is_a_separate_file(self):
         tokens = [f"token {i}" for i in range(150_000)]
         self.sample("m.gguf", format="gguf", metadata={"general.name": "Tiny", "tokenizer.ggml.tokens": tokens})
         mnt = self.mount(self.path("m.gguf"))
@@ -219,7 +219,7 @@ class Gguf(MountTestCase):
         self.assertEqual(shown, {"count": 150_000, "type": "string", "path": "metadata/tokenizer.ggml.tokens.json"})
         self.assertTrue(os.path.exists(os.path.join(mnt, shown["path"])))
 
-    def test_shards_are_one_model_whichever_is_opened(self):
+    def test_any_shard_opens_the_whole_model(self):
         first, second = sample_tensors()[:2], sample_tensors()[2:]
         containers.write_gguf_shards(self.path("m"), [first, second], {"general.name": "Split"})
         for number in (1, 2):
@@ -232,7 +232,7 @@ class Gguf(MountTestCase):
 
 
 class Safetensors(MountTestCase):
-    def test_a_directory_with_an_index_is_one_model(self):
+    def test_directory_with_an_index_is_one_model(self):
         os.mkdir(self.path("model"))
         containers.write_safetensors_shards(self.path("model"), [sample_tensors()[:2], sample_tensors()[2:]])
         self.write("model/config.json", b"{}")

@@ -11,40 +11,40 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
-TEST(Durations, PercentilesAreWithinAQuarterOfWhatWasAdded) {
-  Durations durations;
+TEST(LatencyHistogram, PercentilesAreWithinAQuarterOfWhatWasAdded) {
+  LatencyHistogram durations;
   for (int i = 1; i <= 1000; ++i) durations.add(microseconds(i));
-  const auto counted = durations.counted();
-  EXPECT_EQ(counted.count(), 1000U);
+  const auto snapshot = durations.snapshot();
+  EXPECT_EQ(snapshot.count(), 1000U);
   for (const double share : {0.1, 0.5, 0.9, 0.99}) {
     const double exact = share * 1e6;
-    const auto found = static_cast<double>(counted.percentile(share).count());
+    const auto found = static_cast<double>(snapshot.percentile(share).count());
     EXPECT_GE(found, exact) << share;
     EXPECT_LE(found, exact * 1.25 + 1) << share;
   }
 }
 
-TEST(Durations, OfNothingEveryPercentileIsNothing) {
-  const Durations durations;
-  EXPECT_EQ(durations.counted().percentile(0.99).count(), 0);
-  EXPECT_EQ(durations.counted().count(), 0U);
+TEST(LatencyHistogram, OfNothingEveryPercentileIsNothing) {
+  const LatencyHistogram durations;
+  EXPECT_EQ(durations.snapshot().percentile(0.99).count(), 0);
+  EXPECT_EQ(durations.snapshot().count(), 0U);
 }
 
-TEST(Durations, TheShortestAndTheLongestAreCountedToo) {
-  Durations durations;
+TEST(LatencyHistogram, TheShortestAndTheLongestAreCountedToo) {
+  LatencyHistogram durations;
   for (const int64_t each : {int64_t{-5}, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, INT64_MAX})
     durations.add(nanoseconds(each));
-  EXPECT_EQ(durations.counted().count(), 6U);
+  EXPECT_EQ(durations.snapshot().count(), 6U);
 }
 
 // What Prometheus calls a bucket: how many took less than its end.
-TEST(Durations, ThoseBelowAPowerOfTwoAreCountedExactly) {
-  Durations durations;
+TEST(LatencyHistogram, ThoseBelowAPowerOfTwoAreCountedExactly) {
+  LatencyHistogram durations;
   for (const int64_t each : {1023, 1024, 1025, 2047, 2048}) durations.add(nanoseconds(each));
-  const auto counted = durations.counted();
-  EXPECT_EQ(counted.below_power(10), 1U);
-  EXPECT_EQ(counted.below_power(11), 4U);
-  EXPECT_EQ(counted.below_power(12), 5U);
+  const auto snapshot = durations.snapshot();
+  EXPECT_EQ(snapshot.below_power(10), 1U);
+  EXPECT_EQ(snapshot.below_power(11), 4U);
+  EXPECT_EQ(snapshot.below_power(12), 5U);
 }
 
 TEST(Statistics, CountsEachRequestOnceFromManyThreads) {
@@ -55,16 +55,16 @@ TEST(Statistics, CountsEachRequestOnceFromManyThreads) {
       for (int i = 0; i < 1000; ++i) {
         Statistics::Request request(statistics, Operation::read);
         if (i % 10 == 0) request.failed();
-        statistics.gave(3);
+        statistics.add_bytes_read(3);
       }
     });
   for (std::thread& thread : threads) thread.join();
-  const auto read = statistics.answered(Operation::read);
+  const auto read = statistics.stats(Operation::read);
   EXPECT_EQ(read.took.count(), 4000U);
   EXPECT_EQ(read.errors, 400U);
-  EXPECT_GE(read.together, read.longest);
+  EXPECT_GE(read.total, read.longest);
   EXPECT_EQ(statistics.bytes(), 12000U);
-  EXPECT_EQ(statistics.answered(Operation::open).took.count(), 0U);
+  EXPECT_EQ(statistics.stats(Operation::open).took.count(), 0U);
 }
 
 TEST(Statistics, AMountIsUsedWhileAFileIsOpenOrARequestIsUnderWay) {
@@ -72,13 +72,13 @@ TEST(Statistics, AMountIsUsedWhileAFileIsOpenOrARequestIsUnderWay) {
   const auto before = Statistics::Clock::now();
   while (Statistics::Clock::now() == before) {
   }
-  EXPECT_GT(statistics.unused().count(), 0);
+  EXPECT_GT(statistics.idle_time().count(), 0);
   statistics.opened();
-  EXPECT_EQ(statistics.unused().count(), 0);
+  EXPECT_EQ(statistics.idle_time().count(), 0);
   statistics.closed();
   {
     const Statistics::Request request(statistics, Operation::open);
-    EXPECT_EQ(statistics.unused().count(), 0);
+    EXPECT_EQ(statistics.idle_time().count(), 0);
   }
 }
 

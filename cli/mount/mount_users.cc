@@ -1,4 +1,4 @@
-#include "cli/mount/holders.h"
+#include "cli/mount/mount_users.h"
 
 #include <fcntl.h>
 #include <sys/sysmacros.h>
@@ -21,8 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Before who asks loses patience: what was found until then is worth something.
-constexpr auto kEnough = kPatience * 3 / 4;
+// Shorter than the timeout of the isolated process, so that a partial result is returned.
+constexpr auto kScanTimeout = kIsolatedTimeout * 3 / 4;
 
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
@@ -37,21 +37,21 @@ bool is_process(const std::string& name) {
   return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Finds what a process has of one mount.
-class Grip {
+// Finds how one process uses a mount.
+class ProcessScan {
  public:
-  Grip(const Mount& mount, std::string process, Clock::time_point limit)
+  ProcessScan(const Mount& mount, std::string process, Clock::time_point limit)
       : mount_(mount), process_(std::move(process)), limit_(limit) {}
 
-  /// What can be seen with a few looks.
-  std::optional<std::string> standing() const {
+  /// The directories and the program of the process; a few system calls.
+  std::optional<std::string> find_quickly() const {
     for (const auto& [link, what] : {std::pair("cwd", "working directory"), std::pair("root", "root directory")})
-      if (leads_into_the_mount(link)) return what;
-    if (leads_into_the_mount("exe")) return in_the_mount(target("exe"));
+      if (is_in_mount(link)) return what;
+    if (is_in_mount("exe")) return path_in_mount(target("exe"));
     return {};
   }
 
-  /// What takes as many looks as there are files.
+  /// Its open and mapped files; a system call per file.
   std::optional<std::string> file() const {
     if (auto file = open_file()) return file;
     return mapped_file();
@@ -65,8 +65,8 @@ class Grip {
     return std::filesystem::read_symlink(path(link), failed);
   }
 
-  // To open what such a link leads to, with O_PATH, asks no file system.
-  bool leads_into_the_mount(const std::string& link) const {
+  // Opening the link target with O_PATH sends no request to its file system.
+  bool is_in_mount(const std::string& link) const {
     const int found = ::open(path(link).c_str(), O_PATH | O_CLOEXEC);
     if (found < 0) return false;
     const auto id = mount_id_of("self", std::to_string(found));
@@ -79,7 +79,7 @@ class Grip {
     for (std::filesystem::directory_iterator entry(path("fdinfo"), failed), end;
          !failed && entry != end && Clock::now() < limit_; entry.increment(failed)) {
       const std::string descriptor = entry->path().filename();
-      if (mount_id_of(process_, descriptor) == mount_.id) return in_the_mount(target("fd/" + descriptor));
+      if (mount_id_of(process_, descriptor) == mount_.id) return path_in_mount(target("fd/" + descriptor));
     }
     return {};
   }
@@ -99,12 +99,12 @@ class Grip {
       std::istringstream fields(line);
       std::string address, permissions, offset, where, inode, file;
       fields >> address >> permissions >> offset >> where >> inode >> std::ws;
-      if (where == device.str() && std::getline(fields, file)) return in_the_mount(file);
+      if (where == device.str() && std::getline(fields, file)) return path_in_mount(file);
     }
     return {};
   }
 
-  std::string in_the_mount(const std::string& file) const {
+  std::string path_in_mount(const std::string& file) const {
     const std::string below = mount_.point + "/";
     return file.starts_with(below) ? file.substr(below.size()) : file == mount_.point ? "the mount's root" : file;
   }
@@ -121,48 +121,48 @@ std::string program_of(const std::string& process) {
   return name;
 }
 
-Map look_around(const Mount& mount) {
-  const auto limit = Clock::now() + kEnough;
+Map scan_processes(const Mount& mount) {
+  const auto limit = Clock::now() + kScanTimeout;
   List found;
-  std::vector<std::string> others;  // whose files are still to be looked at
+  std::vector<std::string> others;  // whose files are not scanned yet
   const auto add = [&](const std::string& process, const std::string& what) {
-    Map holder;
-    holder.append("process", static_cast<uint64_t>(std::stoul(process)));
-    holder.append("name", program_of(process));
-    holder.append("what", what);
-    found.emplace_back(std::move(holder));
+    Map user;
+    user.append("process", static_cast<uint64_t>(std::stoul(process)));
+    user.append("name", program_of(process));
+    user.append("what", what);
+    found.emplace_back(std::move(user));
   };
   for (const std::string& process : names_in("/proc")) {
     if (!is_process(process)) continue;
-    const auto what = Clock::now() < limit ? Grip(mount, process, limit).standing() : std::nullopt;
+    const auto what = Clock::now() < limit ? ProcessScan(mount, process, limit).find_quickly() : std::nullopt;
     what ? add(process, *what) : others.push_back(process);
   }
   for (const std::string& process : others) {
     if (Clock::now() >= limit) break;
-    if (const auto what = Grip(mount, process, limit).file()) add(process, *what);
+    if (const auto what = ProcessScan(mount, process, limit).file()) add(process, *what);
   }
-  Map answer;
-  answer.append("found", std::move(found));
-  answer.append("all", static_cast<uint64_t>(Clock::now() < limit));
-  return answer;
+  Map result;
+  result.append("found", std::move(found));
+  result.append("all", static_cast<uint64_t>(Clock::now() < limit));
+  return result;
 }
 
 }  // namespace
 
-Holders holders_of(const Mount& mount) {
-  const auto answer = ask_apart({[&] { return look_around(mount); }}).front();
-  const Value* found = answer ? answer->find("found") : nullptr;
+MountUsers find_mount_users(const Mount& mount) {
+  const auto result = run_isolated({[&] { return scan_processes(mount); }}).front();
+  const Value* found = result ? result->find("found") : nullptr;
   const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
   if (list == nullptr) return {};
-  std::vector<Holder> holders;
+  std::vector<MountUser> users;
   for (const Value& each : *list) {
     const Map* map = std::get_if<Map>(&each);
     if (map != nullptr)
-      holders.push_back({number_in(*map, "process").value_or(0), text_in(*map, "name").value_or(""),
-                         text_in(*map, "what").value_or("")});
+      users.push_back({number_in(*map, "process").value_or(0), text_in(*map, "name").value_or(""),
+                       text_in(*map, "what").value_or("")});
   }
-  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.process < b.process; });
-  return {std::move(holders), number_in(*answer, "all") == 1};
+  std::sort(users.begin(), users.end(), [](const MountUser& a, const MountUser& b) { return a.process < b.process; });
+  return {std::move(users), number_in(*result, "all") == 1};
 }
 
 }  // namespace weightfs

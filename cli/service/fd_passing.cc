@@ -1,4 +1,4 @@
-#include "cli/service/handover.h"
+#include "cli/service/fd_passing.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -24,10 +24,10 @@ namespace weightfs {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kLongestWait = std::chrono::seconds(15);
+constexpr milliseconds kMessageTimeout = std::chrono::seconds(15);
 
-// TimeoutStartSec= of the service, which may have to wait for the network before, or to end first.
-constexpr milliseconds kLongestStart = std::chrono::minutes(5);
+// TimeoutStartSec= of the service, which may wait for the network or for its previous instance.
+constexpr milliseconds kStartTimeout = std::chrono::minutes(5);
 
 tl::unexpected<Error> cannot(const std::string& what) {
   return failure(Code::io, str(what, ": ", std::generic_category().message(errno)));
@@ -36,7 +36,7 @@ tl::unexpected<Error> cannot(const std::string& what) {
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return failure(Code::io, str(path, ": too long for a socket"));
+  if (path.size() >= sizeof address.sun_path) return failure(Code::io, str(path, ": path too long for a socket"));
   std::memcpy(&address.sun_path[0], path.c_str(), path.size() + 1);
   return address;
 }
@@ -45,24 +45,24 @@ std::string path_of(const std::string& name) { return str(runtime_directory(), "
 
 bool can_be_read(const Descriptor& socket) {
   pollfd ready{socket.number(), POLLIN, 0};
-  return ::poll(&ready, 1, static_cast<int>(kLongestWait.count())) == 1;
+  return ::poll(&ready, 1, static_cast<int>(kMessageTimeout.count())) == 1;
 }
 
-// Whether somebody asks for it.
-bool is_wanted(const Descriptor& socket, const Running& start) {
+// Whether a receiver connects before the start ends or times out.
+bool wait_for_receiver(const Descriptor& socket, const ChildProcess& start) {
   std::array<pollfd, 2> news{{{socket.number(), POLLIN, 0}, {start.end(), POLLIN, 0}}};
-  return ::poll(news.data(), news.size(), static_cast<int>(kLongestStart.count())) > 0 && news[0].revents != 0;
+  return ::poll(news.data(), news.size(), static_cast<int>(kStartTimeout.count())) > 0 && news[0].revents != 0;
 }
 
 std::string lock_of(const std::string& path) { return path + ".lock"; }
 
-// The file of a lock is removed by whoever holds it: one that was locked just after that is none.
+// The holder of a lock removes its file, so a lock on a removed file does not count.
 Result<Descriptor> lock(const std::string& path) {
   for (;;) {
     Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return cannot(path);
     if (::flock(file.number(), LOCK_EX | LOCK_NB) != 0)
-      return errno == EWOULDBLOCK ? failure(Code::io, "it is being mounted already, by another process") : cannot(path);
+      return errno == EWOULDBLOCK ? failure(Code::io, "already being mounted by another process") : cannot(path);
     struct stat held {};
     struct stat there {};
     if (::fstat(file.number(), &held) == 0 && ::stat(path.c_str(), &there) == 0 && held.st_ino == there.st_ino)
@@ -70,7 +70,7 @@ Result<Descriptor> lock(const std::string& path) {
   }
 }
 
-// One byte, and the descriptor with it.
+// A byte with a descriptor attached.
 struct Message {
   char byte = 'd';
   iovec part{&byte, 1};
@@ -85,7 +85,7 @@ struct Message {
   }
 };
 
-bool send(const Descriptor& socket, int descriptor) {
+bool send_message(const Descriptor& socket, int descriptor) {
   Message message;
   cmsghdr* with = CMSG_FIRSTHDR(&message.header);
   with->cmsg_level = SOL_SOCKET;
@@ -105,17 +105,17 @@ Descriptor receive(const Descriptor& socket) {
   return Descriptor(descriptor);
 }
 
-void confirm(const Descriptor& socket) { ::send(socket.number(), "t", 1, MSG_NOSIGNAL); }
+void acknowledge(const Descriptor& socket) { ::send(socket.number(), "t", 1, MSG_NOSIGNAL); }
 
-bool is_confirmed(const Descriptor& socket) {
+bool is_acknowledged(const Descriptor& socket) {
   char byte = 0;
   return can_be_read(socket) && ::recv(socket.number(), &byte, 1, 0) == 1;
 }
 
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
-// Nothing when nobody listens.
-Result<std::optional<Descriptor>> connected(const std::string& path) {
+// Nothing if there is no sender.
+Result<std::optional<Descriptor>> connect_to_sender(const std::string& path) {
   const sockaddr_un address = TRY(address_of(path));
   Descriptor socket = new_socket();
   if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
@@ -132,48 +132,48 @@ std::string runtime_directory() {
   return str(users == nullptr ? "/run" : users, "/weightfs");
 }
 
-Result<Offer> Offer::make(const std::string& name) {
+Result<FdSender> FdSender::listen(const std::string& name) {
   const std::string path = path_of(name);
   const sockaddr_un address = TRY(address_of(path));
   std::error_code error;
   std::filesystem::create_directories(runtime_directory(), error);
-  Offer offer(TRY(lock(lock_of(path))), path);
-  ::unlink(path.c_str());               // of one that was killed
-  const mode_t before = ::umask(0077);  // whoever can connect gets the mount
-  const bool bound = ::bind(offer.socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  FdSender sender(TRY(lock(lock_of(path))), path);
+  ::unlink(path.c_str());               // left by a killed sender
+  const mode_t before = ::umask(0077);  // only this user may connect
+  const bool bound = ::bind(sender.socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   ::umask(before);
-  if (!bound || ::listen(offer.socket_.number(), 1) != 0) return cannot(path);
-  return offer;
+  if (!bound || ::listen(sender.socket_.number(), 1) != 0) return cannot(path);
+  return sender;
 }
 
-Offer::Offer(Descriptor lock, std::string path)
+FdSender::FdSender(Descriptor lock, std::string path)
     : lock_(std::move(lock)), socket_(new_socket()), path_(std::move(path)) {}
 
-Offer::~Offer() {
+FdSender::~FdSender() {
   if (!lock_) return;
   ::unlink(path_.c_str());
   ::unlink(lock_of(path_).c_str());
 }
 
-Result<void> Offer::give(const std::function<Result<Descriptor>()>& make, const Running& start) {
-  if (!is_wanted(socket_, start))
-    return failure(Code::io, "its start ended, or takes too long, and nobody came for the mount");
-  const Descriptor taker(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!taker) return cannot("whoever came for the mount has gone");
-  const Descriptor made = TRY(make());
-  // What was sent to somebody who dies before he takes it is nobody's.
-  if (send(taker, made.number()) && is_confirmed(taker)) return {};
-  return failure(Code::io, "whoever came for the mount did not take it");
+Result<void> FdSender::send(const std::function<Result<Descriptor>()>& make, const ChildProcess& start) {
+  if (!wait_for_receiver(socket_, start))
+    return failure(Code::io, "start failed or timed out before the service requested the mount");
+  const Descriptor receiver(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!receiver) return cannot("the service disconnected");
+  const Descriptor descriptor = TRY(make());
+  // A receiver that dies before it reads the message loses the descriptor, hence the acknowledgement.
+  if (send_message(receiver, descriptor.number()) && is_acknowledged(receiver)) return {};
+  return failure(Code::io, "the service did not accept the mount");
 }
 
-Result<std::optional<Descriptor>> take_offered(const std::string& name, Offered when) {
-  const auto end = std::chrono::steady_clock::now() + (when == Offered::now ? milliseconds(0) : kLongestWait);
+Result<std::optional<Descriptor>> receive_fd(const std::string& name, ReceiveWait when) {
+  const auto end = std::chrono::steady_clock::now() + (when == ReceiveWait::none ? milliseconds(0) : kMessageTimeout);
   for (;;) {
-    if (const auto socket = TRY(connected(path_of(name)))) {
-      Descriptor given = receive(*socket);
-      if (!given) return failure(Code::io, "the mount was offered, but not given");
-      confirm(*socket);
-      return std::optional(std::move(given));
+    if (const auto socket = TRY(connect_to_sender(path_of(name)))) {
+      Descriptor descriptor = receive(*socket);
+      if (!descriptor) return failure(Code::io, "no mount received");
+      acknowledge(*socket);
+      return std::optional(std::move(descriptor));
     }
     if (std::chrono::steady_clock::now() >= end) return std::nullopt;
     std::this_thread::sleep_for(milliseconds(20));

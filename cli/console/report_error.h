@@ -10,7 +10,7 @@ namespace weightfs {
 /// Prints `weightfs: <line>` to standard error, as one line without control characters.
 void log_to_stderr(const std::string& line);
 
-/// Prints `weightfs: <message>` to standard error and gives the exit status of the failure.
-Exit complain(const Error& error);
+/// Prints `weightfs: <message>` to standard error and returns the exit status of the error.
+Exit report_error(const Error& error);
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-#include "cli/console/complain.h"
+#include "cli/console/report_error.h"
 
 #include <cstdio>
 
@@ -8,7 +8,7 @@ namespace weightfs {
 
 void log_to_stderr(const std::string& line) { std::fprintf(stderr, "weightfs: %s\n", printable(line).c_str()); }
 
-Exit complain(const Error& error) {
+Exit report_error(const Error& error) {
   log_to_stderr(error.message);
   return exit_of(error.code);
 }

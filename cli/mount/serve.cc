@@ -1,0 +1,179 @@
+#include "cli/mount/serve.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cache/cache_directory.h"
+#include "cli/mount/mount_broker.h"
+#include "cli/sandbox/sandbox.h"
+#include "cli/sandbox/temporary_files.h"
+#include "fs/forest.h"
+#include "fs/fuse/session.h"
+
+namespace weightfs {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The absolute path of a file or directory; a model name unchanged.
+std::string absolute_source(const std::string& source) {
+  struct stat found {};
+  if (::stat(source.c_str(), &found) != 0) return source;
+  return absolute_path(source).value_or(source);
+}
+
+// Implements the session callbacks of a mount: status, idle timeout, reload, unmount.
+class MountController {
+ public:
+  /// `broker` is null if another process mounted, which will also unmount.
+  MountController(ServeParams& params, MountState& state, const MountBroker* broker, Blobs& blobs)
+      : params_(params), state_(state), broker_(broker), blobs_(blobs) {}
+
+  SessionCallbacks callbacks() {
+    SessionCallbacks callbacks;
+    callbacks.on_usable = [this](uint64_t) {
+      if (broker_ != nullptr) broker_->start_use();
+      state_.log.write(Level::info, str("mounted ", printable(state_.source), " at ", printable(state_.mountpoint)));
+      if (params_.observer.on_usable) params_.observer.on_usable(state_);
+    };
+    callbacks.on_end = [this] {
+      if (params_.observer.on_end) params_.observer.on_end();
+      blobs_.stop();
+    };
+    if (broker_ != nullptr) callbacks.on_unmount = [this] { broker_->unmount(Detach::now); };
+    callbacks.on_stuck = [this] {
+      const bool is_silent = broker_ != nullptr && broker_->unmount(Detach::now).status == UnmountResult::unresponsive;
+      state_.log.write(Level::error, str(printable(state_.mountpoint),
+                                         ": shutdown timed out with requests "
+                                         "in progress; ",
+                                         is_silent ? "cannot detach it: its path is not responding" : "detached"));
+      if (!is_silent && broker_ != nullptr) broker_->remove_mount_point();
+      std::_Exit(static_cast<int>(Exit::mount));
+    };
+    callbacks.on_signals[SIGUSR1] = [this] {
+      for (const std::string& line : statistics_of(state_)) state_.log.write_always(line);
+    };
+    if (params_.observer.on_reload)
+      callbacks.on_signals[SIGHUP] = [this] { params_.observer.on_reload(params_.options); };
+    callbacks.on_tick = [this] { tick(); };
+    callbacks.tick_every = tick_every();
+    return callbacks;
+  }
+
+ private:
+  milliseconds tick_every() const {
+    if (params_.observer.tick_every.count() > 0) return params_.observer.tick_every;
+    const milliseconds idle = params_.options.idle_timeout;
+    if (idle.count() == 0) return idle;
+    return std::clamp<milliseconds>(idle / 4, milliseconds(250), std::chrono::seconds(30));
+  }
+
+  void tick() {
+    if (params_.observer.on_tick) params_.observer.on_tick(state_);
+    const auto idle = params_.options.idle_timeout;
+    if (idle.count() == 0 || state_.statistics.idle_time() < idle) return;
+    // If another process mounted the descriptor, it unmounts after this process exits.
+    const bool ended =
+        broker_ == nullptr ? ::raise(SIGTERM) == 0 : broker_->unmount(Detach::if_unused).status == UnmountResult::done;
+    if (ended) state_.log.write(Level::info, str(printable(state_.mountpoint), ": idle for ", idle.count(), " s"));
+  }
+
+  ServeParams& params_;
+  MountState& state_;
+  const MountBroker* const broker_;
+  Blobs& blobs_;
+};
+
+Exit log_failure(Log& log, const Error& error, Exit status) {
+  log.write(Level::error, error.message);
+  return status;
+}
+
+// Refers to `weightfs doctor` for errors about fuse.
+Error with_advice(const Error& error) {
+  const bool is_of_fuse = error.message.find("fuse") != std::string::npos;
+  return {error.code, str(error.message, is_of_fuse ? "; run weightfs doctor" : "")};
+}
+
+// Blocks a signal until a thread waits for it, so that it does not end the process.
+void block_signal(int signal) {
+  sigset_t one{};
+  ::sigemptyset(&one);
+  ::sigaddset(&one, signal);
+  ::pthread_sigmask(SIG_BLOCK, &one, nullptr);
+}
+
+using MountBrokerPtr = std::unique_ptr<MountBroker>;
+
+// Called before the first byte of a container is read.
+Result<SandboxStatus> confine_server(const ServeParams& params, const MountBroker* broker,
+                                     const std::function<void(const std::string&)>& warn) {
+  const StoreFlags& store_flags = params.options.store_flags;
+  if (broker != nullptr) use_broker_for_temporary_files(broker->broker());
+  if (!store_flags.sandbox) return without_sandbox(warn);
+  SandboxAccess access = access_for(params.sources, params.options.open_options.access, store_flags);
+  for (const std::string& path : params.observer.reload_reads) access.files.read.push_back(path);
+  return enter_sandbox(access, warn);
+}
+
+}  // namespace
+
+Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
+  block_signal(SIGUSR1);
+  if (params.observer.on_reload) block_signal(SIGHUP);
+  const auto warn = [&log](const std::string& line) { log.write_once(Level::warning, line); };
+  MountOptions& options = params.options;
+  options.open_options.hidden = point.path();
+  // A mount made by another process has allow_other.
+  options.open_options.access.is_for_others = params.device.has_value() || is_for_others(options);
+  if (const auto directory = cache_directory(); directory && !options.store_flags.no_cache)
+    if (const auto checked = check_not_in_a_mount(*directory, point.path()); !checked)
+      return log_failure(log, checked.error(), Exit::mount);
+  // An attached mount exists already and is not served yet, so its path must not be accessed.
+  if (!params.device)
+    if (const auto checked = check_hides_no_source(params.sources, point.path()); !checked)
+      return log_failure(log, checked.error(), Exit::usage);
+  std::vector<std::string> sources;
+  for (const std::string& source : params.sources) sources.push_back(absolute_source(source));
+  const SessionParams session_params{point.path(), name_of_sources(sources), options.kernel};
+  const auto broker =
+      params.device ? Result<MountBrokerPtr>(nullptr) : MountBroker::start(std::move(point), session_params);
+  if (!broker) return log_failure(log, broker.error(), Exit::mount);
+  const auto store = use_store(options.open_options, options.store_flags, warn);
+  if (!store) return log_failure(log, store.error(), exit_of(store.error().code));
+  const auto sandbox = confine_server(params, broker->get(), warn);
+  if (!sandbox) return log_failure(log, sandbox.error(), Exit::mount);
+  auto tree = open_sources(params.sources, options.open_options);
+  if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
+
+  Statistics statistics;
+  MountState state{session_params.source, sources, session_params.mountpoint, *store, statistics, log, *sandbox};
+  Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
+  forest.hide(kStatusDirectory, status_tree(state));
+  Blobs& blobs = *options.open_options.blobs;
+  MountController caretaker(params, state, broker->get(), blobs);
+  const auto log_open = [&](Ino ino) {
+    if (log.is_enabled(Level::debug)) log.write(Level::debug, "open " + printable(forest.path(ino)));
+  };
+  // A second signal must not interrupt the cleanup.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) block_signal(signal);
+  auto device = *broker ? (*broker)->mount() : Result<Descriptor>(Descriptor(*params.device));
+  const auto served = std::move(device).and_then([&](Descriptor mount) {
+    return serve(forest, statistics,
+                 {session_params.mountpoint, session_params.source, options.kernel, mount.release(), options.ownership,
+                  options.store_flags.stream, warn, log_open, caretaker.callbacks()});
+  });
+  // A reader may still hold its source, and with it the store, until the process exits.
+  blobs.stop();
+  if (*broker) (*broker)->remove_mount_point();
+  if (!served) return log_failure(log, with_advice(served.error()), Exit::mount);
+  log.write(Level::info, str("unmounted ", printable(session_params.mountpoint)));
+  return Exit::ok;
+}
+
+}  // namespace weightfs

@@ -1,0 +1,42 @@
+// Serves sources at a mount point until it is unmounted: the common part of `weightfs mount` in the foreground, in the
+// background, and as a service.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console/log.h"
+#include "cli/exit.h"
+#include "cli/mount/mount_options.h"
+#include "cli/mount/mount_point.h"
+#include "cli/mount/status.h"
+
+namespace weightfs {
+
+/// Hooks into the life of a mount. Called one at a time.
+struct MountObserver {
+  std::function<void(const MountState&)> on_usable = {};  ///< when the mount is usable
+  std::function<void(const MountState&)> on_tick = {};    ///< every tick_every, unless that is 0
+  std::chrono::milliseconds tick_every{0};
+  /// Called on SIGHUP, which otherwise ends the mount. Of the options only a change of the idle timeout takes effect;
+  /// the log level is set on the Log.
+  std::function<void(MountOptions&)> on_reload = {};
+  std::vector<std::string> reload_reads = {};  ///< files and directories that on_reload reads; the sandbox allows them
+  std::function<void()> on_end = {};           ///< when a signal ends the mount
+};
+
+struct ServeParams {
+  std::vector<std::string> sources;
+  MountOptions options;
+  std::optional<int> device = {};  ///< see SessionParams::device
+  MountObserver observer = {};
+};
+
+/// Opens the sources and serves them at `point`. A failure before the mount is usable is logged as an error, and
+/// returned as the exit status. SIGUSR1 writes the statistics to the log.
+Exit serve_sources(ServeParams params, MountPoint& point, Log& log);
+
+}  // namespace weightfs
