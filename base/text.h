@@ -19,7 +19,7 @@ std::string str(const Parts&... parts) {
 /// written \xNN, and a long one is cut after 80 bytes.
 std::string quoted(std::string_view name);
 /// Of a std::string the compiler would take std::quoted, which leaves control bytes as they are, where <iomanip> is
-/// included, and <filesystem> and CLI11 do that.
+/// included, and <filesystem> does that.
 inline std::string quoted(const std::string& name) { return quoted(std::string_view(name)); }
 inline std::string quoted(std::string& name) { return quoted(std::string_view(name)); }
 inline std::string quoted(const char* name) { return quoted(std::string_view(name)); }

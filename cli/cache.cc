@@ -221,75 +221,78 @@ Exit print_path() {
 
 using Work = Result<Exit> (*)(const Upkeep&, const CacheArguments&);
 
-// Adds the verbs of `weightfs cache` to the parser.
-class Verbs {
- public:
-  Verbs(CLI::App& cache, Run& run) : cache_(cache), run_(run) {}
-
-  CLI::App* add(const char* name, const char* what, Work work) {
-    CLI::App* verb = cache_.add_subcommand(name, what);
-    verb->callback([&run = run_, arguments = arguments_, work] {
-      run = [=] { return with_cache([=](const Upkeep& cache) { return work(cache, *arguments); }); };
-    });
-    return verb;
-  }
-
-  CLI::Option* add_digests(CLI::App* verb) {
-    const auto check = [](const std::string& text) {
-      return may_be_digest(text) ? "" : str(weightfs::quoted(text), " is not a digest; use 6 to 64 hex digits");
-    };
-    return verb->add_option("DIGEST", arguments_->digests, "digest of a blob, or its first 6 or more hex digits")
-        ->check(CLI::Validator(check, ""));
-  }
-
-  CacheArguments& arguments() { return *arguments_; }
-
- private:
-  CLI::App& cache_;
-  Run& run_;
-  std::shared_ptr<CacheArguments> arguments_ = std::make_shared<CacheArguments>();
-};
-
-void add_collecting(Verbs& verbs) {
-  CLI::App* gc = verbs.add("gc", "remove abandoned partial downloads and other stale files", collect);
-  gc->add_option_function<std::string>(
-        "--size",
-        [&arguments = verbs.arguments()](const std::string& text) {
-          arguments.size = parse_size(text);
-          if (!arguments.size)
-            throw CLI::ValidationError("--size",
-                                       str(weightfs::quoted(text), " is not a size; use a number such as 20G"));
-        },
-        "also evict least recently used blobs until the cache has this size, such as 20G")
-      ->type_name("SIZE");
+// A command of `weightfs cache`.
+Command command(const char* name, const char* help, const std::shared_ptr<CacheArguments>& given, Work work) {
+  Command command{name, help};
+  command.run = [=] { return with_cache([=](const Upkeep& cache) { return work(cache, *given); }); };
+  return command;
 }
 
-void add_removing(Verbs& verbs) {
-  CLI::App* rm = verbs.add("rm", "remove blobs; reads in progress continue", remove);
-  CLI::Option* all = rm->add_flag("--all", verbs.arguments().all, "remove all blobs that are not pinned");
-  rm->add_flag("--force", verbs.arguments().force, "also remove pinned blobs");
-  verbs.add_digests(rm)->excludes(all);
+Argument digests_argument(CacheArguments& given, Argument::Count count) {
+  const auto take = [&given](const std::string& text) -> Result<void> {
+    if (!may_be_digest(text))
+      return failure(Code::unsupported, str(quoted(text), " is not a digest; use 6 to 64 hex digits"));
+    given.digests.push_back(text);
+    return {};
+  };
+  return {"DIGEST", "digest of a blob, or its first 6 or more hex digits", count, take};
+}
+
+Option size_option(CacheArguments& given) {
+  const auto take = [&given](const std::string& text) -> Result<void> {
+    given.size = parse_size(text);
+    if (given.size) return {};
+    return failure(Code::unsupported, str(quoted(text), " is not a size; use a number such as 20G"));
+  };
+  return {"size", "SIZE", "also evict least recently used blobs until the cache has this size, such as 20G", take};
+}
+
+std::vector<Command> cache_commands() {
+  const auto given = std::make_shared<CacheArguments>();
+  Command path{"path", "print the cache's directory"};
+  path.run = print_path;
+
+  Command ls = command("ls", "list blobs and partial downloads", given, list);
+  ls.groups = {{"Options",
+                {flag('l', "", "print complete digests", given->long_form),
+                 flag("json", "print a JSON array; sizes in bytes", given->json)}}};
+
+  Command du = command("du", "print the disk usage of the cache", given, sum_up);
+  du.groups = {{"Options",
+                {flag('b', "bytes", "print sizes in bytes", given->bytes),
+                 flag("json", "print a JSON object; sizes in bytes", given->json)}}};
+
+  Command verify = command("verify", "verify every blob and remove those that do not match their digest", given,
+                           [](const Upkeep& each, const CacheArguments&) { return verify_cache(each); });
+
+  Command gc = command("gc", "remove abandoned partial downloads and other stale files", given, collect);
+  gc.groups = {{"Options", {size_option(*given)}}};
+
+  Command rm = command("rm", "remove blobs; reads in progress continue", given, remove);
+  rm.arguments = {digests_argument(*given, Argument::Count::any)};
+  rm.groups = {{"Options",
+                {flag("all", "remove all blobs that are not pinned", given->all),
+                 flag("force", "also remove pinned blobs", given->force)}}};
+  rm.run = [given, run = rm.run] {
+    if (!given->all || given->digests.empty()) return run();
+    log_to_stderr("DIGEST or --all, not both (see weightfs cache rm --help)");
+    return Exit::usage;
+  };
+
+  Command pin_command = command("pin", "protect these blobs from eviction and removal", given, pin);
+  pin_command.arguments = {digests_argument(*given, Argument::Count::some)};
+
+  Command unpin_command = command("unpin", "allow these blobs to be evicted", given, unpin);
+  unpin_command.arguments = {digests_argument(*given, Argument::Count::some)};
+  return {path, ls, du, verify, gc, rm, pin_command, unpin_command};
 }
 
 }  // namespace
 
-void add_cache(CLI::App& app, Run& run) {
-  CLI::App* cache = app.add_subcommand("cache", "inspect and clean the cache");
-  cache->require_subcommand(1);
-  cache->add_subcommand("path", "print the cache's directory")->callback([&run] { run = print_path; });
-  Verbs verbs(*cache, run);
-  CLI::App* ls = verbs.add("ls", "list blobs and partial downloads", list);
-  ls->add_flag("-l", verbs.arguments().long_form, "print complete digests");
-  ls->add_flag("--json", verbs.arguments().json, "print a JSON array; sizes in bytes");
-  CLI::App* du = verbs.add("du", "print the disk usage of the cache", sum_up);
-  du->add_flag("-b,--bytes", verbs.arguments().bytes, "print sizes in bytes");
-  du->add_flag("--json", verbs.arguments().json, "print a JSON object; sizes in bytes");
-  verbs.add("verify", "verify every blob and remove those that do not match their digest",
-            [](const Upkeep& each, const CacheArguments&) { return verify_cache(each); });
-  add_collecting(verbs);
-  add_removing(verbs);
-  verbs.add_digests(verbs.add("pin", "protect these blobs from eviction and removal", pin))->required();
-  verbs.add_digests(verbs.add("unpin", "allow these blobs to be evicted", unpin))->required();
+Command cache_command() {
+  Command cache{"cache", "inspect and clean the cache"};
+  cache.commands = cache_commands();
+  return cache;
 }
 
 }  // namespace weightfs

@@ -33,33 +33,30 @@ std::string kind_of(const std::string& option, const std::string& value) {
   return "other";
 }
 
-bool is_shown(const CLI::Option* option) { return !option->get_group().empty(); }
-bool is_verb(const CLI::App* app) { return !app->get_name().empty() && !app->get_group().empty(); }
-
-OptionSpec option_spec(const CLI::Option& option) {
+OptionSpec option_spec(const Option& option) {
   OptionSpec spec;
-  for (const std::string& name : option.get_snames()) spec.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) spec.names.push_back("--" + name);
-  spec.help = option.get_description();
-  if (option.get_items_expected_max() == 0) return spec;
-  spec.value = option.get_type_name();
+  if (option.letter != 0) spec.names.push_back(str('-', option.letter));
+  if (!option.name.empty()) spec.names.push_back("--" + option.name);
+  spec.help = option.help;
+  if (option.value.empty()) return spec;
+  spec.value = option.value;
   spec.kind = kind_of(spec.names.back(), spec.value);
   return spec;
 }
 
-CommandSpec command_spec(const CLI::App& app, const std::string& path) {
-  CommandSpec command;
-  command.path = path;
-  command.help = app.get_description();
-  for (const CLI::Option* option : app.get_options(is_shown)) {
-    if (option->nonpositional()) command.options.push_back(option_spec(*option));
-    if (!option->get_positional()) continue;
-    const std::string name = option->get_name(true);
-    command.arguments.push_back({name, kind_of("", name), option->get_items_expected_max() > 1});
-  }
-  for (const CLI::App* verb : app.get_subcommands(is_verb))
-    command.verbs.push_back(command_spec(*verb, path.empty() ? verb->get_name() : str(path, " ", verb->get_name())));
-  return command;
+CommandSpec command_spec(const Command& command, const std::string& path) {
+  CommandSpec spec;
+  spec.path = path;
+  spec.help = command.help;
+  spec.options.push_back({{"-h", "--help"}, kHelpOption, "", ""});
+  if (path.empty()) spec.options.push_back({{"--version"}, kVersionOption, "", ""});
+  for (const OptionGroup& group : command.groups)
+    for (const Option& option : group.options) spec.options.push_back(option_spec(option));
+  for (const Argument& argument : command.arguments)
+    spec.arguments.push_back({argument.name, kind_of("", argument.name), argument.repeats()});
+  for (const Command& each : command.commands)
+    spec.verbs.push_back(command_spec(each, path.empty() ? each.name : str(path, " ", each.name)));
+  return spec;
 }
 
 std::vector<MountOptionSpec> mount_options() {
@@ -72,31 +69,30 @@ std::vector<MountOptionSpec> mount_options() {
 
 }  // namespace
 
-Completion describe_commands(const CLI::App& app) {
-  Completion completion{command_spec(app, ""), {}, mount_options()};
+Completion describe_commands(const Command& program) {
+  Completion completion{command_spec(program, ""), {}, mount_options()};
   for (const Format& format : formats()) completion.formats.emplace_back(format.name);
   return completion;
 }
 
-void add_completion(CLI::App& app, Run& run) {
-  auto shell = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("completion", "print a completion script for a shell");
-  verb->add_option_function<std::string>(
-          "SHELL",
-          [shell](const std::string& name) {
-            if (name != "bash" && name != "zsh")
-              throw CLI::ValidationError("SHELL", str("unknown shell ", weightfs::quoted(name), "; use bash or zsh"));
-            *shell = name;
-          },
-          "name of the shell: bash or zsh")
-      ->required();
-  verb->callback([&app, &run, shell] {
-    run = [&app, shell] {
-      const Completion completion = describe_commands(app);
-      std::fputs((*shell == "bash" ? bash_script(completion) : zsh_script(completion)).c_str(), stdout);
-      return Exit::ok;
-    };
-  });
+Command completion_command() {
+  const auto shell = std::make_shared<std::string>();
+  const auto take = [shell](const std::string& name) -> Result<void> {
+    if (name != "bash" && name != "zsh")
+      return failure(Code::unsupported, str("unknown shell ", quoted(name), "; use bash or zsh"));
+    *shell = name;
+    return {};
+  };
+  return {"completion",
+          "print a completion script for a shell",
+          {{"SHELL", "name of the shell: bash or zsh", Argument::Count::one, take}},
+          {},
+          {},
+          [shell] {
+            const Completion completion = describe_commands(program());
+            std::fputs((*shell == "bash" ? bash_script(completion) : zsh_script(completion)).c_str(), stdout);
+            return Exit::ok;
+          }};
 }
 
 }  // namespace weightfs

@@ -104,11 +104,11 @@ Exit run_doctor(bool json) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Run& run) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand("doctor", "check whether this machine can run weightfs");
-  verb->add_flag("--json", *json, "print a JSON array");
-  verb->callback([&run, json] { run = [json] { return run_doctor(*json); }; });
+Command doctor_command() {
+  const auto json = std::make_shared<bool>(false);
+  return {"doctor", "check whether this machine can run weightfs",
+          {},       {{"Options", {flag("json", "print a JSON array", *json)}}},
+          {},       [json] { return run_doctor(*json); }};
 }
 
 }  // namespace weightfs

@@ -217,17 +217,16 @@ Exit fetch(FetchArguments& arguments) {
 
 }  // namespace
 
-void add_fetch(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<FetchArguments>();
-  CLI::App* verb = app.add_subcommand("fetch", "download linked files and registry layers into the cache");
-  verb->add_option("SOURCE", arguments->source,
-                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
-      ->required();
-  verb->add_option("PATH", arguments->paths,
-                   "path in the model, such as files/model.gguf or tensors/NAME (default: all)");
-  add_opening_options(*verb, arguments->open_options);
-  add_store_options(*verb, arguments->store_flags);
-  verb->callback([&run, arguments] { run = [arguments] { return fetch(*arguments); }; });
+Command fetch_command() {
+  const auto given = std::make_shared<FetchArguments>();
+  return {
+      "fetch",
+      "download linked files and registry layers into the cache",
+      {source_argument(given->source),
+       arguments("PATH", "path in the model, such as files/model.gguf or tensors/NAME (default: all)", given->paths)},
+      source_options(given->open_options, given->store_flags),
+      {},
+      [given] { return fetch(*given); }};
 }
 
 }  // namespace weightfs

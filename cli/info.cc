@@ -231,17 +231,16 @@ Exit info(InfoArguments& arguments) {
 
 }  // namespace
 
-void add_info(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<InfoArguments>();
-  CLI::App* verb = app.add_subcommand("info", "summarize a model: format, metadata, types, tensors");
-  verb->add_option("SOURCE", arguments->source,
-                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
-      ->required();
-  verb->add_flag("--tensors", arguments->tensors, "list every tensor (default: the first 20)");
-  verb->add_flag("--json", arguments->json, "print the content of metadata.json");
-  add_opening_options(*verb, arguments->open_options);
-  add_store_options(*verb, arguments->store_flags);
-  verb->callback([&run, arguments] { run = [arguments] { return info(*arguments); }; });
+Command info_command() {
+  const auto given = std::make_shared<InfoArguments>();
+  return {"info",
+          "summarize a model: format, metadata, types, tensors",
+          {source_argument(given->source)},
+          source_options(given->open_options, given->store_flags,
+                         {flag("tensors", "list every tensor (default: the first 20)", given->tensors),
+                          flag("json", "print the content of metadata.json", given->json)}),
+          {},
+          [given] { return info(*given); }};
 }
 
 }  // namespace weightfs

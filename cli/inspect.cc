@@ -199,31 +199,29 @@ Exit cat(CatArguments& arguments) {
 
 }  // namespace
 
-void add_ls(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<ListArguments>();
-  CLI::App* verb = app.add_subcommand("ls", "list the files of a model without mounting it");
-  verb->add_option("SOURCE", arguments->source,
-                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
-      ->required();
-  verb->add_option("PATH", arguments->path, "path in the model (default: its top directory)");
-  verb->add_flag("-l,--long", arguments->long_form, "print modes, sizes and times");
-  verb->add_flag("-R,--recursive", arguments->recursive, "list subdirectories recursively");
-  verb->add_flag("--json", arguments->json, "print a JSON array of {path, type, size}");
-  add_opening_options(*verb, arguments->open_options);
-  add_store_options(*verb, arguments->store_flags);
-  verb->callback([&run, arguments] { run = [arguments] { return ls(*arguments); }; });
+Command ls_command() {
+  const auto given = std::make_shared<ListArguments>();
+  return {"ls",
+          "list the files of a model without mounting it",
+          {source_argument(given->source),
+           argument("PATH", "path in the model (default: its top directory)", given->path, Argument::Count::optional)},
+          source_options(given->open_options, given->store_flags,
+                         {flag('l', "long", "print modes, sizes and times", given->long_form),
+                          flag('R', "recursive", "list subdirectories recursively", given->recursive),
+                          flag("json", "print a JSON array of {path, type, size}", given->json)}),
+          {},
+          [given] { return ls(*given); }};
 }
 
-void add_cat(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<CatArguments>();
-  CLI::App* verb = app.add_subcommand("cat", "write files of a model to standard output without mounting it");
-  verb->add_option("SOURCE", arguments->source,
-                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
-      ->required();
-  verb->add_option("PATH", arguments->paths, "path in the model, such as tensors/NAME or metadata.json")->required();
-  add_opening_options(*verb, arguments->open_options);
-  add_store_options(*verb, arguments->store_flags);
-  verb->callback([&run, arguments] { run = [arguments] { return cat(*arguments); }; });
+Command cat_command() {
+  const auto given = std::make_shared<CatArguments>();
+  return {"cat",
+          "write files of a model to standard output without mounting it",
+          {source_argument(given->source), arguments("PATH", "path in the model, such as tensors/NAME or metadata.json",
+                                                     given->paths, Argument::Count::some)},
+          source_options(given->open_options, given->store_flags),
+          {},
+          [given] { return cat(*given); }};
 }
 
 }  // namespace weightfs

@@ -3,24 +3,21 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <iostream>
 #include <new>
 #include <string>
 #include <vector>
 
-#include "base/text.h"
-#include "cli/console/help.h"
-#include "cli/console/usage_error.h"
+#include "cli/console/terminal.h"
 #include "cli/mount_helper.h"
 #include "cli/service/generator.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
-
 namespace {
 
 // With TZ unset the C library examines /etc/localtime for every date conversion, and libzip converts a date per member.
@@ -42,22 +39,30 @@ void fill_standard_descriptors() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
-// `weightfs help mount` is `weightfs mount --help`.
-std::vector<char*> expand_help(int argc, char** argv) {
-  static std::string help = "--help";
-  std::vector<char*> words(argv, argv + argc);
-  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
-  words.erase(words.begin() + 1);
-  words.push_back(help.data());
-  return words;
+// A failed write to standard output is an error of the command.
+int flushed(Exit status) {
+  if (std::fflush(stdout) != 0) status = report_error({Code::io, "cannot write to standard output"});
+  return static_cast<int>(status);
 }
 
-// CLI11 parses an argument like "[a,b]" as a list, but it may be a file name: ./[a,b] is the same file.
-std::vector<std::string> arguments_of(const std::vector<char*>& words) {
-  std::vector<std::string> arguments;
-  for (size_t i = words.size() - 1; i > 0; --i)
-    arguments.push_back(words[i][0] == '[' ? str("./", words[i]) : std::string(words[i]));
-  return arguments;  // in reverse order, as CLI11 expects
+int run(const std::vector<std::string>& words) {
+  const Command weightfs = program();
+  const auto invocation = parse(weightfs, words);
+  if (!invocation) {
+    log_to_stderr(invocation.error().message);
+    return static_cast<int>(Exit::usage);
+  }
+  switch (invocation->what) {
+    case Invocation::What::help:
+      std::fputs(help_of(*invocation, columns_of(STDOUT_FILENO).value_or(80)).c_str(), stdout);
+      return flushed(Exit::ok);
+    case Invocation::What::version:
+      std::puts("weightfs " WEIGHTFS_VERSION);
+      return flushed(Exit::ok);
+    case Invocation::What::run:
+      return flushed(invocation->command().run());
+  }
+  return static_cast<int>(Exit::usage);
 }
 
 }  // namespace
@@ -74,40 +79,8 @@ int main(int argc, char** argv) {
   raise_descriptor_limit();
   if (is_generator(argv[0])) return static_cast<int>(generate(argc, argv));
   if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
-  CLI::App app("Mount machine-learning model files as read-only directories.", "weightfs");
-  // Subcommands inherit these.
-  app.formatter(std::make_shared<Help>());
-  app.set_help_flag("-h,--help", "print this help");
-  app.set_version_flag("--version", "weightfs " WEIGHTFS_VERSION, "print the version");
-  app.require_subcommand(1);
-  app.footer(kExitStatuses);
-  Run run;
-  add_mount(app, run);
-  add_umount(app, run);
-  add_mounts(app, run);
-  add_ls(app, run);
-  add_cat(app, run);
-  add_info(app, run);
-  add_verify(app, run);
-  add_fetch(app, run);
-  add_cache(app, run);
-  add_service(app, run);
-  add_doctor(app, run);
-  add_completion(app, run);
-  std::vector<char*> words = expand_help(argc, argv);
   try {
-    app.parse(arguments_of(words));
-    const Exit status = run();
-    // A failed write to standard output is an error of the command.
-    if (std::fflush(stdout) != 0) return static_cast<int>(report_error({Code::io, "cannot write to standard output"}));
-    return static_cast<int>(status);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {
-      app.exit(error);
-      return std::cout.flush() ? 0 : static_cast<int>(report_error({Code::io, "cannot write to standard output"}));
-    }
-    log_to_stderr(usage_error(app, static_cast<int>(words.size()), words.data(), error.what()));
-    return static_cast<int>(Exit::usage);
+    return run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const std::bad_alloc&) {
     return static_cast<int>(report_error({Code::io, "out of memory"}));
   } catch (const std::exception& error) {

@@ -13,7 +13,6 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "cli/console/help.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -74,14 +73,6 @@ Exit in_background(ServeParams params, MountPoint& point) {
   return report_error({Code::io, str("the server process was killed by signal ", WTERMSIG(status))});
 }
 
-// CLI11 would print "[SOURCE... MOUNTPOINT]...".
-class PlainUsage : public Help {
- public:
-  std::string make_usage(const CLI::App*, std::string name) const override {
-    return "\nUsage: " + name + " [OPTIONS] SOURCE... MOUNTPOINT\n";
-  }
-};
-
 struct MountArguments {
   std::vector<std::string> paths;  // sources, then the mount point
   std::vector<std::string> words;  // each -o
@@ -121,27 +112,29 @@ Exit mount_at(ServeParams params, const std::string& mountpoint, Stay stay) {
   return serve_sources(std::move(params), *point, log);
 }
 
-void add_mount(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<MountArguments>();
-  CLI::App* verb = app.add_subcommand("mount", "mount models as a read-only directory");
-  // Not required here: mount() has a better message for a missing argument.
-  verb->add_option("SOURCE... MOUNTPOINT", arguments->paths,
-                   "model files, directories of models, Ollama stores or names such as ollama:llama3.2, then the "
-                   "directory to mount on, created if missing")
-      ->expected(0, -1);
-  verb->formatter(std::make_shared<PlainUsage>());
-  verb->add_flag("-f,--foreground", arguments->foreground, "run in the foreground; Ctrl-C unmounts");
-  verb->add_option("-o", arguments->words,
-                   "options below in the syntax of fstab, separated by commas: " +
-                       option_names(all_mount_options(arguments->options)))
-      ->type_name("OPTIONS")
-      ->expected(1)
-      ->allow_extra_args(false)  // what follows the one argument is a source
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add_options(*verb, own_mount_options(arguments->options), "Mounting");
-  add_opening_options(*verb, arguments->options.open_options);
-  add_store_options(*verb, arguments->options.store_flags);
-  verb->callback([&run, arguments] { run = [arguments] { return mount(*arguments); }; });
+Command mount_command() {
+  const auto given = std::make_shared<MountArguments>();
+  const auto add_words = [given](const std::string& words) -> Result<void> {
+    given->words.push_back(words);
+    return {};
+  };
+  const Option words{
+      "", "OPTIONS",
+      "options below in the syntax of fstab, separated by commas: " + option_names(all_mount_options(given->options)),
+      add_words, 'o'};
+  auto groups =
+      source_options(given->options.open_options, given->options.store_flags,
+                     {flag('f', "foreground", "run in the foreground; Ctrl-C unmounts", given->foreground), words});
+  groups.insert(groups.begin() + 1, {"Mounting", own_mount_options(given->options)});
+  return {"mount",
+          "mount models as a read-only directory",
+          {arguments("SOURCE... MOUNTPOINT",
+                     "model files, directories of models, Ollama stores or names such as ollama:llama3.2, then the "
+                     "directory to mount on, created if missing",
+                     given->paths, Argument::Count::any)},
+          std::move(groups),
+          {},
+          [given] { return mount(*given); }};
 }
 
 }  // namespace weightfs

@@ -82,11 +82,11 @@ Exit list(bool json) {
 
 }  // namespace
 
-void add_mounts(CLI::App& app, Run& run) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand("mounts", "list weightfs mounts with their server, user and state");
-  verb->add_flag("--json", *json, "print a JSON array; sizes in bytes, unknown values null");
-  verb->callback([&run, json] { run = [json] { return list(*json); }; });
+Command mounts_command() {
+  const auto json = std::make_shared<bool>(false);
+  return {"mounts", "list weightfs mounts with their server, user and state",
+          {},       {{"Options", {flag("json", "print a JSON array; sizes in bytes, unknown values null", *json)}}},
+          {},       [json] { return list(*json); }};
 }
 
 }  // namespace weightfs

@@ -251,20 +251,19 @@ Exit show_service(const std::string& path) {
 
 }  // namespace
 
-void add_service(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand("service", "commands for the systemd units weightfs@NAME.service");
-  verb->require_subcommand(1);
-  const auto add = [&](const char* name, const char* help, Exit (*act)(const std::string&)) {
-    auto path = std::make_shared<std::string>();
-    CLI::App* sub = verb->add_subcommand(name, help);
-    sub->add_option("CONF", *path, "config file in /etc/weightfs/mounts.d")->required();
-    sub->callback([&run, path, act] { run = [path, act] { return act(*path); }; });
+Command service_command() {
+  const auto command = [](const char* name, const char* help, Exit (*act)(const std::string&)) -> Command {
+    const auto path = std::make_shared<std::string>();
+    return {name, help, {argument("CONF", "config file in /etc/weightfs/mounts.d", *path)},
+            {},   {},   [=] { return act(*path); }};
   };
-  add("show", "print a config as JSON, or its error", show_service);
-  add("attach", "mount, and pass the mount to the service manager", attach_service);
-  add("serve", "serve the mount passed by attach, or a new mount", serve_service);
-  add("tune", "set the read-ahead of the mount", set_service_readahead);
-  add("detach", "remove the mount, even if it is busy", detach_service);
+  Command service{"service", "commands for the systemd units weightfs@NAME.service"};
+  service.commands = {command("show", "print a config as JSON, or its error", show_service),
+                      command("attach", "mount, and pass the mount to the service manager", attach_service),
+                      command("serve", "serve the mount passed by attach, or a new mount", serve_service),
+                      command("tune", "set the read-ahead of the mount", set_service_readahead),
+                      command("detach", "remove the mount, even if it is busy", detach_service)};
+  return service;
 }
 
 }  // namespace weightfs

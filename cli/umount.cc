@@ -179,13 +179,16 @@ Exit umount(const UmountArguments& arguments) {
 
 }  // namespace
 
-void add_umount(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<UmountArguments>();
-  CLI::App* verb = app.add_subcommand("umount", "unmount, and wait until the server processes have exited");
-  verb->add_option("MOUNTPOINT", arguments->paths, "mount point of a weightfs mount");
-  verb->add_flag("-a,--all", arguments->all, "unmount all mounts of this user; as root, of all users");
-  verb->add_flag("-l,--lazy", arguments->lazy, "detach a busy mount at once; open files keep working");
-  verb->callback([&run, arguments] { run = [arguments] { return umount(*arguments); }; });
+Command umount_command() {
+  const auto given = std::make_shared<UmountArguments>();
+  return {"umount",
+          "unmount, and wait until the server processes have exited",
+          {arguments("MOUNTPOINT", "mount point of a weightfs mount", given->paths)},
+          {{"Options",
+            {flag('a', "all", "unmount all mounts of this user; as root, of all users", given->all),
+             flag('l', "lazy", "detach a busy mount at once; open files keep working", given->lazy)}}},
+          {},
+          [given] { return umount(*given); }};
 }
 
 }  // namespace weightfs

@@ -108,19 +108,16 @@ Exit verify_source(const std::string& source, OpenOptions open_options, StoreFla
 
 }  // namespace
 
-void add_verify(CLI::App& app, Run& run) {
-  auto source = std::make_shared<std::string>();
-  auto open_options = std::make_shared<OpenOptions>();
-  auto store_flags = std::make_shared<StoreFlags>();
-  CLI::App* verb = app.add_subcommand("verify", "verify every file against the checksum in its container");
-  verb->add_option("SOURCE", *source,
-                   "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2")
-      ->required();
-  add_opening_options(*verb, *open_options);
-  add_store_options(*verb, *store_flags);
-  verb->callback([&run, source, open_options, store_flags] {
-    run = [=] { return verify_source(*source, *open_options, *store_flags); };
-  });
+Command verify_command() {
+  const auto source = std::make_shared<std::string>();
+  const auto open_options = std::make_shared<OpenOptions>();
+  const auto store_flags = std::make_shared<StoreFlags>();
+  return {"verify",
+          "verify every file against the checksum in its container",
+          {source_argument(*source)},
+          source_options(*open_options, *store_flags),
+          {},
+          [=] { return verify_source(*source, *open_options, *store_flags); }};
 }
 
 }  // namespace weightfs

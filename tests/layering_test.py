@@ -55,13 +55,12 @@ THIRD_PARTY = {
     "fuse": r"fs/fuse/interrupts\.h",
     "systemd/": r"cli/service/notify\.cc",
     "seccomp.h": r"cli/sandbox/seccomp\.cc",
-    "CLI/": r"cli/(\w+/)?\w+\.(cc|h)",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # The C++ library's headers have no dot and no slash; the C library's and the kernel's are named here.
-SYSTEM = re.compile(r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|unistd|signal|spawn|poll|dirent|netdb|syslog|malloc|pwd|grp|sched)\.h")
+SYSTEM = re.compile(r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unistd|signal|spawn|poll|dirent|netdb|syslog|malloc|pwd|grp|sched)\.h")
 
 
 def includes():

@@ -48,8 +48,8 @@ struct Completion {
   std::vector<MountOptionSpec> mount_options;
 };
 
-/// Converts the parser's verbs and options, except hidden ones.
-Completion describe_commands(const CLI::App& app);
+/// Converts the commands and their options.
+Completion describe_commands(const Command& program);
 
 /// The completion script; ends with a newline.
 std::string bash_script(const Completion& completion);

@@ -25,8 +25,7 @@ struct Argument {
   bool repeats() const { return count == Count::some || count == Count::any; }
 };
 
-Argument argument(std::string name, std::string help, std::string& value,
-                  Argument::Count count = Argument::Count::one);
+Argument argument(std::string name, std::string help, std::string& value, Argument::Count count = Argument::Count::one);
 Argument arguments(std::string name, std::string help, std::vector<std::string>& values,
                    Argument::Count count = Argument::Count::any);
 
@@ -36,7 +35,8 @@ struct OptionGroup {
   Options options;
 };
 
-/// A command; the program itself is one. Either `commands` is not empty, and one of them must be given, or `run` is set.
+/// A command; the program itself is one. Either `commands` is not empty, and one of them must be given, or `run` is
+/// set.
 struct Command {
   std::string name;
   std::string help;
@@ -60,6 +60,10 @@ struct Invocation {
 /// to every command, `--version` to the program. Fails with unsupported, with a message in one line that ends in where
 /// to read more.
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words);
+
+/// What the help says of the options that every command has, and of the program's.
+inline constexpr const char* kHelpOption = "print this help";
+inline constexpr const char* kVersionOption = "print the version";
 
 /// The text of --help, at most `columns` wide.
 std::string help_of(const Invocation& invocation, size_t columns);

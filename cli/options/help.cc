@@ -57,7 +57,7 @@ std::string usage_of(const Invocation& invocation) {
     const bool required = argument.count == Argument::Count::one || argument.count == Argument::Count::some;
     const bool has_dots = argument.name.find("...") != argument.name.npos;
     const std::string name = argument.repeats() && !has_dots ? argument.name + "..." : argument.name;
-    usage += required ? " " + name : str(" [", name, "]");
+    usage += required || has_dots ? " " + name : str(" [", name, "]");
   }
   return usage;
 }
@@ -75,8 +75,8 @@ std::string help_of(const Invocation& invocation, size_t columns) {
     page.end_of_list();
   }
   page.heading("Options");
-  page.entry("-h,--help", "print this help");
-  if (invocation.path.size() == 1) page.entry("--version", "print the version");
+  page.entry("-h,--help", kHelpOption);
+  if (invocation.path.size() == 1) page.entry("--version", kVersionOption);
   for (const OptionGroup& group : command.groups) {
     if (group.title != "Options") {
       page.end_of_list();

@@ -22,8 +22,14 @@ Options opening_options(OpenOptions& open_options) {
            open_options.access.follow_links)};
 }
 
-void add_opening_options(CLI::App& verb, OpenOptions& open_options) {
-  add_options(verb, opening_options(open_options), "Reading");
+Argument source_argument(std::string& source) {
+  return argument("SOURCE", "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2",
+                  source);
+}
+
+std::vector<OptionGroup> source_options(OpenOptions& open_options, StoreFlags& store_flags, Options own) {
+  return {
+      {"Options", std::move(own)}, {"Reading", opening_options(open_options)}, {"Blobs", store_options(store_flags)}};
 }
 
 }  // namespace weightfs

@@ -16,37 +16,16 @@ std::string with(std::string text, char from, char to) {
 
 std::string Option::word() const { return with(name, '-', '_'); }
 
-Option flag(std::string name, std::string help, bool& flag) {
-  return {std::move(name), "", std::move(help), [&flag](const std::string&) -> Result<void> {
-            flag = true;
-            return {};
-          }};
+Option flag(std::string name, std::string help, bool& value) {
+  return flag(0, std::move(name), std::move(help), value);
 }
 
-void add_options(CLI::App& verb, const Options& options, const std::string& group) {
-  for (const Option& option : options) {
-    const std::string name = "--" + option.name;
-    const auto take = [name, take = option.take](const std::string& value) {
-      if (const auto taken = take(value); !taken) throw CLI::ValidationError(name, taken.error().message);
-    };
-    if (option.value.empty()) {
-      verb.add_flag_callback(
-              name, [take] { take(""); }, option.help)
-          ->group(group);
-      continue;
-    }
-    // A repeated option is taken each time; for most options the last value counts.
-    const auto take_all = [take](const std::vector<std::string>& values) {
-      for (const std::string& value : values) take(value);
-      return true;
-    };
-    verb.add_option(name, take_all, option.help)
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->type_name(option.value)
-        ->group(group);
-  }
+Option flag(char letter, std::string name, std::string help, bool& value) {
+  const auto take = [&value](const std::string&) -> Result<void> {
+    value = true;
+    return {};
+  };
+  return {std::move(name), "", std::move(help), take, letter};
 }
 
 std::vector<std::string> split_words(std::string_view text) {

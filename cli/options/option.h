@@ -2,7 +2,6 @@
 // of -o (cache_size=20G), so that fstab and the command line cannot differ.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -26,11 +25,9 @@ struct Option {
 
 using Options = std::vector<Option>;
 
-/// A flag that sets `flag`.
-Option flag(std::string name, std::string help, bool& flag);
-
-/// Adds each option as `--name` under the heading `group` of the help.
-void add_options(CLI::App& verb, const Options& options, const std::string& group);
+/// A flag that sets `value`. One without a name has only its letter.
+Option flag(std::string name, std::string help, bool& value);
+Option flag(char letter, std::string name, std::string help, bool& value);
 
 /// Splits the words of -o at commas, except commas in double quotes or after a backslash; removes these quotes and
 /// backslashes (mount(8) and libfuse escape commas like this).

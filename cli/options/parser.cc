@@ -56,7 +56,8 @@ class LeafParser {
       const bool has_value = !options_[i]->value.empty();
       const int value = options_[i]->letter != 0 ? options_[i]->letter : kFirstOption + static_cast<int>(i);
       if (options_[i]->letter != 0) short_ += str(options_[i]->letter, has_value ? ":" : "");
-      if (!options_[i]->name.empty()) add(options_[i]->name.c_str(), value, has_value ? required_argument : no_argument);
+      if (!options_[i]->name.empty())
+        add(options_[i]->name.c_str(), value, has_value ? required_argument : no_argument);
     }
     long_.push_back({nullptr, 0, nullptr, 0});
     words_ = {"weightfs"};
@@ -192,8 +193,8 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
     if (word == words.end() && asks_for_help) return invocation;
     const std::string family = family_of(invocation);
     if (word == words.end())
-      return tl::unexpected(usage_error(
-          invocation, str(family.empty() ? "give" : family + "needs", " a command: ", joined(known))));
+      return tl::unexpected(
+          usage_error(invocation, str(family.empty() ? "give" : family + "needs", " a command: ", joined(known))));
     if (*word == "-h" || *word == "--help") return Invocation{Invocation::What::help, invocation.path};
     const bool is_program = invocation.path.size() == 1;
     if (is_program && *word == "--version") return Invocation{Invocation::What::version, invocation.path};

@@ -110,10 +110,6 @@ Options store_options(StoreFlags& store_flags) {
   };
 }
 
-void add_store_options(CLI::App& verb, StoreFlags& store_flags) {
-  add_options(verb, store_options(store_flags), "Blobs");
-}
-
 Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& store_flags,
                                std::function<void(const std::string&)> log) {
   StoreOptions options;

@@ -28,7 +28,6 @@ struct StoreFlags {
 
 /// The options of every verb that reads a source.
 Options store_options(StoreFlags& store_flags);
-void add_store_options(CLI::App& verb, StoreFlags& store_flags);
 
 /// Creates the store, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives warnings. Fails with
 /// not_found if a directory is missing.
