@@ -26,7 +26,7 @@ class Case(TestCase):
         return checks[name]["verdict"]
 
 
-class Examination(Case, MountTestCase):
+class WorkingMachine(Case, MountTestCase):
     def test_machine_that_can_mount_has_no_failure(self):
         checks = self.examine()
         for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache room", "unfinished fetches",
@@ -121,7 +121,7 @@ class Cache(Case):
 
 
 @ROOT_ONLY
-class Lacking(Case):
+class MissingRequirements(Case):
     """As root, where something is missing; as nobody, who needs more."""
 
     def setUp(self):

@@ -175,7 +175,7 @@ class Fetch(LinkTestCase):
 
 
 @needs("nginx")
-class LookingAfterTheCache(LinkTestCase):
+class CacheCommand(LinkTestCase):
     BLOBS = [noise(100_000, i) for i in range(3)]
 
     def setUp(self):

@@ -95,7 +95,7 @@ class Case:
         self.gets = gets or (ONCE if error else 1)
 
 
-class Answers(HostileTestCase):
+class Responses(HostileTestCase):
     """All at once, in one mount: what one server does takes nothing from the others."""
 
     def assert_cases(self, cases, *options):
@@ -348,7 +348,7 @@ class Bombs(HostileTestCase):
                 self.assert_kept()
 
 
-class Parts(HostileTestCase):
+class PartialContent(HostileTestCase):
     """Other connections help where one is slow. What they bring may be wrong or late."""
     SIZE = 16 * MEGABYTE
 

@@ -17,7 +17,7 @@ import stores
 from test_fetching import ALLOWED, LIMIT_S, MEGABYTE, NOT_REACHED, HostileTestCase
 
 
-class AtOnce(HostileTestCase):
+class ConcurrentDownloads(HostileTestCase):
     def test_eight_processes_download_once(self):
         data = noise(8 * MEGABYTE)
         gate = threading.Event()
@@ -65,7 +65,7 @@ class AtOnce(HostileTestCase):
         self.assert_kept(data)
 
 
-class Down(HostileTestCase):
+class ServerDown(HostileTestCase):
     def test_cached_blobs_are_read_while_the_server_is_down(self):
         blobs = {name: noise(300_000, i) for i, name in enumerate(("kept", "known", "unknown"))}
         far = {"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in blobs.items()}
@@ -105,7 +105,7 @@ class Down(HostileTestCase):
         self.assertEqual(self.web.connections, 0)
 
 
-class Waiting(HostileTestCase):
+class WaitingReaders(HostileTestCase):
     """Readers who wait for a server keep nobody else waiting, and may go away."""
 
     def stalled(self, count, begun=None):
@@ -220,7 +220,7 @@ class Waiting(HostileTestCase):
         self.assert_kept(data)
 
 
-class Killed(HostileTestCase):
+class KilledDownloads(HostileTestCase):
     """A fetch is killed again and again; what came is not fetched twice."""
     SIZE = 20 * MEGABYTE
     ROUNDS = 50
@@ -320,7 +320,7 @@ class Killed(HostileTestCase):
         self.assert_ends_well()
 
 
-class Room(HostileTestCase):
+class CacheSpace(HostileTestCase):
     """Not enough of it."""
 
     def blobs(self, *names, size=MEGABYTE):
@@ -429,7 +429,7 @@ class Room(HostileTestCase):
         self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=False)
 
 
-class Ends(HostileTestCase):
+class Shutdown(HostileTestCase):
     """A mount ends though readers wait for a server that says nothing."""
 
     def assert_ends(self, end, waiting_for_size=False):

@@ -198,7 +198,7 @@ class Lifecycle(MountTestCase):
         self.assertIn("ro,nosuid,nodev", line)
 
 
-class Mistakes(MountTestCase):
+class InvalidArguments(MountTestCase):
     """Each is one line on standard error and a status of its own; nothing is left behind."""
 
     def refused(self, status, *argv):

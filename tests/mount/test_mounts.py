@@ -173,7 +173,7 @@ class Listing(Case):
 
 
 @unittest.skipUnless(os.getuid() == 0, "only root can mount in another user's name")
-class Liars(Case):
+class UntrustedServers(Case):
     """Mounts that call themselves ours, and whose servers say what is not true."""
 
     def lying_mount(self, pid, status):
@@ -446,7 +446,7 @@ class Unmounting(Case):
         self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
 
 
-class Stale(Case):
+class DeadMounts(Case):
     def test_dead_mount_of_another_file_system_is_not_removed(self):
         point, device = self.bare_mount("other", "fuse.other")
         os.close(device)

@@ -151,7 +151,7 @@ class Names(StoreTestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
 
-class Odd(StoreTestCase):
+class UnusualStores(StoreTestCase):
     """What stores hold besides, or in another form."""
 
     def test_blob_names_before_2024_are_supported(self):
@@ -404,7 +404,7 @@ class Damage(StoreTestCase):
         self.assertEqual(os.listdir(os.path.join(self.mount_store(at="next"), stores.DEFAULT_HOST, "library")), ["good", "later"])
 
 
-class Elsewhere(StoreTestCase):
+class ExternalStores(StoreTestCase):
     """Blobs that a carton names, where other programs keep them."""
     FAR = b"far away" * 100_000
 

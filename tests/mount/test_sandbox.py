@@ -33,7 +33,7 @@ is_confined = unittest.skipIf(is_sanitized(), "builds with sanitizers are not co
 
 
 @needs_hooks
-class Compromised(UsersTestCase):
+class ExploitedProcess(UsersTestCase):
     """As root and as an ordinary user."""
 
     def setUp(self):
