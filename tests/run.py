@@ -3,7 +3,7 @@
   run.py --plain BUILD --sanitized BUILD
 
 GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the black-box tests, which
-mount, and a minute of fuzzing. Where `../shared/conform.py` lies beside the project, it holds the plain build against its samples.
+mount, and a minute of fuzzing. If `../shared/conform.py` exists beside the project, it checks the plain build with its samples.
 """
 import argparse
 import glob
@@ -18,8 +18,8 @@ HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
 FORMATS = ("rten", "bintensors", "/gguf/", "safetensors", "carton", "/tvm/", "ollama")
 
-# Where reading a file fails because its link leads to a server on loopback, which is not there and which a container may
-# not name (docs/formats/carton.md, LINKS).
+# Files behind links to a server on loopback, which does not exist and which a container must not name
+# (docs/formats/carton.md, LINKS).
 LINKED = ("carton/crafted/links_", "carton/packed/linked.carton", "carton/packed/symlinks.carton")
 
 
@@ -49,19 +49,19 @@ def run_googletest(count, title, binary):
     tests = [test for suite in suites for test in suite["testsuite"]]
     skipped = [test for test in tests if test["result"] == "SKIPPED"]
     failed = sum("failures" in test for test in tests)
-    # A leak is found at the end, when every test has passed.
+    # A leak is found at exit, after every test has passed.
     failed += done.returncode != 0 and failed == 0
     count.add(title, len(tests) - failed - len(skipped), failed, len(skipped))
 
 
 def run_unittests(count, title, folder, pattern, weightfs):
-    """Servers run in the background: what a sanitizer finds in them, leaks too, is in a log."""
+    """Servers run in the background, so their sanitizer reports, also about leaks, are written to logs."""
     logs = tempfile.TemporaryDirectory(prefix="weightfs-sanitizer-")
     os.chmod(logs.name, 0o777)  # servers of other users write there, too
     os.environ["WEIGHTFS"] = weightfs
     os.environ["ASAN_OPTIONS"] = f"log_path={logs.name}/log"
     os.environ["UBSAN_OPTIONS"] = f"log_path={logs.name}/log:print_stacktrace=1:halt_on_error=1"
-    # Whoever was imported for another build knows that one's program.
+    # Modules imported for another build refer to its program.
     for name in [name for name, module in sys.modules.items() if (getattr(module, "__file__", None) or "").startswith(os.path.join(HOME, "tests", ""))]:
         if name != "__main__":
             del sys.modules[name]
@@ -124,7 +124,7 @@ def main():
         for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
             run_googletest(count, f"{os.path.basename(binary)}, {kind}", binary)
         run_unittests(count, f"mounts, {kind}", "tests/mount", "test_*.py", os.path.join(build, "weightfs"))
-    # Limits of memory and CPU time mean nothing under a sanitizer.
+    # Limits of memory and CPU time do not apply under a sanitizer.
     os.environ["ATTACKS"] = "ci"
     run_unittests(count, "attacks, plain", "tests/attacks", "test_*.py", os.path.join(args.plain, "weightfs"))
     run_unittests(count, "layering, pages, package", "tests", "*_test.py", os.path.join(args.plain, "weightfs"))

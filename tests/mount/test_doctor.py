@@ -1,4 +1,4 @@
-"""weightfs doctor: what a machine has, what it lacks, and what to do, whoever asks and whatever is missing."""
+"""weightfs doctor on complete and incomplete machines, for root and for a user."""
 import json
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, processes_of, run, shutil, signal, subprocess, unittest, until)
@@ -122,7 +122,7 @@ class Cache(Case):
 
 @ROOT_ONLY
 class MissingRequirements(Case):
-    """As root, where something is missing; as nobody, who needs more."""
+    """Missing requirements, for root and for the user nobody, who needs more."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""What a mount says of itself while it fetches, weightfs fetch, and looking after the cache."""
+"""The status of a mount during downloads, weightfs fetch, and weightfs cache."""
 import errno
 import json
 import os

@@ -1,5 +1,5 @@
 """Fetching while things go wrong around it: servers that stall or are down, processes that are killed, disks that are full.
-Nobody waits longer than he has to, and in the end the right bytes are there, once."""
+No reader waits longer than necessary, and the correct bytes are downloaded once."""
 import contextlib
 import errno
 import os
@@ -106,7 +106,7 @@ class ServerDown(HostileTestCase):
 
 
 class WaitingReaders(HostileTestCase):
-    """Readers who wait for a server keep nobody else waiting, and may go away."""
+    """Readers that wait for a server do not block others, and can be killed."""
 
     def stalled(self, count, begun=None):
         far = {}
@@ -221,7 +221,7 @@ class WaitingReaders(HostileTestCase):
 
 
 class KilledDownloads(HostileTestCase):
-    """A fetch is killed again and again; what came is not fetched twice."""
+    """A download that is killed repeatedly is resumed; no byte is downloaded twice."""
     SIZE = 20 * MEGABYTE
     ROUNDS = 50
     LEAST, MOST = 100_000, 400_000  # that come in a round
@@ -236,7 +236,7 @@ class KilledDownloads(HostileTestCase):
         self.part = os.path.join(self.cache(), "v1", "making", stores.sha256(self.data) + ".part")
 
     def answer(self, ask):
-        """What was asked for, up to so many bytes of it; then nothing more."""
+        """Sends the requested range up to this number of bytes, then stalls."""
         first = ask.first or 0
         span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{self.SIZE - 1}/{self.SIZE}"}
         ask.head(206 if span else 200, Content_Length=self.SIZE - first, ETag='"20"', **span)
@@ -463,7 +463,7 @@ class Shutdown(HostileTestCase):
         self.assert_ends(lambda process, _: process.send_signal(signal.SIGTERM), waiting_for_size=True)
 
     def test_umount_ends_the_mount_after_the_last_reader(self):
-        """As long as somebody has a file open the mount is busy, as any other; umount -l does not wait for that."""
+        """A mount with open files is busy; umount -l does not wait for them."""
         def end(process, point):
             self.assertEqual(run("umount", point).returncode, 6)
             process.send_signal(signal.SIGTERM)

@@ -424,7 +424,7 @@ class Directories(MountTestCase):
 
 
 class ChangedContainer(MountTestCase):
-    """semantics 6: what was read stays true, what was not gives EIO; no signal, no bytes of two versions."""
+    """semantics 6: read data stays valid, other data gives EIO; no signal, no mix of two versions."""
 
     SIZE = 8 << 20
 

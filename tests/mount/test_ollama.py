@@ -1,4 +1,4 @@
-"""Ollama's store on this machine through the kernel: stores, single manifests, names, what is damaged, and blobs that
+"""Local Ollama stores through the kernel: stores, single manifests, names, damaged files, and blobs that
 other programs keep."""
 import errno
 import json
@@ -152,7 +152,7 @@ class Names(StoreTestCase):
 
 
 class UnusualStores(StoreTestCase):
-    """What stores hold besides, or in another form."""
+    """Unusual layouts of stores."""
 
     def test_blob_names_before_2024_are_supported(self):
         self.store.put_package("tiny/latest", self.tiny(), separator=":")
@@ -260,7 +260,7 @@ class UnusualStores(StoreTestCase):
 
 
 class Damage(StoreTestCase):
-    """Each beside a model that is whole, which stays readable."""
+    """Damaged models beside an intact one, which stays readable."""
 
     def setUp(self):
         super().setUp()
