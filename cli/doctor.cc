@@ -26,7 +26,7 @@ Value as_value(const Check& check) {
 }
 
 Check check_in(const Map& map) {
-  const auto text = [&](const char* key) { return text_in(map, key).value_or(""); };
+  const auto text = [&](const char* key) { return find_text(map, key).value_or(""); };
   const auto verdict = std::find(kVerdicts.begin(), kVerdicts.end(), text("verdict")) - kVerdicts.begin();
   return {text("check"), static_cast<Verdict>(verdict), text("found"), text("advice")};
 }

@@ -151,8 +151,8 @@ class Reporter {
       bar_.clear();
       log_to_stderr(line);
     }
-    const auto [done, whole] = bytes_of(status);
-    bar_.show(done, whole, working, before_);
+    const auto [done, total] = bytes_of(status);
+    bar_.show(done, total, working, before_);
   }
 
   // Prints the totals.
@@ -176,12 +176,12 @@ class Reporter {
  private:
   static std::pair<uint64_t, uint64_t> bytes_of(const StoreStatus& status) {
     uint64_t done = 0;
-    uint64_t whole = 0;
+    uint64_t total = 0;
     for (const StoreStatus::Blob& blob : status.blobs) {
       done += blob.fetched;
-      whole += blob.size.value_or(0);
+      total += blob.size.value_or(0);
     }
-    return {done, whole};
+    return {done, total};
   }
 
   void print_done(const StoreStatus::Blob& blob) {

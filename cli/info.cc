@@ -133,7 +133,9 @@ struct DirectoryItem {
 };
 
 // The model with all lazy parts read, which may download them.
-Result<ModelPtr> whole(const ModelPtr& model) { return model->whole ? model->whole->get() : Result<ModelPtr>(model); }
+Result<ModelPtr> with_lazy_parts(const ModelPtr& model) {
+  return model->whole ? model->whole->get() : Result<ModelPtr>(model);
+}
 
 DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std::string& name) {
   DirectoryItem found{name, nullptr, node.kind == Kind::file ? "file" : "directory", {}};
@@ -143,7 +145,7 @@ DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std
   if (!inside || inside->count == 0) return found;
   const ModelPtr model = inside->tree->model();
   if (model == nullptr) return found;
-  auto known = whole(model);
+  auto known = with_lazy_parts(model);
   if (known)
     found.model = std::move(*known);
   else
@@ -219,7 +221,7 @@ Exit info(InfoArguments& arguments) {
   Forest forest(std::move(*tree));
   const ModelPtr model = forest.model_of(Forest::kRoot);
   if (model == nullptr) return print_models(forest, arguments);
-  const auto known = whole(model);
+  const auto known = with_lazy_parts(model);
   if (!known) return report_error(known.error());
   if (arguments.json) {
     std::fputs(to_json(metadata_of(**known, arguments.source)).c_str(), stdout);

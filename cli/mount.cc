@@ -93,21 +93,21 @@ Exit mount(MountArguments& arguments) {
     }
   const std::string mountpoint = arguments.paths.back();
   arguments.paths.pop_back();
-  const auto stay = arguments.foreground ? Stay::foreground : Stay::background;
-  return mount_at({arguments.paths, arguments.options}, mountpoint, stay);
+  const auto mode = arguments.foreground ? RunMode::foreground : RunMode::background;
+  return mount_at({arguments.paths, arguments.options}, mountpoint, mode);
 }
 
 }  // namespace
 
-Exit mount_at(ServeParams params, const std::string& mountpoint, Stay stay) {
+Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode) {
   // Descriptors of the caller (locks, pipes) must not stay open in the server.
-  if (stay == Stay::background) ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  if (mode == RunMode::background) ::close_range(STDERR_FILENO + 1, ~0U, 0);
   auto point = MountPoint::at(mountpoint);
   if (!point) {
     report_error(point.error());
     return Exit::mount;
   }
-  if (stay == Stay::background) return in_background(std::move(params), *point);
+  if (mode == RunMode::background) return in_background(std::move(params), *point);
   Log log(params.options.log_level, stderr_sink());
   return serve_sources(std::move(params), *point, log);
 }

@@ -122,7 +122,7 @@ int run_mount_helper(int argc, char** argv) {
         !taken)
       return wrong_usage(taken.error().message);
   if (arguments->is_fake) return 0;
-  const Exit status = mount_at({{arguments->paths[0]}, options}, arguments->paths[1], Stay::background);
+  const Exit status = mount_at({{arguments->paths[0]}, options}, arguments->paths[1], RunMode::background);
   return status == Exit::ok ? 0 : kNotMounted;
 }
 

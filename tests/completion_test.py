@@ -1,4 +1,4 @@
-"""What bash and zsh offer on our command lines. The scripts are those that the program prints."""
+"""Completions of bash and zsh, with the scripts printed by the program."""
 import contextlib
 import os
 import pty
@@ -13,7 +13,7 @@ import unittest
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 30
 
-# Calls the function as readline does: the line, and its words as bash cuts them.
+# Calls the function like readline: with the line, and its words as split by bash.
 CALL = """
 source "$1"; shift
 COMP_LINE=$1 COMP_POINT=${#1}; shift
@@ -22,7 +22,7 @@ _weightfs
 printf '%s\\0' "${COMPREPLY[@]}"
 """
 
-# A program of our name, for lines that are typed: it has a cache, and prints its arguments.
+# A program named weightfs for typed lines: it lists a cache, and prints its arguments.
 PRINTER = """#!/bin/sh
 if [ "$1 $2" = "cache ls" ]; then
   printf '%s\\n' 'digest size state' '0123456789ab 1 B' 'fedcba987654 1 B'
@@ -51,7 +51,7 @@ class Shell:
         os.write(self.terminal, text.encode())
 
     def wait_for(self, text):
-        """Reads until `text` has come, and returns what came up to it."""
+        """Reads until `text`, and returns the output before it."""
         ends = time.monotonic() + LIMIT_S
         while text not in self.seen:
             ready, _, _ = select.select([self.terminal], [], [], max(0, ends - time.monotonic()))
@@ -93,7 +93,7 @@ class TestCase(unittest.TestCase):
         return point
 
     def typed(self, line, folder, *setup):
-        """The arguments that weightfs gets when this line is typed into a shell that has been set up with these lines."""
+        """The arguments that weightfs gets when this line is typed into a shell after the setup lines."""
         printer = self.write("bin/weightfs", PRINTER)
         os.chmod(printer, 0o755)
         environment = dict(os.environ, PATH=f"{os.path.dirname(printer)}:{os.environ['PATH']}", PS1="ready> ", TERM="dumb",

@@ -1,4 +1,4 @@
-"""What --help, the manual page, the completions and README.md say about verbs and options is the same."""
+"""--help, the manual page, the completions and README.md agree about verbs and options."""
 import os
 import re
 import shutil
@@ -13,7 +13,7 @@ LIMIT_S = 60
 
 PAGE = ROOT / "docs" / "weightfs.1.md"
 
-# Options of other programs, where a page speaks of them.
+# Options of other programs, by page.
 FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGELOG.md": {"--user"}, "systemd.md": {"--now", "--user"},
            "testing.md": {"--minutes", "--minimise", "--preset", "--sanitized", "--target"}}
 
@@ -27,7 +27,7 @@ def weightfs(*argv):
 
 
 def walk(path=()):
-    """Every command that --help knows: (path, its options)."""
+    """Every command in --help: (path, its options)."""
     text = weightfs(*path, "--help")
     options = {name for names in HELP_OPTION.findall(text) for name in names.split(",")}
     yield path, options
@@ -137,7 +137,7 @@ class Docs(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """The manual pages as they are rendered."""
+    """The rendered manual pages."""
 
     def setUp(self):
         for tool in ("lowdown", "man"):
@@ -163,7 +163,7 @@ class Pages(unittest.TestCase):
                 self.assertTrue(text.startswith(f"{name.upper()}({section})"))
                 self.assertIn("weightfs 1.2.3", text)
                 self.assertEqual(re.findall(r"\*\*|\\[^0-9]|^\s*:\s", text, re.MULTILINE), [])
-                # A typed hyphen is one, also for who copies it.
+                # Hyphens must be ASCII, so that options can be copied.
                 self.assertEqual(re.findall("[\u2010-\u2015\u2212]", text), [])
 
     def test_rendered_options_and_examples_can_be_copied(self):

@@ -1,4 +1,4 @@
-"""The tests that docs/semantics.md names are there."""
+"""The tests named in docs/semantics.md exist."""
 import re
 import unittest
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""README.md shows what happens: each ```console block of it is typed into a shell, and what comes out is compared.
+"""Types each ```console block of README.md into a shell, and compares the output.
 
-A line `…` stands for any lines. What differs from one machine to the next is written as README.md has it (SAME).
+A line `…` stands for any lines. Values that depend on the machine are normalized (SAME).
 """
 import fcntl
 import os
@@ -26,10 +26,10 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "\x1e"
 WIDTH = 120
 
-# What a terminal colours.
+# Color sequences.
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
-# What a listing shows of the day and of who ran the test.
+# Dates and owners in listings.
 SAME = ((re.compile(r"(?<= )\d{4}-\d\d-\d\d \d\d:\d\d(?= )"), "DATE"), (re.compile(r"(?<= )[A-Z][a-z]{2} [ \d]\d (\d\d:\d\d| \d{4})(?= )"), "DATE"),
         (re.compile(r"(?<= 1 )\w+ +\w+(?= )"), "OWNER"))
 
@@ -60,7 +60,7 @@ def matches(shown, printed):
 
 
 def on_a_terminal(script, **kwargs):
-    """What a bash script prints to a terminal, and what to standard error."""
+    """The output of a bash script on a terminal, and its standard error."""
     ours, its = os.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, WIDTH, 0, 0))
     tty.setraw(its)
@@ -71,7 +71,7 @@ def on_a_terminal(script, **kwargs):
         try:
             while data := os.read(ours, 65536):
                 out += data
-        except OSError:  # EIO: nobody has it open any more
+        except OSError:  # EIO: closed by all writers
             pass
         os.close(ours)
         process.wait(LIMIT_S)
@@ -106,11 +106,11 @@ class Readme(unittest.TestCase):
             subprocess.run([WEIGHTFS, "umount", self.path("home", "mnt")], check=True, timeout=LIMIT_S)
 
     def keep(self):
-        """A store that has the model."""
+        """Creates a store with the model."""
         stores.Store(self.path("home", ".ollama", "models")).put_package("demo/latest", self.package)
 
     def serve(self):
-        """A registry that has the model, in place of the one that README.md talks of."""
+        """Starts a registry with the model, in place of the one in README.md."""
         if not path_of("docker-registry"):
             self.skipTest("no docker-registry here")
         registry = Registry(self)
@@ -120,7 +120,7 @@ class Readme(unittest.TestCase):
         self.names[f"localhost:{registry.port}"] = "localhost:5000"
 
     def run_block(self, commands):
-        """What each command printed, as README.md would have it."""
+        """The output of each command, with the names used in README.md."""
         script = "".join(f"{command}\nprintf '{END}'\n" for command, _ in commands)
         for ours, its in self.names.items():
             script = script.replace(its, ours)

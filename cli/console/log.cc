@@ -41,7 +41,7 @@ bool Log::is_enabled(Level level) const {
 }
 
 void Log::write(Level level, const std::string& line) {
-  if (is_enabled(level)) keep_and_write(level, line);
+  if (is_enabled(level)) store_and_write(level, line);
 }
 
 void Log::write_once(Level level, const std::string& line) {
@@ -49,12 +49,12 @@ void Log::write_once(Level level, const std::string& line) {
     const std::scoped_lock lock(mutex_);
     if (level > level_ || written_once_.size() == kMaxRemembered || !written_once_.insert(line).second) return;
   }
-  keep_and_write(level, line);
+  store_and_write(level, line);
 }
 
-void Log::write_always(const std::string& line) { keep_and_write(Level::info, line); }
+void Log::write_always(const std::string& line) { store_and_write(Level::info, line); }
 
-void Log::keep_and_write(Level level, const std::string& line) {
+void Log::store_and_write(Level level, const std::string& line) {
   const std::string shown = printable(line);  // names may contain newlines
   {
     const std::scoped_lock lock(mutex_);

@@ -51,7 +51,7 @@ class Log {
   static constexpr size_t kMaxLines = 1000;
   static constexpr size_t kMaxRemembered = 10'000;
 
-  void keep_and_write(Level level, const std::string& line);
+  void store_and_write(Level level, const std::string& line);
 
   Sink sink_;
   mutable std::mutex mutex_;  // guards the rest

@@ -29,18 +29,18 @@ std::string duration(uint64_t seconds) {
 
 ProgressBar::ProgressBar() : shown_(::isatty(STDERR_FILENO) == 1) {}
 
-void ProgressBar::show(uint64_t done, uint64_t whole, std::string_view what, uint64_t before) {
+void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what, uint64_t before) {
   const auto now = Clock::now();
-  if (!shown_ || whole == 0 || now - last_ < std::chrono::milliseconds(100)) return;
+  if (!shown_ || total == 0 || now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
   constexpr size_t kWidth = 24;
-  done = std::min(done, whole);
+  done = std::min(done, total);
   const double seconds = std::max(std::chrono::duration<double>(now - begin_).count(), 0.001);
   const double rate = static_cast<double>(done - std::min(before, done)) / seconds;
-  const auto full = static_cast<size_t>(static_cast<double>(done) / static_cast<double>(whole) * kWidth);
+  const auto full = static_cast<size_t>(static_cast<double>(done) / static_cast<double>(total) * kWidth);
   std::string line = str("[", std::string(full, '#'), std::string(kWidth - full, '.'), "] ", human_size(done), " of ",
-                         human_size(whole), ", ", human_size(static_cast<uint64_t>(rate)), "/s");
-  if (rate >= 1) line += str(", ", duration(static_cast<uint64_t>(static_cast<double>(whole - done) / rate)), " left");
+                         human_size(total), ", ", human_size(static_cast<uint64_t>(rate)), "/s");
+  if (rate >= 1) line += str(", ", duration(static_cast<uint64_t>(static_cast<double>(total - done) / rate)), " left");
   line += str("  ", what);
   // Cut at a character boundary.
   size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);

@@ -18,7 +18,7 @@ class ProgressBar {
 
   /// Shows the bytes done and in total, the rate, the remaining time and `what` is processed; at most ten times a
   /// second. `before` bytes were done at the start and do not count for the rate.
-  void show(uint64_t done, uint64_t whole, std::string_view what, uint64_t before = 0);
+  void show(uint64_t done, uint64_t total, std::string_view what, uint64_t before = 0);
 
   /// Erases the line, so that other output can be printed.
   void clear();

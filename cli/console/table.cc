@@ -56,7 +56,7 @@ std::string for_tabs(std::string_view text) {
 
 Cell bytes_cell(uint64_t count) { return {human_size(count), std::to_string(count)}; }
 
-bool stdout_has_colours() {
+bool stdout_has_colors() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string_view(value == nullptr ? "" : value);
@@ -65,7 +65,7 @@ bool stdout_has_colours() {
 }
 
 TableStyle TableStyle::for_stdout() {
-  return {::isatty(STDOUT_FILENO) == 1 ? aligned : tabs, stdout_has_colours() ? colored : uncolored, 0,
+  return {::isatty(STDOUT_FILENO) == 1 ? aligned : tabs, stdout_has_colors() ? colored : uncolored, 0,
           columns_of(STDOUT_FILENO)};
 }
 
@@ -100,11 +100,11 @@ std::vector<Table::Line> Table::lines() const {
 // The header moves with the last of its cells. A header that is too wide itself moves all of its cells.
 void Table::move_widest_below(std::vector<Line>& lines, size_t column, size_t widest) const {
   const bool header = has_header();
-  const bool whole = header && width(lines.front()[column].text) == widest;
+  const bool moves_all = header && width(lines.front()[column].text) == widest;
   bool any_left = false;
   for (size_t row = header ? 1 : 0; row < lines.size(); ++row) {
     RenderedCell& cell = lines[row][column];
-    if (whole || width(cell.text) == widest) cell.is_below = true;
+    if (moves_all || width(cell.text) == widest) cell.is_below = true;
     if (!cell.is_below && !cell.text.empty()) any_left = true;
   }
   if (header && !any_left) lines.front()[column].is_below = true;
@@ -120,9 +120,9 @@ std::vector<size_t> Table::fit(std::vector<Line>& lines, const TableStyle& style
       for (size_t i = 0; i < line.size(); ++i)
         if (!line[i].is_below) widths[i] = std::max(widths[i], width(line[i].text));
     const auto gaps = 2 * (widths.size() - static_cast<size_t>(std::count(widths.begin(), widths.end(), 0)));
-    const auto whole = std::accumulate(widths.begin(), widths.end(), style.indent + gaps) - std::min<size_t>(gaps, 2);
+    const auto total = std::accumulate(widths.begin(), widths.end(), style.indent + gaps) - std::min<size_t>(gaps, 2);
     const auto widest = std::max_element(widths.begin() + 1, widths.end());
-    if (!style.width || whole <= *style.width || widest == widths.end() || *widest == 0) return widths;
+    if (!style.width || total <= *style.width || widest == widths.end() || *widest == 0) return widths;
     move_widest_below(lines, static_cast<size_t>(widest - widths.begin()), *widest);
   }
 }

@@ -45,7 +45,7 @@ struct TableStyle {
 };
 
 /// Whether to use colors on standard output: on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb is set.
-bool stdout_has_colours();
+bool stdout_has_colors();
 
 class Table {
  public:

@@ -52,8 +52,8 @@ std::string file_system_problem(const std::string& file_system) {
 
 Check check_directory(const std::string& directory) {
   const char* advice = "set WEIGHTFS_CACHE to another directory";
-  const auto apart = check_not_in_a_mount(directory);
-  if (!apart) return {kName, Verdict::failure, apart.error().message, advice};
+  const auto allowed = check_not_in_a_mount(directory);
+  if (!allowed) return {kName, Verdict::failure, allowed.error().message, advice};
   const std::string there = existing_parent(directory);
   const std::string file_system = file_system_of(there);
   const std::string where = str(directory, file_system.empty() ? "" : str(" (", file_system, ")"));

@@ -45,13 +45,13 @@ std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondi
 Checks check_mounts() {
   const auto reports = probe_mounts(Mounts::now().of_weightfs());
   const std::string dead = mountpoints_with(reports, MountCondition::dead);
-  const std::string silent = mountpoints_with(reports, MountCondition::unresponsive);
+  const std::string unresponsive = mountpoints_with(reports, MountCondition::unresponsive);
   Checks checks;
   if (!dead.empty())
     checks.push_back(
         {"mounts", Verdict::warning, str("server process died: ", dead), "remove them with `weightfs umount`"});
-  if (!silent.empty())
-    checks.push_back({"mounts", Verdict::warning, str("server not responding: ", silent),
+  if (!unresponsive.empty())
+    checks.push_back({"mounts", Verdict::warning, str("server not responding: ", unresponsive),
                       "see its log; detach them with `weightfs umount --lazy`"});
   if (checks.empty()) checks.push_back({"mounts", Verdict::ok, reports.empty() ? "none" : str(reports.size())});
   return checks;

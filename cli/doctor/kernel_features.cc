@@ -88,9 +88,9 @@ Map ask_kernel() {
 Result<KernelFeatures> kernel_features() {
   const auto result = run_isolated({ask_kernel}).front();
   if (!result) return failure(Code::io, "the kernel did not respond");
-  if (const auto why = text_in(*result, "refused")) return failure(Code::io, *why);
+  if (const auto why = find_text(*result, "refused")) return failure(Code::io, *why);
   const Value* passthrough = result->find("passthrough");
-  const auto number = [&](const char* key) { return number_in(*result, key).value_or(0); };
+  const auto number = [&](const char* key) { return find_number(*result, key).value_or(0); };
   return KernelFeatures{
       static_cast<uint32_t>(number("major")), static_cast<uint32_t>(number("minor")),
       passthrough != nullptr && std::holds_alternative<bool>(*passthrough) && std::get<bool>(*passthrough),

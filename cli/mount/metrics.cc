@@ -28,9 +28,9 @@ std::string number(double value) {
   return text.data();
 }
 
-class Page {
+class MetricsText {
  public:
-  explicit Page(std::string labels) : labels_(std::move(labels)) {}
+  explicit MetricsText(std::string labels) : labels_(std::move(labels)) {}
 
   void describe(const char* name, const char* type, const char* help) {
     name_ = name;
@@ -57,7 +57,7 @@ class Page {
   const char* name_ = "";
 };
 
-void add_durations(Page& page, const std::string& operation, const Statistics::OperationStats& answered) {
+void add_durations(MetricsText& page, const std::string& operation, const Statistics::OperationStats& answered) {
   for (const size_t power : kPowers)
     page.add(answered.took.below_power(power),
              str(operation, ",", label("le", number(std::ldexp(1e-9, static_cast<int>(power))))), "_bucket");
@@ -66,7 +66,7 @@ void add_durations(Page& page, const std::string& operation, const Statistics::O
   page.add(answered.took.count(), operation, "_count");
 }
 
-void add_requests(Page& page, const Statistics& statistics) {
+void add_requests(MetricsText& page, const Statistics& statistics) {
   std::array<Statistics::OperationStats, kOperationNames.size()> all{};
   for (size_t i = 0; i < all.size(); ++i) all[i] = statistics.stats(static_cast<Operation>(i));
   const auto operation = [](size_t i) { return label("operation", kOperationNames[i]); };
@@ -79,7 +79,7 @@ void add_requests(Page& page, const Statistics& statistics) {
 }  // namespace
 
 std::string metrics_of(const MountState& state) {
-  Page page(label("mountpoint", state.mountpoint));
+  MetricsText page(label("mountpoint", state.mountpoint));
   page.describe("weightfs_info", "gauge", "Source and version of the mount.");
   page.add(1, str(label("source", state.source), ",", label("version", WEIGHTFS_VERSION)));
   page.add("weightfs_start_time_seconds", "gauge", "Time of the mount, in seconds since 1970.",

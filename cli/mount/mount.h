@@ -7,10 +7,10 @@
 
 namespace weightfs {
 
-enum class Stay { foreground, background };
+enum class RunMode { foreground, background };
 
 /// Mounts and serves at `mountpoint`. In the background it returns when the mount is usable, or with the exit status of
 /// the failure, which was reported on standard error.
-Exit mount_at(ServeParams params, const std::string& mountpoint, Stay stay);
+Exit mount_at(ServeParams params, const std::string& mountpoint, RunMode mode);
 
 }  // namespace weightfs

@@ -113,7 +113,7 @@ void MountPoint::remove_if_made() const {
   });
 }
 
-std::string name_of_sources(const std::vector<std::string>& sources) {
+std::string source_label(const std::vector<std::string>& sources) {
   return sources.size() == 1 ? sources[0] : str(sources.at(0), " and ", sources.size() - 1, " more");
 }
 

@@ -48,7 +48,7 @@ class MountPoint {
 };
 
 /// The source of a mount in /proc/mounts: "/srv/a.gguf and 2 more".
-std::string name_of_sources(const std::vector<std::string>& sources);
+std::string source_label(const std::vector<std::string>& sources);
 
 /// Fails with unsupported if a source path is at or below `point` (absolute, without links): the mount would hide it
 /// from the server.

@@ -137,12 +137,13 @@ Map probe(const Mount& mount) {
   if (length > 0 && std::from_chars(pid.data(), pid.data() + length, number).ec == std::errc())
     result.set("pid", number);
   copy_status(result);
-  if (const auto process = number_in(result, "pid"); process && !may_serve(*process, mount)) result.set("pid", Value());
+  if (const auto process = find_number(result, "pid"); process && !may_serve(*process, mount))
+    result.set("pid", Value());
   return result;
 }
 
 MountCondition parse_condition(const Map& result) {
-  const auto name = text_in(result, "state");
+  const auto name = find_text(result, "state");
   for (size_t i = 0; i < kConditions.size(); ++i)
     if (name == kConditions.at(i)) return static_cast<MountCondition>(i);
   return MountCondition::unknown;
@@ -154,13 +155,13 @@ MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
   if (!result) return report;
   report.state = parse_condition(*result);
   constexpr size_t kMaxSourceBytes = 4096;  // PATH_MAX
-  if (const auto source = text_in(*result, "source"); source && source->size() <= kMaxSourceBytes)
+  if (const auto source = find_text(*result, "source"); source && source->size() <= kMaxSourceBytes)
     report.source = *source;
-  if (const auto pid = number_in(*result, "pid"); pid && *pid <= std::numeric_limits<pid_t>::max())
+  if (const auto pid = find_number(*result, "pid"); pid && *pid <= std::numeric_limits<pid_t>::max())
     report.server = static_cast<pid_t>(*pid);
-  if (const auto since = text_in(*result, "since")) report.since = parse_utc_time(*since);
-  report.served_bytes = number_in(*result, "served_bytes");
-  report.fetched_bytes = number_in(*result, "bytes_fetched");
+  if (const auto since = find_text(*result, "since")) report.since = parse_utc_time(*since);
+  report.served_bytes = find_number(*result, "served_bytes");
+  report.fetched_bytes = find_number(*result, "bytes_fetched");
   return report;
 }
 

@@ -158,11 +158,11 @@ MountUsers find_mount_users(const Mount& mount) {
   for (const Value& each : *list) {
     const Map* map = std::get_if<Map>(&each);
     if (map != nullptr)
-      users.push_back({number_in(*map, "process").value_or(0), text_in(*map, "name").value_or(""),
-                       text_in(*map, "what").value_or("")});
+      users.push_back({find_number(*map, "process").value_or(0), find_text(*map, "name").value_or(""),
+                       find_text(*map, "what").value_or("")});
   }
   std::sort(users.begin(), users.end(), [](const MountUser& a, const MountUser& b) { return a.process < b.process; });
-  return {std::move(users), number_in(*result, "all") == 1};
+  return {std::move(users), find_number(*result, "all") == 1};
 }
 
 }  // namespace weightfs

@@ -140,7 +140,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
       return log_failure(log, checked.error(), Exit::usage);
   std::vector<std::string> sources;
   for (const std::string& source : params.sources) sources.push_back(absolute_source(source));
-  const SessionParams session_params{point.path(), name_of_sources(sources), options.kernel};
+  const SessionParams session_params{point.path(), source_label(sources), options.kernel};
   const auto broker =
       params.device ? Result<MountBrokerPtr>(nullptr) : MountBroker::start(std::move(point), session_params);
   if (!broker) return log_failure(log, broker.error(), Exit::mount);

@@ -76,9 +76,9 @@ Map find_mount_root(const std::string& path) {
 Result<Mount> weightfs_at(const std::string& path) {
   const auto result = run_isolated_or_here([&] { return find_mount_root(path); });
   if (!result) return failure(Code::io, str(path, ": ", kUnresponsive));
-  if (const auto error = number_in(*result, "error").value_or(0); error != 0)
+  if (const auto error = find_number(*result, "error").value_or(0); error != 0)
     return failure(Code::io, str(path, ": ", reason(static_cast<int>(error))));
-  const auto id = number_in(*result, "mount");
+  const auto id = find_number(*result, "mount");
   const Mounts now = Mounts::now();
   const Mount* mount = id ? now.find(*id) : nullptr;
   if (mount != nullptr && mount->is_weightfs()) return *mount;
@@ -114,8 +114,8 @@ UnmountResult unmount(const Mount& mount, Detach detach) {
     return out;
   });
   if (!result) return {UnmountResult::unresponsive, kUnresponsive};
-  return {static_cast<UnmountResult::Status>(number_in(*result, "end").value_or(UnmountResult::refused)),
-          text_in(*result, "why").value_or("")};
+  return {static_cast<UnmountResult::Status>(find_number(*result, "end").value_or(UnmountResult::refused)),
+          find_text(*result, "why").value_or("")};
 }
 
 }  // namespace weightfs

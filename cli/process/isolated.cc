@@ -167,13 +167,13 @@ IsolatedResult run_isolated_or_here(const IsolatedTask& task) {
   return result || result.error() == IsolationError::timed_out ? result : task();
 }
 
-std::optional<std::string> text_in(const Map& map, std::string_view key) {
+std::optional<std::string> find_text(const Map& map, std::string_view key) {
   const Value* value = map.find(key);
   const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
   return text == nullptr ? std::nullopt : std::optional<std::string>(*text);
 }
 
-std::optional<uint64_t> number_in(const Map& map, std::string_view key) {
+std::optional<uint64_t> find_number(const Map& map, std::string_view key) {
   const Value* value = map.find(key);
   if (value == nullptr) return {};
   if (const auto* number = std::get_if<uint64_t>(value)) return *number;

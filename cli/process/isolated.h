@@ -37,9 +37,9 @@ IsolatedResult run_isolated_or_here(const IsolatedTask& task);
 void die_with_parent();
 
 /// The text under `key`, if any.
-std::optional<std::string> text_in(const Map& map, std::string_view key);
+std::optional<std::string> find_text(const Map& map, std::string_view key);
 
 /// The number under `key`, if there is one that is not negative.
-std::optional<uint64_t> number_in(const Map& map, std::string_view key);
+std::optional<uint64_t> find_number(const Map& map, std::string_view key);
 
 }  // namespace weightfs

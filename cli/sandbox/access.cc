@@ -59,9 +59,9 @@ unsigned char type_of(const std::string& path) {
 }
 
 // Collects the files that reading sources needs.
-class Sources {
+class SourceFiles {
  public:
-  explicit Sources(const Access& access) : only_of_root_(::geteuid() == 0 && !access.follow_links) {}
+  explicit SourceFiles(const Access& access) : only_root_links_(::geteuid() == 0 && !access.follow_links) {}
 
   Paths paths() && { return {found_.begin(), found_.end()}; }
 
@@ -84,7 +84,7 @@ class Sources {
     std::error_code failed;
     if (!found_.insert(real).second) return;
     if (std::filesystem::is_directory(real, failed))
-      waiting_.push_back(real);
+      pending_.push_back(real);
     else
       add_beside(std::filesystem::path(real).parent_path());
   }
@@ -100,10 +100,10 @@ class Sources {
   }
 
   void follow_links() {
-    for (; !waiting_.empty(); waiting_.pop_front()) {
-      const std::string directory = waiting_.front();
+    for (; !pending_.empty(); pending_.pop_front()) {
+      const std::string directory = pending_.front();
       for_each_entry(directory, [&](const std::string& path, unsigned char type) {
-        if (type == DT_DIR) waiting_.push_back(path);
+        if (type == DT_DIR) pending_.push_back(path);
         if (type == DT_LNK) add_target(path);
       });
     }
@@ -112,12 +112,12 @@ class Sources {
   // Root follows only its own links, because other users' links could lead anywhere.
   void add_target(const std::string& link) {
     struct stat status {};
-    if (::lstat(link.c_str(), &status) != 0 || (only_of_root_ && status.st_uid != 0)) return;
+    if (::lstat(link.c_str(), &status) != 0 || (only_root_links_ && status.st_uid != 0)) return;
     std::error_code failed;
     const std::string target = std::filesystem::canonical(link, failed);
     if (failed || is_covered(target)) return;
     if (!found_.insert(target).second) return;
-    if (std::filesystem::is_directory(target, failed)) waiting_.push_back(target);
+    if (std::filesystem::is_directory(target, failed)) pending_.push_back(target);
   }
 
   bool is_covered(const std::string& path) const {
@@ -140,10 +140,10 @@ class Sources {
     ::closedir(entries);
   }
 
-  const bool only_of_root_;
+  const bool only_root_links_;
   const Mounts mounts_ = Mounts::now();
   std::set<std::string> found_;
-  std::deque<std::string> waiting_;  // directories not scanned yet
+  std::deque<std::string> pending_;  // directories not scanned yet
   size_t seen_ = 0;
 };
 
@@ -200,7 +200,7 @@ void add_cache(FileAccess& files, const StoreFlags& store_flags) {
 
 SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags) {
   SandboxAccess granted{{}, store_flags.offline ? Network::none : Network::connect};
-  Sources found(access);
+  SourceFiles found(access);
   for (const std::string& source : sources) found.add(source);
   Paths& read = granted.files.read;
   read = std::move(found).paths();

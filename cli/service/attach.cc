@@ -120,7 +120,7 @@ Result<Descriptor> mount_device(const Config& config, const std::vector<std::str
   const std::string point = MountPoint::of_mount(config.mountpoint).path();
   Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!device) return tl::unexpected(cannot("/dev/fuse"));
-  const std::string source = name_of_sources(config.sources);
+  const std::string source = source_label(config.sources);
   const std::string data = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid(),
                                ",default_permissions,allow_other");
   if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags_of(options), data.c_str()) != 0)

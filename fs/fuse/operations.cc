@@ -233,19 +233,19 @@ mode_t type_of(Kind kind) {
   return kind == Kind::link ? S_IFLNK : S_IFREG;
 }
 
-enum class Listed { names, attributes };
+enum class EntryForm { names, attributes };
 
 // Offsets: 1 after `.`, 2 after `..`, 2 + k after the k-th child.
-class Page {
+class DirectoryReply {
  public:
-  Page(fuse_req_t request, size_t size, Listed listed) : request_(request), listed_(listed), bytes_(size) {}
+  DirectoryReply(fuse_req_t request, size_t size, EntryForm form) : request_(request), form_(form), bytes_(size) {}
 
   // False when the page is full.
   bool add(const char* name, Ino ino, Kind kind, off_t next) {
     char* at = bytes_.data() + used_;
     const size_t left = bytes_.size() - used_;
     size_t needed = 0;
-    if (listed_ == Listed::names) {
+    if (form_ == EntryForm::names) {
       struct stat known {};
       known.st_ino = ino;
       known.st_mode = type_of(kind);
@@ -274,13 +274,13 @@ class Page {
   }
 
   fuse_req_t request_;
-  Listed listed_;
+  EntryForm form_;
   std::vector<char> bytes_;
   size_t used_ = 0;
 };
 
-void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed listed) {
-  const Operation operation = listed == Listed::names ? Operation::readdir : Operation::readdirplus;
+void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, EntryForm form) {
+  const Operation operation = form == EntryForm::names ? Operation::readdir : Operation::readdirplus;
   respond(request, operation, [&]() -> Result<void> {
     Forest& forest = server(request).forest();
     if (!forest.is_hidden(ino)) server(request).statistics().used();
@@ -288,27 +288,27 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, Listed 
         server(request).interruptible_requests().interruptible(request, [&] { return forest.list(ino); });
     if (!listing) return {};
     const Forest::Listing all = TRY(*listing);
-    Page page(request, size, listed);
-    bool room = true;
-    if (offset < 1) room = page.add(".", ino, Kind::directory, 1);
-    if (offset < 2 && room) room = page.add("..", TRY(forest.parent(ino)), Kind::directory, 2);
+    DirectoryReply entries(request, size, form);
+    bool has_space = true;
+    if (offset < 1) has_space = entries.add(".", ino, Kind::directory, 1);
+    if (offset < 2 && has_space) has_space = entries.add("..", TRY(forest.parent(ino)), Kind::directory, 2);
     std::string name;  // fuse_add_direntry needs a terminated string
-    for (auto i = static_cast<uint64_t>(std::max<off_t>(offset, 2)) - 2; room && i < all.count; ++i) {
+    for (auto i = static_cast<uint64_t>(std::max<off_t>(offset, 2)) - 2; has_space && i < all.count; ++i) {
       const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
       name = child.name();
-      room = page.add(name.c_str(), all.ino + i, child.kind, static_cast<off_t>(i + 3));
+      has_space = entries.add(name.c_str(), all.ino + i, child.kind, static_cast<off_t>(i + 3));
     }
-    page.reply();
+    entries.reply();
     return {};
   });
 }
 
 void readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  list(request, ino, size, offset, Listed::names);
+  list(request, ino, size, offset, EntryForm::names);
 }
 
 void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  list(request, ino, size, offset, Listed::attributes);
+  list(request, ino, size, offset, EntryForm::attributes);
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {

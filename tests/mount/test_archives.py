@@ -1,4 +1,4 @@
-"""Containers of files through the kernel: cartons, zips, tars, what is nested in them, and the cache."""
+"""Archives through the kernel: cartons, zips, tars, nested containers, and the cache."""
 import errno
 import hashlib
 import io

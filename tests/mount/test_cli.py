@@ -97,7 +97,7 @@ class Info(TestCase):
 class Help(TestCase):
     def test_lists_every_verb_and_exit_status(self):
         text = run("--help").stdout
-        for wanted in ("mount", "umount", "ls", "cat", "info", "Exit status", "8  cannot be had now"):
+        for wanted in ("mount", "umount", "ls", "cat", "info", "Exit status", "8  temporarily unavailable"):
             self.assertIn(wanted, text)
 
     def test_version(self):

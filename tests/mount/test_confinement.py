@@ -1,4 +1,4 @@
-"""What root shows other users of a user's directory, and which symbolic links out of a SOURCE are followed (semantics 19)."""
+"""Files of a user's directory that root shows to other users, and symbolic links out of a SOURCE (semantics 19)."""
 import contextlib
 import ctypes
 import json
@@ -20,7 +20,7 @@ def exchange(one, other):
 
 
 class ConfinementTestCase(UsersTestCase):
-    """home/models belongs to nobody and holds one model of his; private/ is root's alone."""
+    """home/models belongs to the user nobody and holds a model of that user; private/ is readable by root only."""
 
     def setUp(self):
         super().setUp()
@@ -39,7 +39,7 @@ class ConfinementTestCase(UsersTestCase):
         return path
 
     def give(self):
-        """Everything in home belongs to nobody: links, too."""
+        """Changes the owner of everything in home, also of links, to the user nobody."""
         for base, directories, names in os.walk(self.path("home")):
             for name in [".", *directories, *names]:
                 os.chown(os.path.join(base, name), NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
@@ -56,7 +56,7 @@ class ConfinementTestCase(UsersTestCase):
         return self.serve("--allow-other", *options, source=source)
 
     def log(self):
-        """What the server wrote, once it has ended."""
+        """The output of the server after it has exited."""
         self.process.terminate()
         return self.process.communicate(timeout=LIMIT_S)[1]
 
@@ -80,7 +80,7 @@ class ConfinementTestCase(UsersTestCase):
 
 
 class RootForOthers(ConfinementTestCase):
-    """sudo weightfs mount --allow-other: nobody sees of root's files what he may not read himself."""
+    """sudo weightfs mount --allow-other: a user sees no file of root that this user cannot read directly."""
 
     def test_link_to_etc_shadow_is_not_shown(self):
         self.link("/etc/shadow", "x.bin")
@@ -302,7 +302,7 @@ class Stores(ConfinementTestCase):
         self.give()
 
     def take_out(self, path):
-        """Moves what is there to where only root may look, and puts nobody's link in its place."""
+        """Moves the file to a directory of root, and replaces it by a link of the user nobody."""
         os.rename(path, self.path("private", "taken"))
         os.chown(self.path("private", "taken"), 0, 0)
         os.symlink(self.path("private", "taken"), path)

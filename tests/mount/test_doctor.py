@@ -1,4 +1,4 @@
-"""weightfs doctor: what a machine has, what it lacks, and what to do, whoever asks and whatever is missing."""
+"""weightfs doctor on complete and incomplete machines, for root and for a user."""
 import json
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, has_ended, on_terminal, os, processes_of, run, shutil, signal, subprocess, unittest, until)
@@ -26,7 +26,7 @@ class Case(TestCase):
         return checks[name]["verdict"]
 
 
-class Examination(Case, MountTestCase):
+class WorkingMachine(Case, MountTestCase):
     def test_machine_that_can_mount_has_no_failure(self):
         checks = self.examine()
         for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache room", "unfinished fetches",
@@ -121,8 +121,8 @@ class Cache(Case):
 
 
 @ROOT_ONLY
-class Lacking(Case):
-    """As root, where something is missing; as nobody, who needs more."""
+class MissingRequirements(Case):
+    """Missing requirements, for root and for the user nobody, who needs more."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""What a mount says of itself while it fetches, weightfs fetch, and looking after the cache."""
+"""The status of a mount during downloads, weightfs fetch, and weightfs cache."""
 import errno
 import json
 import os
@@ -175,7 +175,7 @@ class Fetch(LinkTestCase):
 
 
 @needs("nginx")
-class LookingAfterTheCache(LinkTestCase):
+class CacheCommand(LinkTestCase):
     BLOBS = [noise(100_000, i) for i in range(3)]
 
     def setUp(self):

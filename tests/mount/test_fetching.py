@@ -24,21 +24,21 @@ NOT_REACHED = (errno.EHOSTUNREACH, errno.ETIMEDOUT)
 
 
 class HostileTestCase(FetchTestCase):
-    """A carton whose files lie behind a server that does as it is told."""
+    """A carton with linked files on a server with scripted responses."""
 
     def setUp(self):
         super().setUp()
         self.web = Server(self)
 
     def carton_of(self, far, name="m.carton", **kwargs):
-        """`far`: {path: (bytes, [URL])}; model/near is at hand."""
+        """`far`: {path: (bytes, [URL])}; model/near is in the carton."""
         return stores.linked_carton(self.path(name), far, {"model/near": b"here"}, **kwargs)
 
     def far(self, point, name="model/far"):
         return os.path.join(point, "files", name)
 
     def try_to_read(self, path, block=1 << 16):
-        """What came before the end or an error, and that error's number."""
+        """The bytes read before the end or an error, and the errno."""
         got = b""
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -54,7 +54,7 @@ class HostileTestCase(FetchTestCase):
         return got, None
 
     def begin_to_read(self, path):
-        """Reads in another thread; what it got is in `.result`."""
+        """Reads in another thread; the result is in `.result`."""
         reader = threading.Thread(target=lambda: setattr(reader, "result", self.try_to_read(path)), daemon=True)
         reader.result = None
         reader.start()
@@ -88,15 +88,15 @@ class HostileTestCase(FetchTestCase):
 
 
 class Case:
-    """One linked file: what its server does, and what is to become of it."""
+    """One linked file: the behaviour of its server, and the expected outcome."""
 
     def __init__(self, *scripts, data, error=None, gets=None, said=".", kept=False):
         self.scripts, self.data, self.error, self.said, self.kept = scripts, data, error, said, kept
         self.gets = gets or (ONCE if error else 1)
 
 
-class Answers(HostileTestCase):
-    """All at once, in one mount: what one server does takes nothing from the others."""
+class Responses(HostileTestCase):
+    """All responses at once, in one mount: a server does not affect the files of the others."""
 
     def assert_cases(self, cases, *options):
         far = {}
@@ -288,7 +288,7 @@ def endless_hints(ask):
 
 
 class Bombs(HostileTestCase):
-    """What grows when it is unpacked, or never ends."""
+    """Decompression bombs and endless bodies."""
     MOST_KIB = 200 * 1024
 
     def setUp(self):
@@ -302,7 +302,7 @@ class Bombs(HostileTestCase):
         return self.foreground(ALLOWED, *options, self.carton_of(far))
 
     def assert_bounded(self, process, point, said, most_kept):
-        """What is left of it keeps nothing else from being fetched."""
+        """The partial download does not prevent other downloads."""
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
         with open(f"/proc/{process.pid}/status") as file:
             peak = int(re.search(r"VmHWM:\s*(\d+) kB", file.read())[1])
@@ -348,12 +348,12 @@ class Bombs(HostileTestCase):
                 self.assert_kept()
 
 
-class Parts(HostileTestCase):
-    """Other connections help where one is slow. What they bring may be wrong or late."""
+class PartialContent(HostileTestCase):
+    """Parallel range requests for a slow download, with wrong or late responses."""
     SIZE = 16 * MEGABYTE
 
     def slow_until(self, helped):
-        """Whole, slowly until the event, then at once; the parts are answered by what it was told to."""
+        """Sends the whole file slowly until the event, then at once; range requests get the scripted response."""
         def answer(ask):
             if ask.first is not None:
                 self.parts.append(ask)

@@ -1,5 +1,5 @@
 """Fetching while things go wrong around it: servers that stall or are down, processes that are killed, disks that are full.
-Nobody waits longer than he has to, and in the end the right bytes are there, once."""
+No reader waits longer than necessary, and the correct bytes are downloaded once."""
 import contextlib
 import errno
 import os
@@ -17,7 +17,7 @@ import stores
 from test_fetching import ALLOWED, LIMIT_S, MEGABYTE, NOT_REACHED, HostileTestCase
 
 
-class AtOnce(HostileTestCase):
+class ConcurrentDownloads(HostileTestCase):
     def test_eight_processes_download_once(self):
         data = noise(8 * MEGABYTE)
         gate = threading.Event()
@@ -65,7 +65,7 @@ class AtOnce(HostileTestCase):
         self.assert_kept(data)
 
 
-class Down(HostileTestCase):
+class ServerDown(HostileTestCase):
     def test_cached_blobs_are_read_while_the_server_is_down(self):
         blobs = {name: noise(300_000, i) for i, name in enumerate(("kept", "known", "unknown"))}
         far = {"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in blobs.items()}
@@ -105,8 +105,8 @@ class Down(HostileTestCase):
         self.assertEqual(self.web.connections, 0)
 
 
-class Waiting(HostileTestCase):
-    """Readers who wait for a server keep nobody else waiting, and may go away."""
+class WaitingReaders(HostileTestCase):
+    """Readers that wait for a server do not block others, and can be killed."""
 
     def stalled(self, count, begun=None):
         far = {}
@@ -220,8 +220,8 @@ class Waiting(HostileTestCase):
         self.assert_kept(data)
 
 
-class Killed(HostileTestCase):
-    """A fetch is killed again and again; what came is not fetched twice."""
+class KilledDownloads(HostileTestCase):
+    """A download that is killed repeatedly is resumed; no byte is downloaded twice."""
     SIZE = 20 * MEGABYTE
     ROUNDS = 50
     LEAST, MOST = 100_000, 400_000  # that come in a round
@@ -236,7 +236,7 @@ class Killed(HostileTestCase):
         self.part = os.path.join(self.cache(), "v1", "making", stores.sha256(self.data) + ".part")
 
     def answer(self, ask):
-        """What was asked for, up to so many bytes of it; then nothing more."""
+        """Sends the requested range up to this number of bytes, then stalls."""
         first = ask.first or 0
         span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{self.SIZE - 1}/{self.SIZE}"}
         ask.head(206 if span else 200, Content_Length=self.SIZE - first, ETag='"20"', **span)
@@ -320,7 +320,7 @@ class Killed(HostileTestCase):
         self.assert_ends_well()
 
 
-class Room(HostileTestCase):
+class CacheSpace(HostileTestCase):
     """Not enough of it."""
 
     def blobs(self, *names, size=MEGABYTE):
@@ -431,7 +431,7 @@ class Room(HostileTestCase):
         self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=False)
 
 
-class Ends(HostileTestCase):
+class Shutdown(HostileTestCase):
     """A mount ends though readers wait for a server that says nothing."""
 
     def assert_ends(self, end, waiting_for_size=False):
@@ -465,7 +465,7 @@ class Ends(HostileTestCase):
         self.assert_ends(lambda process, _: process.send_signal(signal.SIGTERM), waiting_for_size=True)
 
     def test_umount_ends_the_mount_after_the_last_reader(self):
-        """As long as somebody has a file open the mount is busy, as any other; umount -l does not wait for that."""
+        """A mount with open files is busy; umount -l does not wait for them."""
         def end(process, point):
             self.assertEqual(run("umount", point).returncode, 6)
             process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A server in a memory cgroup of 256 MB: it drops what was not used for longest, refuses the rest, and is never killed by the kernel."""
+"""A server in a memory cgroup of 256 MB: it drops the least recently used models, refuses requests beyond that, and is never killed by the kernel."""
 import contextlib
 import io
 import json

@@ -198,7 +198,7 @@ class Lifecycle(MountTestCase):
         self.assertIn("ro,nosuid,nodev", line)
 
 
-class Mistakes(MountTestCase):
+class InvalidArguments(MountTestCase):
     """Each is one line on standard error and a status of its own; nothing is left behind."""
 
     def refused(self, status, *argv):
@@ -424,7 +424,7 @@ class Directories(MountTestCase):
 
 
 class ChangedContainer(MountTestCase):
-    """semantics 6: what was read stays true, what was not gives EIO; no signal, no bytes of two versions."""
+    """semantics 6: read data stays valid, other data gives EIO; no signal, no mix of two versions."""
 
     SIZE = 8 << 20
 

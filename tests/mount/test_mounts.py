@@ -1,4 +1,4 @@
-"""What is mounted: listing it, unmounting it, whoever holds it, and whatever became of its server."""
+"""weightfs mounts and umount: busy mounts, dead and hung servers, other users."""
 import ctypes
 import datetime
 import json
@@ -42,7 +42,7 @@ def children_of(pid):
 
 class Case(MountTestCase):
     def of(self, point, listed=None):
-        """What `weightfs mounts` says of one mount."""
+        """The entry of one mount in the output of `weightfs mounts`."""
         listed = listed if listed is not None else json.loads(run("mounts", "--json").stdout)
         found, = [each for each in listed if each["mountpoint"] == point]
         return found
@@ -53,7 +53,7 @@ class Case(MountTestCase):
         until(lambda: has_ended(server), "the server does not end")
 
     def bare_mount(self, name, kind, user=0):
-        """A FUSE mount whose server is this process, and never answers; returns its point, and the descriptor that keeps it alive."""
+        """A FUSE mount served by this process, which never replies; returns its mount point, and the descriptor that keeps it alive."""
         point = self.path(name)
         os.mkdir(point)
         device = os.open("/dev/fuse", os.O_RDWR)
@@ -173,8 +173,8 @@ class Listing(Case):
 
 
 @unittest.skipUnless(os.getuid() == 0, "only root can mount in another user's name")
-class Liars(Case):
-    """Mounts that call themselves ours, and whose servers say what is not true."""
+class UntrustedServers(Case):
+    """Mounts with the type fuse.weightfs whose servers report false status."""
 
     def lying_mount(self, pid, status):
         point, device = self.bare_mount("lie", "fuse.weightfs", user=NOBODY.pw_uid)
@@ -446,7 +446,7 @@ class Unmounting(Case):
         self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
 
 
-class Stale(Case):
+class DeadMounts(Case):
     def test_dead_mount_of_another_file_system_is_not_removed(self):
         point, device = self.bare_mount("other", "fuse.other")
         os.close(device)

@@ -1,4 +1,4 @@
-"""Ollama's store on this machine through the kernel: stores, single manifests, names, what is damaged, and blobs that
+"""Local Ollama stores through the kernel: stores, single manifests, names, damaged files, and blobs that
 other programs keep."""
 import errno
 import json
@@ -151,8 +151,8 @@ class Names(StoreTestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
 
-class Odd(StoreTestCase):
-    """What stores hold besides, or in another form."""
+class UnusualStores(StoreTestCase):
+    """Unusual layouts of stores."""
 
     def test_blob_names_before_2024_are_supported(self):
         self.store.put_package("tiny/latest", self.tiny(), separator=":")
@@ -260,7 +260,7 @@ class Odd(StoreTestCase):
 
 
 class Damage(StoreTestCase):
-    """Each beside a model that is whole, which stays readable."""
+    """Damaged models beside an intact one, which stays readable."""
 
     def setUp(self):
         super().setUp()
@@ -404,7 +404,7 @@ class Damage(StoreTestCase):
         self.assertEqual(os.listdir(os.path.join(self.mount_store(at="next"), stores.DEFAULT_HOST, "library")), ["good", "later"])
 
 
-class Elsewhere(StoreTestCase):
+class ExternalStores(StoreTestCase):
     """Blobs that a carton names, where other programs keep them."""
     FAR = b"far away" * 100_000
 

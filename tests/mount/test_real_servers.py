@@ -19,7 +19,7 @@ import stores
 
 
 class LinksBehind:
-    """What holds whichever server it is."""
+    """Tests that run with every server."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""Models in a registry through the kernel: what docker-registry holds is a directory, fetched when it is read."""
+"""Models of a docker-registry through the kernel: directories whose files are downloaded on first read."""
 import base64
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The second wall: what a parser that was taken over can still do. See docs/security.md."""
+"""The sandbox: access of an exploited parser. See docs/security.md."""
 import functools
 import http.server
 import json
@@ -23,7 +23,7 @@ def status_of(pid):
 
 
 def outcomes(text):
-    """What each action of the test hook came to."""
+    """The outcome of each action of the test hook."""
     lines = [line.removeprefix("compromise: ").rpartition(": ") for line in text.splitlines() if line.startswith("compromise: ")]
     return {action: result for action, _, result in lines}
 
@@ -33,7 +33,7 @@ is_confined = unittest.skipIf(is_sanitized(), "builds with sanitizers are not co
 
 
 @needs_hooks
-class Compromised(UsersTestCase):
+class ExploitedProcess(UsersTestCase):
     """As root and as an ordinary user."""
 
     def setUp(self):

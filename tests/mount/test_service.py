@@ -92,7 +92,7 @@ class Configs(TestCase):
         self.assertIn("did you mean SOURCE", self.refused("Source=/m\n"))
 
     def test_invalid_config_files_are_refused(self):
-        self.assertIn("at most 65536", self.refused("#" * 65537))
+        self.assertIn("limit 65536", self.refused("#" * 65537))
         self.assertIn("NUL", self.refused("SOURCE=/m\0\nMOUNTPOINT=/w\n"))
         done = run("service", "show", self.path("absent.conf"))
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
@@ -252,12 +252,12 @@ class Notifications(ServiceTestCase):
                                   env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
             os.chmod(self.path(place), 0o755)
             self.assertEqual((done.returncode, done.stderr),
-                             (2, f"weightfs: {self.path(place)}: the user nobody may not {what} it: a mode, a group or an ACL can let it\n"))
+                             (2, f"weightfs: {self.path(place)}: user nobody cannot {what} it; grant access by mode, group or ACL\n"))
         self.assertFalse(is_mounted(self.point))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root: only root mounts")
-class Fetches(ServiceTestCase, LinkTestCase):
+class DownloadStatus(ServiceTestCase, LinkTestCase):
     def test_status_shows_download_progress(self):
         web = Server(self)
         carton = self.carton_of(web.serve("far", stalls(FAR, len(FAR) // 2), head=well(FAR)))
@@ -269,7 +269,7 @@ class Fetches(ServiceTestCase, LinkTestCase):
         self.stop(process)
 
 
-class HandOver(ServiceTestCase):
+class ServiceMountTestCase(ServiceTestCase):
     """One process mounts, another one serves."""
 
     def call(self, verb, config):
@@ -293,7 +293,7 @@ class HandOver(ServiceTestCase):
         return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device,), **kwargs)
 
 
-class HandedOver(HandOver):
+class PassedMounts(ServiceMountTestCase):
     def text(self, path):
         with open(path) as file:
             return file.read()
@@ -436,7 +436,7 @@ class HandedOver(HandOver):
         self.attach(config)
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
         self.addCleanup(self.force_unmount, self.point)
-        self.assertIn("something else is mounted over", self.refused("detach", config))
+        self.assertIn("another file system is mounted over", self.refused("detach", config))
         self.assertEqual(os.listdir(self.path("run")), ["a.mounted"])
         subprocess.run(["umount", self.point], check=True)
         self.detach(config)
@@ -461,7 +461,7 @@ class HandedOver(HandOver):
         self.detach(config)
 
 
-class AtAnAutomountPoint(HandOver):
+class AtAnAutomountPoint(ServiceMountTestCase):
     """mount.weightfs -o service=NAME, where others wait; what systemd starts meanwhile is a script."""
 
     def setUp(self):
@@ -608,7 +608,7 @@ class Generator(TestCase):
                              control=good + "/a\tb", end=good + r"'/a\'")
         self.assertEqual(len(said.splitlines()), 5, said)
         self.assertIn("a.conf:1: ", said)
-        self.assertIn("white space.conf: its name", said)
+        self.assertIn("white space.conf: invalid service name", said)
         self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", "w.automount", "w.mount"])
 
     def test_unreadable_configs_do_not_prevent_booting(self):

@@ -69,7 +69,7 @@ class Sources(MountTestCase):
         self.assertEqual(line.split(" - ")[1].split()[1], f"{self.path('a.safetensors')}\\040and\\0402\\040more")
 
 
-class Caller(MountTestCase):
+class CallerDescriptors(MountTestCase):
     def test_descriptors_of_the_caller_are_closed(self):
         ours, theirs = os.pipe()
         with open(ours, "rb") as reader:
@@ -103,7 +103,7 @@ class Caller(MountTestCase):
         self.fail("the server was always faster")
 
 
-class End(MountTestCase):
+class NoFreeDescriptors(MountTestCase):
     @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
     def test_no_free_descriptor_leaves_no_mount(self):
         point = self.mount(self.sample())

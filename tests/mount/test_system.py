@@ -178,10 +178,10 @@ class Ownership(MountTestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
-class Words(MountTestCase):
+class MountOptionWords(MountTestCase):
     def test_long_options_and_o_have_the_same_names(self):
         told = run("mount", "--help").stdout
-        words = re.search(r"as fstab has\s+them:\s+(.*?)\n(?=\S|\n)", told, re.DOTALL)[1]
+        words = re.search(r"separated\s+by\s+commas:\s+(.*?)\n(?=\S|\n)", told, re.DOTALL)[1]
         words = re.split(r",\s+", words.strip())
         self.assertGreater(len(words), 15)
         for word in words:
@@ -196,7 +196,7 @@ class Words(MountTestCase):
         self.assertEqual(run("mount", "-o", f"blob_dir={self.path('a,b')}", source, self.path("mnt")).returncode, 2)
 
 
-class Unused(MountTestCase):
+class IdleTimeout(MountTestCase):
     def test_idle_mount_is_unmounted(self):
         process, mnt = self.foreground("--idle-timeout", "1", self.sample())
         self.assertEqual(process.wait(LIMIT_S), 0)
@@ -238,7 +238,7 @@ class Unused(MountTestCase):
         self.assertIsNone(process.poll())
 
 
-class OwnWords(MountTestCase):
+class StatusFiles(MountTestCase):
     """What a mount says of itself."""
 
     def own(self, mnt, name):
@@ -394,7 +394,7 @@ class SystemLog(MountTestCase):
             log.recv(4096)
 
 
-class Ends(MountTestCase):
+class Shutdown(MountTestCase):
     def test_repeated_signals_do_not_prevent_cleanup(self):
         process, mnt = self.foreground(self.sample())
         end = time.monotonic() + LIMIT_S
@@ -430,7 +430,7 @@ class Ends(MountTestCase):
         self.assertFalse(os.path.exists(mnt))
 
 
-class Versions(MountTestCase):
+class ReplacedBinary(MountTestCase):
     def test_replaced_binary_does_not_break_a_mount(self):
         binary = self.path("weightfs")
         shutil.copy(WEIGHTFS, binary)
@@ -450,7 +450,7 @@ class Versions(MountTestCase):
         self.unmount(second)
 
 
-class Many(MountTestCase):
+class ManyMounts(MountTestCase):
     # Under a sanitizer fewer, as each takes half a second to end; and its memory is not ours to count.
     COUNT = 40 if is_sanitized() else 200
     PRIVATE_KB = 12 * 1024

@@ -102,7 +102,7 @@ class Numpy(MountTestCase):
         self.assertEqual(numpy.load(f"{mnt}/npy/empty.npy").shape, (0, 2))
 
 
-class Manners(MountTestCase):
+class FileSystemBehavior(MountTestCase):
     """How the mount behaves as a file system."""
 
     def test_stat_values_are_correct(self):

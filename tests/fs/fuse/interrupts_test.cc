@@ -17,8 +17,8 @@ pid_t sleeping_child() {
   return child;
 }
 
-// Also while its parent has not waited for it.
-TEST(KilledReader, IsSeenWhenItHasEnded) {
+// A zombie counts as ended.
+TEST(KilledReader, EndedThreadIsDetected) {
   const pid_t child = sleeping_child();
   ASSERT_GT(child, 0);
   KilledReader killed(child);
@@ -31,7 +31,7 @@ TEST(KilledReader, IsSeenWhenItHasEnded) {
   while (!gone()) ::usleep(1000);
 }
 
-TEST(KilledReader, IsNoneThatThisProcessCannotSee) {
+TEST(KilledReader, InvisibleAndLiveThreadsAreNotKilled) {
   KilledReader hidden(0);
   KilledReader self(::getpid());
   for (int i = 0; i < 1000; ++i) {

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
-TEST(LatencyHistogram, PercentilesAreWithinAQuarterOfWhatWasAdded) {
+TEST(LatencyHistogram, PercentilesAreAccurateToAQuarter) {
   LatencyHistogram durations;
   for (int i = 1; i <= 1000; ++i) durations.add(microseconds(i));
   const auto snapshot = durations.snapshot();
@@ -24,21 +24,21 @@ TEST(LatencyHistogram, PercentilesAreWithinAQuarterOfWhatWasAdded) {
   }
 }
 
-TEST(LatencyHistogram, OfNothingEveryPercentileIsNothing) {
+TEST(LatencyHistogram, PercentilesOfAnEmptyHistogramAreZero) {
   const LatencyHistogram durations;
   EXPECT_EQ(durations.snapshot().percentile(0.99).count(), 0);
   EXPECT_EQ(durations.snapshot().count(), 0U);
 }
 
-TEST(LatencyHistogram, TheShortestAndTheLongestAreCountedToo) {
+TEST(LatencyHistogram, ExtremeDurationsAreCounted) {
   LatencyHistogram durations;
   for (const int64_t each : {int64_t{-5}, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, INT64_MAX})
     durations.add(nanoseconds(each));
   EXPECT_EQ(durations.snapshot().count(), 6U);
 }
 
-// What Prometheus calls a bucket: how many took less than its end.
-TEST(LatencyHistogram, ThoseBelowAPowerOfTwoAreCountedExactly) {
+// These are the buckets of Prometheus.
+TEST(LatencyHistogram, CountsBelowPowersOfTwoAreExact) {
   LatencyHistogram durations;
   for (const int64_t each : {1023, 1024, 1025, 2047, 2048}) durations.add(nanoseconds(each));
   const auto snapshot = durations.snapshot();
@@ -67,7 +67,7 @@ TEST(Statistics, CountsEachRequestOnceFromManyThreads) {
   EXPECT_EQ(statistics.stats(Operation::open).took.count(), 0U);
 }
 
-TEST(Statistics, AMountIsUsedWhileAFileIsOpenOrARequestIsUnderWay) {
+TEST(Statistics, OpenFilesAndPendingRequestsAreUse) {
   Statistics statistics;
   const auto before = Statistics::Clock::now();
   while (Statistics::Clock::now() == before) {

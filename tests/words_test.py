@@ -1,0 +1,154 @@
+"""The language of messages, help, documents and test names (plain technical English), and of the defaults of options."""
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
+LIMIT_S = 60
+
+FOLDERS = ("cli", "fs", "cache", "formats", "sources")
+
+# Phrases that must not return, each with the words to use instead.
+PHRASES = (
+    (r"\b(some|any|every|no)body\b(?! else's)", "the reader, the user, all users"),
+    (r"\bwhoever\b|\bwho (mounts|owns|reads|uses|waits|asks)\b", "the reader, the mounting user"),
+    (r"\bat hand\b", "cached, local"),
+    (r"\bproved?\b|\bprove[sn]? (right|wrong)\b", "verified"),
+    (r"\b(go(es)?|gone|went) on with\b", "resumes"),
+    (r"\bthat I know\b", "supported"),
+    (r"(?<!there )\b(is|are) no (?!longer|more)[a-z]+", "is not a"),
+    (r"\bif not given\b|\belse the\b", "default: X"),
+    (r"\b(do|does) not answer\b", "is not responding"),
+    (r"\b(lies?|lay) (there|here|already|elsewhere|in|on|at)\b", "is"),
+    (r"\bmakes? way\b", "is evicted"),
+    (r"\b(what|which) leads there\b", "the path"),
+    (r"\blet(s|ting)? [a-z]+ in\b", "allow, permit"),
+    (r"\bfor so long\b|\bas it is meant\b|\bof no use\b", "for this long"),
+    (r"\btells? (all|more|it)\b|\bis told\b", "reports, prints, see"),
+    (r"\blook(s|ed)? after\b", "manage"),
+)
+FORBIDDEN = tuple((re.compile(pattern), instead) for pattern, instead in PHRASES)
+
+# Names of tests are sentences of an outcome, not riddles.
+RIDDLE = re.compile(r"test_(a|an|the|it|one|what|who|whoever)_(?!of_)|_(nobody|somebody|whoever|says|said|told|proved)_")
+
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+COMMENT = re.compile(r"(?m)^\s*//.*$|\s//[ /<].*$")
+INCLUDE = re.compile(r"(?m)^#include.*$")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+DEFAULT = re.compile(r"\(default: [^)]+\)")
+
+# Strings of other programs, formats and protocols, which have to be spelt as they are.
+FOREIGN = {"nobody"}
+
+# Options that take a value and have no default: without them nothing is chosen, limited or searched.
+WITHOUT_DEFAULT = {"-o", "--blob-dir", "--size"}
+
+
+def weightfs(*argv):
+    return subprocess.run([WEIGHTFS, *argv], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
+
+
+def messages():
+    """The strings of the program: (file, text), adjacent literals joined."""
+    for folder in FOLDERS:
+        for file in sorted((ROOT / folder).rglob("*.cc")):
+            code = INCLUDE.sub("", COMMENT.sub("", file.read_text()))
+            code = re.sub(r'"[ \t]*\n[ \t]*"', "", code)
+            for text in STRING.findall(code):
+                if " " in text.strip() and text not in FOREIGN:
+                    yield file, text
+
+
+def pages():
+    """User documents: (file, paragraph), without code."""
+    for file in (ROOT / "README.md", ROOT / "docs" / "weightfs.1.md", ROOT / "docs" / "mount.weightfs.8.md", ROOT / "docs" / "systemd.md"):
+        text = re.sub(r"(?ms)^```.*?^```$", "", file.read_text())
+        for paragraph in re.sub(r"`[^`\n]*`|\*", "", text).split("\n\n"):
+            yield file, " ".join(paragraph.split())
+
+
+def found_in(texts):
+    return [f"{file.relative_to(ROOT)}: {match[0]!r} (use: {instead}) in {text[:100]!r}"
+            for file, text in texts for pattern, instead in FORBIDDEN if (match := pattern.search(text))]
+
+
+def commands(path=()):
+    text = weightfs(*path, "--help")
+    yield path, text
+    _, _, verbs = text.partition("\nCommands:\n")
+    for verb in re.findall(r"^  (\S+)", verbs.partition("\n\n")[0], re.MULTILINE):
+        yield from commands((*path, verb))
+
+
+def options_of(text):
+    """The options that take a value in a text of --help: {name: help}."""
+    entries = {}
+    for entry in re.split(r"\n(?=  \S)", text):
+        head = re.match(r"  (-\S+) ([A-Z][A-Z|]*|on\|off) +", entry)
+        if head:
+            entries[head[1].split(",")[-1]] = " ".join(entry[head.end():].split("\n\n")[0].split())
+    return entries
+
+
+class Words(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.help = dict(commands())
+        cls.page = (ROOT / "docs" / "weightfs.1.md").read_text()
+        section = re.search(r"^# OPTIONS\n(.*?)(?=^# )", cls.page, re.MULTILINE | re.DOTALL)[1]
+        cls.entries = {name: " ".join(text.replace("*", "").split())
+                       for names, text in re.findall(r"^(\*\*-.*)\n:   (.*(?:\n.+)*)", section, re.MULTILINE)
+                       for name in re.findall(r"\*\*(--?[\w-]+)\*\*", names)}
+
+    def test_phrases_are_found(self):
+        for wrong in ("nobody uses it", '"x" is no size', "who mounts", "not at hand", "30 if not given", "the server does not answer"):
+            self.assertTrue(found_in([(ROOT / "x", wrong)]), wrong)
+        for right in ("is no longer pinned", "not responding", "verified", "(default: 30)"):
+            self.assertEqual(found_in([(ROOT / "x", right)]), [])
+
+    def test_messages_use_plain_words(self):
+        texts = list(messages())
+        self.assertGreater(len(texts), 300)
+        self.assertEqual(found_in(texts), [])
+
+    def test_help_uses_plain_words(self):
+        self.assertEqual(found_in((ROOT / "--help" / "/".join(path), " ".join(text.split())) for path, text in self.help.items()), [])
+
+    def test_documents_use_plain_words(self):
+        self.assertEqual(found_in(pages()), [])
+
+    def test_test_names_state_situation_and_outcome(self):
+        names = [(file.name, name) for file in sorted((ROOT / "tests").rglob("*.py")) for name in re.findall(r"def (test_\w+)", file.read_text())]
+        self.assertGreater(len(names), 300)
+        self.assertEqual([each for each in names if RIDDLE.search(each[1])], [])
+
+    def test_help_states_the_default_of_each_option_with_a_value(self):
+        seen = set()
+        for path, text in self.help.items():
+            for name, help_text in options_of(text).items():
+                seen.add(name)
+                if name not in WITHOUT_DEFAULT:
+                    with self.subTest(" ".join((*path, name))):
+                        self.assertRegex(help_text, DEFAULT)
+        self.assertLessEqual({"--timeout", "--uid", "--log-level", "--cache-size", "--size"}, seen)
+
+    def test_page_states_the_defaults_of_help(self):
+        for path, text in self.help.items():
+            for name, help_text in options_of(text).items():
+                if found := DEFAULT.search(help_text):
+                    with self.subTest(name):
+                        self.assertIn(found[0], self.entries[name])
+
+    def test_page_help_and_readme_name_the_same_options(self):
+        in_help = {name for text in self.help.values() for names in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in names.split(",")}
+        self.assertEqual(set(self.entries), in_help)
+        readme = re.sub(r"(?m)^.*\b(cmake|systemctl|apt-get|jq|numpy)\b.*$", "", (ROOT / "README.md").read_text())
+        self.assertEqual(set(OPTION.findall(readme)) - in_help, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
