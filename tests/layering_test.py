@@ -159,7 +159,7 @@ class Layering(unittest.TestCase):
                 files = [file for file in room.iterdir() if file.suffix in (".cc", ".h")]
                 self.assertLessEqual(len(files), MAX_FILES, room)
 
-    def test_the_map_names_every_room_and_only_what_exists(self):
+    def test_map_names_every_room_and_only_existing_files(self):
         text = (ROOT / "docs" / "architecture.md").read_text()
         named = set(re.findall(r"`([\w./-]+)`", text))
         paths = {name for name in named if re.fullmatch(r"(?:\w+/)+[\w.-]*", name) and name.partition("/")[0] in ALLOWED}
