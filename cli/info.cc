@@ -133,7 +133,9 @@ struct Listed {
 };
 
 // What a model is when all of it is known; fetches what that takes.
-Result<ModelPtr> whole(const ModelPtr& model) { return model->whole ? model->whole->get() : Result<ModelPtr>(model); }
+Result<ModelPtr> whole(const ModelPtr& model) {
+  return model->complete_model ? model->complete_model->get() : Result<ModelPtr>(model);
+}
 
 Listed find_out(Forest& forest, Ino ino, const Node& node, const std::string& name) {
   Listed found{name, nullptr, node.kind == Kind::file ? "file" : "directory", {}};

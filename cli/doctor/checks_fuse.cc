@@ -78,7 +78,7 @@ bool succeeds_in_time(pid_t child) {
 
 // "fusermount3 version: 3.14.0": the last word of what it prints.
 std::string version_of(const std::string& program) {
-  const KeptStderr kept;
+  const StderrCapture kept;
   const pid_t child = ::fork();  // not posix_spawn(3), which waits for a file system that does not answer
   if (child == 0) {
     end_with_parent();

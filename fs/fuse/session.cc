@@ -224,7 +224,7 @@ bool was_taken_away(const Mounting& mounting) {
 }
 
 Result<SessionPtr> mounted_session(Server* s, const Mounting& mounting) {
-  const KeptStderr kept;
+  const StderrCapture kept;
   SessionPtr session = make_session(s, mounting);
   // fuse_session_mount takes a path of this form for a descriptor.
   const std::string at = mounting.device ? str("/dev/fd/", *mounting.device) : mounting.mountpoint;
