@@ -114,7 +114,7 @@ Result<SourcePtr> here_of(const Wanted& wanted) {
 Result<Found> Blobs::named(const Wanted& wanted) {
   const auto bytes = here_of(wanted);
   if (!bytes && bytes.error().code == Code::not_found)
-    return failure(Code::unreachable, str(wanted.name, ": not here, and nothing is fetched"));
+    return failure(Code::network, str(wanted.name, ": not here, and nothing is fetched"));
   const SourcePtr there = TRY(bytes);
   return Found{lazy(there->size(), Later<SourcePtr>([=] { return checked(wanted, there); })), there};
 }

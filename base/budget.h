@@ -1,6 +1,6 @@
-// What reading one outermost container may cost. Everything nested, sharded, linked or referenced below the container
-// shares its budget, so that sharing cannot multiply the cost. Parsing, listing, looking at first bytes and entering
-// nested/ are charged; what a user reads of a file or a tensor is not.
+// The limit on the memory and time that reading one outermost container may take. Everything nested, sharded, linked or
+// referenced below the container shares its budget, so sharing cannot multiply the cost. Parsing, listing, format
+// detection and entering nested/ are charged; reading a file or a tensor is not.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace weightfs {
 
-/// What can be charged. The table in budget.cc has the memory that one unit takes and the time that it costs.
+/// The units of charging. The table in budget.cc has the memory and the time of one unit.
 enum class Cost {
   value,     ///< a parsed JSON, TOML, bincode or FlatBuffers value
   tensor,    ///< a Tensor of a Model, without its name
@@ -27,14 +27,14 @@ enum class Cost {
   kept,      ///< a byte that stays in memory: of a name, a path, a text
   rendered,  ///< a byte of a rendered document
   input,     ///< a byte that a parser or decoder reads
-  output,    ///< a byte that comes out of a decoder
-  lookup,    ///< a file or blob that is looked for by its name
+  output,    ///< a byte that a decoder produces
+  lookup,    ///< a lookup of a file or blob by name
   step,      ///< anything else that takes about a microsecond
 };
 
 inline constexpr size_t kCosts = 10;  ///< how many kinds of Cost there are
 
-/// Values, tables and names inside one another are read to this depth, whatever the format.
+/// The maximum nesting depth of values, tables and names in every format.
 inline constexpr int kMaxDepth = 100;
 
 /// Memory: 64 MB and 10 bytes for each byte of the container. Time: 1 second and 1 second for each 10 MB.
@@ -46,18 +46,18 @@ class Budget {
   static constexpr uint64_t kBaseTime = 1'000'000'000;  ///< nanoseconds
   static constexpr uint64_t kTimePerByte = 100;         ///< nanoseconds: 1 second for 10 MB
 
-  /// `bytes`: what the container occupies in storage; the holes of a sparse file do not count.
+  /// `bytes`: the container's size in storage, without the holes of a sparse file.
   explicit Budget(uint64_t bytes) : bytes_(bytes) {}
 
-  /// Adds a file that belongs to the container, such as a shard or a blob: once, however often it is named. Files
-  /// without an identity are not added.
+  /// Adds the size of a file that belongs to the container, such as a shard or a blob: once, even if it is named
+  /// repeatedly. Files without an identity are not added.
   void add_file(const Source& file);
 
-  /// Charges `count` units before they are read or allocated. Fails with unsupported, naming the limit, when the
-  /// budget does not have them, and with unavailable when the process is short of memory; then nothing is charged.
+  /// Charges `count` units; call it before they are read or allocated. Fails with unsupported, naming the limit, if the
+  /// budget is exceeded, and with Code::resource if the process is short of memory; then nothing is charged.
   Result<void> charge(Cost cost, uint64_t count = 1);
 
-  /// Gives back what was charged for memory that has been freed. The time stays spent.
+  /// Releases the charge for memory that has been freed. The time stays charged.
   void release(Cost cost, uint64_t count);
 
   uint64_t memory_used() const { return memory_; }  ///< bytes charged
@@ -78,8 +78,8 @@ class Budget {
 
 using BudgetPtr = std::shared_ptr<Budget>;
 
-/// What one attempt to read something was charged: memory that is given back when the attempt fails and its values are
-/// destroyed. Not thread-safe; the budget outlives it.
+/// The charges of one attempt to read something. They are released if the attempt fails and its values are destroyed.
+/// Not thread-safe; the budget outlives it.
 class Charges {
  public:
   explicit Charges(Budget& budget) : budget_(&budget) {}
@@ -90,7 +90,7 @@ class Charges {
   /// As Budget::charge().
   Result<void> charge(Cost cost, uint64_t count = 1);
 
-  /// The attempt has succeeded: its values stay, and so do the charges.
+  /// The attempt succeeded: its values and its charges stay.
   void keep() { budget_ = nullptr; }
 
  private:
@@ -98,7 +98,7 @@ class Charges {
   std::array<uint64_t, kCosts> units_{};
 };
 
-/// The budget of the outermost container that these bytes are.
+/// A new budget for this outermost container.
 BudgetPtr budget_of(const SourcePtr& container);
 
 }  // namespace weightfs

@@ -1,13 +1,13 @@
-// Lets a decoder, or a thread that waits, learn that its result is no longer needed: the reader was killed, the file
-// was closed, the mount is ending.
+// Cancellation of work in a thread: a decoder or a waiting thread learns that its result is no longer needed, because
+// the reader was killed, the file was closed or the mount is ending.
 #pragma once
 
 #include <functional>
 
 namespace weightfs {
 
-/// While it lives, what the calling thread works on is cancelled as soon as `cancelled` returns true. `cancelled` is
-/// called often, keeps returning true once it did, and takes no lock that the thread may hold.
+/// While it exists, the work of the calling thread is cancelled as soon as `cancelled` returns true. `cancelled` is
+/// called often, must keep returning true after the first time, and must not take a lock that the thread may hold.
 class CancelScope {
  public:
   explicit CancelScope(std::function<bool()> cancelled);
@@ -21,11 +21,11 @@ class CancelScope {
   const CancelScope* outer_;
 };
 
-/// Whether what the calling thread works on is cancelled. A long computation asks now and then, and fails with
-/// unavailable; so does every read of a file (open_file()), so that decoding ends with the next bytes that it needs.
+/// Whether the work of the calling thread is cancelled. A long computation polls it and fails with Code::resource.
+/// Every read of a file (open_file()) polls it too, so decoding ends with the next input that it needs.
 bool is_cancelled();
 
-/// Whether anything can cancel what the calling thread works on.
+/// Whether a CancelScope is active in the calling thread.
 bool is_cancellable();
 
 }  // namespace weightfs

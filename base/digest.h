@@ -1,4 +1,4 @@
-// SHA-256, the one digest that blobs are named by, and the two older checksums that containers carry.
+// SHA-256, the digest that names blobs, and the two older checksums that containers carry.
 #pragma once
 
 #include <array>
@@ -23,10 +23,10 @@ struct Digest {
   friend auto operator<=>(const Digest&, const Digest&) = default;
 };
 
-/// The digest that 64 hex digits of either case name; nothing for any other text.
+/// The digest that 64 hex digits of either case give; nothing for any other text.
 std::optional<Digest> digest_of_hex(std::string_view hex);
 
-/// An MD5 checksum (RFC 1321): against accidents, not against people.
+/// An MD5 checksum (RFC 1321): detects accidents, not attacks.
 struct Md5 {
   std::array<std::byte, 16> bytes{};
 
@@ -34,10 +34,10 @@ struct Md5 {
   friend bool operator==(const Md5&, const Md5&) = default;
 };
 
-/// The checksum that 32 hex digits of either case name; nothing for any other text.
+/// The checksum that 32 hex digits of either case give; nothing for any other text.
 std::optional<Md5> md5_of_hex(std::string_view hex);
 
-/// What OpenSSL computes as bytes come by; finish() once.
+/// An incremental hash by OpenSSL; call finish() once.
 template <class Sum>
 class Hasher {
  public:
@@ -62,7 +62,7 @@ Digest sha256(std::string_view text);
 /// The digest of everything in `source`, read in order with bounded memory.
 Result<Digest> sha256(const Source& source);
 
-/// Continues the CRC-32 of zip and gzip (polynomial 0xEDB88320) over `bytes`; begins with 0.
+/// Continues the CRC-32 of zip and gzip (polynomial 0xEDB88320) over `bytes`; the initial value is 0.
 uint32_t crc32(uint32_t crc, std::span<const std::byte> bytes);
 
 }  // namespace weightfs

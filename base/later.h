@@ -1,5 +1,5 @@
-// A value that is made when it is first asked for. The only laziness in weightfs: a shard opened, a directory parsed
-// when it is entered, metadata rendered, a blob fetched.
+// A lazily computed value, the only kind of laziness in weightfs: a shard is opened, a directory parsed, metadata
+// rendered or a blob fetched on first use.
 #pragma once
 
 #include <condition_variable>
@@ -16,37 +16,39 @@
 
 namespace weightfs {
 
-/// Copies share one value. Callable from any thread; `make` runs in the thread that asks first while the others wait.
+/// Copies share one value. Callable from any thread. `make` runs in the first thread that calls get(); the others wait
+/// for it.
 template <class T>
 class Later {
  public:
   using Make = std::function<Result<T>()>;
 
-  /// `make` is called on the first get(), and again by the next get() after one that failed; it is let go once it
-  /// succeeds, unless keep_make() was called before.
+  /// `make` is called by the first get(), and again after a failure. It is destroyed after it succeeded, unless
+  /// keep_make() was called before.
   explicit Later(Make make) : state_(std::make_shared<State>()) { state_->make = std::move(make); }
 
-  /// A value that is there already.
+  /// An already computed value.
   static Later of(T value) {
     Later later;
     later.ready_ = std::move(value);
     return later;
   }
 
-  /// The value, made if need be. A failure goes to everybody who waited for that try, and is not kept. What was made by
-  /// a thread whose work was cancelled meanwhile is not kept either; then one of those who waited makes it.
+  /// The value, computed if necessary. A failure is returned to all threads that waited for that attempt, and is not
+  /// stored. A result that was computed by a cancelled thread is not stored either; one of the waiting threads computes
+  /// it again.
   Result<T> get() const {
     if (ready_) return *ready_;
     State& s = *state_;
     std::unique_lock lock(s.mutex);
     if (s.value) return *s.value;
-    if (s.trying) return wait_for_the_other(lock);
+    if (s.trying) return wait_for_running_make(lock);
     const auto trying = s.trying = std::make_shared<Try>();
     const Make make = s.make;
     lock.unlock();
-    Result<T> made = caught(make);
+    Result<T> made = exceptions_to_errors(make);
     const bool cancelled = is_cancelled();
-    if (made && cancelled) made = failure(Code::unavailable, "cancelled");
+    if (made && cancelled) made = failure(Code::resource, "cancelled");
     lock.lock();
     trying->cancelled = cancelled;
     if (made) {
@@ -59,15 +61,15 @@ class Later {
     return made;
   }
 
-  /// Keeps `make` for forget(). Called before the first get().
+  /// Keeps `make`, so that forget() works. Call it before the first get().
   void keep_make() const {
     if (ready_) return;
     const std::scoped_lock lock(state_->mutex);
     state_->keeps_make = true;
   }
 
-  /// Forgets the value, which the next get() makes again; callers of get() keep theirs. Without effect on a value that
-  /// cannot be made again: of(), or one without keep_make().
+  /// Drops the value; the next get() computes it again. Callers of get() keep their copies. No effect on a value that
+  /// cannot be computed again: one from of(), or without keep_make().
   void forget() const {
     if (ready_) return;
     std::optional<T> forgotten;  // destroyed without the lock
@@ -75,7 +77,7 @@ class Later {
     if (state_->make) forgotten.swap(state_->value);
   }
 
-  /// The value if it has been made; never makes it, never waits for it.
+  /// The value if it has been computed; never computes it and never waits.
   std::optional<T> peek() const {
     if (ready_) return ready_;
     const std::scoped_lock lock(state_->mutex);
@@ -96,18 +98,18 @@ class Later {
     bool keeps_make = false;
   };
 
-  // An exception must not get past those who wait: it would leave them waiting for ever.
-  static Result<T> caught(const Make& make) {
+  // An uncaught exception would leave the other threads waiting for ever.
+  static Result<T> exceptions_to_errors(const Make& make) {
     try {
       return make();
     } catch (const std::bad_alloc&) {
-      return failure(Code::unavailable, "out of memory");
+      return failure(Code::resource, "out of memory");
     } catch (const std::exception& error) {
       return failure(Code::io, error.what());
     }
   }
 
-  Result<T> wait_for_the_other(std::unique_lock<std::mutex>& lock) const {
+  Result<T> wait_for_running_make(std::unique_lock<std::mutex>& lock) const {
     const auto trying = state_->trying;
     state_->ended.wait(lock, [&] { return trying->result.has_value(); });
     if (!trying->cancelled) return *trying->result;
@@ -117,7 +119,7 @@ class Later {
 
   Later() = default;
 
-  std::optional<T> ready_;  // of(): such a value takes no more than itself
+  std::optional<T> ready_;  // set by of(), which needs no State
   std::shared_ptr<State> state_;
 };
 

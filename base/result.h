@@ -1,5 +1,5 @@
-// What every fallible call in weightfs returns: a value, or one of seven kinds of failure with a sentence.
-// Malformed input is a normal case here: it is a value, never an exception.
+// The return type of every call that can fail: a value, or an Error of one of seven codes. Malformed input is an
+// ordinary result here, never an exception.
 #pragma once
 
 #include <string>
@@ -8,26 +8,25 @@
 
 namespace weightfs {
 
-/// The seven kinds of failure. Which errno and which exit status each becomes is decided in fs/fuse/operations.cc and
-/// cli/exit.h.
+/// The seven kinds of failure. fs/fuse/operations.cc maps them to an errno, cli/exit.h to an exit status.
 enum class Code {
-  not_found,    ///< the thing that was named does not exist
+  not_found,    ///< the named thing does not exist
   corrupt,      ///< the bytes break a rule of their format
-  unsupported,  ///< the bytes may be right, but this reader does not know them
-  mismatch,     ///< the bytes are not those of the digest they are known by
-  unavailable,  ///< cannot be had now; trying again may help
-  unreachable,  ///< the network does not give it now, or must not be asked; trying again may help
-  io,           ///< the system refused, or the file changed under us
+  unsupported,  ///< the bytes may be valid, but this reader does not support them
+  mismatch,     ///< the bytes do not match their digest
+  resource,     ///< a local resource is short (memory, a descriptor), or the work was cancelled; a retry may succeed
+  network,      ///< the network or a server failed, or --offline forbids it; a retry may succeed
+  io,           ///< a system call failed, or the file changed while it was open
 };
 
-/// A failure: what was found and what was expected, in lower case, naming the thing.
+/// A failure. The message is in lower case and gives the name of the thing, what was found and what was expected.
 struct Error {
   Code code;
   std::string message;
 };
 
-/// Whether it was what the bytes hold that failed: then it fails again. A disk or a network that fails says nothing
-/// about the bytes.
+/// Whether the content of the bytes caused the failure, so that a retry fails again. An error of a disk or a network is
+/// not about the bytes.
 inline bool is_about_the_bytes(const Error& error) {
   return error.code == Code::corrupt || error.code == Code::mismatch || error.code == Code::unsupported;
 }

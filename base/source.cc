@@ -23,7 +23,7 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// How much of `out` lies before the end; 0 from the end on.
+// The number of bytes of `out` before the end; 0 at and after the end.
 size_t clamp(uint64_t size, uint64_t offset, std::span<std::byte> out) {
   return offset >= size ? 0 : static_cast<size_t>(std::min<uint64_t>(out.size(), size - offset));
 }
@@ -79,11 +79,11 @@ bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.t
 
 // A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does
 // not.
-class File final : public Source {
+class FileSource final : public Source {
  public:
   // It was opened as `name` relative to `directory`, or where that is null to the working directory.
-  File(Descriptor fd, const struct stat& opened, std::string path, std::shared_ptr<const Descriptor> directory,
-       std::string name)
+  FileSource(Descriptor fd, const struct stat& opened, std::string path, std::shared_ptr<const Descriptor> directory,
+             std::string name)
       : file_(std::move(fd)),
         fd_(file_.number()),
         opened_(opened),
@@ -92,8 +92,8 @@ class File final : public Source {
         name_(std::move(name)),
         accepted_(opened),
         is_at_path_(true) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
 
   uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
   uint64_t occupied() const override { return file_occupied(opened_); }
@@ -104,7 +104,7 @@ class File final : public Source {
   // times were still the old ones are old bytes, all of them.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
-    if (is_cancelled()) return failure(Code::unavailable, str(path_, ": cancelled"));
+    if (is_cancelled()) return failure(Code::resource, str(path_, ": cancelled"));
     const size_t wanted = clamp(size(), offset, out);
     auto got = pread_fully(fd_, offset, out.first(wanted));
     if (got && *got == wanted && is_as_opened()) return got;
@@ -123,7 +123,7 @@ class File final : public Source {
            is_same_time(now.st_mtim, opened_.st_mtim);
   }
 
-  // A path that is gone is no change: the open file still holds the bytes that were opened.
+  // A removed path is not a change: the open file still has the bytes that were opened.
   bool is_as_opened() const {
     struct stat open {};
     struct stat there {};
@@ -164,9 +164,9 @@ class File final : public Source {
   mutable bool is_at_path_;
 };
 
-class Memory final : public Source {
+class MemorySource final : public Source {
  public:
-  explicit Memory(std::string bytes) : bytes_(std::move(bytes)) {}
+  explicit MemorySource(std::string bytes) : bytes_(std::move(bytes)) {}
   uint64_t size() const override { return bytes_.size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const size_t count = clamp(size(), offset, out);
@@ -178,9 +178,9 @@ class Memory final : public Source {
   std::string bytes_;
 };
 
-class Concat final : public Source {
+class ConcatSource final : public Source {
  public:
-  explicit Concat(std::vector<SourcePtr> parts) : parts_(std::move(parts)) {
+  explicit ConcatSource(std::vector<SourcePtr> parts) : parts_(std::move(parts)) {
     for (const auto& part : parts_) ends_.push_back(size() + part->size());
   }
   uint64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
@@ -209,14 +209,14 @@ class Concat final : public Source {
   std::vector<uint64_t> ends_;
 };
 
-class Lazy final : public Source {
+class LazySource final : public Source {
  public:
-  Lazy(uint64_t size, Later<SourcePtr> made) : size_(size), made_(std::move(made)) {}
+  LazySource(uint64_t size, Later<SourcePtr> made) : size_(size), made_(std::move(made)) {}
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const SourcePtr source = TRY(made_.get());
     if (source->size() != size_)
-      return failure(Code::io, str("made ", source->size(), " bytes where ", size_, " were promised"));
+      return failure(Code::io, str("produced ", source->size(), " bytes, expected ", size_));
     return source->read(offset, out);
   }
   std::optional<Extent> extent() const override {
@@ -258,7 +258,7 @@ Result<SourcePtr> source_of_file(Descriptor file, std::shared_ptr<const Descript
   const bool known = ::fstat(file.number(), &opened) == 0;
   if (!known || !S_ISREG(opened.st_mode))
     return failure(Code::io, str(path, known ? ": not a regular file" : ": cannot be examined"));
-  return std::make_shared<File>(std::move(file), opened, path, std::move(directory), std::move(name));
+  return std::make_shared<FileSource>(std::move(file), opened, path, std::move(directory), std::move(name));
 }
 
 std::string file_identity(const struct stat& file) {
@@ -267,14 +267,14 @@ std::string file_identity(const struct stat& file) {
              time(file.st_ctim));
 }
 
-// A file system that does not count blocks says 0.
+// A file system that does not count blocks reports 0.
 uint64_t file_occupied(const struct stat& file) {
   const auto size = static_cast<uint64_t>(file.st_size);
   const auto stored = static_cast<uint64_t>(file.st_blocks) * 512;
   return stored == 0 ? size : std::min(size, stored);
 }
 
-SourcePtr in_memory(std::string bytes) { return std::make_shared<Memory>(std::move(bytes)); }
+SourcePtr in_memory(std::string bytes) { return std::make_shared<MemorySource>(std::move(bytes)); }
 
 Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size) {
   const uint64_t there = whole->size();
@@ -300,9 +300,9 @@ std::string Slice::identity() const {
   return outer.empty() ? "" : str(outer, " [", offset_, "+", size_, "]");
 }
 
-SourcePtr concat(std::vector<SourcePtr> parts) { return std::make_shared<Concat>(std::move(parts)); }
+SourcePtr concat(std::vector<SourcePtr> parts) { return std::make_shared<ConcatSource>(std::move(parts)); }
 
-SourcePtr lazy(uint64_t size, Later<SourcePtr> made) { return std::make_shared<Lazy>(size, std::move(made)); }
+SourcePtr lazy(uint64_t size, Later<SourcePtr> made) { return std::make_shared<LazySource>(size, std::move(made)); }
 
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out) {
   const size_t got = TRY(source.read(offset, out));

@@ -64,7 +64,7 @@ std::string to_utf8(std::string_view text) {
 
 namespace {
 
-// `text` with the sequences that `escapes` picks, and the bytes that are no UTF-8, written %XX.
+// `text` with the sequences that `escapes` selects, and the bytes that are not UTF-8, written %XX.
 template <class Escapes>
 std::string percent_encoded(std::string_view text, const Escapes& escapes) {
   constexpr char kHex[] = "0123456789ABCDEF";
@@ -109,10 +109,10 @@ std::string percent_escaped(std::string_view text) {
 }
 
 std::string quoted(std::string_view name) {
-  constexpr size_t kLongest = 80;
+  constexpr size_t kMaxLength = 80;
   std::string out = "\"";
   while (!name.empty()) {
-    if (out.size() > kLongest) return out + "...\"";
+    if (out.size() > kMaxLength) return out + "...\"";
     if (name[0] == '"' || name[0] == '\\')
       append_escaped(out, name);
     else

@@ -1,4 +1,4 @@
-// Text from containers is data: it may hold anything. These make sentences of it that are safe to print.
+// Text from containers may hold any bytes. These functions make it safe to print.
 #pragma once
 
 #include <sstream>
@@ -15,8 +15,8 @@ std::string str(const Parts&... parts) {
   return std::move(out).str();
 }
 
-/// `name` in double quotes, fit for a message: control bytes, quotes, backslashes and bytes that are no UTF-8 are
-/// written \xNN, and a long one is cut after 80 bytes.
+/// `name` in double quotes for a message: control bytes, quotes, backslashes and bytes that are not UTF-8 are written
+/// \xNN; a long name is cut after 80 bytes.
 std::string quoted(std::string_view name);
 /// Of a std::string the compiler would take std::quoted, which leaves control bytes as they are, where <iomanip> is
 /// included, and <filesystem> does that.
@@ -24,32 +24,31 @@ inline std::string quoted(const std::string& name) { return quoted(std::string_v
 inline std::string quoted(std::string& name) { return quoted(std::string_view(name)); }
 inline std::string quoted(const char* name) { return quoted(std::string_view(name)); }
 
-/// `name` as it is where it can be printed; control characters and bytes that are no UTF-8 are written \xNN.
+/// `name` with control characters and bytes that are not UTF-8 written \xNN.
 std::string printable(std::string_view name);
 
 /// Whether `text` is UTF-8 by RFC 3629: no surrogates, no overlong forms, nothing beyond U+10FFFF.
 bool is_utf8(std::string_view text);
 
-/// The length (1 to 4) of the well-formed UTF-8 sequence that `text` starts with; 0 when it starts with none.
+/// The length (1 to 4) of the well-formed UTF-8 sequence at the beginning of `text`; 0 if there is none.
 size_t utf8_sequence(std::string_view text);
 
 /// Whether `text`, which is not empty, starts with a control character: U+0000 to U+001F, U+007F to U+009F.
 bool is_control(std::string_view text);
 
-/// `text` with every byte that belongs to no UTF-8 sequence replaced by U+FFFD.
+/// `text` with every byte outside a UTF-8 sequence replaced by U+FFFD.
 std::string to_utf8(std::string_view text);
 
-/// `text` with every byte that belongs to no UTF-8 sequence written %XX: for keys, of which two should not become one.
+/// `text` with every byte outside a UTF-8 sequence written %XX: for keys, which must stay distinct.
 std::string to_utf8_key(std::string_view text);
 
-/// `text` with `%`, `/`, control characters and bytes that are no UTF-8 written %XX: what a file name had better not
-/// hold.
+/// `text` with `%`, `/`, control characters and bytes that are not UTF-8 written %XX: safe as a file name.
 std::string percent_escaped(std::string_view text);
 
-/// `text` with A to Z in lower case; all other bytes stay.
+/// `text` with A to Z in lower case; other bytes are unchanged.
 std::string lower_case(std::string_view text);
 
-/// `count` bytes for a person: "1.2 GiB", "512 B".
+/// `count` bytes in readable form: "1.2 GiB", "512 B".
 std::string human_size(uint64_t count);
 
 }  // namespace weightfs

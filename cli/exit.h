@@ -28,8 +28,8 @@ constexpr Exit exit_of(Code code) {
       return Exit::unsupported;
     case Code::mismatch:
       return Exit::mismatch;
-    case Code::unavailable:
-    case Code::unreachable:
+    case Code::resource:
+    case Code::network:
       return Exit::unavailable;
     case Code::io:
       return Exit::io;

@@ -134,7 +134,7 @@ struct DirectoryItem {
 
 // The model with all lazy parts read, which may download them.
 Result<ModelPtr> with_lazy_parts(const ModelPtr& model) {
-  return model->whole ? model->whole->get() : Result<ModelPtr>(model);
+  return model->complete_model ? model->complete_model->get() : Result<ModelPtr>(model);
 }
 
 DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std::string& name) {

@@ -25,7 +25,7 @@ std::string summarize(const Model& model, const Verification& found) {
 Exit verify_model(const Model& model, const std::string& name) {
   ProgressBar bar;
   const Verification found =
-      verify(model, [&](const Progress& progress) { bar.show(progress.bytes, progress.whole, quoted(progress.path)); });
+      verify(model, [&](const Progress& progress) { bar.show(progress.bytes, progress.total, quoted(progress.path)); });
   bar.clear();
   const auto print = [&](const char* what, const std::string& line) {
     std::printf("%s: %s%s\n", printable(name).c_str(), what, printable(line).c_str());

@@ -1,27 +1,41 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/text.h"
-#include "formats/archive/archive.h"
+#include "formats/archive/archive_formats.h"
 #include "formats/common/compromise.h"
 #include "formats/format.h"
 
 namespace weightfs {
 namespace {
 
-Match never(const Clues&) { return Match::no; }
+Match never(const Probe&) { return Match::no; }
 
-// Formats with a magic number first: the others may see themselves in anything.
-constexpr std::array kFormats = {
+template <size_t row>
+Result<Model> read_archive_row(const Container& container) {
+  return read_archive_format(kArchiveFormats[row], container);
+}
+
+// The formats in archives as rows of formats(): only an unpacked one is detected by its row, a packed one by read_zip
+// or read_tar.
+template <size_t... rows>
+constexpr auto archive_rows(std::index_sequence<rows...>) {
+  return std::array{
+      Format{kArchiveFormats[rows].name, "", kArchiveFormats[rows].unpacked.matches, read_archive_row<rows>}...};
+}
+
+// Formats with a magic number come first: the others accept almost any bytes.
+constexpr std::array kFirst = {
     Format{"gguf", ".gguf", matches_gguf, read_gguf},
     Format{"rten", ".rten", matches_rten, read_rten},
     Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
     Format{"zip", ".zip .carton", matches_zip, read_zip},
     Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2", matches_tar, read_tar,
-           Settled::by_name},
-    Format{"carton", "", matches_carton_directory, read_carton},
+           DetectBy::name},
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
-    Format{"tvm-mlf", "", matches_mlf_directory, read_mlf},
+};
+constexpr std::array kLast = {
     Format{"ollama", "", matches_ollama, read_ollama},
     Format{"safetensors", ".safetensors", matches_safetensors, read_safetensors},
     Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index},
@@ -30,28 +44,38 @@ constexpr std::array kFormats = {
     Format{"bintensors-legacy", "", never, read_bintensors_legacy},
 };
 
-// What there is to see of a container without reading it all.
-class Look {
+template <size_t... sizes>
+constexpr auto joined(const std::array<Format, sizes>&... arrays) {
+  std::array<Format, (sizes + ...)> all{};
+  auto end = all.begin();
+  ((end = std::copy(arrays.begin(), arrays.end(), end)), ...);
+  return all;
+}
+
+constexpr auto kFormats = joined(kFirst, archive_rows(std::make_index_sequence<kArchiveFormats.size()>()), kLast);
+
+// The name, head and tail of a container: the input of detection.
+class ContainerProbe {
  public:
-  /// At the beginning.
-  static Result<Look> at(const Container& container) {
-    Look look;
-    look.name_ = container.name;
-    look.size_ = container.bytes->size();
-    look.head_ = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(look.size_, kHeadSize)));
-    return look;
+  /// Reads the head.
+  static Result<ContainerProbe> at(const Container& container) {
+    ContainerProbe probe;
+    probe.name_ = container.name;
+    probe.size_ = container.bytes->size();
+    probe.head_ = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(probe.size_, kHeadSize)));
+    return probe;
   }
 
-  /// And at the end, unless the beginning tells all: a cold disk takes as long for one as for the other.
-  static Result<Look> at_both_ends(const Container& container) {
-    Look look = TRY(at(container));
-    if (look.find_sure() != nullptr) return look;
-    const uint64_t shown = look.head_.size();
-    look.tail_ = TRY(read_text(*container.bytes, look.size_ - shown, shown));
-    return look;
+  /// Reads the head, and the tail unless the head identifies the format: on a cold disk each read takes equally long.
+  static Result<ContainerProbe> at_both_ends(const Container& container) {
+    ContainerProbe probe = TRY(at(container));
+    if (probe.find_sure() != nullptr) return probe;
+    const uint64_t shown = probe.head_.size();
+    probe.tail_ = TRY(read_text(*container.bytes, probe.size_ - shown, shown));
+    return probe;
   }
 
-  /// The first format that this surely is; null when there is none.
+  /// The first format that matches with `yes`; null if there is none.
   const Format* find_sure() const;
 
   Match match(const Format& format) const { return format.matches({name_, head_, tail_, size_}); }
@@ -61,13 +85,13 @@ class Look {
   uint64_t size_ = 0;
 };
 
-const Format* Look::find_sure() const {
+const Format* ContainerProbe::find_sure() const {
   const auto sure = std::find_if(kFormats.begin(), kFormats.end(),
                                  [this](const Format& format) { return match(format) == Match::yes; });
   return sure == kFormats.end() ? nullptr : &*sure;
 }
 
-// Whether `name` ends as the names of the format's files usually do.
+// Whether `name` has one of the format's suffixes.
 bool is_named_as(const Format& format, std::string_view name) {
   std::string_view left = format.suffixes;
   while (!left.empty()) {
@@ -78,7 +102,7 @@ bool is_named_as(const Format& format, std::string_view name) {
   return false;
 }
 
-// An error is about a container; its name comes first, once.
+// An error with the container's name in front, once.
 Error about(const Container& container, const Error& error) {
   const std::string name = printable(container.name);
   return error.message.starts_with(name + ": ") ? error : Error{error.code, str(name, ": ", error.message)};
@@ -101,7 +125,7 @@ Result<SourcePtr> open_beside(const Container& container, std::string_view name)
 
 namespace {
 
-// What a container in a container takes besides what it holds: files, trees, a library's memory.
+// The cost of a nested container besides its contents: files, trees, a library's memory.
 constexpr uint64_t kNestedBytes = 16 * 1024;
 constexpr uint64_t kNestedSteps = 300;
 
@@ -113,18 +137,18 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     if (auto paid = container.budget->charge(Cost::kept, kNestedBytes); !paid) return named(paid.error());
   }
   if (forced != nullptr) return forced->read(container).map_error([&](const Error& e) { return about(container, e); });
-  const auto look = Look::at_both_ends(container);
-  if (!look) return named(look.error());
-  if (const Format* sure = look->find_sure())
+  const auto probe = ContainerProbe::at_both_ends(container);
+  if (!probe) return named(probe.error());
+  if (const Format* sure = probe->find_sure())
     return sure->read(container).map_error([&](const Error& e) { return about(container, e); });
   std::string tried;
   for (const Format& format : kFormats) {
-    const Match match = look->match(format);
-    // What is known by its place in a directory is no guess about a file.
+    const Match match = probe->match(format);
+    // Formats that are detected by a directory's file names are not tried on other files.
     if (match == Match::no && format.suffixes.empty()) continue;
     auto model = match == Match::no ? failure(Code::unsupported, "") : format.read(container);
     if (model) return model;
-    // An unreadable file is unreadable whatever it is.
+    // An I/O error would fail for every other format too.
     if (model.error().code == Code::io) return named(model.error());
     tried += str(tried.empty() ? "" : ", ", format.name, match == Match::no ? "" : " (" + model.error().message + ")");
   }
@@ -141,47 +165,55 @@ Result<Model> read_model(const Container& container, const Format* forced) {
 }
 
 Result<bool> is_model(const Container& container) {
-  const auto look = Look::at_both_ends(container);
-  if (!look && look.error().code == Code::io) return tl::unexpected(look.error());
-  if (!look) return false;
-  if (look->find_sure() != nullptr) return true;
+  const auto probe = ContainerProbe::at_both_ends(container);
+  if (!probe && probe.error().code == Code::io) return tl::unexpected(probe.error());
+  if (!probe) return false;
+  if (probe->find_sure() != nullptr) return true;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
-    if (look->match(format) != Match::maybe) return false;
-    return format.settled == Settled::by_name ? is_named_as(format, container.name)
+    if (probe->match(format) != Match::maybe) return false;
+    return format.detect_by == DetectBy::name ? is_named_as(format, container.name)
                                               : format.read(container).has_value();
   });
 }
 
 bool is_named_as_model(std::string_view name) {
-  // Of which an index of shards is one in a thousand.
+  // Only one JSON file in a thousand is an index of shards.
   if (name.ends_with(".json")) return false;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) { return is_named_as(format, name); });
 }
 
 Result<bool> could_be_model(const Container& member) {
-  const auto look = Look::at(member);
-  if (!look && look.error().code == Code::io) return tl::unexpected(look.error());
-  const Match unseen = look || is_about_the_bytes(look.error()) ? Match::no : Match::maybe;
+  const auto probe = ContainerProbe::at(member);
+  if (!probe && probe.error().code == Code::io) return tl::unexpected(probe.error());
+  const Match unseen = probe || is_about_the_bytes(probe.error()) ? Match::no : Match::maybe;
   return std::any_of(kFormats.begin(), kFormats.end(), [&](const Format& format) {
-    const Match match = look ? look->match(format) : unseen;
+    const Match match = probe ? probe->match(format) : unseen;
     return match == Match::yes || (match == Match::maybe && is_named_as(format, member.name));
   });
 }
 
-Result<std::optional<std::string>> key_file(const std::vector<std::string>& names, const Folder& folder) {
-  const auto there = [&](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
-  if (there("carton.toml") && there("MANIFEST")) return "carton.toml";
+Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder) {
+  const auto exists = [&](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
+  const auto has_files_of = [&](const UnpackedForm& form) {
+    return exists(form.entry_file) && (form.companion.empty() || exists(form.companion));
+  };
+  for (const ArchiveFormat& format : kArchiveFormats)
+    if (format.unpacked.identifies == nullptr && has_files_of(format.unpacked))
+      return std::string(format.unpacked.entry_file);
   const auto is_index = [](std::string_view name) {
     return name.find(".safetensors.index.") != name.npos && name.ends_with(".json");
   };
   if (std::count_if(names.begin(), names.end(), is_index) == 1)
     return *std::find_if(names.begin(), names.end(), is_index);
   for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
-    if (there(index)) return index;
-  // Many directories have a metadata.json; only what it says makes one a model.
-  if (!there("metadata.json")) return std::nullopt;
-  const auto bytes = folder.open("metadata.json");
-  if (bytes && TRY(is_mlf_metadata(*bytes))) return "metadata.json";
+    if (exists(index)) return index;
+  // Last the entry files with a common name (metadata.json), which have to be read.
+  for (const ArchiveFormat& format : kArchiveFormats) {
+    const UnpackedForm& form = format.unpacked;
+    if (form.identifies == nullptr || !has_files_of(form)) continue;
+    const auto bytes = folder.open(form.entry_file);
+    if (bytes && TRY(form.identifies(*bytes))) return std::string(form.entry_file);
+  }
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// The element types that tensors have, one row each: what NumPy and ml_dtypes call them, and how many bytes they take.
+// The element types of tensors, one row each: the names of NumPy and ml_dtypes, and the size in bytes.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct DType {
   bool npy_packed;             ///< the .npy view has bytes, not elements: its last dimension is in bytes
 };
 
-/// The row named `name`; null when there is none.
+/// The row named `name`; null if there is none.
 const DType* dtype_named(std::string_view name);
 
-/// The row of the same type and name whose values are stored big-endian: only the .npy view differs (">f4"). A type
-/// whose values are single bytes or that has no .npy view is its own; bfloat16 gets a row without view, as void has no
+/// The row of the same type and name with big-endian values: only the .npy view differs (">f4"). For a type with
+/// one-byte values or without an .npy view this is the type itself; bfloat16 gets a row without view, as void has no
 /// byte order. dtype_named never returns such a row.
 const DType* big_endian(const DType* dtype);
 
-/// Stands for a type that the reader does not know: such a tensor has a size, but no bytes per element.
+/// An unknown type: such a tensor has a size, but no size per element.
 extern const DType kUnknownDType;
 
 }  // namespace weightfs

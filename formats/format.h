@@ -1,4 +1,5 @@
-// A format is a row: a name, how to recognise it, how to read it. And what formats read from.
+// A format is a table row: a name, how to detect it, how to read it. This header also has the input of the formats:
+// containers and their folders.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@
 
 namespace weightfs {
 
-/// What lies beside a container, by name: a directory on disk, the members of an archive. Callable from any thread.
+/// The files next to a container, by name: of a directory on disk, or of an archive. Callable from any thread.
 class Folder {
  public:
   virtual ~Folder() = default;
@@ -22,152 +23,148 @@ class Folder {
   Folder(const Folder&) = default;
   Folder& operator=(const Folder&) = default;
 
-  /// The names of the regular files in it, sorted by byte. Fails with io.
+  /// The names of the regular files in the folder, sorted by byte. Fails with io.
   virtual Result<std::vector<std::string>> names() const = 0;
 
-  /// Opens one. A name with a `/`, `.` and `..` are refused: nothing outside the folder is ever opened.
+  /// Opens a file. Names with a `/`, `.` and `..` are refused: nothing outside the folder is opened.
   virtual Result<SourcePtr> open(std::string_view name) const = 0;
 
-  /// Whether its files take storage of their own, as files of a directory do and members of an archive do not.
+  /// Whether its files take storage of their own: true for a directory on disk, false for members of an archive.
   virtual bool is_storage() const { return false; }
 
-  /// Every file in it and in its directories, to the last, `/` between components, sorted by byte; symbolic links as
-  /// links, not followed. Fails with io, and with unsupported beyond kMostMembers.
+  /// All files in the folder and its subdirectories, components joined by `/`, sorted by byte; symbolic links as links,
+  /// not followed. Fails with io, and with unsupported beyond kMaxMembers.
   virtual Result<std::vector<Part>> parts() const = 0;
 };
 
-/// A container of files has no more of them than this.
-inline constexpr size_t kMostMembers = 2'000'000;
+/// The maximum number of files in a container.
+inline constexpr size_t kMaxMembers = 2'000'000;
 
-/// Containers in containers are entered to this depth; what lies deeper is a file like any other.
-inline constexpr int kDeepest = 8;
+/// The maximum nesting depth of containers; a container at a greater depth is shown as a plain file.
+inline constexpr int kMaxNestingDepth = 8;
 
-/// A container to be read.
+/// The input of Format::read.
 struct Container {
-  std::string name;  ///< its own file name
+  std::string name;  ///< its file name
   SourcePtr bytes;
-  std::shared_ptr<const Folder> folder = {};  ///< what lies beside it; null when nothing does
-  BlobsPtr blobs = unstored_blobs();          ///< where what has to be unpacked is kept
-  int depth = 0;                              ///< how many containers it lies in
-  BudgetPtr budget = budget_of(bytes);        ///< that of the outermost container: given on to all that is read below
+  std::shared_ptr<const Folder> folder = {};  ///< the files next to it; null if there are none
+  BlobsPtr blobs = unstored_blobs();          ///< keeps decoded and fetched data
+  int depth = 0;                              ///< the number of containers around it
+  BudgetPtr budget = budget_of(bytes);  ///< of the outermost container; shared by everything that is read below it
 };
 
-/// Opens a file beside the container, which must have a folder. A file with storage of its own extends the budget.
+/// Opens a file next to the container, which must have a folder. A file with storage of its own extends the budget.
 /// Fails as Folder::open() does.
 Result<SourcePtr> open_beside(const Container& container, std::string_view name);
 
-/// How sure the first bytes make us.
+/// The result of detection by the first and last bytes.
 enum class Match {
   no,     ///< not this format
-  maybe,  ///< a format without a magic number: only reading it tells
-  yes,    ///< this format, if broken perhaps
+  maybe,  ///< a format without a magic number: only parsing decides
+  yes,    ///< this format, though the file may be corrupt
 };
 
 inline constexpr size_t kHeadSize = 4096;
 
-/// What a format sees of a file to tell whether it is one of its own.
-struct Clues {
+/// The part of a file that a format sees for detection.
+struct Probe {
   std::string_view name;  ///< of the file
-  std::string_view head;  ///< its first kHeadSize bytes, or all
-  std::string_view tail;  ///< its last kHeadSize bytes, or all
+  std::string_view head;  ///< its first kHeadSize bytes, or all of a shorter file
+  std::string_view tail;  ///< its last kHeadSize bytes, or all of a shorter file
   uint64_t size;          ///< in bytes
 };
 
-/// How a `maybe` is settled: by reading, or where that might unpack all of the file, by its name.
-enum class Settled { by_reading, by_name };
+/// How a `maybe` is decided: by parsing the content, or by the file's name where parsing might decode all of the file.
+enum class DetectBy { content, name };
 
 /// One row per format.
 struct Format {
-  std::string_view name;      ///< what `--format` takes and metadata.json shows
-  std::string_view suffixes;  ///< how its files' names usually end, separated by spaces
-  Match (*matches)(const Clues& clues);
+  std::string_view name;      ///< the argument of `--format` and the format in metadata.json
+  std::string_view suffixes;  ///< usual suffixes of its files' names, separated by spaces
+  Match (*matches)(const Probe& probe);
   Result<Model> (*read)(const Container& container);
-  Settled settled = Settled::by_reading;
+  DetectBy detect_by = DetectBy::content;
 };
 
-/// Every format, in the order in which they are tried. Those after the first that cannot be detected by content (a
-/// forced layout) have a `matches` that says no.
+/// All formats, in the order of detection. Those that cannot be detected (a forced layout) come last; their `matches`
+/// returns no.
 std::span<const Format> formats();
 
-/// The row named `name`; null when there is none.
+/// The format with this name; null if there is none.
 const Format* format_named(std::string_view name);
 
-/// Reads `container` as whatever it is. Fails with unsupported ("not a model that weightfs knows", naming what was
-/// tried and why it is not that) or with the error of the one format that it surely is. `forced` leaves detection out.
+/// Detects the format of `container` and reads it. Fails with unsupported ("not a model that weightfs knows", with the
+/// formats that were tried and their errors), or with the error of the format that it surely is. `forced` skips
+/// detection.
 Result<Model> read_model(const Container& container, const Format* forced = nullptr);
 
-/// When `container` is one of the files of a split model, what all of them have in common, as text; nothing when it
-/// stands alone. Any of them opens the whole model, so a directory shows one.
+/// The common name of the files of a split model if `container` is one of them, else nothing. Each of the files opens
+/// the whole model, so a directory lists one.
 std::optional<std::string> split_model_of(const Container& container);
 
-/// The same as far as the name alone tells.
+/// The same, judged by the name alone.
 std::optional<std::string> split_model_named(std::string_view name);
 
-/// Whether read_model could succeed, from the first bytes; a `maybe` is settled by reading. Fails with io where the
-/// system refuses to look.
+/// Whether read_model could succeed, by the first bytes; a `maybe` is decided by parsing. Fails with io if the file
+/// cannot be read.
 Result<bool> is_model(const Container& container);
 
-/// Whether files that are called so usually are models.
+/// Whether this is a usual file name of a model.
 bool is_named_as_model(std::string_view name);
 
-/// The same of a member of an archive, which to read may take unpacking all of it: there a `maybe` is settled by its
-/// name, and so is one whose bytes cannot be had now. Fails with io where the system refuses to look.
+/// The same for a member of an archive, where parsing might decode all of it: a `maybe` is decided by the name, as is a
+/// member whose bytes are not available now. Fails with io if it cannot be read.
 Result<bool> could_be_model(const Container& member);
 
-/// The file by which a directory is one model and not a directory of models: carton.toml beside a MANIFEST, the only
-/// `*.safetensors.index*.json`, an MLC tensor cache's index, the metadata.json of an unpacked TVM Model Library Format.
-/// `names`: what lies in the directory, sorted by byte. Fails with io.
-Result<std::optional<std::string>> key_file(const std::vector<std::string>& names, const Folder& folder);
+/// The entry file of a directory that is one model, not a directory of models: the entry file of an unpacked archive
+/// (archive/archive_formats.h), the only `*.safetensors.index*.json`, or the index of an MLC tensor cache. `names`: the
+/// files of the directory, sorted by byte. Fails with io.
+Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder);
 
-/// A model of a store, by its place: "registry.ollama.ai/library/llama3.2/latest".
-struct Shelved {
+/// A model of an Ollama store; its path is like "registry.ollama.ai/library/llama3.2/latest".
+struct StoredModel {
   std::string path;
   Container container;   ///< its manifest
-  std::string identity;  ///< of the manifest's file: tags that are hard links of one file have the same; may be empty
+  std::string identity;  ///< of the manifest's file: equal for tags that are hard links of one file; may be empty
 };
 
-/// What a store of manifests holds, sorted by place, and a line for each thing in it that is no model, or lacks blobs.
-struct Shelves {
-  std::vector<Shelved> models;
+/// The contents of an Ollama store: its models, sorted by path, and one line for each file that is not a valid manifest
+/// or lacks blobs.
+struct OllamaStoreListing {
+  std::vector<StoredModel> models;
   std::vector<std::string> warnings;
 };
 
-/// The models of an Ollama store, from its directories manifests/ and blobs/. Every manifest is read; of blobs only the
-/// size is looked at. Fails as listing the directories fails.
-Result<Shelves> read_shelves(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
-                             const BlobsPtr& store);
+/// Lists the models of an Ollama store from its directories manifests/ and blobs/. Reads every manifest, but only the
+/// sizes of blobs. Fails if the directories cannot be listed.
+Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
+                                             const BlobsPtr& store);
 
-/// Whether a file at this place in such a store (components joined by `/`) is a manifest.
-bool is_shelf_path(std::string_view path);
+/// Whether a file at this path below manifests/ (components joined by `/`) is a manifest.
+bool is_manifest_path(std::string_view path);
 
-// The formats' own entries, each in its file.
-Match matches_gguf(const Clues& clues);
+// The functions of the rows, each format's in its file.
+Match matches_gguf(const Probe& probe);
 Result<Model> read_gguf(const Container& container);
-Match matches_rten(const Clues& clues);
+Match matches_rten(const Probe& probe);
 Result<Model> read_rten(const Container& container);
-Match matches_safetensors(const Clues& clues);
+Match matches_safetensors(const Probe& probe);
 Result<Model> read_safetensors(const Container& container);
-Match matches_safetensors_index(const Clues& clues);
+Match matches_safetensors_index(const Probe& probe);
 Result<Model> read_safetensors_index(const Container& container);
-Match matches_bintensors(const Clues& clues);
+Match matches_bintensors(const Probe& probe);
 Result<Model> read_bintensors(const Container& container);
 Result<Model> read_bintensors_release(const Container& container);
 Result<Model> read_bintensors_legacy(const Container& container);
-Match matches_zip(const Clues& clues);
-Result<Model> read_zip(const Container& container);  // a carton, or any zip
-Match matches_carton_directory(const Clues& clues);
-Result<Model> read_carton(
-    const Container& container);  // a zip that must be one, or a directory, named by its carton.toml
-Match matches_tar(const Clues& clues);
-Result<Model> read_tar(const Container& container);  // a TVM Model Library Format, or any tar
-Match matches_mlf_directory(const Clues& clues);
-Result<Model> read_mlf(
-    const Container& container);  // a tar that must be one, or a directory, named by its metadata.json
-Match matches_tvm_params(const Clues& clues);
+Match matches_zip(const Probe& probe);
+Result<Model> read_zip(const Container& container);  // the formats in zips are rows of archive/archive_formats.h
+Match matches_tar(const Probe& probe);
+Result<Model> read_tar(const Container& container);
+Match matches_tvm_params(const Probe& probe);
 Result<Model> read_tvm_params(const Container& container);
-Match matches_tensor_cache(const Clues& clues);
+Match matches_tensor_cache(const Probe& probe);
 Result<Model> read_tensor_cache(const Container& container);  // named by its index
-Match matches_ollama(const Clues& clues);
-Result<Model> read_ollama(const Container& container);  // a manifest; the blobs lie in its folder
+Match matches_ollama(const Probe& probe);
+Result<Model> read_ollama(const Container& container);  // a manifest; the blobs are in its folder
 
 }  // namespace weightfs

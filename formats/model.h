@@ -1,5 +1,5 @@
-// What every container becomes: plain values. The narrow waist of weightfs: formats make a Model, the tree and the
-// views are made of one, and neither knows the other.
+// The result of reading any container: plain values. Formats produce a Model; the tree and the views use one; neither
+// depends on the other.
 #pragma once
 
 #include <deque>
@@ -23,35 +23,34 @@ namespace weightfs {
 /// Sizes of the dimensions, outermost first (C order); empty for a scalar.
 using Shape = std::vector<uint64_t>;
 
-/// A Tensor has no more dimensions than this: readers refuse or leave out what has more. Frameworks stop at 64 or
-/// before, but the formats have no limit and their own test files go to 300; beyond, a shape is only a way to take
-/// memory.
-inline constexpr size_t kMostDimensions = 1024;
+/// The maximum number of dimensions of a Tensor; readers refuse or leave out tensors with more. Frameworks stop at 64
+/// or fewer, but the formats set no limit and their own test files have up to 300. The limit bounds the memory of a
+/// shape.
+inline constexpr size_t kMaxDimensions = 1024;
 
 /// A tensor: little-endian bytes in C order exactly as stored (big-endian GGUF excepted: as stored there too).
 struct Tensor {
-  std::string name;              ///< as the container spells it: any bytes
-  const DType* dtype = nullptr;  ///< never null in a Model; &kUnknownDType when the type is not known
-  std::string_view
-      stored_dtype;        ///< as the container spells it ("F32", "Q4_0"); lives as long as the Model or for ever
-  std::string_view scope;  ///< the graph or module it belongs to, in front of its path; "" for the container itself
+  std::string name;               ///< as in the container; any bytes
+  const DType* dtype = nullptr;   ///< never null in a Model; &kUnknownDType for an unknown type
+  std::string_view stored_dtype;  ///< as in the container ("F32", "Q4_0"); a literal, or in the Model's string_pool
+  std::string_view scope;  ///< the graph or module of the tensor, a prefix of its path; "" for the container itself
   Shape shape;
-  Slice source;  ///< its bytes; refused() when the container lies about them (then a warning says how)
+  Slice source;  ///< its bytes; refused() if the container describes them wrongly (a warning has the reason)
 
   uint64_t nbytes() const { return source.size(); }
 };
 
-/// A file that the container is or holds, shown under files/.
+/// A file of the container, or the container's file itself, shown under files/.
 struct Part {
-  std::string path;                    ///< as the container spells it, '/' between components
+  std::string path;                    ///< as in the container, '/' between components
   Later<SourcePtr> source;             ///< its bytes
-  std::optional<Digest> digest = {};   ///< when the container names it
-  std::optional<uint32_t> crc32 = {};  ///< of all its bytes, when the container has it (zip)
-  std::optional<Md5> md5 = {};         ///< when the container has it (the MLC tensor cache)
-  std::string link_target = {};        ///< not empty: a symbolic link with this text, which stays inside files/
+  std::optional<Digest> digest = {};   ///< if the container has it
+  std::optional<uint32_t> crc32 = {};  ///< of all its bytes, if the container has it (zip)
+  std::optional<Md5> md5 = {};         ///< if the container has it (the MLC tensor cache)
+  std::string link_target = {};        ///< the text of a symbolic link that stays inside files/; empty for a file
 };
 
-/// A text about the model that is rendered when it is asked for: graph.json, a long list of metadata.
+/// A text about the model that is rendered on first read: graph.json, a long list of metadata.
 struct Document {
   std::string path;         ///< from the top of the tree: "graph.json", "metadata/tokenizer.ggml.tokens.json"
   Later<SourcePtr> source;  ///< the rendered text
@@ -62,45 +61,45 @@ using ModelPtr = std::shared_ptr<const Model>;
 
 /// A part of a model that is a container itself.
 struct Nested {
-  size_t part;            ///< its place in the parts
-  Later<ModelPtr> model;  ///< read when it is entered
+  size_t part;            ///< its index in the parts
+  Later<ModelPtr> model;  ///< read when its directory is entered
 };
 
-/// Lists of metadata with more elements than this become Documents, so that metadata.json stays a page that a person
-/// reads.
-inline constexpr size_t kLongestInlineList = 1024;
+/// The maximum length of a list in metadata.json; a longer one becomes a Document, so that metadata.json stays
+/// readable.
+inline constexpr size_t kMaxInlineList = 1024;
 
-/// A container, read.
+/// The contents of a container.
 struct Model {
   std::string format;   ///< the format's name: "gguf"
-  std::string version;  ///< of the format, as its users say it: "3", "V2", "release layout"
-  Map common;           ///< what models have in common, where the container says it: name, description, license, …
-  Map metadata;         ///< every container-specific field
-  std::vector<Tensor> tensors;        ///< in container order
-  std::vector<Part> parts;            ///< the container's own files
-  std::vector<Document> documents;    ///< rendered when asked for
-  std::vector<std::string> warnings;  ///< what was refused or repaired, one line each
-  std::deque<std::string> spellings;  ///< owns texts that stored_dtype and scope point into
-  BudgetPtr budget;                   ///< of the outermost container; what is rendered is charged to it. May be null.
+  std::string version;  ///< of the format, in its users' terms: "3", "V2", "release layout"
+  Map common;    ///< the fields that models have in common, if the container has them: name, description, license, …
+  Map metadata;  ///< every container-specific field
+  std::vector<Tensor> tensors;          ///< in container order
+  std::vector<Part> parts;              ///< the files of the container
+  std::vector<Document> documents;      ///< rendered on first read
+  std::vector<std::string> warnings;    ///< problems, one line each
+  std::deque<std::string> string_pool;  ///< owns strings that stored_dtype and scope refer to
+  BudgetPtr budget;                     ///< of the outermost container; renderings are charged to it. May be null.
 
-  // What only containers of files have.
-  std::vector<std::string> directories;  ///< those that it names itself, be they empty; spelled as parts are
-  std::optional<uint64_t> stored_bytes;  ///< of the container as it is stored; else the sum of its parts
-  std::map<size_t, Digest> digests;      ///< of tensors (by their place), where they are known without reading
-  /// The elements of tensors of type string (by their place), in C order, UTF-8.
+  // Only for containers of files.
+  std::vector<std::string> directories;  ///< directories with an entry of their own, even if empty; spelled as in parts
+  std::optional<uint64_t> stored_bytes;  ///< size of the container in storage; else the sum of its parts
+  std::map<size_t, Digest> digests;      ///< of tensors (by their index), if known without reading
+  /// The elements of tensors of type string (by their index), in C order, UTF-8.
   std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>> strings;
-  std::vector<std::string> missing;   ///< files that it says it has, and has not
-  std::vector<std::string> unlisted;  ///< files that it has, though its list of all its files does not name them
-  /// Finds the parts of `itself` that are containers; null where there cannot be any.
+  std::vector<std::string> missing;   ///< files that the container lists but lacks
+  std::vector<std::string> unlisted;  ///< files that the container has but does not list
+  /// Finds the parts of `itself` that are containers; null if there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 
-  /// Set while to know the tensors, the metadata and all warnings takes fetching: this model has what is known before
-  /// (format, parts, nested), and this gives the whole one, which has the same parts.
-  std::optional<Later<ModelPtr>> whole;
+  /// Set if blobs must be fetched to know the tensors, the metadata and all warnings. This model then has only the
+  /// format, the parts and the nested containers; complete_model has everything, with the same parts.
+  std::optional<Later<ModelPtr>> complete_model;
 };
 
-/// The bytes that a tensor of this type and shape takes. Nothing on overflow, for an unknown type, and when the
-/// elements (for a block type: those of the innermost dimension; for a sub-byte type: all) do not fill whole blocks.
+/// The size in bytes of a tensor of this type and shape. Nothing on overflow, for an unknown type, and if the elements
+/// (for a block type: of the innermost dimension; for a sub-byte type: all) do not fill whole blocks.
 std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape);
 
 }  // namespace weightfs

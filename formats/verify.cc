@@ -21,20 +21,20 @@ std::string hex32(uint32_t number) {
 }
 
 // The checksums of some bytes, all that any part of the model carries: members may share bytes.
-struct Sums {
+struct Checksums {
   std::optional<Digest> sha256;
   std::optional<Md5> md5;
   uint32_t crc32 = 0;
 };
 
 // Which of them to compute; CRC-32 costs next to nothing.
-struct Kinds {
+struct ChecksumKinds {
   bool sha256 = false;
   bool md5 = false;
 };
 
-// What differs, in words; empty when nothing does.
-std::string difference(const Part& part, const Sums& sums) {
+// The names of the checksums that differ; empty if all match.
+std::string difference(const Part& part, const Checksums& sums) {
   std::string out;
   const auto compare = [&](const char* name, const std::string& found, const std::string& wanted) {
     if (found != wanted) out += str(out.empty() ? "" : "; ", name, " is ", found, ", should be ", wanted);
@@ -48,7 +48,7 @@ std::string difference(const Part& part, const Sums& sums) {
 // The bytes of a file as they are stored.
 struct Stored {
   std::string key;              // equal where the bytes are the same
-  const Source* zip = nullptr;  // the container that they lie in, if it is one whose members may share them
+  const Source* zip = nullptr;  // their zip, if they are in one whose members may share them
   uint64_t zip_occupies = 0;
   uint64_t size = 0;
 };
@@ -65,7 +65,7 @@ Result<Stored> stored_of(const Source& source) {
   return Stored{std::move(identity), nullptr, 0, source.size()};
 }
 
-// Holds what is read of zips against what they occupy.
+// Limits the bytes read from zips by their size in storage.
 class Limits {
  public:
   Result<void> take(const Stored& stored, uint64_t decoded) {
@@ -104,7 +104,7 @@ class Verifier {
       by_path_.emplace(part.path, &part);
       wanted_.sha256 = wanted_.sha256 || part.digest;
       wanted_.md5 = wanted_.md5 || part.md5;
-      if (const auto source = part.source.peek(); source && has_checksum(part)) whole_ += (*source)->size();
+      if (const auto source = part.source.peek(); source && has_checksum(part)) total_ += (*source)->size();
     }
   }
 
@@ -132,20 +132,20 @@ class Verifier {
       ++out_.checked;
   }
 
-  // Members say their name themselves when they cannot be read.
+  // Errors of members include their names.
   static Error about(const Part& part, const Error& error) {
     const std::string name = quoted(part.path);
     return error.message.starts_with(name) ? error : Error{error.code, str(name, ": ", error.message)};
   }
 
   Result<std::string> compare(const Part& part) {
-    const Part* file = followed(&part, [this](const std::string& path) {
+    const Part* file = resolve_link(&part, [this](const std::string& path) {
       const auto found = by_path_.find(path);
       return found == by_path_.end() ? nullptr : found->second;
     });
     if (file == nullptr)
-      return failure(Code::not_found, str("a link to ", quoted(part.link_target), ", which is not there"));
-    // Of a file whose size no server reports, not more is downloaded than to list it.
+      return failure(Code::not_found, str("a link to ", quoted(part.link_target), ", which does not exist"));
+    // If no server reports a file's size, only as much is downloaded as for listing it.
     const SourcePtr source = TRY([&] {
       const SizeQuery query;
       return file->source.get();
@@ -153,8 +153,8 @@ class Verifier {
     return difference(part, TRY(sums_of(part, *source)));
   }
 
-  // Reads what is shared once.
-  Result<Sums> sums_of(const Part& part, const Source& source) {
+  // Reads shared bytes once.
+  Result<Checksums> sums_of(const Part& part, const Source& source) {
     const Stored stored = TRY(stored_of(source));
     const auto known = known_.find(stored.key);
     if (known != known_.end()) {
@@ -162,17 +162,17 @@ class Verifier {
       return known->second;
     }
     TRY_VOID(limits_.take(stored, source.size()));
-    Result<Sums> sums = read(part, source);
+    Result<Checksums> sums = read(part, source);
     if (sums || is_about_the_bytes(sums.error())) known_.emplace(stored.key, sums);
     return sums;
   }
 
-  Result<Sums> read(const Part& part, const Source& source) {
+  Result<Checksums> read(const Part& part, const Source& source) {
     auto sha256 = wanted_.sha256 ? std::optional<Sha256>(std::in_place) : std::nullopt;
     auto md5 = wanted_.md5 ? std::optional<Md5Sum>(std::in_place) : std::nullopt;
-    Sums sums;
+    Checksums sums;
     for (uint64_t offset = 0; offset < source.size();) {
-      if (report_) report_({part.path, read_, whole_});
+      if (report_) report_({part.path, read_, total_});
       const size_t got = TRY(source.read(offset, buffer_));
       if (got == 0) return failure(Code::io, "the source ended before its size");
       const auto bytes = std::span<const std::byte>(buffer_).first(got);
@@ -190,10 +190,10 @@ class Verifier {
   const Model& model_;
   const std::function<void(const Progress&)>& report_;
   std::map<std::string_view, const Part*> by_path_;
-  Kinds wanted_;
-  std::map<std::string, Result<Sums>> known_;  // by Stored::key
+  ChecksumKinds wanted_;
+  std::map<std::string, Result<Checksums>> known_;  // by Stored::key
   Limits limits_;
-  uint64_t whole_ = 0;
+  uint64_t total_ = 0;
   uint64_t read_ = 0;
   std::vector<std::byte> buffer_{size_t{1} << 20};
   Verification out_;

@@ -1,4 +1,4 @@
-// Whether a container's bytes are those that it says it has: every checksum that it carries, computed anew.
+// Verification of a container: computes every checksum that it carries and compares.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace weightfs {
 
-/// What was found out about one model.
+/// The result of verifying one model.
 struct Verification {
-  uint64_t checked = 0;            ///< files whose bytes are right
-  uint64_t unchecked = 0;          ///< files that carry no checksum
-  std::vector<std::string> wrong;  ///< one line each: files that have other bytes, are missing, or should not be there
-  std::vector<Error> unreadable;   ///< one each: files that could not be read
-  uint64_t more = 0;               ///< lines that are left out of these two, each of which has kMaxLines at most
+  uint64_t checked = 0;            ///< files with a matching checksum
+  uint64_t unchecked = 0;          ///< files without a checksum
+  std::vector<std::string> wrong;  ///< one line each: files with a wrong checksum, missing files and unlisted files
+  std::vector<Error> unreadable;   ///< one each: files that cannot be read
+  uint64_t more = 0;               ///< lines omitted from these two, each of which has at most kMaxLines
 
   static constexpr size_t kMaxLines = 10'000;
 
@@ -24,17 +24,17 @@ struct Verification {
   void add_unreadable(Error error);
 };
 
-/// How much of what carries a checksum has been read.
+/// The progress of a verification.
 struct Progress {
-  std::string_view path;  ///< of the file that is being read
-  uint64_t bytes;         ///< read so far, of all files
-  uint64_t whole;         ///< to be read in all
+  std::string_view path;  ///< of the current file
+  uint64_t bytes;         ///< bytes read so far, of all files
+  uint64_t total;         ///< bytes to read in total
 };
 
-/// Reads every part that carries a checksum (SHA-256 of a carton's MANIFEST, CRC-32 of a zip, MD5 of an MLC tensor
-/// cache), in order, with bounded memory. `report` is called now and then; a link is checked as the file that it leads
-/// to. Bytes that several parts share are read once. Of a zip at most twice what it occupies and 64 MB are read, and
-/// 1,000 times that and 1 GB decoded; members beyond that are unreadable.
+/// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache),
+/// in order, with bounded memory. `report` is called from time to time. A link is checked as the file that it leads to.
+/// Bytes that several parts share are read once. Of a zip at most twice its size in storage and 64 MB are read, and
+/// 1,000 times that size and 1 GB decoded; members beyond these limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);
 
 }  // namespace weightfs

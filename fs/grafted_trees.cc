@@ -169,7 +169,7 @@ Result<GraftedTrees::Place> GraftedTrees::enter(Ino directory) {
   if (known) return remade(*here, *known);
   TreePtr tree = TRY(make(*here));
   const std::scoped_lock lock(mutex_);
-  if (trees_.size() >= kMaxTrees) return failure(Code::unavailable, "too many directories have been entered; remount");
+  if (trees_.size() >= kMaxTrees) return failure(Code::resource, "too many directories have been entered; remount");
   return graft(*here, std::move(tree));
 }
 
@@ -201,8 +201,8 @@ Result<TreePtr> GraftedTrees::make(const Place& node) {
   if (auto made = later.peek()) return *std::move(made);
   make_room();
   if (limits_.memory_used() > limits_.memory_limit())
-    return failure(Code::unavailable, str(path(node.ino()), ": not enough memory: this process may use ",
-                                          human_size(limits_.memory_limit())));
+    return failure(Code::resource, str(path(node.ino()), ": not enough memory: this process may use ",
+                                       human_size(limits_.memory_limit())));
   auto tree = later.get();
   if (!tree && free_descriptors()) tree = later.get();
   return present(std::move(tree));

@@ -92,7 +92,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   TreeBuilder builder(model);
   builder.set_modified(modified);
   builder.set_container_bytes(file_bytes(*model));
-  const LaterModel whole = model->whole ? *model->whole : LaterModel::of(model);
+  const LaterModel whole = model->complete_model ? *model->complete_model : LaterModel::of(model);
   const auto tensors = tree_of(whole, kTensorsView, modified);
   const auto name = std::make_shared<const std::string>(source);
   builder.add_file("metadata.json", text(whole, [=](const Model& m) { return metadata_json(m, *name); }));
@@ -105,8 +105,8 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);
   // What only fetching tells has a place all the same: what a directory holds is said once.
-  if (model->whole) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
-  if (model->whole || !model->warnings.empty()) builder.add_file("warnings.txt", text(whole, warnings_text));
+  if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
+  if (model->complete_model || !model->warnings.empty()) builder.add_file("warnings.txt", text(whole, warnings_text));
   return std::move(builder).freeze();
 }
 

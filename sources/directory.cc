@@ -119,7 +119,7 @@ Result<Opened> open_at(const Location& directory, Traversal traversal, const Ope
   const auto entries = TRY(directory.root->list(directory.name));
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
-  if (const auto key = TRY(key_file(names, DiskFolder(directory))))
+  if (const auto key = TRY(model_entry_file(names, DiskFolder(directory))))
     return open_entry_file_model(directory, *key, modified(found), options);
   traversal.entered.emplace(found.st_dev, found.st_ino);
   Lister lister(options, std::move(traversal), modified(found));

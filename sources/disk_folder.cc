@@ -75,8 +75,8 @@ class PartLister {
     if (!opened && !shown.empty()) return {};
     if (!opened) return tl::unexpected(opened.error());
     for (const DirectoryEntry& entry : TRY(entries_of(opened->descriptor))) {
-      if (parts_.size() == kMostMembers)
-        return failure(Code::unsupported, str(top_.path(), ": more than ", kMostMembers, " files"));
+      if (parts_.size() == kMaxMembers)
+        return failure(Code::unsupported, str(top_.path(), ": more than ", kMaxMembers, " files"));
       add(opened->descriptor.number(), entry.name, shown.empty() ? entry.name : str(shown, "/", entry.name));
     }
     return {};

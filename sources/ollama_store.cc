@@ -35,10 +35,10 @@ class SharedModels {
 Result<Opened> open_ollama_store(const Location& store, Time time, const OpenOptions& options) {
   const Location manifests = store / "manifests";
   const auto blobs = std::make_shared<DiskFolder>(store / "blobs");
-  const Shelves shelves = TRY(read_shelves(DiskFolder(manifests), blobs, options.blobs));
+  const OllamaStoreListing shelves = TRY(read_ollama_store(DiskFolder(manifests), blobs, options.blobs));
   const auto models = std::make_shared<SharedModels>();
   Listing listing{{}, time, 0};
-  for (const Shelved& shelved : shelves.models) {
+  for (const StoredModel& shelved : shelves.models) {
     const Location file = manifests / shelved.path;
     const auto found = file.examine();
     const Time file_time = found ? modified(*found) : time;

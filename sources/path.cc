@@ -11,7 +11,7 @@ std::shared_ptr<const Folder> folder_of(const Location& container) {
   Location top = container;
   for (int up = 0; up < 4 && !top.name.empty(); ++up) top = top.parent();
   const bool is_below_manifests = !top.name.empty() && top.file_name() == "manifests";
-  if (is_below_manifests && is_store(top.parent()) && is_shelf_path(container.name.substr(top.name.size() + 1)))
+  if (is_below_manifests && is_store(top.parent()) && is_manifest_path(container.name.substr(top.name.size() + 1)))
     return std::make_shared<DiskFolder>(top.parent() / "blobs");
   return std::make_shared<DiskFolder>(container.parent());
 }

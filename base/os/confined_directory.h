@@ -1,5 +1,5 @@
-// A directory that a user named, and all that may be opened below it: with openat2(2) relative to the open directory,
-// so that its entries, which other users may write, cannot lead to a file elsewhere.
+// A directory that a user named, and safe access to everything below it. Files are opened with openat2(2) relative to
+// the open directory, so its entries, which other users may write, cannot redirect an access elsewhere.
 #pragma once
 
 #include <sys/stat.h>
@@ -18,7 +18,7 @@
 
 namespace weightfs {
 
-/// A file or directory that a user named, at one moment.
+/// A file or directory that a user named, as it was when it was opened.
 struct NamedFile {
   Descriptor descriptor;  ///< opened with O_PATH
   struct stat status;
@@ -33,24 +33,24 @@ Result<NamedFile> find_named_file(const std::string& path);
 /// An entry of a directory.
 struct DirectoryEntry {
   std::string name;
-  unsigned char type;  ///< DT_REG, DT_DIR, DT_LNK, ...: readdir(3); DT_UNKNOWN for what has gone
+  unsigned char type;  ///< DT_REG, DT_DIR, DT_LNK, ... (readdir(3)); DT_UNKNOWN for an entry that has disappeared
 };
 
 /// The entries of a directory that was opened for OpenFor::list, without `.` and `..`, sorted by byte. Fails with io;
-/// the message gives the reason and no path.
+/// the message has the reason without the path.
 Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory);
 
-/// Names are relative to the directory, components joined by `/`; an empty one is the directory itself. What a name
-/// leads to is decided by the Confinement, see PathWalk::open. All methods may be called from any thread. Errors name
-/// the path; those of what the Confinement forbids have the code unsupported.
+/// Names are relative to the directory, components joined by `/`; the empty name is the directory itself. The
+/// Confinement decides which links are followed, see PathWalk::open. Callable from any thread. Errors name the path; an
+/// access that the Confinement forbids fails with unsupported.
 class ConfinedDirectory {
  public:
-  /// `path` is what messages call it: absolute.
+  /// `path`: the directory's absolute path, for messages.
   ConfinedDirectory(Descriptor directory, std::string path, Confinement rules);
 
   std::string path_of(std::string_view name) const;
 
-  /// Which links are followed. `named`: the name is the SOURCE itself, all links.
+  /// Which links are followed. `named`: all, because the name is the SOURCE itself.
   enum class Links { by_rules, named };
 
   /// Fails with not_found and io.
@@ -59,10 +59,10 @@ class ConfinedDirectory {
   /// Opens a regular file.
   Result<SourcePtr> open_file(const std::string& name, Links links = Links::by_rules) const;
 
-  /// Opens a directory to be listed, or whatever it is to be looked at.
+  /// Opens a directory for listing, or any file for examination.
   Result<OpenedPath> open(const std::string& name, OpenFor purpose) const { return open_by(rules_, name, purpose); }
 
-  /// entries_of() that directory.
+  /// The entries of a directory, as entries_of().
   Result<std::vector<DirectoryEntry>> list(const std::string& name) const;
 
  private:

@@ -1,4 +1,4 @@
-// An open file by its number, closed in the end.
+// An owned file descriptor, closed by the destructor.
 #pragma once
 
 #include <unistd.h>
@@ -23,14 +23,14 @@ class Descriptor {
   int number() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
-  /// The number, which the caller closes from now on.
+  /// Releases the descriptor: the caller has to close it.
   int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
 };
 
-/// Whether that errno of a system call that opens or examines a file says that no file has this name.
+/// Whether this errno of a system call that opens or examines a file means that the file does not exist.
 inline bool is_missing(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
 
 }  // namespace weightfs

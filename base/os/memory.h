@@ -1,4 +1,4 @@
-// How much memory this process may take for containers, and how much it takes.
+// The memory limit of this process for containers, and its current use.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace weightfs {
 
-/// Bytes that containers may take in this process: a quarter of the machine's memory, or half of what memory.max (or
-/// memory.limit_in_bytes) of the process's cgroup or of one above it allows, or half of the limit of its address space
-/// (RLIMIT_AS), whichever is least. Read once a second at most.
+/// The number of bytes that containers may use in this process: the least of a quarter of the machine's memory, half of
+/// memory.max (or memory.limit_in_bytes) of the process's cgroup and of each one above it, and half of the limit of the
+/// address space (RLIMIT_AS). Read at most once a second.
 uint64_t process_memory_limit();
 
 /// Bytes that are allocated at the moment (mallinfo(3)).

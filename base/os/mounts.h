@@ -12,7 +12,7 @@
 
 namespace weightfs {
 
-/// One mount, as the kernel tells it.
+/// One mount, as the kernel reports it.
 struct Mount {
   uint64_t id;      ///< no other mount has it at that moment, in any mount namespace
   uint64_t parent;  ///< the id of the one that it is mounted on
@@ -20,7 +20,7 @@ struct Mount {
   std::string point;  ///< absolute, without links; as it is seen from this process's root
   std::string type;   ///< "fuse.weightfs", "ext4"
   std::string source;
-  std::optional<uid_t> user;   ///< of a FUSE mount: who mounted it; others may be kept out
+  std::optional<uid_t> user;   ///< of a FUSE mount: the mounting user; other users may have no access
   std::optional<gid_t> group;  ///< of a FUSE mount
 
   bool is_weightfs() const { return type == "fuse.weightfs"; }
@@ -32,42 +32,42 @@ std::string unescaped(const std::string& text);
 /// A line of /proc/self/mountinfo (proc(5)); nothing when it is none.
 std::optional<Mount> mount_in(std::string_view line);
 
-/// What is mounted in this mount namespace at one moment, as the kernel tells it: without asking any file system, some
-/// of which may be stuck, or may be served by this very process.
+/// A snapshot of the mounts of this mount namespace, as the kernel reports them. No file system is accessed: one may be
+/// stuck, or served by this very process.
 class Mounts {
  public:
   static Mounts now();
 
-  /// Whether the path, which is absolute, lies on a weightfs mount, as far as its names tell: links are not followed.
+  /// Whether the absolute path is on a weightfs mount, judged by the names: links are not followed.
   bool is_on_weightfs(const std::string& path) const;
 
   /// Whether weightfs is mounted at that very path, which is absolute and without links; its server may be dead.
   bool is_weightfs_point(const std::string& path) const;
 
-  /// Whether that is the device of a weightfs mount, which tells it of any open file.
+  /// Whether this is the device of a weightfs mount, which identifies the mount of any open file.
   bool is_weightfs(dev_t device) const;
 
   /// The mount of that id, or null.
   const Mount* find(uint64_t id) const;
 
-  /// What is mounted at that very path, which covers what was mounted there before; nothing when nothing is.
+  /// The mount at exactly this path, which covers earlier ones; nothing if there is none.
   std::optional<Mount> on(const std::string& path) const;
 
   /// Those of weightfs, the one mounted last at the end.
   std::vector<Mount> of_weightfs() const;
 
   const std::vector<Mount>& all() const& { return mounts_; }
-  void all() && = delete;  // what it refers to would be gone
+  void all() && = delete;  // the pointers would dangle
 
  private:
   std::vector<Mount> mounts_;  // the one mounted last comes last
 };
 
-/// The id of the mount that an open file lies on, by what the kernel says of a descriptor of this process (`self`) or
-/// of another one: /proc/PID/fdinfo/N. No file system is asked.
+/// The id of the mount that an open file is on, from the kernel's description of a descriptor of this process (`self`)
+/// or another one: /proc/PID/fdinfo/N. No file system is accessed.
 std::optional<uint64_t> mount_id_of(const std::string& process, const std::string& descriptor);
 
-/// Whether `path` is `directory` or lies below it; both absolute, without `.` and `..`.
+/// Whether `path` is `directory` or below it; both absolute, without `.` and `..`.
 bool is_at_or_below(const std::string& path, const std::string& directory);
 
 }  // namespace weightfs

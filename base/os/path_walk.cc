@@ -160,7 +160,7 @@ Result<void> PathWalk::check_place(const struct stat& status) const {
   return {};
 }
 
-// Of what lies outside, a link that is not followed does not even tell whether it exists.
+// A refused link must not reveal whether its target outside exists.
 Error PathWalk::error(int number) const {
   if (is_refused_outside())
     return {Code::unsupported, str(kNotFollowed, "its owner is not the mounting user; use --follow-links")};

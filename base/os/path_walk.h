@@ -22,8 +22,8 @@ namespace weightfs {
 /// What may be opened below a directory.
 struct Confinement {
   uid_t user = ::getuid();                ///< the mounting user
-  bool follow_links = false;              ///< follow links out of the directory, whichever user owns them
-  std::optional<UserRights> rights = {};  ///< refuse what this user may not read; empty: the kernel alone decides
+  bool follow_links = false;              ///< follow links that leave the directory, whoever owns them
+  std::optional<UserRights> rights = {};  ///< refuse files that this user may not read; empty: only the kernel checks
   bool use_openat2 = true;                ///< false: as on a kernel before 5.6, which lacks openat2(2)
 };
 

@@ -16,7 +16,7 @@ namespace weightfs {
 struct UserRights {
   uid_t user;
   std::vector<gid_t> groups;
-  bool has_known_groups = true;  ///< false: no such account, the user may be in any group
+  bool has_known_groups = true;  ///< false: there is no such account, so the user may be in any group
 
   /// Of an account of this machine (getgrouplist(3)).
   static UserRights of(uid_t user);

@@ -9,18 +9,18 @@
 
 namespace weightfs {
 
-KeptStderr::KeptStderr()
+StderrCapture::StderrCapture()
     : file_(::memfd_create("stderr", MFD_CLOEXEC)), before_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
   if (file_ >= 0) ::dup2(file_, STDERR_FILENO);
 }
 
-KeptStderr::~KeptStderr() {
+StderrCapture::~StderrCapture() {
   if (before_ >= 0) ::dup2(before_, STDERR_FILENO);
   if (before_ >= 0) ::close(before_);
   if (file_ >= 0) ::close(file_);
 }
 
-std::string KeptStderr::last_line() const {
+std::string StderrCapture::last_line() const {
   std::array<char, 1024> text{};
   const ssize_t got = ::pread(file_, text.data(), text.size(), 0);
   std::string_view line(text.data(), got > 0 ? static_cast<size_t>(got) : 0);

@@ -1,5 +1,5 @@
-// Libraries and set-uid helpers say why they failed to standard error. This keeps it, so that it can become part of a
-// message.
+// Captures standard error. Libraries and set-uid helpers report their failures only there; the captured text becomes
+// part of an error message.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@ namespace weightfs {
 
 /// From construction on, what this process and its children write to standard error goes to a file in memory;
 /// destruction puts standard error back. Only while the process has one thread.
-class KeptStderr {
+class StderrCapture {
  public:
-  KeptStderr();
-  ~KeptStderr();
-  KeptStderr(const KeptStderr&) = delete;
-  KeptStderr& operator=(const KeptStderr&) = delete;
+  StderrCapture();
+  ~StderrCapture();
+  StderrCapture(const StderrCapture&) = delete;
+  StderrCapture& operator=(const StderrCapture&) = delete;
 
   /// The last line that was written, without the name of the program in front of it; "" for nothing.
   std::string last_line() const;

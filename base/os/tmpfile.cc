@@ -9,19 +9,19 @@
 namespace weightfs {
 namespace {
 
-std::function<int(const std::string&)> replacement;  // of open_nameless()
+std::function<int(const std::string&)> replacement;  // of open_tmpfile()
 
 }  // namespace
 
-void set_nameless_opener(std::function<int(const std::string& directory)> opener) { replacement = std::move(opener); }
+void set_tmpfile_opener(std::function<int(const std::string& directory)> opener) { replacement = std::move(opener); }
 
-std::vector<std::string> temporary_places() {
+std::vector<std::string> tmpfile_directories() {
   const char* named = std::getenv("TMPDIR");
   if (named != nullptr && *named != '\0') return {named, "/var/tmp", "/tmp"};
   return {"/var/tmp", "/tmp"};
 }
 
-int open_nameless(const std::string& directory) {
+int open_tmpfile(const std::string& directory) {
   if (replacement) return replacement(directory);
   const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
   if (fd >= 0) return fd;

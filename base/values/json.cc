@@ -11,9 +11,9 @@ namespace weightfs {
 namespace {
 
 // The bytes of a range of a Source, a buffer at a time.
-class Stream {
+class ByteStream {
  public:
-  Stream(const Source& source, uint64_t offset, uint64_t size) : source_(source), offset_(offset), left_(size) {}
+  ByteStream(const Source& source, uint64_t offset, uint64_t size) : source_(source), offset_(offset), left_(size) {}
 
   // Moves to the next byte; false at the end of the range or on an error.
   bool next() { return ++at_ < count_ || fill(); }
@@ -66,7 +66,7 @@ struct Byte {
   }
   friend bool operator==(const Byte&, const Byte&) = default;
 
-  Stream* stream = nullptr;
+  ByteStream* stream = nullptr;
 };
 
 // Passes nlohmann::json's events on and bounds the nesting.
@@ -169,7 +169,7 @@ bool ValueBuilder::add(Value value) {
 }
 
 Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, JsonEvents& events) {
-  Stream stream(source, offset, size);
+  ByteStream stream(source, offset, size);
   if (!stream.fill())
     return tl::unexpected(stream.error().value_or(Error{Code::corrupt, "empty where JSON is needed"}));
   // nlohmann::json would skip a byte order mark.
@@ -198,8 +198,8 @@ Result<Value> built(ValueBuilder& builder, const Source& source, uint64_t offset
 }  // namespace
 
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size) {
-  ValueBuilder builder(kMostJsonValues);
-  return built(builder, source, offset, size, kMostJsonValues);
+  ValueBuilder builder(kMaxJsonValues);
+  return built(builder, source, offset, size, kMaxJsonValues);
 }
 
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size, Budget& budget, uint64_t most) {

@@ -1,4 +1,4 @@
-// Reads JSON from a Source as it streams by, so that a header of 100 MB costs no memory but what its reader keeps.
+// Streaming JSON parser over a Source: a header of 100 MB costs only the memory of the values that its consumer keeps.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace weightfs {
 
-/// What a JSON text holds, in order. A method returns false to stop the reading; it has noted why.
+/// The elements of a JSON text, in order. A method returns false to stop the parser; the consumer records the reason.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
   virtual bool scalar(Value value) = 0;           ///< null, bool, number or string; a number beyond 64 bits is a double
-  virtual bool unsigned_integer(uint64_t n) = 0;  ///< an integer without a sign that fits 64 bits
+  virtual bool unsigned_integer(uint64_t n) = 0;  ///< a non-negative integer that fits 64 bits
   virtual bool string(std::string& text) = 0;     ///< may be moved from
   virtual bool key(std::string& text) = 0;        ///< may be moved from
   virtual bool begin_object() = 0;
@@ -26,12 +26,12 @@ class JsonEvents {
   virtual bool end_array() = 0;
 };
 
-/// Reads the one JSON value in [offset, offset + size) of `source`. Fails with corrupt on anything but JSON (RFC 8259,
-/// UTF-8, no byte order mark, white space around it), on nesting beyond kMaxDepth, and where `events` stops it.
+/// Reads the one JSON value in [offset, offset + size) of `source`. Fails with corrupt on invalid JSON (RFC 8259,
+/// UTF-8, no byte order mark, white space around it), on nesting beyond kMaxDepth, and if `events` stops it.
 Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, JsonEvents& events);
 
-/// Builds the Value that the events describe. Of equal keys the last value is kept. Stops the reading where a limit is
-/// exceeded: a small text can make a large Value ("[]," takes 40 bytes).
+/// Builds a Value from the events. Of equal keys the last value is kept. Stops the parser when a limit is exceeded: a
+/// small text can make a large Value ("[]," takes 40 bytes).
 class ValueBuilder final : public JsonEvents {
  public:
   /// At most `most` values; for texts that do not come from a container.
@@ -49,10 +49,10 @@ class ValueBuilder final : public JsonEvents {
   bool begin_array() override { return open(List{}); }
   bool end_array() override { return close(); }
 
-  bool full() const { return left_ == 0; }  ///< `most` values are there: where it stopped the reading, this is why
-  const std::optional<Error>& over_budget() const { return over_budget_; }  ///< why, when the budget stopped it
+  bool full() const { return left_ == 0; }  ///< `most` values were built: if the parser was stopped, this is the reason
+  const std::optional<Error>& over_budget() const { return over_budget_; }  ///< set if the budget stopped it
   Value take() { return std::move(root_); }
-  void release();  ///< gives the charges back: for a Value that is not taken
+  void release();  ///< releases the charges of a Value that is not taken
 
  private:
   struct Open {
@@ -73,15 +73,15 @@ class ValueBuilder final : public JsonEvents {
   uint64_t left_;
 };
 
-/// More values than this are refused where a JSON text becomes a Value.
-inline constexpr uint64_t kMostJsonValues = 4'000'000;
+/// The maximum number of values of a JSON text that becomes a Value.
+inline constexpr uint64_t kMaxJsonValues = 4'000'000;
 
-/// The same as a Value. For texts whose size the caller has bounded, and that do not come from a container.
+/// Parses a JSON text into a Value. For texts whose size the caller has bounded, and that do not come from a container.
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size);
 
-/// The same for a text of a container. Fails as read_json does, with unsupported beyond `most` values, and as
+/// The same for a text from a container. Fails as read_json does, with unsupported beyond `most` values, and as
 /// Budget::charge does. The Value stays charged.
 Result<Value> parse_json(const Source& source, uint64_t offset, uint64_t size, Budget& budget,
-                         uint64_t most = kMostJsonValues);
+                         uint64_t most = kMaxJsonValues);
 
 }  // namespace weightfs

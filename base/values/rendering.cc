@@ -9,7 +9,7 @@
 namespace weightfs {
 namespace {
 
-// Charging takes a lock-free loop and now and then a look at the process.
+// Each charge costs a lock-free loop and sometimes a check of the process's memory.
 constexpr uint64_t kStep = 64 * 1024;
 
 // The escape of a character in a JSON string; empty for one that needs none.

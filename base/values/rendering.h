@@ -1,5 +1,5 @@
-// Where the renderings of a Value write to. A text is written twice: first it is only counted and charged, then it is
-// built in memory of exactly that size.
+// The output of the renderings of a Value. A text is written twice: first only counted and charged, then built in
+// memory of exactly that size.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,10 @@ namespace weightfs {
 
 class TextSink {
  public:
-  /// Keeps the text, for which `size` bytes are reserved.
+  /// Builds the text; `size` bytes are reserved.
   explicit TextSink(uint64_t size) { text_.reserve(size); }
 
-  /// Only counts the text and charges `budget` while it does. Releases all charges when it is destroyed, unless
-  /// finish() succeeded.
+  /// Only counts the text and charges `budget`. The destructor releases all charges unless finish() succeeded.
   explicit TextSink(Budget& budget) : budget_(&budget) {}
 
   ~TextSink();
@@ -39,13 +38,13 @@ class TextSink {
       count(times);
   }
 
-  /// Charges memory that the writer itself needs for `values`, and releases it.
+  /// Charges the writer's own memory for `values`, and releases it.
   void hold(uint64_t values);
   void let_go(uint64_t values);
 
   bool stopped() const { return error_.has_value(); }  ///< over budget: the writer may end
 
-  Result<uint64_t> finish();  ///< of a text that was counted: its size, which stays charged
+  Result<uint64_t> finish();  ///< the size of the counted text, which stays charged
   std::string take() && { return std::move(text_); }
 
  private:
@@ -60,8 +59,8 @@ class TextSink {
   uint64_t held_ = 0;     // values
 };
 
-/// What `write` writes to the sink that it is called with, twice. It returns nothing, or a Result<void>, whose failure
-/// is passed on.
+/// The text that `write` writes to the sink it is called with. It is called twice, and returns nothing or a
+/// Result<void>, whose failure is returned.
 template <class Write>
 Result<std::string> rendered(Budget& budget, const Write& write) {
   const auto run = [&](TextSink& sink) -> Result<void> {
@@ -81,7 +80,7 @@ Result<std::string> rendered(Budget& budget, const Write& write) {
   return std::move(text).take();
 }
 
-/// The same where nothing is charged.
+/// The same without charging.
 template <class Write>
 std::string rendered(const Write& write) {
   TextSink text(uint64_t{0});
@@ -89,14 +88,14 @@ std::string rendered(const Write& write) {
   return std::move(text).take();
 }
 
-/// A text that rendered() or one of the renderings of value.h charged to `budget`, as bytes; the charge is released
-/// when the bytes are dropped.
+/// A text that rendered() or a rendering of value.h charged to `budget`, as bytes. The charge is released with the
+/// bytes.
 SourcePtr charged_text(std::string text, BudgetPtr budget);
 
 /// Appends `text` as a JSON string, as append_json_string() of value.h does.
 void append_json_string(TextSink& out, std::string_view text);
 
-/// A finite number as JSON has it: the shortest decimal that gives it back, with a point or an exponent.
+/// A finite number as JSON: the shortest decimal that parses to the same number, with a point or an exponent.
 std::string json_number(double number);
 
 }  // namespace weightfs

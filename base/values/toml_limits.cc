@@ -199,7 +199,7 @@ class Scanner {
     for (; !at_end(); ++at_) {
       if (at(quotes)) {
         at_ += quotes.size();
-        // As many as two quotes may stand before those that end it.
+        // Up to two quotes may precede the closing ones.
         for (int more = 0; is_multi_line && more < 2 && at(quotes.substr(0, 1)); ++more) ++at_;
         return;
       }

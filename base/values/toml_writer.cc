@@ -145,7 +145,7 @@ class TomlWriter {
     const Value* value;
   };
 
-  // The entries that TOML can say, sorted by key.
+  // The entries that TOML can represent, sorted by key.
   std::vector<Entry> entries_of(const Map& map) {
     std::vector<Entry> entries;
     out_.hold(map.size());
@@ -333,7 +333,7 @@ class TomlWriter {
   std::vector<const std::string*> path_;  // of the table
   int indent_ = -1;                       // the root and the tables in it begin at the same column
   bool at_line_begin_ = true;
-  bool separated_ = true;  // nothing stands above that an empty line must follow
+  bool separated_ = true;  // an empty line or nothing precedes
 };
 
 auto document_of(const Map& map) {

@@ -16,7 +16,7 @@ class Budget;
 class Value;
 using List = std::vector<Value>;
 
-/// Keys in the order in which they were set; a key stands once.
+/// An ordered map with unique keys.
 class Map {
  public:
   using Entry = std::pair<std::string, Value>;
@@ -24,7 +24,7 @@ class Map {
   /// Adds `key`, or replaces its value in place. Linear in the number of keys: for maps that a person would read.
   void set(std::string key, Value value);
 
-  /// Adds a key that the caller knows to be new.
+  /// Adds a key that is not in the map; the caller ensures that.
   void append(std::string key, Value value);
 
   /// After append()s of keys that may be there already: the last value of each takes the place of its first.
@@ -69,9 +69,9 @@ inline size_t Map::size() const { return entries_.size(); }
 /// The double that prints as the float does: 0.1f is 0.1, not 0.10000000149011612.
 double shortest_decimal(float number);
 
-/// How much of a Value there is: what a copy of it is charged.
+/// The size of a Value, as it is charged for a copy.
 struct Footprint {
-  uint64_t values = 0;  ///< itself and all inside it; an entry of a Map counts twice, for its key
+  uint64_t values = 0;  ///< itself and all nested values; an entry of a Map counts twice, for its key
   uint64_t bytes = 0;   ///< of all keys and texts
 };
 
@@ -86,8 +86,8 @@ void release(const Footprint& copy, Budget& budget);
 /// size of a text would grow with the square of the depth.
 inline constexpr int kMaxIndent = 16;
 
-/// JSON (RFC 8259), indented by two, keys in order, a newline at the end. What JSON cannot say is said as text: NaN and
-/// the infinities as "NaN", "Infinity", "-Infinity"; bytes that are no UTF-8 as U+FFFD, in keys as %XX. Integers are
+/// JSON (RFC 8259), indented by two, keys in order, a newline at the end. Values that JSON lacks become strings: NaN
+/// and the infinities "NaN", "Infinity", "-Infinity"; bytes that are not UTF-8 become U+FFFD, in keys %XX. Integers are
 /// exact to 64 bits.
 std::string to_json(const Value& value);
 
@@ -99,8 +99,8 @@ std::string to_json_line(const Value& value);
 /// inf.
 std::string to_toml(const Map& map);
 
-/// The same for what a container says. The size is computed first and charged as Cost::rendered; fails as
-/// Budget::charge does, and then nothing has been built. The caller releases the charge when it drops the text.
+/// The same for a value from a container. The size is computed first and charged as Cost::rendered; fails as
+/// Budget::charge does, before anything is built. The caller releases the charge when it drops the text.
 Result<std::string> to_json(const Value& value, Budget& budget);
 Result<std::string> to_toml(const Map& map, Budget& budget);
 

@@ -22,7 +22,7 @@ bool is_fetchable(const Store& store, const std::vector<Origin>& origins) {
 Error unfetched(Store& store, const Wanted& wanted, const Error& reason) {
   if (reason.code != Code::not_found) return reason;
   const bool offline = store.fetching().http == nullptr;
-  return {Code::unreachable, str(wanted.name, ": not cached, and ", offline ? "offline" : "nothing says where it is")};
+  return {Code::network, str(wanted.name, ": not cached, and ", offline ? "offline" : "nothing says where it is")};
 }
 
 // One fetch; another one asks everybody again.

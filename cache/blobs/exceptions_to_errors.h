@@ -9,15 +9,13 @@
 namespace weightfs {
 
 /// What whoever waits gets when a making is ended.
-inline Error cancelled() { return Error{Code::unavailable, "cancelled while it was being made"}; }
+inline Error cancelled() { return Error{Code::resource, "cancelled while it was being made"}; }
 
-inline Error out_of_memory() noexcept {
-  return Error{Code::unavailable, "out of memory"};
-}  // too short to be allocated
+inline Error out_of_memory() noexcept { return Error{Code::resource, "out of memory"}; }  // too short to be allocated
 
 inline Error told(const std::exception& error) noexcept {
   try {
-    return Error{Code::unavailable, error.what()};
+    return Error{Code::resource, error.what()};
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }

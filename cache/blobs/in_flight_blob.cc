@@ -32,15 +32,15 @@ thread_local Filling* maker = nullptr;
 }  // namespace
 
 Error too_large_for_size(const std::string& name) {
-  return {Code::unavailable, str(name, ": no server reports its size, and it is larger than ",
-                                 human_size(kMaxDownloadForSize), "; read it, or run weightfs fetch")};
+  return {Code::resource, str(name, ": no server reports its size, and it is larger than ",
+                              human_size(kMaxDownloadForSize), "; read it, or run weightfs fetch")};
 }
 
 void Filling::run() noexcept {
   maker = this;
   const CancelScope scope([this] { return stop_ || cancel_if_unused(); });
   const HeldSources::Scope holding(&held_);
-  Ended ended{Phase::unkept, {Code::unavailable, ""}};
+  Ended ended{Phase::unkept, {Code::resource, ""}};
   auto done = caught([&]() -> Result<void> {
     ended = run_to_end();
     return {};

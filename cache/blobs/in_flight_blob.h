@@ -171,7 +171,7 @@ class Filling {
   mutable std::mutex mutex_;  // guards the rest
   mutable std::condition_variable changed_;
   Phase phase_ = Phase::making;
-  Error error_{Code::unavailable, ""};
+  Error error_{Code::resource, ""};
   RangePtr range_;  // what is served
   Kept kept_;       // once it finished
   uint64_t written_ = 0;

@@ -18,7 +18,7 @@ Result<Digest> digest_of(Store& store, const Source& bytes) {
   std::vector<std::byte> buffer(kStep);
   for (uint64_t offset = 0; offset < bytes.size();) {
     TRY_VOID(store.go_on());
-    if (is_cancelled()) return failure(Code::unavailable, "cancelled");
+    if (is_cancelled()) return failure(Code::resource, "cancelled");
     const size_t got = TRY(bytes.read(offset, buffer));
     if (got == 0) return failure(Code::io, "the file ended before its size");
     hash.update(std::span(buffer).first(got));

@@ -246,9 +246,8 @@ std::optional<Filling::Ended> Filling::follow(RangePtr others, uint64_t size) {
   const auto longest = fetch_ != nullptr ? kLongestFetchStall : size == recipe_.size ? kLongestFlush : kLongestStall;
   if (stalled_ > longest) {
     if (fetch_ == nullptr)
-      return Ended{Phase::unkept, {Code::unavailable, "another process is making it and does not go on"}};
-    return Ended{Phase::failed,
-                 {Code::unreachable, str(recipe_.name, ": another process fetches it and does not go on")}};
+      return Ended{Phase::unkept, {Code::resource, "another process is making it and does not go on"}};
+    return Ended{Phase::failed, {Code::network, str(recipe_.name, ": another process fetches it and does not go on")}};
   }
   range_ = std::move(others);
   written_ = size;

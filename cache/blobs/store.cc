@@ -133,9 +133,9 @@ Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name,
   try {
     return find_or_begin(recipe, name, fetch);
   } catch (const std::bad_alloc&) {
-    return failure(Code::unavailable, "out of memory");
+    return failure(Code::resource, "out of memory");
   } catch (const std::exception& error) {
-    return failure(Code::unavailable, error.what());
+    return failure(Code::resource, error.what());
   }
 }
 
@@ -153,9 +153,9 @@ Result<Store::FillingPtr> Store::find_or_begin(const Recipe& recipe, const Name&
   const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
   Standstill standstill(permits_);
   for (;;) {
-    if (stopped_) return failure(Code::unavailable, "the store is closed");
+    if (stopped_) return failure(Code::resource, "the store is closed");
     if (auto filling = find(name)) return filling;
-    if (is_cancelled()) return failure(Code::unavailable, "cancelled while it was being made");
+    if (is_cancelled()) return failure(Code::resource, "cancelled while it was being made");
     const bool waits_long = kind == Kind::decoding && standstill.is_there();
     const bool is_next = kind == Kind::nested || turn == queue.begin();
     if (is_next && (make_place(kind) || kind == Kind::nested || waits_long)) return begin(recipe, name, fetch, kind);
@@ -243,7 +243,7 @@ void Store::give_up() {
 }
 
 Result<void> Store::go_on() const {
-  if (gave_up_) return failure(Code::unavailable, "the mount is ending");
+  if (gave_up_) return failure(Code::resource, "the mount is ending");
   return {};
 }
 

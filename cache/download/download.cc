@@ -33,7 +33,7 @@ Result<Answer> head_of(Http& http, const Request& request, const std::atomic<boo
   const Receiver receiver{[&](const Answer& answer) -> Result<void> {
                             seen = answer;
                             if (request.method == Request::Method::head) return {};
-                            return failure(Code::unavailable, "enough");  // is not shown
+                            return failure(Code::resource, "enough");  // is not shown
                           },
                           [](std::span<const std::byte>) -> Result<void> { return {}; }};
   const auto done = http.perform(request, receiver, stop);
@@ -78,10 +78,10 @@ Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
       turns.leave_out(*next);
     }
   }
-  if (stop) return failure(Code::unreachable, str(name_, ": cancelled"));
+  if (stop) return failure(Code::network, str(name_, ": cancelled"));
   if (told) return told;
   auto errors = turns.errors();
-  if (errors.size() < asked()) errors.push_back({Code::unreachable, "no time was left to ask the others"});
+  if (errors.size() < asked()) errors.push_back({Code::network, "no time was left to ask the others"});
   return tl::unexpected(all_of(name_, errors));
 }
 

@@ -75,13 +75,13 @@ Error all_of(const std::string& name, const std::vector<Error>& errors) {
   const auto any = [&](Code code) {
     return std::any_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });
   };
-  if (errors.empty()) return {Code::unreachable, str(name, ": there is nowhere to fetch it from")};
+  if (errors.empty()) return {Code::network, str(name, ": there is nowhere to fetch it from")};
   std::string text = name;
   for (size_t i = 0; i < std::min(errors.size(), kMostShown); ++i) text += str(i == 0 ? ": " : "; ", errors[i].message);
   if (errors.size() > kMostShown) text += str("; and ", errors.size() - kMostShown, " more");
   if (all(Code::not_found) || all(Code::unsupported)) return {errors[0].code, text};
-  const bool wrong = any(Code::corrupt) && !any(Code::unreachable) && !any(Code::unavailable);
-  return {wrong ? Code::corrupt : Code::unreachable, text};
+  const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::resource);
+  return {wrong ? Code::corrupt : Code::network, text};
 }
 
 }  // namespace weightfs

@@ -130,7 +130,7 @@ std::string printable_status(int status) {
 Outcome outcome_of(const Answer& answer, Credentials* asked) {
   const int status = answer.status;
   Outcome outcome{Outcome::Then::give_up,
-                  {Code::unreachable, str(printable_url(answer.url), ": ", printable_status(status))}};
+                  {Code::network, str(printable_url(answer.url), ": ", printable_status(status))}};
   if (status == 404 || status == 410) outcome.error.code = Code::not_found;
   if (status < 300) outcome.error.code = Code::corrupt;
   if (asked != nullptr && (status == 401 || status == 403)) {
@@ -145,7 +145,7 @@ Outcome outcome_of(const Answer& answer, Credentials* asked) {
 }
 
 Outcome outcome_of(const Error& error) {
-  const bool may_pass = error.code == Code::unreachable || error.code == Code::unavailable;
+  const bool may_pass = error.code == Code::network || error.code == Code::resource;
   return {may_pass ? Outcome::Then::later : Outcome::Then::give_up, error};
 }
 

@@ -67,7 +67,7 @@ struct Outcome {
     give_up,  ///< nothing is to be had there
   };
   Then then = Then::go_on;
-  Error error = {Code::unreachable, ""};
+  Error error = {Code::network, ""};
   std::optional<std::chrono::milliseconds> pause = {};  ///< that the server asks for
 };
 

@@ -69,7 +69,7 @@ std::string Fetch::Transfer::Asking::expected_tag() const {
 // Ends the request; the error is never shown.
 Result<void> Fetch::Transfer::Asking::end_with(Outcome outcome) {
   outcome_ = std::move(outcome);
-  return failure(Code::unavailable, "enough");
+  return failure(Code::resource, "enough");
 }
 
 Result<void> Fetch::Transfer::Asking::answered(const Answer& answer) {
@@ -182,8 +182,8 @@ Outcome Fetch::Transfer::Asking::after_all(uint64_t at) {
     return give_up({Code::corrupt, str(url, ": ends before byte ", at + 1, ", where ", expected, " are expected")});
   }
   // A server may give less than was asked for (RFC 9110, section 14.2), but something.
-  if (gave_ > 0) return {Then::again, {Code::unreachable, str(url, ": gives less than it is asked for")}};
-  return {Then::later, {Code::unreachable, str(url, ": gave nothing")}};
+  if (gave_ > 0) return {Then::again, {Code::network, str(url, ": gives less than it is asked for")}};
+  return {Then::later, {Code::network, str(url, ": gave nothing")}};
 }
 
 Outcome Fetch::Transfer::Asking::after(const Error& error) {

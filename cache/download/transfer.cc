@@ -48,14 +48,14 @@ Result<size_t> Fetch::Transfer::next(std::span<std::byte> out) {
     try {
       leader_ = std::thread([this] { lead(); });
     } catch (const std::system_error&) {
-      return failure(Code::unavailable, str(fetch_->name_, ": no thread to fetch it"));
+      return failure(Code::resource, str(fetch_->name_, ": no thread to fetch it"));
     }
   }
   while (!stop_)
     if (auto got = window_.next(out)) return std::move(*got);
   ended_ = true;
   window_.stop();
-  return failure(Code::unreachable, str(fetch_->name_, ": cancelled"));
+  return failure(Code::network, str(fetch_->name_, ": cancelled"));
 }
 
 void Fetch::Transfer::lead() noexcept {
@@ -63,7 +63,7 @@ void Fetch::Transfer::lead() noexcept {
   try {
     how = lead_through_origins();
   } catch (const std::bad_alloc&) {
-    how = failure(Code::unavailable, "out of memory");
+    how = failure(Code::resource, "out of memory");
   } catch (const std::exception&) {
     how = failure(Code::io, "a thread or a lock failed");
   }

@@ -39,7 +39,7 @@ struct Journey {
   Result<void> follow(std::string_view location) {
     const std::string from = printable_url(place.url);
     if (++redirects > kMostRedirects)
-      return failure(Code::unreachable, str(from, ": more than ", kMostRedirects, " redirects"));
+      return failure(Code::network, str(from, ": more than ", kMostRedirects, " redirects"));
     const std::string to = resolved_url(place.url, std::string(location));
     if (to.empty()) return failure(Code::corrupt, str(from, ": a redirect to what is no URL"));
     if (!may_redirect(place.url, to))
@@ -117,7 +117,7 @@ Result<void> Http::perform(const Request& request, const Receiver& receiver, con
     }
   }
 } catch (const std::bad_alloc&) {
-  return failure(Code::unavailable, "out of memory");
+  return failure(Code::resource, "out of memory");
 }
 
 std::optional<std::string_view> Answer::header(std::string_view name) const {

@@ -117,7 +117,7 @@ class Hop {
       Result<void> done = work();
       if (!done) failed_ = std::move(done).error();
     } catch (const std::bad_alloc&) {
-      failed_ = Error{Code::unavailable, "out of memory"};
+      failed_ = Error{Code::resource, "out of memory"};
     }
     heard_ = Clock::now();
     return !failed_;
@@ -303,7 +303,7 @@ Result<Hopped> Hop::run(Handle& handle, const std::atomic<bool>& stop) {
   if (!kind_ || kind_ == Kind::final) {
     if (failed_) return tl::unexpected(std::move(*failed_));
     if (*code != CURLE_OK) return tl::unexpected(error_of(handle.easy, *code));
-    if (!kind_) return tl::unexpected(error(Code::unreachable, "cut short before its headers ended"));
+    if (!kind_) return tl::unexpected(error(Code::network, "cut short before its headers ended"));
   }
   return Hopped{*kind_, std::move(answer_), std::move(kept_)};
 }
@@ -316,7 +316,7 @@ Result<CURLcode> Hop::transfer(Handle& handle, const std::atomic<bool>& stop) {
     int left = 0;
     if (const CURLMsg* const done = curl_multi_info_read(handle.multi, &left); done != nullptr)
       return done->data.result;
-    if (stop) return tl::unexpected(error(Code::unreachable, "cancelled"));
+    if (stop) return tl::unexpected(error(Code::network, "cancelled"));
     TRY_VOID(check_patience(handle.easy));
     wait(handle.multi);
   }
@@ -326,21 +326,21 @@ Result<CURLcode> Hop::transfer(Handle& handle, const std::atomic<bool>& stop) {
 Result<void> Hop::check_patience(CURL* easy) {
   const HttpOptions& options = question_.options;
   const auto now = Clock::now();
-  if (now >= question_.request.until) return tl::unexpected(error(Code::unreachable, "not answered in time"));
+  if (now >= question_.request.until) return tl::unexpected(error(Code::network, "not answered in time"));
   curl_off_t arrived = 0;
   curl_easy_getinfo(easy, CURLINFO_SIZE_DOWNLOAD_T, &arrived);
   // Before it is connected the connection's own limit holds.
   if (!connected_ || arrived != arrived_) heard_ = now;
   arrived_ = arrived;
   if (now - heard_ > options.stall_timeout)
-    return tl::unexpected(error(Code::unreachable, str("nothing arrived for ", human_time(options.stall_timeout))));
+    return tl::unexpected(error(Code::network, str("nothing arrived for ", human_time(options.stall_timeout))));
   if (waited_ < 2 * options.stall_timeout) return {};
   const uint64_t arrived_now = static_cast<uint64_t>(arrived_) + header_bytes_;
   const double speed =
       static_cast<double>(arrived_now - arrived_then_) / std::chrono::duration<double>(waited_).count();
   if (speed < static_cast<double>(options.least_speed))
-    return tl::unexpected(error(Code::unreachable, str("slower than ", human_size(options.least_speed), "/s for ",
-                                                       human_time(2 * options.stall_timeout))));
+    return tl::unexpected(error(Code::network, str("slower than ", human_size(options.least_speed), "/s for ",
+                                                   human_time(2 * options.stall_timeout))));
   waited_ = {};
   arrived_then_ = arrived_now;
   return {};
@@ -362,21 +362,21 @@ Error Hop::error_of(CURL* easy, CURLcode code) const {
   const std::string told = uncapitalised(text_[0] == '\0' ? curl_easy_strerror(code) : text_.data());
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
-      return error(Code::unreachable, "no such host, or no name server");
+      return error(Code::network, "no such host, or no name server");
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return error(Code::unreachable, "the proxy's name is not known");
+      return error(Code::network, "the proxy's name is not known");
     case CURLE_OPERATION_TIMEDOUT:
-      return error(Code::unreachable, str("no connection within ", human_time(question_.options.connect_timeout)));
+      return error(Code::network, str("no connection within ", human_time(question_.options.connect_timeout)));
     case CURLE_COULDNT_CONNECT:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
-      return error(Code::unreachable, system.empty() ? told : system);
+      return error(Code::network, system.empty() ? told : system);
     case CURLE_GOT_NOTHING:
-      return error(Code::unreachable, "closed without an answer");
+      return error(Code::network, "closed without an answer");
     case CURLE_PARTIAL_FILE:
-      return error(Code::unreachable, "cut short: " + told);
+      return error(Code::network, "cut short: " + told);
     case CURLE_PEER_FAILED_VERIFICATION:
-      return error(Code::unreachable, "certificate not accepted: " + told);
+      return error(Code::network, "certificate not accepted: " + told);
     case CURLE_BAD_CONTENT_ENCODING:
       return error(Code::corrupt, "broken content encoding: " + told);
     case CURLE_URL_MALFORMAT:
@@ -385,7 +385,7 @@ Error Hop::error_of(CURL* easy, CURLcode code) const {
     case CURLE_UNSUPPORTED_PROTOCOL:
       return error(Code::corrupt, told);  // no HTTP
     default:
-      return error(Code::unreachable, told);
+      return error(Code::network, told);
   }
 }
 

@@ -67,7 +67,7 @@ auto caught(const Ask& ask) -> decltype(ask()) {
   try {
     return ask();
   } catch (const std::exception& error) {
-    return failure(Code::unavailable, str("no token: ", error.what()));
+    return failure(Code::resource, str("no token: ", error.what()));
   }
 }
 
@@ -99,7 +99,7 @@ Result<bool> RegistryCredentials::challenged(const Denial& denial, const std::at
     if (renewal_ == nullptr) return renew(denial, stop, lock);
     const auto renewal = renewal_;
     while (!renewal->ended) {
-      if (stop) return failure(Code::unreachable, str(origin_, ": stopped while waiting for a token"));
+      if (stop) return failure(Code::network, str(origin_, ": stopped while waiting for a token"));
       renewed_.wait_for(lock, kLook);
     }
     const bool is_ours = is_current() && value_.authorization != denial.sent;
@@ -145,7 +145,7 @@ Result<RegistryCredentials::Value> RegistryCredentials::with_token(const Challen
   if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, reach, stop);
   if (may_sign && is_ollamas_path(realm) && !TRY(entry_for(server)).login) {
     auto value = with_key(bearer, reach, stop);
-    if (value || value.error().code == Code::unreachable) return value;
+    if (value || value.error().code == Code::network) return value;
   }
   return with_login(bearer, reach, stop);
 }

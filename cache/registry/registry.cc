@@ -206,8 +206,7 @@ Result<Resolved> resolve(const Reference& asked, const BlobStorePtr& store, cons
   };
   if (http == nullptr) {
     auto manifest = recalled(*store, key);
-    if (!manifest)
-      return failure(Code::unreachable, str("offline, and no manifest of ", name_of(reference), " was kept"));
+    if (!manifest) return failure(Code::network, str("offline, and no manifest of ", name_of(reference), " was kept"));
     return resolved(std::move(*manifest), nullptr);
   }
   if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))
@@ -216,7 +215,7 @@ Result<Resolved> resolve(const Reference& asked, const BlobStorePtr& store, cons
   auto manifest = repository.manifest(reference.tag);
   if (!manifest) {
     Error error = manifest.error();
-    if (error.code == Code::unreachable && recalled(*store, key)) error.message += "; --offline shows what was kept";
+    if (error.code == Code::network && recalled(*store, key)) error.message += "; --offline shows what was kept";
     return tl::unexpected(std::move(error));
   }
   store->remember(key, remembered(*manifest));

@@ -66,7 +66,7 @@ Result<Page> ask(Http& http, const Request& request, size_t most, const std::ato
     auto page = page_of(http, request, most, stop);
     const auto outcome = page ? outcome_of(page->answer) : outcome_of(page.error());
     if (outcome.then != Outcome::Then::later) return page;
-    const Error error = page ? Error{Code::unreachable, printable_url(request.url) + refusal(*page)} : page.error();
+    const Error error = page ? Error{Code::network, printable_url(request.url) + refusal(*page)} : page.error();
     if (Clock::now() - begun > kLongTry) return tl::unexpected(error);
     const auto pause = TRY(backoff.pause(error, outcome.pause));
     if (!rest(pause, stop)) return tl::unexpected(error);

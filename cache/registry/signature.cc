@@ -181,7 +181,7 @@ Result<std::string> SigningKey::sign(std::string_view text) const {
       EVP_DigestSign(signing.get(), reinterpret_cast<unsigned char*>(out.data()), &size, bytes_of(text), text.size()) !=
           1 ||
       size != out.size())
-    return failure(Code::unavailable, "cannot sign: OpenSSL failed");
+    return failure(Code::resource, "cannot sign: OpenSSL failed");
   return out;
 }
 

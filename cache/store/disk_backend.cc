@@ -222,7 +222,7 @@ Result<Begun> Directory::begin(const Name& name, std::optional<uint64_t> size, c
     auto begun = TRY(try_begin(name, size, stop));
     if (begun) return std::move(*begun);
   }
-  return failure(Code::unavailable, str(top_, ": changes all the time"));
+  return failure(Code::resource, str(top_, ": changes all the time"));
 }
 
 // Nothing when another process got in between.
@@ -263,7 +263,7 @@ Result<Kept> Directory::publish(const Folders& folders, const Name& name, const 
   if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
   // Somebody may have cleared the directory away, and somebody else may be making the same blob there.
   const OpenFile& making = *folders.making;
-  if (!is_at(making, made, file->fd())) return failure(Code::unavailable, str(top_, ": was cleared"));
+  if (!is_at(making, made, file->fd())) return failure(Code::resource, str(top_, ": was cleared"));
   if (::renameat(making.fd(), made.c_str(), blobs, place.c_str()) != 0) return tl::unexpected(system_error(top_));
   note_sums(digest, sums);
   struct stat opened {};

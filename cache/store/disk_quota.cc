@@ -30,7 +30,7 @@ Error no_room(const Contents& contents, uint64_t quota, uint64_t wanted) {
   const char* reason = "all that may be kept is being made at the moment";
   if (pinned > 0) reason = "the pinned blobs, and what is being made at the moment, leave no room for it";
   if (pinned > quota - wanted) reason = "the pinned blobs leave no room for it";
-  return {Code::unavailable, reason};
+  return {Code::resource, reason};
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t 
                         const std::atomic<bool>& stop) {
   const uint64_t quota = this->quota(folders);
   if (to > INT64_MAX || allocated(to) + kBlock > quota)
-    return failure(Code::unavailable, str("larger than all that may be kept, ", human_size(quota)));
+    return failure(Code::resource, str("larger than all that may be kept, ", human_size(quota)));
   const Count count = TRY(Count::locked(folders, stop));
   const uint64_t wanted = allocated(to) - allocated(from) + (from == 0 ? kLink : 0);
   const auto counted = count.read();
@@ -134,8 +134,7 @@ Result<uint64_t> Room::make_room(const Folders& folders, uint64_t quota, uint64_
   Contents contents = TRY(contents_of(folders));
   const auto fits = [&] { return used_by(contents) <= quota && wanted <= quota - used_by(contents); };
   if (!fits() && others == Others::stay)
-    return failure(Code::unavailable,
-                   "nobody said how large it is, so nothing is removed for it, and there is no room");
+    return failure(Code::resource, "nobody said how large it is, so nothing is removed for it, and there is no room");
   if (!fits()) evict(folders, contents, used_by(contents) + wanted - quota + quota / 32);
   if (!fits()) return tl::unexpected(no_room(contents, quota, wanted));
   return used_by(contents);

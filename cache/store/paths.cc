@@ -41,9 +41,9 @@ Result<OpenFilePtr> open_ours(int at, const std::string& name, int how, const st
   struct stat status {};
   if (::fstat(fd, &status) != 0) return tl::unexpected(system_error(path));
   if (status.st_uid != ::geteuid() && status.st_uid != 0)
-    return failure(Code::unavailable, str(path, ": belongs to another user, ", status.st_uid));
+    return failure(Code::resource, str(path, ": belongs to another user, ", status.st_uid));
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return failure(Code::unavailable, str(path, ": others may write there"));
+    return failure(Code::resource, str(path, ": others may write there"));
   return folder;
 }
 

@@ -35,7 +35,7 @@ Result<Count> Count::locked(const Folders& folders, const std::atomic<bool>& sto
   while (!try_lock(fd)) {
     if (errno != EWOULDBLOCK && errno != EINTR) return tl::unexpected(system_error(path));
     if (stop || std::chrono::steady_clock::now() > last)
-      return failure(Code::unavailable, str(path, ": another process holds it and does not let go"));
+      return failure(Code::resource, str(path, ": another process holds it and does not let go"));
     std::this_thread::sleep_for(kPause);
   }
   return Count(std::move(file));

@@ -63,7 +63,7 @@ Result<void> RecheckedFile::check(int fd, size_t block, uint64_t offset, std::sp
 Result<void> RecheckedFile::prepare(int fd) {
   std::unique_lock lock(mutex_, std::defer_lock);
   while (!lock.try_lock_for(kCancelCheck))
-    if (is_cancelled()) return failure(Code::unavailable, "cancelled while a cached blob was verified");
+    if (is_cancelled()) return failure(Code::resource, "cancelled while a cached blob was verified");
   if (prepared_) return {};
   std::optional<BlockSums> noted = hooks_.load();
   const bool verify = policy_ == Recheck::full || !noted;
@@ -83,7 +83,7 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
   BlockSums sums;
   while (sums.size() < size_) {
     if (is_cancelled() || hooks_.stopped())
-      return failure(Code::unavailable, "cancelled while a cached blob was verified");
+      return failure(Code::resource, "cancelled while a cached blob was verified");
     const auto part = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kStep, size_ - sums.size())));
     TRY_VOID(read_fully(fd, sums.size(), part));
     hash.update(part);

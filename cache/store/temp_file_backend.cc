@@ -77,8 +77,8 @@ class TemporaryDraft final : public Draft {
 }  // namespace
 
 Result<std::shared_ptr<TemporaryFile>> TemporaryFile::open(std::optional<uint64_t> quota) {
-  for (const std::string& place : temporary_places()) {
-    const int fd = open_nameless(place);
+  for (const std::string& place : tmpfile_directories()) {
+    const int fd = open_tmpfile(place);
     if (fd < 0) continue;
     return std::make_shared<TemporaryFile>(std::make_shared<OpenFile>(fd), quota ? *quota : default_quota(place));
   }
@@ -89,7 +89,7 @@ Result<std::shared_ptr<TemporaryFile::Taken>> TemporaryFile::take(uint64_t size)
   const std::scoped_lock lock(mutex_);
   const uint64_t room = quota_ - std::min(quota_, used_);
   if (size > room || size > INT64_MAX - end_)
-    return failure(Code::unavailable, str("the temporary file may hold no more than ", human_size(quota_)));
+    return failure(Code::resource, str("the temporary file may hold no more than ", human_size(quota_)));
   if (!allocate(file_->fd(), end_, end_ + size)) return tl::unexpected(system_error("the temporary file"));
   auto taken = std::make_shared<Taken>(shared_from_this(), end_, size);
   end_ += size;

@@ -78,7 +78,7 @@ bool wait_for_success(pid_t child) {
 
 // "fusermount3 version: 3.14.0": the last word of what it prints.
 std::string version_of(const std::string& program) {
-  const KeptStderr kept;
+  const StderrCapture kept;
   const pid_t child = ::fork();  // not posix_spawn(3), which waits for an unresponsive file system
   if (child == 0) {
     die_with_parent();

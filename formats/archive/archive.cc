@@ -10,24 +10,14 @@
 #include "formats/archive/symlink.h"
 
 namespace weightfs {
-namespace {
-
-// What one file holds is as large as that file, however it is packed.
-Result<Model> sized(Result<Model> model, const Container& file) {
-  if (model) model->stored_bytes = file.bytes->size();
-  return model;
-}
-
-}  // namespace
-
 const Part* Archive::find(std::string_view path) const {
   const auto place = std::lower_bound(sorted_.begin(), sorted_.end(), path,
                                       [&](uint32_t i, std::string_view wanted) { return parts[i].path < wanted; });
   return place == sorted_.end() || parts[*place].path != path ? nullptr : &parts[*place];
 }
 
-const Part* Archive::find_followed(std::string_view path) const {
-  return followed(find(path), [this](const std::string& at) { return find(at); });
+const Part* Archive::resolve(std::string_view path) const {
+  return resolve_link(find(path), [this](const std::string& at) { return find(at); });
 }
 
 void Archive::sort() {
@@ -42,7 +32,7 @@ void Archive::append(std::vector<Part> more) {
 }
 
 Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
-  const Part* part = find_followed(path);
+  const Part* part = resolve(path);
   if (part == nullptr) return failure(Code::not_found, str(path, ": not in the container"));
   const auto about = [&](const Error& error) { return Error{error.code, str(path, ": ", error.message)}; };
   const SourcePtr source = TRY(part->source.get().map_error(about));
@@ -52,9 +42,11 @@ Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
   return read_text(*source, 0, source->size()).map_error(about);
 }
 
-ArchiveBuilder::ArchiveBuilder(Twice twice, BudgetPtr budget) : twice_(twice) { archive_.budget = std::move(budget); }
+ArchiveBuilder::ArchiveBuilder(DuplicatePolicy twice, BudgetPtr budget) : duplicates_(twice) {
+  archive_.budget = std::move(budget);
+}
 
-Result<void> ArchiveBuilder::admit(std::string_view name) {
+Result<void> ArchiveBuilder::charge_member(std::string_view name) {
   TRY_VOID(archive_.budget->charge(Cost::member));
   return archive_.budget->charge(Cost::kept, name.size());
 }
@@ -80,7 +72,7 @@ void ArchiveBuilder::add_file(std::string_view name, SourcePtr source, std::opti
 
 void ArchiveBuilder::add_link(std::string_view name, std::string target) {
   std::string path = clean(name);
-  const bool shown = !target.empty() && target.size() <= kLongestLink && target.find('\0') == target.npos &&
+  const bool shown = !target.empty() && target.size() <= kMaxLinkLength && target.find('\0') == target.npos &&
                      stays_inside(path, target);
   if (!shown) warn_of_link(name, target);
   Part part{std::move(path), Later<SourcePtr>::of(in_memory(target))};
@@ -97,20 +89,20 @@ void ArchiveBuilder::add_directory(std::string_view name) {
   if (!path.empty()) archive_.directories.push_back(std::move(path));
 }
 
-void ArchiveBuilder::add_same(std::string_view name, std::string_view target) {
-  same_.emplace_back(archive_.parts.size(), clean(target));
+void ArchiveBuilder::add_hard_link(std::string_view name, std::string_view target) {
+  hard_links_.emplace_back(archive_.parts.size(), clean(target));
   archive_.parts.push_back({clean(name), Later<SourcePtr>::of(in_memory(""))});
 }
 
-// Gives hard links their bytes, in the archive's order as unpacking would: those of the last member of that path before
-// the link. One that leads forward has those of the last of all.
-void ArchiveBuilder::resolve_same() {
+// Sets the bytes of hard links in the archive's order, as unpacking would: those of the last member of that path before
+// the link. A forward link gets those of the last member of all.
+void ArchiveBuilder::resolve_hard_links() {
   auto& parts = archive_.parts;
-  std::unordered_map<std::string_view, size_t> latest;  // of what has bytes
+  std::unordered_map<std::string_view, size_t> latest;  // members with bytes
   std::vector<std::pair<size_t, std::string_view>> forward;
-  auto link = same_.begin();
+  auto link = hard_links_.begin();
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (link != same_.end() && link->first == i) {
+    if (link != hard_links_.end() && link->first == i) {
       const std::string& target = link++->second;
       const auto found = latest.find(target);
       if (found == latest.end()) {
@@ -130,15 +122,15 @@ void ArchiveBuilder::resolve_same() {
   }
 }
 
-// A link that is safe where it lies may lead out from elsewhere.
-void ArchiveBuilder::share(const Part& whole, Part& same) {
-  same.source = whole.source;
-  same.crc32 = whole.crc32;
-  if (whole.link_target.empty()) return;
-  if (stays_inside(same.path, whole.link_target))
-    same.link_target = whole.link_target;
+// A link that is safe at one path may leave the archive from another.
+void ArchiveBuilder::share(const Part& original, Part& link) {
+  link.source = original.source;
+  link.crc32 = original.crc32;
+  if (original.link_target.empty()) return;
+  if (stays_inside(link.path, original.link_target))
+    link.link_target = original.link_target;
   else
-    warn_of_link(same.path, whole.link_target);
+    warn_of_link(link.path, original.link_target);
 }
 
 void ArchiveBuilder::keep_one_of_each_path() {
@@ -146,21 +138,21 @@ void ArchiveBuilder::keep_one_of_each_path() {
   std::vector<uint32_t> places(parts.size());
   std::iota(places.begin(), places.end(), 0U);
   std::stable_sort(places.begin(), places.end(), [&](uint32_t a, uint32_t b) { return parts[a].path < parts[b].path; });
-  std::vector<bool> lost(parts.size());
+  std::vector<bool> dropped(parts.size());
   bool any = false;
   for (size_t i = 1; i < places.size(); ++i) {
     if (parts[places[i]].path != parts[places[i - 1]].path) continue;
     any = true;
-    lost[twice_ == Twice::last_wins ? places[i - 1] : places[i]] = true;
-    // The winner stands at the later place, so that a third is compared with it.
-    if (twice_ == Twice::first_wins) std::swap(places[i], places[i - 1]);
-    warnings().add("member ", quoted(parts[places[i]].path), ": there twice; the ",
-                   twice_ == Twice::last_wins ? "last" : "first", " is shown");
+    dropped[duplicates_ == DuplicatePolicy::last_wins ? places[i - 1] : places[i]] = true;
+    // The kept member moves to the later place, so that a third one is compared with it.
+    if (duplicates_ == DuplicatePolicy::first_wins) std::swap(places[i], places[i - 1]);
+    warnings().add("member ", quoted(parts[places[i]].path), ": duplicate path; the ",
+                   duplicates_ == DuplicatePolicy::last_wins ? "last" : "first", " is shown");
   }
   if (any) {
     size_t kept = 0;
     for (size_t i = 0; i < parts.size(); ++i)
-      if (!lost[i]) {
+      if (!dropped[i]) {
         if (kept != i) parts[kept] = std::move(parts[i]);
         ++kept;
       }
@@ -170,16 +162,16 @@ void ArchiveBuilder::keep_one_of_each_path() {
 }
 
 Archive ArchiveBuilder::finish() && {
-  if (!same_.empty()) resolve_same();
+  if (!hard_links_.empty()) resolve_hard_links();
   keep_one_of_each_path();
   return std::move(archive_);
 }
 
 Result<Archive> folder_members(const Container& container) {
-  if (container.folder == nullptr) return failure(Code::unsupported, "nothing lies beside it");
-  ArchiveBuilder builder(Twice::first_wins, container.budget);
+  if (container.folder == nullptr) return failure(Code::unsupported, "no other files in its directory");
+  ArchiveBuilder builder(DuplicatePolicy::first_wins, container.budget);
   for (const Part& part : TRY(container.folder->parts())) {
-    TRY_VOID(builder.admit(part.path));
+    TRY_VOID(builder.charge_member(part.path));
     if (!part.link_target.empty())
       builder.add_link(part.path, part.link_target);
     else
@@ -188,55 +180,23 @@ Result<Archive> folder_members(const Container& container) {
   return std::move(builder).finish();
 }
 
-void take_members(Model& model, Archive archive, const Container& container) {
+void add_members(Model& model, Archive archive, const Container& container) {
   model.parts = std::move(archive.parts);
   model.directories = std::move(archive.directories);
   auto warnings = std::move(archive.warnings).take();
   std::move(warnings.begin(), warnings.end(), std::back_inserter(model.warnings));
-  if (container.depth < kDeepest)
+  if (container.depth < kMaxNestingDepth)
     model.nested = [blobs = container.blobs, budget = container.budget, charge = archive.charge,
                     depth = container.depth + 1](const ModelPtr& itself) {
       return find_nested(itself, {blobs, budget, charge, depth});
     };
 }
 
-Model model_of(Archive archive, const Container& container, std::string format) {
+Model archive_model(Archive archive, const Container& container, std::string format) {
   Model model;
   model.format = std::move(format);
-  take_members(model, std::move(archive), container);
+  add_members(model, std::move(archive), container);
   return model;
-}
-
-Result<Model> read_zip(const Container& container) {
-  Archive archive = TRY(zip_members(container));
-  return sized(
-      is_carton(archive) ? carton_of(std::move(archive), container) : model_of(std::move(archive), container, "zip"),
-      container);
-}
-
-Result<Model> read_tar(const Container& container) {
-  Archive archive = TRY(tar_members(container));
-  const bool mlf = TRY(is_mlf(archive));
-  return sized(mlf ? mlf_of(std::move(archive), container) : model_of(std::move(archive), container, "tar"), container);
-}
-
-Result<Model> read_mlf(const Container& container) {
-  if (container.name == "metadata.json" && TRY(is_mlf_metadata(container.bytes)))
-    return mlf_of(TRY(folder_members(container)), container);
-  Archive archive = TRY(tar_members(container));
-  if (!TRY(is_mlf(archive))) return failure(Code::unsupported, "no metadata.json of a TVM Model Library Format in it");
-  return sized(mlf_of(std::move(archive), container), container);
-}
-
-Result<Model> read_carton(const Container& container) {
-  if (container.name == "carton.toml") {
-    Archive directory = TRY(folder_members(container));
-    if (directory.find("MANIFEST") == nullptr) return failure(Code::unsupported, "no MANIFEST lies beside it");
-    return carton_of(std::move(directory), container);
-  }
-  Archive archive = TRY(zip_members(container));
-  if (!is_carton(archive)) return failure(Code::unsupported, "no carton.toml in it");
-  return sized(carton_of(std::move(archive), container), container);
 }
 
 }  // namespace weightfs

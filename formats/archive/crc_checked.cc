@@ -7,9 +7,9 @@
 namespace weightfs {
 namespace {
 
-class Checked final : public Stream {
+class CrcCheckedStream final : public Stream {
  public:
-  Checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc)
+  CrcCheckedStream(StreamPtr stream, std::string name, uint64_t size, uint32_t crc)
       : stream_(std::move(stream)), name_(std::move(name)), size_(size), left_(size), crc_(crc) {}
 
   Result<size_t> next(std::span<std::byte> out) override {
@@ -46,8 +46,8 @@ class Checked final : public Stream {
 
 }  // namespace
 
-StreamPtr checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc) {
-  return std::make_unique<Checked>(std::move(stream), std::move(name), size, crc);
+StreamPtr crc_checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc) {
+  return std::make_unique<CrcCheckedStream>(std::move(stream), std::move(name), size, crc);
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// What a container says of a compressed member, held against what comes out of it.
+// Checks a decoded member against the size and CRC-32 in its container.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace weightfs {
 
-/// Passes `stream` on, never more than `size` bytes of it. Fails with corrupt, naming `name`, at a byte too many or too
-/// few, and at the end if the bytes' CRC-32 is not `crc`.
-StreamPtr checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc);
+/// Passes `stream` through, at most `size` bytes. Fails with corrupt, naming `name`, if the stream is longer or
+/// shorter, and with mismatch at the end if the CRC-32 of the bytes is not `crc`.
+StreamPtr crc_checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc);
 
 }  // namespace weightfs

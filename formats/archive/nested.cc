@@ -16,7 +16,7 @@ namespace {
 
 std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// The files of a model, by path: what its nested models share to find what lies beside them.
+// The files of a model, sorted by path. Nested models share it as the index of the files next to them.
 struct FilesByPath {
   explicit FilesByPath(ModelPtr of) : model(std::move(of)) {
     for (size_t i = 0; i < model->parts.size(); ++i)
@@ -34,10 +34,10 @@ struct FilesByPath {
   std::vector<uint32_t> places;
 };
 
-// Those that lie in one of its directories.
+// The files in one directory of a model.
 class PartsFolder final : public Folder {
  public:
-  /// `charge` pays for what is decoded of them.
+  /// `charge` is charged for decoding them.
   PartsFolder(std::shared_ptr<const FilesByPath> files, std::string_view directory, DecodeChargePtr charge)
       : files_(std::move(files)), prefix_(directory.empty() ? "" : str(directory, "/")), charge_(std::move(charge)) {}
 
@@ -54,7 +54,7 @@ class PartsFolder final : public Folder {
     const std::string path = str(prefix_, name);
     const auto at = files_->from(path);
     if (name.find('/') != name.npos || at == files_->places.end() || files_->path(*at) != path)
-      return failure(Code::not_found, str(quoted(name), " does not lie beside the container"));
+      return failure(Code::not_found, str(quoted(name), " is not in the container's directory"));
     return bytes_to_parse(TRY(files_->model->parts[*at].source.get()), charge_);
   }
 
@@ -77,14 +77,14 @@ class PartsFolder final : public Folder {
   DecodeChargePtr charge_;
 };
 
-// A member that may be a container, and where its bytes are stored.
+// A member that may be a container, and its stored range.
 struct Candidate {
   size_t part;
   SourcePtr bytes;
   std::optional<StoredRange> range = {};  // of a member of a zip
-  std::optional<Error> problem = {};      // why the range is not known, though another time it may be
+  std::optional<Error> problem = {};      // a temporary error of reading the range
 
-  // Equal for those whose first bytes are the same.
+  // Equal for members with the same first bytes.
   auto key() const {
     const Slice* const slice = range ? &range->bytes : dynamic_cast<const Slice*>(bytes.get());
     const Source* const whole = slice == nullptr || slice->refused() ? bytes.get() : slice->whole().get();
@@ -93,10 +93,10 @@ struct Candidate {
   }
 };
 
-// The first bytes of a member, which is longer.
-class Head final : public Source {
+// The first bytes of a longer member.
+class HeadSource final : public Source {
  public:
-  Head(Result<std::string> bytes, uint64_t size) : bytes_(std::move(bytes)), size_(size) {}
+  HeadSource(Result<std::string> bytes, uint64_t size) : bytes_(std::move(bytes)), size_(size) {}
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const std::string& bytes = TRY(bytes_);
@@ -111,32 +111,32 @@ class Head final : public Source {
   uint64_t size_;
 };
 
-class Finder {
+class NestedFinder {
  public:
-  Finder(ModelPtr model, Outer outer)
-      : model_(std::move(model)), outer_(std::move(outer)), files_(std::make_shared<const FilesByPath>(model_)) {}
+  NestedFinder(ModelPtr model, NestingContext context)
+      : model_(std::move(model)), context_(std::move(context)), files_(std::make_shared<const FilesByPath>(model_)) {}
 
   Result<std::vector<Nested>> find() && {
-    const DecodeCharge::Active active(outer_.charge);
+    const DecodeCharge::Active active(context_.charge);
     for (size_t i = 0; i < model_->parts.size(); ++i) TRY_VOID(add_candidate(i));
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       const auto of_a = a.key(), of_b = b.key();
       return of_a != of_b ? of_a < of_b : a.part < b.part;
     });
     auto at = candidates_.cbegin();
-    while (at != candidates_.cend() && !exhausted_) at = TRY(look_at_range(at));
+    while (at != candidates_.cend() && !exhausted_) at = TRY(check_range(at));
     candidates_.clear();
     std::sort(found_.begin(), found_.end());
     std::vector<Nested> nested;
     for (const auto& [part, range] : found_) add_nested(nested, part, range);
     if (exhausted_)
-      nested.push_back(
-          {unseen_, Later<ModelPtr>([why = *exhausted_]() -> Result<ModelPtr> { return tl::unexpected(why); })});
+      nested.push_back({first_unchecked_,
+                        Later<ModelPtr>([why = *exhausted_]() -> Result<ModelPtr> { return tl::unexpected(why); })});
     return nested;
   }
 
  private:
-  // A part whose bytes cannot be had without making them is none.
+  // A part whose bytes are not available without decoding is not a candidate.
   Result<void> add_candidate(size_t i) {
     const Part& part = model_->parts[i];
     const auto bytes = part.source.peek();
@@ -154,24 +154,24 @@ class Finder {
     return {};
   }
 
-  // Looks at all members that share a range; returns the first that does not.
-  using Place = std::vector<Candidate>::const_iterator;
-  Result<Place> look_at_range(Place first) {
+  // Checks all members that share a range; returns the first of the next range.
+  using CandidateIterator = std::vector<Candidate>::const_iterator;
+  Result<CandidateIterator> check_range(CandidateIterator first) {
     HeadCost cost;
     const auto head = head_of(*first, cost);
-    if (const auto paid = charge_head(*outer_.budget, cost); !paid) {
+    if (const auto paid = charge_head(*context_.budget, cost); !paid) {
       exhausted_ = paid.error();
-      unseen_ = first->part;
+      first_unchecked_ = first->part;
       return first;
     }
-    Place at = first;
+    CandidateIterator at = first;
     for (; at != candidates_.cend() && at->key() == first->key(); ++at) {
       const Container shown{std::string(name_of(model_->parts[at->part].path)),
-                            std::make_shared<const Head>(head, at->bytes->size()),
+                            std::make_shared<const HeadSource>(head, at->bytes->size()),
                             nullptr,
                             nullptr,
                             0,
-                            outer_.budget};
+                            context_.budget};
       if (TRY(could_be_model(shown))) found_.emplace_back(at->part, first->part);
     }
     return at;
@@ -187,23 +187,23 @@ class Finder {
   void add_nested(std::vector<Nested>& nested, size_t place, size_t range) {
     const Part& part = model_->parts[place];
     const std::string name(name_of(part.path));
-    // The first file of a split model stands for all. Its name is enough: more would have to be unpacked.
+    // The first file represents a split model. Its name is enough: reading it might decode the whole archive.
     if (const auto split = split_model_named(name)) {
       if (!split_models_.insert(str(directory_of(part.path), "/", *split)).second) return;
     }
-    // An entry, and what it takes to read it.
-    if (const auto paid = outer_.budget->charge(Cost::member, 2); !paid) {
-      if (!exhausted_) unseen_ = place;
+    // The Nested, and reading it.
+    if (const auto paid = context_.budget->charge(Cost::member, 2); !paid) {
+      if (!exhausted_) first_unchecked_ = place;
       exhausted_ = exhausted_.value_or(paid.error());
       return;
     }
-    const Container container{name, *part.source.peek(), nullptr, outer_.blobs, outer_.depth, outer_.budget};
+    const Container container{name, *part.source.peek(), nullptr, context_.blobs, context_.depth, context_.budget};
     const std::string directory(directory_of(part.path));
-    const Later<ModelPtr> model([container, files = files_, directory, whole = outer_.charge] {
+    const Later<ModelPtr> model([container, files = files_, directory, whole = context_.charge] {
       const DecodeCharge::Active active(whole);
       return read(container, files, directory);
     });
-    if (names_no_neighbours(name))
+    if (is_self_contained(name))
       nested.push_back({place, shared_.try_emplace({range, directory, extension_of(name)}, model).first->second});
     else
       nested.push_back({place, model});
@@ -213,13 +213,13 @@ class Finder {
     return name.substr(std::min(name.rfind('.'), name.size()));
   }
 
-  // Such a container is read once under several names: an index or one of several files is read by its name.
-  static bool names_no_neighbours(const std::string& name) {
+  // Such a container is read once for all its names. An index, or a file of a split model, depends on its name.
+  static bool is_self_contained(const std::string& name) {
     const std::string extension = extension_of(name);
     return extension != ".json" && extension != ".toml" && !split_model_named(name);
   }
 
-  // Decoding is charged while the container is parsed: what is read of it later a user asked for.
+  // Decoding is charged while the container is parsed, but not when a user reads from it later.
   static Result<ModelPtr> read(Container container, const std::shared_ptr<const FilesByPath>& files,
                                const std::string& directory) {
     const auto charge = std::make_shared<DecodeCharge>(container.budget);
@@ -230,20 +230,20 @@ class Finder {
   }
 
   ModelPtr model_;
-  Outer outer_;
+  NestingContext context_;
   std::shared_ptr<const FilesByPath> files_;
   std::vector<Candidate> candidates_;
-  std::vector<std::pair<size_t, size_t>> found_;  // places of parts, and of the first that shares its range
+  std::vector<std::pair<size_t, size_t>> found_;  // indices of parts, and of the first part that shares the range
   std::set<std::string> split_models_;
   std::map<std::tuple<size_t, std::string, std::string>, Later<ModelPtr>> shared_;  // by range, directory and extension
   std::optional<Error> exhausted_;                                                  // the budget
-  size_t unseen_ = 0;                                                               // the part where it was
+  size_t first_unchecked_ = 0;                                                      // the part that was next then
 };
 
 }  // namespace
 
-Result<std::vector<Nested>> find_nested(const ModelPtr& model, const Outer& outer) {
-  return Finder(model, outer).find();
+Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingContext& context) {
+  return NestedFinder(model, context).find();
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// The containers among the members of an archive.
+// Finds the containers among the members of an archive.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,17 @@
 
 namespace weightfs {
 
-/// What the containers that are nested in another have of it.
-struct Outer {
+/// The context of the containers that are nested in another one.
+struct NestingContext {
   BlobsPtr blobs;
   BudgetPtr budget;
-  DecodeChargePtr charge;  ///< of the container, where it is compressed as a whole; or null
-  int depth;               ///< of what is nested
+  DecodeChargePtr charge;  ///< of the outer container if it is compressed as a whole; or null
+  int depth;               ///< of the nested containers
 };
 
-/// Finds the parts of `model` that are containers, by their first bytes: read once for each stored range, however many
-/// members share it, and charged to the budget. Where that ends, the other members are not looked at; the first of them
-/// stands in the list, and entering it fails naming the limit. Fails with io.
-Result<std::vector<Nested>> find_nested(const ModelPtr& model, const Outer& outer);
+/// Finds the parts of `model` that are containers, by their first bytes. These are read once for each stored range,
+/// however many members share it, and charged to the budget. When the budget is exhausted, the remaining members are
+/// not checked; the first of them is in the result, and entering it fails with the name of the limit. Fails with io.
+Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingContext& context);
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Symbolic links that a container names: where they lead, and whether they can leave the root.
+// Symbolic links in a container: their targets, and whether they can leave the root.
 #pragma once
 
 #include <algorithm>
@@ -7,27 +7,27 @@
 
 namespace weightfs {
 
-/// Whether a link with this text at `path` leads to a place inside the root, whatever other such links lie on its way:
-/// it is relative, has `..` only at its beginning, and no more of them than there are directories above it.
+/// Whether a link with this text at `path` leads inside the root, whatever other such links are on its way: it is
+/// relative, has `..` only at its beginning, and no more of them than there are directories above it.
 bool stays_inside(std::string_view path, std::string_view target);
 
-/// Where a link that stays inside leads, as a path from the root.
+/// The target of a link that stays inside, as a path from the root.
 std::string target_of(std::string_view path, std::string_view target);
 
-/// The path of the directory that `path` lies in; "" for the root.
+/// The path of the directory that contains `path`; "" for the root.
 std::string_view directory_of(std::string_view path);
 
-/// What `part` (of whatever has a path and a link_target) leads to, link after link; null where one leads nowhere, and
-/// after as many links as Linux follows. `find` gives the part at a path, or null.
+/// Follows the links from `part` (any type with a path and a link_target) to a file. Null if a target does not exist,
+/// and after as many links as Linux follows. `find` returns the part at a path, or null.
 template <class Part, class Find>
-const Part* followed(const Part* part, const Find& find) {
-  constexpr int kMostLinks = 40;
+const Part* resolve_link(const Part* part, const Find& find) {
+  constexpr int kMaxLinks = 40;
   for (int links = 0; part != nullptr && !part->link_target.empty(); ++links)
-    part = links == kMostLinks ? nullptr : find(target_of(part->path, part->link_target));
+    part = links == kMaxLinks ? nullptr : find(target_of(part->path, part->link_target));
   return part;
 }
 
-/// Calls `take` with each component of a path, the empty ones too.
+/// Calls `take` with each component of a path, including empty ones.
 template <class Take>
 void for_each_component(std::string_view path, const Take& take) {
   for (size_t begin = 0; begin <= path.size();) {

@@ -1,6 +1,6 @@
-// The members of a tar, by libarchive: ustar, PAX, GNU and what came before them (tar(5) of libarchive 3.6). A plain
-// tar is gone through once, from header to header; its members are slices of it. A compressed one is decoded once, into
-// a blob that is then such a tar.
+// Lists the members of a tar by libarchive: ustar, PAX, GNU and older formats (tar(5) of libarchive 3.6). A plain tar
+// is read once, from header to header; its members are slices of it. A compressed tar is decoded once, into a blob, and
+// read from there.
 #include "formats/archive/tar.h"
 
 #include <archive.h>
@@ -23,32 +23,32 @@ namespace {
 
 using namespace tar;
 
-// What is read at once: a few headers, if the members are small.
+// The size of one read: a few headers, if the members are small.
 constexpr size_t kStep = 16 * 1024;
 
-// All headers of one member, its extended ones and a map of its holes: what libarchive may read between two members. It
-// takes extended headers of 1 MiB, 32 for each member, and maps without end.
-constexpr uint64_t kMostHeaderBytes = 5 * kStep;
+// The maximum size of all headers of one member, including extended ones and a map of its holes. libarchive alone
+// allows extended headers of 1 MiB, 32 for each member, and unlimited maps.
+constexpr uint64_t kMaxHeaderBytes = 5 * kStep;
 
-constexpr size_t kLongestMemberName = 65'535;
+constexpr size_t kMaxMemberNameLength = 65'535;
 
 uint64_t padded(uint64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
 
-// What libarchive reads from: a source, in order.
+// The input of libarchive: a source, read in order.
 struct Input {
   SourcePtr source;
   uint64_t at = 0;
-  uint64_t left = std::numeric_limits<uint64_t>::max();  // what it may still read
+  uint64_t left = std::numeric_limits<uint64_t>::max();  // bytes that it may still read
   std::optional<Error> error = {};
-  bool headers_only = false;  // then nobody sees that other bytes are changed
-  std::string buffer = std::string(kStep + kLongestKey, '\0');
-  size_t given_before = 0;  // what libarchive has of the buffer
-  size_t ahead = 0;         // what was read behind that
+  bool headers_only = false;  // only headers are read, so changed data have no effect
+  std::string buffer = std::string(kStep + kMaxKeyLength, '\0');
+  size_t given_before = 0;  // the size of the part that libarchive has
+  size_t ahead = 0;         // the size of the part read ahead
 
   Result<size_t> next() {
     if (at >= source->size()) return size_t{0};
-    if (left < kStep) return failure(Code::corrupt, str("more than ", kMostHeaderBytes, " bytes of headers"));
-    // What was looked at before is not read again: a stream that is decoded would begin anew.
+    if (left < kStep) return failure(Code::corrupt, str("more than ", kMaxHeaderBytes, " bytes of headers"));
+    // Bytes that were read ahead are not read again: a decoded stream would start over.
     if (ahead > 0) std::memmove(buffer.data(), buffer.data() + given_before, ahead);
     const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer.size() - ahead, source->size() - at - ahead));
     const size_t got =
@@ -62,7 +62,7 @@ struct Input {
     return given;
   }
 
-  // The callbacks. Nothing is thrown through a C library.
+  // The callbacks. No exception may pass through a C library.
   static la_ssize_t read(archive*, void* self, const void** block) noexcept {
     auto& input = *static_cast<Input*>(self);
     *block = input.buffer.data();
@@ -71,7 +71,7 @@ struct Input {
       if (got) return static_cast<la_ssize_t>(*got);
       input.error = got.error();
     } catch (const std::exception& error) {
-      input.error = Error{Code::unavailable, error.what()};
+      input.error = Error{Code::resource, error.what()};
     }
     return ARCHIVE_FATAL;
   }
@@ -87,19 +87,19 @@ struct Input {
   }
 };
 
-// libarchive at work.
+// A reader of libarchive.
 class Reader {
  public:
   static Result<std::unique_ptr<Reader>> of_headers(SourcePtr source) {
     return open({.source = std::move(source), .headers_only = true}, archive_read_support_format_tar);
   }
 
-  // What a compressed stream holds is one member to libarchive, which has no name and no size.
+  // For libarchive a compressed stream has one member, without a name and a size.
   static Result<std::unique_ptr<Reader>> of_bzip2(SourcePtr source) {
     auto reader = TRY(open({std::move(source)}, archive_read_support_format_raw, archive_read_support_filter_bzip2));
     const int got = reader->next_header();
     if (got != ARCHIVE_OK && got != ARCHIVE_EOF) return tl::unexpected(reader->error());
-    // A filter is applied as often as it fits.
+    // libarchive applies a filter repeatedly.
     if (archive_filter_count(reader->get()) > 2) return failure(Code::unsupported, "compressed more than once");
     return reader;
   }
@@ -110,21 +110,21 @@ class Reader {
   int next_header() { return archive_read_next_header(get(), &entry_); }
 
   int next_tar_header() {
-    input_.left = kMostHeaderBytes;
+    input_.left = kMaxHeaderBytes;
     const int got = next_header();
     input_.left = std::numeric_limits<uint64_t>::max();
     return got;
   }
 
-  // Where the next byte comes from.
+  // The offset of the next byte.
   uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(get(), 0)); }
 
-  // Why it failed. What the source said comes first.
+  // The error; one of the source takes precedence.
   Error error() const {
     if (input_.error) return *input_.error;
-    if (archive_errno(get()) == ENOMEM) return {Code::unavailable, "out of memory"};
-    const char* const said = archive_error_string(get());
-    return {Code::corrupt, said == nullptr ? "broken" : to_utf8(said)};
+    if (archive_errno(get()) == ENOMEM) return {Code::resource, "out of memory"};
+    const char* const message = archive_error_string(get());
+    return {Code::corrupt, message == nullptr ? "broken" : to_utf8(message)};
   }
 
  private:
@@ -134,7 +134,7 @@ class Reader {
   static Result<std::unique_ptr<Reader>> open(Input input, Support... support) {
     std::unique_ptr<Reader> reader(new Reader(std::move(input)));
     archive* const handle = reader->get();
-    if (handle == nullptr) return failure(Code::unavailable, "out of memory");
+    if (handle == nullptr) return failure(Code::resource, "out of memory");
     // ARCHIVE_WARN: it would run a program.
     if (((support(handle) != ARCHIVE_OK) || ...)) return failure(Code::unsupported, "libarchive was built without it");
     if (archive_read_open2(handle, &reader->input_, nullptr, Input::read, Input::skip, nullptr) != ARCHIVE_OK)
@@ -153,10 +153,10 @@ class Reader {
 
 using ReaderPtr = std::unique_ptr<Reader>;
 
-// What a reader of bzip2 gives.
-class Unbzip2 final : public Stream {
+// Decodes bzip2 by a Reader.
+class Bzip2Stream final : public Stream {
  public:
-  explicit Unbzip2(ReaderPtr reader) : reader_(std::move(reader)) {}
+  explicit Bzip2Stream(ReaderPtr reader) : reader_(std::move(reader)) {}
 
   Result<size_t> next(std::span<std::byte> out) override {
     const la_ssize_t got = archive_read_data(reader_->get(), out.data(), out.size());
@@ -172,28 +172,31 @@ class Unbzip2 final : public Stream {
   ReaderPtr reader_;
 };
 
-// The tar that a compressed container is, as a blob. What holds something else is not decoded to its end. The budget
-// pays for decoding it now, not for another time, when the blob was evicted and somebody reads a member.
-Result<SourcePtr> unpacked(const Container& container, const Compression& compression, const DecodeChargePtr& charge) {
+// Decodes a compressed tar to a blob. Data that do not begin like a tar are not decoded to the end. The budget is
+// charged now, but not when the blob was evicted and is decoded again for a reader.
+Result<SourcePtr> decode_to_blob(const Container& container, const Compression& compression,
+                                 const DecodeChargePtr& charge) {
   const SourcePtr stored = container.bytes;
-  const StreamPtr peek = TRY(charged(charge, stored, compression.undone));
+  const StreamPtr peek = TRY(charge_decoding(charge, stored, compression.decompress));
   const std::string block = TRY(first_block(*peek));
-  if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, which is no tar"));
+  if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, not a tar"));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
-    return failure(Code::unsupported, str(compression.name, " of something that is no tar"));
+    return failure(Code::unsupported, str(compression.name, " data, but not of a tar"));
   Recipe recipe;
   recipe.name = container.name;
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
-  recipe.start = [charge, stored, undone = compression.undone] { return charged(charge, stored, undone); };
+  recipe.start = [charge, stored, decompress = compression.decompress] {
+    return charge_decoding(charge, stored, decompress);
+  };
   return container.blobs->made(std::move(recipe));
 }
 
-// Goes through the headers of a tar.
-class Listing {
+// Lists the members of a tar by its headers.
+class TarLister {
  public:
-  Listing(SourcePtr tar, BudgetPtr budget)
-      : tar_(std::move(tar)), budget_(std::move(budget)), builder_(Twice::last_wins, budget_) {}
+  TarLister(SourcePtr tar, BudgetPtr budget)
+      : tar_(std::move(tar)), budget_(std::move(budget)), builder_(DuplicatePolicy::last_wins, budget_) {}
 
   Result<Archive> all() && {
     reader_ = TRY(Reader::of_headers(tar_));
@@ -203,7 +206,7 @@ class Listing {
   }
 
  private:
-  // A member as its headers tell.
+  // A member as described by its headers.
   struct Member {
     std::string name;
     uint64_t header;              // where they begin
@@ -213,15 +216,15 @@ class Listing {
 
   uint64_t header_position() const { return static_cast<uint64_t>(archive_read_header_position(reader_->get())); }
 
-  // Whether there may be another.
+  // Whether there may be another member.
   Result<bool> add_next() {
     const int got = reader_->next_tar_header();
     if (got == ARCHIVE_EOF) return false;
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return stopped();
-    if (++members_ > kMostMembers) return failure(Code::unsupported, str("more than ", kMostMembers, " members"));
+    if (++members_ > kMaxMembers) return failure(Code::unsupported, str("more than ", kMaxMembers, " members"));
     auto member = next_member(got);
     TRY_VOID(budget_->charge(Cost::input, reader_->position() - header_position()));
-    if (member) TRY_VOID(builder_.admit(member->name));
+    if (member) TRY_VOID(builder_.charge_member(member->name));
     const bool whole = archive_read_data_skip(reader_->get()) == ARCHIVE_OK;
     if (!whole && reader_->error().code != Code::corrupt) return tl::unexpected(reader_->error());
     if (member) {
@@ -231,7 +234,7 @@ class Listing {
     return whole;
   }
 
-  // What is broken in the middle ends the list; what is broken from the first byte on is no tar.
+  // An error in the middle ends the list; an error at the first byte means that it is not a tar.
   Result<bool> stopped() {
     const Error error = reader_->error();
     if (error.code != Code::corrupt || members_ == 0) return tl::unexpected(error);
@@ -240,28 +243,27 @@ class Listing {
     return false;
   }
 
-  // The member whose headers have just been read; nothing when it cannot be named. A name comes in the bytes that it is
-  // stored in: weightfs sets no locale, so libarchive finds that a PAX name that is not ASCII cannot be converted, says
-  // so with EILSEQ and keeps it as it is.
+  // The member of the current headers; nothing if its name cannot be read. A name has the bytes of the tar: weightfs
+  // sets no locale, so libarchive fails to convert a non-ASCII PAX name, returns EILSEQ and keeps the bytes.
   std::optional<Member> next_member(int got) {
     archive* const a = reader_->get();
     const char* const name = archive_entry_pathname(reader_->entry());
     Member member{name == nullptr ? "" : name, header_position(), reader_->position(), std::nullopt};
     if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
       builder_.warnings().add("member ", quoted(member.name), ": ", reader_->error().message);
-    if (!member.name.empty() && member.name.size() <= kLongestMemberName) return member;
+    if (!member.name.empty() && member.name.size() <= kMaxMemberNameLength) return member;
     builder_.warnings().add("member ", members_, ": left out: its name has ", member.name.size(), " bytes, 1 to ",
-                            kLongestMemberName, " are possible");
+                            kMaxMemberNameLength, " are possible");
     return std::nullopt;
   }
 
   Result<void> add(const Member& member) {
     archive_entry* const entry = reader_->entry();
-    // A hard link that PAX gave bytes of its own is a file.
+    // A PAX hard link with bytes of its own is a file.
     const char* const same = archive_entry_hardlink(entry);
     if (same != nullptr && archive_entry_size(entry) == 0) {
       TRY_VOID(budget_->charge(Cost::kept, std::strlen(same)));
-      builder_.add_same(member.name, same);
+      builder_.add_hard_link(member.name, same);
       return {};
     }
     const auto type = archive_entry_filetype(entry);
@@ -282,7 +284,7 @@ class Listing {
     leave_out(member, type == AE_IFCHR || type == AE_IFBLK ? "a device"
                       : type == AE_IFIFO                   ? "a fifo"
                       : type == AE_IFSOCK                  ? "a socket"
-                                                           : "of a type that is not known");
+                                                           : "of an unknown type");
   }
 
   void leave_out(const Member& member, std::string_view what) {
@@ -298,7 +300,7 @@ class Listing {
     const auto size = static_cast<uint64_t>(archive_entry_size(entry));
     if (archive_entry_sparse_count(entry) > 0) return add_sparse(member, size);
     auto bytes = slice(tar_, member.begin, size);
-    // The headers of a sparse file may give another size than the bytes that are stored for it.
+    // The size in the headers of a sparse file may differ from its stored size.
     if (!bytes)
       refuse(member, size, str("cut by the end of the tar, ", bytes.error().message));
     else if (member.end && padded(size) != *member.end - member.begin)
@@ -308,7 +310,7 @@ class Listing {
     return {};
   }
 
-  // A file that is listed and cannot be read.
+  // A file that is listed but cannot be read.
   void refuse(const Member& member, uint64_t size, const std::string& why) {
     builder_.warnings().add("member ", quoted(member.name), ": ", why);
     const auto fail = [message = str(quoted(member.name), ": ", why)]() -> Result<SourcePtr> {
@@ -317,7 +319,7 @@ class Listing {
     builder_.add_file(member.name, lazy(size, Later<SourcePtr>(fail)));
   }
 
-  // The pieces of a sparse file lie one after the other, as libarchive has read the map of them.
+  // The pieces of a sparse file follow each other; libarchive has parsed their map.
   Result<void> add_sparse(const Member& member, uint64_t size) {
     archive_entry* const entry = reader_->entry();
     const auto count = static_cast<size_t>(archive_entry_sparse_reset(entry));
@@ -335,7 +337,7 @@ class Listing {
     if (at > tar_->size() || !member.end) {
       refuse(member, size, "cut by the end of the tar");
     } else if (padded(at - member.begin) != *member.end - member.begin) {
-      // libarchive passes over pieces that overlap or end behind the end.
+      // libarchive skips pieces that overlap or exceed the end.
       refuse(member, size, "a map of holes that does not fit what is stored");
     } else {
       const std::string identity = tar_->identity();
@@ -355,23 +357,23 @@ class Listing {
 
 }  // namespace
 
-Result<StreamPtr> tar::decompressed_bzip2(SourcePtr compressed) {
-  return input_limited("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
-    return std::make_unique<Unbzip2>(TRY(Reader::of_bzip2(std::move(bytes)).map_error(Unbzip2::about)));
+Result<StreamPtr> tar::bzip2_stream(SourcePtr compressed) {
+  return limit_input("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
+    return std::make_unique<Bzip2Stream>(TRY(Reader::of_bzip2(std::move(bytes)).map_error(Bzip2Stream::about)));
   });
 }
 
 Result<Archive> tar_members(const Container& container) {
   const uint64_t size = container.bytes->size();
-  if (size == 0) return failure(Code::corrupt, "0 bytes, which is no tar");
+  if (size == 0) return failure(Code::corrupt, "0 bytes, not a tar");
   const std::string head = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(size, kBlock)));
   const Compression* const compression = is_header(head) ? nullptr : compression_of(head);
-  if (compression == nullptr) return Listing(container.bytes, container.budget).all();
-  // Where nothing is stored the tar is decoded again to be listed, and again for what is nested in it.
+  if (compression == nullptr) return TarLister(container.bytes, container.budget).all();
+  // Without a cache the tar is decoded again to be listed, and again for its nested containers.
   const auto charge = std::make_shared<DecodeCharge>(container.budget);
   const DecodeCharge::Active active(charge);
-  SourcePtr tar = TRY(unpacked(container, *compression, charge));
-  Archive archive = TRY(Listing(std::move(tar), container.budget).all());
+  SourcePtr tar = TRY(decode_to_blob(container, *compression, charge));
+  Archive archive = TRY(TarLister(std::move(tar), container.budget).all());
   archive.charge = charge;
   return archive;
 }

@@ -1,4 +1,4 @@
-// How a tar is recognised, plain or compressed.
+// Detects tars, plain or compressed.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -12,7 +12,7 @@ namespace weightfs {
 namespace tar {
 namespace {
 
-// The number that a field holds: octal digits with spaces before them; nothing for anything else.
+// Parses a field: octal digits after optional spaces; nothing for anything else.
 std::optional<uint64_t> octal(std::string_view field) {
   const size_t begin = std::min(field.find_first_not_of(' '), field.size());
   const size_t end = std::min(field.find_first_not_of("01234567", begin), field.size());
@@ -23,7 +23,7 @@ std::optional<uint64_t> octal(std::string_view field) {
   return number;
 }
 
-// Old writers summed signed bytes.
+// Old writers computed the checksum of signed bytes.
 bool has_right_checksum(std::string_view block) {
   const auto sum = octal(block.substr(148, 8));
   uint64_t of_unsigned = 0;
@@ -38,7 +38,8 @@ bool has_right_checksum(std::string_view block) {
 
 bool has_magic(std::string_view block) { return block.substr(257, 5) == "ustar"; }
 
-// Before ustar there was no magic number: a name with zeros behind it, numbers, a type that is a digit or nothing.
+// The formats before ustar have no magic number: check for a name padded with zeros, numbers, and a type that is a
+// digit or zero.
 bool is_plausible_v7(std::string_view block) {
   const std::string_view name = block.substr(0, 100);
   const std::string_view text = name.substr(0, name.find('\0'));
@@ -47,19 +48,19 @@ bool is_plausible_v7(std::string_view block) {
          octal(block.substr(100, 8)) && octal(block.substr(124, 12)) && (type == '\0' || (type >= '0' && type <= '7'));
 }
 
-// A head is mostly not enough of what comes in blocks, as all but gzip does.
-Match matches_undone(std::string_view head, const Compression& compression) {
-  const auto stream = compression.undone(in_memory(std::string(head)));
+// The head is usually too short for compressions in blocks, which are all but gzip.
+Match matches_decompressed(std::string_view head, const Compression& compression) {
+  const auto stream = compression.decompress(in_memory(std::string(head)));
   const auto block = stream ? first_block(**stream) : tl::unexpected(stream.error());
   if (!block) return Match::maybe;
   return is_header(*block) ? Match::yes : Match::no;
 }
 
 constexpr Compression kCompressions[] = {
-    {"gzip", {"\x1F\x8B", 2}, gunzipped},
-    {"xz", {"\xFD\x37\x7A\x58\x5A\0", 6}, decompressed_xz},
-    {"zstd", {"\x28\xB5\x2F\xFD", 4}, decompressed_zstd},
-    {"bzip2", {"BZh", 3}, decompressed_bzip2},
+    {"gzip", {"\x1F\x8B", 2}, gunzip_stream},
+    {"xz", {"\xFD\x37\x7A\x58\x5A\0", 6}, xz_stream},
+    {"zstd", {"\x28\xB5\x2F\xFD", 4}, zstd_stream},
+    {"bzip2", {"BZh", 3}, bzip2_stream},
 };
 
 }  // namespace
@@ -108,11 +109,11 @@ Result<std::string> first_block(Stream& stream) {
 
 }  // namespace tar
 
-// A file of zeros is an empty tar to tar(1). Here it is one only to those who say so.
-Match matches_tar(const Clues& clues) {
-  if (tar::is_header(clues.head)) return Match::yes;
-  const tar::Compression* const compression = tar::compression_of(clues.head);
-  return compression == nullptr ? Match::no : tar::matches_undone(clues.head, *compression);
+// tar(1) reads a file of zeros as an empty tar; here only --format=tar does.
+Match matches_tar(const Probe& probe) {
+  if (tar::is_header(probe.head)) return Match::yes;
+  const tar::Compression* const compression = tar::compression_of(probe.head);
+  return compression == nullptr ? Match::no : tar::matches_decompressed(probe.head, *compression);
 }
 
 }  // namespace weightfs

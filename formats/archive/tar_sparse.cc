@@ -5,9 +5,9 @@
 namespace weightfs::tar {
 namespace {
 
-class Sparse final : public Source {
+class SparseSource final : public Source {
  public:
-  Sparse(SourcePtr tar, uint64_t size, std::vector<Piece> pieces, std::string identity)
+  SparseSource(SourcePtr tar, uint64_t size, std::vector<Piece> pieces, std::string identity)
       : tar_(std::move(tar)), size_(size), pieces_(std::move(pieces)), identity_(std::move(identity)) {}
 
   uint64_t size() const override { return size_; }
@@ -45,7 +45,7 @@ class Sparse final : public Source {
 }  // namespace
 
 SourcePtr sparse_member(SourcePtr tar, uint64_t size, std::vector<Piece> pieces, std::string identity) {
-  return std::make_shared<Sparse>(std::move(tar), size, std::move(pieces), std::move(identity));
+  return std::make_shared<SparseSource>(std::move(tar), size, std::move(pieces), std::move(identity));
 }
 
 }  // namespace weightfs::tar

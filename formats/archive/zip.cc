@@ -20,19 +20,20 @@
 namespace weightfs {
 namespace {
 
-using zips::Feed;
+using zips::ZipSource;
 
-// Bytes that a compressed member may take, however small it is.
+// The minimum limit of a compressed member's stored size.
 constexpr uint64_t kMinInput = 16 * 1024;
 
-// A directory of kMostMembers members with names of usual length stays below; libzip holds all of it in memory.
-constexpr uint64_t kLongestDirectory = 512ULL << 20;
+// The maximum size of the directory, which libzip keeps in memory; enough for kMaxMembers members with names of usual
+// length.
+constexpr uint64_t kMaxDirectorySize = 512ULL << 20;
 
-// What libzip keeps of a member, and a record of the directory with a name, in bytes.
+// The memory of libzip per member, and the usual size of a record of the directory, in bytes.
 constexpr uint64_t kLibzipEntry = 200;
 constexpr uint64_t kUsualRecord = 80;
 
-// What Zip::claims_ keeps of a member, in bytes.
+// The memory of Zip::claims_ per member, in bytes.
 constexpr uint64_t kClaim = 100;
 
 struct Discard {
@@ -41,8 +42,8 @@ struct Discard {
 
 class Zip;
 
-// A member, opened when it is first asked for more than its size. There may be a hundred thousand: it is kept small,
-// and lives in its zip, which whoever has the member holds.
+// A member, opened at the first access beyond its size. There may be a hundred thousand, so it is small, and it is
+// stored in its Zip, which every SourcePtr to a member keeps alive.
 class Member final : public Source {
  public:
   Member(Zip& zip, uint64_t size, uint32_t index) : zip_(zip), size_(size), index_(index) {}
@@ -52,7 +53,7 @@ class Member final : public Source {
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_) return size_t{0};
-    // Of a hundred thousand members that are looked at, none keeps what it takes to read it.
+    // Short reads (format detection) keep no state, as there may be a hundred thousand members.
     const bool little = size_ <= kSmallBlob || (offset <= kHeadSize && out.size() <= kHeadSize - offset);
     if (little && opened_.load(std::memory_order_acquire) == nullptr) return TRY(made())->read(offset, out);
     return TRY(opened())->read(offset, out);
@@ -68,7 +69,7 @@ class Member final : public Source {
 
   void expect(const Digest& digest) const;
 
-  /// Where its bytes lie.
+  /// The stored range.
   Result<StoredRange> stored() const;
   /// A member's bytes for a parser.
   Result<SourcePtr> to_parse(const DecodeChargePtr& charge) const;
@@ -82,10 +83,10 @@ class Member final : public Source {
   uint32_t index_;
   mutable std::atomic<const Source*> opened_ = nullptr;
   mutable SourcePtr source_;                      // written once, before opened_; guarded by the zip's mutex, as is
-  mutable std::unique_ptr<const Digest> digest_;  // what its bytes must have
+  mutable std::unique_ptr<const Digest> digest_;  // the expected digest
 };
 
-// An opened zip. Its members are callable from any thread; libzip is not.
+// An opened zip. Its members may be read from any thread; access to libzip is serialized.
 class Zip {
  public:
   static Result<std::shared_ptr<Zip>> open(const Container& container);
@@ -98,7 +99,7 @@ class Zip {
   Zip(const Zip&) = delete;
   Zip& operator=(const Zip&) = delete;
 
-  // Of the directory; before members are read.
+  // Access to the directory, before members are read.
   uint64_t begin() const { return begin_; }
   uint64_t size() const { return static_cast<uint64_t>(zip_get_num_entries(zip_.get(), ZIP_FL_UNCHANGED)); }
   zip_stat_t stat(uint64_t index) const;
@@ -106,13 +107,13 @@ class Zip {
   bool is_link(uint64_t index) const;
   std::optional<Error> refused(const zip_stat_t& stat) const;
 
-  /// Room for a member of it.
+  /// Storage for a member.
   const Member& add(const zip_stat_t& stat) {
     return members_.emplace_back(*this, stat.size, static_cast<uint32_t>(stat.index));
   }
 
-  /// A member's bytes, decoded where they are compressed; `charge` pays for that, or nothing where it is null. Once
-  /// members are read, the caller holds mutex(). So for the next.
+  /// A member's bytes, decoded if compressed and charged to `charge` unless it is null. After the directory phase the
+  /// caller holds mutex(). The same applies to the next method.
   Result<SourcePtr> member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge);
   Result<StoredRange> stored_range(uint64_t index);
 
@@ -127,10 +128,10 @@ class Zip {
 
   SourcePtr bytes_;
   BlobsPtr blobs_;
-  uint64_t begin_;  // what stands in front of the zip
+  uint64_t begin_;  // the size of the data before the zip
   std::deque<Member> members_;
-  std::mutex mutex_;  // guards what follows
-  // What compressed members say of their bytes, by the offset of these.
+  std::mutex mutex_;  // guards the members below
+  // The claims of compressed members about their bytes, by offset.
   struct Claim {
     uint64_t stored_size, size;
     uint32_t crc;
@@ -138,19 +139,20 @@ class Zip {
     bool operator==(const Claim&) const = default;
   };
   std::unordered_map<uint64_t, Claim> claims_;
-  Feed feed_;
+  ZipSource feed_;
   std::unique_ptr<zip_t, Discard> zip_;  // reads from feed_ until it is gone
 };
 
 Result<std::shared_ptr<Zip>> Zip::open(const Container& container) {
   const ZipEnd end = TRY(find_zip_end(*container.bytes));
-  // libzip makes room for all members that are claimed, before it looks for the first.
-  if (end.members > kMostMembers)
-    return failure(Code::unsupported, str("zip: ", end.members, " members, at most ", kMostMembers, " are read"));
-  if (end.end - end.directory > kLongestDirectory)
+  // libzip allocates memory for all claimed members before it parses the first.
+  if (end.members > kMaxMembers)
+    return failure(Code::unsupported, str("zip: ", end.members, " members, at most ", kMaxMembers, " are read"));
+  if (end.end - end.directory > kMaxDirectorySize)
     return failure(Code::unsupported, str("zip: a directory of ", end.end - end.directory, " bytes, at most ",
-                                          kLongestDirectory, " are read"));
-  // What libzip takes, and claims_. Without zip64 more members may come than are claimed, whose number is modulo 65536.
+                                          kMaxDirectorySize, " are read"));
+  // The memory of libzip and claims_. Without zip64 there may be more members than claimed, as the number is modulo
+  // 65536.
   TRY_VOID(container.budget->charge(Cost::kept, end.end - end.directory));
   TRY_VOID(container.budget->charge(
       Cost::kept, (kLibzipEntry + kClaim) * std::max<uint64_t>(end.members, (end.end - end.directory) / kUsualRecord)));
@@ -160,11 +162,11 @@ Result<std::shared_ptr<Zip>> Zip::open(const Container& container) {
   return zip;
 }
 
-// What prevents it, if anything does.
+// The error that prevents reading, if any.
 std::optional<Error> Zip::open_directory() {
   zip_error_t error;
   zip_error_init(&error);
-  zip_source_t* source = zip_source_function_create(Feed::answer, &feed_, &error);
+  zip_source_t* source = zip_source_function_create(ZipSource::answer, &feed_, &error);
   if (source != nullptr) zip_.reset(zip_open_from_source(source, ZIP_RDONLY, &error));
   const auto problem = zip_ == nullptr ? std::optional(feed_.error(error)) : std::nullopt;
   if (zip_ == nullptr) zip_source_free(source);
@@ -177,7 +179,7 @@ Result<void> Zip::open() {
   if (problem && problem->code == Code::corrupt && TRY(feed_.hide_encryption())) problem = open_directory();
   if (problem) return tl::unexpected(*problem);
   feed_.directory_is_read();
-  if (size() > kMostMembers) return failure(Code::unsupported, str("zip: more than ", kMostMembers, " members"));
+  if (size() > kMaxMembers) return failure(Code::unsupported, str("zip: more than ", kMaxMembers, " members"));
   return {};
 }
 
@@ -188,8 +190,8 @@ zip_stat_t Zip::stat(uint64_t index) const {
   return stat;
 }
 
-// UTF-8, flag or not, if it can be that, else code page 437. libzip's own guess takes a control character for a sign of
-// the latter.
+// A name is UTF-8 if it is valid UTF-8, whatever its flag, else code page 437. libzip's own guess treats control
+// characters as a sign of the latter.
 std::string Zip::name(uint64_t index) const {
   const char* raw = zip_get_name(zip_.get(), index, ZIP_FL_UNCHANGED | ZIP_FL_ENC_RAW);
   if (raw != nullptr && is_utf8(raw)) return raw;
@@ -205,7 +207,7 @@ bool Zip::is_link(uint64_t index) const {
   return system == ZIP_OPSYS_UNIX && (attributes >> 16 & kType) == kLink;
 }
 
-// Why a member cannot be read, as far as the directory tells.
+// The reason why a member cannot be read, from the directory alone.
 std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
   if (stat.encryption_method != ZIP_EM_NONE) return Error{Code::unsupported, "encrypted"};
   if (stat.comp_method != kStored && stat.comp_method != kDeflate && stat.comp_method != kZstd)
@@ -214,7 +216,7 @@ std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
                      "; stored (0), Deflate (8) and zstd (93) are read")};
   if (stat.comp_method == kStored && stat.comp_size != stat.size)
     return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, ", stat.size, " is its size")};
-  // Nothing that a writer compresses grows so much: what does decodes to almost nothing.
+  // No writer's output grows so much: such data decode to almost nothing.
   if (stat.comp_method != kStored && stat.comp_size / 4 > stat.size + kMinInput)
     return Error{Code::corrupt, str("compressed to ", stat.comp_size, " bytes, ", stat.size, " is its size")};
   if (stat.comp_size > bytes_->size())
@@ -222,7 +224,7 @@ std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
   return std::nullopt;
 }
 
-// libzip does not tell where a member's bytes begin, but it shows when it reads the first.
+// libzip does not expose the offset of a member's bytes; it is the offset of its first read.
 Result<uint64_t> Zip::data_offset(uint64_t index) {
   zip_file_t* file = zip_fopen_index(zip_.get(), index, ZIP_FL_COMPRESSED | ZIP_FL_UNCHANGED);
   if (file == nullptr) return tl::unexpected(feed_.error(*zip_get_error(zip_.get())));
@@ -242,8 +244,8 @@ Result<Slice> Zip::stored_bytes(uint64_t index, const zip_stat_t& stat) {
   return slice(bytes_, begin_ + offset, stat.comp_size);
 }
 
-// Members that share bytes share what is decoded from them. Were each to claim another size, the bytes would be decoded
-// for each: of those that contradict each other, the one that was read first is right.
+// Members with the same stored bytes share the decoded blob. If each could claim another size, the bytes would be
+// decoded for each; of contradicting claims the first one that is read is used.
 bool Zip::agrees(uint64_t offset, const zip_stat_t& stat) {
   if (stat.comp_method == kStored) return true;
   const Claim claim{stat.comp_size, stat.size, stat.crc, stat.comp_method};
@@ -261,8 +263,9 @@ Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& diges
   Recipe recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
   if (!recipe.key.empty()) recipe.key += str(" method ", stat.comp_method, " size ", stat.size, " crc32 ", stat.crc);
   recipe.start = [=, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {
-    const Decode decode = method == kZstd ? decompressed_zstd : inflated;
-    return checked(TRY(charge == nullptr ? decode(bytes) : charged(charge, bytes, decode)), name, size, crc);
+    const Decode decode = method == kZstd ? zstd_stream : inflate_stream;
+    return crc_checked(TRY(charge == nullptr ? decode(bytes) : charge_decoding(charge, bytes, decode)), name, size,
+                       crc);
   };
   return blobs_->blob(std::move(recipe));
 }
@@ -298,15 +301,15 @@ void Member::expect(const Digest& digest) const {
   digest_ = std::make_unique<const Digest>(digest);
 }
 
-// The texts of links, each decoded once however many members share it.
+// The texts of links. A text that several members share is decoded once.
 class Links {
  public:
   Links(Zip& zip, BudgetPtr budget) : zip_(zip), budget_(std::move(budget)) {}
 
-  /// Nothing when it cannot be had because of what the zip holds. Fails as the disk and the budget do.
+  /// Nothing if the zip's content is invalid. Fails as the disk and the budget do.
   Result<std::optional<std::string>> text(uint64_t index, const zip_stat_t& stat) {
-    // No compressor makes a text of that length twice as long.
-    if (stat.size > kLongestLink || stat.comp_size > 2 * kLongestLink) return std::nullopt;
+    // No compressor doubles the size of a text of that length.
+    if (stat.size > kMaxLinkLength || stat.comp_size > 2 * kMaxLinkLength) return std::nullopt;
     const auto range = zip_.stored_range(index);
     if (!range && !fails_alone(range.error())) return tl::unexpected(range.error());
     if (!range) return std::nullopt;
@@ -328,7 +331,7 @@ class Links {
     auto operator<=>(const Key&) const = default;
   };
 
-  static bool fails_alone(const Error& error) { return error.code != Code::io && error.code != Code::unavailable; }
+  static bool fails_alone(const Error& error) { return error.code != Code::io && error.code != Code::resource; }
 
   Result<std::optional<std::string>> read(const StoredRange& range) {
     HeadCost cost;
@@ -347,13 +350,13 @@ class Links {
 Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip, Links& links, uint64_t index) {
   const std::string name = zip->name(index);
   const zip_stat_t stat = zip->stat(index);
-  TRY_VOID(builder.admit(name));
+  TRY_VOID(builder.charge_member(name));
   if (name.ends_with('/')) {
     builder.add_directory(name);
     return {};
   }
   const auto warn = [&](const auto&... parts) { builder.warnings().add("member ", quoted(name), ": ", parts...); };
-  // No file has a size that off_t does not hold.
+  // off_t bounds the size of a file.
   if (name.empty() || stat.size > INT64_MAX) {
     warn(name.empty() ? str("it is number ", index, " and has no name") : str(stat.size, " bytes"), "; left out");
     return {};
@@ -365,7 +368,7 @@ Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip
       builder.add_link(name, std::move(*target));
       return {};
     }
-    warn("a link whose text is broken or longer than ", kLongestLink, " bytes; shown as a file");
+    warn("a link whose text is broken or longer than ", kMaxLinkLength, " bytes; shown as a file");
   }
   builder.add_file(name, SourcePtr(zip, &zip->add(stat)), stat.crc);
   return {};
@@ -378,9 +381,9 @@ const Member* member_of(const Source& source) { return dynamic_cast<const Member
 Result<Archive> zip_members(const Container& container) {
   const auto zip = TRY(Zip::open(container));
   const uint64_t members = zip->size();
-  ArchiveBuilder builder(Twice::first_wins, container.budget);
+  ArchiveBuilder builder(DuplicatePolicy::first_wins, container.budget);
   Links links(*zip, container.budget);
-  if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes in front of the zip are no part of it");
+  if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes before the zip are ignored");
   for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, links, i));
   return std::move(builder).finish();
 }

@@ -1,4 +1,4 @@
-// What only members of a zip can be told and asked.
+// Functions for members of a zip: stored ranges, digests and the cost of decoding.
 #pragma once
 
 #include <optional>
@@ -10,40 +10,39 @@
 
 namespace weightfs {
 
-/// Tells a compressed member of a zip that its bytes must have the part's digest. Before it is first read; sources that
-/// are no members of a zip, and parts without a digest, are left as they are.
+/// Sets the digest of the part as the expected digest of a compressed member of a zip. Call it before the first read.
+/// Other sources, and parts without a digest, are unchanged.
 void expect_digest(const Part& part);
 
-/// The methods that are read, as APPNOTE 4.4.5 numbers them.
+/// The supported compression methods, by their numbers in APPNOTE 4.4.5.
 enum ZipMethod : uint16_t { kStored = 0, kDeflate = 8, kZstd = 93 };
 
-/// Where the bytes of a member lie as they are stored, and how. Members may share them.
+/// The stored bytes of a member and their compression method. Members may share them.
 struct StoredRange {
   Slice bytes;
   uint16_t method;  ///< a ZipMethod
-  uint64_t size;    ///< decoded, as the directory has it
+  uint64_t size;    ///< of the decoded bytes, from the directory
 };
 
-/// The range of a member of a zip; nothing for any other source. Fails with corrupt and unsupported when the member
-/// cannot be read, and as reading its header does.
+/// The stored range of a member of a zip; nothing for any other source. Fails with corrupt and unsupported if the
+/// member cannot be read, and as reading its header does.
 Result<std::optional<StoredRange>> stored_range_of(const Source& source);
 
-/// What reading the beginning of a member took.
+/// The cost of decoding the beginning of a member.
 struct HeadCost {
-  uint64_t input = 0;   ///< bytes that were read
-  uint64_t output = 0;  ///< bytes that came out
-  uint64_t empty = 0;   ///< bytes of the input that decoded to nothing
+  uint64_t input = 0;   ///< bytes read
+  uint64_t output = 0;  ///< bytes decoded
+  uint64_t empty = 0;   ///< bytes of input that decoded to nothing
 };
 
-/// Charges a budget for that.
+/// Charges `cost` to a budget.
 Result<void> charge_head(Budget& budget, const HeadCost& cost);
 
-/// The first `most` bytes, or all if there are fewer, of what a range decodes to: whatever the directory has for its
-/// size and its CRC-32. Takes bounded time: fails with corrupt where the range begins with much that decodes to
-/// nothing.
+/// The first `most` bytes, or all if there are fewer, that a range decodes to, independent of the size and the CRC-32
+/// in the directory. Takes bounded time: fails with corrupt if much input at the beginning decodes to nothing.
 Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& cost);
 
-/// The bytes of `source` for a parser: where they are decoded, `charge` pays as long as it is active.
+/// The bytes of `source` for a parser: decoding them is charged to `charge` while it is active.
 Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const DecodeChargePtr& charge);
 
 }  // namespace weightfs

@@ -23,7 +23,7 @@ constexpr auto kLocator = "PK\6\7"sv;
 constexpr size_t kEndSize = 22;
 constexpr size_t kEnd64Size = 56;
 constexpr size_t kLocatorSize = 20;
-constexpr size_t kLongestComment = 0xFFFF;
+constexpr size_t kMaxCommentLength = 0xFFFF;
 
 template <std::unsigned_integral T>
 T number_at(std::string_view bytes, size_t at) {
@@ -34,9 +34,9 @@ T number_at(std::string_view bytes, size_t at) {
 
 size_t comment_length(std::string_view end_record) { return number_at<uint16_t>(end_record, 20); }
 
-// What a record says of the directory, as it says it.
+// The values of a record, unchecked.
 struct Claim {
-  uint64_t position;  // of the record, which the directory lies before
+  uint64_t position;  // of the record; the directory is before it
   uint64_t members, size, offset;
 };
 
@@ -54,7 +54,7 @@ Result<bool> stands_at(const Source& zip, uint64_t offset, std::string_view sign
   return TRY(read_text(zip, offset, signature.size())) == signature;
 }
 
-// The claim in terms of the file, if the zip begins at `begin`; nothing if it cannot.
+// The claim as offsets in the file if the zip begins at `begin`; nothing if it does not fit.
 Result<std::optional<ZipEnd>> placed(const Source& zip, const Claim& claim, uint64_t begin) {
   if (begin > claim.position || claim.offset > claim.position - begin) return std::nullopt;
   const uint64_t directory = begin + claim.offset;
@@ -64,16 +64,14 @@ Result<std::optional<ZipEnd>> placed(const Source& zip, const Claim& claim, uint
   return ZipEnd{begin, directory, 0, claim.members};
 }
 
-// What stands in front of a zip shifts its directory, which ends where the record begins; some writers leave a gap
-// there.
+// Data before the zip shift its directory, which ends where the record begins; some writers leave a gap there.
 Result<std::optional<ZipEnd>> placed(const Source& zip, const Claim& claim) {
   if (auto plain = TRY(placed(zip, claim, 0))) return plain;
   if (claim.size > claim.position || claim.offset > claim.position - claim.size) return std::nullopt;
   return placed(zip, claim, claim.position - claim.size - claim.offset);
 }
 
-// By the zip64 record that a locator at `position` leads to: where it says, or, shifted, right before the locator.
-// libzip goes by it whenever there is a locator.
+// Reads the zip64 record of the locator at `position`: at its offset, or, shifted, right before the locator.
 Result<std::optional<ZipEnd>> placed_64(const Source& zip, std::string_view locator, uint64_t position) {
   const auto located = number_at<uint64_t>(locator, 8);
   if (position < kEnd64Size) return std::nullopt;
@@ -84,7 +82,7 @@ Result<std::optional<ZipEnd>> placed_64(const Source& zip, std::string_view loca
   return std::nullopt;
 }
 
-// What the end record at `at` of `tail`, the end of `zip`, says; nothing if that makes no sense.
+// Parses the end record at `at` of `tail`, the end of `zip`; nothing if it is inconsistent.
 Result<std::optional<ZipEnd>> end_at(const Source& zip, std::string_view tail, size_t at) {
   const std::string_view record = tail.substr(at);
   if (record.size() < kEndSize || comment_length(record) > record.size() - kEndSize) return std::nullopt;
@@ -100,7 +98,7 @@ Result<std::optional<ZipEnd>> end_at(const Source& zip, std::string_view tail, s
 }  // namespace
 
 Result<ZipEnd> find_zip_end(const Source& zip) {
-  const uint64_t looked_at = std::min<uint64_t>(zip.size(), kLocatorSize + kEndSize + kLongestComment);
+  const uint64_t looked_at = std::min<uint64_t>(zip.size(), kLocatorSize + kEndSize + kMaxCommentLength);
   const std::string tail = TRY(read_text(zip, zip.size() - looked_at, looked_at));
   std::optional<ZipEnd> best;
   for (size_t at = tail.find(kEnd); at != tail.npos; at = tail.find(kEnd, at + 1)) {
@@ -111,12 +109,12 @@ Result<ZipEnd> find_zip_end(const Source& zip) {
   return failure(Code::corrupt, str("zip: no end record that leads to a directory in the last ", looked_at, " bytes"));
 }
 
-// A zip with something in front shows only at its end, and there a file of another format may show a zip that it holds.
-Match matches_zip(const Clues& clues) {
-  if (clues.head.starts_with(kMember)) return Match::yes;
-  if (clues.head.starts_with(kEnd) && clues.size >= kEndSize) return Match::yes;
-  for (size_t at = clues.tail.find(kEnd); at != clues.tail.npos; at = clues.tail.find(kEnd, at + 1)) {
-    const auto record = clues.tail.substr(at);
+// A zip after other data is detectable only at its end, where a file of another format may have a zip inside.
+Match matches_zip(const Probe& probe) {
+  if (probe.head.starts_with(kMember)) return Match::yes;
+  if (probe.head.starts_with(kEnd) && probe.size >= kEndSize) return Match::yes;
+  for (size_t at = probe.tail.find(kEnd); at != probe.tail.npos; at = probe.tail.find(kEnd, at + 1)) {
+    const auto record = probe.tail.substr(at);
     if (record.size() >= kEndSize && comment_length(record) == record.size() - kEndSize) return Match::maybe;
   }
   return Match::no;

@@ -1,21 +1,21 @@
-// Where the directory of a zip lies: the record at the end of the file says so (APPNOTE 4.3.16), if one finds it.
-// libzip takes the first that it can read, and none where something stands in front of the zip.
+// Finds the directory of a zip by the end record (APPNOTE 4.3.16). libzip takes the first record that it can read, and
+// finds none if other data precede the zip.
 #pragma once
 
 #include "base/source.h"
 
 namespace weightfs {
 
-/// What the end record says, in terms of the file that it was found in.
+/// The values of the end record, as offsets in the file.
 struct ZipEnd {
-  uint64_t begin;      ///< of the zip: where its offsets count from
-  uint64_t directory;  ///< where the directory begins
-  uint64_t end;        ///< behind the end record; a comment may follow
-  uint64_t members;    ///< how many it claims; without zip64 the truth modulo 65536
+  uint64_t begin;      ///< the origin of the zip's offsets
+  uint64_t directory;  ///< offset of the directory
+  uint64_t end;        ///< offset after the end record; a comment may follow
+  uint64_t members;    ///< the claimed number of members; without zip64 it is modulo 65536
 };
 
-/// Finds the end record of `zip`. Of several (in a comment, in a zip stored in this one) it is the one whose zip begins
-/// first. Fails with corrupt when there is none.
+/// Finds the end record of `zip`. Of several (in a comment, in a zip stored in this one) it returns the one whose zip
+/// begins first. Fails with corrupt if there is none.
 Result<ZipEnd> find_zip_end(const Source& zip);
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// The first bytes of a member of a zip, for those who want to know what it is.
+// Decodes the first bytes of a member of a zip, for format detection.
 #include <algorithm>
 
 #include "formats/archive/zip.h"
@@ -7,10 +7,10 @@
 namespace weightfs {
 namespace {
 
-// Gives so little at a time that what was read is what was decoded.
-class Sips final : public Source {
+// Reads little at a time, so that the input read is the input decoded.
+class SmallReads final : public Source {
  public:
-  explicit Sips(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  explicit SmallReads(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
   uint64_t size() const override { return bytes_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const size_t got = TRY(bytes_->read(offset, out.first(std::min(out.size(), kSip))));
@@ -36,7 +36,7 @@ Result<void> charge_head(Budget& budget, const HeadCost& cost) {
 }
 
 Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& cost) {
-  // zstd decodes whole blocks, which are of 128 KiB at most; then what it read is held against what they gave.
+  // zstd decodes whole blocks of at most 128 KiB; then its input is compared with its output.
   constexpr uint64_t kZstdBlock = 128 << 10;
   const bool blocks = range.method == kZstd;
   const uint64_t input = std::min<uint64_t>(range.bytes.size(), blocks ? kZstdBlock + 4096 : 2 * most + 4096);
@@ -45,10 +45,10 @@ Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& c
     return read_text(range.bytes, 0, cost.input);
   }
   cost.input = input;
-  const auto stored = std::make_shared<const Sips>(TRY(read_text(range.bytes, 0, input)));
+  const auto stored = std::make_shared<const SmallReads>(TRY(read_text(range.bytes, 0, input)));
   std::string out(blocks ? std::max<size_t>(most, kZstdBlock) : most, '\0');
   const auto decode = [&]() -> Result<size_t> {
-    const StreamPtr stream = TRY((blocks ? decompressed_zstd : inflated)(stored));
+    const StreamPtr stream = TRY((blocks ? zstd_stream : inflate_stream)(stored));
     while (cost.output < most) {
       const size_t got = TRY(stream->next(std::as_writable_bytes(std::span(out)).subspan(cost.output)));
       if (got == 0) break;
@@ -57,7 +57,7 @@ Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& c
     return cost.output;
   };
   const auto size = decode();
-  const uint64_t useful = cost.output + Sips::kSip;
+  const uint64_t useful = cost.output + SmallReads::kSip;
   cost.empty = stored->read() - std::min(stored->read(), useful);
   out.resize(std::min<size_t>(TRY(size), most));
   return out;

@@ -9,8 +9,8 @@
 
 namespace weightfs::zips {
 
-zip_int64_t Feed::answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
-  auto& feed = *static_cast<Feed*>(self);
+zip_int64_t ZipSource::answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
+  auto& feed = *static_cast<ZipSource*>(self);
   try {
     return feed.answer(data, length, command);
   } catch (const std::bad_alloc&) {
@@ -19,7 +19,7 @@ zip_int64_t Feed::answer(void* self, void* data, zip_uint64_t length, zip_source
   }
 }
 
-Result<bool> Feed::hide_encryption() {
+Result<bool> ZipSource::hide_encryption() {
   constexpr uint64_t kRecord = 46;
   constexpr uint16_t kAes = 99;
   const auto number_at = [](std::string_view record, size_t at) {
@@ -37,21 +37,21 @@ Result<bool> Feed::hide_encryption() {
   return !hidden_.empty();
 }
 
-void Feed::directory_is_read() {
+void ZipSource::directory_is_read() {
   opening_ = false;
   error_.reset();
   window_ = {};
 }
 
-Error Feed::error(zip_error_t& libzip) {
+Error ZipSource::error(zip_error_t& libzip) {
   if (error_) return *std::exchange(error_, std::nullopt);
   const int number = zip_error_code_zip(&libzip);
   if (number == ZIP_ER_NOZIP) return {Code::corrupt, str("zip: no directory that can be read at byte ", directory_)};
-  const Code code = number == ZIP_ER_MEMORY ? Code::unavailable : Code::corrupt;
-  return {code, str("zip: libzip says \"", zip_error_strerror(&libzip), "\"")};
+  const Code code = number == ZIP_ER_MEMORY ? Code::resource : Code::corrupt;
+  return {code, str("zip: libzip: \"", zip_error_strerror(&libzip), "\"")};
 }
 
-zip_int64_t Feed::answer(void* data, zip_uint64_t length, zip_source_cmd_t command) {
+zip_int64_t ZipSource::answer(void* data, zip_uint64_t length, zip_source_cmd_t command) {
   switch (command) {
     case ZIP_SOURCE_OPEN:
       at_ = 0;
@@ -85,7 +85,7 @@ zip_int64_t Feed::answer(void* data, zip_uint64_t length, zip_source_cmd_t comma
   }
 }
 
-zip_int64_t Feed::read(std::span<std::byte> out) {
+zip_int64_t ZipSource::read(std::span<std::byte> out) {
   last_read_ = at_;
   const auto got = opening_ ? read_directory(out) : zip_->read(at_, out);
   if (!got) {
@@ -97,12 +97,12 @@ zip_int64_t Feed::read(std::span<std::byte> out) {
   return static_cast<zip_int64_t>(*got);
 }
 
-// libzip reads a directory in two bites per member; and it takes as an end record whatever looks like one, so that it
-// is shown nothing but the directory and the right one. After a failure it may try on.
-Result<size_t> Feed::read_directory(std::span<std::byte> out) {
+// libzip reads a directory in two small reads per member, and accepts any data that resemble an end record. So it sees
+// only the directory and the right record. After a failure it may retry.
+Result<size_t> ZipSource::read_directory(std::span<std::byte> out) {
   if (error_) return tl::unexpected(*error_);
-  if (reads_++ > 2 * kMostMembers + 1000)
-    return failure(Code::unsupported, str("zip: more than ", kMostMembers, " members"));
+  if (reads_++ > 2 * kMaxMembers + 1000)
+    return failure(Code::unsupported, str("zip: more than ", kMaxMembers, " members"));
   const size_t got = TRY(out.size() < kWindow ? read_window(out) : zip_->read(at_, out));
   const uint64_t shown = std::clamp(directory_, at_, at_ + got);
   const uint64_t hidden = std::clamp(end_, shown, at_ + got);
@@ -113,7 +113,7 @@ Result<size_t> Feed::read_directory(std::span<std::byte> out) {
   return got;
 }
 
-Result<size_t> Feed::read_window(std::span<std::byte> out) {
+Result<size_t> ZipSource::read_window(std::span<std::byte> out) {
   const uint64_t wanted = std::min<uint64_t>(out.size(), zip_->size() - std::min(at_, zip_->size()));
   if (at_ < window_at_ || at_ + wanted > window_at_ + window_.size()) {
     window_.resize(kWindow);

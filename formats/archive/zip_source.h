@@ -1,4 +1,4 @@
-// What libzip reads a zip from.
+// The input of libzip.
 #pragma once
 
 #include <zip.h>
@@ -11,28 +11,28 @@
 
 namespace weightfs::zips {
 
-/// What libzip is shown for the method of a member that WinZip encrypted (99).
+/// Replaces the method of a member that WinZip encrypted (99) in the data for libzip.
 inline constexpr uint16_t kHiddenMethod = 0xFF63;
 
-/// A Source with a place where it is. While the directory is read, libzip is shown nothing but that and its end record.
-class Feed {
+/// A Source with a position. While libzip parses the directory, it sees only the directory and its end record.
+class ZipSource {
  public:
-  /// `zip`: from its first byte on. The directory lies at [directory, end) of it.
-  Feed(SourcePtr zip, uint64_t directory, uint64_t end) : zip_(std::move(zip)), directory_(directory), end_(end) {}
+  /// `zip` begins with the first byte of the zip. The directory is at [directory, end) of it.
+  ZipSource(SourcePtr zip, uint64_t directory, uint64_t end) : zip_(std::move(zip)), directory_(directory), end_(end) {}
 
-  /// The callback that libzip is given, with the Feed as `self`.
+  /// The callback for libzip, with the ZipSource as `self`.
   static zip_int64_t answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command);
 
-  /// Shows kHiddenMethod in place of 99: libzip refuses a whole zip when one such member lacks its extra field. Returns
+  /// Replaces method 99 by kHiddenMethod: libzip refuses a whole zip if one such member lacks its extra field. Returns
   /// whether there is such a member. Fails as reading fails.
   Result<bool> hide_encryption();
 
-  /// From now on members are read, not the directory.
+  /// Ends the directory phase: members are read from now on.
   void directory_is_read();
 
-  uint64_t last_read() const { return last_read_; }  ///< where the last read began
+  uint64_t last_read() const { return last_read_; }  ///< offset of the last read
 
-  /// What went wrong: an error of ours, or what libzip says of the bytes.
+  /// The last error: of the source, or of libzip.
   Error error(zip_error_t& libzip);
 
  private:
@@ -49,7 +49,7 @@ class Feed {
   uint64_t last_read_ = 0;
   bool opening_ = true;
   size_t reads_ = 0;
-  std::vector<uint64_t> hidden_;   // where the high bytes of methods lie that are changed; sorted
+  std::vector<uint64_t> hidden_;   // offsets of the high bytes of replaced methods; sorted
   std::vector<std::byte> window_;  // while opening: bytes from window_at_ on
   uint64_t window_at_ = 0;
   std::optional<Error> error_;

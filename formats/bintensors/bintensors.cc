@@ -12,34 +12,33 @@ using namespace bintensors;
 
 std::string_view name_of(Layout layout) { return layout == Layout::release ? "release" : "legacy"; }
 
-// A file of which one layout has been read.
-struct Reading {
+// The result of reading a file in one layout.
+struct LayoutAttempt {
   Layout layout;
   Metadata metadata;
 };
 
-Result<Reading> read_as(Layout layout, const Container& container, uint64_t length) {
+Result<LayoutAttempt> read_as(Layout layout, const Container& container, uint64_t length) {
   Metadata metadata = TRY(decode(*container.bytes, flat::kPrefix, length, layout, *container.budget));
   TRY_VOID(flat::place(metadata.header, container.bytes, length, flat::Order::as_listed));
-  return Reading{layout, std::move(metadata)};
+  return LayoutAttempt{layout, std::move(metadata)};
 }
 
-bool has_control_names(const Reading& reading) {
+bool has_control_names(const LayoutAttempt& reading) {
   const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; };
   const auto& tensors = reading.metadata.header.tensors;
   return std::any_of(tensors.begin(), tensors.end(),
                      [&](const Tensor& t) { return std::any_of(t.name.begin(), t.name.end(), is_control); });
 }
 
-bool is_strict(const Result<Reading>& reading) { return reading && reading->metadata.padded_as_written; }
+bool is_strict(const Result<LayoutAttempt>& reading) { return reading && reading->metadata.padded_as_written; }
 
-// Bytes that cannot be had say nothing about the layout.
-bool is_unreadable(const Result<Reading>& reading) { return !reading && reading.error().code == Code::io; }
+// An I/O error does not distinguish the layouts.
+bool is_unreadable(const Result<LayoutAttempt>& reading) { return !reading && reading.error().code == Code::io; }
 
-// The file does not say which layout it has. A file that reads in one to its padding has that one; a file that reads in
-// both (which takes tensors without bytes) has the one with the plainer names; a file that only reads up to foreign
-// padding has the first in which it does.
-Result<Reading> read_as_either(const Container& container, uint64_t length) {
+// The file does not record its layout. It has the layout in which it parses up to its padding; if both fit (which needs
+// tensors without bytes), the one with the plainer names; if it parses only up to foreign padding, the first such one.
+Result<LayoutAttempt> read_as_either(const Container& container, uint64_t length) {
   auto release = read_as(Layout::release, container, length);
   if (is_unreadable(release) || (is_strict(release) && !has_control_names(*release))) return release;
   auto legacy = read_as(Layout::legacy, container, length);
@@ -51,7 +50,7 @@ Result<Reading> read_as_either(const Container& container, uint64_t length) {
                                     "; in the legacy layout: ", legacy.error().message));
 }
 
-Model model_of(Reading reading, uint64_t length, const Container& container) {
+Model model_of(LayoutAttempt reading, uint64_t length, const Container& container) {
   flat::Header& header = reading.metadata.header;
   if (!reading.metadata.padded_as_written)
     header.warnings.add(reading.metadata.left,
@@ -76,12 +75,12 @@ Result<Model> read(const Container& container, std::optional<Layout> layout) {
 
 }  // namespace
 
-// There is no magic number: a length that fits, and the byte of an Option behind it.
-Match matches_bintensors(const Clues& clues) {
-  const auto& [name, head, tail, size] = clues;
+// There is no magic number: the length must fit, and the byte of an Option must follow it.
+Match matches_bintensors(const Probe& probe) {
+  const auto& [name, head, tail, size] = probe;
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
   const uint64_t length = flat::length_in(head);
-  const bool fits = length >= 2 && length <= flat::kLongestHeader && length <= size - flat::kPrefix;
+  const bool fits = length >= 2 && length <= flat::kMaxHeaderSize && length <= size - flat::kPrefix;
   const char option = head[flat::kPrefix];
   return fits && (option == 0 || option == 1) ? Match::maybe : Match::no;
 }

@@ -1,5 +1,5 @@
-// How a BinTensors file's metadata is decoded: bincode 2 as its `config::standard()` writes it, in either of two
-// layouts that carry no version.
+// Decodes the metadata of a BinTensors file: bincode 2 as its `config::standard()` writes it, in either of two layouts
+// without a version number.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ enum class Layout {
   legacy,   ///< 0.0.1-alpha.1 to alpha.3: all tensors, then a map from name to index
 };
 
-/// Metadata, decoded.
+/// The decoded metadata.
 struct Metadata {
   explicit Metadata(Budget& budget) : header(budget) {}
 

@@ -9,10 +9,10 @@
 namespace weightfs::bintensors {
 namespace {
 
-// The reference's bincode limit. It is no count of bytes: each number claims its width in memory, each element of a
-// list the size of its Rust type from when the list's length is known until the element is decoded. Claimed here too:
-// what the reference refuses is refused.
-constexpr uint64_t kMostClaimed = 100'000'000;
+// The reference's bincode limit. It does not count bytes: each number claims its width in memory, and each element of a
+// list the size of its Rust type, from the time the list's length is read until the element is decoded. The same claims
+// are made here, so the same files are refused.
+constexpr uint64_t kMaxClaimed = 100'000'000;
 
 // The sizes of the Rust types of elements, in bytes.
 constexpr uint64_t kTextPair = 48;     // (String, String)
@@ -25,7 +25,7 @@ constexpr uint64_t kDimension = 8;    // usize
 constexpr std::array<std::string_view, 15> kDTypes = {"BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
                                                       "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64"};
 
-// bincode's primitives, each with its claim.
+// Decodes bincode's primitives, each with its claim.
 class Decoder {
  public:
   explicit Decoder(Cursor& cursor) : cursor_(cursor) {}
@@ -65,11 +65,11 @@ class Decoder {
     return cursor_.bounded(n, smallest);
   }
 
-  /// An element of such a list is about to be decoded.
+  /// Releases the claim of an element of such a list, which is decoded next.
   void element(uint64_t claimed) { claimed_ -= claimed; }
 
  private:
-  static constexpr uint8_t kLargestPlain = 250;
+  static constexpr uint8_t kMaxPlain = 250;
   static constexpr uint8_t kIs16 = 251;
   static constexpr uint8_t kWidest32 = 252;
   static constexpr uint8_t kWidest64 = 253;
@@ -78,7 +78,7 @@ class Decoder {
   Result<uint64_t> varint(uint8_t widest) {
     const uint64_t at = cursor_.position();
     const auto first = TRY(cursor_.number<uint8_t>());
-    if (first <= kLargestPlain) return first;
+    if (first <= kMaxPlain) return first;
     if (first > widest)
       return failure(Code::corrupt, str("a number marked ", int{first}, " at ", at, ", ", int{widest}, " at most"));
     if (first == kIs16) return uint64_t{TRY(cursor_.number<uint16_t>())};
@@ -88,9 +88,9 @@ class Decoder {
 
   Result<void> claim(uint64_t count, uint64_t size) {
     uint64_t bytes = 0;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > kMostClaimed - claimed_)
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > kMaxClaimed - claimed_)
       return failure(Code::corrupt, str("a count of ", count, " at ", cursor_.position(),
-                                        " is beyond bincode's limit of ", kMostClaimed));
+                                        " is beyond bincode's limit of ", kMaxClaimed));
     claimed_ += bytes;
     return {};
   }
@@ -99,7 +99,7 @@ class Decoder {
   uint64_t claimed_ = 0;
 };
 
-// Says which of many things a result is about.
+// Adds the subject to an error.
 template <class T, class... Parts>
 Result<T> about(Result<T> result, const Parts&... parts) {
   return std::move(result).map_error([&](const Error& e) { return Error{e.code, str(parts..., ": ", e.message)}; });
@@ -109,8 +109,8 @@ Result<Map> decode_map(Decoder& in, Charges& charges) {
   Map map;
   if (!TRY(in.some())) return map;
   const uint64_t count = TRY(in.count(2, kTextPair));
-  if (count > flat::kMostMetadata)
-    return failure(Code::corrupt, str("metadata of ", count, " values, ", flat::kMostMetadata, " at most"));
+  if (count > flat::kMaxMetadataValues)
+    return failure(Code::corrupt, str("metadata of ", count, " values, ", flat::kMaxMetadataValues, " at most"));
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kTextPair);
     std::string key = TRY(about(in.text(), "key ", i));
@@ -123,8 +123,7 @@ Result<Map> decode_map(Decoder& in, Charges& charges) {
   return map;
 }
 
-// A tensor's name. The second that is empty is refused at once: an entry without a name is so much smaller than the
-// Tensor that it becomes.
+// A tensor's name. The second empty one is refused at once: an entry without a name is much smaller than its Tensor.
 Result<std::string> decode_name(Decoder& in, bool& unnamed) {
   std::string name = TRY(in.text());
   if (name.empty() && std::exchange(unnamed, true)) return failure(Code::corrupt, "the second that is empty");
@@ -139,8 +138,8 @@ Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
   tensor.dtype = dtype->dtype;
   tensor.stored_dtype = dtype->stored;
   const uint64_t dimensions = TRY(in.count(1, kDimension));
-  if (dimensions > kMostDimensions)
-    return failure(Code::corrupt, str("shape: ", dimensions, " dimensions, ", kMostDimensions, " at most"));
+  if (dimensions > kMaxDimensions)
+    return failure(Code::corrupt, str("shape: ", dimensions, " dimensions, ", kMaxDimensions, " at most"));
   tensor.shape.resize(static_cast<size_t>(dimensions));
   for (uint64_t& size : tensor.shape) {
     in.element(kDimension);
@@ -151,13 +150,13 @@ Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
   return {};
 }
 
-// What is reserved is charged when it is used: until then it takes no memory.
+// Reserved memory is charged when it is used: untouched pages take none.
 void reserve(flat::Header& header, uint64_t tensors) {
   header.tensors.reserve(static_cast<size_t>(tensors));
   header.ranges.reserve(static_cast<size_t>(tensors));
 }
 
-// The shortest tensor takes a byte each for its dtype, its number of dimensions and its two offsets, and for its name's
+// The minimum size of a tensor: a byte each for its dtype, its number of dimensions, its two offsets and its name's
 // length.
 Result<void> decode_release(Decoder& in, flat::Header& header) {
   const uint64_t count = TRY(in.count(5, kNamedTensor));
@@ -174,7 +173,7 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
   return {};
 }
 
-// The legacy list of tensors, of which nothing is kept; how many there are.
+// Skips the legacy list of tensors; returns their number.
 Result<uint64_t> skip_infos(Decoder& in) {
   const uint64_t count = TRY(in.count(4, kTensorInfo));
   Tensor tensor;
@@ -186,8 +185,8 @@ Result<uint64_t> skip_infos(Decoder& in) {
   return count;
 }
 
-// The legacy map from name to index, as the names by index. The reference never looks at the indices until they are
-// used; here each tensor must have one name, for one without is lost and one with two is shown as neither meant.
+// The legacy map from name to index, as the names by index. The reference checks the indices only when they are used;
+// here each tensor must have exactly one name.
 Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors, Charges& charges) {
   const uint64_t count = TRY(in.count(2, kNamedIndex));
   if (count != tensors) return failure(Code::corrupt, str(count, " names for ", tensors, " tensors"));
@@ -211,7 +210,7 @@ Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors, Cha
   return names;
 }
 
-// Twice through the list of tensors: it is not worth its memory before the index has been seen to fit it.
+// Two passes over the list of tensors: no memory is used before the index is known to fit it.
 Result<void> decode_legacy(Cursor& cursor, Decoder& in, flat::Header& header) {
   Cursor list = cursor;
   const uint64_t count = TRY(skip_infos(in));
@@ -247,7 +246,7 @@ Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layo
   header.metadata = TRY(decode_map(in, header.charges));
   TRY_VOID(layout == Layout::release ? decode_release(in, header) : decode_legacy(cursor, in, header));
   if (const auto repeated = flat::repeated_names(header.tensors); !repeated.empty())
-    return failure(Code::corrupt, str("tensor ", quoted(header.tensors[repeated[0]].name), " stands twice"));
+    return failure(Code::corrupt, str("tensor ", quoted(header.tensors[repeated[0]].name), " appears twice"));
   metadata.left = cursor.left();
   metadata.padded_as_written = TRY(is_padding(cursor));
   return metadata;

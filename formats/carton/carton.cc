@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "formats/archive/archive_formats.h"
 #include "formats/archive/zip.h"
 #include "formats/common/flat.h"
 
@@ -12,7 +13,7 @@ namespace {
 using carton::Links;
 using carton::Manifest;
 
-// A text of the carton, or nothing and a warning when it is there but cannot be read.
+// A text of the carton; if it cannot be read, nothing and a warning.
 Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
                                            Warnings& warnings) {
   auto text = archive.text(path, most);
@@ -22,7 +23,7 @@ Result<std::optional<std::string>> text_of(const Archive& archive, std::string_v
   return std::nullopt;
 }
 
-// For the Part, and for what finds its bytes: the path and the URLs of the Wanted, which is copied.
+// For the Part and for the copy of the Wanted that locates its bytes: the path and the URLs.
 Result<void> charge_linked(const Wanted& wanted, Budget& budget) {
   uint64_t bytes = wanted.name.size();
   for (const std::string& url : wanted.urls) bytes += sizeof(std::string) + url.size();
@@ -30,14 +31,14 @@ Result<void> charge_linked(const Wanted& wanted, Budget& budget) {
   return budget.charge(Cost::kept, 2 * bytes);
 }
 
-// Files that MANIFEST has and the archive has not: kept somewhere, behind a link, or nowhere.
+// Files in MANIFEST that are not in the archive: stored elsewhere, behind a link, or missing.
 Result<void> add_linked(Model& model, Archive& archive, const Container& container, const Manifest& manifest,
                         const Links& links, Warnings& warnings) {
   std::vector<Part> linked;
-  std::map<Digest, Later<SourcePtr>> sources;  // many files may be one
-  Warnings missing;                            // behind the warning of the limit, of which they would leave no room
+  std::map<Digest, Later<SourcePtr>> sources;  // several files may have the same digest
+  Warnings missing;  // added after the warning about the limit, for which they would leave no room
   bool looking = true;
-  // Whether `wanted` can be had without fetching it; not once the budget has no more lookups.
+  // Whether `wanted` is available without a download; false once the budget has no more lookups.
   const auto is_at_hand = [&](const Wanted& wanted) {
     if (!looking) return false;
     const auto room = container.budget->charge(Cost::lookup);
@@ -66,7 +67,7 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
   return {};
 }
 
-// Gives each part the digest that MANIFEST has for it.
+// Sets the digest of each part from MANIFEST.
 Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifest, Warnings& warnings, Budget& budget) {
   constexpr uint64_t kVerified = 256;  // bytes of the Source that verifies a digest
   for (Part& part : archive.parts) {
@@ -85,7 +86,7 @@ Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifes
 }
 
 Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) {
-  const auto text = TRY(text_of(archive, "carton.toml", carton::kLongestToml, warnings));
+  const auto text = TRY(text_of(archive, "carton.toml", carton::kMaxTomlSize, warnings));
   if (!text) return Map{};
   auto parsed = parse_toml(*text, budget);
   if (parsed) return std::move(*parsed);
@@ -95,7 +96,7 @@ Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) 
 
 Result<Links> links_of(const Archive& archive, Warnings& warnings, Budget& budget) {
   if (archive.find("LINKS") == nullptr) return Links{};
-  const auto text = TRY(text_of(archive, "LINKS", carton::kLongestToml, warnings));
+  const auto text = TRY(text_of(archive, "LINKS", carton::kMaxTomlSize, warnings));
   if (!text) return Links{};
   auto links = carton::read_links(*text, warnings, budget);
   if (links) return std::move(*links);
@@ -105,18 +106,18 @@ Result<Links> links_of(const Archive& archive, Warnings& warnings, Budget& budge
 
 }  // namespace
 
-bool is_carton(const Archive& archive) {
-  // Every file may be behind a link, carton.toml too.
+Result<bool> matches_carton(const Archive& archive) {
+  // Every file may be behind a link, even carton.toml.
   return archive.find("carton.toml") != nullptr ||
          (archive.find("MANIFEST") != nullptr && archive.find("LINKS") != nullptr);
 }
 
-Result<Model> carton_of(Archive archive, const Container& container) {
+Result<Model> read_carton(Archive archive, const Container& container) {
   Model model;
   model.format = "carton";
   Warnings warnings;
   std::optional<Manifest> manifest;
-  if (const auto text = TRY(text_of(archive, "MANIFEST", carton::kLongestManifest, warnings)))
+  if (const auto text = TRY(text_of(archive, "MANIFEST", carton::kMaxManifestSize, warnings)))
     manifest = carton::read_manifest(*text, warnings, *container.budget);
   const Links links = TRY(links_of(archive, warnings, *container.budget));
   if (manifest) {
@@ -138,10 +139,10 @@ Result<Model> carton_of(Archive archive, const Container& container) {
   model.metadata = std::move(toml);
 
   archive.warnings.append(warnings, "");
-  take_members(model, std::move(archive), container);
+  add_members(model, std::move(archive), container);
   return model;
 }
 
-Match matches_carton_directory(const Clues& clues) { return clues.name == "carton.toml" ? Match::maybe : Match::no; }
+Match matches_carton_toml(const Probe& entry) { return entry.name == "carton.toml" ? Match::maybe : Match::no; }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// What the files of the Carton reader share. Source of all of it: the carton file format specification, version 1.
+// Internals that the files of the Carton reader share. Reference: the carton file format specification, version 1.
 #pragma once
 
 #include <map>
@@ -10,41 +10,40 @@
 
 namespace weightfs::carton {
 
-/// A TOML file of a carton is read up to this size, in bytes: its values take many times that in memory.
-inline constexpr uint64_t kLongestToml = 4 << 20;
+/// The maximum size of a TOML file, in bytes: its values take many times that in memory.
+inline constexpr uint64_t kMaxTomlSize = 4 << 20;
 
-/// MANIFEST is read up to this size: it has a line for each file.
-inline constexpr uint64_t kLongestManifest = 16 << 20;
+/// The maximum size of MANIFEST, in bytes: it has one line per file.
+inline constexpr uint64_t kMaxManifestSize = 16 << 20;
 
-/// MANIFEST: which file has which digest.
+/// MANIFEST: the digests of the files.
 struct Manifest {
-  std::map<std::string, Digest, std::less<>> digests;  ///< by path; of two lines for one path the last
+  std::map<std::string, Digest, std::less<>> digests;  ///< by path; of two lines for a path the last is used
   Digest hash;                                         ///< of MANIFEST itself: the model hash
 };
 
-/// Reads a MANIFEST as the reference does: a line is split at its last `=`, and what is no line or no digest is passed
-/// over with a warning.
-/// Lines that the budget cannot afford are left out, with a warning.
+/// Parses a MANIFEST as the reference does: a line is split at its last `=`. Invalid lines and digests are skipped with
+/// a warning. Lines beyond the budget are left out, with a warning.
 Manifest read_manifest(std::string_view text, Warnings& warnings, Budget& budget);
 
-/// LINKS: where a file with a digest can be fetched.
+/// LINKS: the URLs of files, by digest.
 struct Links {
-  std::map<std::string, std::vector<std::string>, std::less<>> urls;  ///< by digest, 64 lower-case hex digits
+  std::map<std::string, std::vector<std::string>, std::less<>> urls;  ///< by digest: 64 lower-case hex digits
 };
 
-/// Fails with corrupt when it is no TOML; what has another type than it should is passed over with a warning.
+/// Parses LINKS. Fails with corrupt if it is not TOML; values of a wrong type are skipped with a warning.
 Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budget);
 
-/// Checks the keys of carton.toml that the specification has, and says in warnings what is missing or has another type.
-/// Gives the fields that models have in common; the whole text stays in the metadata. They are copies, charged to
-/// `budget`; without the room for them it gives none, and a warning.
+/// Checks the keys of carton.toml against the specification; missing keys and wrong types become warnings. Returns the
+/// fields that models have in common, as copies that are charged to `budget`; beyond the budget it returns none, with a
+/// warning. All of carton.toml stays in the metadata.
 Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget);
 
-/// Checks that what carton.toml refers to as @tensor_data/NAME and @misc/PATH is there.
+/// Checks that the files that carton.toml references as @tensor_data/NAME and @misc/PATH exist.
 void check_references(const Map& carton_toml, const Archive& archive, const Model& model, Warnings& warnings);
 
-/// Adds the tensors of tensor_data/index.toml to the model. `manifest` gives their digests. Fails when the index cannot
-/// be read, but not for what it says. Tensors that the budget cannot afford are left out, with a warning.
+/// Adds the tensors of tensor_data/index.toml to the model. `manifest` has their digests. Fails if the index cannot be
+/// read; errors in it become warnings. Tensors beyond the budget are left out, with a warning.
 Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings,
                          const BudgetPtr& budget);
 

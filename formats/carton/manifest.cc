@@ -8,8 +8,8 @@
 namespace weightfs::carton {
 namespace {
 
-// Of one file: each may be asked when it is read.
-constexpr size_t kMostUrls = 16;
+// Of one file: each may be tried when the file is read.
+constexpr size_t kMaxUrls = 16;
 
 // One line of MANIFEST, without its end.
 void read_line(std::string_view line, size_t number, Manifest& manifest, Warnings& warnings) {
@@ -18,12 +18,12 @@ void read_line(std::string_view line, size_t number, Manifest& manifest, Warning
   const std::string_view path = line.substr(0, equals);
   const std::string_view hex = line.substr(equals + 1);
   const auto digest = digest_of_hex(hex);
-  if (!digest) return warnings.add("MANIFEST line ", number, ": ", quoted(hex), " is no SHA-256");
+  if (!digest) return warnings.add("MANIFEST line ", number, ": ", quoted(hex), " is not a SHA-256");
   if (!manifest.digests.insert_or_assign(std::string(path), *digest).second)
-    warnings.add("MANIFEST line ", number, ": ", quoted(path), " is there twice; the last counts");
+    warnings.add("MANIFEST line ", number, ": ", quoted(path), " is listed twice; the last entry is used");
 }
 
-// For an entry of the map, its node with the digest, and the path; and for the path among those that are missing.
+// The cost of an entry of the map: its node with the digest and the path, and the path among the missing ones.
 Result<void> charge_line(std::string_view line, Budget& budget) {
   TRY_VOID(budget.charge(Cost::value));
   return budget.charge(Cost::kept, 2 * line.size());
@@ -64,7 +64,7 @@ Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budg
   if (version == nullptr || !std::holds_alternative<int64_t>(*version))
     warnings.add("LINKS: version: an integer is missing");
   else if (std::get<int64_t>(*version) != 1)
-    warnings.add("LINKS: version ", std::get<int64_t>(*version), "; 1 is known");
+    warnings.add("LINKS: version ", std::get<int64_t>(*version), "; 1 is supported");
   Links links;
   const Value* urls = toml.find("urls");
   if (urls == nullptr || !std::holds_alternative<Map>(*urls)) {
@@ -79,10 +79,10 @@ Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budg
       warnings.add("LINKS: ", quoted(hex), digest ? ": not a list of texts" : ": no SHA-256");
       continue;
     }
-    if (texts->size() > kMostUrls)
-      warnings.add("LINKS: ", quoted(hex), ": ", texts->size(), " URLs; the first ", kMostUrls, " are used");
+    if (texts->size() > kMaxUrls)
+      warnings.add("LINKS: ", quoted(hex), ": ", texts->size(), " URLs; the first ", kMaxUrls, " are used");
     auto& urls_of = links.urls[digest->hex()];
-    for (const Value& url : std::span(*texts).first(std::min(texts->size(), kMostUrls)))
+    for (const Value& url : std::span(*texts).first(std::min(texts->size(), kMaxUrls)))
       urls_of.push_back(std::get<std::string>(url));
   }
   return links;

@@ -1,4 +1,4 @@
-// tensor_data/: index.toml and the files that it names.
+// tensor_data/: index.toml and its files.
 #include <algorithm>
 #include <set>
 
@@ -28,13 +28,13 @@ Result<Shape> shape_of(const Map& map) {
   const Value* value = map.find("shape");
   const auto* list = value == nullptr ? nullptr : std::get_if<List>(value);
   if (list == nullptr) return failure(Code::corrupt, "no shape");
-  if (list->size() > kMostDimensions)
-    return failure(Code::unsupported, str(list->size(), " dimensions, at most ", kMostDimensions, " are read"));
+  if (list->size() > kMaxDimensions)
+    return failure(Code::unsupported, str(list->size(), " dimensions, at most ", kMaxDimensions, " are read"));
   Shape shape;
   for (const Value& dimension : *list) {
     const auto* size = std::get_if<int64_t>(&dimension);
     if (size == nullptr || *size < 0)
-      return failure(Code::corrupt, str("dimension ", quoted(to_json_line(dimension)), " is no size"));
+      return failure(Code::corrupt, str("dimension ", quoted(to_json_line(dimension)), " is not a size"));
     shape.push_back(static_cast<uint64_t>(*size));
   }
   return shape;
@@ -60,7 +60,7 @@ Result<Entry> entry_of(const Value& value) {
   return entry;
 }
 
-// A name beside index.toml or below: `..` and absolute names lead out of tensor_data.
+// A path in or below the directory of index.toml: `..` and absolute names leave tensor_data.
 bool is_inside(std::string_view file) {
   if (file.empty() || file.starts_with('/') || file.find('\0') != file.npos) return false;
   while (!file.empty()) {
@@ -73,9 +73,9 @@ bool is_inside(std::string_view file) {
 
 // The texts of a string tensor: data = ["a", "b"].
 Result<Strings> read_strings(const SourcePtr& file, Budget& budget) {
-  if (file->size() > kLongestToml)
+  if (file->size() > kMaxTomlSize)
     return failure(Code::unsupported,
-                   str("a string tensor of ", file->size(), " bytes, at most ", kLongestToml, " are read"));
+                   str("a string tensor of ", file->size(), " bytes, at most ", kMaxTomlSize, " are read"));
   const std::string text = TRY(read_text(*file, 0, file->size()));
   // The strings take no more than the Map, and stay charged as it is.
   const Map toml = TRY(parse_toml(text, budget));
@@ -85,7 +85,7 @@ Result<Strings> read_strings(const SourcePtr& file, Budget& budget) {
   for (const Value& one : std::get<List>(*data)) {
     const auto* element = std::get_if<std::string>(&one);
     if (element == nullptr)
-      return failure(Code::corrupt, str("an element that is no string: ", quoted(to_json_line(one))));
+      return failure(Code::corrupt, str("an element that is not a string: ", quoted(to_json_line(one))));
     strings->push_back(*element);
   }
   return strings;
@@ -100,15 +100,15 @@ Result<Strings> with_shape(Strings strings, const Shape& shape) {
   return strings;
 }
 
-// What a tensor of the model takes besides its Tensor: its texts, and where it has them, its digest and strings.
+// The memory of a tensor besides its Tensor: its strings, and its entries in the maps of digests and strings.
 uint64_t bytes_kept(const Entry& entry) {
   return entry.name.size() + entry.dtype.size() + 8 * entry.shape.size() + 256;
 }
 
-// Reads the index and adds what it names.
-class Adder {
+// Reads the index and adds its tensors.
+class TensorAdder {
  public:
-  Adder(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings, BudgetPtr budget)
+  TensorAdder(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings, BudgetPtr budget)
       : model_(model), archive_(archive), manifest_(manifest), warnings_(warnings), budget_(std::move(budget)) {}
 
   void add_all(const List& index) {
@@ -117,7 +117,7 @@ class Adder {
       if (!entry)
         warnings_.add("tensor_data/index.toml: tensor ", i, ": ", entry.error().message);
       else if (!by_name_.emplace(entry->name, entries_.size()).second)
-        warnings_.add("tensor_data/index.toml: tensor ", quoted(entry->name), " is there twice; the first is shown");
+        warnings_.add("tensor_data/index.toml: tensor ", quoted(entry->name), " is listed twice; the first is shown");
       else
         entries_.push_back(std::move(*entry));
     }
@@ -139,7 +139,7 @@ class Adder {
     return budget_->charge(Cost::kept, bytes_kept(entry));
   }
 
-  // Which nested tensor each inner one belongs to.
+  // The nested tensor that each inner one belongs to.
   void find_outer() {
     for (const Entry& outer : entries_) {
       if (outer.dtype != "nested") continue;
@@ -161,15 +161,15 @@ class Adder {
     tensor.stored_dtype = spelling(entry.dtype);
     tensor.dtype = dtype_named(entry.dtype);
     if (tensor.dtype == nullptr) {
-      warnings_.add("tensor ", quoted(entry.name), ": ", quoted(entry.dtype), " is no dtype of the specification");
+      warnings_.add("tensor ", quoted(entry.name), ": ", quoted(entry.dtype), " is not a dtype of the specification");
       tensor.dtype = &kUnknownDType;
     }
     if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(*outer->second);
     auto source = source_of(entry, tensor);
-    // There is nothing to show of a tensor without a file.
+    // A tensor without a file cannot be shown.
     if (!source) return warnings_.add("tensor ", quoted(entry.name), ": ", source.error().message, "; left out");
     tensor.source = std::move(*source);
-    if (tensor.dtype->name == "string") add_strings(tensor, archive_.find_followed(str("tensor_data/", entry.file)));
+    if (tensor.dtype->name == "string") add_strings(tensor, archive_.resolve(str("tensor_data/", entry.file)));
     model_.tensors.push_back(std::move(tensor));
   }
 
@@ -187,9 +187,9 @@ class Adder {
 
   Result<Slice> source_of(const Entry& entry, Tensor& tensor) {
     if (!is_inside(entry.file))
-      return failure(Code::corrupt, str("its file ", quoted(entry.file), " does not lie in tensor_data"));
+      return failure(Code::corrupt, str("its file ", quoted(entry.file), " is not in tensor_data"));
     const std::string path = str("tensor_data/", entry.file);
-    const Part* part = archive_.find_followed(path);
+    const Part* part = archive_.resolve(path);
     if (part == nullptr) return failure(Code::corrupt, str("its file ", quoted(path), " is not in the carton"));
     const auto wanted = size_in_bytes(*tensor.dtype, tensor.shape);
     const auto there = part->source.peek();
@@ -210,8 +210,8 @@ class Adder {
   std::string_view spelling(const std::string& text) {
     const auto found = spellings_.find(text);
     if (found != spellings_.end()) return *found;
-    model_.spellings.push_back(text);
-    return *spellings_.insert(model_.spellings.back()).first;
+    model_.string_pool.push_back(text);
+    return *spellings_.insert(model_.string_pool.back()).first;
   }
 
   Model& model_;
@@ -237,7 +237,7 @@ Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& m
       warnings.add("tensor_data: no index.toml, so its files have no names");
     return {};
   }
-  const auto text = archive.text(kIndex, kLongestToml);
+  const auto text = archive.text(kIndex, kMaxTomlSize);
   if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
   if (!text) {
     warnings.add(text.error().message);
@@ -251,11 +251,11 @@ Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& m
   if (!toml || !room)
     warnings.add(kIndex, ": ", toml ? room.error().message : toml.error().message);
   else if (index != nullptr && !std::holds_alternative<List>(*index))
-    warnings.add(kIndex, ": `tensor` is no array of tables");
+    warnings.add(kIndex, ": `tensor` is not an array of tables");
   else if (index != nullptr)
-    Adder(model, archive, manifest, warnings, budget).add_all(std::get<List>(*index));
+    TensorAdder(model, archive, manifest, warnings, budget).add_all(std::get<List>(*index));
   if (room) release(copy, *budget);
-  if (toml) release(copy, *budget);  // of what parse_toml charged
+  if (toml) release(copy, *budget);  // the charge of parse_toml
   return {};
 }
 

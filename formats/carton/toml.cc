@@ -1,4 +1,4 @@
-// carton.toml: the keys that the specification has.
+// carton.toml: validates the keys of the specification.
 #include <algorithm>
 #include <array>
 
@@ -20,9 +20,9 @@ bool is_count(const Value& value) { return std::holds_alternative<int64_t>(value
 std::string shown(const Value& value) {
   const auto* text = std::get_if<std::string>(&value);
   if (text != nullptr) return quoted(*text);
-  constexpr size_t kLongest = 80;
+  constexpr size_t kMaxLength = 80;
   const std::string json = to_json_line(value);
-  return json.size() <= kLongest ? json : "a longer value";
+  return json.size() <= kMaxLength ? json : "a longer value";
 }
 
 bool all_digits(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
@@ -71,7 +71,7 @@ bool is_target_triple(std::string_view text) {
          !text.ends_with('-') && text.find("--") == text.npos;
 }
 
-// Looks up the keys of one table, and says what is wrong with them.
+// Looks up the keys of one table and adds warnings about invalid values.
 class Table {
  public:
   Table(const Map& map, std::string path, Warnings& warnings)
@@ -79,7 +79,7 @@ class Table {
 
   enum class Needed { yes, no };
 
-  // The value of `key` when it is as it should be, else null.
+  // The value of `key` if it is valid, else null.
   template <class Test>
   const Value* get(std::string_view key, Needed needed, std::string_view what, const Test& test) const {
     const Value* value = map_.find(key);
@@ -148,7 +148,7 @@ void check_tensor(const Table& tensor) {
   tensor.text("name", Needed::yes);
   const Value* dtype = tensor.text("dtype", Needed::yes);
   if (dtype != nullptr && !is_dtype(std::get<std::string>(*dtype)))
-    tensor.wrong("dtype", quoted(std::get<std::string>(*dtype)), " is no dtype of the specification");
+    tensor.wrong("dtype", quoted(std::get<std::string>(*dtype)), " is not a dtype of the specification");
   tensor.get("shape", Needed::yes, "a symbol or an array of sizes and symbols", is_shape);
   tensor.text("description");
   tensor.text("internal_name");
@@ -186,7 +186,8 @@ void check_runner(const Table& runner) {
   runner.text("runner_name", Needed::yes);
   const Value* version = runner.text("required_framework_version", Needed::yes);
   if (version != nullptr && !is_version_requirement(std::get<std::string>(*version)))
-    runner.wrong("required_framework_version", quoted(std::get<std::string>(*version)), " is no version requirement");
+    runner.wrong("required_framework_version", quoted(std::get<std::string>(*version)),
+                 " is not a version requirement");
   runner.get("runner_compat_version", Needed::yes, "a whole number", is_count);
   const Map* opts = runner.table("opts");
   if (opts == nullptr) return;
@@ -201,13 +202,13 @@ void check_platforms(const Table& top) {
   if (platforms == nullptr) return;
   for (const Value& platform : *platforms)
     if (!is_text(platform) || !is_target_triple(std::get<std::string>(platform)))
-      top.wrong("required_platforms", shown(platform), " is no target triple");
+      top.wrong("required_platforms", shown(platform), " is not a target triple");
 }
 
 void check(const Table& top) {
   const Value* version = top.get("spec_version", Needed::yes, "a whole number", is_count);
   if (version != nullptr && std::get<int64_t>(*version) != 1)
-    top.wrong("spec_version", std::get<int64_t>(*version), "; version 1 is known");
+    top.wrong("spec_version", std::get<int64_t>(*version), "; version 1 is supported");
   for (const char* key : {"model_name", "short_description", "model_description", "license", "repository", "homepage"})
     top.text(key);
   check_platforms(top);
@@ -218,14 +219,14 @@ void check(const Table& top) {
   if (const Map* runner = top.table("runner", Needed::yes)) check_runner(top.inside("runner", *runner));
 }
 
-// Where `reference` leads: a tensor's name or a path; empty when it begins otherwise.
+// The target of `reference`: a tensor's name or a path; empty for another prefix.
 std::string_view behind(std::string_view prefix, const Value& reference) {
   const auto* text = std::get_if<std::string>(&reference);
   return text == nullptr || !text->starts_with(prefix) ? "" : std::string_view(*text).substr(prefix.size());
 }
 
-template <class Look>
-void each_reference(const Map& carton_toml, const Look& look) {
+template <class Visit>
+void each_reference(const Map& carton_toml, const Visit& visit) {
   for (const char* kind : {"self_test", "example"}) {
     const Value* list = carton_toml.find(kind);
     if (list == nullptr || !std::holds_alternative<List>(*list)) continue;
@@ -234,7 +235,7 @@ void each_reference(const Map& carton_toml, const Look& look) {
         const auto* table = std::get_if<Map>(&one);
         const Value* refs = table == nullptr ? nullptr : table->find(key);
         if (refs == nullptr || !std::holds_alternative<Map>(*refs)) continue;
-        for (const auto& [name, reference] : std::get<Map>(*refs)) look(kind, reference);
+        for (const auto& [name, reference] : std::get<Map>(*refs)) visit(kind, reference);
       }
   }
 }
@@ -269,7 +270,7 @@ Map copied_fields(const Map& carton_toml) {
 }  // namespace
 
 Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget) {
-  if (carton_toml.empty()) return {};  // it could not be read, which a warning says
+  if (carton_toml.empty()) return {};  // it could not be read; a warning was added
   check(Table(carton_toml, "", warnings));
   const auto room = charge(footprint(carton_toml), budget);
   if (!room) warnings.add("carton.toml: ", room.error().message, "; the common fields are left out");

@@ -47,7 +47,7 @@ class Deflate {
     return wanted - state_.avail_out;
   }
 
-  /// From here on other data.
+  /// Continues with other data.
   void begin() { isal_inflate_reset(&state_); }
 
  private:
@@ -77,9 +77,9 @@ class Deflate {
   inflate_state state_;
 };
 
-class Inflated final : public Stream {
+class InflateStream final : public Stream {
  public:
-  explicit Inflated(SourcePtr compressed) : input_(std::move(compressed)) {}
+  explicit InflateStream(SourcePtr compressed) : input_(std::move(compressed)) {}
   Result<size_t> next(std::span<std::byte> out) override { return deflate_.next(out); }
 
  private:
@@ -118,9 +118,9 @@ Result<size_t> gzip_header(std::string_view bytes) {
   return at + 2;
 }
 
-class Gunzipped final : public Stream {
+class GunzipStream final : public Stream {
  public:
-  explicit Gunzipped(SourcePtr compressed) : input_(std::move(compressed)) {}
+  explicit GunzipStream(SourcePtr compressed) : input_(std::move(compressed)) {}
 
   Result<size_t> next(std::span<std::byte> out) override {
     for (;;) {
@@ -132,7 +132,7 @@ class Gunzipped final : public Stream {
   }
 
  private:
-  // Goes on behind the header of the next member, if there is one.
+  // Continues after the header of the next member, if there is one.
   Result<bool> begins_member() {
     constexpr std::string_view kMagic = "\x1F\x8B";
     if (input_.left().size() < kMagic.size()) TRY_VOID(input_.fill());
@@ -169,15 +169,15 @@ class Gunzipped final : public Stream {
   bool first_ = true;  // no member was seen yet
 };
 
-constexpr int kLongestWindowLog = 27;
+constexpr int kMaxWindowLog = 27;
 
 // A window is allocated with room for some blocks; an allocation larger than this is not of one up to 8 MiB.
-constexpr size_t kLargestInMemory = (8U << 20) + (1U << 20);
+constexpr size_t kMaxInMemory = (8U << 20) + (1U << 20);
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// The memory of one decoder. A window of 128 MiB for each member that is being read would be much for a machine to
-// hold; in a file the kernel may write it out.
+// The memory of one decoder. A window of 128 MiB for each open member could exhaust the machine's memory; the kernel
+// can write pages of a file to disk.
 class Workspace {
  public:
   Workspace() = default;
@@ -189,7 +189,7 @@ class Workspace {
 
   ZSTD_customMem functions() { return {allocate, release, this}; }
 
-  /// Why the last large allocation failed.
+  /// The error of the last large allocation.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -201,12 +201,13 @@ class Workspace {
   static void* allocate(void* self, size_t size) {
     if (size > std::numeric_limits<size_t>::max() - sizeof(Prefix)) return nullptr;
     size_t whole = size + sizeof(Prefix);
-    const bool large = whole > kLargestInMemory;
+    const bool large = whole > kMaxInMemory;
     void* memory = large ? static_cast<Workspace*>(self)->map(whole) : std::malloc(whole);
     return memory == nullptr ? nullptr : new (memory) Prefix{large ? whole : 0} + 1;
   }
 
-  // A mapping is kept for the next window: frames may want one and not by turns, and a file takes long to make.
+  // A mapping is kept for the next window: frames may alternate between needing one and not, and creating a file is
+  // slow.
   static void release(void* self, void* address) {
     if (address == nullptr) return;
     Prefix* prefix = static_cast<Prefix*>(address) - 1;
@@ -222,9 +223,9 @@ class Workspace {
       return std::exchange(spare_, nullptr);
     }
     size = std::bit_ceil(size);  // or windows that grow little by little would take a file each
-    const std::string directory = temporary_places().front();
-    const int fd = open_nameless(directory);
-    // Allocated now: a page that finds no room on the disk when it is written to would end the process.
+    const std::string directory = tmpfile_directories().front();
+    const int fd = open_tmpfile(directory);
+    // Allocated now: a page without disk space would end the process when it is written (SIGBUS).
     const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
     void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (memory == MAP_FAILED)
@@ -237,12 +238,12 @@ class Workspace {
   Prefix* spare_ = nullptr;  // a mapping that is free
 };
 
-class Unzstd final : public Stream {
+class ZstdStream final : public Stream {
  public:
-  explicit Unzstd(SourcePtr compressed)
+  explicit ZstdStream(SourcePtr compressed)
       : input_(std::move(compressed)), decoder_(ZSTD_createDCtx_advanced(workspace_.functions()), ZSTD_freeDCtx) {
     if (decoder_ == nullptr) throw std::bad_alloc();
-    ZSTD_DCtx_setParameter(decoder_.get(), ZSTD_d_windowLogMax, kLongestWindowLog);
+    ZSTD_DCtx_setParameter(decoder_.get(), ZSTD_d_windowLogMax, kMaxWindowLog);
   }
 
   Result<size_t> next(std::span<std::byte> out) override {
@@ -255,7 +256,7 @@ class Unzstd final : public Stream {
   }
 
  private:
-  // Checked here, since libzstd would also decode the formats of its youth, with memory that it does not ask us for.
+  // Checked here, as libzstd would also decode legacy formats, with memory that it does not request from our allocator.
   Result<bool> has_frame() {
     constexpr uint32_t kFrame = 0xFD2FB528, kSkippable = 0x184D2A50, kSkippableMask = 0xFFFFFFF0;
     if (input_.left().size() < sizeof(uint32_t)) TRY_VOID(input_.fill());
@@ -283,7 +284,7 @@ class Unzstd final : public Stream {
 
   Result<void> refused(ZSTD_ErrorCode code) const {
     if (code == ZSTD_error_memory_allocation)
-      return workspace_.problem().empty() ? failure(Code::unavailable, "zstd: out of memory")
+      return workspace_.problem().empty() ? failure(Code::resource, "zstd: out of memory")
                                           : failure(Code::io, str("zstd: ", workspace_.problem()));
     const std::string message = str("zstd: ", ZSTD_getErrorString(code), " before byte ", input_.position());
     if (code == ZSTD_error_frameParameter_windowTooLarge)
@@ -299,16 +300,16 @@ class Unzstd final : public Stream {
 
 }  // namespace
 
-Result<StreamPtr> inflated(SourcePtr compressed) {
-  return input_limited("deflate", std::move(compressed), decoder_of<Inflated>);
+Result<StreamPtr> inflate_stream(SourcePtr compressed) {
+  return limit_input("deflate", std::move(compressed), decoder_of<InflateStream>);
 }
 
-Result<StreamPtr> gunzipped(SourcePtr compressed) {
-  return input_limited("gzip", std::move(compressed), decoder_of<Gunzipped>);
+Result<StreamPtr> gunzip_stream(SourcePtr compressed) {
+  return limit_input("gzip", std::move(compressed), decoder_of<GunzipStream>);
 }
 
-Result<StreamPtr> decompressed_zstd(SourcePtr compressed) {
-  return input_limited("zstd", std::move(compressed), decoder_of<Unzstd>);
+Result<StreamPtr> zstd_stream(SourcePtr compressed) {
+  return limit_input("zstd", std::move(compressed), decoder_of<ZstdStream>);
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// What the decoders of codec.cc and codec_xz.cc read from, and how they are made.
+// The input of the decoders in codec.cc and codec_xz.cc, and their construction.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace weightfs::codec {
 
-/// Compressed bytes, a buffer at a time.
+/// A buffered reader of compressed bytes.
 class Input {
  public:
   static constexpr size_t kBuffer = 128 * 1024;
@@ -21,15 +21,15 @@ class Input {
   explicit Input(SourcePtr source)
       : source_(std::move(source)), buffer_(static_cast<size_t>(std::min<uint64_t>(kBuffer, source_->size()))) {}
 
-  /// What was read and not consumed yet.
+  /// The bytes that were read and not consumed.
   std::span<std::byte> left() { return std::span(buffer_).subspan(begin_, end_ - begin_); }
   void consume(size_t count) { begin_ += count; }
   uint64_t position() const { return next_ - (end_ - begin_); }
 
-  /// Whether nothing follows what is left.
+  /// Whether the source has been read to its end.
   bool is_read() const { return next_ == source_->size(); }
 
-  /// Reads on, behind what is left, until the buffer is full or the source ends.
+  /// Reads more bytes after those that are left, until the buffer is full or the source ends.
   Result<void> fill() {
     if (begin_ < end_) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
@@ -43,18 +43,18 @@ class Input {
 
  private:
   SourcePtr source_;
-  uint64_t next_ = 0;  // the first byte that was not read
+  uint64_t next_ = 0;  // offset of the first unread byte
   std::vector<std::byte> buffer_;
-  size_t begin_ = 0, end_ = 0;  // what is left, in buffer_
+  size_t begin_ = 0, end_ = 0;  // the unconsumed bytes in buffer_
 };
 
-/// A decoder, which is made of some large pieces.
+/// Constructs a decoder, which allocates large buffers. Fails with Code::resource if memory is exhausted.
 template <class Decoder>
 Result<StreamPtr> decoder_of(SourcePtr compressed) {
   try {
     return std::make_unique<Decoder>(std::move(compressed));
   } catch (const std::bad_alloc&) {
-    return failure(Code::unavailable, "out of memory");
+    return failure(Code::resource, "out of memory");
   }
 }
 

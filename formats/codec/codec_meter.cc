@@ -7,20 +7,20 @@
 namespace weightfs {
 namespace {
 
-// What a meter decides: both fail when there was enough.
-class Rule {
+// The limits of a meter: both methods fail when the limit is exceeded.
+class InputLimit {
  public:
-  virtual ~Rule() = default;
-  Rule() = default;
-  Rule(const Rule&) = delete;
-  Rule& operator=(const Rule&) = delete;
+  virtual ~InputLimit() = default;
+  InputLimit() = default;
+  InputLimit(const InputLimit&) = delete;
+  InputLimit& operator=(const InputLimit&) = delete;
   virtual Result<void> before_read(size_t bytes) = 0;  ///< of compressed bytes
   virtual Result<void> after_output(size_t bytes) = 0;
 };
 
-class RatioRule final : public Rule {
+class RatioLimit final : public InputLimit {
  public:
-  explicit RatioRule(std::string_view format) : format_(format) {}
+  explicit RatioLimit(std::string_view format) : format_(format) {}
   Result<void> before_read(size_t bytes) override {
     if (input_ > kFreeInput && input_ - kFreeInput > kInputPerOutput * output_)
       return failure(Code::corrupt, str(format_, ": ", input_, " bytes of input decode to almost nothing"));
@@ -37,9 +37,9 @@ class RatioRule final : public Rule {
   uint64_t input_ = 0, output_ = 0;
 };
 
-class ChargeRule final : public Rule {
+class ChargedLimit final : public InputLimit {
  public:
-  explicit ChargeRule(DecodeChargePtr charge) : charge_(std::move(charge)) {}
+  explicit ChargedLimit(DecodeChargePtr charge) : charge_(std::move(charge)) {}
   Result<void> before_read(size_t bytes) override {
     input_ += bytes;
     TRY_VOID(charge_->charge(Cost::input, bytes));
@@ -59,17 +59,17 @@ class ChargeRule final : public Rule {
 
   DecodeChargePtr charge_;
   uint64_t input_ = 0, output_ = 0;
-  uint64_t empty_ = 0;  // of the input, what was charged as having decoded to nothing
+  uint64_t empty_ = 0;  // input that was charged as decoded to nothing
 };
 
 // The compressed bytes, as a decoder reads them.
 class MeteredInput final : public Source {
  public:
-  MeteredInput(SourcePtr compressed, Rule& rule) : compressed_(std::move(compressed)), rule_(rule) {}
+  MeteredInput(SourcePtr compressed, InputLimit& rule) : compressed_(std::move(compressed)), limit_(rule) {}
   uint64_t size() const override { return compressed_->size(); }
   std::string identity() const override { return compressed_->identity(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    if (auto allowed = rule_.before_read(out.size()); !allowed) {
+    if (auto allowed = limit_.before_read(out.size()); !allowed) {
       refusal_ = allowed.error();
       return tl::unexpected(allowed.error());
     }
@@ -79,14 +79,14 @@ class MeteredInput final : public Source {
 
  private:
   SourcePtr compressed_;
-  Rule& rule_;
+  InputLimit& limit_;
   mutable std::optional<Error> refusal_;  // one reader, one thread at a time: Stream's rule
 };
 
-class Metered final : public Stream {
+class MeteredStream final : public Stream {
  public:
-  Metered(SourcePtr compressed, std::unique_ptr<Rule> rule)
-      : rule_(std::move(rule)), input_(std::make_shared<MeteredInput>(std::move(compressed), *rule_)) {}
+  MeteredStream(SourcePtr compressed, std::unique_ptr<InputLimit> rule)
+      : limit_(std::move(rule)), input_(std::make_shared<MeteredInput>(std::move(compressed), *limit_)) {}
 
   Result<void> start(Decode decode) {
     decoder_ = TRY(decode(input_).map_error([this](const Error& e) { return refused(e); }));
@@ -94,41 +94,41 @@ class Metered final : public Stream {
   }
 
   Result<size_t> next(std::span<std::byte> out) override {
-    // A library may fill all of `out` before it returns, whatever it reads for that.
+    // A library may read any amount of input before it fills `out` and returns.
     constexpr size_t kStep = 256 << 10;
     const auto got = decoder_->next(out.first(std::min(out.size(), kStep)));
     if (!got) return tl::unexpected(refused(got.error()));
-    TRY_VOID(rule_->after_output(*got));
+    TRY_VOID(limit_->after_output(*got));
     return got;
   }
 
  private:
-  // The rule's own words, whatever a library made of them.
+  // The message of the limit, not the library's.
   Error refused(const Error& error) const { return input_->refusal().value_or(error); }
 
-  std::unique_ptr<Rule> rule_;
+  std::unique_ptr<InputLimit> limit_;
   std::shared_ptr<MeteredInput> input_;
   StreamPtr decoder_;  // reads input_
 };
 
-Result<StreamPtr> metered(SourcePtr compressed, std::unique_ptr<Rule> rule, Decode decode) {
-  auto stream = std::make_unique<Metered>(std::move(compressed), std::move(rule));
+Result<StreamPtr> metered(SourcePtr compressed, std::unique_ptr<InputLimit> rule, Decode decode) {
+  auto stream = std::make_unique<MeteredStream>(std::move(compressed), std::move(rule));
   TRY_VOID(stream->start(decode));
   return stream;
 }
 
-// What the decoder of a short member costs, with the file in the cache that it is decoded to. Measured, rounded up.
+// The cost of the decoder of a short member, with the cached file of its output. Measured, rounded up.
 constexpr uint64_t kStepsOfDecoder = 1'000;
 
 }  // namespace
 
-Result<StreamPtr> input_limited(std::string_view format, SourcePtr compressed, Decode decode) {
-  return metered(std::move(compressed), std::make_unique<RatioRule>(format), decode);
+Result<StreamPtr> limit_input(std::string_view format, SourcePtr compressed, Decode decode) {
+  return metered(std::move(compressed), std::make_unique<RatioLimit>(format), decode);
 }
 
-Result<StreamPtr> charged(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode) {
+Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode) {
   TRY_VOID(charge->charge(Cost::step, kStepsOfDecoder));
-  return metered(std::move(compressed), std::make_unique<ChargeRule>(charge), decode);
+  return metered(std::move(compressed), std::make_unique<ChargedLimit>(charge), decode);
 }
 
 }  // namespace weightfs

@@ -1,5 +1,5 @@
-// What decoding costs. A stream may be long and decode to nothing: empty blocks, empty frames, empty members. So what a
-// decoder reads is counted as well as what it gives.
+// Limits and charges for decoding. A long stream may decode to nothing (empty blocks, frames or members), so the input
+// of a decoder is counted as well as its output.
 #pragma once
 
 #include <atomic>
@@ -10,19 +10,19 @@
 
 namespace weightfs {
 
-/// A decoder, such as inflated() or gunzipped().
+/// A decoder function, such as inflate_stream() or gunzip_stream().
 using Decode = Result<StreamPtr> (*)(SourcePtr compressed);
 
-/// A decoder may read this many bytes before it gives any, and kInputPerOutput for each that it has given. Writers that
-/// flush after every line stay below.
+/// A decoder may read this many bytes before its first output, and kInputPerOutput for each byte of output. The output
+/// of writers that flush after every line is within the limit.
 inline constexpr uint64_t kFreeInput = 1 << 20;
 inline constexpr uint64_t kInputPerOutput = 4;
 
-/// Decodes `compressed`. Fails with corrupt, naming `format` (a literal), when the decoder reads more than the limit
-/// above; so each call of next() takes a bounded time.
-Result<StreamPtr> input_limited(std::string_view format, SourcePtr compressed, Decode decode);
+/// Decodes `compressed` within that limit. Fails with corrupt, naming `format` (a literal), if the decoder reads more;
+/// so each call of next() takes bounded time.
+Result<StreamPtr> limit_input(std::string_view format, SourcePtr compressed, Decode decode);
 
-/// Charges a budget for decoding while a container is being parsed. What a user reads later is not charged.
+/// Charges a budget for decoding while a container is being parsed. Later reads by a user are not charged.
 class DecodeCharge {
  public:
   explicit DecodeCharge(BudgetPtr budget) : budget_(std::move(budget)) {}
@@ -31,7 +31,7 @@ class DecodeCharge {
     return active_ > 0 && count > 0 ? budget_->charge(cost, count) : Result<void>();
   }
 
-  /// It charges as long as there is one of these.
+  /// Enables charging while it exists.
   class Active {
    public:
     /// `charge` may be null.
@@ -55,11 +55,11 @@ class DecodeCharge {
 
 using DecodeChargePtr = std::shared_ptr<DecodeCharge>;
 
-/// Decodes `compressed`, charging for what is read and what comes out, and more for input that decodes to less. Fails
-/// as the budget does.
-Result<StreamPtr> charged(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode);
+/// Decodes `compressed` and charges its input and output, and more for input that decodes to less. Fails as the budget
+/// does.
+Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compressed, Decode decode);
 
-/// Steps to charge for so many bytes of input that decoded to nothing: tables for empty blocks take 300 ns a byte.
+/// The steps to charge for this many bytes of input that decoded to nothing: tables of empty blocks take 300 ns a byte.
 constexpr uint64_t steps_of_empty_input(uint64_t bytes) { return bytes / 4; }
 
 }  // namespace weightfs

@@ -9,16 +9,16 @@
 namespace weightfs {
 namespace {
 
-constexpr uint64_t kMostMemory = 80ULL << 20;
+constexpr uint64_t kMaxMemory = 80ULL << 20;
 
-class Unxz final : public Stream {
+class XzStream final : public Stream {
  public:
-  explicit Unxz(SourcePtr compressed) : input_(std::move(compressed)) {
+  explicit XzStream(SourcePtr compressed) : input_(std::move(compressed)) {
     // Without the second flag a check that is not known would not be compared.
     constexpr uint32_t kFlags = LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK;
-    if (lzma_stream_decoder(&stream_, kMostMemory, kFlags) != LZMA_OK) throw std::bad_alloc();
+    if (lzma_stream_decoder(&stream_, kMaxMemory, kFlags) != LZMA_OK) throw std::bad_alloc();
   }
-  ~Unxz() override { lzma_end(&stream_); }
+  ~XzStream() override { lzma_end(&stream_); }
 
   Result<size_t> next(std::span<std::byte> out) override {
     stream_.next_out = reinterpret_cast<uint8_t*>(out.data());
@@ -33,7 +33,7 @@ class Unxz final : public Stream {
     const auto given = input_.left();
     stream_.next_in = reinterpret_cast<const uint8_t*>(given.data());
     stream_.avail_in = given.size();
-    // Only who says that nothing follows is told that a stream is cut, and that the last one has ended.
+    // With LZMA_FINISH liblzma reports truncation and the end of the last stream.
     const lzma_ret status = lzma_code(&stream_, input_.is_read() ? LZMA_FINISH : LZMA_RUN);
     input_.consume(given.size() - stream_.avail_in);
     ended_ = status == LZMA_STREAM_END;
@@ -45,14 +45,14 @@ class Unxz final : public Stream {
     const auto before = [&](std::string_view what) { return str("xz: ", what, " before byte ", input_.position()); };
     switch (status) {
       case LZMA_MEM_ERROR:
-        return failure(Code::unavailable, "xz: out of memory");
+        return failure(Code::resource, "xz: out of memory");
       case LZMA_MEMLIMIT_ERROR:
         return failure(Code::unsupported, str("xz: the dictionary is too large: ", human_size(lzma_memusage(&stream_)),
-                                              " of memory needed, at most ", human_size(kMostMemory), " are used"));
+                                              " of memory needed, at most ", human_size(kMaxMemory), " are used"));
       case LZMA_UNSUPPORTED_CHECK:
-        return failure(Code::unsupported, before("a check that is not known"));
+        return failure(Code::unsupported, before("an unknown check"));
       case LZMA_OPTIONS_ERROR:
-        return failure(Code::unsupported, before("a filter or an option that is not known"));
+        return failure(Code::unsupported, before("an unknown filter or option"));
       case LZMA_BUF_ERROR:
         return failure(Code::corrupt, before("cut short"));
       default:
@@ -67,8 +67,8 @@ class Unxz final : public Stream {
 
 }  // namespace
 
-Result<StreamPtr> decompressed_xz(SourcePtr compressed) {
-  return input_limited("xz", std::move(compressed), codec::decoder_of<Unxz>);
+Result<StreamPtr> xz_stream(SourcePtr compressed) {
+  return limit_input("xz", std::move(compressed), codec::decoder_of<XzStream>);
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Reads numbers and strings one after the other from a range of a Source, and never outside it.
+// Sequential reader of numbers and strings in a range of a Source; never reads outside the range.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,11 @@
 
 namespace weightfs {
 
-/// Buffered and bounds-checked. Not thread-safe: one reader, one thread. The source outlives the cursor.
+/// Buffered and bounds-checked. Not thread-safe. The source outlives the cursor.
 class Cursor {
  public:
-  /// Reads [begin, end) of `source`; `end` beyond the source's end is moved to it. Numbers have the byte order `order`.
+  /// Reads [begin, end) of `source`; an `end` beyond the source is reduced to its end. Numbers have the byte order
+  /// `order`.
   Cursor(const Source& source, uint64_t begin, uint64_t end, std::endian order = std::endian::little);
 
   uint64_t position() const { return buffer_begin_ + at_; }  ///< offset in the source of the next byte
@@ -36,11 +37,11 @@ class Cursor {
   /// The next `size` bytes. Checked against left() before anything is allocated.
   Result<std::string> text(uint64_t size);
 
-  /// Moves on by `size` bytes, which must be there.
+  /// Skips `size` bytes. Fails with corrupt if fewer are left.
   Result<void> skip(uint64_t size);
 
-  /// Checks a count read from the container: that many records of at least `smallest` bytes each must still fit.
-  /// Call it before reserving anything.
+  /// Checks a count from the container: the range must have room for that many records of at least `smallest` bytes.
+  /// Call it before reserving memory.
   Result<uint64_t> bounded(uint64_t count, uint64_t smallest) const;
 
  private:
@@ -49,7 +50,7 @@ class Cursor {
   const Source& source_;
   uint64_t end_;
   std::endian order_;
-  uint64_t buffer_begin_;  // where in the source buffer_[0] lies
+  uint64_t buffer_begin_;  // offset of buffer_[0] in the source
   size_t at_ = 0;          // the next byte in buffer_
   std::vector<std::byte> buffer_;
 };

@@ -88,8 +88,8 @@ Result<uint64_t> read_length(const Source& bytes) {
   if (bytes.size() < kPrefix)
     return failure(Code::corrupt, str(bytes.size(), " bytes, 8 needed for the length of the header"));
   const uint64_t length = length_in(TRY(read_text(bytes, 0, kPrefix)));
-  if (length > kLongestHeader)
-    return failure(Code::corrupt, str("header of ", length, " bytes, ", kLongestHeader, " at most"));
+  if (length > kMaxHeaderSize)
+    return failure(Code::corrupt, str("header of ", length, " bytes, ", kMaxHeaderSize, " at most"));
   if (const uint64_t there = bytes.size() - kPrefix; length > there)
     return failure(Code::corrupt, str("header of ", length, " bytes, ", there, " there"));
   return length;
@@ -122,7 +122,7 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   const auto& ranges = header.ranges;
   std::vector<size_t> places(ranges.size());
   std::iota(places.begin(), places.end(), size_t{0});
-  // Tensors of no bytes may stand where another begins: the end decides.
+  // An empty tensor may begin where another one does: the end orders them.
   if (order == Order::any)
     std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
       return std::tie(ranges[a].begin, ranges[a].end, a) < std::tie(ranges[b].begin, ranges[b].end, b);
@@ -131,8 +131,8 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
   for (const size_t i : places) {
     const auto [begin, next] = ranges[i];
     const Tensor& tensor = header.tensors[i];
-    if (tensor.name.size() > kLongestName)
-      return tl::unexpected(wrong(tensor, str("a name of ", tensor.name.size(), " bytes, more than ", kLongestName)));
+    if (tensor.name.size() > kMaxNameLength)
+      return tl::unexpected(wrong(tensor, str("a name of ", tensor.name.size(), " bytes, more than ", kMaxNameLength)));
     if (begin != end || next < begin)
       return tl::unexpected(wrong(tensor, str("bytes [", begin, ", ", next, ") where byte ", end, " is next")));
     TRY_VOID(check_size(tensor, ranges[i]));

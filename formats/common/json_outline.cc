@@ -7,7 +7,7 @@ namespace weightfs {
 namespace {
 
 // Longer outlines are of no format's file.
-constexpr size_t kMostKeys = 64;
+constexpr size_t kMaxKeys = 64;
 
 class OutlineReader final : public JsonEvents {
  public:
@@ -33,9 +33,9 @@ class OutlineReader final : public JsonEvents {
   }
 
  private:
-  // False, which stops the reading, where the whole is no object.
+  // False, which stops the parser, if the value is not an object.
   bool add(Value value) {
-    if (depth_ == 1 && outline_.size() < kMostKeys) outline_.append(std::move(key_), std::move(value));
+    if (depth_ == 1 && outline_.size() < kMaxKeys) outline_.append(std::move(key_), std::move(value));
     return depth_ > 0;
   }
 

@@ -1,4 +1,4 @@
-// What a JSON file is, told by the keys at its top and without building what is under them: beside a model lie many.
+// Reads only the top-level keys of a JSON file, to identify it cheaply: a model's directory may hold many.
 #pragma once
 
 #include "base/source.h"
@@ -6,12 +6,11 @@
 
 namespace weightfs {
 
-/// The keys of the object that `json` is: texts, numbers and so on with their values, lists and maps empty. Keys after
-/// the first 64 are left out. Fails with unsupported when it is longer than `most` bytes, with corrupt when it is no
-/// JSON object.
+/// The top-level keys of the object in `json`: scalars with their values, lists and maps empty. Keys after the first 64
+/// are left out. Fails with unsupported if it is longer than `most` bytes, and with corrupt if it is not a JSON object.
 Result<Map> outline(const Source& json, uint64_t most);
 
-/// Whether `outline` has a `T` at `key`.
+/// Whether `outline` has a value of type `T` at `key`.
 template <class T>
 bool holds(const Map& outline, std::string_view key) {
   const Value* value = outline.find(key);

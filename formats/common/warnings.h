@@ -1,4 +1,4 @@
-// What is odd about a container, said at most so often that a hostile one cannot fill the memory with complaints.
+// Warnings about a container. Their number is bounded, so that a hostile container cannot exhaust memory.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,37 @@
 
 namespace weightfs {
 
-/// More warnings than this are only counted.
-inline constexpr size_t kMostWarnings = 100;
+/// The number of warnings that are kept; further ones are counted.
+inline constexpr size_t kMaxWarnings = 100;
 
 class Warnings {
  public:
-  /// One warning: `parts` one after the other.
+  /// Adds a warning: the concatenation of `parts`.
   template <class... Parts>
   void add(const Parts&... parts) {
-    if (lines_.size() < kMostWarnings)
+    if (lines_.size() < kMaxWarnings)
       lines_.push_back(str(parts...));
     else
-      ++unsaid_;
+      ++omitted_;
   }
 
-  /// The warnings about one file of several, `subject` before each.
+  /// Adds the warnings about one of several files, with `subject` before each.
   void append(const Warnings& others, std::string_view subject) {
     for (const std::string& line : others.lines_) add(subject, line);
-    unsaid_ += others.unsaid_;
+    omitted_ += others.omitted_;
   }
 
-  uint64_t size() const { return lines_.size() + unsaid_; }
+  uint64_t size() const { return lines_.size() + omitted_; }
 
-  /// All lines; the last tells how many were left out.
+  /// All lines; the last one has the number of omitted warnings.
   std::vector<std::string> take() && {
-    if (unsaid_ > 0) lines_.push_back(str("... and ", unsaid_, " more"));
+    if (omitted_ > 0) lines_.push_back(str("... and ", omitted_, " more"));
     return std::move(lines_);
   }
 
  private:
   std::vector<std::string> lines_;
-  uint64_t unsaid_ = 0;
+  uint64_t omitted_ = 0;
 };
 
 }  // namespace weightfs

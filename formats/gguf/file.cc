@@ -9,20 +9,19 @@
 namespace weightfs::gguf {
 namespace {
 
-// Fails with `what` in front.
+// Adds `what` in front of the error.
 template <class T>
 Result<T> naming(std::string_view what, Result<T> result) {
   if (!result) result.error().message = str(what, ": ", result.error().message);
   return result;
 }
 
-// A key as a file name. Where that would be too long or only dots, its position in the file, which no escape looks
-// like.
+// A key as a file name. If that is too long or only dots, the key's position in the file, in a form that no escape has.
 std::string path_of(std::string_view key, uint64_t position) {
-  constexpr size_t kLongestComponent = 200;
+  constexpr size_t kMaxComponentLength = 200;
   const bool only_dots = key.find_first_not_of('.') == key.npos;
   std::string name = percent_escaped(key);
-  if (only_dots || name.size() > kLongestComponent) name = str("%key-", position);
+  if (only_dots || name.size() > kMaxComponentLength) name = str("%key-", position);
   return str("metadata/", name, ".json");
 }
 
@@ -35,7 +34,7 @@ Result<Dialect> read_dialect(const Source& bytes) {
   const Dialect dialect = (version & 0xFFFF) == 0 ? Dialect{__builtin_bswap32(version), std::endian::big}
                                                   : Dialect{version, std::endian::little};
   if (dialect.version < 1 || dialect.version > 3)
-    return failure(Code::unsupported, str("version ", dialect.version, ", 1 to 3 are known"));
+    return failure(Code::unsupported, str("version ", dialect.version, ", 1 to 3 are supported"));
   return dialect;
 }
 
@@ -44,7 +43,7 @@ class Reader {
  public:
   Reader(const SourcePtr& bytes, const Dialect& dialect, BudgetPtr budget)
       : bytes_(bytes),
-        cursor_(*bytes, 8, kLargestHeader, dialect.order),
+        cursor_(*bytes, 8, kMaxHeaderSize, dialect.order),
         charges_(*budget),
         budget_(std::move(budget)) {
     file_.dialect = dialect;
@@ -55,11 +54,11 @@ class Reader {
     file_.keys = TRY(read_count(cursor_, file_.dialect));
     const uint64_t count = file_.dialect.count_size();
     // The shortest of each: an empty key, a type and one byte; an empty name, no dimensions, a type and an offset.
-    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMostTensors)));
-    TRY_VOID(naming("metadata", bounded(file_.keys, count + 4 + 1, kMostKeys)));
+    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMaxTensors)));
+    TRY_VOID(naming("metadata", bounded(file_.keys, count + 4 + 1, kMaxKeys)));
     for (uint64_t i = 0; i < file_.keys; ++i) TRY_VOID(read_entry(i));
     TRY_VOID(read_alignment());
-    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMostTensors)));
+    TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMaxTensors)));
     file_.tensors.reserve(tensors);
     for (uint64_t i = 0; i < tensors; ++i) TRY_VOID(read_tensor(i));
     file_.header_end = cursor_.position();
@@ -75,7 +74,7 @@ class Reader {
   }
 
   Result<void> read_entry(uint64_t position) {
-    const std::string key = TRY(naming(str("key ", position), read_string(cursor_, file_.dialect, kLongestName)));
+    const std::string key = TRY(naming(str("key ", position), read_string(cursor_, file_.dialect, kMaxNameLength)));
     const uint64_t begin = cursor_.position();
     StoredValue stored = TRY(naming(str("key ", quoted(key)), read_value(cursor_, file_.dialect, room_, *budget_)));
     TRY_VOID(charges_.charge(Cost::input, cursor_.position() - begin));
@@ -86,21 +85,21 @@ class Reader {
       return {};
     }
     if (key.empty()) file_.warnings.add("key ", position, " is empty");
-    if (stored.strange_bool)
+    if (stored.has_invalid_bool)
       file_.warnings.add("key ", quoted(key), ": a bool that is neither 0 nor 1 is taken for true");
-    if (stored.strange_text) file_.warnings.add("key ", quoted(key), ": text that is not UTF-8");
+    if (stored.has_invalid_text) file_.warnings.add("key ", quoted(key), ": text that is not UTF-8");
     if (key == "general.alignment" && stored.type != ValueType::uint32)
       file_.warnings.add("general.alignment is of type ", name_of(stored.type), ", not uint32");
     if (!stored.value) TRY_VOID(charges_.charge(Cost::member));
     Value value = stored.value ? std::move(*stored.value) : set_apart(key, position, stored);
     if (key == "gguf")
-      file_.own_gguf = std::move(value);
+      file_.gguf_key = std::move(value);
     else
       file_.metadata.append(key, std::move(value));
     return {};
   }
 
-  // Makes a Document of a value that is too long for a page of metadata, and a note of where to find it.
+  // Turns a value that is too long for metadata.json into a Document, with a note of its path.
   Value set_apart(const std::string& key, uint64_t position, const StoredValue& stored) {
     const BudgetPtr budget = budget_;
     const uint64_t size = stored.end - stored.begin;
@@ -108,7 +107,7 @@ class Reader {
     if (stored.type == ValueType::array) note.append("count", stored.elements);
     if (stored.type != ValueType::array) note.append("nbytes", size - file_.dialect.count_size());
     note.append("type", name_of(stored.element_type));
-    if (size > kMostDocumentBytes - document_bytes_) {
+    if (size > kMaxDocumentBytes - document_bytes_) {
       file_.warnings.add("key ", quoted(key), ": ", size, " bytes are too many to be shown");
       return note;
     }
@@ -126,39 +125,39 @@ class Reader {
     const Value* value = file_.metadata.find("general.alignment");
     if (value == nullptr) return {};
     const auto alignment = file_.unsigned_at("general.alignment");
-    if (!alignment || !std::has_single_bit(*alignment) || *alignment > kLargestAlignment) {
+    if (!alignment || !std::has_single_bit(*alignment) || *alignment > kMaxAlignment) {
       const bool integer = std::holds_alternative<int64_t>(*value) || std::holds_alternative<uint64_t>(*value);
       const std::string found = to_json_line(*value);
       return failure(Code::corrupt, str("general.alignment is ", integer ? found : quoted(found),
-                                        ", a power of two up to ", kLargestAlignment, " is needed"));
+                                        ", a power of two up to ", kMaxAlignment, " is needed"));
     }
     file_.alignment = *alignment;
     return {};
   }
 
   Result<void> read_tensor(uint64_t position) {
-    constexpr size_t kLongestOfGgml = 63;        // GGML_MAX_NAME, less its NUL
-    constexpr size_t kMostDimensionsOfGgml = 4;  // GGML_MAX_DIMS
-    auto name = read_string(cursor_, file_.dialect, kLongestName);
+    constexpr size_t kMaxGgmlName = 63;       // GGML_MAX_NAME, less its NUL
+    constexpr size_t kMaxGgmlDimensions = 4;  // GGML_MAX_DIMS
+    auto name = read_string(cursor_, file_.dialect, kMaxNameLength);
     if (!name) return naming<void>(str("tensor ", position), tl::unexpected(name.error()));
     TensorEntry& tensor = file_.tensors.emplace_back();
     tensor.name = std::move(*name);
     if (auto rest = read_rest(tensor); !rest) return naming(str("tensor ", quoted(tensor.name)), std::move(rest));
     TRY_VOID(charges_.charge(Cost::tensor));
     TRY_VOID(charges_.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
-    if (tensor.name.size() > kLongestOfGgml)
+    if (tensor.name.size() > kMaxGgmlName)
       file_.warnings.add("tensor ", quoted(tensor.name), ": a name of ", tensor.name.size(), " bytes, ggml takes ",
-                         kLongestOfGgml);
-    if (tensor.shape.size() > kMostDimensionsOfGgml)
+                         kMaxGgmlName);
+    if (tensor.shape.size() > kMaxGgmlDimensions)
       file_.warnings.add("tensor ", quoted(tensor.name), ": ", tensor.shape.size(), " dimensions, ggml takes ",
-                         kMostDimensionsOfGgml);
+                         kMaxGgmlDimensions);
     return {};
   }
 
   Result<void> read_rest(TensorEntry& tensor) {
     const auto dimensions = TRY(cursor_.number<uint32_t>());
-    if (dimensions > kMostDimensions)
-      return failure(Code::unsupported, str(dimensions, " dimensions, at most ", kMostDimensions, " are read"));
+    if (dimensions > kMaxDimensions)
+      return failure(Code::unsupported, str(dimensions, " dimensions, at most ", kMaxDimensions, " are read"));
     tensor.shape.resize(dimensions);
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
       *size = TRY(read_count(cursor_, file_.dialect));
@@ -173,7 +172,7 @@ class Reader {
   BudgetPtr budget_;
   File file_{};
   std::set<std::string> seen_;
-  uint64_t room_ = kMostInlineBytes;
+  uint64_t room_ = kMaxInlineBytes;
   uint64_t document_bytes_ = 0;
 };
 
@@ -197,8 +196,8 @@ std::optional<uint64_t> round_up(uint64_t value, uint64_t alignment) {
 Result<File> read_file(const SourcePtr& bytes, const BudgetPtr& budget) {
   const Dialect dialect = TRY(read_dialect(*bytes));
   auto file = Reader(bytes, dialect, budget).run();
-  if (!file && file.error().code == Code::corrupt && bytes->size() > kLargestHeader)
-    file.error().message += str(" (at most ", human_size(kLargestHeader), " of header are read)");
+  if (!file && file.error().code == Code::corrupt && bytes->size() > kMaxHeaderSize)
+    file.error().message += str(" (at most ", human_size(kMaxHeaderSize), " of header are read)");
   return file;
 }
 

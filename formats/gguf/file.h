@@ -1,5 +1,5 @@
-// One GGUF file as it stands on disk: header, metadata, the list of its tensors. Where the tensors' bytes are is not
-// asked here.
+// The structure of one GGUF file: header, metadata, the list of its tensors. gguf/tensors.h resolves the tensors'
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,48 +14,47 @@
 
 namespace weightfs::gguf {
 
-// What a file may make us do, however large it is. Real models have a thousand tensors, forty keys, and ten MB of
-// tokens.
-inline constexpr uint64_t kLargestHeader = 256ull << 20;  ///< bytes up to the end of the list of tensors
-inline constexpr uint64_t kMostKeys = 65'536;             ///< entries of metadata
-inline constexpr uint64_t kMostTensors = 2'097'152;       ///< tensors of a model, all its files together
-inline constexpr uint64_t kLongestName = 65'535;          ///< bytes of a key (the specification's limit) or tensor name
-inline constexpr uint64_t kLargestAlignment = 1ull << 30;    ///< general.alignment
-inline constexpr uint64_t kMostInlineBytes = 1ull << 20;     ///< memory for the values that stand in Model.metadata
-inline constexpr uint64_t kMostDocumentBytes = 32ull << 20;  ///< bytes of values that become Documents
+// Limits for hostile files. Real models have a thousand tensors, forty keys, and ten MB of tokens.
+inline constexpr uint64_t kMaxHeaderSize = 256ull << 20;  ///< bytes up to the end of the list of tensors
+inline constexpr uint64_t kMaxKeys = 65'536;              ///< entries of metadata
+inline constexpr uint64_t kMaxTensors = 2'097'152;        ///< tensors of a model, all its files together
+inline constexpr uint64_t kMaxNameLength = 65'535;        ///< bytes of a key (the specification's limit) or tensor name
+inline constexpr uint64_t kMaxAlignment = 1ull << 30;     ///< general.alignment
+inline constexpr uint64_t kMaxInlineBytes = 1ull << 20;   ///< memory for the values in Model.metadata
+inline constexpr uint64_t kMaxDocumentBytes = 32ull << 20;  ///< bytes of values that become Documents
 
-/// general.alignment when it is not given (gguf.h).
+/// The default of general.alignment (gguf.h).
 inline constexpr uint64_t kDefaultAlignment = 32;
 
-/// A tensor as the list has it.
+/// An entry of the list of tensors.
 struct TensorEntry {
   std::string name;
   Shape shape;      ///< outermost first: the reverse of the order on disk
   uint32_t type;    ///< a ggml_type
-  uint64_t offset;  ///< from the beginning of the tensors' section
+  uint64_t offset;  ///< from the beginning of the data section
 };
 
-/// A file, read up to its tensors' section.
+/// A file, parsed up to its data section.
 struct File {
   Dialect dialect;
-  uint64_t keys = 0;                       ///< how many the header announces
-  uint64_t header_end = 0;                 ///< offset of what follows the list of tensors
-  uint64_t alignment = kDefaultAlignment;  ///< what it says, or kDefaultAlignment
-  Map metadata;                            ///< each key once: the first counts
-  std::optional<Value> own_gguf;           ///< the value of a key "gguf", whose place the container's facts take
+  uint64_t keys = 0;                       ///< number of keys in the header
+  uint64_t header_end = 0;                 ///< offset after the list of tensors
+  uint64_t alignment = kDefaultAlignment;  ///< general.alignment, or kDefaultAlignment
+  Map metadata;                            ///< unique keys; of equal ones the first is kept
+  std::optional<Value> gguf_key;  ///< the value of a key "gguf", which conflicts with the key of the container's facts
   std::vector<Document> documents;
   std::vector<TensorEntry> tensors;
   Warnings warnings;
 
-  /// The value of `key` when it is an integer that is not negative.
+  /// The value of `key` if it is a non-negative integer.
   std::optional<uint64_t> unsigned_at(std::string_view key) const;
 };
 
 /// `value` rounded up to a multiple of `alignment`, a power of two; nothing on overflow.
 std::optional<uint64_t> round_up(uint64_t value, uint64_t alignment);
 
-/// Reads a file's structure. Fails with corrupt when it cannot be followed to its end, and with unsupported on a
-/// version, a value type or a quantity beyond what is read here or what the budget has.
+/// Parses a file's structure. Fails with corrupt if it cannot be parsed to its end, and with unsupported on an unknown
+/// version or value type, or beyond a limit or the budget.
 Result<File> read_file(const SourcePtr& bytes, const BudgetPtr& budget);
 
 }  // namespace weightfs::gguf

@@ -41,7 +41,7 @@ Map common_of(const File& file) {
   return common;
 }
 
-// What the container itself says, apart from its keys.
+// The facts about the container, apart from its keys.
 Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
   Map facts;
   facts.append("version", file.dialect.version);
@@ -50,12 +50,12 @@ Map facts_of(const File& file, uint64_t tensors, uint64_t section) {
   facts.append("data_offset", section);
   facts.append("tensor_count", tensors);
   facts.append("kv_count", file.keys);
-  if (file.own_gguf) facts.append("value", *file.own_gguf);
+  if (file.gguf_key) facts.append("value", *file.gguf_key);
   return facts;
 }
 
-// A Model in the making, of one file or of several.
-struct Assembly {
+// The Model under construction, of one file or several.
+struct ModelAssembly {
   Model model;
   std::map<std::string, std::string> files;  // by identity: the name under which each was read
   Map facts;
@@ -63,19 +63,19 @@ struct Assembly {
   bool full = false;  // a file was left out, for the tensors that the model has
 };
 
-void add_part(Assembly& assembly, const std::string& name, const SourcePtr& bytes) {
+void add_part(ModelAssembly& assembly, const std::string& name, const SourcePtr& bytes) {
   assembly.model.parts.push_back(Part{name, Later<SourcePtr>::of(bytes)});
 }
 
 // Adds a file that was read; its warnings get `subject` in front. The first one's metadata is the model's.
-void add_file(Assembly& assembly, const std::string& name, const SourcePtr& bytes, File file,
+void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr& bytes, File file,
               std::string_view subject) {
   add_part(assembly, name, bytes);
   const uint64_t tensors = file.tensors.size();
   // The limit of one file holds for many, too.
-  assembly.full = tensors > kMostTensors - assembly.model.tensors.size();
+  assembly.full = tensors > kMaxTensors - assembly.model.tensors.size();
   if (assembly.full)
-    return assembly.warnings.add(subject, "more than ", kMostTensors, " tensors: it and what follows is left out");
+    return assembly.warnings.add(subject, "more than ", kMaxTensors, " tensors: it and what follows is left out");
   const uint64_t section = place_tensors(file, bytes, assembly.model);
   assembly.warnings.append(file.warnings, subject);
   if (!assembly.model.version.empty()) return;
@@ -86,7 +86,7 @@ void add_file(Assembly& assembly, const std::string& name, const SourcePtr& byte
   assembly.facts = facts_of(file, tensors, section);
 }
 
-Model finish(Assembly assembly) {
+Model finish(ModelAssembly assembly) {
   for (const size_t place : flat::repeated_names(assembly.model.tensors))
     assembly.warnings.add("tensor ", quoted(assembly.model.tensors[place].name), ": another one has that name");
   assembly.model.format = "gguf";
@@ -96,7 +96,7 @@ Model finish(Assembly assembly) {
 }
 
 // Whether the file of a shard was read before under another name; its tensors are shown once.
-bool is_read(Assembly& assembly, const std::string& name, const Source& bytes) {
+bool is_read(ModelAssembly& assembly, const std::string& name, const Source& bytes) {
   const std::string identity = bytes.identity();
   if (identity.empty()) return false;
   const auto [file, is_new] = assembly.files.emplace(identity, name);
@@ -104,8 +104,8 @@ bool is_read(Assembly& assembly, const std::string& name, const Source& bytes) {
   return !is_new;
 }
 
-// Opens and reads a shard beside the container; what is wrong with it becomes a warning.
-void add_sibling(Assembly& assembly, const Container& container, const ShardName& shard, uint32_t number) {
+// Opens and reads another shard; errors become warnings.
+void add_sibling(ModelAssembly& assembly, const Container& container, const ShardName& shard, uint32_t number) {
   const std::string name = shard.of(number);
   const std::string subject = str(quoted(name), ": ");
   const auto bytes = open_beside(container, name);
@@ -121,20 +121,20 @@ void add_sibling(Assembly& assembly, const Container& container, const ShardName
 }
 
 Model read_alone(const Container& container, File file) {
-  Assembly assembly;
+  ModelAssembly assembly;
   add_file(assembly, container.name, container.bytes, std::move(file), "");
   return finish(std::move(assembly));
 }
 
 Model read_shards(const Container& container, File own, const ShardName& shard) {
   const auto names = container.folder->names();
-  if (!names || shard.count > kMostShards) {
+  if (!names || shard.count > kMaxShards) {
     own.warnings.add("one of ", shard.count,
-                     " shards, shown alone: ", names ? str(kMostShards, " at most are read") : names.error().message);
+                     " shards, shown alone: ", names ? str(kMaxShards, " at most are read") : names.error().message);
     return read_alone(container, std::move(own));
   }
   const auto total = own.unsigned_at("split.tensors.count");
-  Assembly assembly;
+  ModelAssembly assembly;
   uint32_t missing = 0;
   for (uint32_t number = 1; number <= shard.count && !assembly.full; ++number) {
     const std::string name = shard.of(number);
@@ -165,7 +165,7 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
 
 }  // namespace
 
-Match matches_gguf(const Clues& clues) { return clues.head.starts_with("GGUF") ? Match::yes : Match::no; }
+Match matches_gguf(const Probe& probe) { return probe.head.starts_with("GGUF") ? Match::yes : Match::no; }
 
 Result<Model> read_gguf(const Container& container) {
   auto file = read_file(container.bytes, container.budget);

@@ -57,17 +57,17 @@ void check_shard(File& file, const ShardName& name, uint32_t number) {
 
 namespace weightfs {
 
-// A name alone makes no shard: the file has to say so too.
+// The name alone is not enough: split.count must confirm it.
 std::optional<std::string> split_model_named(std::string_view name) {
   const auto shard = gguf::parse_shard_name(name);
-  return shard && shard->count <= gguf::kMostShards ? std::optional(shard->of(1)) : std::nullopt;
+  return shard && shard->count <= gguf::kMaxShards ? std::optional(shard->of(1)) : std::nullopt;
 }
 
 std::optional<std::string> split_model_of(const Container& container) {
   if (!gguf::parse_shard_name(container.name)) return std::nullopt;
   const auto file = gguf::read_file(container.bytes, container.budget);
   const auto shard = file ? gguf::shard_of(container.name, *file) : std::nullopt;
-  if (!shard || shard->count > gguf::kMostShards) return std::nullopt;
+  if (!shard || shard->count > gguf::kMaxShards) return std::nullopt;
   return shard->of(1);
 }
 

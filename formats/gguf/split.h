@@ -1,4 +1,4 @@
-// Models that gguf-split cut into files: <prefix>-00001-of-00003.gguf and so on (llama.cpp, gguf-split and
+// Models that gguf-split split into files: <prefix>-00001-of-00003.gguf and so on (llama.cpp, gguf-split and
 // llama_split_path).
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace weightfs::gguf {
 
-/// A file of a model of more shards is shown alone. Real ones have tens.
-inline constexpr uint32_t kMostShards = 10'000;
+/// The maximum number of shards; a file of a model with more is shown alone. Real models have tens.
+inline constexpr uint32_t kMaxShards = 10'000;
 
-/// The name of a shard, taken apart.
+/// The parsed name of a shard.
 struct ShardName {
   std::string prefix;
   uint32_t number;  ///< from 1
@@ -24,13 +24,13 @@ struct ShardName {
   std::string of(uint32_t other) const;
 };
 
-/// `name` as a shard's name: five digits each, 1 <= number <= count, count > 1. Nothing when it is none.
+/// Parses a shard's name: five digits each, 1 <= number <= count, count > 1. Nothing for other names.
 std::optional<ShardName> parse_shard_name(std::string_view name);
 
-/// The shard that `file` is, when both its name and its split.count say that it is one of several.
+/// The shard name of `file` if both its name and its split.count mark it as one of several.
 std::optional<ShardName> shard_of(std::string_view name, const File& file);
 
-/// Adds to the file's warnings where its split.* keys and its name disagree.
+/// Adds a warning to the file where its split.* keys and its name disagree.
 void check_shard(File& file, const ShardName& name, uint32_t number);
 
 }  // namespace weightfs::gguf

@@ -10,8 +10,7 @@
 namespace weightfs::gguf {
 namespace {
 
-// Where a file ends whose tensors lie one after the other, in the order of the list, each padded to `alignment`.
-// Nothing when their offsets are others.
+// The size of a file whose tensors follow each other in the order of the list, each padded to `alignment`.
 std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
   uint64_t end = 0;
   for (const TensorEntry& tensor : file.tensors) {
@@ -27,12 +26,12 @@ std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
   return whole;
 }
 
-// ggml's own writer stores general.alignment but pads to 32 all the same. Such a file is known by fitting that exactly,
-// and not fitting what it says.
+// ggml's own writer stores general.alignment but always pads to 32. Such a file is detected by fitting 32 exactly and
+// not fitting its own alignment.
 uint64_t alignment_in_use(File& file, uint64_t file_size) {
   if (file.alignment == kDefaultAlignment || file.tensors.empty()) return file.alignment;
-  const auto said = laid_out(file, file.alignment);
-  if ((said && *said <= file_size) || laid_out(file, kDefaultAlignment) != file_size) return file.alignment;
+  const auto declared = laid_out(file, file.alignment);
+  if ((declared && *declared <= file_size) || laid_out(file, kDefaultAlignment) != file_size) return file.alignment;
   file.warnings.add("general.alignment is ", file.alignment, " but the tensors are laid out by ", kDefaultAlignment,
                     ", as ggml's writer does: ", kDefaultAlignment, " is used");
   return kDefaultAlignment;
@@ -40,19 +39,19 @@ uint64_t alignment_in_use(File& file, uint64_t file_size) {
 
 std::string why_no_size(const DType& dtype, const Shape& shape) {
   const uint64_t row = shape.empty() ? 1 : shape.back();
-  if (row % dtype.block != 0) return str("rows of ", row, " elements are no whole blocks of ", dtype.block);
+  if (row % dtype.block != 0) return str("rows of ", row, " elements are not whole blocks of ", dtype.block);
   return "its dimensions make more bytes than 64 bits can count";
 }
 
 // Unknown types are counted and spelled one by one up to here: a file can have a million.
-constexpr size_t kMostStrangeTypes = 100;
+constexpr size_t kMaxUnknownTypes = 100;
 
 // Turns the entries of one file into tensors.
-class Placing {
+class TensorPlacer {
  public:
-  Placing(File& file, const SourcePtr& bytes, Model& model) : file_(file), bytes_(bytes), model_(model) {
+  TensorPlacer(File& file, const SourcePtr& bytes, Model& model) : file_(file), bytes_(bytes), model_(model) {
     file.alignment = alignment_in_use(file, bytes->size());
-    // A file without tensors has no padding either. Else no overflow: a header ends at kLargestHeader.
+    // A file without tensors has no padding either. Else no overflow: a header ends at kMaxHeaderSize.
     section_ =
         file.tensors.empty() ? file.header_end : round_up(file.header_end, file.alignment).value_or(file.header_end);
   }
@@ -65,21 +64,21 @@ class Placing {
     for (const auto& [id, strange] : strange_)
       file_.warnings.add(strange.count, strange.count == 1 ? " tensor" : " tensors", " of type ", id, ": ",
                          tensor_type(id).note);
-    if (others_.count > 0) file_.warnings.add(others_.count, " tensors of other types that are not known");
+    if (others_.count > 0) file_.warnings.add(others_.count, " tensors of other unknown types");
     check_layout(std::span(model_.tensors).subspan(first));
     file_.tensors.clear();
     return section_;
   }
 
  private:
-  struct Strange {
+  struct UnknownType {
     std::string_view spelling;
     uint64_t count = 0;  // of its tensors
   };
 
   Tensor place(TensorEntry& entry) {
     const TensorType type = tensor_type(entry.type);
-    Strange* strange = type.note.empty() ? nullptr : &strange_type(entry.type, type);
+    UnknownType* strange = type.note.empty() ? nullptr : &strange_type(entry.type, type);
     if (strange != nullptr) ++strange->count;
     Tensor tensor;
     tensor.name = std::move(entry.name);
@@ -123,15 +122,16 @@ class Placing {
     return (next == offsets_.end() ? end : std::min(*next, end)) - offset;
   }
 
-  // What there is of a type with a note; its number is its spelling when it has no name.
-  Strange& strange_type(uint32_t id, const TensorType& type) {
+  // The tensors of a type with a note; a type without a name is shown by its number.
+  UnknownType& strange_type(uint32_t id, const TensorType& type) {
     const auto known = strange_.find(id);
     if (known != strange_.end()) return known->second;
-    if (type.dtype == &kUnknownDType && strange_.size() >= kMostStrangeTypes) return others_;
-    return strange_[id] = Strange{type.name.empty() ? model_.spellings.emplace_back(str("ggml-", id)) : type.name};
+    if (type.dtype == &kUnknownDType && strange_.size() >= kMaxUnknownTypes) return others_;
+    return strange_[id] =
+               UnknownType{type.name.empty() ? model_.string_pool.emplace_back(str("ggml-", id)) : type.name};
   }
 
-  // What ggml demands and ranges do not need: tensors in the order of the list, one right after the other.
+  // Requirements of ggml beyond valid ranges: tensors in the order of the list, without gaps.
   void check_layout(std::span<const Tensor> tensors) {
     std::vector<const Tensor*> placed;
     for (const Tensor& tensor : tensors)
@@ -163,13 +163,15 @@ class Placing {
   const SourcePtr& bytes_;
   Model& model_;
   uint64_t section_;
-  std::vector<uint64_t> offsets_;        // sorted; made when a tensor of unknown type needs it
-  std::map<uint32_t, Strange> strange_;  // the types with a note
-  Strange others_{"ggml-unknown"};       // those beyond kMostStrangeTypes
+  std::vector<uint64_t> offsets_;            // sorted; made when a tensor of unknown type needs it
+  std::map<uint32_t, UnknownType> strange_;  // the types with a note
+  UnknownType others_{"ggml-unknown"};       // those beyond kMaxUnknownTypes
 };
 
 }  // namespace
 
-uint64_t place_tensors(File& file, const SourcePtr& bytes, Model& model) { return Placing(file, bytes, model).run(); }
+uint64_t place_tensors(File& file, const SourcePtr& bytes, Model& model) {
+  return TensorPlacer(file, bytes, model).run();
+}
 
 }  // namespace weightfs::gguf

@@ -12,7 +12,7 @@ struct Row {
 };
 
 constexpr std::string_view kRemoved = "a type that ggml had in 2024 and removed";
-constexpr std::string_view kNotKnown = "not a known type; its bytes are taken to reach to the next tensor";
+constexpr std::string_view kNotKnown = "unknown type; its bytes are assumed to end at the next tensor";
 
 // ggml.h of ggml 0.21.0, by number. 5 was Q4_3, gone before GGUF began.
 constexpr std::array kTypes = {

@@ -26,11 +26,11 @@ uint64_t size_of(ValueType type) { return kTypes.at(static_cast<size_t>(type)).s
 
 Result<ValueType> read_type(Cursor& cursor) {
   const auto number = TRY(cursor.number<uint32_t>());
-  if (number >= kTypes.size()) return failure(Code::unsupported, str("value type ", number, ", 0 to 12 are known"));
+  if (number >= kTypes.size()) return failure(Code::unsupported, str("value type ", number, ", 0 to 12 are supported"));
   return ValueType{number};
 }
 
-// An array's head: what it holds, and how many of them, which are checked to fit.
+// An array's head: the type and number of its elements, which are checked to fit.
 struct ArrayHead {
   ValueType element;
   uint64_t count;
@@ -91,9 +91,9 @@ Result<void> read_scalar(Cursor& cursor, ValueType type, const Use& use) {
 constexpr uint64_t kInputPerElement = 16;
 
 // Reads one value, and keeps it as long as it is short.
-class Reading {
+class ValueReader {
  public:
-  Reading(Cursor& cursor, const Dialect& dialect, uint64_t& room, Budget& budget)
+  ValueReader(Cursor& cursor, const Dialect& dialect, uint64_t& room, Budget& budget)
       : cursor_(cursor), dialect_(dialect), budget_(budget), room_(room), left_(room) {}
 
   Result<StoredValue> run() {
@@ -114,7 +114,7 @@ class Reading {
     if (type == ValueType::string) return read_text();
     if (type == ValueType::boolean) {
       const auto byte = TRY(cursor_.number<uint8_t>());
-      stored_.strange_bool |= byte > 1;
+      stored_.has_invalid_bool |= byte > 1;
       return Value(byte != 0);
     }
     Value value;
@@ -134,17 +134,17 @@ class Reading {
       return Value();
     }
     std::string text = TRY(cursor_.text(size));
-    stored_.strange_text |= !is_utf8(text);
+    stored_.has_invalid_text |= !is_utf8(text);
     return Value(std::move(text));
   }
 
   Result<Value> read_array(int depth) {
-    if (depth > kDeepestArray) return failure(Code::unsupported, str("arrays nested deeper than ", kDeepestArray));
+    if (depth > kMaxArrayDepth) return failure(Code::unsupported, str("arrays nested deeper than ", kMaxArrayDepth));
     const ArrayHead head = TRY(read_array_head(cursor_, dialect_));
     if (depth == 1) stored_.element_type = head.element;
     // No overflow: both are bounded by the file's size in bytes.
     stored_.elements += head.count;
-    const bool kept = stored_.elements <= kLongestInlineList && take(head.count * sizeof(Value));
+    const bool kept = stored_.elements <= kMaxInlineList && take(head.count * sizeof(Value));
     keep_ &= kept;
     if (!keep_ && size_of(head.element) > 0) {
       TRY_VOID(cursor_.skip(head.count * size_of(head.element)));
@@ -179,9 +179,9 @@ class Reading {
 };
 
 // Writes values as JSON: an array with one element per line, arrays in it on one line each.
-class Rendering {
+class JsonRenderer {
  public:
-  Rendering(Cursor& cursor, const Dialect& dialect, TextSink& out) : cursor_(cursor), dialect_(dialect), out_(out) {}
+  JsonRenderer(Cursor& cursor, const Dialect& dialect, TextSink& out) : cursor_(cursor), dialect_(dialect), out_(out) {}
 
   Result<void> run(ValueType type) {
     TRY_VOID(write(type, 0));
@@ -206,7 +206,7 @@ class Rendering {
   }
 
   Result<void> write_array(int depth) {
-    if (depth > kDeepestArray) return failure(Code::unsupported, str("arrays nested deeper than ", kDeepestArray));
+    if (depth > kMaxArrayDepth) return failure(Code::unsupported, str("arrays nested deeper than ", kMaxArrayDepth));
     const ArrayHead head = TRY(read_array_head(cursor_, dialect_));
     const bool lines = depth == 1 && head.count > 0;
     out_.append(1, '[');
@@ -227,7 +227,7 @@ class Rendering {
     std::array<char, 32> text;
     const std::string_view digits(text.data(), std::to_chars(text.begin(), text.end(), number).ptr);
     out_.append(digits);
-    // 1.0 is a float to whoever reads it back, 1 is not.
+    // 1.0 is parsed as a float, 1 is not.
     if (std::is_floating_point_v<Number> && digits.find_first_of(".e") == digits.npos) out_.append(".0");
   }
 
@@ -253,7 +253,7 @@ Result<std::string> read_string(Cursor& cursor, const Dialect& dialect, uint64_t
 }
 
 Result<StoredValue> read_value(Cursor& cursor, const Dialect& dialect, uint64_t& room, Budget& budget) {
-  return Reading(cursor, dialect, room, budget).run();
+  return ValueReader(cursor, dialect, room, budget).run();
 }
 
 Result<std::string> render_json(const Source& source, const Dialect& dialect, const StoredValue& stored,
@@ -262,7 +262,7 @@ Result<std::string> render_json(const Source& source, const Dialect& dialect, co
   TRY_VOID(budget.charge(Cost::input, 2 * kInputPerElement * stored.elements));
   return rendered(budget, [&](TextSink& text) {
     Cursor cursor(source, stored.begin, stored.end, dialect.order);
-    return Rendering(cursor, dialect, text).run(stored.type);
+    return JsonRenderer(cursor, dialect, text).run(stored.type);
   });
 }
 

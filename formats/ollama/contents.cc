@@ -1,4 +1,4 @@
-// What the blobs of a model hold: its tensors, its config and parameters, what models have in common.
+// The contents of a model's blobs: its tensors, its config and parameters, the common fields.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -14,18 +14,18 @@ namespace weightfs::ollama {
 namespace {
 
 // A config of 3,000 layers takes 250 kB, most of it for their digests.
-constexpr uint64_t kLongestJson = 1 << 20;
+constexpr uint64_t kMaxJsonSize = 1 << 20;
 
-// Messages beyond that are for files/, not for a page that a person reads, in bytes.
-constexpr uint64_t kLongestMessages = 16 << 10;
+// Longer messages are only in files/, not in metadata.json, in bytes.
+constexpr uint64_t kMaxMessagesSize = 16 << 10;
 
-// So are licenses that are no name of one.
-constexpr uint64_t kLongestLicense = 100;
+// Likewise licenses that are longer than a name.
+constexpr uint64_t kMaxLicenseLength = 100;
 
 Result<Value> parse(const Source& bytes, Budget& budget) {
-  if (bytes.size() > kLongestJson)
-    return failure(Code::unsupported, str("JSON of ", bytes.size(), " bytes, at most ", kLongestJson, " are read"));
-  return parse_json(bytes, 0, bytes.size(), budget, flat::kMostMetadata);
+  if (bytes.size() > kMaxJsonSize)
+    return failure(Code::unsupported, str("JSON of ", bytes.size(), " bytes, at most ", kMaxJsonSize, " are read"));
+  return parse_json(bytes, 0, bytes.size(), budget, flat::kMaxMetadataValues);
 }
 
 bool is_short(const Item& item, uint64_t most) {
@@ -61,17 +61,17 @@ class Contents {
       warnings_.add("tensor ", quoted(model_.tensors[place].name), ": another one has that name");
   }
 
-  // The first of a kind whose blob is there; null when there is none.
+  // The first item of a kind with an available blob; null if there is none.
   const Item* first(Kind kind) const {
     const auto found = std::find_if(package_.items.begin(), package_.items.end(),
                                     [&](const Item& item) { return item.layer.kind == kind && item.blob != nullptr; });
     return found == package_.items.end() ? nullptr : &*found;
   }
 
-  // Small texts are proved first: they are shown as they are.
+  // Short texts are verified first, as they are shown directly.
   Result<void> add_json(const char* key, Kind kind) {
     const Item* const item = first(kind);
-    if (item == nullptr || (kind == Kind::messages && !is_short(*item, kLongestMessages))) return {};
+    if (item == nullptr || (kind == Kind::messages && !is_short(*item, kMaxMessagesSize))) return {};
     auto value = item->blob->bytes.get().and_then(
         [&](const SourcePtr& bytes) { return parse(*bytes, *package_.container.budget); });
     if (value)
@@ -91,7 +91,7 @@ class Contents {
       if (item.layer.kind == Kind::tensor) TRY_VOID(tensors.add_tensor(item));
     }
     Map quantization = tensors.take_quantization();
-    if (quantization.size() > kLongestInlineList)
+    if (quantization.size() > kMaxInlineList)
       set_apart("quantization", std::move(quantization));
     else if (!quantization.empty())
       model_.metadata.append("quantization", std::move(quantization));
@@ -112,7 +112,7 @@ class Contents {
          })});
   }
 
-  // The model's own header knows better than the config, which Ollama made from it.
+  // The model's own header takes precedence over the config, which Ollama derived from it.
   void add_common() {
     const Value* const value = model_.metadata.find("config");
     const Map* const config = value == nullptr ? nullptr : std::get_if<Map>(value);
@@ -129,8 +129,8 @@ class Contents {
     if (text != nullptr && !text->empty() && model_.common.find(key) == nullptr) model_.common.append(key, *text);
   }
 
-  // Of a model of tensor layers Ollama's config does not say what it is, its own config.json does. What is wrong with
-  // that is nobody's concern here.
+  // For a model of tensor layers the architecture is in its own config.json, not in Ollama's config. Errors in it are
+  // ignored here.
   Result<void> add_architecture() {
     if (model_.common.find("architecture") != nullptr) return {};
     const auto item = std::find_if(package_.items.begin(), package_.items.end(), is_own_config);
@@ -146,9 +146,9 @@ class Contents {
   // A license that is a line is the name of one.
   Result<void> add_license() {
     const Item* const item = first(Kind::license);
-    if (item == nullptr || !is_short(*item, kLongestLicense) || model_.common.find("license") != nullptr) return {};
+    if (item == nullptr || !is_short(*item, kMaxLicenseLength) || model_.common.find("license") != nullptr) return {};
     const auto text = item->blob->bytes.get().and_then(
-        [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min(bytes->size(), kLongestLicense)); });
+        [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min(bytes->size(), kMaxLicenseLength)); });
     if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
     if (!text) return {};
     const std::string line = text->substr(0, text->find_last_not_of(" \r\n") + 1);
@@ -164,8 +164,8 @@ class Contents {
 
 }  // namespace
 
-bool has_to_be_fetched(const Item& item) {
-  if (item.blob == nullptr || item.blob->at_hand) return false;
+bool needs_fetch(const Item& item) {
+  if (item.blob == nullptr || item.blob->is_local) return false;
   switch (item.layer.kind) {
     case Kind::config:
     case Kind::params:
@@ -176,9 +176,9 @@ bool has_to_be_fetched(const Item& item) {
     case Kind::json:
       return is_own_config(item);
     case Kind::messages:
-      return is_short(item, kLongestMessages);
+      return is_short(item, kMaxMessagesSize);
     case Kind::license:
-      return is_short(item, kLongestLicense);
+      return is_short(item, kMaxLicenseLength);
     default:
       return false;
   }

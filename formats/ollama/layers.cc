@@ -73,8 +73,8 @@ struct FileName {
 std::string blob_name(const Layer& layer) { return "blob-" + layer.descriptor.digest->hex().substr(0, 12); }
 
 std::string_view extension_of(const Layer& layer) {
-  if (layer.look == Look::safetensors) return ".safetensors";
-  return layer.look == Look::neither ? ".bin" : ".gguf";
+  if (layer.content == Content::safetensors) return ".safetensors";
+  return layer.content == Content::other ? ".bin" : ".gguf";
 }
 
 FileName named_json(const Layer& layer) {
@@ -132,14 +132,14 @@ FileName named(const Layer& layer) {
   return named_other(layer);
 }
 
-// Gives out paths, each once.
+// Assigns unique paths.
 class Paths {
  public:
   bool is_taken(const std::string& path) const { return taken_.contains(path); }
 
   std::string take(const FileName& name) {
     std::string path = str(name.stem, name.extension);
-    // How many have asked for it: where many have, not all numbers are tried anew.
+    // The number of uses of a name, so that not all suffixes are tried again.
     uint64_t& copies = copies_[path];
     while (!taken_.insert(copies == 0 ? path : str(name.stem, '-', copies + 1, name.extension)).second) ++copies;
     if (copies++ > 0) path = str(name.stem, '-', copies, name.extension);
@@ -190,7 +190,7 @@ std::string name_layers(const std::vector<Layer*>& layers, Warnings& warnings) {
     layer->path = paths.take(named(*layer));
     if (!is_plain(layer->name)) warnings.add("layer ", quoted(layer->name), ": not a path below files/; made one");
   }
-  // What the model's own files are called is left to them.
+  // The model's own files keep their names.
   const bool has_config = paths.is_taken("config.json");
   std::string own = paths.take({paths.is_taken("manifest.json") ? "image-manifest" : "manifest", ".json"});
   for (Layer* const layer : layers) {

@@ -10,11 +10,11 @@ namespace weightfs::ollama {
 namespace {
 
 // A layer has six, and annotations perhaps.
-constexpr uint64_t kMostValues = 1'000'000;
+constexpr uint64_t kMaxValues = 1'000'000;
 
 constexpr std::string_view kWhite = " \t\r\n";
 
-// Where the first JSON value of `text` ends, as far as brackets and quotes tell: whether it is one its reader decides.
+// The end of the first JSON value of `text` by its brackets and quotes; the parser validates it.
 size_t end_of_value(std::string_view text) {
   const size_t first = std::min(text.find_first_not_of(kWhite), text.size());
   if (text.substr(first).starts_with("null")) return first + 4;
@@ -36,9 +36,8 @@ size_t end_of_value(std::string_view text) {
   return text.size();
 }
 
-// Ollama hashes what its JSON decoder takes out of the file, and that is whole buffers: of 512 bytes, then twice as
-// many and 512 more each time, until the value ends. What follows (a newline, as a rule) is left out where it begins a
-// buffer.
+// Ollama hashes the bytes that its JSON decoder reads, which are whole buffers: 512 bytes, then twice as many and 512
+// more each time, until the value ends. Following bytes (usually a newline) are not hashed if they begin a buffer.
 std::string id_of(std::string_view text, size_t end) {
   size_t buffered = 512;
   while (buffered < end) buffered = 2 * buffered + 512;
@@ -55,7 +54,7 @@ class Fields {
  public:
   Fields(const Map& map, std::string where) : map_(map), where_(std::move(where)) {}
 
-  // Of keys that are the same but for their case the last counts. Null when there is none, or when it is null.
+  // Of keys that differ only in case the last is used. Null if there is none, or if it is null.
   const Value* find(std::string_view key) const {
     const Value* found = nullptr;
     for (const auto& [name, value] : map_)
@@ -107,7 +106,7 @@ Result<Descriptor> descriptor_of(const Value& value, const std::string& where, W
   out.from = TRY(fields.text("from"));
   out.digest = digest_named(out.digest_text);
   if (!out.digest && !out.digest_text.empty())
-    warnings.add(where, ": ", quoted(out.digest_text), " is no SHA-256 of a blob");
+    warnings.add(where, ": ", quoted(out.digest_text), " is not a SHA-256 of a blob");
   const auto size = TRY(fields.number("size"));
   if (size && *size < 0)
     warnings.add(where, ": a size of ", *size, " bytes");
@@ -120,8 +119,8 @@ Result<std::vector<Descriptor>> layers_of(const Fields& fields, Warnings& warnin
   std::vector<Descriptor> layers;
   const List* const list = TRY(fields.get<List>("layers", "a list"));
   if (list == nullptr) return layers;
-  if (list->size() > kMostLayers)
-    return failure(Code::unsupported, str(list->size(), " layers, at most ", kMostLayers, " are read"));
+  if (list->size() > kMaxLayers)
+    return failure(Code::unsupported, str(list->size(), " layers, at most ", kMaxLayers, " are read"));
   for (const Value& layer : *list) {
     const std::string where = str("layers[", layers.size(), "]");
     layers.push_back(TRY(descriptor_of(layer, where, warnings)));
@@ -138,9 +137,9 @@ std::vector<Descriptor> manifests_of(const Fields& fields, Warnings& warnings) {
   if (!list || *list == nullptr) return manifests;
   for (const Value& value : **list) {
     const std::string where = str("manifests[", manifests.size(), "]");
-    auto child = manifests.size() < kMostLayers
+    auto child = manifests.size() < kMaxLayers
                      ? descriptor_of(value, where, warnings)
-                     : failure(Code::unsupported, str("more than ", kMostLayers, " manifests"));
+                     : failure(Code::unsupported, str("more than ", kMaxLayers, " manifests"));
     if (!child) {
       warnings.add(child.error().message);
       break;
@@ -153,10 +152,10 @@ std::vector<Descriptor> manifests_of(const Fields& fields, Warnings& warnings) {
 }
 
 Result<Map> parse(const std::string& text, size_t end, Budget& budget) {
-  Value root = TRY(parse_json(*in_memory(text.substr(0, end)), 0, end, budget, kMostValues));
+  Value root = TRY(parse_json(*in_memory(text.substr(0, end)), 0, end, budget, kMaxValues));
   if (std::holds_alternative<std::nullptr_t>(root)) return Map{};
   if (Map* const map = std::get_if<Map>(&root)) return std::move(*map);
-  return failure(Code::corrupt, "JSON that is no object");
+  return failure(Code::corrupt, "JSON, but not an object");
 }
 
 }  // namespace
@@ -172,7 +171,7 @@ Result<Manifest> read_manifest(const std::string& text, Warnings& warnings, Budg
   manifest.media_type = TRY(fields.text("mediaType"));
   if (const Value* const config = fields.find("config")) {
     manifest.config = TRY(descriptor_of(*config, "config", warnings));
-    // A config without a digest is how Go writes that there is none.
+    // Go writes a missing config as one without a digest.
     if (manifest.config->digest_text.empty()) manifest.config.reset();
   }
   manifest.layers = TRY(layers_of(fields, warnings));

@@ -1,5 +1,5 @@
-// The manifest of a model in Ollama's store or a registry: JSON that names the blobs that the model is made of. It is
-// read as Ollama reads it (encoding/json of Go), so that what it accepts is accepted here.
+// Parses the manifest of a model in Ollama's store or a registry: JSON that lists the blobs of the model. It is parsed
+// like Go's encoding/json does, so that everything that Ollama accepts is accepted.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace weightfs::ollama {
 
-/// Longer ones are refused, as registries do, in bytes.
-inline constexpr uint64_t kLongestManifest = 4 << 20;
+/// The maximum size of a manifest, in bytes; the same limit as in registries.
+inline constexpr uint64_t kMaxManifestSize = 4 << 20;
 
-/// A manifest has no more layers than this. Models of one blob per tensor have some thousand.
-inline constexpr size_t kMostLayers = 100'000;
+/// The maximum number of layers. Models with one blob per tensor have some thousand.
+inline constexpr size_t kMaxLayers = 100'000;
 
-/// What a manifest says of one blob.
+/// An OCI descriptor of one blob.
 struct Descriptor {
   std::string media_type;
-  std::string digest_text;       ///< as the manifest spells it
-  std::optional<Digest> digest;  ///< nothing when it names no blob
-  std::optional<uint64_t> size;  ///< nothing when it does not say, or something negative
+  std::string digest_text;       ///< as in the manifest
+  std::optional<Digest> digest;  ///< nothing if it is not a valid digest
+  std::optional<uint64_t> size;  ///< nothing if it is missing or negative
   std::string name;              ///< of a tensor or a file
-  std::string from;              ///< where Ollama had the layer from: a model's name, a path
+  std::string from;              ///< the origin of the layer: a model's name, a path
   std::string runner;            ///< of a manifest in a list: "mlx", "ggml"
 };
 
 struct Manifest {
-  int64_t schema_version = 0;  ///< 0 when there is none
+  int64_t schema_version = 0;  ///< 0 if missing
   std::string media_type;
   std::optional<Descriptor> config;
   std::vector<Descriptor> layers;
@@ -40,13 +40,12 @@ struct Manifest {
   std::string id;                     ///< the 12 hex digits that `ollama list` shows
 };
 
-/// Reads the text of a manifest: the first JSON value in it, whatever follows. Keys are taken in any case, unknown ones
-/// are passed over, null is as good as nothing. Fails with corrupt when it is no JSON or a field has another type than
-/// it should, and with unsupported beyond the limits. A digest that is none, or a size that cannot be, becomes a
-/// warning.
+/// Parses the first JSON value in `text` as a manifest. Keys match in any case, unknown keys are ignored, null counts
+/// as missing. Fails with corrupt if it is not JSON or a field has a wrong type, and with unsupported beyond the
+/// limits. An invalid digest or size becomes a warning.
 Result<Manifest> read_manifest(const std::string& text, Warnings& warnings, Budget& budget);
 
-/// The digest that `sha256:` or `sha256-` and 64 hex digits of either case name; nothing for any other text.
+/// Parses a digest: `sha256:` or `sha256-` and 64 hex digits of either case; nothing for any other text.
 std::optional<Digest> digest_named(std::string_view text);
 
 }  // namespace weightfs::ollama

@@ -25,13 +25,13 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kWhite) + 1 - begin);
 }
 
-// Takes one `name=value` after the other from what follows the type.
+// Parses the parameters one by one.
 class Parameters {
  public:
   explicit Parameters(std::string_view left) : left_(trimmed(left)) {}
 
   Result<std::vector<std::pair<std::string, std::string>>> all() {
-    // Semicolons at the end are no parameters.
+    // Trailing semicolons are ignored.
     while (left_.find_first_not_of(';') != left_.npos) {
       if (left_[0] != ';') return wrong("`;` expected before ", left_);
       left_ = trimmed(left_.substr(1));
@@ -59,7 +59,7 @@ class Parameters {
     return std::string(text);
   }
 
-  // A backslash before what needs none is itself: what Go does for the sake of Windows' paths.
+  // A backslash before an ordinary character is literal, as in Go, for paths of Windows.
   Result<std::string> quoted_value(const std::string& name) {
     std::string out;
     for (size_t i = 1; i < left_.size(); ++i) {
@@ -80,8 +80,9 @@ class Parameters {
     if (known == all_.end())
       all_.emplace_back(name, std::move(value));
     else if (known->second != value)
-      return wrong("there twice: ", name);
-    if (all_.size() > kMost) return failure(Code::corrupt, str("media type: more than ", kMost, " parameters"));
+      return wrong("repeated: ", name);
+    if (all_.size() > kMaxParameters)
+      return failure(Code::corrupt, str("media type: more than ", kMaxParameters, " parameters"));
     return {};
   }
 
@@ -90,7 +91,7 @@ class Parameters {
   }
 
   // There are three in manifests; each is looked for among all.
-  static constexpr size_t kMost = 16;
+  static constexpr size_t kMaxParameters = 16;
 
   std::string_view left_;
   std::vector<std::pair<std::string, std::string>> all_;

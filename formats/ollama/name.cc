@@ -8,7 +8,7 @@
 namespace weightfs {
 namespace {
 
-// A part of a name: what it is called, how long it is at most, and what it may have beside letters, digits, `_`, `-`.
+// A part of a name: its title, its maximum length, and the characters allowed beside letters, digits, `_`, `-`.
 struct Kind {
   std::string_view name;
   size_t longest;
@@ -41,7 +41,7 @@ Result<void> check(const OllamaName& parts, std::string_view name) {
   return check(kTag, parts.tag, name);
 }
 
-// Takes what follows the last `separator` off `text`.
+// Removes and returns the part of `text` after the last `separator`.
 std::optional<std::string> cut_last(std::string_view& text, char separator) {
   const size_t at = text.rfind(separator);
   if (at == text.npos) return std::nullopt;

@@ -1,5 +1,5 @@
-// What Ollama calls a model, `hf.co/someone/model:Q4_K_M`, and what is meant where parts are left out. By
-// types/model/name.go of Ollama.
+// An Ollama model name, `hf.co/someone/model:Q4_K_M`, with the defaults for missing parts. As in types/model/name.go of
+// Ollama.
 #pragma once
 
 #include <optional>
@@ -17,22 +17,21 @@ struct OllamaName {
   std::string name_space = "library";
   std::string model;
   std::string tag = "latest";
-  std::optional<Digest> digest = {};  ///< of the manifest, when it was asked for by one
+  std::optional<Digest> digest = {};  ///< of the manifest, if the name includes it
 
-  /// As short as it can be said, always with the tag: "llama3.2:latest", "someone/model:7b".
+  /// The shortest form, always with the tag: "llama3.2:latest", "someone/model:7b".
   std::string shortest() const;
 
   friend bool operator==(const OllamaName&, const OllamaName&) = default;
 };
 
-/// Reads `[http[s]://][host/][namespace/]model[:tag][@sha256:digest]`. Fails with unsupported, naming the part that is
-/// wrong: parts are 1 to 80 letters, digits, `_`, `-` and `.` that begin with a letter, digit or `_`; a namespace has
-/// no
+/// Parses `[http[s]://][host/][namespace/]model[:tag][@sha256:digest]`. Fails with unsupported, naming the invalid
+/// part: parts are 1 to 80 letters, digits, `_`, `-` and `.` that begin with a letter, digit or `_`; a namespace has no
 /// `.`; a host may have `:` and 350 characters.
 Result<OllamaName> parse_ollama_name(std::string_view text);
 
-/// The name that a file of a store has by its path below manifests/, `host/namespace/model/tag`; nothing when it is not
-/// four parts that a name may have: other programs leave their files there.
+/// The name of a manifest by its path below manifests/, `host/namespace/model/tag`; nothing if the path does not have
+/// four valid parts, as with files of other programs.
 std::optional<OllamaName> ollama_name_of_path(std::string_view path);
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Ollama's manifests as models: what is known at once, and what has to be fetched before.
+// Reads Ollama manifests as models: first from the manifest alone, and completely after the needed blobs are fetched.
 #include "formats/ollama/ollama.h"
 
 #include <algorithm>
@@ -30,10 +30,10 @@ Map described(const Descriptor& descriptor, const std::string& path) {
   return out;
 }
 
-// The config is the first of the items when it stands beside the layers.
+// The config, if present, is the first item.
 size_t layers_begin(const Package& package) { return package.manifest.config ? 1 : 0; }
 
-// A layer takes a Map of up to seven texts where it is described.
+// The description of a layer is a Map of up to seven strings.
 constexpr uint64_t kValuesPerLayer = 8;
 
 // Layers, or the manifests of a list.
@@ -46,7 +46,7 @@ List described(const Package& package, size_t begin, size_t count) {
   return list;
 }
 
-// What the manifest itself says. A long list of layers becomes a document.
+// The facts of the manifest itself. A long list of layers becomes a document.
 Map facts_of(const PackagePtr& package, Model& model) {
   const Manifest& manifest = package->manifest;
   Map facts;
@@ -56,13 +56,13 @@ Map facts_of(const PackagePtr& package, Model& model) {
   if (!manifest.media_type.empty()) facts.append("media_type", manifest.media_type);
   if (manifest.config) facts.append("config", described(*package, 0, 1).front());
   const auto add = [&](const char* key, size_t begin, size_t count) {
-    if (count <= kLongestInlineList) return facts.append(key, described(*package, begin, count));
+    if (count <= kMaxInlineList) return facts.append(key, described(*package, begin, count));
     Map note;
     note.append("count", count);
     note.append("path", str("metadata/manifest.", key, ".json"));
     model.documents.push_back({str("metadata/manifest.", key, ".json"), Later<SourcePtr>([=]() -> Result<SourcePtr> {
                                  const BudgetPtr& budget = package->container.budget;
-                                 Charges charges(*budget);  // of the list, which goes when it is rendered
+                                 Charges charges(*budget);  // for the list, until it is rendered
                                  TRY_VOID(charges.charge(Cost::value, kValuesPerLayer * count));
                                  return charged_text(TRY(to_json(described(*package, begin, count), *budget)), budget);
                                })});
@@ -74,18 +74,18 @@ Map facts_of(const PackagePtr& package, Model& model) {
   return facts;
 }
 
-// The place of the item whose tensors are the model's own; the number of items when there is none.
+// The index of the item whose tensors are the model's own; the number of items if there is none.
 size_t main_model(const Package& package) {
   const auto& items = package.items;
   const auto found = std::find_if(items.begin(), items.end(), [](const Item& item) {
-    return item.layer.kind == Kind::model && item.blob != nullptr && item.layer.look != Look::neither;
+    return item.layer.kind == Kind::model && item.blob != nullptr && item.layer.content != Content::other;
   });
   return static_cast<size_t>(found - items.begin());
 }
 
 Container container_of(const Package& package, const Item& item, SourcePtr bytes) {
   const std::string& path = item.layer.path;
-  // Only the manifests of a list know what to do with the blobs beside them.
+  // Only a manifest needs the blobs next to it.
   const bool is_manifest = item.layer.kind == Kind::manifest;
   return {path.substr(path.rfind('/') + 1),
           std::move(bytes),
@@ -99,7 +99,7 @@ Result<ModelPtr> read_nested(const Package& package, const Item& item) {
   const Found found = TRY(item.blob->found.get());
   const SourcePtr proved = TRY(item.blob->bytes.get());
   const Container container = container_of(package, item, found.arriving);
-  auto model = read_proved(container, proved);
+  auto model = read_from_unverified(container, proved);
   if (model) {
     model->budget = container.budget;
     return std::make_shared<const Model>(std::move(*model));
@@ -109,13 +109,13 @@ Result<ModelPtr> read_nested(const Package& package, const Item& item) {
   return failure(code, str(message.starts_with(name) ? "" : name, message));
 }
 
-// Whether the item is to be entered. What would have to be fetched first is believed to be what it says it is.
+// Whether the item is a nested container. A blob that is not local is judged by its media type.
 Result<bool> is_nested(const Package& package, const Item& item) {
-  if (item.blob->at_hand) return could_be_model(container_of(package, item, TRY(item.blob->found.get()).arriving));
+  if (item.blob->is_local) return could_be_model(container_of(package, item, TRY(item.blob->found.get()).arriving));
   return item.layer.is_container() || item.layer.kind == Kind::manifest;
 }
 
-// The places of what may be a container beside the model itself.
+// The indices of items that may be containers, except the model itself.
 std::vector<size_t> beside_model(const Package& package) {
   const size_t model = main_model(package);
   std::vector<size_t> places;
@@ -130,7 +130,7 @@ std::vector<size_t> beside_model(const Package& package) {
 
 Result<std::vector<Nested>> nested_in(const PackagePtr& package, const std::vector<size_t>& places) {
   std::vector<Nested> nested;
-  // A blob is looked at and read once, however many layers name it: under the name of the first.
+  // A blob is detected and read once, under its first name.
   std::map<const Blob*, std::optional<Later<ModelPtr>>> models;
   for (const size_t i : places) {
     const Item& item = package->items[i];
@@ -144,7 +144,7 @@ Result<std::vector<Nested>> nested_in(const PackagePtr& package, const std::vect
   return nested;
 }
 
-// What is known without a look into the blobs.
+// The part of the model that needs no blob.
 Model outline_of(const PackagePtr& package) {
   Model model;
   model.format = "ollama";
@@ -155,12 +155,12 @@ Model outline_of(const PackagePtr& package) {
   model.missing = package->missing;
   model.stored_bytes = package->stored_bytes;
   const auto places = beside_model(*package);
-  if (package->container.depth < kDeepest && !places.empty())
+  if (package->container.depth < kMaxNestingDepth && !places.empty())
     model.nested = [package, places](const ModelPtr&) { return nested_in(package, places); };
   return model;
 }
 
-Result<Model> whole_of(const PackagePtr& package) {
+Result<Model> complete_model_of(const PackagePtr& package) {
   Model model = outline_of(package);
   Warnings warnings = package->warnings;
   TRY_VOID(add_contents(*package, model, warnings));
@@ -170,22 +170,22 @@ Result<Model> whole_of(const PackagePtr& package) {
 
 Result<Model> read(const Container& container) {
   const auto package = std::make_shared<const Package>(TRY(open_package(container)));
-  if (std::none_of(package->items.begin(), package->items.end(), has_to_be_fetched)) return whole_of(package);
+  if (std::none_of(package->items.begin(), package->items.end(), needs_fetch)) return complete_model_of(package);
   Model model = outline_of(package);
   model.warnings = Warnings(package->warnings).take();
-  model.whole = Later<ModelPtr>(
-      [package]() -> Result<ModelPtr> { return std::make_shared<const Model>(TRY(whole_of(package))); });
+  model.complete_model = Later<ModelPtr>(
+      [package]() -> Result<ModelPtr> { return std::make_shared<const Model>(TRY(complete_model_of(package))); });
   return model;
 }
 
 }  // namespace
 
-// A manifest begins with what it is: a version, its own media type, its config, its layers. Other JSON that lies beside
-// models (config.json, a tokenizer, an index of shards) has neither these keys nor these media types.
-Match matches_ollama(const Clues& clues) {
-  const size_t first = clues.head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || clues.head[first] != '{' || clues.size > kLongestManifest) return Match::no;
-  const auto shows = [&](std::string_view text) { return clues.head.find(text) != clues.head.npos; };
+// A manifest begins with its schema version, media type, config or layers. Other JSON files of models (config.json, a
+// tokenizer, an index of shards) have neither these keys nor these media types.
+Match matches_ollama(const Probe& probe) {
+  const size_t first = probe.head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || probe.head[first] != '{' || probe.size > kMaxManifestSize) return Match::no;
+  const auto shows = [&](std::string_view text) { return probe.head.find(text) != probe.head.npos; };
   if (shows("\"application/vnd.ollama.manifest.list.") && shows("\"manifests\"")) return Match::yes;
   if (!shows("\"layers\"")) return Match::no;
   constexpr std::array<std::string_view, 4> kTypes = {

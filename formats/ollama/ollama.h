@@ -1,4 +1,4 @@
-// What the files of the reader of Ollama's manifests share: a manifest whose blobs have been looked for.
+// Internals of the reader of Ollama manifests: a manifest with its located blobs.
 #pragma once
 
 #include <cstdint>
@@ -12,51 +12,52 @@
 
 namespace weightfs::ollama {
 
-/// A blob that a layer names.
+/// The blob of a layer.
 struct Blob {
   Later<Found> found;
-  Later<SourcePtr> bytes;  ///< found, and proved before they are served: there at once where the size is known
-  bool at_hand;            ///< nobody has to fetch it
+  Later<SourcePtr> bytes;  ///< verified bytes: available at once if the size is known
+  bool is_local;           ///< no download is needed
 };
 
-/// A layer, and its blob.
+/// A layer and its blob.
 struct Item {
   Layer layer;
-  std::shared_ptr<const Blob> blob = {};  ///< null when it names none, or one that cannot be had
-  size_t part = 0;                        ///< the place of its blob in the parts
+  std::shared_ptr<const Blob> blob = {};  ///< null if it has no digest, or the blob is not available
+  size_t part = 0;                        ///< the index of its blob in the parts
 };
 
-/// A manifest, its blobs found.
+/// A manifest with its located blobs.
 struct Package {
   Container container;
   Manifest manifest;
   Digest digest;                     ///< of the manifest
-  std::vector<Item> items;           ///< as layers_of() has them
+  std::vector<Item> items;           ///< in the order of layers_of()
   std::vector<Part> parts;           ///< the manifest, then the items' blobs
-  std::vector<std::string> missing;  ///< paths of blobs that cannot be had
+  std::vector<std::string> missing;  ///< paths of unavailable blobs
   uint64_t stored_bytes = 0;         ///< of the manifest and its blobs, each once
   Warnings warnings;
 };
 
 using PackagePtr = std::shared_ptr<const Package>;
 
-/// Reads the manifest that the container is and looks for its blobs: in the folder, and where the container's blobs
-/// know. Where there is no folder, what is not at hand is left to be fetched. Fails as read_manifest() does, and when
-/// the first bytes of a blob that is at hand cannot be read.
+/// Parses the container as a manifest and looks up its blobs: in the folder, and in the container's blobs. Without a
+/// folder, blobs that are not local are fetched later. Fails as read_manifest() does, and if the first bytes of a local
+/// blob cannot be read.
 Result<Package> open_package(const Container& container);
 
-/// Whether `item` is in what add_contents() reads, and somebody has to fetch it first.
-bool has_to_be_fetched(const Item& item);
+/// Whether add_contents() reads `item` and its blob must be fetched first.
+bool needs_fetch(const Item& item);
 
-/// Adds what the blobs hold to the package's model: tensors, metadata, the fields that models have in common. What is
-/// wrong with a blob's bytes becomes a warning; fails when bytes cannot be had.
+/// Adds the contents of the blobs to the package's model: tensors, metadata, common fields. Invalid blobs become
+/// warnings; fails if bytes are not available.
 Result<void> add_contents(const Package& package, Model& model, Warnings& warnings);
 
-/// What the first bytes of `bytes` say it is.
-Result<Look> look_at(const Source& bytes);
+/// Detects the content of `bytes` by its first bytes.
+Result<Content> detect_content(const Source& bytes);
 
-/// The model of one file, read as it arrives, all that it serves taken from `proved`: the same bytes, once they are
-/// proved. What reads more than tensors and metadata of one file is read from `proved` altogether.
-Result<Model> read_proved(const Container& arriving, const SourcePtr& proved);
+/// Reads the model of one file from its unverified bytes; all data that the model serves come from `proved`, the same
+/// bytes after verification. Formats that read more than the tensors and metadata of one file are read from `proved`
+/// only.
+Result<Model> read_from_unverified(const Container& arriving, const SourcePtr& proved);
 
 }  // namespace weightfs::ollama

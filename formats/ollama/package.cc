@@ -1,4 +1,4 @@
-// From a manifest to blobs: where each is, and what it is called in files/.
+// Locates the blobs of a manifest and names them in files/.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,14 +12,14 @@
 namespace weightfs::ollama {
 namespace {
 
-// What the layer is called in messages, before it has a path: fit for a terminal, and no longer than a line.
+// The layer's title in messages, before it has a path: printable, and at most one line.
 std::string title(const Layer& layer) {
   if (layer.kind == Kind::config) return "config";
   const std::string& type = layer.descriptor.media_type;
   const std::string name = !layer.name.empty() ? layer.name : type.substr(type.rfind('.') + 1);
   if (name.empty()) return "layer";
-  constexpr size_t kLongest = 80;
-  return name.size() > kLongest ? printable(to_utf8(name.substr(0, kLongest))) + "..." : printable(name);
+  constexpr size_t kMaxLength = 80;
+  return name.size() > kMaxLength ? printable(to_utf8(name.substr(0, kMaxLength))) + "..." : printable(name);
 }
 
 // The file in `folder` that has the blob's name: Ollama's, Ollama's before 2024, that of an OCI image layout.
@@ -31,38 +31,38 @@ Result<SourcePtr> open_in(const Folder& folder, const std::string& hex) {
   return folder.open(hex);
 }
 
-// Nobody reads what has no bytes, so nothing else would ever prove it.
-Result<void> prove_empty(const Wanted& wanted, std::optional<uint64_t> size) {
+// An empty blob is never read, so its digest is checked here.
+Result<void> verify_empty(const Wanted& wanted, std::optional<uint64_t> size) {
   if (size != uint64_t{0} || wanted.digest == sha256("")) return {};
   return failure(Code::mismatch,
                  str(wanted.name, ": the digest of no bytes is ", sha256("").hex(), ", not ", wanted.digest.hex()));
 }
 
-// A blob that has to be fetched: what it adds to the budget, since nobody has seen its size yet.
+// A blob that is not fetched yet: extends the budget by its claimed size.
 class ClaimedBlob final : public Source {
  public:
-  ClaimedBlob(const Digest& digest, uint64_t size) : digest_(digest), size_(std::min(size, kMost)) {}
+  ClaimedBlob(const Digest& digest, uint64_t size) : digest_(digest), size_(std::min(size, kMaxSize)) {}
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t, std::span<std::byte>) const override {
-    return failure(Code::unavailable, "not fetched yet");
+    return failure(Code::resource, "not fetched yet");
   }
   std::string identity() const override { return "blob " + digest_.hex(); }
 
  private:
-  static constexpr uint64_t kMost = 256 << 20;
+  static constexpr uint64_t kMaxSize = 256 << 20;
 
   Digest digest_;
   uint64_t size_;
 };
 
-// A layer is a descriptor, a layer, an item and a part, and its texts stand in the first three.
+// A layer has a descriptor, a layer, an item and a part; its strings are in the first three.
 constexpr uint64_t kMembersPerLayer = 7;
 constexpr uint64_t kTextsPerLayer = 2;
 
-// Finds each blob once, however many layers name it and whatever size each claims: the first claim counts.
-class Finder {
+// Finds each blob once, even if several layers name it. Of different sizes the first is used.
+class BlobFinder {
  public:
-  Finder(const Container& container, const std::vector<Item>& items) : container_(container) {
+  BlobFinder(const Container& container, const std::vector<Item>& items) : container_(container) {
     for (const Item& item : items)
       if (const auto& d = item.layer.descriptor; d.digest && d.size) sizes_.emplace(*d.digest, *d.size);
   }
@@ -73,10 +73,10 @@ class Finder {
     const Digest& digest = *layer.descriptor.digest;
     const auto size = sizes_.find(digest);
     if (size != sizes_.end() && layer.descriptor.size && *layer.descriptor.size != size->second)
-      warnings.add("layer ", title(layer), ": a size of ", *layer.descriptor.size, " bytes, another layer says ",
+      warnings.add("layer ", title(layer), ": a size of ", *layer.descriptor.size, " bytes, another layer has ",
                    size->second, " of the same blob");
     const auto [row, is_new] = found_.try_emplace(digest, BlobPtr());
-    if (is_new) row->second = look_for(layer, size == sizes_.end() ? std::nullopt : std::optional(size->second));
+    if (is_new) row->second = find_blob(layer, size == sizes_.end() ? std::nullopt : std::optional(size->second));
     return row->second;
   }
 
@@ -88,24 +88,24 @@ class Finder {
     return wanted;
   }
 
-  Result<BlobPtr> look_for(const Layer& layer, std::optional<uint64_t> size) const {
+  Result<BlobPtr> find_blob(const Layer& layer, std::optional<uint64_t> size) const {
     TRY_VOID(container_.budget->charge(Cost::lookup));
     const Wanted wanted = this->wanted(layer, size);
-    TRY_VOID(prove_empty(wanted, wanted.size));
-    const bool at_hand = container_.blobs->is_at_hand(wanted);
+    TRY_VOID(verify_empty(wanted, wanted.size));
+    const bool is_local = container_.blobs->is_at_hand(wanted);
     const bool in_store = container_.folder != nullptr;
-    if (!at_hand && !in_store) return to_be_fetched(wanted);
+    if (!is_local && !in_store) return remote_blob(wanted);
     auto found = container_.blobs->named(wanted);
-    if (!found && !in_store) return to_be_fetched(wanted);
+    if (!found && !in_store) return remote_blob(wanted);
     if (!found) return tl::unexpected(found.error());
-    TRY_VOID(prove_empty(wanted, found->proved->size()));
-    if (at_hand) container_.budget->add_file(*found->arriving);
+    TRY_VOID(verify_empty(wanted, found->proved->size()));
+    if (is_local) container_.budget->add_file(*found->arriving);
     const auto proved = Later<SourcePtr>::of(found->proved);
-    return std::make_shared<Blob>(Blob{Later<Found>::of(std::move(*found)), proved, at_hand});
+    return std::make_shared<Blob>(Blob{Later<Found>::of(std::move(*found)), proved, is_local});
   }
 
-  // Nobody is asked for it before it is read, nor for its size when the manifest has it.
-  BlobPtr to_be_fetched(const Wanted& wanted) const {
+  // No request is made before the blob is read, nor for its size if the manifest has it.
+  BlobPtr remote_blob(const Wanted& wanted) const {
     container_.budget->add_file(ClaimedBlob(wanted.digest, wanted.size.value_or(0)));
     const Later<Found> found([blobs = container_.blobs, wanted] { return blobs->named(wanted); });
     const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).proved; });
@@ -114,13 +114,13 @@ class Finder {
   }
 
   const Container& container_;
-  std::map<Digest, uint64_t> sizes_;  // as the first layer that has one claims
+  std::map<Digest, uint64_t> sizes_;  // as claimed by the first layer that has a size
   std::map<Digest, Result<BlobPtr>> found_;
 };
 
-class Opener {
+class PackageOpener {
  public:
-  Opener(const Container& container, Package& package) : finder_(container, package.items), package_(package) {}
+  PackageOpener(const Container& container, Package& package) : finder_(container, package.items), package_(package) {}
 
   Result<void> open() {
     const auto problems = TRY(find_blobs());
@@ -139,7 +139,7 @@ class Opener {
   }
 
  private:
-  // Why those that cannot be had cannot, in order.
+  // The errors of unavailable blobs, in order.
   Result<std::vector<Error>> find_blobs() {
     std::vector<Error> problems;
     for (Item& item : package_.items) {
@@ -151,22 +151,22 @@ class Opener {
         continue;
       }
       item.blob = std::move(*blob);
-      // To give a file its name nothing is fetched.
-      if (!item.blob->at_hand || !item.layer.is_container()) continue;
-      item.layer.look = TRY(look_once(*item.blob));
+      // Nothing is fetched only to name a file.
+      if (!item.blob->is_local || !item.layer.is_container()) continue;
+      item.layer.content = TRY(content_once(*item.blob));
     }
     return problems;
   }
 
-  // Of bytes that cannot be read it is what the media type says: reading them says what is wrong.
-  Result<Look> look_once(const Blob& blob) {
-    const auto known = looks_.find(&blob);
-    if (known != looks_.end()) return known->second;
+  // Unreadable bytes are named by their media type; reading them reports the error.
+  Result<Content> content_once(const Blob& blob) {
+    const auto known = contents_.find(&blob);
+    if (known != contents_.end()) return known->second;
     const Found found = TRY(blob.found.get());
     TRY_VOID(package_.container.budget->charge(Cost::input, kHeadSize));
-    const auto look = look_at(*found.arriving);
+    const auto look = detect_content(*found.arriving);
     if (!look && !is_about_the_bytes(look.error())) return tl::unexpected(look.error());
-    return looks_.emplace(&blob, look.value_or(Look::unseen)).first->second;
+    return contents_.emplace(&blob, look.value_or(Content::unknown)).first->second;
   }
 
   void add_part(Item& item) {
@@ -174,9 +174,9 @@ class Opener {
     package_.parts.push_back({item.layer.path, item.blob->bytes, item.layer.descriptor.digest});
     const auto bytes = item.blob->bytes.peek();
     if (!bytes || !counted_.insert(bytes->get()).second) return;
-    // Sizes that nobody has seen yet may be anything; a file system counts no further than this.
-    constexpr uint64_t kMost = INT64_MAX;
-    package_.stored_bytes += std::min((*bytes)->size(), kMost - std::min(kMost, package_.stored_bytes));
+    // Claimed sizes are unchecked; a file system counts no further than this.
+    constexpr uint64_t kMaxSize = INT64_MAX;
+    package_.stored_bytes += std::min((*bytes)->size(), kMaxSize - std::min(kMaxSize, package_.stored_bytes));
   }
 
   void miss(const Item& item, const Error& problem) {
@@ -184,19 +184,19 @@ class Opener {
     package_.missing.push_back(item.layer.path);
   }
 
-  Finder finder_;
+  BlobFinder finder_;
   Package& package_;
   std::vector<Layer*> layers_;
   std::set<const Source*> counted_;
-  std::map<const Blob*, Look> looks_;
+  std::map<const Blob*, Content> contents_;
 };
 
 }  // namespace
 
 Result<Package> open_package(const Container& container) {
   const uint64_t size = container.bytes->size();
-  if (size > kLongestManifest)
-    return failure(Code::unsupported, str("a manifest of ", size, " bytes, at most ", kLongestManifest, " are read"));
+  if (size > kMaxManifestSize)
+    return failure(Code::unsupported, str("a manifest of ", size, " bytes, at most ", kMaxManifestSize, " are read"));
   const std::string text = TRY(read_text(*container.bytes, 0, size));
   Package package{container, {}, sha256(text), {}, {}, {}, 0, {}};
   package.manifest = TRY(read_manifest(text, package.warnings, *container.budget));
@@ -205,15 +205,15 @@ Result<Package> open_package(const Container& container) {
   TRY_VOID(container.budget->charge(Cost::kept, kTextsPerLayer * text.size()));
   for (Layer& layer : layers_of(package.manifest, package.warnings)) package.items.push_back({std::move(layer)});
   if (package.items.empty()) package.warnings.add("the manifest names no layers");
-  TRY_VOID(Opener(container, package).open());
+  TRY_VOID(PackageOpener(container, package).open());
   return package;
 }
 
-Result<Look> look_at(const Source& bytes) {
+Result<Content> detect_content(const Source& bytes) {
   const std::string head = TRY(read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize)));
-  const Clues clues{"", head, head, bytes.size()};
-  if (matches_gguf(clues) == Match::yes) return Look::gguf;
-  return matches_safetensors(clues) == Match::yes ? Look::safetensors : Look::neither;
+  const Probe probe{"", head, head, bytes.size()};
+  if (matches_gguf(probe) == Match::yes) return Content::gguf;
+  return matches_safetensors(probe) == Match::yes ? Content::safetensors : Content::other;
 }
 
 }  // namespace weightfs::ollama

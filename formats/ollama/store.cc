@@ -14,33 +14,33 @@ namespace {
 using ollama::Descriptor;
 using ollama::Manifest;
 
-constexpr size_t kNamed = 3;  // of wrong blobs, in one warning
+constexpr size_t kMaxListedBlobs = 3;  // invalid blobs in one warning
 
-// A store may have more manifests than a process may have open files: those up to this many bytes are held in memory.
-// That is most; of a model whose every tensor is a layer it takes half a megabyte.
-constexpr uint64_t kHeld = 64 * 1024;
+// A store may have more manifests than a process may have open files, so manifests up to this size are kept in memory.
+// Most are; the manifest of a model with one layer per tensor takes half a megabyte.
+constexpr uint64_t kMaxCachedManifest = 64 * 1024;
 
-// And so many bytes of all of them; then so many are held open, and what is beyond is left out.
-constexpr uint64_t kHeldInAll = 64 << 20;
-constexpr size_t kOpen = 256;
+// The limit for all of them. Beyond it this many are kept open, and further ones are left out.
+constexpr uint64_t kMaxCachedTotal = 64 << 20;
+constexpr size_t kMaxOpenManifests = 256;
 
-// What is wrong with the blobs that manifests name, each looked at once.
+// Checks the blobs that manifests name, each once.
 class StoreBlobs {
  public:
   explicit StoreBlobs(const Folder& folder) : folder_(folder) {}
 
-  /// What is wrong with those of one model, in words; empty when nothing is.
+  /// A message about the missing or wrong blobs of one model; empty if there are none.
   std::string wrong_in(const Manifest& manifest) {
     std::string wrong;
     size_t count = 0;
-    const auto look = [&](const Descriptor& descriptor) {
+    const auto check = [&](const Descriptor& descriptor) {
       const std::string one = descriptor.digest ? wrong_with(descriptor) : "";
-      if (one.empty() || ++count > kNamed) return;
+      if (one.empty() || ++count > kMaxListedBlobs) return;
       wrong += str(wrong.empty() ? "" : "; ", one);
     };
-    if (manifest.config) look(*manifest.config);
-    std::for_each(manifest.layers.begin(), manifest.layers.end(), look);
-    return count > kNamed ? str(wrong, "; and ", count - kNamed, " more") : wrong;
+    if (manifest.config) check(*manifest.config);
+    std::for_each(manifest.layers.begin(), manifest.layers.end(), check);
+    return count > kMaxListedBlobs ? str(wrong, "; and ", count - kMaxListedBlobs, " more") : wrong;
   }
 
  private:
@@ -54,7 +54,7 @@ class StoreBlobs {
     return str("blob sha256:", hex, " has ", *size, " bytes, not ", *descriptor.size);
   }
 
-  // Both ways to write a blob's name: of today, and until 2024.
+  // Both file names of a blob: current, and until 2024.
   Result<uint64_t> size_of(const std::string& hex) const {
     auto bytes = folder_.open("sha256-" + hex);
     if (!bytes && bytes.error().code == Code::not_found) bytes = folder_.open("sha256:" + hex);
@@ -65,74 +65,75 @@ class StoreBlobs {
   std::map<std::string, Result<uint64_t>> sizes_;  // by digest
 };
 
-// A manifest: the bytes to read it from again when its model is shown, and what is wrong with the blobs that it names.
-struct Entry {
+// A manifest: its bytes, and a message about its blobs.
+struct ManifestEntry {
   SourcePtr bytes;
   std::string wrong;
 };
 
-// Reads manifests, with bounded memory and so many open files; tags that are hard links of one file once.
-class Entries {
+// Reads manifests with bounded memory and open files; tags that are hard links of one file are read once.
+class ManifestReader {
  public:
-  explicit Entries(const Folder& blobs) : blobs_(blobs) {}
+  explicit ManifestReader(const Folder& blobs) : blobs_(blobs) {}
 
-  Result<Entry> read(const SourcePtr& bytes) {
+  Result<ManifestEntry> read(const SourcePtr& bytes) {
     const std::string identity = bytes->identity();
     const auto known = read_.find(identity);
     if (known != read_.end()) return known->second;
-    const Entry entry = TRY(read_new(bytes));
+    const ManifestEntry entry = TRY(read_new(bytes));
     if (!identity.empty()) read_.emplace(identity, entry);
     return entry;
   }
 
  private:
-  Result<Entry> read_new(const SourcePtr& bytes) {
-    if (bytes->size() > ollama::kLongestManifest)
+  Result<ManifestEntry> read_new(const SourcePtr& bytes) {
+    if (bytes->size() > ollama::kMaxManifestSize)
       return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
-    const bool held = bytes->size() <= std::min(kHeld, kHeldInAll - held_);
-    if (!held && open_ == kOpen)
-      return failure(Code::unsupported, str("the manifests of the store are longer than ", human_size(kHeldInAll)));
+    const bool cached = bytes->size() <= std::min(kMaxCachedManifest, kMaxCachedTotal - cached_);
+    if (!cached && open_ == kMaxOpenManifests)
+      return failure(Code::unsupported,
+                     str("the manifests of the store are longer than ", human_size(kMaxCachedTotal)));
     std::string text = TRY(read_text(*bytes, 0, bytes->size()));
-    Warnings odd;  // said again, in full, where the model is shown
+    Warnings manifest_warnings;  // repeated when the model is shown
     Budget budget(text.size());
-    const Manifest manifest = TRY(ollama::read_manifest(text, odd, budget));
-    if (held)
-      held_ += text.size();
+    const Manifest manifest = TRY(ollama::read_manifest(text, manifest_warnings, budget));
+    if (cached)
+      cached_ += text.size();
     else
       ++open_;
-    return Entry{held ? in_memory(std::move(text)) : bytes, blobs_.wrong_in(manifest)};
+    return ManifestEntry{cached ? in_memory(std::move(text)) : bytes, blobs_.wrong_in(manifest)};
   }
 
   StoreBlobs blobs_;
-  std::map<std::string, Entry> read_;  // by the identities of the files
-  uint64_t held_ = 0;                  // bytes
-  size_t open_ = 0;                    // files
+  std::map<std::string, ManifestEntry> read_;  // by the identities of the files
+  uint64_t cached_ = 0;                        // bytes
+  size_t open_ = 0;                            // files
 };
 
 }  // namespace
 
-bool is_shelf_path(std::string_view path) { return ollama_name_of_path(path).has_value(); }
+bool is_manifest_path(std::string_view path) { return ollama_name_of_path(path).has_value(); }
 
-Result<Shelves> read_shelves(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
-                             const BlobsPtr& store) {
-  Entries entries(*blobs);
-  Shelves shelves;
+Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
+                                             const BlobsPtr& store) {
+  ManifestReader entries(*blobs);
+  OllamaStoreListing listing;
   Warnings warnings;
   for (Part& listed : TRY(manifests.parts())) {
-    const Part part = std::move(listed);  // no file stays open longer than it is looked at
-    if (!part.link_target.empty() || !is_shelf_path(part.path)) continue;
+    const Part part = std::move(listed);  // so that its file is closed after the iteration
+    if (!part.link_target.empty() || !is_manifest_path(part.path)) continue;
     const auto bytes = part.source.get();
-    const auto entry = bytes ? entries.read(*bytes) : Result<Entry>(tl::unexpected(bytes.error()));
+    const auto entry = bytes ? entries.read(*bytes) : Result<ManifestEntry>(tl::unexpected(bytes.error()));
     if (!entry) {
       warnings.add(part.path, ": left out: ", entry.error().message);
       continue;
     }
     if (!entry->wrong.empty()) warnings.add(part.path, ": ", entry->wrong);
     const std::string tag = part.path.substr(part.path.rfind('/') + 1);
-    shelves.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}, (*bytes)->identity()});
+    listing.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}, (*bytes)->identity()});
   }
-  shelves.warnings = std::move(warnings).take();
-  return shelves;
+  listing.warnings = std::move(warnings).take();
+  return listing;
 }
 
 }  // namespace weightfs

@@ -16,8 +16,8 @@ namespace weightfs::ollama {
 namespace {
 
 // Of all layers together, as of one file.
-constexpr uint64_t kMostTensors = gguf::kMostTensors;
-constexpr uint64_t kLongestHeaders = flat::kLongestHeader;
+constexpr uint64_t kMaxTensors = gguf::kMaxTensors;
+constexpr uint64_t kMaxHeaderBytes = flat::kMaxHeaderSize;
 
 constexpr const char* kWithout = "; its tensors are missing";
 
@@ -35,7 +35,7 @@ const DType* dtype_spelled(std::string_view text) {
   return dtype == nullptr || dtype->block_bytes == 0 ? nullptr : dtype;
 }
 
-// `1,2,3`; the empty text is a scalar's. Nothing when it is no shape.
+// Parses `1,2,3`; the empty string is a scalar. Nothing if it is not a shape.
 std::optional<Shape> shape_of(std::string_view text) {
   Shape shape;
   const auto trim = [](std::string_view part) {
@@ -48,7 +48,7 @@ std::optional<Shape> shape_of(std::string_view text) {
     const std::string_view part = trim(text.substr(begin, end - begin));
     uint64_t size = 0;
     const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), size);
-    if (error != std::errc() || rest != part.data() + part.size() || shape.size() == kMostDimensions)
+    if (error != std::errc() || rest != part.data() + part.size() || shape.size() == kMaxDimensions)
       return std::nullopt;
     shape.push_back(size);
     begin = end + 1;
@@ -61,7 +61,7 @@ struct Quantization {
   std::string_view name;
   std::string_view alias;
   uint64_t per_word;    // values in a U32
-  uint64_t group_size;  // of values that share a scale, where the blob does not say
+  uint64_t group_size;  // of values that share a scale, if the blob does not define it
 };
 
 constexpr std::array kQuantizations = {
@@ -77,7 +77,7 @@ const Quantization* quantization_named(std::string_view text) {
   return row == kQuantizations.end() || name.empty() ? nullptr : &*row;
 }
 
-// What one blob says of how its tensors are quantised: for all, or for each by its name.
+// The quantization of the tensors of one blob: for all, or by name.
 class Quantized {
  public:
   explicit Quantized(const Model& blob) {
@@ -86,7 +86,7 @@ class Quantized {
     for (const Tensor& tensor : blob.tensors) names_.insert(tensor.name);
   }
 
-  // Nothing about a tensor that is stored as it is. One is a companion, say a scale, only beside what it belongs to.
+  // Nothing for an unquantised tensor. A companion, for example a scale, is one only beside its base.
   std::optional<Map> facts_of(const Tensor& tensor) const {
     const bool scaled = names_.contains(tensor.name + ".scale");
     const std::string* const type = own_or_common(tensor, "quant_type");
@@ -128,7 +128,7 @@ class Quantized {
 };
 
 Result<uint64_t> header_length(const Source& bytes) {
-  if (TRY(look_at(bytes)) != Look::safetensors) return failure(Code::corrupt, "not a safetensors file");
+  if (TRY(detect_content(bytes)) != Content::safetensors) return failure(Code::corrupt, "not a safetensors file");
   return flat::read_length(bytes);
 }
 
@@ -138,16 +138,16 @@ Container container_of(const Item& item, const SourcePtr& bytes, const BudgetPtr
 
 }  // namespace
 
-std::string_view Tensors::spelled(std::string_view text) {
-  const auto known = spelled_.find(text);
-  if (known != spelled_.end()) return known->second;
-  const std::string_view kept = model_.spellings.emplace_back(text);
-  return spelled_.emplace(text, kept).first->second;
+std::string_view Tensors::pooled(std::string_view text) {
+  const auto known = pooled_.find(text);
+  if (known != pooled_.end()) return known->second;
+  const std::string_view kept = model_.string_pool.emplace_back(text);
+  return pooled_.emplace(text, kept).first->second;
 }
 
-// Whether a failure is about a blob's bytes, and has been said.
+// Whether a failure is about a blob's bytes; then it was added as a warning. Other failures are returned.
 template <class T>
-Result<bool> Tensors::said(const Item& item, const Result<T>& failed) {
+Result<bool> Tensors::reported(const Item& item, const Result<T>& failed) {
   if (failed) return false;
   if (!is_about_the_bytes(failed.error())) return tl::unexpected(failed.error());
   warnings_.add(quoted(item.layer.path), ": ", failed.error().message, kWithout);
@@ -157,11 +157,10 @@ Result<bool> Tensors::said(const Item& item, const Result<T>& failed) {
 void Tensors::take_tensors(const Item& item, Model read, std::string_view scope) {
   const std::string subject = quoted(item.layer.path) + ": ";
   for (const std::string& warning : read.warnings) warnings_.add(subject, warning);
-  std::map<std::string_view, std::string_view> spellings;
-  for (const std::string& spelling : read.spellings) spellings[spelling] = spelled(spelling);
+  std::map<std::string_view, std::string_view> pool;
+  for (const std::string& spelling : read.string_pool) pool[spelling] = pooled(spelling);
   for (Tensor& tensor : read.tensors) {
-    if (const auto kept = spellings.find(tensor.stored_dtype); kept != spellings.end())
-      tensor.stored_dtype = kept->second;
+    if (const auto kept = pool.find(tensor.stored_dtype); kept != pool.end()) tensor.stored_dtype = kept->second;
     tensor.scope = scope;
     model_.tensors.push_back(std::move(tensor));
   }
@@ -175,20 +174,20 @@ Result<void> Tensors::add_model(const Item& item) {
   }
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
-  if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
+  if (TRY(reported(item, found)) || TRY(reported(item, bytes))) return {};
   const std::string file = found->arriving->identity();
   if (!file.empty() && !model_files_.insert(file).second) {
     warnings_.add(quoted(item.layer.path), ": the same file as a layer before; its tensors are shown once");
     return {};
   }
-  const auto look = look_at(*found->arriving);
-  if (TRY(said(item, look))) return {};
-  if (*look == Look::neither) {
+  const auto look = detect_content(*found->arriving);
+  if (TRY(reported(item, look))) return {};
+  if (*look == Content::other) {
     warnings_.add(quoted(item.layer.path), ": neither GGUF nor safetensors", kWithout);
     return {};
   }
-  auto read = read_proved(container_of(item, found->arriving, budget_), *bytes);
-  if (TRY(said(item, read))) return {};
+  auto read = read_from_unverified(container_of(item, found->arriving, budget_), *bytes);
+  if (TRY(reported(item, read))) return {};
   if (!has_room_for(item, read->tensors.size())) return {};
   const bool first = !std::exchange(has_model_, true);
   if (first) {
@@ -197,7 +196,7 @@ Result<void> Tensors::add_model(const Item& item) {
     for (Document& document : read->documents) model_.documents.push_back(std::move(document));
   }
   const std::string& path = item.layer.path;
-  take_tensors(item, std::move(*read), first ? std::string_view() : spelled(path.substr(0, path.rfind('.'))));
+  take_tensors(item, std::move(*read), first ? std::string_view() : pooled(path.substr(0, path.rfind('.'))));
   return {};
 }
 
@@ -206,34 +205,34 @@ Result<void> Tensors::add_tensor(const Item& item) {
   return item.layer.dtype ? add_bare(item) : add_file(item);
 }
 
-// The document layout: the blob is the tensor's bytes, its media type says the rest.
+// The document layout: the blob is the tensor's bytes, described by its media type.
 Result<void> Tensors::add_bare(const Item& item) {
   const auto bytes = item.blob->bytes.get();
-  if (TRY(said(item, bytes))) return {};
+  if (TRY(reported(item, bytes))) return {};
   const Layer& layer = item.layer;
-  if (layer.name.size() > flat::kLongestName) {
+  if (layer.name.size() > flat::kMaxNameLength) {
     warnings_.add("tensor ", quoted(layer.name), ": a name of ", layer.name.size(), " bytes, at most ",
-                  flat::kLongestName, kWithout);
+                  flat::kMaxNameLength, kWithout);
     return {};
   }
   Tensor tensor;
   tensor.name = layer.name;
-  tensor.stored_dtype = spelled(*layer.dtype);
+  tensor.stored_dtype = pooled(*layer.dtype);
   tensor.dtype = &kUnknownDType;
   tensor.source = TRY(slice(*bytes, 0, (*bytes)->size()));
   const DType* const dtype = dtype_spelled(*layer.dtype);
   const auto shape = layer.shape ? shape_of(*layer.shape) : std::nullopt;
-  const auto say = [&](const auto&... words) {
+  const auto warn = [&](const auto&... words) {
     warnings_.add("tensor ", quoted(tensor.name), ": ", words..., "; shown as bytes");
   };
   tensor.shape = shape.value_or(Shape{tensor.nbytes()});
   if (!shape) {
-    say(layer.shape ? "a shape of " : "no shape", layer.shape ? quoted(*layer.shape) : "");
+    warn(layer.shape ? "a shape of " : "no shape", layer.shape ? quoted(*layer.shape) : "");
   } else if (dtype == nullptr) {
-    say("dtype ", quoted(*layer.dtype), " is not known");
+    warn("dtype ", quoted(*layer.dtype), " is not known");
   } else if (const auto needed = size_in_bytes(*dtype, *shape); needed != tensor.nbytes()) {
-    say(tensor.nbytes(), " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
-        tensor.stored_dtype);
+    warn(tensor.nbytes(), " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
+         tensor.stored_dtype);
   } else {
     tensor.dtype = dtype;
   }
@@ -252,13 +251,13 @@ Result<void> Tensors::add_file(const Item& item) {
   }
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
-  if (TRY(said(item, found)) || TRY(said(item, bytes))) return {};
+  if (TRY(reported(item, found)) || TRY(reported(item, bytes))) return {};
   const auto length = header_length(*found->arriving);
   if (!length) failures_.emplace(digest, length.error().message);
-  if (TRY(said(item, length)) || !has_room_for_header(item, *length)) return {};
-  auto read = read_proved(container_of(item, found->arriving, budget_), *bytes);
+  if (TRY(reported(item, length)) || !has_room_for_header(item, *length)) return {};
+  auto read = read_from_unverified(container_of(item, found->arriving, budget_), *bytes);
   if (!read) failures_.emplace(digest, read.error().message);
-  if (TRY(said(item, read)) || !has_room_for(item, read->tensors.size())) return {};
+  if (TRY(reported(item, read)) || !has_room_for(item, read->tensors.size())) return {};
   // Ollama wrote so in the first weeks of 2026.
   const bool by_layer = read->tensors.size() == 1 && read->tensors[0].name == "data" && !item.layer.name.empty();
   if (by_layer) read->tensors[0].name = item.layer.name;
@@ -275,30 +274,30 @@ Result<void> Tensors::add_copies(const Item& item) {
   const Read& read = read_.at(*item.layer.descriptor.digest);
   if (!has_room_for_header(item, read.header) || !has_room_for(item, read.count)) return {};
   const auto paid = budget_->charge(Cost::tensor, read.count);
-  if (TRY(said(item, paid))) return {};
+  if (TRY(reported(item, paid))) return {};
   for (size_t i = read.begin; i < read.begin + read.count; ++i) {
     Tensor copy = model_.tensors[i];
     if (read.named_by_layer) copy.name = item.layer.name;
     const auto kept = budget_->charge(Cost::kept, copy.name.size() + copy.shape.size() * sizeof(uint64_t));
-    if (TRY(said(item, kept))) return {};
+    if (TRY(reported(item, kept))) return {};
     model_.tensors.push_back(std::move(copy));
   }
   return {};
 }
 
 bool Tensors::has_room_for(const Item& item, size_t tensors) {
-  if (tensors <= kMostTensors - model_.tensors.size()) return true;
-  warnings_.add(quoted(item.layer.path), ": more than ", kMostTensors, " tensors", kWithout);
+  if (tensors <= kMaxTensors - model_.tensors.size()) return true;
+  warnings_.add(quoted(item.layer.path), ": more than ", kMaxTensors, " tensors", kWithout);
   return false;
 }
 
 // Headers are bounded all together, or the same blob in each of many layers would fill the memory.
 bool Tensors::has_room_for_header(const Item& item, uint64_t length) {
-  if (length <= kLongestHeaders - headers_) {
+  if (length <= kMaxHeaderBytes - headers_) {
     headers_ += length;
     return true;
   }
-  warnings_.add(quoted(item.layer.path), ": headers of more than ", kLongestHeaders, " bytes in all", kWithout);
+  warnings_.add(quoted(item.layer.path), ": headers of more than ", kMaxHeaderBytes, " bytes in all", kWithout);
   return false;
 }
 
@@ -307,15 +306,15 @@ Map Tensors::take_quantization() {
   return std::exchange(quantization_, {});
 }
 
-Result<Model> read_proved(const Container& arriving, const SourcePtr& proved) {
-  const Look look = TRY(look_at(*arriving.bytes));
+Result<Model> read_from_unverified(const Container& arriving, const SourcePtr& proved) {
+  const Content content = TRY(detect_content(*arriving.bytes));
   Container container = arriving;
-  if (look == Look::neither) {
+  if (content == Content::other) {
     container.bytes = proved;
     return read_model(container);
   }
   container.folder = nullptr;  // a file, not one of several
-  Model model = TRY(look == Look::gguf ? read_gguf(container) : read_safetensors(container));
+  Model model = TRY(content == Content::gguf ? read_gguf(container) : read_safetensors(container));
   for (Tensor& tensor : model.tensors)
     if (!tensor.source.refused()) tensor.source = TRY(slice(proved, tensor.source.offset(), tensor.nbytes()));
   for (Part& part : model.parts) part.source = Later<SourcePtr>::of(proved);

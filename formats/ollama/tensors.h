@@ -1,4 +1,4 @@
-// The tensors of a model that Ollama keeps: those of its model layers, and those that are layers themselves.
+// The tensors of an Ollama model: those in model layers, and layers that are tensors themselves.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace weightfs::ollama {
 
-/// Adds layers to a model, one after the other. What is wrong with a blob's bytes becomes a warning; add() fails when
-/// bytes cannot be had.
+/// Adds layers to a model, one after the other. Invalid blobs become warnings; the methods fail if bytes are not
+/// available.
 class Tensors {
  public:
-  /// `budget`: pays for reading them.
+  /// `budget` is charged for reading them.
   Tensors(Model& model, Warnings& warnings, BudgetPtr budget)
       : model_(model), warnings_(warnings), budget_(std::move(budget)) {}
 
-  /// The first model layer gives the model its metadata, documents and common fields; tensors of further ones have the
-  /// file's name as scope.
+  /// The first model layer provides the model's metadata, documents and common fields; tensors of further layers have
+  /// the file's name as scope.
   Result<void> add_model(const Item& item);
 
-  /// A tensor, or what a blob has of them: with its scales, or packed experts.
+  /// Adds a tensor, or the tensors of a blob: with its scales, or packed experts.
   Result<void> add_tensor(const Item& item);
 
-  /// How quantised tensors are to be read, by name: quant_type, group_size, the shape that is meant.
+  /// The quantization of tensors, by name: quant_type, group_size, the effective shape.
   Map take_quantization();
 
  private:
@@ -36,28 +36,28 @@ class Tensors {
   bool has_room_for_header(const Item& item, uint64_t length);
   Result<void> add_copies(const Item& item);
   void take_tensors(const Item& item, Model read, std::string_view scope);
-  std::string_view spelled(std::string_view text);
+  std::string_view pooled(std::string_view text);
   template <class T>
-  Result<bool> said(const Item& item, const Result<T>& failed);
+  Result<bool> reported(const Item& item, const Result<T>& failed);
 
   Model& model_;
   Warnings& warnings_;
   bool has_model_ = false;
   BudgetPtr budget_;
-  std::set<Digest> models_;            // whose layers were added
-  std::set<std::string> model_files_;  // identities of their bytes: one file may have several digests for its names
+  std::set<Digest> models_;            // blobs whose layers were added
+  std::set<std::string> model_files_;  // identities of their files: a file may have several digests as names
 
-  // A tensor blob that was read: where its tensors stand in the model.
+  // A tensor blob that was read, and the place of its tensors in the model.
   struct Read {
     uint64_t header;  // its length
     size_t begin, count;
     bool named_by_layer;
   };
   std::map<Digest, Read> read_;
-  std::map<Digest, std::string> failures_;  // why a tensor blob could not be read: it is not tried again
+  std::map<Digest, std::string> failures_;  // errors of tensor blobs, which are not retried
   uint64_t headers_ = 0;                    // bytes of all safetensors headers so far
   Map quantization_;
-  std::map<std::string, std::string_view, std::less<>> spelled_;  // what is in the model's spellings
+  std::map<std::string, std::string_view, std::less<>> pooled_;  // strings that are in the model's string_pool
 };
 
 }  // namespace weightfs::ollama

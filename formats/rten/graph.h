@@ -1,4 +1,4 @@
-// graph.json: every node of every graph of an RTen file, one line each, so that grep finds an operator.
+// graph.json: all nodes of all graphs of an RTen file, one per line, so that grep finds an operator.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace weightfs::rten {
 
-/// The main graph as JSON: inputs, outputs and captures as ids, then the nodes. An operator's attributes are decoded by
-/// the schema, with defaults filled in and enums by name; a subgraph stands in place as such a graph. Fails
-/// where the budget does not have its size.
+/// Renders the main graph as JSON: inputs, outputs and captures as ids, then the nodes. Attributes of an operator are
+/// decoded by the schema, with defaults filled in and enums by name; a subgraph is rendered in place. Fails if the
+/// budget does not cover its size.
 Result<std::string> graph_json(const StructureImage& image, const Sections& sections, Budget& budget);
 
 }  // namespace weightfs::rten

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kMagic = "RTEN";
 
 // A root offset, a vtable with room for `graph`, a table that has it, and the graph's own first word.
-constexpr uint64_t kSmallestModel = 24;
+constexpr uint64_t kMinModelSize = 24;
 
 // A number of the head, or nothing where it ends.
 template <class T>
@@ -36,7 +36,7 @@ Match model_vtable(std::string_view head, uint64_t size, uint64_t vtable) {
 // A version 1 file has no magic number: any file is one whose first words could be the root of a FlatBuffer.
 Match flatbuffer(std::string_view head, uint64_t size) {
   const auto root = number_at<uint32_t>(head, 0);
-  if (!root || size < kSmallestModel || size > rten::kLargestFlatBuffer) return Match::no;
+  if (!root || size < kMinModelSize || size > rten::kMaxFlatBufferSize) return Match::no;
   if (*root % 4 != 0 || *root < 4 || *root > size - 8) return Match::no;
   const auto to_vtable = number_at<int32_t>(head, *root);
   if (!to_vtable) return Match::maybe;
@@ -47,8 +47,8 @@ Match flatbuffer(std::string_view head, uint64_t size) {
 
 }  // namespace
 
-Match matches_rten(const Clues& clues) {
-  return clues.head.starts_with(kMagic) ? Match::yes : flatbuffer(clues.head, clues.size);
+Match matches_rten(const Probe& probe) {
+  return probe.head.starts_with(kMagic) ? Match::yes : flatbuffer(probe.head, probe.size);
 }
 
 namespace rten {
@@ -56,7 +56,7 @@ namespace {
 
 constexpr uint64_t kHeaderSize = 32;
 
-// The next number of the header, which says where a section begins.
+// The next number of the header: the offset of a section.
 Result<uint64_t> section(Cursor& header, const char* field, uint64_t file_size) {
   const auto offset = TRY(header.number<uint64_t>());
   if (offset >= kHeaderSize && offset <= file_size) return offset;

@@ -9,17 +9,17 @@
 
 namespace weightfs::rten {
 
-/// Where the sections of a file lie. They may come in any order, overlap, and leave gaps.
+/// The sections of a file. They may come in any order, overlap, and leave gaps.
 struct Sections {
   uint32_t version;  ///< 1 or 2
   uint64_t file_size;
   uint64_t model_offset;
   uint64_t model_size;
-  std::optional<uint64_t> tensors;  ///< where external tensors are counted from; version 1 has none
+  std::optional<uint64_t> tensors;  ///< the origin of external tensors; nothing in version 1
 };
 
-/// Finds them, by the checks of the reference reader in its order. Fails with corrupt, or with unsupported for another
-/// version.
+/// Locates the sections, with the checks of the reference reader in its order. Fails with corrupt, or with unsupported
+/// for another version.
 Result<Sections> find_sections(const Source& file);
 
 }  // namespace weightfs::rten

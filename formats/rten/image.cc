@@ -64,7 +64,7 @@ class Pages {
     const uint64_t begin = first * kPage;
     const uint64_t size = std::min(last * kPage, image_.size()) - begin;
     structure_ += size;
-    if (structure_ > kMostStructure) return too_much("more than ", kMostStructure, " bytes beside the weights");
+    if (structure_ > kMaxStructureSize) return too_much("more than ", kMaxStructureSize, " bytes beside the weights");
     TRY_VOID(charges_.charge(Cost::input, size));
     TRY_VOID(charges_.charge(Cost::kept, size));
     TRY_VOID(read_exact(source_, offset_ + begin, std::as_writable_bytes(image_.subspan(begin, size))));
@@ -82,18 +82,18 @@ class Pages {
 
 // How many tables a FlatBuffer of `size` bytes may have.
 uint32_t most_tables(uint64_t size) {
-  return static_cast<uint32_t>(std::min<uint64_t>(kMostTables, size / kSmallestTable));
+  return static_cast<uint32_t>(std::min<uint64_t>(kMaxTables, size / kMinTableSize));
 }
 
-// Follows the tables of a FlatBuffer by its schema. What it does not need stays unread; what it refuses, it names
-// better than the verifier, which only says no.
-class Walk {
+// Walks the tables of a FlatBuffer by its schema. Unneeded pages stay unread. Its errors name the problem, unlike those
+// of the verifier.
+class StructureWalk {
  public:
-  Walk(Pages& pages, uint64_t size, Charges& charges)
+  StructureWalk(Pages& pages, uint64_t size, Charges& charges)
       : pages_(pages),
         charges_(charges),
         most_tables_(most_tables(size)),
-        most_text_(std::min(kMostText, size + kPage)) {}
+        most_text_(std::min(kMaxTextSize, size + kPage)) {}
 
   Result<void> root() { return table(0, table_type("Model"), 1); }
 
@@ -108,7 +108,7 @@ class Walk {
   // size, the table's, and for each field an offset into the table.
   Result<void> table(uint64_t where, const TableType& type, uint32_t depth) {
     TRY_VOID(count_table(depth));
-    if (&type == &graph_) TRY_VOID(count_text(depth / kTablesOfGraph * kLongestStep));
+    if (&type == &graph_) TRY_VOID(count_text(depth / kTablesOfGraph * kMaxScopeStep));
     const uint64_t at = TRY(target(where));
     TRY_VOID(pages_.need(at, sizeof(int32_t)));
     const int64_t vtable = static_cast<int64_t>(at) - pages_.number<int32_t>(at);
@@ -127,12 +127,12 @@ class Walk {
   }
 
   Result<void> count_table(uint32_t depth) {
-    if (depth > kDeepest) return too_much("tables nested deeper than ", kDeepest);
+    if (depth > kMaxTableDepth) return too_much("tables nested deeper than ", kMaxTableDepth);
     if (++tables_ > most_tables_) return too_much("more than ", most_tables_, " tables, counted at each use");
     return charge(Cost::value, 1);
   }
 
-  // Where the value with this slot in the vtable lies; 0 when the table does not have it.
+  // The position of the value with this slot in the vtable; 0 if the table does not have it.
   uint64_t find(const Place& place, uint16_t slot) const {
     const auto size = pages_.number<uint16_t>(place.vtable);
     const auto entry = slot + sizeof(uint16_t) <= size ? pages_.number<uint16_t>(place.vtable + slot) : uint16_t{0};
@@ -199,8 +199,8 @@ class Walk {
   }
 
   static Result<void> short_enough(std::string_view what, uint32_t length) {
-    if (length <= kLongestList) return {};
-    return too_much(what, " of ", length, " elements, more than ", kLongestList);
+    if (length <= kMaxListLength) return {};
+    return too_much(what, " of ", length, " elements, more than ", kMaxListLength);
   }
 
   // What the offset at `where` points to: forward, and never to itself.
@@ -227,7 +227,7 @@ class Walk {
 
 bool verify(std::span<const uint8_t> image) {
   flatbuffers::Verifier::Options limits;
-  limits.max_depth = kDeepest;
+  limits.max_depth = kMaxTableDepth;
   limits.max_tables = most_tables(image.size());
   flatbuffers::Verifier verifier(image.data(), image.size(), limits);
   // No identifier: the schema of the reference declares one, and no writer stores it.
@@ -241,21 +241,20 @@ void StructureImage::Unmap::operator()(uint8_t* bytes) const { ::munmap(bytes, s
 Result<StructureImage::Mapping> StructureImage::map(size_t size) {
   void* bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED)
-    return failure(Code::unavailable,
-                   str("rten: no memory for the model data: ", std::generic_category().message(errno)));
+    return failure(Code::resource, str("rten: no memory for the model data: ", std::generic_category().message(errno)));
   // One touched page must not become a huge one. Kernels without huge pages refuse this and need not care.
   ::madvise(bytes, size, MADV_NOHUGEPAGE);
   return Mapping(static_cast<uint8_t*>(bytes), Unmap{size});
 }
 
 Result<StructureImage> StructureImage::load(const Source& source, uint64_t offset, uint64_t size, Charges& charges) {
-  if (size < kSmallestFlatBuffer || size > kLargestFlatBuffer)
-    return failure(Code::corrupt, str("rten: model data of ", size, " bytes; a FlatBuffer has ", kSmallestFlatBuffer,
-                                      " to ", kLargestFlatBuffer));
+  if (size < kMinFlatBufferSize || size > kMaxFlatBufferSize)
+    return failure(Code::corrupt, str("rten: model data of ", size, " bytes; a FlatBuffer has ", kMinFlatBufferSize,
+                                      " to ", kMaxFlatBufferSize));
   Mapping mapping = TRY(map(size));
   const std::span image(mapping.get(), size);
   Pages pages(source, offset, image, charges);
-  TRY_VOID(Walk(pages, size, charges).root());
+  TRY_VOID(StructureWalk(pages, size, charges).root());
   if (!verify(image)) return corrupt("breaks a rule of FlatBuffers (something is not aligned, or a string not ended)");
   return StructureImage(std::move(mapping));
 }

@@ -1,10 +1,10 @@
-// The structure of a FlatBuffer in memory, without the weights that lie in the same bytes.
+// The structure of a FlatBuffer in memory, without the weights between it.
 //
-// A version 1 file is one FlatBuffer with gigabytes of weights inline. Mapping it would let whoever cuts the file kill
-// the process; reading it whole would cost its size in memory. So an anonymous mapping of the FlatBuffer's length is
-// made, and only pages that hold tables, strings and short lists are read into it: the rest stays zero and costs
-// nothing. The stock verifier then checks that image, so whatever was read or left out, the generated accessors stay
-// inside it.
+// A version 1 file is one FlatBuffer with gigabytes of weights inline. If it were mapped, truncating the file would
+// kill the process; reading it all would take its size in memory. So the image is an anonymous mapping of the
+// FlatBuffer's length, and only pages with tables, strings and short lists are read into it: the others stay zero and
+// take no memory. The stock verifier then checks that image, so the generated accessors stay inside it, whichever pages
+// were read.
 #pragma once
 
 #include <cstddef>
@@ -18,48 +18,47 @@ namespace weightfs::rten {
 
 struct Model;
 
-/// The sizes a FlatBuffer can have. Beyond the upper one its offsets have no sign, and the verifier asserts.
-inline constexpr uint64_t kSmallestFlatBuffer = 12;
-inline constexpr uint64_t kLargestFlatBuffer = (uint64_t{1} << 31) - 2;
+/// The limits of a FlatBuffer's size. Offsets beyond the upper one overflow, and the verifier asserts.
+inline constexpr uint64_t kMinFlatBufferSize = 12;
+inline constexpr uint64_t kMaxFlatBufferSize = (uint64_t{1} << 31) - 2;
 
-/// Reading happens in pieces of this size.
+/// The unit of reading.
 inline constexpr uint64_t kPage = 4096;
 
-/// Tables one inside the other, the reference reader's limit. A graph in an operator takes four: 15 fit into the main
-/// one.
-inline constexpr uint32_t kDeepest = 64;
+/// The maximum nesting depth of tables, as in the reference reader. A graph in an operator takes four: 15 fit into the
+/// main one.
+inline constexpr uint32_t kMaxTableDepth = 64;
 
-/// Tables, counted wherever one is used: sharing makes 8^13 graphs of 2 KiB. The reference reader stops at a quarter of
-/// it, which is a graph of 300,000 nodes. A table that is not shared takes kSmallestTable bytes, so there are no more
-/// of them than fit: what is read takes a small multiple of the file, however much it shares.
-inline constexpr uint32_t kMostTables = 4'000'000;
-inline constexpr uint64_t kSmallestTable = 8;  // the offset to it, and its own to its vtable
+/// The maximum number of tables, counted at each use: with sharing, 2 KiB can hold 8^13 graphs. The reference reader
+/// stops at a quarter of it, which is a graph of 300,000 nodes. An unshared table takes kMinTableSize bytes, so their
+/// number is bounded by the file's size.
+inline constexpr uint32_t kMaxTables = 4'000'000;
+inline constexpr uint64_t kMinTableSize = 8;  // the offset to it, and its own to its vtable
 
-/// Elements of a list, and bytes of a string. Weights have no such limit.
-inline constexpr uint32_t kLongestList = 1 << 20;
+/// The maximum length of a list, and of a string in bytes. Weights have no such limit.
+inline constexpr uint32_t kMaxListLength = 1 << 20;
 
-/// Bytes of lists, strings and the scopes of graphs, counted wherever one is used: what a reader of the image copies
-/// out of it. And no more than the FlatBuffer has, plus a page for the scopes of a small one.
-inline constexpr uint64_t kMostText = uint64_t{256} << 20;
+/// The maximum total size of lists, strings and scopes of graphs, counted at each use: the amount that a reader of the
+/// image copies. Also bounded by the size of the FlatBuffer, plus a page for the scopes of a small one.
+inline constexpr uint64_t kMaxTextSize = uint64_t{256} << 20;
 
-/// Bytes of a scope for each graph that one lies in: "1234567.then_branch/".
-inline constexpr uint64_t kLongestStep = 20;
+/// The maximum length of a scope per nested graph: "1234567.then_branch/".
+inline constexpr uint64_t kMaxScopeStep = 20;
 
-/// Bytes of pages that were read: the memory that the image takes.
-inline constexpr uint64_t kMostStructure = uint64_t{512} << 20;
+/// The maximum size of the pages that are read: the memory that the image takes.
+inline constexpr uint64_t kMaxStructureSize = uint64_t{512} << 20;
 
-/// A verified Model. Holds no weights: the vectors marked `weights` in rten.fbs have their length, and zeroes inside.
+/// A verified Model. The vectors marked `weights` in rten.fbs have their length, and zeros inside.
 class StructureImage {
  public:
-  /// Reads the structure of the FlatBuffer in [offset, offset + size) of `source`, which the caller knows to be inside
-  /// it. The offset may be odd. Fails with corrupt when it is no Model, with unsupported beyond a limit above.
-  /// `charges`: what it takes is charged there, and each table, list and string at each use: what is made of them later
-  /// takes as much.
+  /// Reads the structure of the FlatBuffer in [offset, offset + size) of `source`; the caller has checked this range.
+  /// The offset may be odd. Fails with corrupt if it is not a Model, with unsupported beyond a limit above. `charges`
+  /// is charged for the pages, and for each table, list and string at each use, as later copies take as much.
   static Result<StructureImage> load(const Source& source, uint64_t offset, uint64_t size, Charges& charges);
 
   const Model& model() const;
 
-  /// Where in the FlatBuffer a part of model() lies.
+  /// The offset of a part of model() in the FlatBuffer.
   uint64_t position(const void* part) const;
 
  private:

@@ -86,8 +86,8 @@ Result<Range> inline_range(const Inline& vector, uint64_t size, const StructureI
 
 Result<Range> range_of(const ConstantNode& node, const Constant& constant, const std::optional<Inline>& vector,
                        const StructureImage& image, const Sections& sections) {
-  if (const auto* shape = node.shape(); shape != nullptr && shape->size() > kMostDimensions)
-    return failure(Code::unsupported, str("has ", shape->size(), " dimensions, more than ", kMostDimensions));
+  if (const auto* shape = node.shape(); shape != nullptr && shape->size() > kMaxDimensions)
+    return failure(Code::unsupported, str("has ", shape->size(), " dimensions, more than ", kMaxDimensions));
   if (!constant.external && !vector) return failure(Code::corrupt, "has neither data nor a data_offset");
   if (constant.dtype == &kUnknownDType)
     return failure(Code::unsupported,
@@ -111,7 +111,7 @@ Value dimensions_of(const flatbuffers::Vector<flatbuffers::Offset<Dim>>* dimensi
 }
 
 Shape shape_of(const flatbuffers::Vector<uint32_t>* dimensions) {
-  if (dimensions == nullptr || dimensions->size() > kMostDimensions) return {};
+  if (dimensions == nullptr || dimensions->size() > kMaxDimensions) return {};
   return Shape(dimensions->begin(), dimensions->end());
 }
 
@@ -129,7 +129,7 @@ void add_value(Map& out, const ValueNode& node) {
   out.append("shape", dimensions_of(node.shape()));
 }
 
-// A negative number stands for an input or output that is left out.
+// A negative number marks an omitted input or output.
 std::optional<std::string> problem_of(const OperatorNode& node, uint64_t id, uint64_t node_count) {
   if (*EnumNameOperatorType(node.type()) == '\0') return str("is an operator ", operator_name(node.type()));
   if (node.attrs() != nullptr && *EnumNameOperatorAttrs(node.attrs_type()) == '\0')
@@ -142,7 +142,7 @@ std::optional<std::string> problem_of(const OperatorNode& node, uint64_t id, uin
   };
   if (const auto input = at_least(node.inputs(), id)) return str("has input ", *input, ", which is not before it");
   if (const auto output = at_least(node.outputs(), node_count))
-    return str("has output ", *output, ", which is none of the graph's ", node_count, " nodes");
+    return str("has output ", *output, ", which is not one of the graph's ", node_count, " nodes");
   return std::nullopt;
 }
 

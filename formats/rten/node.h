@@ -1,5 +1,5 @@
-// What a node of an RTen graph says: a constant's type and where its bytes lie, and what is wrong with it. Shared by
-// the Model and by graph.json, so that both say the same.
+// Reads a node of an RTen graph: a constant's type, its bytes, and its errors. Shared by the Model and by graph.json,
+// so that both agree.
 #pragma once
 
 #include <optional>
@@ -18,19 +18,19 @@ struct Graph;
 struct Node;
 enum class OperatorType : uint8_t;
 
-/// A run of bytes of the file.
+/// A range of the file, in bytes.
 struct Range {
   uint64_t offset;
   uint64_t size;
 };
 
-/// A tensor of the file, as far as its node can be believed.
+/// A constant of the file, validated.
 struct Constant {
-  std::string stored_dtype;  ///< "Float32", "unknown(9)"; empty when the node does not say
+  std::string stored_dtype;  ///< "Float32", "unknown(9)"; empty if the node has none
   const DType* dtype;        ///< &kUnknownDType for the last two
   Shape shape;
-  bool external;        ///< in the tensor section, not in the FlatBuffer
-  Result<Range> bytes;  ///< in the file; or what is wrong
+  bool external;        ///< in the tensor section instead of the FlatBuffer
+  Result<Range> bytes;  ///< in the file; or the error
 };
 
 /// Reads a constant by the rules of the reference reader: an offset into the tensor section wins over inline data, and
@@ -43,14 +43,13 @@ std::string operator_name(OperatorType type);
 /// "constant", "value", "operator", or "unknown(9)".
 std::string kind_of(const Node& node);
 
-/// What is wrong with a node that is no constant, in a graph of `node_count`: an unknown kind, operator or kind of
-/// attributes, an input that does not come before its operator, a number that is no node's. The first of those, or
-/// nothing.
+/// The first error of a node that is not a constant, in a graph of `node_count`: an unknown kind, operator or kind of
+/// attributes, an input that does not precede its operator, an id without a node. Nothing if it is valid.
 std::optional<std::string> problem_of(const Node& node, uint64_t id, uint64_t node_count);
 
-/// A node for a person: id, name, kind; for a constant dtype, shape, and its place or its "problem"; for a value dtype
-/// and shape, where a symbolic dimension is its name; for an operator op. What an operator has beyond that may be long
-/// and is not in it.
+/// A readable description of a node: id, name, kind; for a constant dtype, shape, and its place or its "problem"; for a
+/// value dtype and shape, where a symbolic dimension is its name; for an operator op. Attributes of operators may be
+/// long and are left out.
 Map describe(const Node& node, uint64_t id, const StructureImage& image, const Sections& sections);
 
 /// The nodes of a graph; a node's id is its index.

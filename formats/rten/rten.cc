@@ -15,17 +15,17 @@ namespace weightfs {
 namespace rten {
 namespace {
 
-// Inputs and outputs in metadata.json, as text. What takes more is in graph.json alone.
-constexpr size_t kLargestEnds = size_t{1} << 20;
+// The maximum text size of inputs and outputs in metadata.json; longer ones are only in graph.json.
+constexpr size_t kMaxEnds = size_t{1} << 20;
 
 // Fills a weightfs::Model from the graphs of a file.
-class Reading {
+class ModelReader {
  public:
-  Reading(const Container& container, const StructureImage& image, const Sections& sections, weightfs::Model& out)
+  ModelReader(const Container& container, const StructureImage& image, const Sections& sections, weightfs::Model& out)
       : container_(container), image_(image), sections_(sections), out_(out) {}
 
-  // Tensors in the order of nodes, those of a subgraph where its operator stands. The depth was bounded with the image.
-  // Fails when the budget ends.
+  // Tensors in the order of nodes; those of a subgraph are at its operator's place. The depth was bounded with the
+  // image.
   Result<void> graph(const Graph& graph, const std::string& scope) {
     ++graphs_;
     const auto nodes = nodes_of(graph);
@@ -68,12 +68,8 @@ class Reading {
     TRY_VOID(container_.budget->charge(Cost::tensor));
     TRY_VOID(container_.budget->charge(Cost::kept, name.size() + sizeof(uint64_t) * dimensions));
     Constant constant = read_constant(node, image_, sections_);
-    Tensor tensor{std::string(name),
-                  constant.dtype,
-                  spelled(constant.stored_dtype),
-                  spelled(scope),
-                  std::move(constant.shape),
-                  {}};
+    Tensor tensor{
+        std::string(name), constant.dtype, pooled(constant.stored_dtype), pooled(scope), std::move(constant.shape), {}};
     auto bytes =
         constant.bytes.and_then([&](const Range& range) { return slice(container_.bytes, range.offset, range.size); });
     if (bytes)
@@ -102,7 +98,7 @@ class Reading {
                   const std::string& scope) {
     if (ids == nullptr) return;
     for (const uint32_t id : *ids)
-      if (id >= count) warn(str(what, " ", id), scope, str("is none of the graph's ", count, " nodes"));
+      if (id >= count) warn(str(what, " ", id), scope, str("is not one of the graph's ", count, " nodes"));
   }
 
   void warn(const std::string& what, const std::string& scope, const std::string& problem) {
@@ -110,10 +106,10 @@ class Reading {
   }
 
   // A text that the model owns, once.
-  std::string_view spelled(const std::string& text) {
+  std::string_view pooled(const std::string& text) {
     const auto known = spellings_.find(text);
     if (known != spellings_.end()) return *known;
-    return *spellings_.insert(out_.spellings.emplace_back(text)).first;
+    return *spellings_.insert(out_.string_pool.emplace_back(text)).first;
   }
 
   const Container& container_;
@@ -124,7 +120,7 @@ class Reading {
   std::map<std::string, uint64_t> kinds_;
   std::map<std::string, uint64_t> operators_;
   Warnings warnings_;
-  std::set<std::string_view> spellings_;  // what out_.spellings has
+  std::set<std::string_view> spellings_;  // the strings in out_.string_pool
 };
 
 // The nodes that the main graph starts from or ends in.
@@ -138,7 +134,7 @@ Value ends(const flatbuffers::Vector<uint32_t>* ids, const Graph& graph, const S
     if (id >= nodes.size()) continue;
     out.push_back(describe(*nodes[id], id, image, sections));
     size += to_json(out.back()).size();
-    if (out.size() > kLongestInlineList || size > kLargestEnds) return str(ids->size(), " nodes: see graph.json");
+    if (out.size() > kMaxInlineList || size > kMaxEnds) return str(ids->size(), " nodes: see graph.json");
   }
   return out;
 }
@@ -181,10 +177,10 @@ Map common_of(const Metadata* metadata) {
   return out;
 }
 
-// graph.json takes more memory than the Model: it is made from the file again when somebody asks.
+// graph.json takes more memory than the Model: it is rendered from the file again when it is read.
 Document graph_document(const SourcePtr& bytes, const Sections& sections, const BudgetPtr& budget) {
   return {"graph.json", Later<SourcePtr>([=]() -> Result<SourcePtr> {
-            Charges charges(*budget);  // given back with the image
+            Charges charges(*budget);  // released with the image
             const auto image = TRY(StructureImage::load(*bytes, sections.model_offset, sections.model_size, charges));
             return in_memory(TRY(graph_json(image, sections, *budget)));
           })};
@@ -194,7 +190,7 @@ Result<void> add_graphs(weightfs::Model& out, const Container& container, const 
                         const Sections& sections) {
   const Graph* graph = image.model().graph();
   if (graph == nullptr) return {};
-  Reading reading(container, image, sections, out);
+  ModelReader reading(container, image, sections, out);
   TRY_VOID(reading.graph(*graph, ""));
   reading.add_counts(out.metadata);
   out.warnings = reading.take_warnings();
@@ -208,7 +204,7 @@ Result<void> add_graphs(weightfs::Model& out, const Container& container, const 
 
 Result<Model> read_rten(const Container& container) {
   const auto sections = TRY(rten::find_sections(*container.bytes));
-  Charges charges(*container.budget);  // of the image: given back with it
+  Charges charges(*container.budget);  // of the image: released with it
   const auto image =
       TRY(rten::StructureImage::load(*container.bytes, sections.model_offset, sections.model_size, charges));
   const int32_t schema_version = image.model().schema_version();

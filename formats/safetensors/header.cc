@@ -14,8 +14,8 @@ constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_off
 
 HeaderReader::HeaderReader(uint64_t size, Budget& budget) : header(budget) {
   // Once, for the most that can come: pages that are never touched cost nothing, copies while a vector grows do.
-  header.tensors.reserve(static_cast<size_t>(size / kShortestEntry + 1));
-  header.ranges.reserve(static_cast<size_t>(size / kShortestEntry + 1));
+  header.tensors.reserve(static_cast<size_t>(size / kMinEntrySize + 1));
+  header.ranges.reserve(static_cast<size_t>(size / kMinEntrySize + 1));
 }
 
 // Follows a value of any depth to its end.
@@ -24,7 +24,7 @@ bool HeaderReader::pass(int deeper, Event event) {
   passing_next_ = false;
   depth_ += deeper;
   if (!in_metadata_) return true;
-  if (!event()) return refuse(str("__metadata__ holds more than ", flat::kMostMetadata, " values"));
+  if (!event()) return refuse(str("__metadata__ holds more than ", flat::kMaxMetadataValues, " values"));
   return depth_ > 0 || end_metadata();
 }
 
@@ -32,14 +32,13 @@ bool HeaderReader::scalar(Value value) {
   if (passing()) return pass(0, [&] { return builder_.scalar(std::move(value)); });
   if (std::holds_alternative<std::nullptr_t>(value)) return unexpected("null");
   return unexpected(std::holds_alternative<bool>(value) ? "true or false"
-                                                        : "a number that is no whole number below 2^64");
+                                                        : "a number that is not an integer below 2^64");
 }
 
 bool HeaderReader::unsigned_integer(uint64_t n) {
   if (passing()) return pass(0, [&] { return builder_.unsigned_integer(n); });
   if (at_ == At::shape) {
-    if (shape_.size() == kMostDimensions)
-      return refuse_tensor(str("shape: more than ", kMostDimensions, " dimensions"));
+    if (shape_.size() == kMaxDimensions) return refuse_tensor(str("shape: more than ", kMaxDimensions, " dimensions"));
     shape_.push_back(n);
     return true;
   }
@@ -59,7 +58,7 @@ bool HeaderReader::string(std::string& text) {
 bool HeaderReader::key(std::string& text) {
   if (passing()) return pass(0, [&] { return builder_.key(text); });
   if (at_ == At::header && text == "__metadata__") {
-    if (metadata_seen_) return refuse("__metadata__ stands twice");
+    if (metadata_seen_) return refuse("__metadata__ appears twice");
     metadata_seen_ = in_metadata_ = passing_next_ = true;
   } else if (at_ == At::header) {
     tensor_.name = text;  // a copy: the parser keeps its buffer, the name no spare room
@@ -67,7 +66,7 @@ bool HeaderReader::key(std::string& text) {
     const auto field = std::find(kFields.begin(), kFields.end(), text) - kFields.begin();
     field_ = static_cast<Field>(field);
     passing_next_ = field_ == Field::other;
-    if (!passing_next_ && std::exchange(seen_[field], true)) return refuse_tensor(str(text, " stands twice"));
+    if (!passing_next_ && std::exchange(seen_[field], true)) return refuse_tensor(str(text, " appears twice"));
   }
   return true;
 }
@@ -123,7 +122,7 @@ bool HeaderReader::set_dtype(const std::string& text) {
     if (auto room = header.charges.charge(Cost::value); !room) return refuse(room.error());
     if (auto room = header.charges.charge(Cost::kept, text.size()); !room) return refuse(room.error());
   }
-  if (spelling == unknown_.end()) spelling = unknown_.insert(spellings.emplace_back(text)).first;
+  if (spelling == unknown_.end()) spelling = unknown_.insert(string_pool.emplace_back(text)).first;
   tensor_.dtype = &kUnknownDType;
   tensor_.stored_dtype = *spelling;
   return true;

@@ -1,5 +1,5 @@
-// A model in several safetensors files, its shards: `model.safetensors.index.json` says which holds which tensor. As
-// huggingface_hub writes it (serialization/_base.py, split_state_dict_into_shards_factory) and people edit it.
+// A model in several safetensors files (shards): `model.safetensors.index.json` maps tensors to shards. As
+// huggingface_hub writes it (serialization/_base.py, split_state_dict_into_shards_factory), or as edited by hand.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,16 +14,16 @@ namespace weightfs {
 namespace {
 
 // A hundred thousand tensors take about 10 MB of it.
-constexpr uint64_t kLongestIndex = 100'000'000;
+constexpr uint64_t kMaxIndexSize = 100'000'000;
 
 // Each stays an open file.
-constexpr size_t kMostShards = 10'000;
+constexpr size_t kMaxShards = 10'000;
 
 // A short line of the weight map takes many times its bytes.
-constexpr size_t kMostWeights = 1'000'000;
+constexpr size_t kMaxWeights = 1'000'000;
 
 // Values of `metadata`, which has few: total_size, a format.
-constexpr uint64_t kMostMetadata = 1'000;
+constexpr uint64_t kMaxMetadataValues = 1'000;
 
 struct Shard {
   std::string_view name;
@@ -53,8 +53,8 @@ struct Index {
   Warnings warnings;
 };
 
-// Takes in from read_json what may be an index, or any other JSON: keeps the weight map and the metadata, skips the
-// rest, and stops at once where the whole is no object.
+// Builds an index from the events of read_json, or rejects other JSON: keeps the weight map and the metadata, skips the
+// rest, and stops at once if the value is not an object.
 class IndexReader final : public JsonEvents {
  public:
   explicit IndexReader(Budget& budget) : budget_(budget) {}
@@ -92,7 +92,7 @@ class IndexReader final : public JsonEvents {
     return pass([&] { return metadata_.end_array(); });
   }
 
-  // What was taken in, after `whole`, what read_json returned.
+  // The result; `whole` is the result of read_json.
   Result<Index> take(const Result<void>& whole);
 
  private:
@@ -106,7 +106,7 @@ class IndexReader final : public JsonEvents {
       return refuse(Code::corrupt, str("weight_map: tensor ", quoted(tensor_), ": no string"));
     if (in_ == In::metadata && event()) return true;
     if (in_ == In::metadata) {
-      index_.warnings.add("the index has metadata of more than ", kMostMetadata, " values: left out");
+      index_.warnings.add("the index has metadata of more than ", kMaxMetadataValues, " values: left out");
       has_metadata_ = false;
     }
     in_ = In::other;
@@ -135,10 +135,10 @@ class IndexReader final : public JsonEvents {
   bool has_weight_map_ = false;
   std::string tensor_;  // in the weight map: whose shard comes next
   bool has_metadata_ = false;
-  ValueBuilder metadata_{kMostMetadata};
+  ValueBuilder metadata_{kMaxMetadataValues};
 };
 
-// Of two equal keys the second counts.
+// Of two equal keys the second is used.
 bool IndexReader::enter(std::string_view key) {
   in_ = In::other;
   if (key == "weight_map") {
@@ -148,19 +148,19 @@ bool IndexReader::enter(std::string_view key) {
     index_.shards.clear();
   } else if (key == "metadata") {
     in_ = In::metadata;
-    metadata_ = ValueBuilder(kMostMetadata);
+    metadata_ = ValueBuilder(kMaxMetadataValues);
     has_metadata_ = true;
   }
   return true;
 }
 
 bool IndexReader::add(const std::string& name) {
-  if (index_.weights.size() == kMostWeights)
-    return refuse(Code::unsupported, str("weight_map: more than ", kMostWeights, " tensors"));
+  if (index_.weights.size() == kMaxWeights)
+    return refuse(Code::unsupported, str("weight_map: more than ", kMaxWeights, " tensors"));
   if (!charge(Cost::value, 1) || !charge(Cost::kept, tensor_.size() + name.size())) return false;
   const auto shard = index_.shards.try_emplace(name).first;
-  if (index_.shards.size() > kMostShards)
-    return refuse(Code::unsupported, str("weight_map: more than ", kMostShards, " shards"));
+  if (index_.shards.size() > kMaxShards)
+    return refuse(Code::unsupported, str("weight_map: more than ", kMaxShards, " shards"));
   shard->second.name = shard->first;
   index_.weights.push_back({std::move(tensor_), &shard->second});
   return true;
@@ -171,7 +171,7 @@ Result<Index> IndexReader::take(const Result<void>& whole) {
   TRY_VOID(whole);
   if (!has_weight_map_) return failure(Code::unsupported, kNoIndex);
   if (has_metadata_) index_.metadata = metadata_.take();
-  // Of two lines for one tensor the second counts, as of two equal keys anywhere.
+  // Of two lines for a tensor the second is used, as of equal keys everywhere.
   auto& weights = index_.weights;
   std::stable_sort(weights.begin(), weights.end(),
                    [](const Weight& a, const Weight& b) { return a.tensor < b.tensor; });
@@ -184,14 +184,14 @@ Result<Index> IndexReader::take(const Result<void>& whole) {
 }
 
 Result<Index> read_index(const Source& bytes, Budget& budget) {
-  if (bytes.size() > kLongestIndex)
-    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, ", kLongestIndex, " at most"));
+  if (bytes.size() > kMaxIndexSize)
+    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, ", kMaxIndexSize, " at most"));
   TRY_VOID(budget.charge(Cost::input, bytes.size()));
   IndexReader reader(budget);
   return reader.take(read_json(bytes, 0, bytes.size(), reader));
 }
 
-// Puts the shards' models together, in order, and says where the weight map is wrong.
+// Merges the shards' models, in order, and warns about errors of the weight map.
 class Merger {
  public:
   explicit Merger(Index& index) : index_(index), warnings_(std::move(index.warnings)) {
@@ -199,12 +199,12 @@ class Merger {
   }
 
   void add(Shard& shard, Model read) {
-    const std::string_view name = model_.spellings.emplace_back(shard.name);
-    std::map<std::string_view, std::string_view> spelled;
-    for (const std::string& spelling : read.spellings) spelled[spelling] = model_.spellings.emplace_back(spelling);
+    const std::string_view name = model_.string_pool.emplace_back(shard.name);
+    std::map<std::string_view, std::string_view> pooled;
+    for (const std::string& spelling : read.string_pool) pooled[spelling] = model_.string_pool.emplace_back(spelling);
     for (const std::string& warning : read.warnings) warnings_.add("shard ", quoted(name), ": ", warning);
     for (Tensor& tensor : read.tensors) {
-      if (tensor.dtype == &kUnknownDType) tensor.stored_dtype = spelled[tensor.stored_dtype];
+      if (tensor.dtype == &kUnknownDType) tensor.stored_dtype = pooled[tensor.stored_dtype];
       if (!is_at_home(tensor, shard)) tensor.scope = name;
       model_.tensors.push_back(std::move(tensor));
     }
@@ -214,8 +214,8 @@ class Merger {
     shard.was_read = true;
   }
 
-  // The tensors of a file that several names lead to are shown once.
-  void add_same(const Shard& shard) {
+  // The tensors of a file with several names are shown once.
+  void add_hard_link(const Shard& shard) {
     warnings_.add("shard ", quoted(shard.name), ": the same file as ", quoted(shard.same->name));
     model_.parts.push_back({std::string(shard.name), Later<SourcePtr>::of(*shard.bytes)});
   }
@@ -263,7 +263,7 @@ class Merger {
     if (!weight.found) tensor.scope = {};
   }
 
-  // Shards repeat each other's metadata. At the top of the model's stands what a single file would have there.
+  // Shards repeat each other's metadata. The model's metadata are those of a single file.
   void take_metadata(const Model& first) {
     model_.common = first.common;
     for (const auto& [key, value] : first.metadata)
@@ -297,14 +297,15 @@ Result<Model> read_shard(const Shard& shard, const Container& container) {
 
 Result<Model> read(const Container& container) {
   Index index = TRY(read_index(*container.bytes, *container.budget));
-  if (container.folder == nullptr) return failure(Code::unsupported, "nothing beside it, its shards are needed");
+  if (container.folder == nullptr)
+    return failure(Code::unsupported, "no other files in its directory; its shards are needed");
   open_shards(index, container);
   Merger merger(index);
   std::optional<Error> first_error;
   bool any = index.shards.empty();
   for (auto& [name, shard] : index.shards) {
     if (shard.same != nullptr) {
-      merger.add_same(shard);
+      merger.add_hard_link(shard);
     } else if (auto model = read_shard(shard, container)) {
       merger.add(shard, std::move(*model));
       any = true;
@@ -322,11 +323,11 @@ Result<Model> read(const Container& container) {
 
 // Any JSON object may be an index, and beside a model lie many that are none: it must begin like one. Writers put
 // "metadata" first, which may be long, and "weight_map" next.
-Match matches_safetensors_index(const Clues& clues) {
-  const auto& [name, head, tail, size] = clues;
+Match matches_safetensors_index(const Probe& probe) {
+  const auto& [name, head, tail, size] = probe;
   constexpr const char* kWhite = " \t\r\n";
   const size_t first = head.find_first_not_of(kWhite);
-  if (first == std::string_view::npos || head[first] != '{' || size > kLongestIndex) return Match::no;
+  if (first == std::string_view::npos || head[first] != '{' || size > kMaxIndexSize) return Match::no;
   if (head.find("\"weight_map\"") != std::string_view::npos) return Match::maybe;
   const size_t key = head.find_first_not_of(kWhite, first + 1);
   const bool more = head.size() < size;

@@ -17,7 +17,7 @@ bool is_text(std::string_view bytes) {
   return is_utf8(bytes) && std::none_of(bytes.begin(), bytes.end(), [](char c) { return c >= 0 && c < '\t'; });
 }
 
-// The reference collects the tensors in a HashMap: of those with one name the last one stays.
+// The reference stores the tensors in a HashMap: of equal names the last one is kept.
 void drop_replaced(flat::Header& header) {
   const auto replaced = flat::repeated_names(header.tensors);
   if (replaced.empty()) return;
@@ -47,7 +47,7 @@ Result<Model> read(const Container& container) {
   Map facts;
   facts.append("header_length", length);
   Model model = flat::model_of(std::move(reader.header), container, "safetensors", std::move(facts));
-  model.spellings = std::move(reader.spellings);
+  model.string_pool = std::move(reader.string_pool);
   return model;
 }
 
@@ -57,14 +57,13 @@ bool begins_an_object(std::string_view text) {
 
 }  // namespace
 
-Match matches_safetensors(const Clues& clues) {
-  const auto& [name, head, tail, size] = clues;
+Match matches_safetensors(const Probe& probe) {
+  const auto& [name, head, tail, size] = probe;
   if (head.size() <= flat::kPrefix || size <= flat::kPrefix) return Match::no;
   const uint64_t length = flat::length_in(head);
   const std::string_view after = head.substr(flat::kPrefix);
-  // A download that was cut: better to say what is missing than that the file is unknown. It takes more than a brace,
-  // which one file of 256 has there.
-  if (length > flat::kLongestHeader || length > size - flat::kPrefix)
+  // A truncated download: reporting the missing bytes is better than an unknown format. It takes more than a brace,
+  if (length > flat::kMaxHeaderSize || length > size - flat::kPrefix)
     return begins_an_object(after) && !is_text(head.substr(0, flat::kPrefix)) ? Match::yes : Match::no;
   const std::string_view header = after.substr(0, static_cast<size_t>(std::min<uint64_t>(length, after.size())));
   const auto* const first = std::find_if_not(header.begin(), header.end(), is_white);

@@ -1,4 +1,4 @@
-// What the files of the safetensors reader share: the header's JSON as it is read, before its promises are checked.
+// Internals of the safetensors reader: parses the header's JSON, before the ranges are validated.
 #pragma once
 
 #include <deque>
@@ -12,11 +12,11 @@
 
 namespace weightfs::safetensors {
 
-/// `"":{"dtype":"","shape":[],"data_offsets":[0,0]},`: no tensor takes less of a header.
-inline constexpr uint64_t kShortestEntry = 48;
+/// `"":{"dtype":"","shape":[],"data_offsets":[0,0]},`: the minimum size of a tensor's entry.
+inline constexpr uint64_t kMinEntrySize = 48;
 
-/// Takes a header in from read_json: the tensors (without their bytes), the range that each claims, and `__metadata__`.
-/// Each rule of one entry by itself is enforced here; what the entries promise together is left to the caller.
+/// Builds a header from the events of read_json: the tensors (without their bytes), the range that each claims, and
+/// `__metadata__`. Validates each entry by itself; the caller validates them together.
 class HeaderReader final : public JsonEvents {
  public:
   /// For a header of `size` bytes, which bounds what is reserved.
@@ -32,8 +32,8 @@ class HeaderReader final : public JsonEvents {
   bool end_array() override;
 
   flat::Header header;
-  std::deque<std::string> spellings;  ///< of dtypes that are not known
-  std::optional<Error> problem;       ///< why it stopped the reading
+  std::deque<std::string> string_pool;  ///< owns names of unknown dtypes
+  std::optional<Error> problem;         ///< the error that stopped the parser
 
  private:
   enum class At { start, header, entry, shape, offsets, end };
@@ -51,20 +51,20 @@ class HeaderReader final : public JsonEvents {
   bool refuse_tensor(std::string_view reason);
 
   At at_ = At::start;
-  Field field_ = Field::other;  // in an entry: whose value comes next
+  Field field_ = Field::other;  // in an entry: the field of the next value
   bool seen_[3] = {};           // the fields of the entry so far
 
-  // A value that is not the header's own: `__metadata__` goes to builder_, an unknown field to nobody.
+  // A skipped value: `__metadata__` goes to builder_, an unknown field is discarded.
   bool passing_next_ = false;
   int depth_ = 0;
   bool in_metadata_ = false;
   bool metadata_seen_ = false;
-  ValueBuilder builder_{flat::kMostMetadata + 1};  // and the object itself
+  ValueBuilder builder_{flat::kMaxMetadataValues + 1};  // and the object itself
 
   Tensor tensor_;
   Shape shape_;
   std::vector<uint64_t> offsets_;
-  std::set<std::string_view> unknown_;  // the spellings that are in `spellings`
+  std::set<std::string_view> unknown_;  // the names in `string_pool`
 };
 
 }  // namespace weightfs::safetensors

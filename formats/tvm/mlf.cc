@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "formats/archive/archive.h"
+#include "formats/archive/archive_formats.h"
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
 #include "formats/tvm/params.h"
@@ -17,14 +17,14 @@ namespace {
 constexpr const char* kMetadata = "metadata.json";
 constexpr std::string_view kParameters = "parameters/";
 constexpr std::string_view kSuffix = ".params";
-constexpr int64_t kNewestVersion = 7;
+constexpr int64_t kMaxVersion = 7;
 
 // metadata.json has six values for each operator of the model: 20,000 of them fit.
-constexpr uint64_t kLongestMetadata = 16 << 20;
-constexpr uint64_t kMostValues = 131'072;
+constexpr uint64_t kMaxMetadataSize = 16 << 20;
+constexpr uint64_t kMaxValues = 131'072;
 
 // There is one for each module, and one module as a rule.
-constexpr size_t kMostParamsFiles = 100;
+constexpr size_t kMaxParamsFiles = 100;
 
 // A .params file among the members.
 struct ParamsFile {
@@ -34,11 +34,11 @@ struct ParamsFile {
   size_t end = 0;
 };
 
-// What the .params files hold.
+// The contents of the .params files.
 struct Parameters {
   std::vector<ParamsFile> files;
   std::vector<Tensor> tensors;
-  std::deque<std::string> spellings;
+  std::deque<std::string> string_pool;
 };
 
 struct Module {
@@ -60,17 +60,17 @@ Result<bool> has_magic(const Part& part) {
   const auto head = part.source.get().and_then(
       [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), 8)); });
   if (!head && !is_about_the_bytes(head.error())) return tl::unexpected(head.error());
-  return head && is_params(*head);
+  return head && tvm::is_params(*head);
 }
 
-// The seed of the format's documentation calls it `.json`, exporters `.params`.
+// The first documentation of the format has `.json`, exporters write `.params`.
 std::string_view without_suffix(std::string_view path) {
   for (const std::string_view suffix : {kSuffix, std::string_view(".json")})
     if (path.ends_with(suffix)) return path.substr(0, path.size() - suffix.size());
   return {};
 }
 
-// Those in parameters/, of which the ones named `.params` should be lists of parameters.
+// The files in parameters/; those named `.params` should be lists of parameters.
 Result<std::vector<ParamsFile>> in_parameters(const Archive& archive) {
   std::vector<ParamsFile> files;
   for (const Part& part : archive.parts) {
@@ -78,12 +78,12 @@ Result<std::vector<ParamsFile>> in_parameters(const Archive& archive) {
     const std::string_view name = without_suffix(std::string_view(part.path).substr(kParameters.size()));
     if (name.empty() || (!part.path.ends_with(kSuffix) && !TRY(has_magic(part)))) continue;
     files.push_back({&part, std::string(name)});
-    if (files.size() > kMostParamsFiles) break;
+    if (files.size() > kMaxParamsFiles) break;
   }
   return files;
 }
 
-// Those at the root of a package: `mod.params` beside the graph `mod.json`, under any name that people gave it.
+// The files at the root of a package: `mod.params` beside the graph `mod.json`, under any name.
 Result<std::vector<ParamsFile>> at_root(const Archive& archive) {
   std::vector<ParamsFile> files;
   for (const Part& part : archive.parts) {
@@ -92,7 +92,7 @@ Result<std::vector<ParamsFile>> at_root(const Archive& archive) {
     const bool has_graph = archive.find("mod.json") != nullptr || archive.find(name + ".json") != nullptr;
     if (name.empty() || !has_graph || !TRY(has_magic(part))) continue;
     files.push_back({&part, std::move(name)});
-    if (files.size() > kMostParamsFiles) break;
+    if (files.size() > kMaxParamsFiles) break;
   }
   return files;
 }
@@ -115,9 +115,9 @@ class ParametersReader {
   ParametersReader(std::vector<ParamsFile> files, Warnings& warnings, Budget& budget)
       : warnings_(warnings), budget_(budget) {
     all_.files = std::move(files);
-    if (all_.files.size() > kMostParamsFiles) {
-      all_.files.resize(kMostParamsFiles);
-      warnings_.add("more than ", kMostParamsFiles, " files of parameters; the first are read");
+    if (all_.files.size() > kMaxParamsFiles) {
+      all_.files.resize(kMaxParamsFiles);
+      warnings_.add("more than ", kMaxParamsFiles, " files of parameters; the first are read");
     }
   }
 
@@ -130,10 +130,10 @@ class ParametersReader {
         share(file, *same->second);
         continue;
       }
-      auto params = read_params(bytes, budget_);
+      auto params = tvm::read_params(bytes, budget_);
       if (!params && !is_about_the_bytes(params.error())) return tl::unexpected(params.error());
       if (!params) {
-        say(file, params.error().message, "; its tensors are missing");
+        warn(file, params.error().message, "; its tensors are missing");
         continue;
       }
       add(file, std::move(*params));
@@ -143,25 +143,26 @@ class ParametersReader {
 
  private:
   template <class... Words>
-  void say(const ParamsFile& file, const Words&... words) {
+  void warn(const ParamsFile& file, const Words&... words) {
     warnings_.add(quoted(file.part->path), ": ", words...);
   }
 
-  // Another name of a file has no tensors of its own.
+  // Another name of the same file adds no tensors.
   void share(ParamsFile& file, const ParamsFile& first) {
     file.begin = first.begin;
     file.end = first.end;
-    say(file, "the same file as ", quoted(first.part->path), ", where its tensors are shown");
+    warn(file, "the same file as ", quoted(first.part->path), ", where its tensors are shown");
   }
 
-  void add(ParamsFile& file, Params params) {
+  void add(ParamsFile& file, tvm::Params params) {
     warnings_.append(params.warnings, quoted(file.part->path) + ": ");
-    const std::string_view scope = all_.files.size() > 1 ? all_.spellings.emplace_back(file.name) : std::string_view();
-    // Short texts move when they are moved: what pointed to them has to follow.
-    std::map<std::string_view, std::string_view> spelled;
-    for (const std::string& spelling : params.spellings) spelled[spelling] = all_.spellings.emplace_back(spelling);
+    const std::string_view scope =
+        all_.files.size() > 1 ? all_.string_pool.emplace_back(file.name) : std::string_view();
+    // Moving a short std::string moves its bytes: references to them must be updated.
+    std::map<std::string_view, std::string_view> pooled;
+    for (const std::string& spelling : params.string_pool) pooled[spelling] = all_.string_pool.emplace_back(spelling);
     for (Tensor& tensor : params.tensors) {
-      tensor.stored_dtype = spelled[tensor.stored_dtype];
+      tensor.stored_dtype = pooled[tensor.stored_dtype];
       tensor.scope = scope;
       all_.tensors.push_back(std::move(tensor));
     }
@@ -177,8 +178,8 @@ class ParametersReader {
 // Charges the budget twice: library_facts copies most of it.
 Result<Map> read_metadata(const Archive& archive, Budget& budget) {
   const auto about = [](const Error& error) { return Error{error.code, str(kMetadata, ": ", error.message)}; };
-  const std::string text = TRY(archive.text(kMetadata, kLongestMetadata));
-  Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMostValues).map_error(about));
+  const std::string text = TRY(archive.text(kMetadata, kMaxMetadataSize));
+  Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMaxValues).map_error(about));
   const Footprint size = footprint(root);
   if (auto room = charge(size, budget); !room) {
     release(size, budget);
@@ -209,7 +210,7 @@ Value targets_in(const Value& target) {
   return targets;
 }
 
-// The same of every version.
+// The facts that all versions have.
 Map facts_of(const Map& fields) {
   Map facts;
   const auto keep = [&](const char* key, const char* stored) {
@@ -236,7 +237,7 @@ const List* storage_of(const Map& fields) {
   return memory == nullptr ? nullptr : std::get_if<List>(memory);
 }
 
-// Exporters look up a storage's size at the wrong node, so that most are wrong.
+// Exporters use the wrong node for a storage's size, so most sizes are wrong.
 class SizeCheck {
  public:
   void add(const List& storage, const Tensor* begin, const Tensor* end) {
@@ -247,7 +248,7 @@ class SizeCheck {
       if (const Map* const entry = std::get_if<Map>(&value)) check(*entry, sizes);
   }
 
-  void say(Warnings& warnings) const {
+  void warn(Warnings& warnings) const {
     if (wrong_ > 0)
       warnings.add(kMetadata, ": size_bytes of ", wrong_, " of ", known_, " parameters is not their size (", example_,
                    "); the .params file is right");
@@ -287,21 +288,21 @@ void check_sizes(const std::vector<Module>& modules, const Parameters& parameter
     const Tensor* const all = parameters.tensors.data();
     if (storage != nullptr && file != nullptr) check.add(*storage, all + file->begin, all + file->end);
   }
-  check.say(warnings);
+  check.warn(warnings);
 }
 
 std::string version_of(const Map& metadata, Warnings& warnings) {
   const Value* const version = metadata.find("version");
   const int64_t* const number = version == nullptr ? nullptr : std::get_if<int64_t>(version);
-  if (number != nullptr && (*number < 1 || *number > kNewestVersion))
-    warnings.add(kMetadata, ": version ", *number, ", 1 to ", kNewestVersion, " are known");
+  if (number != nullptr && (*number < 1 || *number > kMaxVersion))
+    warnings.add(kMetadata, ": version ", *number, ", 1 to ", kMaxVersion, " are supported");
   if (number != nullptr) return str(*number);
-  warnings.add(kMetadata, ": ", version == nullptr ? "no version" : "the version is no number");
+  warnings.add(kMetadata, ": ", version == nullptr ? "no version" : "the version is not a number");
   const std::string* const text = text_at(metadata, "version");
   return text == nullptr ? "" : *text;
 }
 
-// How many tensors each file has: none where constants were linked into the code.
+// The number of tensors of each file: 0 if constants were linked into the code.
 Map counts_of(const std::vector<ParamsFile>& files) {
   Map counts;
   for (const ParamsFile& file : files) counts.append(file.part->path, file.end - file.begin);
@@ -318,9 +319,9 @@ Map library_facts(const Map& metadata, const std::vector<Module>& modules, const
   return facts;
 }
 
-// What has parameters where a library has them is one, whatever became of its metadata.json.
+// An archive with parameters in the place of a library is one, even if its metadata.json is invalid.
 Result<bool> is_library(const Archive& archive) {
-  const Part* const metadata = archive.find_followed(kMetadata);
+  const Part* const metadata = archive.resolve(kMetadata);
   if (metadata == nullptr) return false;
   const auto bytes = metadata->source.get();
   if (!bytes && !is_about_the_bytes(bytes.error())) return tl::unexpected(bytes.error());
@@ -345,13 +346,13 @@ Result<Model> library_of(Archive archive, const Container& container) {
     metadata = Map{};
   }
   Map facts = library_facts(*metadata, modules, parameters);
-  Model model = model_of(std::move(archive), container, "tvm-mlf");
+  Model model = archive_model(std::move(archive), container, "tvm-mlf");
   model.version = std::move(version);
   if (modules.size() == 1) model.common.append("name", modules[0].name);
   model.metadata = std::move(*metadata);
   flat::add_facts(model.metadata, model.format, std::move(facts));
   model.tensors = std::move(parameters.tensors);
-  model.spellings = std::move(parameters.spellings);
+  model.string_pool = std::move(parameters.string_pool);
   return model;
 }
 
@@ -360,18 +361,18 @@ Result<Model> package_of(Archive archive, const Container& container) {
   Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings, *container.budget).read());
   Map facts;
   facts.append("parameters", counts_of(parameters.files));
-  Model model = model_of(std::move(archive), container, "tvm-package");
+  Model model = archive_model(std::move(archive), container, "tvm-package");
   flat::add_facts(model.metadata, model.format, std::move(facts));
   model.tensors = std::move(parameters.tensors);
-  model.spellings = std::move(parameters.spellings);
+  model.string_pool = std::move(parameters.string_pool);
   return model;
 }
 
 }  // namespace
 
-// Many files are called metadata.json and have a version. What all exporters wrote beside it is asked for too.
+// Many files are named metadata.json and have a version. The keys that all exporters write are required too.
 Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
-  const auto keys = outline(*metadata, kLongestMetadata);
+  const auto keys = outline(*metadata, kMaxMetadataSize);
   if (!keys && !is_about_the_bytes(keys.error())) return tl::unexpected(keys.error());
   if (!keys || (!holds<int64_t>(*keys, "version") && !holds<std::string>(*keys, "version"))) return false;
   if (holds<Map>(*keys, "modules")) return true;
@@ -379,22 +380,22 @@ Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
          (keys->find("memory") != nullptr || keys->find("target") != nullptr);
 }
 
-Result<bool> is_mlf(const Archive& archive) {
+Result<bool> matches_mlf(const Archive& archive) {
   if (TRY(is_library(archive))) return true;
   return !TRY(at_root(archive)).empty();
 }
 
-Result<Model> mlf_of(Archive archive, const Container& container) {
+Result<Model> read_mlf(Archive archive, const Container& container) {
   const bool library = TRY(is_library(archive));
   return library ? library_of(std::move(archive), container) : package_of(std::move(archive), container);
 }
 
 // Sorted keys, as all exporters but those of the operator style write them, have `version` last.
-Match matches_mlf_directory(const Clues& clues) {
-  const size_t first = clues.head.find_first_not_of(" \t\r\n");
-  if (clues.name != kMetadata || first == std::string_view::npos || clues.head[first] != '{') return Match::no;
+Match matches_mlf_metadata(const Probe& probe) {
+  const size_t first = probe.head.find_first_not_of(" \t\r\n");
+  if (probe.name != kMetadata || first == std::string_view::npos || probe.head[first] != '{') return Match::no;
   const auto has_version = [](std::string_view text) { return text.find("\"version\"") != text.npos; };
-  return has_version(clues.head) || has_version(clues.tail) ? Match::maybe : Match::no;
+  return has_version(probe.head) || has_version(probe.tail) ? Match::maybe : Match::no;
 }
 
 }  // namespace weightfs

@@ -11,6 +11,7 @@
 #include "formats/common/json_outline.h"
 
 namespace weightfs {
+namespace tvm {
 namespace {
 
 // src/runtime/file_utils.h and include/tvm/runtime/ndarray.h.
@@ -20,17 +21,17 @@ constexpr std::string_view kListMagicBytes = "\xB7\x9C\x04\x05\x4F\x8D\xE5\xF7";
 constexpr int32_t kCpu = 1;
 
 // In the file: the length of a name; the fields of an array without dimensions and data.
-constexpr uint64_t kShortestName = 8;
-constexpr uint64_t kShortestArray = 40;
+constexpr uint64_t kMinNameSize = 8;
+constexpr uint64_t kMinArraySize = 40;
 
 // Names and arrays' headers together, in bytes. They become as much memory several times; a safetensors header has the
 // same limit.
-constexpr uint64_t kLongestHeaders = flat::kLongestHeader;
+constexpr uint64_t kMaxHeaderBytes = flat::kMaxHeaderSize;
 
-// The graph beside a .params file is looked through up to this size, in bytes; it takes some 500 for each operator.
-constexpr uint64_t kLongestGraph = 64 << 20;
+// The maximum size of the graph beside a .params file, in bytes; it takes some 500 per operator.
+constexpr uint64_t kMaxGraphSize = 64 << 20;
 
-// DLDataType, of which each array has one.
+// DLDataType, the type of an array.
 struct TypeKey {
   uint8_t code;
   uint8_t bits;
@@ -75,7 +76,7 @@ std::pair<std::string, const DType*> element(TypeKey type) {
   return {str("code", int{type.code}, "_", int{type.bits}), nullptr};
 }
 
-// What TVM writes for a shape: it forgets the lanes, and gives each element whole bytes.
+// The size that TVM computes for a shape: it ignores the lanes, and rounds each element up to whole bytes.
 std::optional<uint64_t> written_size(TypeKey type, const Shape& shape) {
   uint64_t size = (uint64_t{type.bits} + 7) / 8;
   for (const uint64_t dimension : shape)
@@ -99,7 +100,7 @@ class Reader {
  private:
   Result<Params> read_list() {
     const uint64_t count = TRY(read_start());
-    // Twice through the names: they are not worth their memory before there has been an array for each.
+    // Two passes over the names: no memory is used for them before the arrays are known to be there.
     Cursor names = in_;
     for (uint64_t i = 0; i < count; ++i) TRY_VOID(skip_name(i));
     if (const auto arrays = TRY(in_.number<uint64_t>()); arrays != count)
@@ -126,14 +127,14 @@ class Reader {
     if (TRY(in_.number<uint64_t>()) != kListMagic) return failure(Code::corrupt, "no magic number of a list of arrays");
     TRY_VOID(in_.skip(8));  // reserved; TVM writes 0 and does not look
     const auto count = TRY(in_.number<uint64_t>());
-    return in_.bounded(count, kShortestName + kShortestArray);
+    return in_.bounded(count, kMinNameSize + kMinArraySize);
   }
 
   Result<void> skip_name(uint64_t place) {
     const auto size = TRY(in_.number<uint64_t>());
-    if (size > flat::kLongestName)
-      return failure(Code::corrupt, str("name ", place, ": ", size, " bytes, at most ", flat::kLongestName));
-    TRY_VOID(spend(kShortestName + size));
+    if (size > flat::kMaxNameLength)
+      return failure(Code::corrupt, str("name ", place, ": ", size, " bytes, at most ", flat::kMaxNameLength));
+    TRY_VOID(spend(kMinNameSize + size));
     return in_.skip(size);
   }
 
@@ -144,10 +145,10 @@ class Reader {
     TRY_VOID(in_.skip(4));  // the device's number
     if (device != kCpu) return failure(Code::corrupt, str("on a device of type ", device, ", 1 (CPU) expected"));
     const auto dimensions = TRY(in_.number<int32_t>());
-    if (dimensions < 0 || static_cast<size_t>(dimensions) > kMostDimensions)
-      return failure(Code::corrupt, str(dimensions, " dimensions, at most ", kMostDimensions));
+    if (dimensions < 0 || static_cast<size_t>(dimensions) > kMaxDimensions)
+      return failure(Code::corrupt, str(dimensions, " dimensions, at most ", kMaxDimensions));
     const TypeKey type = TRY(read_type());
-    TRY_VOID(spend(kShortestArray + 8 * static_cast<uint64_t>(dimensions)));
+    TRY_VOID(spend(kMinArraySize + 8 * static_cast<uint64_t>(dimensions)));
     TRY_VOID(in_.bounded(static_cast<uint64_t>(dimensions), 8));
     tensor.shape.resize(static_cast<size_t>(dimensions));
     for (uint64_t& size : tensor.shape) size = TRY(read_size("a dimension"));
@@ -172,12 +173,12 @@ class Reader {
 
   Result<void> spend(uint64_t bytes) {
     headers_ += bytes;
-    if (headers_ <= kLongestHeaders) {
+    if (headers_ <= kMaxHeaderBytes) {
       TRY_VOID(budget_.charge(Cost::kept, bytes));
       bytes_charged_ += bytes;
       return {};
     }
-    return failure(Code::corrupt, str("names and headers of more than ", kLongestHeaders, " bytes"));
+    return failure(Code::corrupt, str("names and headers of more than ", kMaxHeaderBytes, " bytes"));
   }
 
   void set_type(Tensor& tensor, TypeKey key, uint64_t bytes) {
@@ -186,7 +187,7 @@ class Reader {
     tensor.dtype = key.lanes == 1 ? type.dtype : &kUnknownDType;
     const bool is_known = type.dtype != &kUnknownDType;
     if (!is_known)
-      params_.warnings.add("tensor ", quoted(tensor.name), ": type ", type.stored, " is not known; shown as bytes");
+      params_.warnings.add("tensor ", quoted(tensor.name), ": type ", type.stored, " is unknown; shown as bytes");
     if (is_known && key.code >= kFirstAmbiguous && key.code <= kLastAmbiguous) ++ambiguous_;
     const auto written = written_size(key, tensor.shape);
     if (written == bytes) return;
@@ -201,12 +202,12 @@ class Reader {
     if (is_new) {
       auto [name, dtype] = element(key);
       if (key.lanes != 1) name += str("x", key.lanes);
-      row->second = {dtype == nullptr ? &kUnknownDType : dtype, params_.spellings.emplace_back(std::move(name))};
+      row->second = {dtype == nullptr ? &kUnknownDType : dtype, params_.string_pool.emplace_back(std::move(name))};
     }
     return row->second;
   }
 
-  // TVM takes the last array where the file ends inside its data, and leaves the rest of it as memory happens to be.
+  // TVM accepts a last array whose data end with the file, and leaves the rest of it uninitialized.
   Result<void> read_data(Tensor& tensor, uint64_t bytes, bool is_last) {
     const uint64_t left = in_.left();
     if (bytes <= left) {
@@ -225,7 +226,7 @@ class Reader {
     const auto replaced = flat::repeated_names(tensors);
     if (replaced.empty()) return;
     for (const size_t i : replaced)
-      params_.warnings.add("tensor ", quoted(tensors[i].name), " stands twice; the last is shown");
+      params_.warnings.add("tensor ", quoted(tensors[i].name), " appears twice; the last is shown");
     size_t kept = 0;
     for (size_t i = 0, next = 0; i < tensors.size(); ++i) {
       if (next < replaced.size() && replaced[next] == i)
@@ -257,8 +258,8 @@ std::optional<Part> graph_beside(const Container& container) {
   const auto json = container.folder->open(name);
   if (!json) return std::nullopt;
   container.budget->add_file(**json);
-  if (!container.budget->charge(Cost::input, std::min((*json)->size(), kLongestGraph))) return std::nullopt;
-  const auto keys = outline(**json, kLongestGraph);
+  if (!container.budget->charge(Cost::input, std::min((*json)->size(), kMaxGraphSize))) return std::nullopt;
+  const auto keys = outline(**json, kMaxGraphSize);
   if (!keys || !holds<List>(*keys, "nodes") || !holds<List>(*keys, "arg_nodes") || !holds<List>(*keys, "heads"))
     return std::nullopt;
   return Part{std::move(name), Later<SourcePtr>::of(*json)};
@@ -270,18 +271,20 @@ bool is_params(std::string_view head) { return head.starts_with(kListMagicBytes)
 
 Result<Params> read_params(const SourcePtr& file, Budget& budget) { return Reader(file, budget).read(); }
 
-Match matches_tvm_params(const Clues& clues) { return is_params(clues.head) ? Match::yes : Match::no; }
+}  // namespace tvm
+
+Match matches_tvm_params(const Probe& probe) { return tvm::is_params(probe.head) ? Match::yes : Match::no; }
 
 Result<Model> read_tvm_params(const Container& container) {
-  auto params = read_params(container.bytes, *container.budget);
+  auto params = tvm::read_params(container.bytes, *container.budget);
   if (!params) return failure(params.error().code, "tvm-params: " + params.error().message);
   Model model;
   model.format = "tvm-params";
   model.tensors = std::move(params->tensors);
-  model.spellings = std::move(params->spellings);
+  model.string_pool = std::move(params->string_pool);
   model.warnings = std::move(params->warnings).take();
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
-  if (auto graph = graph_beside(container)) {
+  if (auto graph = tvm::graph_beside(container)) {
     Map facts;
     facts.append("graph", graph->path);
     flat::add_facts(model.metadata, model.format, std::move(facts));

@@ -8,20 +8,20 @@
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 
-namespace weightfs {
+namespace weightfs::tvm {
 
-/// What a .params file holds, in the file's order.
+/// The contents of a .params file, in the file's order.
 struct Params {
   std::vector<Tensor> tensors;  ///< their sources are slices of the file; `scope` is empty
   Warnings warnings;
-  std::deque<std::string> spellings;  ///< owns their stored_dtype
+  std::deque<std::string> string_pool;  ///< owns their stored_dtype
 };
 
 /// Whether `head` begins with the list's magic number, 0xF7E58D4F05049CB7.
 bool is_params(std::string_view head);
 
-/// Reads the headers of a .params file, not the data. Tensors and names are charged to `budget`, and stay charged.
-/// Fails with corrupt, and as Budget::charge does; then nothing stays charged.
+/// Reads the headers of a .params file, not the data. Tensors and names are charged to `budget`. Fails with corrupt,
+/// and as Budget::charge does; then nothing stays charged.
 Result<Params> read_params(const SourcePtr& file, Budget& budget);
 
-}  // namespace weightfs
+}  // namespace weightfs::tvm

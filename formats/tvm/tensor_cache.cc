@@ -1,5 +1,5 @@
-// The weights of MLC-LLM and WebLLM: shards of bare bytes, and an index, `tensor-cache.json` (before 2025
-// `ndarray-cache.json`), that says which tensor lies where. As python/tvm/contrib/tvmjs.py writes it and
+// The weights of MLC-LLM and WebLLM: shards of raw bytes, and an index, `tensor-cache.json` (before 2025
+// `ndarray-cache.json`), with the place of each tensor. As python/tvm/contrib/tvmjs.py writes it and
 // src/runtime/vm/ndarray_cache_support.cc reads it.
 #include <algorithm>
 #include <array>
@@ -15,24 +15,24 @@ namespace weightfs {
 namespace {
 
 // A tensor takes some 250 bytes of the index and ten values: 100,000 tensors fit, of models that have up to 10,000.
-constexpr uint64_t kLongestIndex = 32 << 20;
-constexpr uint64_t kMostValues = 1'000'000;
+constexpr uint64_t kMaxIndexSize = 32 << 20;
+constexpr uint64_t kMaxValues = 1'000'000;
 
 // Of these, those that are not about tensors and so are shown as metadata; there are three.
-constexpr uint64_t kMostMetadata = flat::kMostMetadata;
+constexpr uint64_t kMaxMetadataValues = flat::kMaxMetadataValues;
 
 // Each stays an open file.
-constexpr size_t kMostShards = 10'000;
+constexpr size_t kMaxShards = 10'000;
 
 constexpr const char* kConfig = "mlc-chat-config.json";
-constexpr uint64_t kLongestConfig = 1 << 20;
+constexpr uint64_t kMaxConfigSize = 1 << 20;
 
 struct Shard {
   std::string name;
-  SourcePtr bytes;     // null when it cannot be had
-  uint64_t size = 0;   // as the index says; what is beyond belongs to no tensor
-  uint64_t lost = 0;   // its tensors, when it cannot be had
-  std::string reason;  // why it cannot be had
+  SourcePtr bytes;     // null if it is unavailable
+  uint64_t size = 0;   // from the index; bytes beyond it belong to no tensor
+  uint64_t lost = 0;   // its tensors, if it is unavailable
+  std::string reason;  // the reason
   std::optional<Md5> md5;
 };
 
@@ -59,8 +59,8 @@ Result<uint64_t> size(const Map& record, const char* key) {
 
 Result<Shape> shape(const Map& record) {
   const List& list = *TRY(field<List>(record, "shape", "a list"));
-  if (list.size() > kMostDimensions)
-    return failure(Code::corrupt, str(list.size(), " dimensions, at most ", kMostDimensions));
+  if (list.size() > kMaxDimensions)
+    return failure(Code::corrupt, str(list.size(), " dimensions, at most ", kMaxDimensions));
   Shape shape;
   for (const Value& value : list) shape.push_back(TRY(size(value)));
   return shape;
@@ -79,7 +79,7 @@ const DType* dtype_spelled(std::string_view name) {
   return dtype == nullptr || dtype->npy_descr.empty() ? nullptr : dtype;
 }
 
-// What the index has beside the records, and of its `metadata` the fields; of equal keys those stay.
+// The keys of the index besides the records, and the fields of its `metadata`; of equal keys those are kept.
 Map beside_records(Map index) {
   Map all;
   const Map* metadata = nullptr;
@@ -120,10 +120,10 @@ bool has_more_values(const Map& map, uint64_t most) {
   return values > most;
 }
 
-// Puts the index and its shards together.
-class Assembly {
+// Merges the index and its shards.
+class ModelAssembly {
  public:
-  explicit Assembly(const Container& container) : container_(container) {}
+  explicit ModelAssembly(const Container& container) : container_(container) {}
 
   Result<void> add(const List& records) {
     for (size_t i = 0; i < records.size(); ++i)
@@ -135,7 +135,7 @@ class Assembly {
   Result<Model> finish(Map index) {
     TRY_VOID(say_what_is_lost());
     for (const size_t i : flat::repeated_names(model_.tensors))
-      warnings_.add("tensor ", quoted(model_.tensors[i].name), " stands twice; who loads it takes the last");
+      warnings_.add("tensor ", quoted(model_.tensors[i].name), " appears twice; loaders use the last one");
     model_.format = "tensor-cache";
     model_.common = common_fields();
     take_metadata(std::move(index));
@@ -172,11 +172,11 @@ class Assembly {
     return {};
   }
 
-  // A shard may stand in several records; it is opened once.
+  // A shard may be in several records; it is opened once.
   Result<std::reference_wrapper<Shard>> shard_named(const std::string& name) {
     const auto [row, is_new] = shards_.try_emplace(name);
     if (!is_new) return row->second;
-    if (shards_.size() > kMostShards) return failure(Code::unsupported, str("more than ", kMostShards, " shards"));
+    if (shards_.size() > kMaxShards) return failure(Code::unsupported, str("more than ", kMaxShards, " shards"));
     Shard& shard = row->second;
     shard.name = name;
     order_.push_back(&shard);
@@ -198,15 +198,15 @@ class Assembly {
   void set_md5(Shard& shard, const Value& sum) {
     const std::string* const hex = std::get_if<std::string>(&sum);
     shard.md5 = hex == nullptr ? std::nullopt : md5_of_hex(*hex);
-    if (!shard.md5) warnings_.add("shard ", quoted(shard.name), ": its md5sum is no MD5");
+    if (!shard.md5) warnings_.add("shard ", quoted(shard.name), ": its md5sum is not an MD5");
   }
 
   Result<void> add_tensor(const Value& value, Shard& shard) {
     const Map& record = *TRY(as_record(value));
     Tensor tensor;
     tensor.name = TRY(text(record, "name"));
-    if (tensor.name.size() > flat::kLongestName)
-      return failure(Code::corrupt, str("a name of ", tensor.name.size(), " bytes, more than ", flat::kLongestName));
+    if (tensor.name.size() > flat::kMaxNameLength)
+      return failure(Code::corrupt, str("a name of ", tensor.name.size(), " bytes, more than ", flat::kMaxNameLength));
     tensor.shape = TRY(shape(record));
     const std::string dtype = TRY(text(record, "dtype"));
     const std::string format = TRY(text(record, "format"));
@@ -224,21 +224,21 @@ class Assembly {
   void set_type(Tensor& tensor, const std::string& dtype, const std::string& format, uint64_t bytes) {
     const bool is_bf16 = format == "f32-to-bf16" && dtype == "float32";
     const DType* const known = is_bf16 ? dtype_named("bfloat16") : dtype_spelled(dtype);
-    tensor.stored_dtype = spelled(is_bf16 ? dtype + " (f32-to-bf16)" : dtype);
+    tensor.stored_dtype = pooled(is_bf16 ? dtype + " (f32-to-bf16)" : dtype);
     tensor.dtype = &kUnknownDType;
-    const auto say = [&](const auto&... words) { warnings_.add("tensor ", quoted(tensor.name), ": ", words...); };
-    if (format != "raw" && format != "f32-to-bf16") return say("format ", quoted(format), "; shown as bytes");
-    if (known == nullptr) return say("dtype ", quoted(dtype), " is not known; shown as bytes");
+    const auto warn = [&](const auto&... words) { warnings_.add("tensor ", quoted(tensor.name), ": ", words...); };
+    if (format != "raw" && format != "f32-to-bf16") return warn("format ", quoted(format), "; shown as bytes");
+    if (known == nullptr) return warn("dtype ", quoted(dtype), " is unknown; shown as bytes");
     const auto needed = size_in_bytes(*known, tensor.shape);
     if (needed != bytes)
-      return say(bytes, " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
-                 tensor.stored_dtype, "; shown as bytes");
+      return warn(bytes, " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
+                  tensor.stored_dtype, "; shown as bytes");
     tensor.dtype = known;
   }
 
-  std::string_view spelled(std::string text) {
-    const auto [row, is_new] = spelled_.try_emplace(std::move(text));
-    if (is_new) row->second = model_.spellings.emplace_back(row->first);
+  std::string_view pooled(std::string text) {
+    const auto [row, is_new] = pooled_.try_emplace(std::move(text));
+    if (is_new) row->second = model_.string_pool.emplace_back(row->first);
     return row->second;
   }
 
@@ -272,8 +272,8 @@ class Assembly {
   void take_metadata(Map index) {
     Map& all = model_.metadata;
     all = beside_records(std::move(index));
-    if (has_more_values(all, kMostMetadata)) {
-      warnings_.add("the index has metadata of more than ", kMostMetadata, " values: left out");
+    if (has_more_values(all, kMaxMetadataValues)) {
+      warnings_.add("the index has metadata of more than ", kMaxMetadataValues, " values: left out");
       all = {};
     }
     if (const auto room = charge(footprint(all), *container_.budget); !room) {
@@ -293,7 +293,7 @@ class Assembly {
     };
     Map common;
     const auto config = container_.folder->open(kConfig);
-    const auto keys = config ? outline(**config, kLongestConfig) : Map{};
+    const auto keys = config ? outline(**config, kMaxConfigSize) : Map{};
     if (!keys) return common;
     for (const auto& [key, name] : kCommon)
       if (holds<std::string>(*keys, key) || holds<int64_t>(*keys, key)) common.append(name, *keys->find(key));
@@ -305,23 +305,24 @@ class Assembly {
   Warnings warnings_;
   std::map<std::string, Shard> shards_;  // by name
   std::vector<const Shard*> order_;      // in which the index has them
-  std::map<std::string, std::string_view> spelled_;
+  std::map<std::string, std::string_view> pooled_;
 };
 
 Result<Map> read_index(const Source& bytes, Budget& budget) {
-  if (bytes.size() > kLongestIndex)
-    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, at most ", kLongestIndex));
-  Value root = TRY(parse_json(bytes, 0, bytes.size(), budget, kMostValues));
+  if (bytes.size() > kMaxIndexSize)
+    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, at most ", kMaxIndexSize));
+  Value root = TRY(parse_json(bytes, 0, bytes.size(), budget, kMaxValues));
   if (Map* const index = std::get_if<Map>(&root)) return std::move(*index);
-  return failure(Code::unsupported, "JSON that is no object");
+  return failure(Code::unsupported, "JSON, but not an object");
 }
 
 Result<Model> read(const Container& container) {
   Map index = TRY(read_index(*container.bytes, *container.budget));
   const Footprint size = footprint(index);
   const List& records = *TRY(field<List>(index, "records", "a list"));
-  if (container.folder == nullptr) return failure(Code::unsupported, "nothing beside it, its shards are needed");
-  Assembly assembly(container);
+  if (container.folder == nullptr)
+    return failure(Code::unsupported, "no other files in its directory; its shards are needed");
+  ModelAssembly assembly(container);
   TRY_VOID(assembly.add(records));
   auto model = assembly.finish(std::move(index));
   release(size, *container.budget);  // the index is gone
@@ -330,14 +331,14 @@ Result<Model> read(const Container& container) {
 
 }  // namespace
 
-Match matches_tensor_cache(const Clues& clues) {
-  const size_t first = clues.head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || clues.head[first] != '{' || clues.size > kLongestIndex) return Match::no;
-  const auto shows = [&](std::string_view key) { return clues.head.find(key) != clues.head.npos; };
+Match matches_tensor_cache(const Probe& probe) {
+  const size_t first = probe.head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || probe.head[first] != '{' || probe.size > kMaxIndexSize) return Match::no;
+  const auto shows = [&](std::string_view key) { return probe.head.find(key) != probe.head.npos; };
   if (!shows("\"records\"")) return Match::no;
   constexpr std::array<std::string_view, 4> kNames = {"tensor-cache.json", "ndarray-cache.json",
                                                       "tensor-cache-b16.json", "ndarray-cache-b16.json"};
-  if (std::find(kNames.begin(), kNames.end(), clues.name) != kNames.end()) return Match::yes;
+  if (std::find(kNames.begin(), kNames.end(), probe.name) != kNames.end()) return Match::yes;
   return shows("\"dataPath\"") ? Match::maybe : Match::no;
 }
 

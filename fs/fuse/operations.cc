@@ -63,7 +63,7 @@ int errno_of(Code code) {
   switch (code) {
     case Code::not_found:
       return ENOENT;
-    case Code::unreachable:
+    case Code::network:
       return EHOSTUNREACH;
     default:
       return EIO;
@@ -89,7 +89,7 @@ void respond(fuse_req_t request, Operation operation, const Answer& answer) {
     done = answer();
     if (!done) s.log(done.error());
   } catch (const std::bad_alloc&) {
-    done = failure(Code::unavailable, {});
+    done = failure(Code::resource, {});
   } catch (const std::exception&) {
     done = failure(Code::io, {});
   }

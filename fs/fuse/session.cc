@@ -223,7 +223,7 @@ bool unmounted_by_callback(const SessionParams& params) {
 }
 
 Result<SessionPtr> mounted_session(Server* s, const SessionParams& params) {
-  const KeptStderr stderr_capture;
+  const StderrCapture stderr_capture;
   SessionPtr session = make_session(s, params);
   // fuse_session_mount interprets a path of this form as a descriptor.
   const std::string at = params.device ? str("/dev/fd/", *params.device) : params.mountpoint;

@@ -95,7 +95,7 @@ TEST_F(UnstoredBlobs, MeasureWhatHasNoSizeYet) {
   EXPECT_EQ(unstored_blobs()->made(unmeasured).error().message, "bad checksum");
 }
 
-TEST(Hex, BecomesADigestOrNothing) {
+TEST(Hex, ParsesDigestOrReturnsNothing) {
   const Digest digest = sha256("a");
   std::string hex = digest.hex();
   EXPECT_EQ(digest_of_hex(hex), digest);

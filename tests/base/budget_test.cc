@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Budget, AllowsMemoryAndTimeByTheBytesOfTheContainer) {
+TEST(Budget, LimitsGrowWithContainerSize) {
   const Budget empty(0), large(1'000'000'000);
   EXPECT_EQ(empty.memory_limit(), 64'000'000u);
   EXPECT_EQ(empty.time_limit(), 1'000'000'000u);
@@ -28,7 +28,7 @@ TEST(Budget, LimitsSaturateInsteadOfWrapping) {
   EXPECT_TRUE(budget.charge(Cost::lookup, UINT64_MAX / 20'000));
 }
 
-TEST(Budget, AChargeThatExceedsTheMemoryLimitFailsAndChargesNothing) {
+TEST(Budget, ChargeBeyondMemoryLimitFailsAndChargesNothing) {
   Budget budget(0);
   ASSERT_TRUE(budget.charge(Cost::kept, 60'000'000));
   const auto refused = budget.charge(Cost::kept, 5'000'000);
@@ -41,7 +41,7 @@ TEST(Budget, AChargeThatExceedsTheMemoryLimitFailsAndChargesNothing) {
   EXPECT_TRUE(budget.charge(Cost::kept, 4'000'000));
 }
 
-TEST(Budget, AChargeThatExceedsTheTimeLimitFailsAndChargesNothing) {
+TEST(Budget, ChargeBeyondTimeLimitFailsAndChargesNothing) {
   Budget budget(0);
   const auto refused = budget.charge(Cost::lookup, 33'334);
   ASSERT_FALSE(refused);
@@ -50,13 +50,13 @@ TEST(Budget, AChargeThatExceedsTheTimeLimitFailsAndChargesNothing) {
   EXPECT_TRUE(budget.charge(Cost::lookup, 33'333));
 }
 
-TEST(Budget, ACountThatOverflowsIsRefused) {
+TEST(Budget, OverflowingCountIsRefused) {
   Budget budget(1000);
   EXPECT_FALSE(budget.charge(Cost::value, UINT64_MAX));
   EXPECT_EQ(budget.memory_used(), 0u);
 }
 
-TEST(Budget, ReleasedMemoryCanBeChargedAgainAndTimeCannot) {
+TEST(Budget, ReleaseReturnsMemoryButNotTime) {
   Budget budget(0);
   ASSERT_TRUE(budget.charge(Cost::rendered, 60'000'000));
   budget.release(Cost::rendered, 60'000'000);
@@ -65,7 +65,7 @@ TEST(Budget, ReleasedMemoryCanBeChargedAgainAndTimeCannot) {
   EXPECT_TRUE(budget.charge(Cost::rendered, 60'000'000));
 }
 
-TEST(Budget, AFileExtendsItOnceHoweverOftenItIsNamed) {
+TEST(Budget, FileNamedRepeatedlyExtendsItOnce) {
   const TemporaryDirectory directory;
   const auto file = open_file(directory.write("shard", std::string(8192, 'x')));
   const auto again = open_file(directory.path("shard"));
@@ -78,7 +78,7 @@ TEST(Budget, AFileExtendsItOnceHoweverOftenItIsNamed) {
   EXPECT_EQ(budget.memory_limit(), before + 81'920);
 }
 
-TEST(Budget, HolesOfASparseFileDoNotCount) {
+TEST(Budget, HolesOfSparseFileDoNotExtendIt) {
   const TemporaryDirectory directory;
   const std::string path = directory.write("sparse", "beginning");
   std::filesystem::resize_file(path, uint64_t{1} << 40);
@@ -89,13 +89,13 @@ TEST(Budget, HolesOfASparseFileDoNotCount) {
   EXPECT_LE(budget_of(*file)->memory_limit(), 65'000'000u);
 }
 
-TEST(Budget, BytesWithoutIdentityExtendNothing) {
+TEST(Budget, SourceWithoutIdentityDoesNotExtendIt) {
   Budget budget(0);
   budget.add_file(*in_memory("bytes"));
   EXPECT_EQ(budget.memory_limit(), Budget::kBaseMemory);
 }
 
-TEST(Budget, ThreadsChargeItTogether) {
+TEST(Budget, ConcurrentChargesAddUp) {
   Budget budget(0);
   std::atomic<uint64_t> charged = 0;
   std::vector<std::thread> threads;
@@ -108,7 +108,7 @@ TEST(Budget, ThreadsChargeItTogether) {
   EXPECT_EQ(budget.memory_used(), 64'000'000u);
 }
 
-TEST(Charges, AreGivenBackUnlessTheyAreKept) {
+TEST(Charges, AreReleasedUnlessKept) {
   Budget budget(0);
   {
     Charges failed(budget);

@@ -13,7 +13,7 @@
 namespace weightfs {
 namespace {
 
-TEST(Later, IsMadeOnceHoweverManyAsk) {
+TEST(Later, IsComputedOnceForConcurrentCallers) {
   std::atomic<int> made = 0;
   const Later<int> later([&]() -> Result<int> { return ++made; });
   EXPECT_EQ(later.peek(), std::nullopt);
@@ -24,10 +24,10 @@ TEST(Later, IsMadeOnceHoweverManyAsk) {
   EXPECT_EQ(later.peek(), 1);
 }
 
-TEST(Later, ReportsAFailureAndTriesAgainNextTime) {
+TEST(Later, RetriesAfterFailure) {
   int tries = 0;
   const Later<int> later([&]() -> Result<int> {
-    if (++tries == 1) return failure(Code::unavailable, "not now");
+    if (++tries == 1) return failure(Code::resource, "not now");
     return 7;
   });
   EXPECT_EQ(later.get().error().message, "not now");
@@ -36,27 +36,27 @@ TEST(Later, ReportsAFailureAndTriesAgainNextTime) {
   EXPECT_EQ(tries, 2);
 }
 
-TEST(Later, GivesAFailureToAllWhoWaitedForThatTry) {
-  std::latch asked(2);
+TEST(Later, FailureIsReturnedToAllWaitingThreads) {
+  std::latch started(2);
   std::atomic<int> tries = 0;
   const Later<int> later([&]() -> Result<int> {
     ++tries;
-    asked.wait();
+    started.wait();
     return failure(Code::io, "broken");
   });
   std::thread first([&] { EXPECT_FALSE(later.get()); });
   while (tries == 0) std::this_thread::yield();
   std::thread second([&] {
-    asked.count_down();
+    started.count_down();
     EXPECT_EQ(later.get().error().message, "broken");
   });
-  asked.count_down();
+  started.count_down();
   first.join();
   second.join();
   EXPECT_LE(tries, 2);  // the second either waited for the first try or came after it
 }
 
-TEST(Later, TakesAnExceptionForAFailureAndTriesAgain) {
+TEST(Later, ExceptionBecomesFailureAndIsRetried) {
   int tries = 0;
   const Later<int> later([&]() -> Result<int> {
     if (++tries == 1) throw std::bad_alloc();
@@ -68,7 +68,7 @@ TEST(Later, TakesAnExceptionForAFailureAndTriesAgain) {
   EXPECT_EQ(later.get().value(), 3);
 }
 
-TEST(Later, WhatACancelledThreadMadeIsMadeAgainByOneThatWaits) {
+TEST(Later, ResultOfCancelledThreadIsComputedAgainByWaitingThread) {
   std::latch making(1);
   std::latch go_on(1);
   std::atomic<int> tries = 0;
@@ -90,7 +90,7 @@ TEST(Later, WhatACancelledThreadMadeIsMadeAgainByOneThatWaits) {
   EXPECT_EQ(later.peek(), 2);
 }
 
-TEST(Later, LetsGoOfWhatItIsMadeFrom) {
+TEST(Later, DestroysMakeAfterSuccess) {
   auto held = std::make_shared<int>(1);
   const Later<int> later([held]() -> Result<int> { return *held; });
   EXPECT_EQ(held.use_count(), 2);
@@ -98,7 +98,7 @@ TEST(Later, LetsGoOfWhatItIsMadeFrom) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
-TEST(Later, ForgetsAValueThatItCanMakeAgain) {
+TEST(Later, ForgetDropsValueWithKeptMake) {
   int made = 0;
   const Later<int> later([&]() -> Result<int> { return ++made; });
   later.keep_make();
@@ -110,7 +110,7 @@ TEST(Later, ForgetsAValueThatItCanMakeAgain) {
   EXPECT_EQ(later.get().value(), 2);
 }
 
-TEST(Later, KeepsAValueThatItCannotMakeAgain) {
+TEST(Later, ForgetKeepsValueWithoutMake) {
   const Later<int> made([]() -> Result<int> { return 1; });
   EXPECT_EQ(made.get().value(), 1);
   made.forget();
@@ -121,8 +121,8 @@ TEST(Later, KeepsAValueThatItCannotMakeAgain) {
   EXPECT_EQ(given.get().value(), 3);
 }
 
-// A value that is forgotten as soon as it is made still goes to all who waited for it.
-TEST(Later, GivesAForgottenValueToAllWhoWaitedForIt) {
+// A value that is forgotten right after it was computed is still returned to all waiting threads.
+TEST(Later, WaitingThreadsReceiveForgottenValue) {
   std::atomic<int> made = 0;
   const Later<int> later([&]() -> Result<int> { return ++made; });
   later.keep_make();
@@ -140,7 +140,7 @@ TEST(Later, GivesAForgottenValueToAllWhoWaitedForIt) {
   forgetting.join();
 }
 
-TEST(Later, OfAValueIsThereAlready) { EXPECT_EQ(Later<int>::of(3).peek(), 3); }
+TEST(Later, OfHoldsValueImmediately) { EXPECT_EQ(Later<int>::of(3).peek(), 3); }
 
 }  // namespace
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Contract suite over every Source, then what each adds.
+// The contract suite over every Source, then the tests of each one.
 #include "base/source.h"
 
 #include <fcntl.h>
@@ -41,14 +41,14 @@ class EverySource : public testing::TestWithParam<Kind> {
   SourcePtr source = GetParam().make(directory);
 };
 
-TEST_P(EverySource, KnowsItsSize) { EXPECT_EQ(source->size(), 10U); }
+TEST_P(EverySource, ReportsSize) { EXPECT_EQ(source->size(), 10U); }
 TEST_P(EverySource, ReadsAll) { EXPECT_EQ(text(*source), "0123456789"); }
 TEST_P(EverySource, ReadsAnyRange) {
   for (size_t offset = 0; offset <= 10; ++offset)
     for (size_t size = 0; size + offset <= 10; ++size)
       EXPECT_EQ(text(*source, offset, size), std::string("0123456789").substr(offset, size));
 }
-TEST_P(EverySource, IsShortOnlyAtTheEnd) {
+TEST_P(EverySource, ReadsShortOnlyAtEnd) {
   EXPECT_EQ(text(*source, 7, 10), "789");
   EXPECT_EQ(text(*source, 10, 10), "");
   EXPECT_EQ(text(*source, 11, 10), "");
@@ -62,7 +62,7 @@ TEST_P(EverySource, ServesManyThreads) {
     });
   for (auto& thread : threads) thread.join();
 }
-TEST_P(EverySource, HasAnExtentThatHoldsItsBytes) {
+TEST_P(EverySource, ExtentHoldsSameBytes) {
   const auto extent = source->extent();
   if (!extent) return;
   std::string out(extent->size, '?');
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
              }}),
     [](const auto& kind) { return kind.param.name; });
 
-TEST(Slice, RefusesWhatIsNotInside) {
+TEST(Slice, RefusesRangeOutsideSource) {
   const SourcePtr ten = in_memory("0123456789");
   EXPECT_TRUE(slice(ten, 10, 0));
   EXPECT_FALSE(slice(ten, 10, 1));
@@ -100,14 +100,14 @@ TEST(Slice, RefusesWhatIsNotInside) {
   EXPECT_FALSE(slice(ten, UINT64_MAX, UINT64_MAX));
 }
 
-TEST(Slice, OfNothingCannotBeRead) { EXPECT_EQ(text(Slice()), "error: refused when the container was read"); }
+TEST(Slice, EmptySliceCannotBeRead) { EXPECT_EQ(text(Slice()), "error: refused when the container was read"); }
 
-TEST(Lazy, FailsWhenWhatIsMadeHasAnotherSize) {
+TEST(Lazy, FailsIfComputedSizeDiffers) {
   const auto source = lazy(3, Later<SourcePtr>([]() -> Result<SourcePtr> { return in_memory("four"); }));
-  EXPECT_THAT(text(*source), HasSubstr("made 4 bytes where 3 were promised"));
+  EXPECT_THAT(text(*source), HasSubstr("produced 4 bytes, expected 3"));
 }
 
-TEST(OpenFile, RefusesWhatIsNoRegularFile) {
+TEST(OpenFile, RefusesNonRegularFile) {
   const TemporaryDirectory directory;
   ASSERT_EQ(::mkfifo(directory.path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(open_file(directory.path("pipe")).error().code, Code::io);
@@ -125,7 +125,7 @@ class ChangedFile : public testing::Test {
     ASSERT_EQ(text(*source), "0123456789");
     wait_for_a_tick();
   }
-  // Until what is changed next gets another change time: the clock that stamps files ticks every few milliseconds.
+  // Waits until the next change gets another change time: the clock of file times ticks every few milliseconds.
   void wait_for_a_tick() const {
     struct stat now {};
     ASSERT_EQ(::stat(path.c_str(), &now), 0);
@@ -147,38 +147,38 @@ class ChangedFile : public testing::Test {
 };
 
 // semantics 6.1
-TEST_F(ChangedFile, ThatWasCutGivesAnError) {
+TEST_F(ChangedFile, TruncationFailsReads) {
   ASSERT_EQ(::truncate(path.c_str(), 4), 0);
   expect_refused();
 }
-TEST_F(ChangedFile, ThatGrewGivesAnError) {
+TEST_F(ChangedFile, GrowthFailsReads) {
   std::ofstream(path, std::ios::app) << "more";
   expect_refused();
 }
-TEST_F(ChangedFile, ThatWasRewrittenInPlaceGivesAnError) {
+TEST_F(ChangedFile, RewriteInPlaceFailsReads) {
   std::fstream(path, std::ios::in | std::ios::out) << "9876543210";
   expect_refused();
 }
-TEST_F(ChangedFile, ThatWasReplacedGivesAnError) {
+TEST_F(ChangedFile, ReplacementFailsReads) {
   std::filesystem::rename(directory.write("other", "0123456789"), path);
   expect_refused();
 }
-TEST_F(ChangedFile, StaysChangedEvenIfTheOldTimesComeBack) {
+TEST_F(ChangedFile, FailsEvenAfterTimesAreRestored) {
   std::fstream(path, std::ios::in | std::ios::out) << "9876543210";
   expect_refused();
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), std::array<timespec, 2>{{{1, 0}, {1, 0}}}.data(), 0), 0);
   EXPECT_THAT(text(*source), HasSubstr("changed or replaced"));
 }
-TEST_F(ChangedFile, ThatWasRewrittenInPlaceWithItsTimePutBackGivesAnError) {
+TEST_F(ChangedFile, RewriteWithRestoredTimeFailsReads) {
   write_in_place();
   put_time_back();
   expect_refused();
 }
-TEST_F(ChangedFile, WhoseTimesWereSetGivesAnError) {
+TEST_F(ChangedFile, SettingTimesFailsReads) {
   put_time_back();
   expect_refused();
 }
-TEST_F(ChangedFile, ThatWasRewrittenAfterAnAcceptedChangeGivesAnError) {
+TEST_F(ChangedFile, RewriteAfterAcceptedChangeFailsReads) {
   ASSERT_EQ(::chmod(path.c_str(), 0400), 0);
   EXPECT_EQ(text(*source), "0123456789");
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
@@ -188,7 +188,7 @@ TEST_F(ChangedFile, ThatWasRewrittenAfterAnAcceptedChangeGivesAnError) {
   put_time_back();
   expect_refused();
 }
-TEST_F(ChangedFile, ThatWasRewrittenAfterItWasRenamedGivesAnError) {
+TEST_F(ChangedFile, RewriteAfterRenameFailsReads) {
   std::filesystem::rename(path, directory.path("elsewhere"));
   EXPECT_EQ(text(*source), "0123456789");
   path = directory.path("elsewhere");
@@ -197,8 +197,8 @@ TEST_F(ChangedFile, ThatWasRewrittenAfterItWasRenamedGivesAnError) {
   put_time_back();
   expect_refused();
 }
-// A name of its directory says nothing about the file: the change time stays, and so does the explanation unused.
-TEST_F(ChangedFile, ThatWasRewrittenAfterItsDirectoryWasRenamedGivesAnError) {
+// A rename of its directory is not a change of the file: the change time stays, and so does the unused explanation.
+TEST_F(ChangedFile, RewriteAfterDirectoryRenameFailsReads) {
   std::filesystem::create_directory(directory.path("a"));
   path = directory.write("a/container", "0123456789");
   put_time_back();
@@ -212,7 +212,7 @@ TEST_F(ChangedFile, ThatWasRewrittenAfterItsDirectoryWasRenamedGivesAnError) {
   expect_refused();
 }
 // Whoever may write to the file may do so and then explain the change time.
-TEST_F(ChangedFile, ThatOthersMayWriteIsRefusedAfterAnyChange) {
+TEST_F(ChangedFile, AnyChangeOfFileWritableByOthersFailsReads) {
   ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
   source = open_file(path).value();
   EXPECT_EQ(text(*source), "0123456789");
@@ -220,27 +220,27 @@ TEST_F(ChangedFile, ThatOthersMayWriteIsRefusedAfterAnyChange) {
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   expect_refused();
 }
-TEST_F(ChangedFile, ThatBecameWritableForOthersIsRefused) {
+TEST_F(ChangedFile, BecomingWritableByOthersFailsReads) {
   ASSERT_EQ(::chmod(path.c_str(), 0622), 0);
   expect_refused();
 }
 // semantics 6.2
-TEST_F(ChangedFile, ThatGotAnotherNameStillReads) {
+TEST_F(ChangedFile, HardLinkKeepsReadsWorking) {
   std::filesystem::create_hard_link(path, directory.path("link"));
   EXPECT_EQ(text(*source), "0123456789");
   EXPECT_EQ(text(*source), "0123456789");
 }
-TEST_F(ChangedFile, ThatWasRenamedStillReads) {
+TEST_F(ChangedFile, RenameKeepsReadsWorking) {
   std::filesystem::rename(path, directory.path("elsewhere"));
   EXPECT_EQ(text(*source), "0123456789");
   std::filesystem::rename(directory.path("elsewhere"), path);
   EXPECT_EQ(text(*source), "0123456789");
 }
-TEST_F(ChangedFile, WhoseModeWasChangedStillReads) {
+TEST_F(ChangedFile, ChmodKeepsReadsWorking) {
   ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
   EXPECT_EQ(text(*source), "0123456789");
 }
-TEST(PrivateFile, IsOneThatNobodyElseMayWrite) {
+TEST(PrivateFile, IsNotWritableByOtherUsers) {
   struct stat file {};
   file.st_uid = ::geteuid();
   file.st_gid = 12345;
@@ -271,7 +271,7 @@ TEST(Cancel, EndsReadsOfAFile) {
   EXPECT_EQ(text(*source), "0123456789");
 }
 // semantics 6.2
-TEST_F(ChangedFile, ThatWasOnlyRemovedStillReads) {
+TEST_F(ChangedFile, UnlinkKeepsReadsWorking) {
   std::filesystem::remove(path);
   EXPECT_EQ(text(*source), "0123456789");
 }

@@ -8,19 +8,19 @@
 namespace weightfs {
 namespace {
 
-TEST(Quoted, EscapesWhatWouldSteerATerminal) {
+TEST(Quoted, EscapesTerminalControls) {
   EXPECT_EQ(quoted("plain"), "\"plain\"");
   EXPECT_EQ(quoted("a\n\x1b[31m\"\\\x7f"), R"("a\x0a\x1b[31m\x22\x5c\x7f")");
   EXPECT_EQ(quoted("\xC2\x9B"), R"("\xc2\x9b")") << "U+009B starts a control sequence, too";
   EXPECT_EQ(quoted("h\xC3\xA9 \xFF"), "\"h\xC3\xA9 \\xff\"");
 }
 
-TEST(Quoted, IsNeverThatOfTheLibrary) {
+TEST(Quoted, IsNotStdQuoted) {
   std::string name = "\x1b";
   EXPECT_EQ(str(quoted(name), quoted(std::as_const(name)), quoted(std::string("\x1b"))), R"("\x1b""\x1b""\x1b")");
 }
 
-TEST(Quoted, CutsALongName) {
+TEST(Quoted, TruncatesLongName) {
   const std::string text = quoted(std::string(5000, 'x'));
   EXPECT_LT(text.size(), 100U);
   EXPECT_TRUE(text.ends_with("...\""));
@@ -47,7 +47,7 @@ TEST(HumanSize, UsesBinaryUnits) {
   EXPECT_EQ(human_size(UINT64_MAX), "16.0 EiB");
 }
 
-TEST(Text, LowerCaseIsThatOfAsciiOnly) { EXPECT_EQ(lower_case("AZaz@[0-\xC3\x84"), "azaz@[0-\xC3\x84"); }
+TEST(Text, LowerCaseChangesOnlyAscii) { EXPECT_EQ(lower_case("AZaz@[0-\xC3\x84"), "azaz@[0-\xC3\x84"); }
 
 }  // namespace
 }  // namespace weightfs

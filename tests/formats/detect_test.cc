@@ -1,4 +1,4 @@
-// How a container's format is told.
+// Detection of a container's format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,12 +27,12 @@ class Unreadable final : public Source {
   Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(Code::io, "disk on fire"); }
 };
 
-TEST(Detection, KnowsEachFormatByItsName) {
+TEST(Detection, FindsEachFormatByName) {
   for (const Format& format : formats()) EXPECT_EQ(format_named(format.name), &format);
   for (const char* name : {"", "GGUF", "bin", "onnx"}) EXPECT_EQ(format_named(name), nullptr) << name;
 }
 
-TEST(Detection, TellsWhatItTriedWhereNothingFits) {
+TEST(Detection, ReportsTriedFormats) {
   const auto model = read_model(container("neither fish nor flesh, and long enough for every format"));
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::unsupported);
@@ -42,8 +42,8 @@ TEST(Detection, TellsWhatItTriedWhereNothingFits) {
   EXPECT_THAT(outcome(""), StartsWith("m: not a model that weightfs knows (0 B); "));
 }
 
-// A format without a magic number may be meant: then the message has what is wrong with it.
-TEST(Detection, TellsWhyWhatMightFitDoesNot) {
+// A format without a magic number may be intended: then the message has its error.
+TEST(Detection, ReportsWhyPossibleFormatFails) {
   EXPECT_EQ(outcome(bintensors_file("\2")),
             "m: not a model that weightfs knows (9 B); tried gguf, rten, tvm-params, zip, tar, safetensors, "
             "safetensors-index, bintensors");
@@ -52,7 +52,7 @@ TEST(Detection, TellsWhyWhatMightFitDoesNot) {
   EXPECT_THAT(outcome(R"({"weight_map": 7})"), HasSubstr("safetensors-index (safetensors index: "));
 }
 
-TEST(Detection, TellsWhatIsWrongWithWhatItSurelyIs) {
+TEST(Detection, ReportsErrorOfCertainFormat) {
   for (const std::string& bytes : {small_gguf(), rten::small_rten(), small_safetensors()}) {
     const std::string error = outcome(bytes.substr(0, bytes.size() / 2));
     EXPECT_THAT(error, StartsWith("m: "));
@@ -61,12 +61,12 @@ TEST(Detection, TellsWhatIsWrongWithWhatItSurelyIs) {
 }
 
 // The magic number decides before a layout that would fit, too: 'G', 'G', 'U', 'F' may be the length of a header.
-TEST(Detection, TrustsAMagicNumberMoreThanALayoutThatFits) {
+TEST(Detection, PrefersMagicNumberToPlausibleLayout) {
   EXPECT_THAT(outcome("GGUF" + std::string(4, '\0') + std::string(1000, ' ')), StartsWith("m: gguf: "));
   EXPECT_THAT(outcome("RTEN" + std::string(4, '\0') + std::string(1000, ' ')), StartsWith("m: rten: "));
 }
 
-TEST(Detection, ReadsAsToldWithoutALook) {
+TEST(Detection, ForcedFormatSkipsDetection) {
   EXPECT_EQ(outcome(small_gguf(), format_named("gguf")), "gguf");
   EXPECT_THAT(outcome(small_gguf(), format_named("safetensors")), StartsWith("m: safetensors: "));
   EXPECT_EQ(outcome(small_bintensors().legacy()), "bintensors");
@@ -74,8 +74,8 @@ TEST(Detection, ReadsAsToldWithoutALook) {
   EXPECT_THAT(outcome(small_bintensors().legacy(), format_named("bintensors-release")), StartsWith("m: bintensors: "));
 }
 
-// A disk that fails says nothing about what the file is.
-TEST(Detection, PassesOnWhatTheSystemRefuses) {
+// A disk error does not identify a format.
+TEST(Detection, PassesOnIoErrors) {
   const Container unreadable{"m", std::make_shared<Unreadable>(), nullptr};
   const auto detected = read_model(unreadable);
   ASSERT_FALSE(detected);
@@ -96,15 +96,14 @@ TEST(Detection, NamesTheContainerOnce) {
   EXPECT_EQ(error_of("g"), "g: gguf: ends at byte 4, 4 bytes needed at 4") << "a name that the message begins with";
 }
 
-// What is_model says must hold, or a directory shows what cannot be entered, or hides what could.
-TEST(Detection, SaysBeforehandWhatCanBeRead) {
+// is_model must be right, or a directory shows a model that cannot be entered, or hides one.
+TEST(Detection, IsModelPredictsReadModel) {
   for (const SmallModel& small : small_models()) {
     for (const size_t size : {small.bytes.size(), small.bytes.size() / 2, size_t{20}, size_t{3}}) {
       const Container cut{small.file_name, in_memory(small.bytes.substr(0, size)),
                           std::make_shared<MemoryFolder>(small.beside)};
       const auto model = read_model(cut);
-      // A model that is broken is still one; what is no model at all is not.
-      // So is one that only unpacking could tell, by its name.
+      // A corrupt model is still a model; another file is not.
       const bool is_broken =
           !model && (model.error().message.find("not a model that weightfs knows") == std::string::npos ||
                      small.file_name.ends_with(".tar.gz"));

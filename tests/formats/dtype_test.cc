@@ -18,7 +18,7 @@ TEST(DType, IsFoundByItsNameAlone) {
     EXPECT_EQ(dtype_named(name), nullptr) << name;
 }
 
-TEST(DType, TakesItsBytesForEachElement) {
+TEST(DType, SizeIsBytesPerElement) {
   EXPECT_EQ(size_of("float32", {2, 3}), 24U);
   EXPECT_EQ(size_of("complex64", {2, 3}), 48U);
   EXPECT_EQ(size_of("bool", {7}), 7U);
@@ -27,7 +27,7 @@ TEST(DType, TakesItsBytesForEachElement) {
 }
 
 // TVM and ml_dtypes spend a byte on each of the small integers.
-TEST(DType, TakesAByteForEachSmallInteger) {
+TEST(DType, SmallIntegersTakeOneByte) {
   for (const char* name : {"int2", "uint2", "int4", "uint4"}) {
     EXPECT_EQ(size_of(name, {3, 5}), 15U) << name;
     EXPECT_EQ(dtype_named(name)->npy_descr, "|V1") << name;
@@ -49,7 +49,7 @@ TEST(DType, HasTheFloat8sOfMlDtypes) {
 }
 
 // ggml quantises rows: a block never goes from one row into the next.
-TEST(DType, TakesWholeBlocksOfTheInnermostDimension) {
+TEST(DType, BlockTypesFillInnermostDimension) {
   EXPECT_EQ(size_of("q4_0", {32}), 18U);
   EXPECT_EQ(size_of("q4_0", {3, 64}), 6U * 18);
   EXPECT_EQ(size_of("q6_k", {2, 2, 512}), 8U * 210);
@@ -60,7 +60,7 @@ TEST(DType, TakesWholeBlocksOfTheInnermostDimension) {
 }
 
 // safetensors packs all elements of a tensor, whatever its rows.
-TEST(DType, TakesWholeBytesOfAllElementsWhereTheyArePacked) {
+TEST(DType, PackedTypesFillWholeBytes) {
   EXPECT_EQ(size_of("float4_e2m1fn", {3, 2}), 3U);
   EXPECT_EQ(size_of("float4_e2m1fn", {2, 3}), 3U) << "rows may share a byte";
   EXPECT_EQ(size_of("float4_e2m1fn", {3}), std::nullopt);
@@ -78,7 +78,7 @@ TEST(DType, HasNoSizeBeyond64Bits) {
   EXPECT_EQ(size_in_bytes(kUnknownDType, {1}), std::nullopt);
 }
 
-TEST(DType, DiffersBigEndianInItsNumpyViewOnly) {
+TEST(DType, BigEndianDiffersOnlyInNumpyView) {
   for (const char* name : {"int16", "int32", "int64", "float16", "float32", "float64"}) {
     const DType* little = dtype_named(name);
     const DType* big = big_endian(little);

@@ -6,7 +6,7 @@
 #include <array>
 #include <atomic>
 
-#include "tests/support/promises.h"
+#include "tests/support/invariants.h"
 #include "tests/support/small_models.h"
 
 namespace weightfs {
@@ -106,7 +106,7 @@ class EveryFormat : public testing::TestWithParam<SmallModel> {
   // "" if `bytes` are refused as they should be, or read and everything that is mounted of them is in order.
   static std::string wrong_with(std::string bytes) {
     auto model = read_model(container(std::move(bytes)), forced());
-    if (model) return Promises(std::make_shared<Model>(std::move(*model))).broken();
+    if (model) return ModelInvariants(std::make_shared<Model>(std::move(*model))).violation();
     const auto& [code, message] = model.error();
     if (!message.starts_with(GetParam().file_name)) return "does not name the container: " + message;
     if (!is_one_line(message)) return "not one line: " + message;

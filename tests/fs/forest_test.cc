@@ -386,7 +386,7 @@ TEST(Forest, EntersNothingNewWhenMemoryRunsOut) {
   void* const volatile much = std::malloc(all / 4 + (size_t{1} << 30));
   ASSERT_NE(much, nullptr);
   EXPECT_TRUE(forest.list(entered));
-  EXPECT_EQ(forest.list(fresh).error().code, Code::unavailable);
+  EXPECT_EQ(forest.list(fresh).error().code, Code::resource);
   std::free(much);
   EXPECT_TRUE(forest.list(fresh));
 }

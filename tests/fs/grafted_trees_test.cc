@@ -240,7 +240,7 @@ TEST_F(DroppedModels, AreNoDirectories) {
 TEST_F(DroppedModels, AreNotEnoughWhereOtherThingsTakeTheMemory) {
   ASSERT_TRUE(forest.list(ino("m0")));
   ballast = 1001;
-  EXPECT_EQ(forest.list(ino("m1")).error().code, Code::unavailable);
+  EXPECT_EQ(forest.list(ino("m1")).error().code, Code::resource);
   EXPECT_THAT(forest.list(ino("m1")).error().message, HasSubstr("not enough memory: this process may use"));
   EXPECT_EQ(live, 0) << "what could be dropped was";
   ballast = 0;

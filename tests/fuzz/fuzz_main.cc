@@ -1,4 +1,4 @@
-// The fuzzer of one target, WEIGHTFS_FUZZ_TARGET: what libFuzzer calls.
+// The libFuzzer entry points of one target, WEIGHTFS_FUZZ_TARGET.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +19,7 @@ using namespace weightfs::test;
 
 const Target& target = WEIGHTFS_FUZZ_TARGET;
 
-// CPU time depends on what else the machine does: an input is slow when it is slow three times.
+// CPU time depends on the machine's load: an input is slow if it is slow three times.
 void check_time(std::string_view input, uint64_t time) {
   const uint64_t limit = time_limit(target, input.size());
   for (int tries = 0; tries < 2 && time > limit; ++tries) time = std::min(time, run_checked(target, input).time);

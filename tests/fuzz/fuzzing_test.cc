@@ -1,4 +1,5 @@
-// What the fuzz targets rely on: costs are measured, limits abort, and mutations of structure keep it.
+// The infrastructure of the fuzz targets: costs are measured, limits abort, and structure-aware mutations keep the
+// structure.
 #include <gtest/gtest.h>
 
 #include <algorithm>

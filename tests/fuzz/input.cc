@@ -44,7 +44,7 @@ std::string_view cut_file(std::string_view& bytes) {
 }  // namespace
 
 void complain(const std::string& what) {
-  std::fprintf(stderr, "broken promise: %s\n", what.c_str());
+  std::fprintf(stderr, "check failed: %s\n", what.c_str());
   std::abort();
 }
 

@@ -1,4 +1,4 @@
-// What an input holds: a container's bytes and the files beside it. Reads are counted, and none goes past the end.
+// A fuzz input: a container's bytes and the files beside it. Reads are counted, and must not go past the end.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace weightfs::test {
 
-/// Bytes in memory whose reads are counted. A read of bytes beyond the end is a broken promise: readers know the size.
+/// Bytes in memory with counted reads. A read beyond the end fails the check: readers know the size.
 SourcePtr counted_source(std::string_view bytes);
 
-/// Bytes that were read from counted sources since the process began.
+/// The number of bytes read from counted sources since the process began.
 uint64_t counted_bytes();
 
-/// Files by name; one whose name has a `/` lies in a directory.
+/// Files by name; one with a `/` in its name is in a directory.
 class FileSet final : public Folder {
  public:
   void add(std::string_view name, SourcePtr bytes) { files_.insert_or_assign(std::string(name), std::move(bytes)); }
@@ -39,16 +39,16 @@ struct Input {
   Container named(std::string_view name) const;
 };
 
-/// The input as sibling.h has it: the container, then the files beside it.
+/// Parses an input in the format of sibling.h: the container, then the files beside it.
 Input parse_input(std::string_view bytes);
 
-/// Aborts unless bytes in memory were refused for what they hold, in one line that begins with the container's name.
+/// Aborts unless the error is about the bytes, in one line that begins with the container's name.
 void check_refusal(const Container& container, const Error& error);
 
-/// Aborts when a tensor reaches out of its container, or a warning is not one line.
+/// Aborts if a tensor exceeds its container, or a warning is not one line.
 void check_model(const Model& model);
 
-/// Reads the container as `format`, checks what comes out, and renders its documents.
+/// Reads the container as `format`, checks the model, and renders its documents.
 void read_checked(const Container& container, std::string_view format);
 
 }  // namespace weightfs::test

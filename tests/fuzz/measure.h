@@ -1,16 +1,16 @@
-// What an input costs: bytes allocated, bytes read, CPU time.
+// Measures the cost of an input: bytes allocated, bytes read, CPU time.
 #pragma once
 
 #include <cstdint>
 
 namespace weightfs::test {
 
-/// Counts allocations of the whole process (malloc, operator new, libraries): from the sanitizer's hooks where there
-/// is one that has them, else from a malloc of our own around glibc's.
+/// Counts allocations of the whole process (malloc, operator new, libraries): by the sanitizer's hooks if available,
+/// else by a malloc around glibc's.
 class AllocationCounter {
  public:
-  AllocationCounter();    ///< begins to count; one at a time
-  uint64_t peak() const;  ///< the most bytes that were allocated at one time since, beyond those from before
+  AllocationCounter();    ///< starts counting; only one may exist
+  uint64_t peak() const;  ///< the peak of allocated bytes since then, without those allocated before
 };
 
 /// CPU time of the calling thread in nanoseconds.

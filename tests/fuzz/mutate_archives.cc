@@ -1,4 +1,4 @@
-// Mutations of zips and tars, and what makes their checksums, counts and offsets right after any mutation.
+// Mutations of zips and tars, and repairs of their checksums, counts and offsets after any mutation.
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +28,7 @@ void set_number(std::string& input, size_t at, size_t width, uint64_t n) {
   for (size_t i = 0; i < width; ++i) input[at + i] = static_cast<char>(n >> 8 * i & 0xFF);
 }
 
-// Where records of this kind begin, each with room for its fixed part.
+// The offsets of records of this kind, each with room for its fixed part.
 std::vector<size_t> find_all(const std::string& input, std::string_view magic, size_t size) {
   std::vector<size_t> places;
   for (size_t at = input.find(magic); at != input.npos && at + size <= input.size(); at = input.find(magic, at + 4))
@@ -99,7 +99,7 @@ void mutate_zip(std::string& input, size_t max_size, Random& random) {
   }
 }
 
-// The local headers lie in the order of the records; each record whose offset leads to none gets the next one.
+// Local headers are in the order of the records; a record with an invalid offset gets the next one.
 void repair_zip(std::string& input) {
   const auto ends = find_all(input, kEnd, kEndSize);
   const auto records = find_all(input, kRecord, kRecordSize);

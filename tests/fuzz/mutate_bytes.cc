@@ -55,7 +55,7 @@ void change_number(std::string& input, Random& random) {
   set_number(input, at, width, interesting(input, at, width, random));
 }
 
-// Bytes behind a number that can be their length: they are repeated, and the number follows.
+// Bytes after a number that can be their length: they are repeated, and the number is updated.
 void grow_string(std::string& input, size_t max_size, Random& random) {
   const size_t width = random.below(2) == 0 ? 8 : 4;
   if (input.size() <= width || input.size() >= max_size) return;
@@ -88,7 +88,7 @@ void repeat_record(std::string& input, size_t max_size, Random& random) {
   }
 }
 
-// Makes the offset at `at` lead where the one at `from` leads.
+// Changes the offset at `at` to the target of the one at `from`.
 void share_target(std::string& input, Random& random) {
   const size_t at = random.below(input.size() / 4) * 4;
   const size_t from = random.below(input.size() / 4) * 4;

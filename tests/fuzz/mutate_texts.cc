@@ -1,4 +1,4 @@
-// Mutations of text that plain byte mutations do not find: much of one thing, deep nesting, the same line many times.
+// Mutations of text that plain byte mutations do not find: long repetition, deep nesting, repeated lines.
 #include <array>
 #include <string>
 #include <string_view>
@@ -57,7 +57,7 @@ constexpr std::array<std::string_view, 32> kWords = {"=",
                                                      "18446744073709551615",
                                                      "\r\n"};
 
-// Where a mutation begins: anywhere, or at the beginning of a line.
+// The start of a mutation: anywhere, or at the beginning of a line.
 size_t place_in(const std::string& input, Random& random) {
   const size_t at = random.below(input.size() + 1);
   if (random.below(2) == 0) return at;

@@ -1,5 +1,4 @@
-// Replays the corpora of all fuzz targets: every seed, and every input that once broke something or that covers what no
-// other does.
+// Replays the corpora of all fuzz targets: the seeds, and the inputs that once failed or that extend the coverage.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,8 +33,8 @@ std::vector<Entry> corpus() {
 
 class FuzzCorpus : public testing::TestWithParam<Entry> {};
 
-// A broken promise ends the process: the line "[ RUN ]" before it names the file.
-TEST_P(FuzzCorpus, KeepsEveryPromise) {
+// A failed check ends the process: the line "[ RUN ]" before it names the file.
+TEST_P(FuzzCorpus, PassesAllChecks) {
   const auto& [target, path] = GetParam();
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

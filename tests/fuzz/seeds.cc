@@ -1,5 +1,5 @@
-// Writes the seeds of the corpora: `fuzz_seeds FOLDER`. One small file for each thing that a format can have, so that
-// the fuzzer starts inside every reader.
+// Writes the seeds of the corpora: `fuzz_seeds FOLDER`. One small file per feature of a format, so that the fuzzer
+// starts inside every reader.
 #include "tests/fuzz/seeds.h"
 
 #include <array>
@@ -164,7 +164,7 @@ void add_rten_attributes(Seeds& seeds) {
   seeds["rten-attributes"] = version1(model_of(graph(operators)));
 }
 
-// Which target reads a container seed besides the one of containers: by the names that add_...() give them.
+// The second target of a container seed, besides the one of containers: by the names that add_...() use.
 std::string_view target_of(std::string_view name, std::string_view bytes) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kMagic = {
       {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};

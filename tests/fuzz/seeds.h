@@ -1,5 +1,5 @@
-// The seeds of the corpora: one small input for each thing that a format can have, by TARGET/NAME. Those without a
-// target are containers; the target of their format gets them, too.
+// The seeds of the corpora: one small input per feature of a format, by TARGET/NAME. Those without a target are
+// containers; the target of their format gets them, too.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace weightfs::test {
 
 using Seeds = std::map<std::string, std::string>;
 
-/// Names that cannot stand in a directory as they are, and names that meet where they become paths.
+/// Names that are not valid file names, and names that collide as paths.
 std::vector<std::string> hostile_names();
 
-/// An input that holds `container` and these files beside it.
+/// An input with `container` and these files beside it.
 std::string with_files(std::string container, const Files& beside);
 
 /// Zips and tars (seeds_archives.cc), cartons and what TVM writes (seeds_models.cc), Ollama's manifests
@@ -26,7 +26,7 @@ void add_cartons(Seeds& seeds);
 void add_tvm(Seeds& seeds);
 void add_ollama(Seeds& seeds);
 
-/// What is no container: TOML, JSON, names, compressed bytes (seeds_texts.cc).
+/// Inputs other than containers: TOML, JSON, names, compressed bytes (seeds_texts.cc).
 void add_texts(Seeds& seeds);
 
 }  // namespace weightfs::test

@@ -1,4 +1,4 @@
-// Zips and tars, right and wrong.
+// Zips and tars, valid and invalid.
 #include <string_view>
 
 #include "tests/fuzz/seeds.h"
@@ -11,7 +11,7 @@ using tars::pax_record;
 using tars::tar_block;
 using tars::TarBuilder;
 
-// Where links may lead.
+// Targets of links.
 std::vector<std::string> targets() {
   return {"d/a",
           "..",
@@ -133,7 +133,7 @@ void add_nested(Seeds& seeds) {
 
   // Deeper than is entered, and more than one could count: each member is the same zip.
   std::string deep = inner_model();
-  for (int depth = 0; depth < kDeepest + 2; ++depth) {
+  for (int depth = 0; depth < kMaxNestingDepth + 2; ++depth) {
     ZipBuilder b;
     b.stored(depth == 0 ? "m.safetensors" : "0.zip", deep);
     for (const char* name : {"1.zip", "2.zip"}) {
@@ -225,7 +225,7 @@ std::string unhex(std::string_view digits) {
   return bytes;
 }
 
-// What xz, zstd and bzip2 make of a tar of one member, `a`, that holds "hello".
+// The output of xz, zstd and bzip2 for a tar of one member, `a`, that holds "hello".
 void add_compressed_tars(Seeds& seeds) {
   seeds["tar-xz"] = unhex(
       "fd377a585a000004e6d6b4460200210116000000742fe5a3e007ff003c5d00308033501868898301dce26e2105573538564d"

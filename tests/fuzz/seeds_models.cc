@@ -1,4 +1,4 @@
-// What lies in archives and directories: cartons, and what TVM writes.
+// Models in archives and directories: cartons, and the outputs of TVM.
 #include <utility>
 
 #include "tests/fuzz/seeds.h"

@@ -15,7 +15,7 @@ std::string one_gguf(const char* name) { return GgufBuilder().tensor(name, {1}, 
 
 std::string named(const char* name) { return str(",\"name\":\"", name, '"'); }
 
-// What `ollama pull` leaves: one file of weights, and the texts around it.
+// The files of `ollama pull`: one file of weights, and the texts around it.
 void add_gguf_models(Seeds& seeds) {
   OllamaBuilder b;
   b.config(
@@ -39,7 +39,7 @@ void add_gguf_models(Seeds& seeds) {
   seeds["ollama-models"] = with_blobs(two.layer("model", "GGML, of long ago").config("7").layer("params", "[,]"));
 }
 
-// A blob for each tensor, as safetensors; a quantised one lies with its companions.
+// A blob for each tensor, as safetensors; a quantized one with its companions.
 void add_tensor_models(Seeds& seeds) {
   OllamaBuilder b;
   SafetensorsBuilder all;
@@ -73,7 +73,7 @@ void add_names(Seeds& seeds) {
   }
 }
 
-// The document layout: media types say what the bytes are.
+// The document layout: media types describe the bytes.
 void add_documents(Seeds& seeds) {
   OllamaBuilder b;
   b.layer("tensor; name=w; dtype=F32; shape=1,2", "wwwwWWWW").layer("tensor; name=s; dtype=float16; shape=", "ss");
@@ -116,7 +116,7 @@ void add_wrong_blobs(Seeds& seeds) {
   seeds["ollama-longer"] = with_files(b.manifest(), files);
   seeds["ollama-missing"] = b.manifest();
 
-  // Without sizes only the digests tell.
+  // Without sizes only the digests identify the blobs.
   std::string manifest, rest = b.manifest();
   for (size_t at = rest.find(",\"size\":"); at != rest.npos; at = rest.find(",\"size\":")) {
     manifest += rest.substr(0, at);
@@ -129,7 +129,7 @@ void add_wrong_blobs(Seeds& seeds) {
   seeds["ollama-old-names"] = with_files(b.manifest(), old);
 }
 
-// The spelling: what Go reads, and what it does not.
+// Spellings that Go accepts, and ones that it rejects.
 void add_spellings(Seeds& seeds) {
   const auto manifest = [](const char* rest) {
     return str(R"({"schemaVersion":2,"mediaType":")", kDockerManifest, "\",", rest);

@@ -1,4 +1,4 @@
-// What is no container: TOML, JSON, names, compressed bytes.
+// Inputs other than containers: TOML, JSON, names, compressed bytes.
 #include "tests/fuzz/seeds.h"
 #include "tests/support/small_models.h"
 

@@ -1,5 +1,5 @@
-// Fuzz targets: one for each parser, and one that mounts whole models. A target states what an input may cost, so that
-// the fuzzer finds amplification and not only crashes.
+// Fuzz targets: one for each parser, and one that mounts whole models. A target limits the cost of an input, so that
+// the fuzzer finds amplification as well as crashes.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace weightfs::test {
 
-/// What one input may cost: a fixed part, and a part for each byte of the input.
+/// The cost limit of an input: a fixed part, and a part for each byte of the input.
 struct Limits {
   uint64_t memory;  ///< peak of the bytes allocated while it runs
   uint64_t memory_per_byte;
@@ -25,34 +25,34 @@ class Random;
 using Mutate = void (*)(std::string& input, size_t max_size, Random& random);
 
 struct Target {
-  std::string_view name;                ///< also of its folder in tests/fuzz/corpus
-  void (*run)(std::string_view input);  ///< aborts where the parser breaks a promise
+  std::string_view name;                ///< also the name of its folder in tests/fuzz/corpus
+  void (*run)(std::string_view input);  ///< aborts if a check fails
   Limits limits;
   Mutate mutate = nullptr;                       ///< structure-aware; null: only libFuzzer's mutations
-  void (*repair)(std::string& input) = nullptr;  ///< makes checksums, counts and offsets right again
+  void (*repair)(std::string& input) = nullptr;  ///< corrects checksums, counts and offsets
 };
 
 /// Every target. A fuzzer links only the one that it runs; the replay links all.
 std::span<const Target* const> targets();
 
-/// What running an input cost.
+/// The measured cost of an input.
 struct Measured {
   uint64_t memory;  ///< peak of the bytes allocated
   uint64_t read;    ///< bytes read from the input's sources
   uint64_t time;    ///< nanoseconds of CPU
 };
 
-/// Runs the target and aborts when it exceeds its limits of memory and of bytes read. The time is left to the caller.
-/// The environment variable WEIGHTFS_FUZZ_COSTS names a file that gets a line per input, from which limits are set:
-/// target, size, memory, read, time.
+/// Runs the target and aborts if it exceeds its limits of memory and of bytes read. The caller checks the time. The
+/// environment variable WEIGHTFS_FUZZ_COSTS names a file for one line per input, from which limits are derived: target,
+/// size, memory, read, time.
 Measured run_checked(const Target& target, std::string_view input);
 
-/// Nanoseconds of CPU that an input of this size may take.
+/// The CPU time limit of an input of this size, in nanoseconds.
 inline uint64_t time_limit(const Target& target, size_t size) {
   return target.limits.time + target.limits.time_per_byte * size;
 }
 
-/// Reports a broken promise and aborts, which is what libFuzzer takes for a finding.
+/// Reports a failed check and aborts, which libFuzzer records as a finding.
 [[noreturn]] void complain(const std::string& what);
 
 }  // namespace weightfs::test

@@ -1,4 +1,4 @@
-// Targets of what reads archives: the members of a zip and of a tar, and the decoders.
+// Targets of the archive readers: the members of a zip and of a tar, and the decoders.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -13,7 +13,7 @@
 namespace weightfs::test {
 namespace {
 
-// The first bytes of the first members: what looking at an archive reads.
+// Reads the first bytes of the first members, as format detection does.
 void check_members(const Archive& archive) {
   constexpr size_t kMembers = 8;
   std::array<std::byte, 512> buffer;
@@ -49,13 +49,13 @@ void run_tar(std::string_view input) {
 
 // The first byte chooses the decoder, the rest is decoded up to 256 KiB.
 void run_codec(std::string_view input) {
-  constexpr std::array kDecoders = {inflated, gunzipped, decompressed_xz, decompressed_zstd, tar::decompressed_bzip2};
-  constexpr size_t kMostOutput = 256 << 10;
+  constexpr std::array kDecoders = {inflate_stream, gunzip_stream, xz_stream, zstd_stream, tar::bzip2_stream};
+  constexpr size_t kMaxOutput = 256 << 10;
   if (input.empty()) return;
   const auto stream = kDecoders.at(static_cast<uint8_t>(input[0]) % kDecoders.size())(counted_source(input.substr(1)));
   if (!stream) return;
   std::vector<std::byte> buffer(16 << 10);
-  for (size_t all = 0; all < kMostOutput;) {
+  for (size_t all = 0; all < kMaxOutput;) {
     const auto got = (*stream)->next(buffer);
     if (!got && !is_one_line(got.error().message)) complain("an error that is not one line");
     if (!got || *got == 0) return;

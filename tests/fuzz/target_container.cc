@@ -1,6 +1,6 @@
-// Any bytes as a container of each format, and as whatever they look like: read, and if that succeeds, mounted and
-// walked. Beside the container lie files, which shards, an index and a directory that is a model lead to: those that
-// the input names, and siblings of which all have the bytes that follow the line kSibling, or the container's own.
+// Any bytes as a container of each format, and of the detected one: read, and if that succeeds, mounted and walked.
+// Beside the container are files for shards, an index and an unpacked directory: those that the input names, and
+// siblings with the bytes after the line kSibling, or with the container's own.
 #include <map>
 #include <memory>
 #include <string>
@@ -11,14 +11,14 @@
 #include "formats/format.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
-#include "tests/support/promises.h"
+#include "tests/support/invariants.h"
 
 namespace weightfs::test {
 namespace {
 
 constexpr std::string_view kName = "m-00001-of-00003.gguf";
 
-// What is named by its digest is served only when it is that: else there is no byte of it, from the first to the last.
+// A blob with a digest is served only if it matches: else none of its bytes is.
 void check_digest(const std::string& name, const Source& bytes, const Digest& digest) {
   const auto text = read_text(bytes, 0, bytes.size());
   if (text && sha256(*text) != digest) complain(quoted(name) + ": other bytes served than those of its digest");
@@ -41,8 +41,8 @@ void try_as(const Container& container, const Format* format) {
   if (!model) return check_refusal(container, model.error());
   if (format == nullptr && !is_model(container).value_or(false)) complain("read, but not recognised");
   if (model->format == "ollama") check_digests(*model);
-  const std::string broken = Promises(std::make_shared<Model>(std::move(*model))).broken();
-  if (!broken.empty()) complain(broken);
+  const std::string violation = ModelInvariants(std::make_shared<Model>(std::move(*model))).violation();
+  if (!violation.empty()) complain(violation);
 }
 
 // Files that a directory which is a model is named by, and one that a graph lies beside.

@@ -1,4 +1,4 @@
-// Targets of what reads models: each format by itself, as a container in memory with files beside it.
+// Targets of the model readers: each format by itself, as a container in memory with files beside it.
 #include "formats/format.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"

@@ -1,4 +1,4 @@
-// Targets of what reads text: TOML, JSON, its rendering, names, the manifest of Ollama.
+// Targets of the text readers: TOML, JSON, its rendering, names, the manifest of Ollama.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -60,7 +60,7 @@ void run_toml(std::string_view input) {
     complain(str("a map of ", fresh.memory_used(), " bytes is charged as ", charged));
 }
 
-// Takes every event and keeps nothing.
+// Ignores every event.
 class NoEvents final : public JsonEvents {
  public:
   bool scalar(Value) override { return true; }
@@ -85,7 +85,7 @@ void run_json(std::string_view input) {
   if (const auto map = outline(*source, source->size()); !map) check_message(map.error());
 }
 
-// What is rendered is charged with its size before it is built, and released by the caller.
+// A rendering is charged before it is built, and released by the caller.
 void check_charged(const Result<std::string>& text, std::string_view expected, const Budget& budget) {
   if (!text) return check_message(text.error());
   if (*text != expected) complain("the charged rendering is another text");
@@ -93,7 +93,7 @@ void check_charged(const Result<std::string>& text, std::string_view expected, c
     complain(str("a text of ", text->size(), " bytes is charged as ", budget.memory_used()));
 }
 
-// A value of JSON or of TOML, as both are rendered. What is rendered can be read again and renders the same.
+// Renders a value as JSON and as TOML; the rendering parses again and renders equally.
 void run_render(std::string_view input) {
   const SourcePtr source = counted_source(input);
   Budget read(input.size());
@@ -146,7 +146,7 @@ void run_names(std::string_view input) {
       }
       if (i == 0) continue;
       const std::string_view before = paths[i - 1].path;
-      if (!path_less(before, path)) complain(quoted(path) + " stands twice or in disorder");
+      if (!path_less(before, path)) complain(quoted(path) + " appears twice or in disorder");
       if (path.starts_with(before) && path.substr(before.size()).starts_with('/'))
         complain(quoted(path) + " runs through another");
     }

@@ -1,4 +1,4 @@
-// The targets, and the mutations that know the structure of their inputs.
+// The targets, and the structure-aware mutations.
 #pragma once
 
 #include "tests/fuzz/random.h"
@@ -35,7 +35,7 @@ extern const Target kOllamaTarget;
 /// Text: slices repeated, values nested, lines duplicated, words of TOML and JSON inserted.
 void mutate_text(std::string& input, size_t max_size, Random& random);
 
-/// Eight bytes that give the length of a JSON or bincode header: the header is mutated, and the length corrected.
+/// Eight bytes with the length of a JSON or bincode header: the header is mutated, and the length corrected.
 void mutate_headed(std::string& input, size_t max_size, Random& random);
 
 /// Lengths, counts and offsets: numbers of 1 to 8 bytes become 0, the largest, the input's size, another number of the
@@ -48,13 +48,13 @@ void mutate_flatbuffer(std::string& input, size_t max_size, Random& random);
 /// A zip: records of the directory duplicated, made to share a local header, given other sizes and methods.
 void mutate_zip(std::string& input, size_t max_size, Random& random);
 
-/// Makes the end record of a zip, the offsets of its directory and the checksums of stored members right.
+/// Corrects the end record of a zip, the offsets of its directory and the checksums of stored members.
 void repair_zip(std::string& input);
 
 /// A tar: blocks repeated, types and sizes changed.
 void mutate_tar(std::string& input, size_t max_size, Random& random);
 
-/// Makes the checksums of a tar's headers right.
+/// Corrects the checksums of a tar's headers.
 void repair_tar(std::string& input);
 
 /// The one of these that fits the magic number of the input.

@@ -1,4 +1,4 @@
-// Builds BinTensors files for tests, right or wrong, in both layouts: from tensors, or from metadata byte by byte.
+// Builds valid and invalid BinTensors files for tests, in both layouts: from tensors, or from metadata byte by byte.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Reads what a codec gives as tests want to see it.
+// Reads the output of a codec as text for tests.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace weightfs::test {
 
 using Codec = Result<StreamPtr> (*)(SourcePtr);
 
-// All that a stream gives, `step` bytes at a time; a failure, with how much came before.
+// The output of a stream, read `step` bytes at a time; a failure, with the number of bytes before it.
 struct Read {
   std::string bytes;
   std::optional<Error> error = std::nullopt;
@@ -30,12 +30,12 @@ inline Read read_from(Stream& stream, size_t step) {
   }
 }
 
-inline Read undo(Codec codec, std::string compressed, size_t step = 4096) {
+inline Read decode_all(Codec codec, std::string compressed, size_t step = 4096) {
   const auto stream = codec(in_memory(std::move(compressed)));
   return stream ? read_from(**stream, step) : Read{"", stream.error()};
 }
 
-/// `bytes` with another bit.
+/// `bytes` with one flipped bit.
 inline std::string flipped(std::string bytes, size_t bit) {
   bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
   return bytes;

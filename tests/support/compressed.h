@@ -118,7 +118,7 @@ namespace xz {
 /// `bytes` with zeros behind them to a multiple of four bytes.
 inline std::string padded(std::string bytes) { return bytes.append((4 - bytes.size() % 4) % 4, '\0'); }
 
-/// What a stream (The .xz File Format, 2.1) begins with. Checks have numbers: 1 is CRC-32.
+/// The beginning of a stream (The .xz File Format, 2.1). Checks have numbers: 1 is CRC-32.
 inline std::string stream_header(char check = 1) {
   const std::string flags = {'\0', check};
   return std::string(
@@ -169,11 +169,11 @@ inline std::string run_block(char byte, uint64_t count, bool last = true) {
 inline std::string frame(std::string_view blocks, int window_log = 10) {
   return le(kMagic, 4) + le(0, 1) + le(static_cast<uint64_t>(window_log - 10) << 3, 1) + std::string(blocks);
 }
-/// A frame that holds `bytes` and says how many they are.
+/// A frame with `bytes` and their size.
 inline std::string sized_frame(std::string_view bytes) {
   return le(kMagic, 4) + le(0xA0, 1) + le(bytes.size(), 4) + raw_block(bytes);
 }
-/// A frame of nothing, with data for somebody else.
+/// A skippable frame with user data.
 inline std::string skippable(std::string_view data) {
   return le(0x184D2A53, 4) + le(data.size(), 4) + std::string(data);
 }

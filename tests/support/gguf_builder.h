@@ -1,4 +1,4 @@
-// Builds GGUF files for tests, right or wrong, with every byte under the test's control.
+// Builds valid and invalid GGUF files for tests, with every byte under the test's control.
 #pragma once
 
 #include <algorithm>
@@ -80,12 +80,12 @@ class GgufBuilder {
     data_ += bytes;
     return *this;
   }
-  /// What padding goes by; says nothing about it in the file.
+  /// The alignment of padding; not stored in the file.
   GgufBuilder& padded_to(size_t alignment) {
     alignment_ = alignment;
     return *this;
   }
-  /// Makes the header tell other counts than the truth.
+  /// Replaces the counts in the header.
   GgufBuilder& announcing(uint64_t tensors, uint64_t keys) {
     announced_ = {tensors, keys};
     return *this;

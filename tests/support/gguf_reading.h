@@ -1,4 +1,4 @@
-// Reads GGUF files that tests built, and says in text what came of it.
+// Reads GGUF files of tests and returns the result as text.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -18,8 +18,8 @@
 namespace weightfs {
 namespace {
 
-// No test asks for more at once: a client that does is to fail, not to fill the memory.
-constexpr size_t kLongestHead = 1 << 20;
+// No test sends a larger head: a client that does must fail instead of filling the memory.
+constexpr size_t kMaxHead = 1 << 20;
 
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
@@ -53,7 +53,7 @@ std::optional<std::string> next_head(int fd, std::string& kept) {
     }
     char buffer[4096];
     const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
-    if (got <= 0 || kept.size() > kLongestHead) return std::nullopt;
+    if (got <= 0 || kept.size() > kMaxHead) return std::nullopt;
     kept.append(buffer, static_cast<size_t>(got));
   }
 }
@@ -163,7 +163,7 @@ struct HttpServer::State {
       }
       handler(request, wire);
     }
-    const std::scoped_lock lock(mutex);  // so that nobody shuts down a number that is somebody else's by now
+    const std::scoped_lock lock(mutex);  // so that a reused descriptor is not shut down
     open.erase(fd);
     ::close(fd);
   }

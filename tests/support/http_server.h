@@ -1,4 +1,4 @@
-// A loopback HTTP/1.1 server that does what a test tells it, right or wrong, and remembers what it was asked.
+// A loopback HTTP/1.1 server for tests: its handlers may send anything, and it records the requests.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace weightfs {
 
-/// A request as it came.
+/// A received request.
 struct SeenRequest {
   std::string method;
   std::string target;                          ///< "/v2/…?query"
@@ -24,11 +24,11 @@ struct SeenRequest {
   uint64_t connection = 0;                     ///< counts connections from 0
 
   std::string header(const std::string& name) const;
-  /// The range asked for ("bytes=A-B", "bytes=A-"), as [A, B + 1); B is UINT64_MAX when open.
+  /// The requested range
   std::optional<std::pair<uint64_t, uint64_t>> range() const;
 };
 
-/// What a handler answers on: raw, so that any lie can be told.
+/// The connection of a handler: raw, so that a response may be malformed.
 class Wire {
  public:
   explicit Wire(int fd) : fd_(fd) {}
@@ -38,9 +38,9 @@ class Wire {
   void reset();
   /// Closes after what was sent.
   void close();
-  /// Says nothing more for so long, or until the client has gone or the server ends: false then.
+  /// Sends nothing for this time, or until the client has gone or the server ends: false then.
   bool pause(std::chrono::milliseconds time);
-  /// Says nothing more until the client has gone or the server ends.
+  /// Sends nothing until the client has gone or the server ends.
   void stall();
   bool closed() const { return closed_; }
 
@@ -73,10 +73,10 @@ class HttpServer {
 /// "HTTP/1.1 STATUS\r\n" + headers + "Content-Length: …" (unless the headers have one) + body.
 std::string answer(const std::string& status, std::string_view body, const std::vector<std::string>& headers = {});
 
-/// Sends the same bytes whatever is asked.
+/// Sends the same bytes for every request.
 HttpServer::Handler always(std::string bytes);
 
-/// Serves `body` as a good server does: HEAD, Range (206 with Content-Range, 416), ETag `"etag"`, If-Range.
+/// Serves `body` like a correct server: HEAD, Range (206 with Content-Range, 416), ETag `"etag"`, If-Range.
 void serve_file(const SeenRequest& request, Wire& wire, std::string_view body, const std::string& etag = "\"e1\"");
 
 }  // namespace weightfs

@@ -41,7 +41,7 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
                              here.path("source"), rules);
   }
 
-  // Its bytes, or what went wrong.
+  // Its bytes, or the error.
   static std::string read(const ConfinedDirectory& from, const std::string& name) {
     const auto file = from.open_file(name);
     if (!file) return "error: " + file.error().message;
@@ -66,14 +66,14 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Kernel, ConfinedDirectoryTest, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "WithOpenat2" : "WithoutOpenat2"; });
 
-TEST_P(ConfinedDirectoryTest, OpensWhatLiesBelow) {
+TEST_P(ConfinedDirectoryTest, OpensFilesBelow) {
   EXPECT_EQ(read("model.bin"), "model");
   EXPECT_EQ(read("sub/shard.bin"), "shard");
   EXPECT_EQ(directory().open_file("absent").error().code, Code::not_found);
   EXPECT_EQ(directory().open_file("model.bin/x").error().code, Code::not_found);
 }
 
-TEST_P(ConfinedDirectoryTest, FollowsLinksThatStayInsideWhoeverOwnsThem) {
+TEST_P(ConfinedDirectoryTest, FollowsInnerLinksOfAnyOwner) {
   rules.user = kOther;
   link("../model.bin", "sub/up");
   link("sub", "directory");
@@ -83,7 +83,7 @@ TEST_P(ConfinedDirectoryTest, FollowsLinksThatStayInsideWhoeverOwnsThem) {
   EXPECT_EQ(read("chain"), "model");
 }
 
-TEST_P(ConfinedDirectoryTest, FollowsLinksThatLeadOutAndInAgain) {
+TEST_P(ConfinedDirectoryTest, FollowsLinksThatLeaveAndReturn) {
   rules.user = kOther;
   link(here.path("source/model.bin"), "absolute");
   link("../source/sub/shard.bin", "around");
@@ -91,7 +91,7 @@ TEST_P(ConfinedDirectoryTest, FollowsLinksThatLeadOutAndInAgain) {
   EXPECT_EQ(read("around"), "shard");
 }
 
-TEST_P(ConfinedDirectoryTest, RefusesALinkOutThatTheMountingUserDoesNotOwn) {
+TEST_P(ConfinedDirectoryTest, RefusesOutwardLinkOfAnotherUser) {
   rules.user = kOther;
   link("../outside/secret.bin", "relative");
   link(here.path("outside/secret.bin"), "absolute");
@@ -105,21 +105,21 @@ TEST_P(ConfinedDirectoryTest, RefusesALinkOutThatTheMountingUserDoesNotOwn) {
   EXPECT_FALSE(directory().list("directory"));
 }
 
-TEST_P(ConfinedDirectoryTest, FollowsALinkOutWhenTheMountingUserOwnsBothEnds) {
+TEST_P(ConfinedDirectoryTest, FollowsOutwardLinkIfMountingUserOwnsLinkAndTarget) {
   link("../outside/secret.bin", "link");
   link("../outside", "directory");
   EXPECT_EQ(read("link"), "secret");
   EXPECT_EQ(read("directory/secret.bin"), "secret");
 }
 
-TEST_P(ConfinedDirectoryTest, RefusesALinkOutWhoseTargetAnotherUserOwns) {
+TEST_P(ConfinedDirectoryTest, RefusesOutwardLinkToFileOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   link("../outside/secret.bin", "link");
   give("outside/secret.bin", kOther);
   EXPECT_EQ(read("link"), refusal("link", kTargetIsForeign));
 }
 
-TEST_P(ConfinedDirectoryTest, RefusesALinkOutThroughAnotherUsersLink) {
+TEST_P(ConfinedDirectoryTest, RefusesOutwardLinkThroughLinkOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   stdfs::create_symlink("secret.bin", here.path("outside/middle"));
   give("outside/middle", kOther);
@@ -127,7 +127,7 @@ TEST_P(ConfinedDirectoryTest, RefusesALinkOutThroughAnotherUsersLink) {
   EXPECT_EQ(read("link"), refusal("link", kLinkIsForeign));
 }
 
-TEST_P(ConfinedDirectoryTest, ALinkByAnotherUserToTheMountingUsersFileIsRefused) {
+TEST_P(ConfinedDirectoryTest, RefusesLinkOfAnotherUserToMountingUsersFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   link("/etc/shadow", "link");
   give("source/link", kOther);
@@ -141,39 +141,39 @@ TEST_P(ConfinedDirectoryTest, FollowLinksFollowsEveryLink) {
   EXPECT_EQ(read("link"), "secret");
 }
 
-TEST_P(ConfinedDirectoryTest, ANamedFileIsFollowedWhereverItLeads) {
+TEST_P(ConfinedDirectoryTest, FollowsAllLinksOfNamedFile) {
   rules.user = kOther;
   link("../outside/secret.bin", "link");
   EXPECT_TRUE(directory().open_file("link", ConfinedDirectory::Links::named));
   EXPECT_TRUE(directory().examine("link", ConfinedDirectory::Links::named));
 }
 
-TEST_P(ConfinedDirectoryTest, RefusesANameThatLeadsOutByItself) {
+TEST_P(ConfinedDirectoryTest, RefusesNameWithDotDotOutOfDirectory) {
   EXPECT_EQ(directory().open_file("../outside/secret.bin").error().code, Code::unsupported);
   EXPECT_EQ(directory().open_file("sub/../../outside/secret.bin").error().code, Code::unsupported);
   EXPECT_FALSE(directory().open_file(std::string("model.bin\0x", 11)));
 }
 
-TEST_P(ConfinedDirectoryTest, ALinkOutThatIsNotFollowedDoesNotTellWhetherItsTargetExists) {
+TEST_P(ConfinedDirectoryTest, RefusedOutwardLinkDoesNotRevealWhetherTargetExists) {
   rules.user = kOther;
   link("../outside/absent", "dangling");
   EXPECT_EQ(read("dangling"), refusal("dangling", kLinkIsForeign));
 }
 
-TEST_P(ConfinedDirectoryTest, TextOfALinkInProcCountsNotWhereItLeads) {
+TEST_P(ConfinedDirectoryTest, LinkInProcIsJudgedByItsText) {
   rules.user = kOther;
   const Descriptor secret(::open(here.path("outside/secret.bin").c_str(), O_RDONLY | O_CLOEXEC));
   link(str("/proc/self/fd/", secret.number()), "magic");
   EXPECT_EQ(directory().open_file("magic").error().code, Code::unsupported);
 }
 
-TEST_P(ConfinedDirectoryTest, LinksInACircleAreRefused) {
+TEST_P(ConfinedDirectoryTest, RefusesLinkLoop) {
   link("b", "a");
   link("a", "b");
   EXPECT_EQ(directory().open_file("a").error().code, Code::io);
 }
 
-TEST_P(ConfinedDirectoryTest, OpensNeitherFifosNorDevicesNorDirectoriesAsFiles) {
+TEST_P(ConfinedDirectoryTest, RefusesFifosDevicesAndDirectoriesAsFiles) {
   ASSERT_EQ(::mkfifo(here.path("source/fifo").c_str(), 0600), 0);
   link("/dev/zero", "device");
   rules.follow_links = true;
@@ -183,7 +183,7 @@ TEST_P(ConfinedDirectoryTest, OpensNeitherFifosNorDevicesNorDirectoriesAsFiles) 
   EXPECT_EQ(directory().open_file("").error().code, Code::io);
 }
 
-TEST_P(ConfinedDirectoryTest, ListsEntriesSortedAndByType) {
+TEST_P(ConfinedDirectoryTest, ListsSortedEntriesWithType) {
   link("absent", "a-link");
   const auto entries = directory().list("").value();
   ASSERT_EQ(entries.size(), 3u);
@@ -194,21 +194,21 @@ TEST_P(ConfinedDirectoryTest, ListsEntriesSortedAndByType) {
   EXPECT_EQ(directory().list("absent").error().code, Code::not_found);
 }
 
-// semantics 6.1: another file that takes the path is noticed.
-TEST_P(ConfinedDirectoryTest, NoticesThatAnotherFileTookTheName) {
+// semantics 6.1: a replaced file is detected.
+TEST_P(ConfinedDirectoryTest, DetectsReplacedFile) {
   const auto file = directory().open_file("model.bin").value();
   stdfs::rename(here.write("source/new", "other"), here.path("source/model.bin"));
   EXPECT_EQ(read_text(*file, 0, 5).error().code, Code::io);
 }
 
-TEST_P(ConfinedDirectoryTest, FilesKeepIdentityAndOccupiedBytes) {
+TEST_P(ConfinedDirectoryTest, FilesHaveIdentityAndOccupiedBytes) {
   const auto file = directory().open_file("model.bin").value();
   const auto same = open_file(here.path("source/model.bin")).value();
   EXPECT_EQ(file->identity(), same->identity());
   EXPECT_EQ(file->occupied(), same->occupied());
 }
 
-TEST_P(ConfinedDirectoryTest, StaysInTheDirectoryThatWasOpenedWhenItsPathIsTaken) {
+TEST_P(ConfinedDirectoryTest, KeepsOpenedDirectoryWhenItsPathIsReplaced) {
   const ConfinedDirectory opened = directory();
   stdfs::rename(here.path("source"), here.path("moved"));
   here.write("source/model.bin", "other");
@@ -231,14 +231,14 @@ class RightsTest : public ConfinedDirectoryTest {
 INSTANTIATE_TEST_SUITE_P(Kernel, RightsTest, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "WithOpenat2" : "WithoutOpenat2"; });
 
-TEST_P(RightsTest, FileOfAnotherUserIsReadOnlyWhenTheOwnerMayReadIt) {
+TEST_P(RightsTest, FileOfAnotherUserNeedsReadPermissionOfOwner) {
   mode("source/model.bin", 0644);
   EXPECT_EQ(read("model.bin"), "model");
   mode("source/model.bin", 0640);
   EXPECT_EQ(read("model.bin"), denied("model.bin"));
 }
 
-TEST_P(RightsTest, FileBelowADirectoryThatTheOwnerMayNotSearchIsRefused) {
+TEST_P(RightsTest, FileBelowUnsearchableDirectoryIsRefused) {
   mode("source/sub/shard.bin", 0644);
   mode("source/sub", 0755);
   EXPECT_EQ(read("sub/shard.bin"), "shard");
@@ -247,20 +247,20 @@ TEST_P(RightsTest, FileBelowADirectoryThatTheOwnerMayNotSearchIsRefused) {
   EXPECT_EQ(directory().list("sub").error().code, Code::unsupported);
 }
 
-TEST_P(RightsTest, TheSourceDirectoryItselfWasNamedAndIsNotJudged) {
+TEST_P(RightsTest, SourceDirectoryItselfIsNotChecked) {
   mode("source", 0700);
   mode("source/model.bin", 0644);
   EXPECT_EQ(read("model.bin"), "model");
   EXPECT_TRUE(directory().list(""));
 }
 
-TEST_P(RightsTest, HardLinkToAFileThatTheOwnerMayNotReadIsRefused) {
+TEST_P(RightsTest, HardLinkToUnreadableFileIsRefused) {
   mode("outside/secret.bin", 0600);
   stdfs::create_hard_link(here.path("outside/secret.bin"), here.path("source/hard"));
   EXPECT_EQ(read("hard"), denied("hard"));
 }
 
-TEST_P(RightsTest, FollowLinksDoesNotLiftTheRightsOfTheOwner) {
+TEST_P(RightsTest, FollowLinksKeepsPermissionCheck) {
   rules.follow_links = true;
   link("../outside/secret.bin", "link");
   mode("outside", 0755);
@@ -273,12 +273,12 @@ TEST_P(RightsTest, FollowLinksDoesNotLiftTheRightsOfTheOwner) {
   EXPECT_EQ(read("link"), denied("link"));
 }
 
-TEST_P(RightsTest, ANamedFileIsJudgedToo) {
+TEST_P(RightsTest, NamedFileIsChecked) {
   mode("source/model.bin", 0600);
   EXPECT_FALSE(directory().open_file("model.bin", ConfinedDirectory::Links::named));
 }
 
-TEST_P(RightsTest, OwnFilesAreReadByTheirOwnersBits) {
+TEST_P(RightsTest, OwnFilesAreCheckedByOwnerBits) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   give("source/model.bin", kOther);
   mode("source/model.bin", 0400);
@@ -286,7 +286,7 @@ TEST_P(RightsTest, OwnFilesAreReadByTheirOwnersBits) {
 }
 
 // An attacker exchanges a directory for a link to another one, as fast as he can.
-TEST_P(ConfinedDirectoryTest, ADirectoryExchangedForALinkNeverGivesBytesFromOutside) {
+TEST_P(ConfinedDirectoryTest, DirectoryReplacedByLinkNeverReturnsOutsideBytes) {
   rules.user = kOther;
   here.write("outside/shard.bin", "secret");
   link("../outside", "trap");
@@ -310,7 +310,7 @@ TEST_P(ConfinedDirectoryTest, ADirectoryExchangedForALinkNeverGivesBytesFromOuts
   EXPECT_GT(right, 0);
 }
 
-TEST_P(ConfinedDirectoryTest, AFileExchangedForALinkOrAFifoIsNeitherFollowedNorWaitedFor) {
+TEST_P(ConfinedDirectoryTest, FileReplacedByLinkOrFifoIsNeitherFollowedNorBlocks) {
   rules.user = kOther;
   link("../outside/secret.bin", "trap");
   ASSERT_EQ(::mkfifo(here.path("source/fifo").c_str(), 0600), 0);
@@ -332,7 +332,7 @@ TEST_P(ConfinedDirectoryTest, AFileExchangedForALinkOrAFifoIsNeitherFollowedNorW
   attacker.join();
 }
 
-TEST(NamedFile, TellsTheFirstOwnersOfLinksAndDirectoriesOtherThanRoot) {
+TEST(NamedFile, ReportsFirstNonRootOwnersOfLinksAndDirectories) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   const TemporaryDirectory here;
   const std::string file = here.write("user/models/m.gguf", "m");

@@ -13,7 +13,7 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-// A directory that stands for the mount point of a hierarchy, with the files of its groups.
+// A directory in the role of a hierarchy's mount point, with the files of its groups.
 class CgroupLimit : public testing::Test {
  protected:
   CgroupLimit() {
@@ -47,17 +47,17 @@ class CgroupLimit : public testing::Test {
 
 constexpr const char* kRootMount = "23 1 259:1 / / rw,relatime - ext4 /dev/root rw\n";
 
-TEST_F(CgroupLimit, OfTheGroupInV2) {
+TEST_F(CgroupLimit, ReadsCgroupV2) {
   write("system.slice/weightfs.service/memory.max", "268435456");
   EXPECT_EQ(cgroup_memory_limit("0::/system.slice/weightfs.service\n", kRootMount + v2()), 268435456U);
 }
 
-TEST_F(CgroupLimit, OfTheGroupInV1) {
+TEST_F(CgroupLimit, ReadsCgroupV1) {
   write("user/1000/memory.limit_in_bytes", "1048576");
   EXPECT_EQ(cgroup_memory_limit("5:devices:/x\n4:cpu,memory:/user/1000\n", kRootMount + v1()), 1048576U);
 }
 
-TEST_F(CgroupLimit, IsTheLeastOfTheGroupAndThoseAboveIt) {
+TEST_F(CgroupLimit, IsMinimumOfGroupAndAncestors) {
   write("memory.max", "4000");
   write("a/memory.max", "1000");
   write("a/b/memory.max", "max");
@@ -68,7 +68,7 @@ TEST_F(CgroupLimit, IsTheLeastOfTheGroupAndThoseAboveIt) {
   EXPECT_EQ(cgroup_memory_limit("0::/\n", v2()), 4000U);
 }
 
-TEST_F(CgroupLimit, IsNothingWhereNoneIsSet) {
+TEST_F(CgroupLimit, IsNothingIfUnset) {
   write("a/memory.max", "max");
   write("a/memory.limit_in_bytes", "9223372036854771712");
   EXPECT_EQ(cgroup_memory_limit("0::/a\n", v2()), std::nullopt);
@@ -80,7 +80,7 @@ TEST_F(CgroupLimit, IsNothingWhereNoneIsSet) {
 }
 
 // v1 has the memory controller; v2 is mounted without one, as systemd's hybrid layout has it.
-TEST_F(CgroupLimit, OfAHybridHostIsThatOfV1) {
+TEST_F(CgroupLimit, HybridHostUsesV1) {
   write("a/memory.limit_in_bytes", "2000");
   const std::string v2_without_controllers = "42 31 0:39 / /nonexistent/unified rw - cgroup2 cgroup2 rw\n";
   EXPECT_EQ(
@@ -88,13 +88,13 @@ TEST_F(CgroupLimit, OfAHybridHostIsThatOfV1) {
       2000U);
 }
 
-TEST_F(CgroupLimit, OfAnotherControllerDoesNotCount) {
+TEST_F(CgroupLimit, IgnoresOtherControllers) {
   write("a/memory.limit_in_bytes", "2000");
   EXPECT_EQ(cgroup_memory_limit("3:cpuset:/a\n2:name=memory:/a\n", v1()), std::nullopt);
 }
 
 // A container without a cgroup namespace: its own group is mounted, under the path that the host has for it.
-TEST_F(CgroupLimit, OfAContainerWhoseOwnGroupIsMounted) {
+TEST_F(CgroupLimit, ReadsContainerWithOwnGroupMounted) {
   write("memory.limit_in_bytes", "5000");
   write("inner/memory.limit_in_bytes", "4000");
   EXPECT_EQ(cgroup_memory_limit("4:memory:/docker/ab\n", v1("/docker/ab")), 5000U);
@@ -103,8 +103,8 @@ TEST_F(CgroupLimit, OfAContainerWhoseOwnGroupIsMounted) {
   EXPECT_EQ(cgroup_memory_limit("4:memory:/\n", v1("/docker/ab")), 5000U);
 }
 
-// cgroup_namespaces(7): what lies outside the namespace's root is written with `..`.
-TEST_F(CgroupLimit, OfACgroupNamespace) {
+// cgroup_namespaces(7): paths outside the namespace's root are written with `..`.
+TEST_F(CgroupLimit, ReadsCgroupNamespace) {
   write("memory.max", "6000");
   write("a/memory.max", "2000");
   EXPECT_EQ(cgroup_memory_limit("0::/a\n", v2()), 2000U);
@@ -114,17 +114,17 @@ TEST_F(CgroupLimit, OfACgroupNamespace) {
   EXPECT_EQ(cgroup_memory_limit("0::/..a\n", v2()), 6000U) << "an ordinary name";
 }
 
-TEST_F(CgroupLimit, OfANameWithSpacesAndColons) {
+TEST_F(CgroupLimit, AcceptsNameWithSpacesAndColons) {
   write("my group:1/memory.max", "700");
   EXPECT_EQ(cgroup_memory_limit("0::/my group:1\n", v2()), 700U);
 }
 
-TEST_F(CgroupLimit, OfADeletedGroupIsThatAboveIt) {
+TEST_F(CgroupLimit, DeletedGroupUsesParent) {
   write("a/memory.max", "800");
   EXPECT_EQ(cgroup_memory_limit("0::/a/gone (deleted)\n", v2()), 800U);
 }
 
-TEST_F(CgroupLimit, IgnoresLinesThatAreNotOfTheForm) {
+TEST_F(CgroupLimit, IgnoresMalformedLines) {
   write("memory.max", "900");
   EXPECT_EQ(cgroup_memory_limit("nonsense\n:\n0:\n0::/\n", "x\n- - - - - - -\n1 2 3 / /p rw -\n" + v2()), 900U);
   EXPECT_EQ(cgroup_memory_limit("0::\n", v2()), 900U);

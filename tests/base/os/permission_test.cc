@@ -31,17 +31,17 @@ struct Acl {
 };
 constexpr int kUserObj = 1, kUser = 2, kGroupObj = 4, kGroup = 8, kMask = 16, kOther = 32;
 
-TEST(Permission, OwnerIsJudgedByTheOwnersBitsAlone) {
+TEST(Permission, OwnerUsesOnlyOwnerBits) {
   EXPECT_TRUE(may_read(file(kAlice, 0, 0400)));
   EXPECT_FALSE(may_read(file(kAlice, kStaff, 0077)));
 }
 
-TEST(Permission, MemberIsJudgedByTheGroupsBitsAlone) {
+TEST(Permission, GroupMemberUsesOnlyGroupBits) {
   EXPECT_TRUE(may_read(file(0, kStaff, 0040)));
   EXPECT_FALSE(may_read(file(0, kStaff, 0604)));
 }
 
-TEST(Permission, AnybodyElseIsJudgedByTheBitsForOthers) {
+TEST(Permission, OthersUseOtherBits) {
   EXPECT_TRUE(may_read(file(0, 0, 0004)));
   EXPECT_FALSE(may_read(file(0, 0, 0660)));
   EXPECT_FALSE(may_read(file(0, 42, 0640))) << "/etc/shadow";
@@ -52,7 +52,7 @@ TEST(Permission, SearchIsTheExecuteBit) {
   EXPECT_FALSE(may_search(file(0, 0, 0744)));
 }
 
-TEST(Permission, UserWhoseGroupsAreUnknownNeedsBothGroupAndOthers) {
+TEST(Permission, UserWithUnknownGroupsNeedsGroupAndOtherBits) {
   const UserRights unknown{4'000'000, {}, false};
   EXPECT_TRUE(is_permitted(unknown, file(0, 0, 0644), Permission::read));
   EXPECT_FALSE(is_permitted(unknown, file(0, 0, 0604), Permission::read));
@@ -69,7 +69,7 @@ TEST(Permission, AclGrantsANamedUserWithinTheMask) {
   EXPECT_FALSE(may_read(file(0, 0, 0604, masked.bytes)));
 }
 
-TEST(Permission, AclDeniesANamedUserWhomOthersBitsWouldPermit) {
+TEST(Permission, AclDeniesNamedUserDespiteOtherBits) {
   Acl acl;
   acl.add(kUserObj, 6).add(kUser, 0, kAlice).add(kGroupObj, 4).add(kMask, 4).add(kOther, 4);
   EXPECT_FALSE(may_read(file(0, 0, 0644, acl.bytes)));
@@ -84,13 +84,13 @@ TEST(Permission, AclGrantsThroughAnyGroupAndElseDeniesMembers) {
   EXPECT_FALSE(may_read(file(0, 0, 0644, none.bytes)));
 }
 
-TEST(Permission, AclThatIsNotValidPermitsNothing) {
+TEST(Permission, InvalidAclPermitsNothing) {
   EXPECT_FALSE(may_read(file(0, 0, 0644, "x")));
   EXPECT_FALSE(may_read(file(0, 0, 0644, std::string("\1\0\0\0", 4))));
   EXPECT_FALSE(may_read(file(0, 0, 0644, Acl().bytes + "odd")));
 }
 
-TEST(Permission, KnowsTheGroupsOfAnAccount) {
+TEST(Permission, ReadsGroupsOfAccount) {
   const UserRights root = UserRights::of(0);
   EXPECT_TRUE(root.has_known_groups);
   EXPECT_NE(std::find(root.groups.begin(), root.groups.end(), 0), root.groups.end());

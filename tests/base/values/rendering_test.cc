@@ -1,4 +1,4 @@
-// Renderings of what containers say: bounded, charged before they are built, and else as they always were.
+// Renderings of container metadata: bounded, and charged before they are built.
 #include "base/values/rendering.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ TEST(ToJson, IndentsDownToDepth16) {
   EXPECT_EQ(to_json_line(*parse_json(*in_memory(json), 0, json.size())), to_json_line(nested(100)));
 }
 
-TEST(ToJson, EscapesAsJsonDoes) {
+TEST(ToJson, EscapesStrings) {
   EXPECT_EQ(to_json_line(List{std::string("\0\x1f\x7f\b\f\n\r\t\"\\/", 11), "é日\U0001F600", "\xF0\x9F", "a\xFFz"}),
             "[\"\\u0000\\u001f\x7f\\b\\f\\n\\r\\t\\\"\\\\/\",\"é日\U0001F600\",\"\uFFFD\uFFFD\",\"a\uFFFDz\"]");
   EXPECT_EQ(to_json(List{}), "[]\n");
@@ -69,7 +69,7 @@ TEST(ToToml, BreaksLongArraysAndPutsTablesUnderHeaders) {
                               "    [t.a]\n    a = 1\n");
 }
 
-TEST(Rendered, IsChargedExactlyAndGivenBack) {
+TEST(Rendered, IsChargedExactlyAndReleased) {
   Budget budget(0);
   const Map map = nested(20);
   const std::string json = *to_json(Value(map), budget);
@@ -87,7 +87,7 @@ TEST(Rendered, IsChargedExactlyAndGivenBack) {
 }
 
 // The header of each table has the keys of all tables around it: a few kilobytes became gigabytes.
-TEST(Rendered, IsRefusedBeforeItIsBuilt) {
+TEST(Rendered, BeyondBudgetFailsBeforeBuilding) {
   const std::string key(1'000'000, 'k');
   Map leaves;
   for (int i = 0; i < 1'000; ++i) {
@@ -120,7 +120,7 @@ TEST(ParseJson, ChargesValuesAndTexts) {
   EXPECT_EQ(budget.memory_used(), expected.memory_used());
 }
 
-TEST(ParseJson, StopsWhereTheBudgetEnds) {
+TEST(ParseJson, StopsAtBudgetLimit) {
   for (const char* one : {"[],", "{},", "0,", "{\"\":0},", "\"\","}) {
     std::string json = "[";
     while (json.size() < 4'000'000) json += one;

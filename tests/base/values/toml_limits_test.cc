@@ -38,7 +38,7 @@ std::string outcome(const std::string& text, uint64_t container = 0) {
 }
 
 // 130 dots ended the fuzz target, 12,000 the server.
-TEST(TomlDepth, IsBoundedWhateverItConsistsOf) {
+TEST(TomlDepth, IsBoundedForEveryConstruct) {
   const std::string refused = "line 1: TOML nested deeper than 100";
   for (const size_t depth : {101u, 130u, 12'000u, 1'000'000u}) {
     EXPECT_EQ(outcome(joined("a", depth) + "=1\n"), refused) << depth;
@@ -74,7 +74,7 @@ TEST(TomlDepth, CountsTheArrayBetweenTwoTables) {
   EXPECT_EQ(outcome(of(50)), "line 50: TOML nested deeper than 100");
 }
 
-TEST(TomlDepth, IsNotCountedInStringsCommentsAndSiblings) {
+TEST(TomlDepth, IgnoresStringsCommentsAndSiblings) {
   const std::string dots(1000, '.');
   const std::string brackets(1000, '[');
   EXPECT_EQ(outcome("\"" + dots + brackets + "\" = 1\n'" + dots + "' = 1\n"), "read");
@@ -88,7 +88,7 @@ TEST(TomlDepth, IsNotCountedInStringsCommentsAndSiblings) {
   EXPECT_EQ(outcome(repeated(500, [](size_t) { return "[[tensor]]\nshape = [1, 2]\n[tensor.a.b]\n"; })), "read");
 }
 
-TEST(TomlLimits, ChargeWhatStaysOfTheText) {
+TEST(TomlLimits, ChargeRetainedValues) {
   Budget budget(0);
   const std::string text = "[a.b]\nc = [1, 2, {d = \"text\"}]\n";
   const auto map = parse_toml(text, budget);

@@ -25,14 +25,14 @@ TEST(ToJson, KeepsTheOrderOfKeys) {
   EXPECT_EQ(to_json_line(sample()), "{\"zeta\":1,\"alpha\":[null,true,\"text\"]}");
 }
 
-// semantics 5.2: what JSON cannot say is said as text.
-TEST(ToJson, SaysNumbersThatJsonHasNotAsText) {
+// semantics 5.2: values that JSON lacks are written as strings.
+TEST(ToJson, WritesNonJsonNumbersAsStrings) {
   const List list{std::nan(""), kInfinity, -kInfinity, UINT64_MAX, INT64_MIN, 0.1, 1e300};
   EXPECT_EQ(to_json_line(list),
             "[\"NaN\",\"Infinity\",\"-Infinity\",18446744073709551615,-9223372036854775808,0.1,1e+300]");
 }
 
-TEST(ToJson, ReplacesBytesThatAreNoUtf8) {
+TEST(ToJson, ReplacesInvalidUtf8) {
   Map map;
   map.set("k\xFF", "v\xFE");
   EXPECT_EQ(to_json_line(map), "{\"k%FF\":\"v\uFFFD\"}");
@@ -42,7 +42,7 @@ TEST(ToJson, ReplacesBytesThatAreNoUtf8) {
 }
 
 // semantics 5.3: TOML has no null, no unsigned 64-bit integers; it has nan and inf.
-TEST(ToToml, FollowsTheRulesForWhatTomlHasNot) {
+TEST(ToToml, ConvertsValuesThatTomlLacks) {
   Map map;
   map.set("none", nullptr);
   map.set("list", Value(List{1, nullptr, 2}));
@@ -65,7 +65,7 @@ TEST(ToToml, QuotesKeysAndEscapesText) {
   EXPECT_EQ(toml.find('\x7f'), std::string::npos) << toml;
 }
 
-TEST(ToToml, QuotesKeysThatTomlPlusPlusTakesForBare) {
+TEST(ToToml, QuotesKeysThatTomlPlusPlusParsesAsBare) {
   Map map;
   map.set("a\nb", 1);
   map.set("it's", "\uE000");
@@ -78,7 +78,7 @@ TEST(ToToml, KeepsLineBreaksAtTheBeginning) {
   EXPECT_EQ(to_toml(map), "a = \"\\n\\nb\"\n");
 }
 
-TEST(ToToml, OfNothingIsNothing) { EXPECT_EQ(to_toml(Map{}), ""); }
+TEST(ToToml, EmptyMapIsEmptyText) { EXPECT_EQ(to_toml(Map{}), ""); }
 
 TEST(ShortestDecimal, PrintsAsTheFloatDoes) {
   EXPECT_EQ(to_json_line(List{shortest_decimal(0.1F), shortest_decimal(1e-5F), shortest_decimal(-INFINITY)}),
@@ -104,7 +104,7 @@ TEST(ParseJson, ReadsWhatRfc8259Allows) {
   EXPECT_EQ(parsed("{\"a\":1,\"a\":2}"), "{\"a\":2}") << "the last one stands";
 }
 
-TEST(ParseJson, RefusesWhatIsNotJson) {
+TEST(ParseJson, RefusesInvalidJson) {
   using namespace std::string_literals;
   for (const std::string& bad : {""s, " "s, "{"s, "{\"a\":}"s, "[1,]"s, "nul"s, "1 2"s, "\xEF\xBB\xBF{}"s, "{}\0"s,
                                  "{}\0x"s, "\"\x01\""s, "\"\\ud800\""s, "\"\xFF\""s, "01"s, "{\"a\":1}}"s, "NaN"s})
@@ -125,7 +125,7 @@ TEST(ParseJson, CrossesItsBufferAnywhere) {
   EXPECT_EQ(parsed(json), json);
 }
 
-// semantics 5.3, read back: what to_toml writes, parse_toml reads.
+// semantics 5.3, round trip: parse_toml reads the output of to_toml.
 TEST(ParseToml, ReadsEveryKindOfValue) {
   Budget budget(1000);
   const auto toml = parse_toml(R"(
@@ -153,7 +153,7 @@ n = 2
 }
 
 // toml++ asserts that a key follows a bracket, where it is built with assertions.
-TEST(ParseToml, RefusesWhatTomlPlusPlusAssertsAgainst) {
+TEST(ParseToml, RefusesInputThatTomlPlusPlusAssertsOn) {
   for (const char* text : {"[=]", "[[=]]", "[ = ]", "[\"a\".=]", "[a.\x01]", "a.= 1", "a = {=}", "[#", "[\n]"}) {
     Budget budget(0);
     EXPECT_FALSE(parse_toml(text, budget)) << text;
@@ -161,7 +161,7 @@ TEST(ParseToml, RefusesWhatTomlPlusPlusAssertsAgainst) {
   }
 }
 
-TEST(ParseToml, RefusesWhatIsNoneAndSaysWhere) {
+TEST(ParseToml, ReportsLineOfInvalidToml) {
   for (const char* text :
        {"a = ", "a = 1\na = 2", "[a", "a = \"\xFF\"", "= 1", "a = 1 b = 2", "a = 99999999999999999999"}) {
     Budget budget(0);

@@ -226,7 +226,7 @@ TEST_F(BlobStoreTest, AFailureToStartIsTheReaders) {
   Recipe recipe = recipe_of(member, "zip 1");
   bool offline = true;
   recipe.start = [&, start = recipe.start]() -> Result<StreamPtr> {
-    if (offline) return failure(Code::unavailable, "offline");
+    if (offline) return failure(Code::resource, "offline");
     return start();
   };
   const auto blob = store()->blob(recipe);

@@ -269,7 +269,7 @@ TEST_F(NamedBlobTest, OfflineNothingIsFetchedAndItSaysSo) {
   const auto store = offline_store();
   const auto found = store->named(wanted({"http://127.0.0.1:1/b"}));
   ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().code, Code::unreachable);
+  EXPECT_EQ(found.error().code, Code::network);
   EXPECT_EQ(found.error().message, "layer: not cached, and offline");
   EXPECT_FALSE(std::filesystem::exists(directory));
 }

@@ -133,10 +133,10 @@ TEST(Fetch, AllOriginsAreNamedWhenNoneHasIt) {
   EXPECT_EQ(none.error->code, Code::not_found);
   const std::string dead = dead_url();
   const Fetched mixed = fetched(kSize, {server.url("/a"), dead});
-  EXPECT_EQ(mixed.error->code, Code::unreachable);
+  EXPECT_EQ(mixed.error->code, Code::network);
   EXPECT_THAT(mixed.error->message, HasSubstr("; " + dead + ": connection refused"));
   EXPECT_EQ(fetched(kSize, {"file:///x", "ftp://x/"}).error->code, Code::unsupported);
-  EXPECT_EQ(fetched(kSize, {}).error->code, Code::unreachable);
+  EXPECT_EQ(fetched(kSize, {}).error->code, Code::network);
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
@@ -235,7 +235,7 @@ TEST(FetchSize, AllOriginsTogetherHaveTheTimeOfOne) {
   std::vector<std::string> urls(16, silent.url("/m"));
   const auto none = fetch_of(std::nullopt, urls, quick_retries(), http)->size(kGoOn);
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, Code::unreachable);
+  EXPECT_EQ(none.error().code, Code::network);
   EXPECT_THAT(none.error().message, HasSubstr("no time was left to ask the others"));
   EXPECT_LE(silent.requests().size(), 3u);
   urls.insert(urls.begin(), good.url("/m"));

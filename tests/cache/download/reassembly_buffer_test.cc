@@ -59,7 +59,7 @@ TEST(Window, AnEndThatContradictsWhatCameIsRefused) {
 TEST(Window, AFailureComesAfterWhatIsThere) {
   TestWindow window(0, 4);
   put(window, window.take_first(), "ab");
-  window.finish(failure(Code::unreachable, "gone"));
+  window.finish(failure(Code::network, "gone"));
   EXPECT_EQ(taken(window), "ab");
   EXPECT_EQ(taken(window), "error: gone");
 }

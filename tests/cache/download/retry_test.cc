@@ -120,7 +120,7 @@ TEST(Fetch, RetriesAreCountedFromTheLastByteThatCame) {
 TEST(Fetch, RetriesEnd) {
   HttpServer server(always(answer("503 No", "")));
   const Fetched got = fetched(kSize, {server.url("/m")});
-  EXPECT_EQ(got.error->code, Code::unreachable);
+  EXPECT_EQ(got.error->code, Code::network);
   EXPECT_EQ(got.error->message, "model: " + server.url("/m") + ": 503 Service Unavailable");
   EXPECT_EQ(server.requests().size(), 4u);
 }

@@ -276,7 +276,7 @@ TEST_F(ManyThreadsTest, OneThatIsStoppedDoesNotWait) {
   const std::atomic<bool> stopped = true;
   const auto met = asked->challenged({{bearer(site.url("/token"), "x")}, ""}, stopped);
   ASSERT_FALSE(met);
-  EXPECT_EQ(met.error().code, Code::unreachable);
+  EXPECT_EQ(met.error().code, Code::network);
   gate->let_go.set_value();
   EXPECT_EQ(first.get(), "Bearer T");
 }

@@ -105,14 +105,14 @@ TEST_F(RegistryTest, AFailureThatStaysIsUnreachable) {
   EXPECT_EQ(site.requests().size(), 3U);
   http = std::make_shared<Http>(HttpOptions{});  // libcurl by itself asks again where a kept connection is gone
   site.put(kManifestPath, [](const SeenRequest&, Wire& wire) { wire.reset(); });
-  EXPECT_EQ(code(), Code::unreachable);
+  EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 6U);
 }
 
 TEST_F(RegistryTest, WhoSaysToWaitLongIsNotWaitedFor) {
   site.put(kManifestPath, answer("429 Too Many Requests", "", {"Retry-After: 3600"}));
   EXPECT_EQ(told(), "error: http://SITE/v2/team/tiny/manifests/v1: status 429, to be asked again in 3600 s");
-  EXPECT_EQ(code(), Code::unreachable);
+  EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 2U);
 }
 
@@ -282,7 +282,7 @@ TEST_F(RegistryTest, WhatWasAnsweredIsThereOffline) {
 TEST_F(RegistryTest, WhatWasNeverAnsweredIsUnreachableOffline) {
   http = nullptr;
   EXPECT_EQ(told(), "error: offline, and no manifest of SITE/team/tiny:v1 was kept");
-  EXPECT_EQ(code(), Code::unreachable);
+  EXPECT_EQ(code(), Code::network);
 }
 
 TEST_F(RegistryTest, WhatWasKeptWrongIsNotBelieved) {
@@ -292,7 +292,7 @@ TEST_F(RegistryTest, WhatWasKeptWrongIsNotBelieved) {
   std::string& kept = store->kept.begin()->second;
   for (const std::string& wrong : {kept + " ", std::string(), std::string("\n"), std::string("{}")}) {
     kept = wrong;
-    EXPECT_EQ(code(), Code::unreachable);
+    EXPECT_EQ(code(), Code::network);
   }
 }
 

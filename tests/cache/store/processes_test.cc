@@ -101,7 +101,7 @@ TEST_F(ProcessesTest, WhoFollowsOneThatFailsTriesItself) {
     if (given != 200'000 || shared->starts > 1) return;
     ::sem_post(&shared->first);
     wait_for(shared->second);
-    member->error = Error{Code::unavailable, "connection lost"};
+    member->error = Error{Code::resource, "connection lost"};
     member->bytes.resize(200'000);
   };
   Child maker(

@@ -35,7 +35,7 @@ void add(ArchiveBuilder& builder, std::string_view name, const std::string& text
 }
 
 TEST(Archive, DropsEmptyComponentsAndDots) {
-  ArchiveBuilder b(Twice::first_wins);
+  ArchiveBuilder b(DuplicatePolicy::first_wins);
   add(b, "./a", "1");
   add(b, "b//c/./d", "2");
   b.add_directory("./");
@@ -46,8 +46,8 @@ TEST(Archive, DropsEmptyComponentsAndDots) {
   EXPECT_THAT(std::move(archive.warnings).take(), IsEmpty());
 }
 
-TEST(Archive, KeepsHostileNamesAsDataAndSaysSo) {
-  ArchiveBuilder b(Twice::first_wins);
+TEST(Archive, KeepsHostileNamesAsDataWithWarning) {
+  ArchiveBuilder b(DuplicatePolicy::first_wins);
   add(b, "../../etc/passwd", "1");
   add(b, "/etc/shadow", "2");
   add(b, "a\\..\\b", "3");
@@ -58,20 +58,20 @@ TEST(Archive, KeepsHostileNamesAsDataAndSaysSo) {
                           "member \"/etc/shadow\": an absolute name; taken as relative"));
 }
 
-TEST(Archive, ShowsTheFirstOfTwoOfAPathOrTheLast) {
-  const auto build = [](Twice twice) {
+TEST(Archive, DuplicatePolicyKeepsFirstOrLast) {
+  const auto build = [](DuplicatePolicy twice) {
     ArchiveBuilder b(twice);
     for (const auto& [name, text] : {std::pair("a", "1"), {"b", "2"}, {"./a", "3"}, {"c", "4"}, {"a", "5"}})
       add(b, name, text);
     return std::move(b).finish();
   };
-  EXPECT_THAT(listing(build(Twice::first_wins).parts), ElementsAre("a=1", "b=2", "c=4"));
-  EXPECT_THAT(listing(build(Twice::last_wins).parts), ElementsAre("b=2", "c=4", "a=5"));
-  EXPECT_THAT(build(Twice::last_wins).warnings.size(), 2U);
-  EXPECT_EQ(build(Twice::first_wins).find("a")->path, "a");
+  EXPECT_THAT(listing(build(DuplicatePolicy::first_wins).parts), ElementsAre("a=1", "b=2", "c=4"));
+  EXPECT_THAT(listing(build(DuplicatePolicy::last_wins).parts), ElementsAre("b=2", "c=4", "a=5"));
+  EXPECT_THAT(build(DuplicatePolicy::last_wins).warnings.size(), 2U);
+  EXPECT_EQ(build(DuplicatePolicy::first_wins).find("a")->path, "a");
 }
 
-TEST(Archive, ALinkStaysInsideWhateverLiesOnItsWay) {
+TEST(Archive, LinkStaysInsideWithOtherLinksOnItsWay) {
   for (const char* inside : {"b", "./b", "d/e", "../b", "../../b", "..", "d//e", "missing"})
     EXPECT_TRUE(stays_inside("x/y/link", inside)) << inside;
   // The middle `..` may leave by another link: x/y/d may be one to the root.
@@ -80,22 +80,22 @@ TEST(Archive, ALinkStaysInsideWhateverLiesOnItsWay) {
   EXPECT_FALSE(stays_inside("link", ".."));
 }
 
-TEST(Archive, ShowsALinkThatLeavesAsItsText) {
-  ArchiveBuilder b(Twice::first_wins);
+TEST(Archive, EscapingLinkBecomesTextFile) {
+  ArchiveBuilder b(DuplicatePolicy::first_wins);
   b.add_link("good", "dir/file");
   b.add_link("dir/bad", "../../etc/passwd");
   b.add_link("empty", "");
   b.add_link("nul", std::string("a\0b", 3));
-  b.add_link("long", std::string(kLongestLink + 1, 'x'));
+  b.add_link("long", std::string(kMaxLinkLength + 1, 'x'));
   Archive archive = std::move(b).finish();
   EXPECT_THAT(listing(archive.parts),
               ElementsAre("good->dir/file", "dir/bad=../../etc/passwd", "empty=", std::string("nul=a\0b", 7),
-                          "long=" + std::string(kLongestLink + 1, 'x')));
+                          "long=" + std::string(kMaxLinkLength + 1, 'x')));
   EXPECT_EQ(archive.warnings.size(), 4U);
 }
 
-TEST(Archive, FollowsLinksFromPartToPartAndNotForEver) {
-  ArchiveBuilder b(Twice::first_wins);
+TEST(Archive, FollowsLinkChainUpToLimit) {
+  ArchiveBuilder b(DuplicatePolicy::first_wins);
   add(b, "real/file", "bytes");
   b.add_link("a/one", "../b");
   b.add_link("b", "real/file");
@@ -104,13 +104,13 @@ TEST(Archive, FollowsLinksFromPartToPartAndNotForEver) {
   b.add_link("nowhere", "missing");
   const Archive archive = std::move(b).finish();
   EXPECT_EQ(archive.text("a/one", 100).value(), "bytes");
-  EXPECT_EQ(archive.find_followed("loop"), nullptr);
-  EXPECT_EQ(archive.find_followed("nowhere"), nullptr);
+  EXPECT_EQ(archive.resolve("loop"), nullptr);
+  EXPECT_EQ(archive.resolve("nowhere"), nullptr);
   EXPECT_EQ(archive.text("nowhere", 100).error().code, Code::not_found);
 }
 
-TEST(Archive, ReadsNoTextThatIsTooLong) {
-  ArchiveBuilder b(Twice::first_wins);
+TEST(Archive, RefusesTooLongText) {
+  ArchiveBuilder b(DuplicatePolicy::first_wins);
   add(b, "t", "12345");
   const Archive archive = std::move(b).finish();
   EXPECT_EQ(archive.text("t", 5).value(), "12345");
@@ -119,30 +119,30 @@ TEST(Archive, ReadsNoTextThatIsTooLong) {
   EXPECT_EQ(longer.error().message, "t: 5 bytes, at most 4 are read");
 }
 
-TEST(Archive, GivesAHardLinkTheBytesOfItsTarget) {
-  ArchiveBuilder b(Twice::last_wins);
-  b.add_same("early", "file");
+TEST(Archive, HardLinkHasBytesOfTarget) {
+  ArchiveBuilder b(DuplicatePolicy::last_wins);
+  b.add_hard_link("early", "file");
   add(b, "file", "old");
-  b.add_same("between", "./file");
+  b.add_hard_link("between", "./file");
   add(b, "file", "new");
-  b.add_same("late", "file");
-  b.add_same("chain", "late");
-  b.add_same("self", "self");
-  b.add_same("nothing", "missing");
+  b.add_hard_link("late", "file");
+  b.add_hard_link("chain", "late");
+  b.add_hard_link("self", "self");
+  b.add_hard_link("nothing", "missing");
   Archive archive = std::move(b).finish();
   EXPECT_THAT(listing(archive.parts),
               ElementsAre("early=new", "between=old", "file=new", "late=new", "chain=new", "self=", "nothing="));
   EXPECT_THAT(std::move(archive.warnings).take(),
               ElementsAre("hard link \"self\": \"self\" is not in the archive; shown empty",
                           "hard link \"nothing\": \"missing\" is not in the archive; shown empty",
-                          "member \"file\": there twice; the last is shown"));
+                          "member \"file\": duplicate path; the last is shown"));
 }
 
-TEST(Archive, AHardLinkToALinkIsOneOnlyWhereItStaysInside) {
-  ArchiveBuilder b(Twice::last_wins);
+TEST(Archive, HardLinkToSymlinkIsSymlinkOnlyIfItStaysInside) {
+  ArchiveBuilder b(DuplicatePolicy::last_wins);
   b.add_link("a/b/c/deep", "../../../etc/passwd");
-  b.add_same("shallow", "a/b/c/deep");
-  b.add_same("x/y/z/other", "a/b/c/deep");
+  b.add_hard_link("shallow", "a/b/c/deep");
+  b.add_hard_link("x/y/z/other", "a/b/c/deep");
   Archive archive = std::move(b).finish();
   EXPECT_THAT(listing(archive.parts), ElementsAre("a/b/c/deep->../../../etc/passwd", "shallow=../../../etc/passwd",
                                                   "x/y/z/other->../../../etc/passwd"));
@@ -151,24 +151,24 @@ TEST(Archive, AHardLinkToALinkIsOneOnlyWhereItStaysInside) {
 
 // As many as this took minutes when each looked at all others.
 TEST(Archive, ResolvesManyHardLinksToOneName) {
-  ArchiveBuilder b(Twice::last_wins);
+  ArchiveBuilder b(DuplicatePolicy::last_wins);
   constexpr int kMany = 50'000;
-  for (int i = 0; i < kMany; ++i) b.add_same(str("x", i), "t");
-  for (int i = 0; i < kMany; ++i) b.add_same("t", "t");
+  for (int i = 0; i < kMany; ++i) b.add_hard_link(str("x", i), "t");
+  for (int i = 0; i < kMany; ++i) b.add_hard_link("t", "t");
   add(b, "t", "bytes");
   const Archive archive = std::move(b).finish();
   EXPECT_EQ(archive.text("x7", 100).value(), "bytes");
 }
 
-// An archive's model, and where in it others lie.
-class Inside : public testing::Test {
+// An archive's model, and the places of nested containers.
+class Nesting : public testing::Test {
  protected:
   void add(std::string_view name, const std::string& bytes) { builder_.add_file(name, in_memory(bytes)); }
 
   std::vector<std::string> nested_paths(int depth = 0) {
     Container container{"x.zip", in_memory("")};
     container.depth = depth;
-    model_ = std::make_shared<const Model>(model_of(std::move(builder_).finish(), container, "zip"));
+    model_ = std::make_shared<const Model>(archive_model(std::move(builder_).finish(), container, "zip"));
     if (!model_->nested) return {"none"};
     nested_ = model_->nested(model_).value();
     std::vector<std::string> paths;
@@ -176,12 +176,12 @@ class Inside : public testing::Test {
     return paths;
   }
 
-  ArchiveBuilder builder_{Twice::first_wins};
+  ArchiveBuilder builder_{DuplicatePolicy::first_wins};
   ModelPtr model_;
   std::vector<Nested> nested_;
 };
 
-TEST_F(Inside, FindsTheContainersAmongTheMembers) {
+TEST_F(Nesting, FindsContainersAmongMembers) {
   add("readme.md", "# words");
   add("model/a.safetensors", small_safetensors());
   add("b.gguf", small_gguf());
@@ -192,14 +192,14 @@ TEST_F(Inside, FindsTheContainersAmongTheMembers) {
   EXPECT_EQ(nested_[1].model.get().value()->format, "gguf");
 }
 
-// Reading a member may take unpacking it: what only reading could tell is told by the name.
-TEST_F(Inside, TellsAFormatWithoutAMagicNumberByTheName) {
+// Reading a member may require decoding it: formats that only parsing identifies are judged by the name.
+TEST_F(Nesting, DetectsFormatWithoutMagicNumberByName) {
   add("m.bt", small_bintensors().release());
   add("m.bin", small_bintensors().release());
   EXPECT_THAT(nested_paths(), ElementsAre("m.bt"));
 }
 
-TEST_F(Inside, OpensAnIndexWithTheShardsBesideIt) {
+TEST_F(Nesting, IndexOpensShardsBesideIt) {
   add("sub/m.safetensors.index.json", small_safetensors_index());
   add("sub/a.safetensors", small_safetensors());
   add("a.safetensors", "another one");
@@ -209,14 +209,14 @@ TEST_F(Inside, OpensAnIndexWithTheShardsBesideIt) {
   EXPECT_EQ((*model)->tensors.size(), 4U);
 }
 
-TEST_F(Inside, ShowsASplitModelOnce) {
+TEST_F(Nesting, SplitModelIsShownOnce) {
   add("m-00001-of-00002.gguf", small_gguf_shard(0));
   add("m-00002-of-00002.gguf", small_gguf_shard(1));
   ASSERT_THAT(nested_paths(), ElementsAre("m-00001-of-00002.gguf"));
   EXPECT_EQ(nested_[0].model.get().value()->tensors.size(), 2U);
 }
 
-TEST_F(Inside, FindsManyShardsBesideAnIndex) {
+TEST_F(Nesting, FindsManyShardsBesideIndex) {
   std::string map;
   for (int i = 0; i < 10'000; ++i) {
     add(str("dir/", i, ".safetensors"), "");
@@ -227,12 +227,12 @@ TEST_F(Inside, FindsManyShardsBesideAnIndex) {
   EXPECT_FALSE(nested_[0].model.get());  // every shard was opened, and is empty
 }
 
-TEST_F(Inside, EndsAtADepth) {
+TEST_F(Nesting, EndsAtMaxDepth) {
   add("b.gguf", small_gguf());
-  EXPECT_THAT(nested_paths(kDeepest), ElementsAre("none"));
+  EXPECT_THAT(nested_paths(kMaxNestingDepth), ElementsAre("none"));
 }
 
-TEST_F(Inside, ABrokenContainerIsRefusedWhenItIsEntered) {
+TEST_F(Nesting, CorruptContainerFailsWhenEntered) {
   add("b.gguf", "GGUF\3\0\0\0");
   EXPECT_THAT(nested_paths(), ElementsAre("b.gguf"));
   const auto model = nested_[0].model.get();
@@ -241,10 +241,10 @@ TEST_F(Inside, ABrokenContainerIsRefusedWhenItIsEntered) {
 }
 
 // What makes a directory one model.
-TEST(KeyFile, IsToldByWhatLiesThere) {
+TEST(ModelEntryFile, IsFoundByDirectoryListing) {
   const auto key = [](const Files& files) {
     const MemoryFolder folder(files);
-    return key_file(folder.names().value(), folder).value().value_or("none");
+    return model_entry_file(folder.names().value(), folder).value().value_or("none");
   };
   EXPECT_EQ(key({{"carton.toml", ""}, {"MANIFEST", ""}, {"m.safetensors.index.json", "{}"}}), "carton.toml");
   EXPECT_EQ(key({{"carton.toml", ""}}), "none");

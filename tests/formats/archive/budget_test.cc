@@ -1,5 +1,5 @@
-// Hostile archives: what reading them costs is bounded by the budget of the outermost container, whatever they share,
-// repeat or claim.
+// Hostile archives: the cost of reading them is bounded by the budget of the outermost container, even if members share
+// data,
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Bytes on a disk, which counts what is read.
+// A disk that counts the bytes read.
 class CountingDisk final : public Source {
  public:
   explicit CountingDisk(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
@@ -59,7 +59,7 @@ struct EndlessStream {
 
 const std::string kEmptyBlock("\0\0\0\xFF\xFF", 5);
 
-// A block of dynamic codes that holds nothing: what takes a decoder most for its size.
+// An empty block of dynamic codes: the most expensive input for its size.
 std::string empty_dynamic_blocks(size_t count) {
   std::string bytes;
   int used = 8;
@@ -87,32 +87,31 @@ std::string empty_gzip() { return gzip_stored(""); }
 std::string empty_bzip2() { return std::string("BZh9\x17\x72\x45\x38\x50\x90\0\0\0\0", 14); }
 
 const EndlessStream kEndless[] = {
-    {"deflate of empty stored blocks", inflated, [] { return times(3'000'000, kEmptyBlock); }},
-    {"deflate of empty dynamic blocks", inflated, [] { return empty_dynamic_blocks(400'000); }},
-    {"deflate of a byte before empty blocks", inflated,
+    {"deflate of empty stored blocks", inflate_stream, [] { return times(3'000'000, kEmptyBlock); }},
+    {"deflate of empty dynamic blocks", inflate_stream, [] { return empty_dynamic_blocks(400'000); }},
+    {"deflate of a byte before empty blocks", inflate_stream,
      [] { return std::string("\0\1\0\xFE\xFFx", 6) + times(3'000'000, kEmptyBlock); }},
-    {"gzip of empty stored blocks", gunzipped, [] { return gzip_member(times(3'000'000, kEmptyBlock), "", 0); }},
-    {"gzip of empty members", gunzipped, [] { return times(500'000, empty_gzip()); }},
-    {"gzip of empty members with names", gunzipped,
+    {"gzip of empty stored blocks", gunzip_stream, [] { return gzip_member(times(3'000'000, kEmptyBlock), "", 0); }},
+    {"gzip of empty members", gunzip_stream, [] { return times(500'000, empty_gzip()); }},
+    {"gzip of empty members with names", gunzip_stream,
      [] { return times(150, gzip_stored("", 8, std::string(100'000, 'n') + '\0')); }},
-    {"zstd of empty frames", decompressed_zstd, [] { return times(1'500'000, zstd::frame(zstd::raw_block(""))); }},
-    {"zstd of skippable frames", decompressed_zstd, [] { return times(1'500'000, zstd::skippable("")); }},
-    {"zstd of a long skippable frame", decompressed_zstd, [] { return zstd::skippable(std::string(9'000'000, 's')); }},
-    {"zstd of empty blocks", decompressed_zstd,
-     [] { return zstd::frame(times(4'000'000, zstd::raw_block("", false))); }},
-    {"zstd of windows that change", decompressed_zstd,
+    {"zstd of empty frames", zstd_stream, [] { return times(1'500'000, zstd::frame(zstd::raw_block(""))); }},
+    {"zstd of skippable frames", zstd_stream, [] { return times(1'500'000, zstd::skippable("")); }},
+    {"zstd of a long skippable frame", zstd_stream, [] { return zstd::skippable(std::string(9'000'000, 's')); }},
+    {"zstd of empty blocks", zstd_stream, [] { return zstd::frame(times(4'000'000, zstd::raw_block("", false))); }},
+    {"zstd of windows that change", zstd_stream,
      [] {
        const std::string small = times(200, zstd::frame(zstd::raw_block("")));
        return times(6'000, zstd::frame(zstd::raw_block(""), 27) + small);
      }},
-    {"xz of empty streams", decompressed_xz,
+    {"xz of empty streams", xz_stream,
      [] {
        return times(300'000, std::string("\xFD\x37\x7A\x58\x5A\0\0\4\xE6\xD6\xB4\x46\0\0\0\0\x1C\xDF\x44\x21\x1F\xB6"
                                          "\xF3\x7D\1\0\0\0\0\4\x59\x5A",
                                          32));
      }},
-    {"xz of stream padding", decompressed_xz, [] { return xz::stream("x") + std::string(9'000'000, '\0'); }},
-    {"bzip2 of empty streams", tar::decompressed_bzip2, [] { return times(600'000, empty_bzip2()); }},
+    {"xz of stream padding", xz_stream, [] { return xz::stream("x") + std::string(9'000'000, '\0'); }},
+    {"bzip2 of empty streams", tar::bzip2_stream, [] { return times(600'000, empty_bzip2()); }},
 };
 
 TEST(CodecBudget, InputThatDecodesToAlmostNothingIsRefused) {
@@ -133,7 +132,7 @@ TEST(CodecBudget, InputThatDecodesToAlmostNothingIsRefused) {
 
 TEST(CodecBudget, EndlessGzipHeaderIsNamed) {
   for (const char flag : {'\x08', '\x10'}) {
-    const Read read = undo(gunzipped, gzip_member("", "", 0, flag, std::string(5'000'000, 'h')));
+    const Read read = decode_all(gunzip_stream, gzip_member("", "", 0, flag, std::string(5'000'000, 'h')));
     EXPECT_EQ(read.message(), "gzip: a header of more than 131072 bytes at byte 0");
   }
 }
@@ -144,22 +143,23 @@ TEST(CodecBudget, StreamsOfUsualWritersAreRead) {
   // Flushed after every line, as by Z_FULL_FLUSH.
   const std::string flushed =
       times(100'000, std::string("\0\x28\0\xD7\xFF", 5) + line + kEmptyBlock) + std::string("\1\0\0\xFF\xFF", 5);
-  EXPECT_EQ(undo(inflated, flushed, 1 << 20).bytes.size(), 4'000'000u);
+  EXPECT_EQ(decode_all(inflate_stream, flushed, 1 << 20).bytes.size(), 4'000'000u);
   // One member a record, blocks of bgzf, which ends with an empty member, and frames with a table to seek by.
-  EXPECT_EQ(undo(gunzipped, times(50'000, gzip_stored(line)), 1 << 20).bytes.size(), 2'000'000u);
+  EXPECT_EQ(decode_all(gunzip_stream, times(50'000, gzip_stored(line)), 1 << 20).bytes.size(), 2'000'000u);
   const std::string extra = le(6, 2) + "BC" + le(2, 2) + le(0, 2);
-  EXPECT_EQ(undo(gunzipped, times(100, gzip_stored(std::string(60'000, 'b'), 4, extra)) + gzip_stored("", 4, extra))
-                .message(),
-            "no error");
+  EXPECT_EQ(
+      decode_all(gunzip_stream, times(100, gzip_stored(std::string(60'000, 'b'), 4, extra)) + gzip_stored("", 4, extra))
+          .message(),
+      "no error");
   const std::string frames =
       times(5'000, zstd::skippable("size") + zstd::sized_frame(line)) + zstd::skippable(std::string(8 * 5'000, 't'));
-  EXPECT_EQ(undo(decompressed_zstd, frames, 1 << 20).bytes.size(), 200'000u);
+  EXPECT_EQ(decode_all(zstd_stream, frames, 1 << 20).bytes.size(), 200'000u);
 }
 
 // Archives.
 
 struct Walked {
-  std::string error;    // of the model, the first of what is nested
+  std::string error;    // of the model, or the first one of a nested container
   uint64_t models = 0;  // that were read
   size_t parts = 0;     // of the outermost
   uint64_t bytes_read = 0;
@@ -167,7 +167,7 @@ struct Walked {
   BudgetPtr budget;
 };
 
-// Reads a container and what is nested in it, up to so many models.
+// Reads a container and its nested containers, up to this many models.
 Walked walk(std::string bytes, std::string name = "m.zip", uint64_t most = 300) {
   Walked walked;
   const auto disk = std::make_shared<const CountingDisk>(std::move(bytes));
@@ -294,7 +294,7 @@ struct Hostile {
   const char* name;
   std::function<std::string()> bytes;
   const char* file = "m.zip";
-  const char* says = "";  // part of the error; "" when it is read
+  const char* error_part = "";  // part of the error; "" if reading succeeds
 };
 
 const Hostile kHostile[] = {
@@ -462,14 +462,14 @@ TEST(ArchiveBudget, HostileArchivesStayWithinTheBudget) {
     const uint64_t size = bytes.size();
     const Walked walked = walk(bytes, hostile.file);
     SCOPED_TRACE(str(walked.budget->time_used() / 1'000'000, " ms charged, ", walked.models, " models"));
-    if (*hostile.says != '\0')
-      EXPECT_THAT(walked.error, HasSubstr(hostile.says));
+    if (*hostile.error_part != '\0')
+      EXPECT_THAT(walked.error, HasSubstr(hostile.error_part));
     else
       EXPECT_GE(walked.models, 1u) << walked.error;
     EXPECT_LE(walked.budget->time_used(), walked.budget->time_limit());
     EXPECT_LE(walked.budget->memory_used(), walked.budget->memory_limit());
     EXPECT_LE(walked.most_memory, walked.budget->memory_limit() + 2 * size);
-    // Of small members heads are read again for each; of what is shared never.
+    // Heads of small members are read for each member, shared ones only once.
     EXPECT_LE(walked.bytes_read, 64'000'000 + 8 * size);
   }
 }
@@ -494,8 +494,8 @@ TEST(ArchiveBudget, SharedLinkTextIsDecodedOnceAndShown) {
   for (const Part& part : archive->parts) EXPECT_EQ(part.link_target, "target");
 }
 
-// The members that are left when the budget ends are listed, and one line says why they are not entered.
-TEST(ArchiveBudget, WhereItEndsMembersAreListedAndNotEntered) {
+// When the budget is exhausted the remaining members are listed, and one line reports why they cannot be entered.
+TEST(ArchiveBudget, ExhaustedBudgetListsMembersWithoutEnteringThem) {
   const std::string zip = overlapping(2, 1'000'000, false);
   const Walked walked = walk(zip);
   EXPECT_EQ(walked.parts, 2 * (kGroup + 1));
@@ -551,7 +551,7 @@ TEST(ArchiveBudget, OneMemberOfMethod99DoesNotRefuseTheZip) {
   EXPECT_THAT(std::move(archive->warnings).take(), ElementsAre(HasSubstr("member \"b\": compression method 99")));
 }
 
-// A hole of exabytes takes no reads.
+// Holes of exabytes take no reads.
 TEST(ArchiveBudget, HoleOfExabytesCostsNothing) {
   const std::string exabytes = "8000000000000000000";
   const std::string map = tar_padded(str("1\n", exabytes, "\n0\n"));

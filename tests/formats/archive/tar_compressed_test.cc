@@ -21,7 +21,7 @@ std::string unhex(std::string_view digits) {
   return bytes;
 }
 
-// A tar of one member, and what xz, zstd and bzip2 make of it.
+// A tar of one member, compressed by xz, zstd and bzip2.
 std::string one_tar() { return TarBuilder().file("a", "hello").build(); }
 std::string one_xz() {
   return unhex(
@@ -74,7 +74,7 @@ TEST(TarCompressed, IsDecodedOnceIntoOneBlob) {
     }
 }
 
-TEST(TarCompressed, KeysSayWhatTheyWereDecodedFrom) {
+TEST(TarCompressed, BlobKeyNamesItsSource) {
   const auto blobs = std::make_shared<RecordingBlobs>();
   for (const std::string& bytes : compressed()) ASSERT_TRUE(members(std::make_shared<const Disk>(bytes), blobs));
   std::vector<std::string> keys;
@@ -83,7 +83,7 @@ TEST(TarCompressed, KeysSayWhatTheyWereDecodedFrom) {
                                 "disk 7 decoded from bzip2"));
 }
 
-TEST(TarCompressed, AGzipMayHaveSeveralMembersAndATail) {
+TEST(TarCompressed, GzipWithSeveralMembersAndTrailerIsRead) {
   const std::string tar = one_tar();
   const std::string two = gzip_stored(tar.substr(0, 700)) + gzip_stored(tar.substr(700));
   EXPECT_THAT(listing_of(two), ElementsAre("a = hello"));
@@ -92,7 +92,7 @@ TEST(TarCompressed, AGzipMayHaveSeveralMembersAndATail) {
   EXPECT_THAT(listing_of(two + "garbage behind it"), ElementsAre("a = hello"));
 }
 
-TEST(TarCompressed, AnXzMayHaveSeveralStreams) {
+TEST(TarCompressed, XzWithSeveralStreamsIsRead) {
   std::string pieces;
   for (size_t at = 0; at < one_tar().size(); at += 64) pieces += xz::stream(one_tar().substr(at, 64));
   EXPECT_THAT(listing_of(pieces), ElementsAre("a = hello"));
@@ -101,13 +101,13 @@ TEST(TarCompressed, AnXzMayHaveSeveralStreams) {
   EXPECT_THAT(error_of(pieces), StartsWith("corrupt: xz: broken"));
 }
 
-TEST(TarCompressed, AGzipMemberIsFoundAcrossReads) {
+TEST(TarCompressed, GzipMemberAcrossReadsIsFound) {
   const std::string large = TarBuilder().file("a", std::string(65'500, 'x')).file("b", "2").build();
   for (size_t at = 65'480; at < 65'560; at += 3)
     EXPECT_THAT(listing_of(gzip_stored(large.substr(0, at)) + gzip_stored(large.substr(at))), SizeIs(2)) << at;
 }
 
-TEST(TarCompressed, WrongChecksumsAreFound) {
+TEST(TarCompressed, WrongChecksumIsDetected) {
   std::string gzip = gzip_stored(one_tar());
   gzip[10 + 5 + 512] = 'H';  // of "hello"
   EXPECT_THAT(error_of(gzip), StartsWith("corrupt: gzip: bytes that do not match their CRC-32 and size"));
@@ -125,7 +125,7 @@ TEST(TarCompressed, WrongChecksumsAreFound) {
   EXPECT_THAT(error_of(bzip2), StartsWith("corrupt: bzip2: "));
 }
 
-TEST(TarCompressed, AGzipMemberInTheMiddleIsCheckedToo) {
+TEST(TarCompressed, InnerGzipMemberIsVerified) {
   const std::string tar = one_tar();
   const std::string first = gzip_stored(tar.substr(0, 700));
   for (const size_t from_end : {1U, 8U}) {  // its size, its CRC-32
@@ -135,36 +135,36 @@ TEST(TarCompressed, AGzipMemberInTheMiddleIsCheckedToo) {
   }
 }
 
-TEST(TarCompressed, ADictionaryOrAWindowThatIsTooLargeIsUnsupported) {
+TEST(TarCompressed, TooLargeDictionaryOrWindowIsUnsupported) {
   EXPECT_THAT(error_of(xz::stream_header() + xz::block_header(40)), StartsWith("xz: the dictionary is too large"));
   EXPECT_THAT(error_of(zstd::frame(zstd::raw_block(one_tar()), 28)), HasSubstr("windows of up to 128 MiB are read"));
 }
 
-TEST(TarCompressed, WhatIsCompressedAndNoTarIsNotDecodedToItsEnd) {
+TEST(TarCompressed, CompressedNonTarIsNotDecodedToItsEnd) {
   const auto blobs = std::make_shared<RecordingBlobs>();
   const auto archive = members(in_memory(gzip_stored(std::string(100'000, 'x'))), blobs);
   ASSERT_FALSE(archive);
   EXPECT_EQ(archive.error().code, Code::unsupported);
-  EXPECT_EQ(archive.error().message, "gzip of something that is no tar");
+  EXPECT_EQ(archive.error().message, "gzip data, but not of a tar");
   EXPECT_THAT(blobs->recipes, IsEmpty());
-  EXPECT_EQ(error_of(gzip_stored("")), "corrupt: gzip: 0 bytes, which is no tar");
-  EXPECT_EQ(error_of(gzip_stored(gzip_stored(one_tar()))), "gzip of something that is no tar");
+  EXPECT_EQ(error_of(gzip_stored("")), "corrupt: gzip: 0 bytes, not a tar");
+  EXPECT_EQ(error_of(gzip_stored(gzip_stored(one_tar()))), "gzip data, but not of a tar");
   EXPECT_EQ(error_of(twice_bzip2()), "bzip2: compressed more than once");
   EXPECT_THAT(listing_of(gzip_stored(std::string(1024, '\0'))), IsEmpty());
 }
 
 // Recognition.
 
-TEST(TarCompressed, IsRecognisedCompressed) {
+TEST(TarCompressed, IsDetected) {
   for (const std::string& bytes : compressed()) EXPECT_EQ(match(bytes), Match::yes);
-  // gzip tells from a head that is cut; the others only if a block fits.
+  // gzip is detected from a truncated head; the others only if a block fits.
   EXPECT_EQ(match(gzip_stored(TarBuilder().file("a", std::string(100'000, 'x')).build())), Match::yes);
   EXPECT_EQ(match(one_bzip2().substr(0, 60)), Match::maybe);
   EXPECT_EQ(match(one_zstd().substr(0, 60)), Match::maybe);
   EXPECT_EQ(match(one_xz().substr(0, 60)), Match::maybe);
 }
 
-TEST(TarCompressed, IsRecognisedBehindEverythingThatAGzipHeaderMayHold) {
+TEST(TarCompressed, IsDetectedAfterAnyGzipHeader) {
   constexpr char kAll = 2 | 4 | 8 | 16;
   std::string announced("\3\0xyzname\0comment\0", 18);
   announced += crc_of(gzip_stored("", kAll, announced).substr(0, 10 + announced.size())).substr(0, 2);
@@ -174,7 +174,7 @@ TEST(TarCompressed, IsRecognisedBehindEverythingThatAGzipHeaderMayHold) {
   EXPECT_EQ(match(gzip_stored(one_tar(), 4, std::string("\xFF\xFF", 2))), Match::maybe);
 }
 
-TEST(TarCompressed, OtherThingsCompressedAreNone) {
+TEST(TarCompressed, OtherCompressedFilesAreNotDetected) {
   EXPECT_EQ(match(gzip_stored("hello")), Match::no);
   EXPECT_EQ(match(gzip_stored("")), Match::no);
   EXPECT_EQ(match(gzip_stored(std::string(10'000, '\0'))), Match::no);

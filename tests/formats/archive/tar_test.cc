@@ -17,7 +17,7 @@ using testing::StartsWith;
 
 // Plain tars.
 
-TEST(Tar, ListsWhatItHolds) {
+TEST(Tar, ListsMembers) {
   const Archive archive = read_well(small_tar());
   EXPECT_THAT(listing(archive), ElementsAre("a.bin = aaaa", "d/empty = ", "l -> a.bin", "h = aaaa",
                                             std::string(120, 'n') + " = long", "ü/ß = pax"));
@@ -37,7 +37,7 @@ TEST(Tar, IsNotCopied) {
   EXPECT_EQ(slice->size(), 3u);
 }
 
-TEST(Tar, KnowsEveryDialect) {
+TEST(Tar, ReadsEveryDialect) {
   const std::string prefix = "some/where";
   EXPECT_THAT(listing_of(TarBuilder()
                              .member({.name = "v7", .type = '\0', .size = 1, .magic = kV7}, "1")
@@ -48,7 +48,7 @@ TEST(Tar, KnowsEveryDialect) {
               ElementsAre("v7 = 1", "gnu = 2", "some/where/posix = 3", "contiguous = 4"));
 }
 
-TEST(Tar, TakesALongNameFromGnuAndFromPax) {
+TEST(Tar, ReadsLongNamesOfGnuAndPax) {
   const std::string deep = str(std::string(200, 'a'), '/', std::string(300, 'b'));
   EXPECT_THAT(listing_of(TarBuilder()
                              .gnu_long('L', deep)
@@ -64,7 +64,7 @@ TEST(Tar, TakesALongNameFromGnuAndFromPax) {
 }
 
 // The size that PAX says is the size, whatever the header says: of what does not fit its field the writer says 0 there.
-TEST(Tar, TakesTheSizeThatPaxSays) {
+TEST(Tar, ReadsSizeFromPax) {
   EXPECT_THAT(listing_of(TarBuilder()
                              .pax(pax_record("size", "600"))
                              .member({.name = "a", .size = 0}, std::string(600, 'x'))
@@ -73,36 +73,36 @@ TEST(Tar, TakesTheSizeThatPaxSays) {
               ElementsAre("a = " + std::string(600, 'x'), "b = 2"));
 }
 
-TEST(Tar, TakesASizeInBinary) {
+TEST(Tar, ReadsBinarySize) {
   std::string header = tar_block({.name = "a"});
   header.replace(124, 12, std::string("\x80\0\0\0\0\0\0\0\0\0\0\5", 12));
   EXPECT_THAT(listing_of(TarBuilder().raw(tar_checked(header) + tar_padded("hello")).file("b", "2").build()),
               ElementsAre("a = hello", "b = 2"));
 }
 
-TEST(Tar, NeedsNoEnd) {
+TEST(Tar, EndBlocksAreOptional) {
   EXPECT_THAT(listing_of(TarBuilder().file("a", "hello").without_end()), ElementsAre("a = hello"));
   EXPECT_THAT(warnings_of(TarBuilder().file("a", "hello").without_end()), IsEmpty());
-  // Nor what the last member is padded with.
+  // Nor the padding of the last member.
   const std::string tar = TarBuilder().file("a", "hello").without_end().substr(0, 517);
   EXPECT_THAT(listing_of(tar), ElementsAre("a = hello"));
   EXPECT_THAT(warnings_of(tar), IsEmpty());
 }
 
-TEST(Tar, EndsAtABlockOfZeros) {
+TEST(Tar, EndsAtZeroBlock) {
   EXPECT_THAT(listing_of(TarBuilder().file("a", "1").build() + TarBuilder().file("b", "2").build()),
               ElementsAre("a = 1"));
   EXPECT_THAT(listing_of(std::string(512, '\0')), IsEmpty());
   EXPECT_THAT(listing_of(std::string(10240, '\0')), IsEmpty());
 }
 
-TEST(Tar, TheLastOfTwoMembersOfOneNameWins) {
+TEST(Tar, LastOfDuplicateMembersWins) {
   const std::string tar = TarBuilder().file("a", "old").file("./a", "new").build();
   EXPECT_THAT(listing_of(tar), ElementsAre("a = new"));
   EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("twice")));
 }
 
-TEST(Tar, AFileAndADirectoryMayHaveOneName) {
+TEST(Tar, FileAndDirectoryMayShareAName) {
   const Archive archive = read_well(TarBuilder().file("a", "1").directory("a/").file("a/b", "2").build());
   EXPECT_THAT(listing(archive), ElementsAre("a = 1", "a/b = 2"));
   EXPECT_THAT(archive.directories, ElementsAre("a"));
@@ -122,7 +122,7 @@ TEST(Tar, LeavesOutDevicesAndFifos) {
 }
 
 // What PAX and Apple say besides is no member, and is not shown; a name that only looks like Apple's is one.
-TEST(Tar, TakesNoNoticeOfWhatElseHeadersSay) {
+TEST(Tar, IgnoresOtherHeaderFields) {
   const std::string global = pax_record("comment", "0123456789abcdef");
   EXPECT_THAT(listing_of(TarBuilder()
                              .member({.name = "pax_global_header", .type = 'g', .size = global.size()}, global)
@@ -134,7 +134,7 @@ TEST(Tar, TakesNoNoticeOfWhatElseHeadersSay) {
 
 // Names.
 
-TEST(Tar, KeepsNamesAsTheirBytes) {
+TEST(Tar, KeepsNamesAsBytes) {
   const std::string odd = "\xFF\xFE/\xC3\xA9";
   const std::string decomposed = "e\xCC\x81";
   EXPECT_THAT(listing_of(TarBuilder()
@@ -155,11 +155,11 @@ TEST(Tar, KeepsNamesAsTheirBytes) {
                           odd + "5 = pax"));
 }
 
-TEST(Tar, DoesNotWarnOfNamesThatAreNotAscii) {
+TEST(Tar, AcceptsNonAsciiNamesWithoutWarning) {
   EXPECT_THAT(warnings_of(TarBuilder().pax(pax_record("path", "é")).file("x", "").file("ü", "").build()), IsEmpty());
 }
 
-TEST(Tar, TakesHostileNamesForNames) {
+TEST(Tar, KeepsHostileNamesAsData) {
   const std::string long_one(300, 'n');
   EXPECT_THAT(listing_of(TarBuilder()
                              .file("../../etc/passwd", "1")
@@ -170,7 +170,7 @@ TEST(Tar, TakesHostileNamesForNames) {
               ElementsAre("../../etc/passwd = 1", "etc/shadow = 2", long_one + " = 3"));
 }
 
-TEST(Tar, ANameEndsAtNul) {
+TEST(Tar, NameEndsAtNul) {
   EXPECT_THAT(listing_of(TarBuilder().file(std::string_view("a\0b", 3), "1").build()), ElementsAre("a = 1"));
   EXPECT_THAT(listing_of(TarBuilder().gnu_long('L', std::string_view("c\0d", 3)).file("x", "1").build()),
               ElementsAre("c = 1"));
@@ -178,13 +178,13 @@ TEST(Tar, ANameEndsAtNul) {
               ElementsAre("e = 1"));
 }
 
-TEST(Tar, SaysWhatIsWrongWithAHeader) {
+TEST(Tar, ReportsHeaderErrors) {
   const std::string tar = TarBuilder().pax("99 path=e\n").file("x", "1").build();
   EXPECT_THAT(listing_of(tar), ElementsAre("x = 1"));
   EXPECT_THAT(warnings_of(tar), ElementsAre("member \"x\": Ignoring malformed pax extended attribute"));
 }
 
-TEST(Tar, LeavesOutAMemberWithoutAName) {
+TEST(Tar, SkipsMemberWithoutName) {
   const std::string tar = TarBuilder().file("", "1").file("a", "2").build();
   EXPECT_THAT(listing_of(tar), ElementsAre("a = 2"));
   EXPECT_THAT(warnings_of(tar), ElementsAre("member 1: left out: its name has 0 bytes, 1 to 65535 are possible"));
@@ -200,7 +200,7 @@ TEST(Tar, BoundsTheLengthOfNames) {
 
 // Links.
 
-TEST(Tar, LinksThatEscapeAreShownAsText) {
+TEST(Tar, EscapingLinksAreShownAsText) {
   const std::string tar =
       TarBuilder().link("a", "/etc/passwd").link("b", "../../x").link("c", "").link("d/e", "../f").build();
   EXPECT_THAT(listing_of(tar), ElementsAre("a = /etc/passwd", "b = ../../x", "c = ", "d/e -> ../f"));
@@ -210,10 +210,10 @@ TEST(Tar, LinksThatEscapeAreShownAsText) {
 TEST(Tar, LinksMayLoop) {
   const Archive archive = read_well(TarBuilder().link("a", "b").link("b", "a").hard_link("c", "c").build());
   EXPECT_THAT(listing(archive), ElementsAre("a -> b", "b -> a", "c = "));
-  EXPECT_EQ(archive.find_followed("a"), nullptr);
+  EXPECT_EQ(archive.resolve("a"), nullptr);
 }
 
-TEST(Tar, AHardLinkHasTheBytesOfItsTarget) {
+TEST(Tar, HardLinkHasBytesOfTarget) {
   EXPECT_THAT(listing_of(TarBuilder().hard_link("later", "a").file("a", "1").hard_link("h", "./a").build()),
               ElementsAre("later = 1", "a = 1", "h = 1"));
   const std::string tar = TarBuilder().hard_link("h", "nowhere").file("a", "1").build();
@@ -222,7 +222,7 @@ TEST(Tar, AHardLinkHasTheBytesOfItsTarget) {
 }
 
 // PAX lets a hard link have bytes of its own; what is left of older writers' sizes is not followed by any.
-TEST(Tar, AHardLinkMayHaveBytesOfItsOwn) {
+TEST(Tar, HardLinkMayHaveOwnBytes) {
   EXPECT_THAT(listing_of(TarBuilder()
                              .file("a", "1")
                              .pax(pax_record("mtime", "1"))
@@ -240,13 +240,13 @@ TEST(Tar, AHardLinkMayHaveBytesOfItsOwn) {
 
 // What is broken.
 
-TEST(Tar, OfNothingIsNone) {
-  EXPECT_EQ(error_of(""), "corrupt: 0 bytes, which is no tar");
+TEST(Tar, EmptyFileIsNotATar) {
+  EXPECT_EQ(error_of(""), "corrupt: 0 bytes, not a tar");
   EXPECT_THAT(error_of("hello"), StartsWith("corrupt: "));
   EXPECT_THAT(error_of(std::string(5000, 'x')), StartsWith("corrupt: "));
 }
 
-TEST(Tar, AMemberThatIsCutIsListedAndNotRead) {
+TEST(Tar, TruncatedMemberIsListedButUnreadable) {
   const std::string tar = TarBuilder().file("a", "1").file("b", std::string(1000, 'b')).build().substr(0, 1600);
   const Archive archive = read_well(tar);
   ASSERT_THAT(archive.parts, SizeIs(2));
@@ -259,7 +259,7 @@ TEST(Tar, AMemberThatIsCutIsListedAndNotRead) {
   EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("member \"b\": cut by the end of the tar")));
 }
 
-TEST(Tar, ASizeBeyondAllIsCutToo) {
+TEST(Tar, MemberWithHugeSizeIsTruncated) {
   std::string header = tar_block({.name = "a"});
   header.replace(124, 12, "\x80\0\0\0\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFE", 12);
   const Archive archive = read_well(TarBuilder().file("b", "1").raw(tar_checked(header)).build());
@@ -268,7 +268,7 @@ TEST(Tar, ASizeBeyondAllIsCutToo) {
   EXPECT_THAT(warnings_of(TarBuilder().file("b", "1").raw(tar_checked(header)).build()), Contains(HasSubstr("size")));
 }
 
-TEST(Tar, ABrokenHeaderEndsTheList) {
+TEST(Tar, CorruptHeaderEndsListing) {
   std::string tar = TarBuilder().file("a", "1").file("b", "2").file("c", "3").build();
   tar[1024 + 3] = 'x';
   EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
@@ -278,7 +278,7 @@ TEST(Tar, ABrokenHeaderEndsTheList) {
   EXPECT_THAT(error_of(tar), StartsWith("corrupt: "));
 }
 
-TEST(Tar, AHeaderThatIsCutEndsTheList) {
+TEST(Tar, TruncatedHeaderEndsListing) {
   const std::string tar = TarBuilder().file("a", "1").file("b", "2").build().substr(0, 1024 + 100);
   EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
   EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("what follows is not shown")));
@@ -322,7 +322,7 @@ TEST(Tar, AccessControlListsAreNotParsed) {
       TarBuilder().member({.name = "acl", .type = 'A', .size = 3}, "777").file("a", "1").build();
   EXPECT_THAT(listing_of(solaris), ElementsAre("a = 1"));
   EXPECT_THAT(warnings_of(solaris), ElementsAre(HasSubstr("malformed pax extended attribute")));
-  // Names and bytes are what they are.
+  // Names and bytes are unchanged.
   const std::string key = "1 SCHILY.acl.access=";
   EXPECT_THAT(listing_of(TarBuilder().file(key, key).build()), ElementsAre(str(key, " = ", key)));
 }
@@ -337,7 +337,7 @@ TEST(Tar, ManyMembersTakeFewReads) {
   EXPECT_LE(tar->reads, tar->size() / (16 * 1024) + 2);
 }
 
-TEST(Tar, WhatIsLargeIsSkipped) {
+TEST(Tar, LargeMembersAreSkippedWithoutReading) {
   TarBuilder b;
   for (int i = 0; i < 10; ++i) b.file(str("m", i), std::string(1'000'000, 'x'));
   const auto tar = std::make_shared<const Disk>(b.build());
@@ -345,7 +345,7 @@ TEST(Tar, WhatIsLargeIsSkipped) {
   EXPECT_LE(tar->reads, 12u);
 }
 
-TEST(Tar, AnUnreadableSourceIsNoBrokenTar) {
+TEST(Tar, SourceErrorIsNotReportedAsCorrupt) {
   TarBuilder b;
   for (int i = 0; i < 100; ++i) b.file(str("m", i), std::string(1000, 'x'));
   for (const std::string& tar : {b.build(), gzip_stored(b.build())})
@@ -399,7 +399,7 @@ TEST(Tar, SparseMemberIsReadInPlace) {
               kTwoPieces.substr(offset, 600));
 }
 
-TEST(Tar, WithoutAnIdentityABlobHasNoKey) {
+TEST(Tar, SourceWithoutIdentityHasNoBlobKey) {
   const auto blobs = std::make_shared<RecordingBlobs>();
   const auto archive = members(in_memory(two_pieces()), blobs);
   ASSERT_TRUE(archive);
@@ -409,7 +409,7 @@ TEST(Tar, WithoutAnIdentityABlobHasNoKey) {
   EXPECT_EQ(blobs->recipes[0].key, "");
 }
 
-TEST(Tar, ReadsTheMapsOfHolesThatPaxHas) {
+TEST(Tar, ReadsPaxSparseMaps) {
   const std::string stored = std::string(512, 'x') + "tail";
   const std::string v1 = tar_padded("3\n512\n512\n2048\n4\n2148\n0\n") + stored;
   EXPECT_THAT(listing_of(TarBuilder()
@@ -423,17 +423,17 @@ TEST(Tar, ReadsTheMapsOfHolesThatPaxHas) {
               ElementsAre("v1 = " + kTwoPieces, "v01 = " + kTwoPieces));
 }
 
-TEST(Tar, AMemberMayBeOneHole) {
+TEST(Tar, MemberMayBeOneHole) {
   EXPECT_THAT(listing_of(gnu_sparse("s", {{3000, 0}}, 3000, "")), ElementsAre("s = " + std::string(3000, '\0')));
 }
 
-TEST(Tar, AMemberWithHolesMayBeCut) {
+TEST(Tar, SparseMemberMayBeTruncated) {
   const std::string tar = two_pieces().substr(0, 512 + 300);
   EXPECT_THAT(warnings_of(tar), ElementsAre("member \"s\": cut by the end of the tar"));
   EXPECT_THAT(listing_of(tar), ElementsAre(StartsWith("s ! ")));
 }
 
-TEST(Tar, HolesThatLieCannotBeRead) {
+TEST(Tar, InvalidSparseMapIsUnreadable) {
   // Pieces that overlap, that end behind the end, that are not stored.
   for (const std::string& tar : {gnu_sparse("s", {{0, 10}, {5, 10}, {900, 2}}, 1000, std::string(22, 'x')),
                                  gnu_sparse("s", {{0, 10}, {995, 10}}, 1000, std::string(20, 'x')),
@@ -448,8 +448,8 @@ TEST(Tar, HolesThatLieCannotBeRead) {
   EXPECT_FALSE(read_text(**short_of_bytes->parts[0].source.get(), 0, 1000));
 }
 
-// A header that says one size and stores another would show the bytes of the next member.
-TEST(Tar, ASizeThatIsNotWhatIsStoredIsRefused) {
+// With a header whose size differs from the stored size, bytes of the next member would be shown.
+TEST(Tar, SizeThatDiffersFromStoredSizeIsRefused) {
   const std::string tar = TarBuilder()
                               .pax(pax_record("GNU.sparse.realsize", "1000"))
                               .file("a", "1")
@@ -462,7 +462,7 @@ TEST(Tar, ASizeThatIsNotWhatIsStoredIsRefused) {
 
 // Recognition.
 
-TEST(Tar, IsRecognisedByItsFirstHeader) {
+TEST(Tar, IsDetectedByFirstHeader) {
   EXPECT_EQ(match(small_tar()), Match::yes);
   EXPECT_EQ(match(TarBuilder().member({.name = "a", .magic = kGnu}).build()), Match::yes);
   EXPECT_EQ(match(TarBuilder().member({.name = "a", .magic = kV7}).build()), Match::yes);
@@ -482,7 +482,7 @@ TEST(Tar, IsRecognisedByItsFirstHeader) {
 }
 
 // Writers of the first years summed bytes as signed.
-TEST(Tar, IsRecognisedByASumOfSignedBytes) {
+TEST(Tar, IsDetectedWithSignedChecksum) {
   std::string header = tar_block({.name = "\xC3\xA9"});
   uint64_t sum = 0;
   for (size_t i = 0; i < 512; ++i)
@@ -510,7 +510,7 @@ TEST(Tar, EveryFlippedByteIsRefusedOrRead) {
 }
 
 // The same behind a checksum that is right, so that more than the checksum is tried.
-TEST(Tar, EveryFlippedByteOfARightHeaderIsRefusedOrRead) {
+TEST(Tar, EveryFlippedHeaderByteWithFixedChecksumIsRefusedOrRead) {
   const std::string whole = everything();
   for (size_t block = 0; block < whole.size(); block += 512)
     for (size_t i = 0; i < 512; ++i)

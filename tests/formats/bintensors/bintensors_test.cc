@@ -5,8 +5,8 @@
 #include "base/values/json.h"
 #include "formats/format.h"
 #include "tests/support/bintensors_builder.h"
-#include "tests/support/clues.h"
 #include "tests/support/model_text.h"
+#include "tests/support/probe.h"
 
 namespace weightfs {
 namespace {
@@ -43,7 +43,7 @@ std::string error_as_release(std::string bytes) {
 }
 std::string error_as_legacy(std::string bytes) { return error_of(read_bintensors_legacy(container(std::move(bytes)))); }
 
-// The error of metadata that stands in a file as given, with eight bytes of data.
+// The error for these bytes as metadata, with eight bytes of data.
 std::string error_of_release(std::string_view metadata) {
   return error_as_release(bintensors_file(metadata, "12345678"));
 }
@@ -81,7 +81,7 @@ TEST(BinTensors, ReadsTheExampleOfItsDescription) {
             "{\n  \"layout\": \"legacy\",\n  \"metadata_length\": 16\n}\n");
 }
 
-TEST(BinTensors, KnowsEveryDType) {
+TEST(BinTensors, ReadsEveryDType) {
   const std::vector<std::tuple<std::string, std::string, size_t>> kRows = {{"BOOL", "bool", 1},
                                                                            {"U8", "uint8", 1},
                                                                            {"I8", "int8", 1},
@@ -106,7 +106,7 @@ TEST(BinTensors, KnowsEveryDType) {
               HasSubstr("tensor 0 \"a\": dtype 15, 14 at most"));
 }
 
-TEST(BinTensors, TakesAnyName) {
+TEST(BinTensors, AcceptsAnyName) {
   BinTensorsBuilder b;
   const std::vector<std::string> names = {
       "", ".", "..", "../../etc/passwd", "a", "a/b", std::string("a\0b", 3), "😀", std::string(5000, 'n')};
@@ -152,7 +152,7 @@ TEST(BinTensors, PrefersTheReleaseLayoutWhereBothFitAlike) {
   EXPECT_THAT(listing(model), ElementsAre(str(std::string("\1\0\0\0\1", 5), " float8_e4m3fn F8_E4M3 [0x0] ")));
 }
 
-TEST(BinTensors, TakesForeignPaddingWithAWarning) {
+TEST(BinTensors, AcceptsForeignPaddingWithWarning) {
   const std::string metadata = kNone + varint(1) + named("a", tensor_info(kU8, {1}, 0, 1));
   EXPECT_THAT(read_well(bintensors_file(metadata, "x")).warnings, IsEmpty());
   for (const std::string& padding : {std::string(3, '\0'), std::string(100, '\xFF'), std::string(8, ' ')}) {
@@ -168,7 +168,7 @@ TEST(BinTensors, TakesForeignPaddingWithAWarning) {
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("8 bytes between")));
 }
 
-TEST(BinTensors, TellsWhyNeitherLayoutFits) {
+TEST(BinTensors, ReportsWhyNeitherLayoutFits) {
   EXPECT_EQ(error_of(read(bintensors_file(kNone + varint(1) + named("w", tensor_info(15, {}, 0, 1)), "x"))),
             "bintensors: in the release layout: tensor 0 \"w\": dtype 15, 14 at most; in the legacy layout: tensor 0: "
             "a count of 119 at 12 where 4 bytes are left");
@@ -191,7 +191,7 @@ TEST(BinTensors, RefusesBadFraming) {
 
 // bincode.
 
-TEST(BinTensors, TakesOverlongNumbers) {
+TEST(BinTensors, AcceptsOverlongNumbers) {
   for (const int width : {2, 4, 8}) {
     const auto wide = [&](uint64_t n) { return varint(n, width); };
     const std::string dtype = width == 8 ? varint(kU8) : wide(kU8);
@@ -200,7 +200,7 @@ TEST(BinTensors, TakesOverlongNumbers) {
   }
 }
 
-TEST(BinTensors, RefusesMarkersThatAreNoNumbers) {
+TEST(BinTensors, RefusesInvalidNumberMarkers) {
   EXPECT_THAT(error_of_release(kNone + "\xFE" + std::string(16, '\0')),
               HasSubstr("a number marked 254 at 9, 253 at most"));
   EXPECT_THAT(error_of_release(kNone + "\xFF" + std::string(16, '\0')),
@@ -209,7 +209,7 @@ TEST(BinTensors, RefusesMarkersThatAreNoNumbers) {
               HasSubstr("tensor 0 \"w\": a number marked 253 at 12, 252 at most"));
 }
 
-TEST(BinTensors, RefusesAnOptionThatIsNeither) {
+TEST(BinTensors, RefusesInvalidOptionByte) {
   EXPECT_THAT(error_of_release(std::string("\2\0", 2)), HasSubstr("an option of 2, 0 or 1 expected"));
   EXPECT_THAT(error_of_release(std::string("\xFB") + std::string(3, '\0')),
               HasSubstr("an option of 251, 0 or 1 expected"));
@@ -223,7 +223,7 @@ TEST(BinTensors, RefusesTextThatIsNotUtf8) {
   }
 }
 
-TEST(BinTensors, TellsWhichTextIsWrong) {
+TEST(BinTensors, ReportsWhichTextIsInvalid) {
   const std::string info = tensor_info(kU8, {1}, 0, 1), bad = text("\xC0\xAF"), huge = varint(uint64_t{1} << 63);
   EXPECT_EQ(error_of_release(kNone + varint(1) + bad + info),
             "bintensors: tensor 0: name: \"\\xc0\\xaf\" is not UTF-8");
@@ -243,7 +243,7 @@ TEST(BinTensors, KeepsMetadataThatHasTheKeyOfItsFacts) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(BinTensors, KeepsTheLastOfTwoMetadataValues) {
+TEST(BinTensors, KeepsLastOfDuplicateMetadata) {
   const Model model = read_well(BinTensorsBuilder().metadata("b", "1").metadata("a", "2").metadata("b", "3").release());
   EXPECT_EQ(std::get<std::string>(*model.metadata.find("b")), "3");
   EXPECT_EQ(model.metadata.size(), 3u);
@@ -271,7 +271,7 @@ TEST(BinTensors, RefusesMissingAndTrailingBytes) {
   EXPECT_EQ(error_as_release(file + "y"), "bintensors: tensors of 2 bytes in all, 3 bytes after the header");
 }
 
-TEST(BinTensors, RefusesASizeThatIsNotThatOfTheShape) {
+TEST(BinTensors, RefusesSizeThatDiffersFromShape) {
   EXPECT_EQ(error_as_release(BinTensorsBuilder().tensor("a", kF32, {3}, "12345678").release()),
             "bintensors: tensor \"a\": 8 bytes, 12 needed by its shape of F32");
 }
@@ -286,10 +286,10 @@ TEST(BinTensors, RefusesOverflowInTheOrderOfTheReference) {
   EXPECT_EQ(error({0, uint64_t{1} << 63, 4}, kU8), "no error");
 }
 
-TEST(BinTensors, RefusesANameThatStandsTwice) {
+TEST(BinTensors, RefusesDuplicateName) {
   const auto b = BinTensorsBuilder().tensor("a", kU8, {1}, "x").tensor("b", kU8, {1}, "y").tensor("a", kU8, {1}, "z");
-  EXPECT_EQ(error_as_release(b.release()), "bintensors: tensor \"a\" stands twice");
-  EXPECT_EQ(error_as_legacy(b.legacy()), "bintensors: tensor \"a\" stands twice");
+  EXPECT_EQ(error_as_release(b.release()), "bintensors: tensor \"a\" appears twice");
+  EXPECT_EQ(error_as_legacy(b.legacy()), "bintensors: tensor \"a\" appears twice");
 }
 
 // The legacy index.
@@ -357,7 +357,7 @@ TEST(BinTensors, RefusesTheSecondTensorWithoutANameAtOnce) {
   EXPECT_EQ(error_of_legacy(kNone + varint(2) + info + info + index), "bintensors: name 1: the second that is empty");
 }
 
-TEST(BinTensors, ReportsBytesThatCannotBeReadAsSuch) {
+TEST(BinTensors, ReportsIoErrorAsIoError) {
   const auto broken = lazy(1000, Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::io, "gone"); }));
   const auto model = read_bintensors(Container{"m", broken, nullptr});
   ASSERT_FALSE(model);
@@ -385,15 +385,15 @@ TEST(BinTensors, SurvivesEveryFlippedByte) {
 
 // Detection.
 
-Match match(std::string_view file) { return matches_bintensors(clues_of(file)); }
+Match match(std::string_view file) { return matches_bintensors(probe_of(file)); }
 
-TEST(BinTensors, MayBeWhatHasPlausibleFraming) {
+TEST(BinTensors, PlausibleFramingMatchesMaybe) {
   EXPECT_EQ(match(small_bintensors().release()), Match::maybe);
   EXPECT_EQ(match(small_bintensors().legacy()), Match::maybe);
   EXPECT_EQ(match(BinTensorsBuilder().release()), Match::maybe);
 }
 
-TEST(BinTensors, IsNotSeenInOtherFiles) {
+TEST(BinTensors, IsNotDetectedInOtherFiles) {
   EXPECT_EQ(match(""), Match::no);
   EXPECT_EQ(match(bintensors_file(kNone)), Match::no);
   EXPECT_EQ(match(bintensors_file("{}      ")), Match::no);

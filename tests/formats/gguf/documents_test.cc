@@ -12,7 +12,7 @@ namespace {
 using namespace test;
 using testing::ElementsAre;
 
-TEST(GgufDocuments, MakesADocumentOfALongList) {
+TEST(GgufDocuments, LongListBecomesDocument) {
   GgufBuilder b;
   std::string words, floats;
   for (int i = 0; i < 1025; ++i) {
@@ -45,7 +45,7 @@ TEST(GgufDocuments, CountsTheElementsOfNestedArraysTogether) {
   EXPECT_TRUE(text_of(**model.documents.at(0).source.get()).starts_with("[\n  [5],\n  [5],\n"));
 }
 
-TEST(GgufDocuments, MakesADocumentOfATextTooLongForAPage) {
+TEST(GgufDocuments, LongTextBecomesDocument) {
   const std::string text((1 << 20) + 1, 'x');
   const Model model = read_well(GgufBuilder().string("t", text).string("u", "short").build());
   EXPECT_EQ(json_of(model, "t"),
@@ -54,7 +54,7 @@ TEST(GgufDocuments, MakesADocumentOfATextTooLongForAPage) {
   EXPECT_EQ((*model.documents.at(0).source.get())->size(), text.size() + 3);
 }
 
-TEST(GgufDocuments, ShowsNoDocumentBeyondItsLimit) {
+TEST(GgufDocuments, TooLargeDocumentIsOmitted) {
   GgufBuilder b;
   const std::string list = b.array(kU8, 20 << 20, std::string(20 << 20, '\0'));
   const Model model = read_well(b.key("one", kArray, list).key("two", kArray, list).build());

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "tests/support/clues.h"
 #include "tests/support/gguf_reading.h"
+#include "tests/support/probe.h"
 
 namespace weightfs {
 namespace {
@@ -14,11 +14,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(Gguf, IsKnownByItsMagicEvenWhenCutShort) {
-  EXPECT_EQ(matches_gguf(clues_of("GGUF\3")), Match::yes);
-  EXPECT_EQ(matches_gguf(clues_of("GGUF")), Match::yes);
-  EXPECT_EQ(matches_gguf(clues_of("GGU")), Match::no);
-  EXPECT_EQ(matches_gguf(clues_of("FUGG\3")), Match::no);
+TEST(Gguf, TruncatedFileIsDetectedByMagic) {
+  EXPECT_EQ(matches_gguf(probe_of("GGUF\3")), Match::yes);
+  EXPECT_EQ(matches_gguf(probe_of("GGUF")), Match::yes);
+  EXPECT_EQ(matches_gguf(probe_of("GGU")), Match::no);
+  EXPECT_EQ(matches_gguf(probe_of("FUGG\3")), Match::no);
 }
 
 TEST(Gguf, BecomesAModel) {
@@ -99,11 +99,11 @@ TEST(Gguf, RefusesOtherVersions) {
     const auto model = read(small_gguf(version));
     ASSERT_FALSE(model) << version;
     EXPECT_EQ(model.error().code, Code::unsupported);
-    EXPECT_THAT(model.error().message, HasSubstr("1 to 3 are known"));
+    EXPECT_THAT(model.error().message, HasSubstr("1 to 3 are supported"));
   }
 }
 
-TEST(Gguf, SaysOfBigEndianTensorsThatTheyAre) {
+TEST(Gguf, MarksBigEndianTensors) {
   GgufBuilder b(3, std::endian::big);
   b.tensor("f", {1}, 0, b.number(1.5F)).tensor("h", {1}, 1, "hh").tensor("b", {1}, 30, "bb").tensor("i", {1}, 24, "i");
   const Model model = read_well(b.build());
@@ -143,7 +143,7 @@ TEST(Gguf, ReadsEveryTypeOfValue) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(Gguf, TakesAFileOfVocabularyOnly) {
+TEST(Gguf, AcceptsVocabularyOnlyFile) {
   const std::string bytes = GgufBuilder().string("general.architecture", "llama").build();
   ASSERT_NE(bytes.size() % 32, 0u);
   const Model model = read_well(bytes);
@@ -151,7 +151,7 @@ TEST(Gguf, TakesAFileOfVocabularyOnly) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(Gguf, RefusesAnAlignmentThatIsNone) {
+TEST(Gguf, RefusesInvalidAlignment) {
   EXPECT_EQ(error_of(GgufBuilder().u32("general.alignment", 0).build()),
             "gguf: general.alignment is 0, a power of two up to 1073741824 is needed");
   EXPECT_THAT(error_of(GgufBuilder().u32("general.alignment", 48).build()), HasSubstr("is 48"));
@@ -178,7 +178,7 @@ TEST(Gguf, BoundsACountBeforeReserving) {
               HasSubstr("key 0: a string of 1152921504606846976 bytes"));
 }
 
-TEST(Gguf, BoundsWhatAHugeFileMayClaim) {
+TEST(Gguf, BoundsClaimsOfHugeFile) {
   const std::string zeros(size_t{52} << 20, '\0');
   EXPECT_THAT(error_of(GgufBuilder().announcing(0, 65'537).build() + zeros),
               HasSubstr("metadata: 65537 entries, at most 65536 are read"));
@@ -189,9 +189,9 @@ TEST(Gguf, BoundsWhatAHugeFileMayClaim) {
   EXPECT_THAT(error_of(GgufBuilder().string(std::string(65'536, 'k'), "").build()), HasSubstr("a name of 65536 bytes"));
 }
 
-TEST(Gguf, RefusesAValueTypeThatItCannotStepOver) {
+TEST(Gguf, RefusesUnknownValueType) {
   EXPECT_EQ(error_of(GgufBuilder().key("x", 13, "\0\0\0\0").build()),
-            "gguf: key \"x\": value type 13, 0 to 12 are known");
+            "gguf: key \"x\": value type 13, 0 to 12 are supported");
   GgufBuilder b;
   EXPECT_THAT(error_of(b.key("x", kArray, b.array(13, 0, "")).build()), HasSubstr("value type 13"));
 }
@@ -205,20 +205,20 @@ TEST(Gguf, BoundsTheDepthOfNestedArrays) {
   EXPECT_THAT(error_of(GgufBuilder().key("deep", kArray, value).build()), HasSubstr("nested deeper than 16"));
 }
 
-TEST(Gguf, KeepsTheFirstOfTwoKeys) {
+TEST(Gguf, KeepsFirstOfDuplicateKeys) {
   const Model model = read_well(GgufBuilder().u32("k", 1).u32("k", 2).build());
   EXPECT_EQ(json_of(model, "k"), "1\n");
   EXPECT_THAT(model.warnings, ElementsAre("key \"k\" is there more than once: the first counts"));
 }
 
-TEST(Gguf, GivesAKeyOfItsOwnNameAPlaceAmongTheFacts) {
+TEST(Gguf, KeyNamedGgufIsKeptAmongFacts) {
   const Model model = read_well(GgufBuilder().u32("gguf", 42).build());
   EXPECT_EQ(json_of(model, "gguf"),
             "{\n  \"version\": 3,\n  \"byte_order\": \"little\",\n  \"alignment\": 32,\n  \"data_offset\": 44,\n"
             "  \"tensor_count\": 0,\n  \"kv_count\": 1,\n  \"value\": 42\n}\n");
 }
 
-TEST(Gguf, ShowsOddMetadataWithAWarning) {
+TEST(Gguf, IrregularMetadataAddsWarning) {
   const Model model = read_well(GgufBuilder().key("b", kBool, "\2").string("t", "\xFF").u32("", 5).build());
   EXPECT_EQ(json_of(model, "b"), "true\n");
   EXPECT_EQ(json_of(model, "t"), "\"\uFFFD\"\n");
@@ -227,7 +227,7 @@ TEST(Gguf, ShowsOddMetadataWithAWarning) {
                                           "key \"t\": text that is not UTF-8", "key 2 is empty"));
 }
 
-// Reads everything that a mount could ask for.
+// Reads everything that a mount could request.
 void use(const Result<Model>& model) {
   if (!model) return;
   for (const Tensor& tensor : model->tensors) {

@@ -54,7 +54,7 @@ const Files kShards = {{"m-00001-of-00003.gguf", shard(0, "")},
                        {"m-00003-of-00003.gguf", shard(2, "b")},
                        {"other.gguf", "not a shard"}};
 
-TEST(GgufSplit, IsOneModelByWhicheverShardItIsOpened) {
+TEST(GgufSplit, AnyShardOpensWholeModel) {
   for (const char* name : {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"}) {
     const auto model = read_beside(name, kShards);
     ASSERT_TRUE(model) << model.error().message;
@@ -68,7 +68,7 @@ TEST(GgufSplit, IsOneModelByWhicheverShardItIsOpened) {
   }
 }
 
-TEST(GgufSplit, ShowsWhatIsThereAndNamesWhatIsMissing) {
+TEST(GgufSplit, ShowsPresentShardsAndReportsMissingOnes) {
   Files files = kShards;
   files.erase("m-00001-of-00003.gguf");
   const auto model = read_beside("m-00003-of-00003.gguf", files);
@@ -79,7 +79,7 @@ TEST(GgufSplit, ShowsWhatIsThereAndNamesWhatIsMissing) {
   EXPECT_THAT(model->warnings, ElementsAre("\"m-00001-of-00003.gguf\": missing"));
 }
 
-TEST(GgufSplit, StaysWhenAShardIsBroken) {
+TEST(GgufSplit, CorruptShardIsLeftOut) {
   Files files = kShards;
   files["m-00001-of-00003.gguf"] = "unreadable";
   files["m-00002-of-00003.gguf"] = "GGUF";
@@ -110,7 +110,7 @@ class UnlistedFolder final : public Folder {
   Result<std::vector<Part>> parts() const override { return failure(Code::io, "permission denied"); }
 };
 
-TEST(GgufSplit, ShowsAShardAloneWhereTheOthersCannotBeListed) {
+TEST(GgufSplit, ShardWithoutFolderIsShownAlone) {
   const auto model =
       read_gguf(Container{"m-00002-of-00003.gguf", in_memory(shard(1, "a")), std::make_shared<UnlistedFolder>()});
   ASSERT_TRUE(model) << model.error().message;
@@ -118,20 +118,20 @@ TEST(GgufSplit, ShowsAShardAloneWhereTheOthersCannotBeListed) {
   EXPECT_THAT(model->warnings, ElementsAre("one of 3 shards, shown alone: permission denied"));
 }
 
-TEST(GgufSplit, ShowsAShardOfTooManyAlone) {
+TEST(GgufSplit, ShardOfTooManyIsShownAlone) {
   const auto read_one_of = [](uint16_t count) {
     const std::string name = str("m-00001-of-", count, ".gguf");
     return read_beside(name, {{name, shard(0, "a", count)}});
   };
-  EXPECT_EQ(read_one_of(gguf::kMostShards)->warnings.size(), kMostWarnings + 1) << "the missing ones are named";
-  EXPECT_THAT(read_one_of(gguf::kMostShards + 1)->warnings,
+  EXPECT_EQ(read_one_of(gguf::kMaxShards)->warnings.size(), kMaxWarnings + 1) << "the missing ones are named";
+  EXPECT_THAT(read_one_of(gguf::kMaxShards + 1)->warnings,
               ElementsAre("one of 10001 shards, shown alone: 10000 at most are read"));
 }
 
-TEST(GgufSplit, LeavesOutAShardThatExceedsTheBudget) {
+TEST(GgufSplit, ShardBeyondBudgetIsLeftOut) {
   // An entry of the list that is all zeroes is a nameless float32, without dimensions, at offset 0.
   const std::string most =
-      GgufBuilder().announcing(gguf::kMostTensors, 0).build() + std::string(gguf::kMostTensors * (8 + 4 + 4 + 8), '\0');
+      GgufBuilder().announcing(gguf::kMaxTensors, 0).build() + std::string(gguf::kMaxTensors * (8 + 4 + 4 + 8), '\0');
   const Files files = {{"m-00001-of-00003.gguf", shard(0, "a")},
                        {"m-00002-of-00003.gguf", most},
                        {"m-00003-of-00003.gguf", shard(2, "b")}};
@@ -142,7 +142,7 @@ TEST(GgufSplit, LeavesOutAShardThatExceedsTheBudget) {
                                            "for a container of 224 B is exceeded"));
 }
 
-TEST(GgufSplit, IsNotMadeOfAFileThatDoesNotSaySo) {
+TEST(GgufSplit, FileWithoutSplitCountIsShownAlone) {
   Files files = kShards;
   files["m-1-of-3.gguf"] = shard(0, "x");
   files["m-00004-of-00003.gguf"] = shard(0, "x");
@@ -157,7 +157,7 @@ TEST(GgufSplit, IsNotMadeOfAFileThatDoesNotSaySo) {
   }
   const auto alone = read_gguf(Container{"m-00002-of-00003.gguf", in_memory(shard(1, "a")), nullptr});
   ASSERT_TRUE(alone);
-  EXPECT_EQ(alone->parts.size(), 1u) << "nothing lies beside it";
+  EXPECT_EQ(alone->parts.size(), 1u) << "no other files in its directory";
 }
 
 }  // namespace

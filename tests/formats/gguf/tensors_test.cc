@@ -37,7 +37,7 @@ TEST(GgufTensors, KnowsTheSizeOfEveryTensorType) {
   }
 }
 
-TEST(GgufTensors, WarnsOfTypesThatAreNotWhatTheySeem) {
+TEST(GgufTensors, WarnsAboutAmbiguousTypes) {
   const Model model = read_well(
       GgufBuilder().tensor("o", {32}, 4, std::string(17, 'x')).tensor("r", {32}, 31, std::string(18, 'x')).build());
   EXPECT_THAT(listing(model), ElementsAre("o mxfp4 ggml-4 [32] " + std::string(17, 'x'),
@@ -54,12 +54,12 @@ TEST(GgufTensors, BoundsATensorOfUnknownTypeByTheNextOne) {
               ElementsAre("last unknown ggml-99 [1] ccc", "first unknown ggml-99 [1] " + std::string(32, 'a'),
                           "middle float32 F32 [8] " + std::string(32, 'b')));
   EXPECT_THAT(model.warnings,
-              ElementsAre("2 tensors of type 99: not a known type; its bytes are taken to reach to the next tensor",
+              ElementsAre("2 tensors of type 99: unknown type; its bytes are assumed to end at the next tensor",
                           "tensors are stored in another order than they are listed in"));
   EXPECT_EQ(model.tensors[0].stored_dtype.data(), model.tensors[1].stored_dtype.data()) << "one spelling for all";
 }
 
-TEST(GgufTensors, SpellsOnlySoManyUnknownTypesOneByOne) {
+TEST(GgufTensors, BoundsNamesOfUnknownTypes) {
   GgufBuilder b;
   for (uint32_t i = 0; i < 300; ++i) b.list(std::to_string(i), {1}, 1000 + i, 0);
   const Model model = read_well(b.list("known", {32}, 31, 0).data(std::string(32, 'x')).build());
@@ -67,7 +67,7 @@ TEST(GgufTensors, SpellsOnlySoManyUnknownTypesOneByOne) {
   EXPECT_EQ(model.tensors[100].stored_dtype, "ggml-unknown");
   EXPECT_EQ(model.tensors[299].stored_dtype, "ggml-unknown");
   EXPECT_EQ(model.tensors[300].stored_dtype, "Q4_0_4_4");
-  EXPECT_EQ(model.spellings.size(), 100u);
+  EXPECT_EQ(model.string_pool.size(), 100u);
 }
 
 TEST(GgufTensors, TakesATensorWithoutElementsAtTheEndOfAFileWithoutPadding) {
@@ -117,20 +117,20 @@ TEST(GgufTensors, FindsTheTensorsOfAFileWhoseWriterForgotItsAlignment) {
   }
 }
 
-TEST(GgufTensors, BelievesAnAlignmentEvenWhenTheFileIsCut) {
+TEST(GgufTensors, UsesAlignmentOfTruncatedFile) {
   const std::string whole = aligned_to_64(64, 64).build();
   const Model model = read_well(whole.substr(0, whole.size() - 20));
   EXPECT_THAT(listing(model), ElementsAre("a int8 I8 [64] " + std::string(64, 'a'), "b int8 I8 [64] refused"));
 }
 
-TEST(GgufTensors, KeepsATensorWhoseRangeCannotBe) {
+TEST(GgufTensors, TensorWithInvalidRangeIsListedRefused) {
   constexpr uint64_t kHuge = uint64_t{1} << 40;
   GgufBuilder b;
   b.tensor("good", {4}, 24, "good")
       .list("past", {64}, 0, 32)
       .list("far", {1}, 24, kHuge)
       .list("wrap", {1}, 24, UINT64_MAX - 31);
-  // The product is 0 modulo 2^64, which ggml takes for an empty tensor.
+  // The product is 0 modulo 2^64, which ggml reads as an empty tensor.
   b.list("product", {kHuge, kHuge}, 0, 32).list("sum", {uint64_t{1} << 62, 2}, 1, 32).list("row", {33}, 2, 32);
   const Model model = read_well(b.build());
   EXPECT_THAT(listing(model), ElementsAre("good int8 I8 [4] good", "past float32 F32 [64] refused",
@@ -141,10 +141,10 @@ TEST(GgufTensors, KeepsATensorWhoseRangeCannotBe) {
                                           "tensor \"wrap\": offset 18446744073709551584 is outside the file",
                                           "tensor \"product\": its dimensions make more bytes than 64 bits can count",
                                           "tensor \"sum\": its dimensions make more bytes than 64 bits can count",
-                                          "tensor \"row\": rows of 33 elements are no whole blocks of 32"));
+                                          "tensor \"row\": rows of 33 elements are not whole blocks of 32"));
 }
 
-TEST(GgufTensors, ShowsAnOddLayoutWithAWarning) {
+TEST(GgufTensors, IrregularLayoutAddsWarning) {
   GgufBuilder b;
   b.list("a", {8}, 24, 0)
       .list("b", {40}, 24, 64)
@@ -181,7 +181,7 @@ TEST(GgufTensors, BoundsItsWarnings) {
   GgufBuilder b;
   for (int i = 0; i < 500; ++i) b.list(std::to_string(i), {1}, 24, uint64_t{1} << 40);
   const Model model = read_well(b.build());
-  ASSERT_EQ(model.warnings.size(), kMostWarnings + 1);
+  ASSERT_EQ(model.warnings.size(), kMaxWarnings + 1);
   EXPECT_EQ(model.warnings.back(), "... and 400 more");
 }
 

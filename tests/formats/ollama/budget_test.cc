@@ -102,8 +102,8 @@ TEST(OllamaBudget, OtherSizesOfOneBlobAreWarnings) {
   const auto model = read_ollama(container(layers(3, "license", "l", true), folder));
   ASSERT_TRUE(model);
   EXPECT_THAT(model->parts, SizeIs(4));
-  EXPECT_THAT(model->warnings, ElementsAre("layer license: a size of 2 bytes, another layer says 1 of the same blob",
-                                           "layer license: a size of 3 bytes, another layer says 1 of the same blob"));
+  EXPECT_THAT(model->warnings, ElementsAre("layer license: a size of 2 bytes, another layer has 1 of the same blob",
+                                           "layer license: a size of 3 bytes, another layer has 1 of the same blob"));
 }
 
 // Hard links under other digests.
@@ -143,7 +143,7 @@ TEST(OllamaBudget, ManifestsOfAStoreAreHeldUpToALimit) {
       return parts;
     }
   };
-  const auto store = read_shelves(Store(), std::make_shared<Store>(), unstored_blobs());
+  const auto store = read_ollama_store(Store(), std::make_shared<Store>(), unstored_blobs());
   ASSERT_TRUE(store);
   EXPECT_LE(store->models.size(), (64u << 20) / 60'000 + 300);
   EXPECT_THAT(store->warnings.front(), HasSubstr("left out: the manifests of the store are longer than 64.0 MiB"));

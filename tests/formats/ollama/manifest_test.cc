@@ -61,7 +61,7 @@ TEST(OllamaManifest, NamesAConfigAndLayers) {
   EXPECT_EQ(manifest.layers[1].size, 0U);
 }
 
-TEST(OllamaManifest, MayHaveLittleOfThat) {
+TEST(OllamaManifest, MostFieldsAreOptional) {
   for (const char* const text :
        {"{}", "null", " null", R"({"layers":null,"config":null})", R"({"config":{"digest":""}})"}) {
     const Manifest manifest = read_well(text);
@@ -74,7 +74,7 @@ TEST(OllamaManifest, MayHaveLittleOfThat) {
   EXPECT_FALSE(manifest.layers[1].size);
 }
 
-// What `ollama pull` stores is what the registry sent; Go's decoder stops where the value ends.
+// `ollama pull` stores the bytes of the registry; Go's decoder stops at the end of the value.
 TEST(OllamaManifest, EndsWhereItsFirstValueEnds) {
   for (const std::string& after :
        {std::string(), std::string("\n"), std::string("{}"), std::string("garbage }]"), std::string(1, '\0')})
@@ -82,7 +82,7 @@ TEST(OllamaManifest, EndsWhereItsFirstValueEnds) {
   EXPECT_EQ(read_well("null and void").layers.size(), 0U);
 }
 
-TEST(OllamaManifest, TakesKeysInAnyCaseAndPassesOverOthers) {
+TEST(OllamaManifest, KeysMatchInAnyCaseAndOthersAreIgnored) {
   const Manifest manifest = read_well(
       R"({"LAYERS":[{"MediaType":"m","x":{"size":"y"}}],"SchemaVersion":2,"unknown":[1,[2]],"annotations":{"a":"b"}})");
   EXPECT_EQ(manifest.schema_version, 2);
@@ -91,7 +91,7 @@ TEST(OllamaManifest, TakesKeysInAnyCaseAndPassesOverOthers) {
   EXPECT_EQ(read_well(R"({"schemaVersion":1,"SCHEMAVERSION":2})").schema_version, 2) << "the last counts";
 }
 
-TEST(OllamaManifest, IsRefusedWhereAFieldHasAnotherType) {
+TEST(OllamaManifest, WrongFieldTypeIsRefused) {
   EXPECT_EQ(error_of(R"({"layers":{}})"), "layers: a list expected, not an object");
   EXPECT_EQ(error_of(R"({"layers":["x"]})"), "layers[0]: not an object");
   EXPECT_EQ(error_of(R"({"config":[]})"), "config: not an object");
@@ -105,9 +105,9 @@ TEST(OllamaManifest, IsRefusedWhereAFieldHasAnotherType) {
   EXPECT_EQ(error_of(R"({"mediaType":true})"), "mediaType: a text expected, not true or false");
 }
 
-TEST(OllamaManifest, IsRefusedWhereItIsNoObject) {
+TEST(OllamaManifest, NonObjectIsRefused) {
   for (const char* const text : {"[]", "7", "\"x\"", "true"})
-    EXPECT_EQ(error_of(text), "JSON that is no object") << text;
+    EXPECT_EQ(error_of(text), "JSON, but not an object") << text;
   for (const char* const text : {"{", "{]", "{\"layers\":", "x", "nul", "\xEF\xBB\xBF{}"})
     EXPECT_THAT(error_of(text), HasSubstr("JSON")) << text;
   EXPECT_EQ(error_of(""), "empty where JSON is needed");
@@ -127,14 +127,15 @@ TEST(OllamaManifest, HasDigestsOfSha256) {
     EXPECT_EQ(digest_in(none), "none") << none;
 }
 
-TEST(OllamaManifest, SaysWhichLayersNameNoBlob) {
-  EXPECT_THAT(warnings_of(layer(R"("digest":"md5:1")")), ElementsAre("layers[0]: \"md5:1\" is no SHA-256 of a blob"));
+TEST(OllamaManifest, WarnsAboutLayersWithoutDigest) {
+  EXPECT_THAT(warnings_of(layer(R"("digest":"md5:1")")),
+              ElementsAre("layers[0]: \"md5:1\" is not a SHA-256 of a blob"));
   EXPECT_THAT(warnings_of(layer(R"("digest":"")")), ElementsAre("layers[0]: no digest, so no blob"));
   EXPECT_THAT(warnings_of(R"({"config":{"digest":"../../etc/passwd"}})"),
-              ElementsAre("config: \"../../etc/passwd\" is no SHA-256 of a blob"));
+              ElementsAre("config: \"../../etc/passwd\" is not a SHA-256 of a blob"));
 }
 
-TEST(OllamaManifest, DoesNotBelieveANegativeSize) {
+TEST(OllamaManifest, NegativeSizeIsIgnoredWithWarning) {
   const std::string text = layer(str("\"size\":-1,\"digest\":\"", kDigest, '"'));
   EXPECT_FALSE(read_well(text).layers[0].size);
   EXPECT_THAT(warnings_of(text), ElementsAre("layers[0]: a size of -1 bytes"));
@@ -149,21 +150,21 @@ TEST(OllamaManifest, MayListManifests) {
   EXPECT_THAT(warnings_of(R"({"manifests":[7]})"), ElementsAre("manifests[0]: not an object"));
 }
 
-TEST(OllamaManifest, HasSoManyLayers) {
+TEST(OllamaManifest, NumberOfLayersIsBounded) {
   const auto layers = [](size_t count) {
     std::string text = "{\"layers\":[";
     for (size_t i = 0; i < count; ++i) text += i == 0 ? "{}" : ",{}";
     return text + "]}";
   };
-  EXPECT_EQ(read_well(layers(kMostLayers)).layers.size(), kMostLayers);
-  EXPECT_EQ(error_of(layers(kMostLayers + 1)), "100001 layers, at most 100000 are read");
+  EXPECT_EQ(read_well(layers(kMaxLayers)).layers.size(), kMaxLayers);
+  EXPECT_EQ(error_of(layers(kMaxLayers + 1)), "100001 layers, at most 100000 are read");
   std::string values = "{\"x\":[0";
   for (int i = 0; i < 1'000'000; ++i) values += ",0";
   EXPECT_THAT(error_of(values + "]}"), testing::HasSubstr("too many values: the memory limit of 80.1 MiB"));
 }
 
-// The decoder reads 512 bytes, then 1,536 in all, then 3,584, until the value ends; what it read is what is hashed.
-TEST(OllamaManifest, HasTheIdThatOllamaShows) {
+// The decoder reads 512 bytes, then 1,536 in total, then 3,584, until the value ends; the bytes read are hashed.
+TEST(OllamaManifest, IdMatchesOllamaList) {
   const auto padded = [](size_t size) {
     const std::string frame = R"({"x":""})";
     return R"({"x":")" + std::string(size - frame.size(), 'x') + "\"}";

@@ -33,7 +33,7 @@ TEST(MediaType, HasValuesInQuotesThatHoldAnything) {
   EXPECT_EQ(read(R"(a/b; name="")"), "a/b|name=");
 }
 
-// The document's own example is `shape=1,2,3`, which is no token by RFC 2045.
+// The document's own example is `shape=1,2,3`, which is not a token by RFC 2045.
 TEST(MediaType, HasValuesWithoutQuotesUpToTheSemicolon) {
   EXPECT_EQ(read("a/b; shape=1,2,3; name=x/y[0]"), "a/b|shape=1,2,3|name=x/y[0]");
   EXPECT_EQ(read("a/b; shape=; name=n"), "a/b|shape=|name=n");
@@ -47,10 +47,10 @@ TEST(MediaType, PassesOverSemicolonsAtTheEnd) {
 
 TEST(MediaType, HasEachParameterOnce) {
   EXPECT_EQ(read("a/b; c=d; C=d"), "a/b|c=d") << "the same again says nothing new";
-  EXPECT_EQ(read("a/b; c=d; c=e"), "error: media type: there twice: \"c\"");
+  EXPECT_EQ(read("a/b; c=d; c=e"), "error: media type: repeated: \"c\"");
 }
 
-TEST(MediaType, IsRefusedWhereItIsNone) {
+TEST(MediaType, InvalidTypeIsRefused) {
   for (const char* const text : {"", ";", "/", "a/", "/b", "a/b/c", "a b/c", "a/b c", "\xFF/b"})
     EXPECT_THAT(read(text), HasSubstr("error: not a media type: ")) << text;
   EXPECT_EQ(read("a/b; [name=<name>]"), "error: media type: not a name of a parameter: \"[name\"");
@@ -62,13 +62,13 @@ TEST(MediaType, IsRefusedWhereItIsNone) {
   EXPECT_EQ(read("a/b; c=\"d\"e"), "error: media type: `;` expected before \"e\"");
 }
 
-TEST(MediaType, HasNotMoreParametersThanAnybodyNeeds) {
+TEST(MediaType, NumberOfParametersIsBounded) {
   std::string many = "a/b";
   for (int i = 0; i < 17; ++i) many += str("; p", i, '=', i);
   EXPECT_EQ(read(many), "error: media type: more than 16 parameters");
 }
 
-TEST(MediaType, HasATypeWhateverItsParametersAre) {
+TEST(MediaType, TypeIsReadDespiteInvalidParameters) {
   EXPECT_EQ(without_parameters(" A/B ; c=\"d"), "a/b");
   EXPECT_EQ(without_parameters(""), "");
 }

@@ -23,7 +23,7 @@ std::string read(const std::string& text) {
              name->digest ? " " + name->digest->hex() : "");
 }
 
-TEST(OllamaName, MeansTheLibraryWhereItDoesNotSay) {
+TEST(OllamaName, DefaultsToLibraryNamespace) {
   EXPECT_EQ(read("llama3.2"), "https registry.ollama.ai library llama3.2 latest");
   EXPECT_EQ(read("llama3.2:1b"), "https registry.ollama.ai library llama3.2 1b");
   EXPECT_EQ(read("me/pirate"), "https registry.ollama.ai me pirate latest");
@@ -44,14 +44,14 @@ TEST(OllamaName, MayEndInADigest) {
     EXPECT_THAT(read(wrong), HasSubstr("sha256: and 64 hex digits expected after the @")) << wrong;
 }
 
-// A separator with nothing on one side is no short form.
-TEST(OllamaName, IsRefusedWhereAPartIsEmpty) {
+// A separator with an empty side is invalid.
+TEST(OllamaName, EmptyPartIsRefused) {
   for (const char* const wrong :
        {"", ":", "/", "m:", ":tag", "/m", "ns/", "h//m", "/ns/m", "h/ns/", "@sha256:", "//", "///"})
     EXPECT_THAT(read(wrong), HasSubstr("error: ")) << wrong;
 }
 
-TEST(OllamaName, IsRefusedWhereAPartHasWhatItMayNotHave) {
+TEST(OllamaName, InvalidCharacterIsRefused) {
   EXPECT_EQ(read("a.b/m"), "error: \"a.b/m\": not a model's name: \"a.b\" cannot be a namespace");
   EXPECT_EQ(read("h/a/b/m"), "error: \"h/a/b/m\": not a model's name: \"h/a\" cannot be a host");
   EXPECT_EQ(read("m:a:b"), "error: \"m:a:b\": not a model's name: \"m:a\" cannot be a model");
@@ -60,7 +60,7 @@ TEST(OllamaName, IsRefusedWhereAPartHasWhatItMayNotHave) {
     EXPECT_THAT(read(wrong), HasSubstr("not a model's name")) << wrong;
 }
 
-TEST(OllamaName, HasPartsOfSoManyCharacters) {
+TEST(OllamaName, PartLengthIsBounded) {
   const std::string long_part(80, 'a');
   const std::string long_host(350, 'h');
   EXPECT_THAT(read(str(long_host, '/', long_part, '/', long_part, ':', long_part)), testing::StartsWith("https h"));
@@ -70,14 +70,14 @@ TEST(OllamaName, HasPartsOfSoManyCharacters) {
   EXPECT_THAT(read(str(long_host, "h/n/m")), HasSubstr("cannot be a host"));
 }
 
-TEST(OllamaName, HasASchemeOfTheWeb) {
+TEST(OllamaName, SchemeIsHttpOrHttps) {
   EXPECT_THAT(read("ftp://h/n/m"), HasSubstr("scheme \"ftp\", http or https expected"));
   EXPECT_THAT(read("https+insecure://h/n/m"), HasSubstr("http or https expected"));
   EXPECT_THAT(read("http://h/m"), HasSubstr("host/namespace/model expected after http://"));
   EXPECT_THAT(read("http://"), HasSubstr("host/namespace/model expected"));
 }
 
-TEST(OllamaName, IsSaidAsShortAsItCanBe) {
+TEST(OllamaName, ShortestOmitsDefaults) {
   for (const char* const name :
        {"llama3.2:latest", "me/pirate:7b", "hf.co/Example-Org/Tiny-GGUF:Q4_K_M", "localhost:5000/library/tiny:v1"}) {
     EXPECT_EQ(parse_ollama_name(name)->shortest(), name);
@@ -86,7 +86,7 @@ TEST(OllamaName, IsSaidAsShortAsItCanBe) {
   EXPECT_EQ(parse_ollama_name("registry.ollama.ai/library/m")->shortest(), "m:latest");
 }
 
-TEST(OllamaName, IsThatOfAFileInAStore) {
+TEST(OllamaName, IsParsedFromStorePath) {
   const auto read_path = [](std::string_view path) {
     const auto name = ollama_name_of_path(path);
     return name ? name->shortest() : "none";

@@ -99,8 +99,8 @@ class Far final : public Blobs {
   SourcePtr blob(Recipe recipe) override { return unstored_blobs()->blob(std::move(recipe)); }
   Result<SourcePtr> made(Recipe recipe) override { return unstored_blobs()->made(std::move(recipe)); }
   Result<Found> named(const Wanted& wanted) override {
-    asked.push_back(wanted.name);
-    if (offline) return failure(Code::unreachable, wanted.name + ": no network");
+    requested.push_back(wanted.name);
+    if (offline) return failure(Code::network, wanted.name + ": no network");
     const auto blob = blobs_.find("sha256-" + wanted.digest.hex());
     if (blob == blobs_.end()) return failure(Code::not_found, wanted.name + ": nobody has it");
     return Found{in_memory(blob->second), in_memory(blob->second)};
@@ -109,7 +109,7 @@ class Far final : public Blobs {
 
   bool offline = false;
   std::set<std::string> at_hand;
-  Lines asked;
+  Lines requested;
 
  private:
   Files blobs_;
@@ -130,7 +130,7 @@ bool is_manifest(std::string_view text) {
   return matches_ollama({"latest", head, head, text.size()}) == Match::yes;
 }
 
-TEST(Ollama, IsToldByWhatItsManifestBeginsWith) {
+TEST(Ollama, IsDetectedByBeginningOfManifest) {
   EXPECT_TRUE(is_manifest(small_ollama().manifest()));
   EXPECT_TRUE(is_manifest(small_ollama().document()));
   EXPECT_TRUE(is_manifest("\n " + small_ollama().manifest()));
@@ -141,8 +141,8 @@ TEST(Ollama, IsToldByWhatItsManifestBeginsWith) {
   EXPECT_TRUE(is_manifest(R"({"manifests":[],"mediaType":"application/vnd.ollama.manifest.list.v2+json"})"));
 }
 
-// What lies beside models, and the blobs themselves.
-TEST(Ollama, IsNoOtherJson) {
+// Other files of models, and the blobs themselves.
+TEST(Ollama, OtherJsonIsNotDetected) {
   for (const char* const text :
        {"", "{}", "null", "[]", R"({"architectures":["LlamaForCausalLM"],"num_layers":2,"layers":[1,2]})",
         R"({"version":"1.0","model":{"type":"BPE"}})", R"({"metadata":{},"weight_map":{"layers":"application/x"}})",
@@ -153,13 +153,13 @@ TEST(Ollama, IsNoOtherJson) {
   EXPECT_FALSE(is_manifest(small_ollama().manifest() + std::string(4 << 20, ' '))) << "longer than a manifest may be";
 }
 
-TEST(Ollama, IsRefusedInOneSentence) {
+TEST(Ollama, RefusalIsOneSentence) {
   const auto error_of = [](const std::string& text) {
     const auto model = read_model(container(text, {}), format_named("ollama"));
     return model ? "no error" : model.error().message;
   };
   EXPECT_EQ(error_of(R"({"layers":7})"), "latest: ollama: layers: a list expected, not a number");
-  EXPECT_EQ(error_of("[]"), "latest: ollama: JSON that is no object");
+  EXPECT_EQ(error_of("[]"), "latest: ollama: JSON, but not an object");
   EXPECT_EQ(error_of(std::string((4 << 20) + 1, ' ')),
             "latest: ollama: a manifest of 4194305 bytes, at most 4194304 are read");
 }
@@ -198,8 +198,8 @@ TEST(Ollama, ShowsADocumentsLayersUnderReadableNames) {
   EXPECT_EQ(json_at(model, {"config"}), R"({"model_type":"qwen3"})");
 }
 
-// They are what other programs look for.
-TEST(Ollama, LeavesTheModelsOwnJsonFilesTheirNames) {
+// Other programs look for these names.
+TEST(Ollama, KeepsNamesOfJsonFiles) {
   OllamaBuilder b;
   b.config("{}").layer("license", "l").layer("json", "[1]", R"(,"name":"config.json")");
   b.layer("json", "[2]", R"(,"name":"draft/config.json")").layer("json", "[3]", R"(,"name":"manifest.json")");
@@ -216,7 +216,7 @@ TEST(Ollama, LeavesTheModelsOwnJsonFilesTheirNames) {
   EXPECT_EQ(text_of_part(model, "blob-" + sha256("[6]").hex().substr(0, 12) + ".json"), "[6]");
 }
 
-TEST(Ollama, WarnsOfNamesThatAreNoPaths) {
+TEST(Ollama, WarnsAboutInvalidFileNames) {
   OllamaBuilder b;
   for (const char* const name : {"../x", "/etc/passwd", "a//b", ".", "a", "a/b", "a-2", "a"})
     b.layer("json", name, str(R"(,"name":")", name, '"'));
@@ -230,7 +230,7 @@ TEST(Ollama, WarnsOfNamesThatAreNoPaths) {
                                           "layer \".\": not a path below files/; made one"));
 }
 
-TEST(Ollama, TellsByTheFirstBytesWhatAModelIs) {
+TEST(Ollama, DetectsModelBlobByFirstBytes) {
   OllamaBuilder b;
   b.layer("model", one_tensor("w")).layer("projector", "a text").layer("adapter", "ggla adapter");
   EXPECT_THAT(paths(read(b)), ElementsAre("manifest.json", "model.safetensors", "projector.bin", "adapter.bin"));
@@ -255,20 +255,20 @@ TEST(Ollama, HasTheTensorsAndTheMetadataOfItsModel) {
   EXPECT_EQ(json_at(model, {"config", "model_family"}), "\"mistral\"");
   EXPECT_EQ(json_at(model, {"parameters"}), R"({"stop":["</s>"]})");
   EXPECT_EQ(json_at(model, {"messages"}), R"([{"role":"user"}])");
-  EXPECT_FALSE(model.whole);
+  EXPECT_FALSE(model.complete_model);
 }
 
-TEST(Ollama, IsOfTheArchitectureThatItsOwnConfigSays) {
+TEST(Ollama, ArchitectureComesFromOwnConfig) {
   OllamaBuilder b;
   b.config(R"({"model_format":"safetensors","model_family":"","file_type":"int4"})");
   b.layer("json", R"({"model_type":"qwen3"})", R"(,"name":"config.json")");
   EXPECT_EQ(to_json_line(read(b).common), R"({"file_type":"int4","architecture":"qwen3"})");
   const OllamaBuilder broken = OllamaBuilder().layer("json", "{", R"(,"name":"config.json")");
   EXPECT_THAT(read(broken).warnings, IsEmpty()) << "it is a file like any other";
-  EXPECT_TRUE(Registry(b).read().whole);
+  EXPECT_TRUE(Registry(b).read().complete_model);
 }
 
-TEST(Ollama, SaysWhatItsManifestSays) {
+TEST(Ollama, ShowsManifestFields) {
   OllamaBuilder b;
   b.config("{}").layer("model", gguf("w"), R"(,"from":"llama3:latest")");
   const Model model = read(b);
@@ -282,9 +282,9 @@ TEST(Ollama, SaysWhatItsManifestSays) {
                 R"(","size":)", gguf("w").size(), R"(,"from":"llama3:latest","path":"model.gguf"}])"));
 }
 
-TEST(Ollama, SetsALongListOfLayersApart) {
+TEST(Ollama, LongListOfLayersBecomesDocument) {
   OllamaBuilder b;
-  for (size_t i = 0; i <= kLongestInlineList; ++i) b.layer("license", "l");
+  for (size_t i = 0; i <= kMaxInlineList; ++i) b.layer("license", "l");
   const Model model = read(b);
   EXPECT_EQ(json_at(model, {"manifest", "layers"}), R"({"count":1025,"path":"metadata/manifest.layers.json"})");
   ASSERT_EQ(model.documents.size(), 1U);
@@ -313,7 +313,7 @@ TEST(Ollama, HasTensorsThatAreLayers) {
 }
 
 // A tensor's companions are those whose base lies in the same blob: a bias that lies alone is one itself.
-TEST(Ollama, SaysHowTensorsAreQuantised) {
+TEST(Ollama, ShowsQuantization) {
   SafetensorsBuilder one;
   one.metadata(R"({"quant_type":"int4","group_size":"64"})").tensor("q", "U32", "1,2", "12345678");
   one.tensor("q.scale", "U8", "1", "s").tensor("q.bias", "U8", "1", "b");
@@ -345,7 +345,7 @@ TEST(Ollama, HasTensorsOfBareBytes) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(Ollama, ShowsTensorsThatTheirMediaTypesLieAboutAsBytes) {
+TEST(Ollama, TensorWithWrongMediaTypeIsShownAsBytes) {
   OllamaBuilder b;
   b.layer("tensor; name=short; dtype=F32; shape=2", "1234").layer("tensor; name=odd; dtype=Q9; shape=1", "x");
   b.layer("tensor; name=bad; dtype=U8; shape=1,x", "y").layer("tensor; name=none; dtype=U8", "zz");
@@ -358,13 +358,13 @@ TEST(Ollama, ShowsTensorsThatTheirMediaTypesLieAboutAsBytes) {
   EXPECT_THAT(
       model.warnings,
       ElementsAre(R"(tensor "short": 4 bytes, 8 needed by its shape of F32; shown as bytes)",
-                  R"(tensor "odd": dtype "Q9" is not known; shown as bytes)",
+                  R"(tensor "odd": dtype "Q9" is unknown; shown as bytes)",
                   R"(tensor "bad": a shape of "1,x"; shown as bytes)", R"(tensor "none": no shape; shown as bytes)",
                   R"(tensor "huge": 1 bytes, another number needed by its shape of U8; shown as bytes)",
                   R"(tensor "neg": a shape of "-1"; shown as bytes)"));
 }
 
-TEST(Ollama, ReadsOnWhereALayerIsNotWhatItShouldBe) {
+TEST(Ollama, InvalidLayerIsSkippedWithWarning) {
   OllamaBuilder b;
   b.config("no JSON").layer("model", "GGUF and no more").layer("tensor", "no safetensors", R"(,"name":"t")");
   b.layer("tensor; name=a; name=b; dtype=U8; shape=1", "x").layer("params", "{").layer("adapter", "ggla");
@@ -378,12 +378,12 @@ TEST(Ollama, ReadsOnWhereALayerIsNotWhatItShouldBe) {
   EXPECT_THAT(model.warnings,
               Contains(AllOf(StartsWith("\"model.gguf\": gguf: "), HasSubstr("its tensors are missing"))));
   EXPECT_THAT(model.warnings, Contains("\"tensors/t.safetensors\": not a safetensors file; its tensors are missing"));
-  EXPECT_THAT(model.warnings, Contains(HasSubstr("media type: there twice: \"name\"")));
+  EXPECT_THAT(model.warnings, Contains(HasSubstr("media type: repeated: \"name\"")));
   EXPECT_THAT(model.warnings, Contains(HasSubstr("media type: not a name of a parameter: \"[name\"")));
   EXPECT_THAT(model.missing, IsEmpty());
 }
 
-// There is one but where somebody put a manifest together by hand.
+// Only hand-written manifests lack it.
 TEST(Ollama, HasTheTensorsOfAllItsModels) {
   OllamaBuilder b;
   b.layer("model", small_gguf()).layer("model", gguf("w"));
@@ -397,7 +397,7 @@ TEST(Ollama, HasTheTensorsOfAllItsModels) {
 }
 
 // Else a manifest of many layers and one long header would be read for hours.
-TEST(Ollama, ReadsAModelOnceHoweverManyLayersNameIt) {
+TEST(Ollama, ModelNamedByManyLayersIsReadOnce) {
   OllamaBuilder b;
   for (int i = 0; i < 3; ++i) b.layer("model", gguf("w"));
   const Model model = read(b);
@@ -407,7 +407,7 @@ TEST(Ollama, ReadsAModelOnceHoweverManyLayersNameIt) {
                                           "\"model-3.gguf\": the same as a layer before; its tensors are shown once"));
 }
 
-TEST(Ollama, SaysWhichTensorsHaveOneName) {
+TEST(Ollama, WarnsAboutDuplicateTensorNames) {
   OllamaBuilder b;
   b.layer("tensor", one_tensor("w"), R"(,"name":"w")").layer("tensor", one_tensor("w"), R"(,"name":"w")");
   const Model model = read(b);
@@ -418,7 +418,7 @@ TEST(Ollama, SaysWhichTensorsHaveOneName) {
 
 // Blobs.
 
-TEST(Ollama, FindsBlobsByEachOfTheNamesThatTheyHaveHad) {
+TEST(Ollama, FindsBlobsByCurrentAndFormerNames) {
   const OllamaBuilder b = small_ollama();
   for (const char* const before : {"sha256-", "sha256:", ""}) {
     Files renamed;
@@ -429,7 +429,7 @@ TEST(Ollama, FindsBlobsByEachOfTheNamesThatTheyHaveHad) {
   }
 }
 
-TEST(Ollama, FindsABlobWhoseDigestIsSpelledOtherwise) {
+TEST(Ollama, FindsBlobByAlternativeDigestSpelling) {
   OllamaBuilder b;
   b.layer("system", "s");
   std::string manifest = b.manifest();
@@ -440,7 +440,7 @@ TEST(Ollama, FindsABlobWhoseDigestIsSpelledOtherwise) {
   EXPECT_EQ(text_of_part(read(manifest, b.blobs()), "system"), "s");
 }
 
-TEST(Ollama, ShowsTheRestWhereABlobIsMissing) {
+TEST(Ollama, MissingBlobLeavesOthersReadable) {
   OllamaBuilder b;
   b.layer("model", gguf("w")).layer("system", "s").layer("tensor", one_tensor("t"), R"(,"name":"t")");
   Files blobs = b.blobs();
@@ -453,7 +453,7 @@ TEST(Ollama, ShowsTheRestWhereABlobIsMissing) {
 }
 
 // A download that was cut, a file that was zeroed, one that has grown.
-TEST(Ollama, SaysNamesSoThatATerminalCanShowThem) {
+TEST(Ollama, EscapesNamesInMessages) {
   OllamaBuilder b;
   b.layer("tensor", "x", R"(,"name":"\u001b[2J\n")")
       .layer("tensor", "y", str(",\"name\":\"", std::string(300, 'n'), '"'));
@@ -463,7 +463,7 @@ TEST(Ollama, SaysNamesSoThatATerminalCanShowThem) {
   EXPECT_THAT(model.warnings[1], HasSubstr(str(": ", std::string(80, 'n'), "...: not here")));
 }
 
-TEST(Ollama, TakesNoBlobOfAnotherSize) {
+TEST(Ollama, BlobOfWrongSizeIsRefused) {
   OllamaBuilder b;
   b.layer("system", "system").layer("template", "t");
   for (const char* const bytes : {"", "sys", "system and more"}) {
@@ -487,7 +487,7 @@ class Directories final : public Folder {
 };
 
 // What has no bytes is never read, and a digest is compared when something is.
-TEST(Ollama, TakesAnEmptyBlobOnlyForThatOfNoBytes) {
+TEST(Ollama, EmptyBlobNeedsDigestOfNoBytes) {
   const auto layer = [](const std::string& bytes, const char* size) {
     return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
   };
@@ -502,7 +502,7 @@ TEST(Ollama, TakesAnEmptyBlobOnlyForThatOfNoBytes) {
   EXPECT_THAT(model.warnings[1], HasSubstr("license: the digest of no bytes is " + sha256("").hex()));
 }
 
-TEST(Ollama, TakesNoDirectoryForABlob) {
+TEST(Ollama, DirectoryIsNotABlob) {
   OllamaBuilder b;
   b.layer("system", "s");
   const Model model = well(read_ollama({"latest", in_memory(b.manifest()), std::make_shared<Directories>()}));
@@ -518,7 +518,7 @@ TEST(Ollama, HasLayersWithoutABlob) {
   EXPECT_EQ(model.warnings.size(), 3U);
 }
 
-TEST(Ollama, MayRunElsewhere) {
+TEST(Ollama, RemoteModelHasNoTensors) {
   OllamaBuilder b;
   b.config(R"({"model_format":"","model_family":"gptoss","remote_host":"https://ollama.com:443"})");
   std::string manifest = b.manifest();
@@ -530,8 +530,8 @@ TEST(Ollama, MayRunElsewhere) {
   EXPECT_THAT(read("{}", {}).warnings, ElementsAre("the manifest names no layers"));
 }
 
-// Trust: what a blob is may be read before its digest is known to be right, what it holds not.
-TEST(Ollama, ServesNoByteOfABlobThatIsNotTheOneOfItsDigest) {
+// Trust: the format of a blob may be read before its digest is verified, its data not.
+TEST(Ollama, CorruptBlobIsNeverServed) {
   OllamaBuilder b;
   b.config(R"({"model_family":"llama"})").layer("model", gguf("w")).layer("projector", gguf("p"));
   b.layer("tensor", one_tensor("t"), R"(,"name":"t")").layer("tensor; name=d; dtype=U8; shape=1", "d");
@@ -573,7 +573,7 @@ TEST(Ollama, IsVerifiedByItsDigests) {
 
 // Containers in it.
 
-TEST(Ollama, HasContainersInIt) {
+TEST(Ollama, HasNestedContainers) {
   OllamaBuilder b;
   b.layer("model", gguf("w"))
       .layer("projector", gguf("p"))
@@ -604,7 +604,7 @@ TEST(Ollama, MayBeAListOfManifests) {
   EXPECT_THAT(json_at(model, {"manifest", "manifests"}), HasSubstr("\"runner\":\"ggml\""));
 }
 
-TEST(Ollama, EndsWhereListsAreInListsForEver) {
+TEST(Ollama, NestedListsOfManifestsEndAtMaxDepth) {
   // Its digest is not that of the bytes, which a list that holds itself could not have.
   const std::string digest(64, 'a');
   const std::string list =
@@ -612,13 +612,13 @@ TEST(Ollama, EndsWhereListsAreInListsForEver) {
           "\"}]}");
   Container deep = container(list, {{"sha256-" + digest, list}});
   EXPECT_THAT(nested(well(read_ollama(deep))), ElementsAre(HasSubstr("the digest of its bytes is")));
-  deep.depth = kDeepest;
+  deep.depth = kMaxNestingDepth;
   EXPECT_FALSE(well(read_ollama(deep)).nested);
 }
 
 // Registries.
 
-TEST(OllamaRegistry, AsksNobodyBeforeSomethingIsRead) {
+TEST(OllamaRegistry, MakesNoRequestBeforeFirstRead) {
   const Registry registry(small_ollama());
   registry.far->offline = true;
   const Model model = registry.read();
@@ -630,41 +630,41 @@ TEST(OllamaRegistry, AsksNobodyBeforeSomethingIsRead) {
   EXPECT_EQ(*model.stored_bytes, read(small_ollama()).stored_bytes);
   EXPECT_NE(json_at(model, {"manifest", "layers"}), "\"none\"");
   EXPECT_THAT(model.tensors, IsEmpty());
-  ASSERT_TRUE(model.whole);
+  ASSERT_TRUE(model.complete_model);
   EXPECT_THAT(model.missing, IsEmpty());
-  EXPECT_THAT(registry.far->asked, IsEmpty());
+  EXPECT_THAT(registry.far->requested, IsEmpty());
 }
 
-TEST(OllamaRegistry, FetchesWhatItTakesToKnowTheModel) {
+TEST(OllamaRegistry, FetchesOnlyBlobsNeededForMetadata) {
   const Registry registry(small_ollama());
   const Model model = registry.read();
-  const auto whole = model.whole->get();
+  const auto whole = model.complete_model->get();
   ASSERT_TRUE(whole) << whole.error().message;
   EXPECT_EQ(listing(**whole), listing(read(small_ollama())));
   EXPECT_EQ(to_json(Value((*whole)->metadata)), to_json(Value(read(small_ollama()).metadata)));
   EXPECT_EQ(to_json(Value((*whole)->common)), to_json(Value(read(small_ollama()).common)));
   EXPECT_EQ(paths(**whole), paths(model));
-  EXPECT_FALSE((*whole)->whole);
-  std::sort(registry.far->asked.begin(), registry.far->asked.end());
-  EXPECT_THAT(registry.far->asked, ElementsAre("config", "d", "license", "model", "params", "t"))
+  EXPECT_FALSE((*whole)->complete_model);
+  std::sort(registry.far->requested.begin(), registry.far->requested.end());
+  EXPECT_THAT(registry.far->requested, ElementsAre("config", "d", "license", "model", "params", "t"))
       << "each once; neither the template nor the projector; d because its bytes were listed";
 }
 
-TEST(OllamaRegistry, FailsAsTheNetworkDoesAndTriesAgain) {
+TEST(OllamaRegistry, NetworkFailureIsRetried) {
   const Registry registry(small_ollama());
   registry.far->offline = true;
   const Model model = registry.read();
-  const auto failed = model.whole->get();
+  const auto failed = model.complete_model->get();
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().code, Code::unreachable);
+  EXPECT_EQ(failed.error().code, Code::network);
   EXPECT_EQ(failed.error().message, "config: no network");
   EXPECT_EQ(text_of_part(model, "template"), "error: template: no network");
   registry.far->offline = false;
-  EXPECT_TRUE(model.whole->get());
+  EXPECT_TRUE(model.complete_model->get());
   EXPECT_EQ(text_of_part(model, "template"), "{{ .Prompt }}");
 }
 
-TEST(OllamaRegistry, SaysWhenNobodyHasABlob) {
+TEST(OllamaRegistry, ReportsUnavailableBlob) {
   OllamaBuilder b;
   b.layer("system", "s");
   Registry registry(b);
@@ -674,28 +674,28 @@ TEST(OllamaRegistry, SaysWhenNobodyHasABlob) {
   EXPECT_EQ(text_of_part(model, "system"), "error: system: nobody has it");
 }
 
-TEST(OllamaRegistry, EntersAContainerWhenItIsAskedFor) {
+TEST(OllamaRegistry, NestedContainerIsFetchedWhenEntered) {
   const Registry registry(small_ollama());
   const Model model = registry.read();
   const auto inner = model.nested(std::make_shared<const Model>(model));
   ASSERT_TRUE(inner);
   ASSERT_EQ(inner->size(), 1U);
-  EXPECT_THAT(registry.far->asked, IsEmpty()) << "it is believed to be what it says it is";
+  EXPECT_THAT(registry.far->requested, IsEmpty()) << "its media type is trusted";
   EXPECT_EQ(model.parts[inner->front().part].path, "projector.gguf");
   EXPECT_EQ(listing(*inner->front().model.get().value()), Lines{"p int8 I8 [1] p"});
-  EXPECT_THAT(registry.far->asked, ElementsAre("projector"));
+  EXPECT_THAT(registry.far->requested, ElementsAre("projector"));
 }
 
-TEST(OllamaRegistry, IsWholeAtOnceWhereAllOfItIsAtHand) {
+TEST(OllamaRegistry, LocalModelIsCompleteImmediately) {
   const Registry registry(small_ollama());
   registry.far->at_hand = {"config", "license", "model", "params", "t"};
-  EXPECT_FALSE(registry.read().whole) << "of a tensor of bare bytes the manifest says all";
+  EXPECT_FALSE(registry.read().complete_model) << "of a tensor of bare bytes the manifest says all";
   registry.far->at_hand.erase("params");
-  EXPECT_TRUE(registry.read().whole);
+  EXPECT_TRUE(registry.read().complete_model);
 }
 
-// What was at hand a moment ago may have been thrown away.
-TEST(OllamaRegistry, LeavesToBeFetchedWhatIsGoneAfterAll) {
+// A local blob may be evicted between two calls.
+TEST(OllamaRegistry, EvictedBlobIsFetchedAgain) {
   const Registry registry(small_ollama());
   registry.far->at_hand = {"template"};
   registry.far->offline = true;
@@ -706,29 +706,29 @@ TEST(OllamaRegistry, LeavesToBeFetchedWhatIsGoneAfterAll) {
   EXPECT_EQ(text_of_part(model, "template"), "{{ .Prompt }}");
 }
 
-TEST(OllamaRegistry, AsksForASizeThatTheManifestHasNot) {
+TEST(OllamaRegistry, RequestsSizeMissingFromManifest) {
   OllamaBuilder b;
   b.layer("system", "s");
   Registry registry(b);
   const size_t size = registry.manifest.find(",\"size\":1");
   registry.manifest.erase(size, 9);
   const Model model = registry.read();
-  EXPECT_THAT(registry.far->asked, IsEmpty());
+  EXPECT_THAT(registry.far->requested, IsEmpty());
   EXPECT_EQ(text_of_part(model, "system"), "s");
 }
 
 // Hostile manifests.
 
-TEST(OllamaLimits, LooksForEachBlobOnce) {
+TEST(OllamaLimits, EachBlobIsLookedUpOnce) {
   OllamaBuilder b;
   for (int i = 0; i < 1000; ++i) b.layer("license", "l");
   Registry registry(b);
   registry.far->at_hand = {"license"};
   EXPECT_EQ(registry.read().parts.size(), 1001U);
-  EXPECT_EQ(registry.far->asked.size(), 1U);
+  EXPECT_EQ(registry.far->requested.size(), 1U);
 }
 
-TEST(OllamaLimits, TakesManyLayersOfOneBlobInGoodTime) {
+TEST(OllamaLimits, ManyLayersOfOneBlobTakeLittleTime) {
   const std::string blob = "l";
   std::string manifest = "{\"layers\":[";
   for (int i = 0; i < 30'000; ++i)
@@ -752,7 +752,7 @@ TEST(OllamaLimits, BoundsTheHeadersOfAllLayersTogether) {
                                        "tensors are missing"));
 }
 
-TEST(OllamaLimits, RefusesNamesThatNoTensorHas) {
+TEST(OllamaLimits, RefusesOverlongTensorNames) {
   OllamaBuilder b;
   b.layer("tensor; name=" + std::string(65'536, 'n') + "; dtype=U8; shape=1", "x");
   b.layer("json", "{}", str(",\"name\":\"", std::string(65'536, 'j'), '"'));
@@ -762,7 +762,7 @@ TEST(OllamaLimits, RefusesNamesThatNoTensorHas) {
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("a name of 65536 bytes, at most 65535")));
 }
 
-TEST(OllamaLimits, SumsSizesThatNobodyHasSeen) {
+TEST(OllamaLimits, SumOfClaimedSizesDoesNotOverflow) {
   Registry registry((OllamaBuilder()));
   registry.manifest = "{\"layers\":[";
   for (const char digit : {'a', 'b', 'c'})

@@ -1,4 +1,4 @@
-// Ollama's store on disk: which of its files are models, and what is said of those that lack something.
+// The listing of Ollama's store: models, and warnings about incomplete ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,10 +84,10 @@ struct Store {
   explicit Store(const Files& shown, const Files& hidden = {})
       : manifests(shown), blobs(std::make_shared<Watched>(hidden)) {}
 
-  Shelves read() const {
-    auto shelves = read_shelves(manifests, blobs, unstored_blobs());
+  OllamaStoreListing read() const {
+    auto shelves = read_ollama_store(manifests, blobs, unstored_blobs());
     EXPECT_TRUE(shelves) << (shelves ? "" : shelves.error().message);
-    return shelves.value_or(Shelves{});
+    return shelves.value_or(OllamaStoreListing{});
   }
   Lines warnings() const { return read().warnings; }
 
@@ -95,9 +95,9 @@ struct Store {
   std::shared_ptr<Watched> blobs;
 };
 
-Lines places(const Shelves& shelves) {
+Lines places(const OllamaStoreListing& shelves) {
   Lines lines;
-  for (const Shelved& model : shelves.models) lines.push_back(model.path);
+  for (const StoredModel& model : shelves.models) lines.push_back(model.path);
   return lines;
 }
 
@@ -106,7 +106,7 @@ std::string layer(const std::string& bytes, const std::string& size) {
   return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
 }
 
-TEST(OllamaStore, HasAModelForEachManifestThatIsWhereItIsNamed) {
+TEST(OllamaStore, ListsEachManifestAtAValidPath) {
   const std::string manifest = small_ollama().manifest();
   Store store({{"hf.co/someone/model/Q4_K_M", manifest},
                {kPlace, manifest},
@@ -116,13 +116,13 @@ TEST(OllamaStore, HasAModelForEachManifestThatIsWhereItIsNamed) {
                {"registry.ollama.ai/library/tiny", manifest},
                {".DS_Store", "x"}},
               small_ollama().blobs());
-  const Shelves shelves = store.read();
+  const OllamaStoreListing shelves = store.read();
   EXPECT_THAT(places(shelves), ElementsAre("hf.co/someone/model/Q4_K_M", "localhost:5000/team/tiny/v1", kPlace));
   EXPECT_THAT(shelves.warnings, IsEmpty());
 }
 
-TEST(OllamaStore, GivesManifestsWhatTheyAreReadFrom) {
-  const Shelves shelves = Store({{kPlace, small_ollama().manifest()}}, small_ollama().blobs()).read();
+TEST(OllamaStore, ContainersHaveBytesFolderAndBlobs) {
+  const OllamaStoreListing shelves = Store({{kPlace, small_ollama().manifest()}}, small_ollama().blobs()).read();
   ASSERT_EQ(shelves.models.size(), 1u);
   const Container& container = shelves.models[0].container;
   EXPECT_EQ(container.name, "latest");
@@ -132,9 +132,9 @@ TEST(OllamaStore, GivesManifestsWhatTheyAreReadFrom) {
   EXPECT_THAT(model->missing, IsEmpty());
 }
 
-TEST(OllamaStore, LeavesOutWhatIsNoManifestAndSaysWhy) {
-  const std::string long_one(ollama::kLongestManifest + 1, ' ');
-  const Shelves shelves =
+TEST(OllamaStore, InvalidManifestIsSkippedWithReason) {
+  const std::string long_one(ollama::kMaxManifestSize + 1, ' ');
+  const OllamaStoreListing shelves =
       Store({{"h/n/empty/t", ""}, {"h/n/long/t", long_one}, {"h/n/odd/t", "{\"layers\":7}"}}).read();
   EXPECT_THAT(shelves.models, IsEmpty());
   ASSERT_EQ(shelves.warnings.size(), 3u);
@@ -143,7 +143,7 @@ TEST(OllamaStore, LeavesOutWhatIsNoManifestAndSaysWhy) {
   EXPECT_EQ(shelves.warnings[2], "h/n/odd/t: left out: layers: a list expected, not a number");
 }
 
-TEST(OllamaStore, SaysWhatBlobsAreMissingOrOfAnotherSize) {
+TEST(OllamaStore, WarnsAboutMissingAndWronglySizedBlobs) {
   OllamaBuilder b;
   b.listed(layer("gone", "")).listed(layer("long", ",\"size\":3")).listed(layer("fine", ",\"size\":4"));
   const Store store({{kPlace, b.manifest()}},
@@ -153,7 +153,7 @@ TEST(OllamaStore, SaysWhatBlobsAreMissingOrOfAnotherSize) {
                               " is not in the store; blob sha256:", sha256("long").hex(), " has 4 bytes, not 3")));
 }
 
-TEST(OllamaStore, NamesThreeWrongBlobsAndCountsTheOthers) {
+TEST(OllamaStore, ListsThreeWrongBlobsAndCountsTheRest) {
   OllamaBuilder b;
   for (const char* bytes : {"a", "b", "c", "d", "e"}) b.listed(layer(bytes, ""));
   const Lines lines = Store({{kPlace, b.manifest()}}).warnings();
@@ -168,14 +168,14 @@ TEST(OllamaStore, FindsBlobsByTheNamesThatTheyHadUntil2024) {
   EXPECT_THAT(store.warnings(), IsEmpty());
 }
 
-TEST(OllamaStore, SaysOfABlobThatCannotBeOpenedWhyAndNotThatItIsMissing) {
+TEST(OllamaStore, UnreadableBlobIsNotReportedAsMissing) {
   OllamaBuilder b;
   const Store store({{kPlace, b.listed(layer("x", "")).manifest()}});
   store.blobs->denied = true;
   EXPECT_THAT(store.warnings(), ElementsAre(str(kPlace, ": sha256-", sha256("x").hex(), ": Permission denied")));
 }
 
-TEST(OllamaStore, LooksAtABlobOnceHoweverManyNameIt) {
+TEST(OllamaStore, ChecksEachBlobOnce) {
   OllamaBuilder b;
   for (int i = 0; i < 1000; ++i) b.listed(layer("x", ",\"size\":1"));
   const Store store({{"h/n/a/t", b.manifest()}, {"h/n/b/t", b.manifest()}}, {{"sha256-" + sha256("x").hex(), "x"}});
@@ -184,9 +184,9 @@ TEST(OllamaStore, LooksAtABlobOnceHoweverManyNameIt) {
 }
 
 // A process may have 1,024 files open, and a store more models.
-TEST(OllamaStore, HoldsNoManifestOpenButThoseThatAreLarge) {
+TEST(OllamaStore, KeepsOnlyLargeManifestsOpen) {
   const Counted many;
-  const auto shelves = read_shelves(many, std::make_shared<Counted>(), unstored_blobs());
+  const auto shelves = read_ollama_store(many, std::make_shared<Counted>(), unstored_blobs());
   ASSERT_TRUE(shelves) << shelves.error().message;
   EXPECT_EQ(shelves->models.size(), 101u);
   EXPECT_EQ(many.open_now, 1);
@@ -194,7 +194,7 @@ TEST(OllamaStore, HoldsNoManifestOpenButThoseThatAreLarge) {
 }
 
 // A link to a manifest, or a directory, is none: only regular files count.
-TEST(OllamaStore, PassesOverLinks) {
+TEST(OllamaStore, SkipsLinks) {
   class Linked final : public Folder {
    public:
     Result<std::vector<std::string>> names() const override { return Lines{}; }
@@ -205,18 +205,18 @@ TEST(OllamaStore, PassesOverLinks) {
       return std::vector<Part>{link};
     }
   };
-  const auto shelves = read_shelves(Linked(), std::make_shared<Linked>(), unstored_blobs());
+  const auto shelves = read_ollama_store(Linked(), std::make_shared<Linked>(), unstored_blobs());
   ASSERT_TRUE(shelves);
   EXPECT_THAT(shelves->models, IsEmpty());
   EXPECT_THAT(shelves->warnings, IsEmpty());
 }
 
-TEST(OllamaStore, PathsOfManifestsAreFourPartsThatANameMayHave) {
+TEST(OllamaStore, ManifestPathHasFourValidParts) {
   for (const char* path : {kPlace, "h/n/m/t", "localhost:11434/n/m.1/t-2", "_/_/_/_"})
-    EXPECT_TRUE(is_shelf_path(path)) << path;
+    EXPECT_TRUE(is_manifest_path(path)) << path;
   for (const char* path : {"", "h/n/m", "h/n/m/t/more", "h//m/t", "../n/m/t", "h/n/m/..", "h/n/m/.t", "h/n.n/m/t",
                            "/n/m/t", "h/n/m/", "h/n/m/t\n", "h/n/m/a b"})
-    EXPECT_FALSE(is_shelf_path(path)) << path;
+    EXPECT_FALSE(is_manifest_path(path)) << path;
 }
 
 }  // namespace

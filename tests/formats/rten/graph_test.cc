@@ -35,27 +35,27 @@ TEST(RtenGraph, RendersTheGraphANodePerLine) {
 )");
 }
 
-TEST(RtenGraph, ShowsWhatTheRuntimeWouldRefuseAndSaysSo) {
+TEST(RtenGraph, InvalidNodesAreShownWithProblem) {
   const Model model = read_well(version2(model_of(
       graph({op("new", 200, {}, {}), op("ahead", 0, {-1, 2}, {}), op("out", 0, {0}, {9}), node("odd", 7, table({}))},
             {4}, {5}))));
   EXPECT_THAT(model.warnings,
-              ElementsAre("input 4: is none of the graph's 4 nodes", "output 5: is none of the graph's 4 nodes",
+              ElementsAre("input 4: is not one of the graph's 4 nodes", "output 5: is not one of the graph's 4 nodes",
                           R"(node 0 "new": is an operator unknown(200))",
                           R"(node 1 "ahead": has input 2, which is not before it)",
-                          R"(node 2 "out": has output 9, which is none of the graph's 4 nodes)",
+                          R"(node 2 "out": has output 9, which is not one of the graph's 4 nodes)",
                           R"(node 3 "odd": is of kind unknown(7))"));
   EXPECT_EQ(graph_of(model), R"json({"inputs":[4],"outputs":[5],"captures":null,"nodes":[
   {"id":0,"name":"new","kind":"operator","op":"unknown(200)","inputs":[],"outputs":[],"problem":"is an operator unknown(200)"},
   {"id":1,"name":"ahead","kind":"operator","op":"Add","inputs":[-1,2],"outputs":[],"problem":"has input 2, which is not before it"},
-  {"id":2,"name":"out","kind":"operator","op":"Add","inputs":[0],"outputs":[9],"problem":"has output 9, which is none of the graph's 4 nodes"},
+  {"id":2,"name":"out","kind":"operator","op":"Add","inputs":[0],"outputs":[9],"problem":"has output 9, which is not one of the graph's 4 nodes"},
   {"id":3,"name":"odd","kind":"unknown(7)","problem":"is of kind unknown(7)"}]}
 )json");
   EXPECT_EQ(metadata_of(model, "inputs"), "[]");
   EXPECT_EQ(metadata_of(model, "operators"), R"json({"Add":2,"unknown(200)":1})json");
 }
 
-TEST(RtenGraph, ShowsShapesAsFarAsTheyAreKnown) {
+TEST(RtenGraph, ShowsKnownDimensions) {
   const Ref no_shape = node("v", kValue, table({}));
   const Model model = read_well(version2(
       model_of(graph({no_shape, value("s", {}, 0), value("d", {dim("n"), dim(0), dim(3)}, 2), value("t", {}, 9)}))));
@@ -75,7 +75,7 @@ TEST(RtenGraph, AcceptsAGraphWithoutAnything) {
 }
 
 // The verifier looks at the offset of a union's value whatever it is, and so it has to be there: wherever it lies.
-TEST(RtenGraph, ShowsANodeOfALaterSchemaOnAnyPlaceOfAPage) {
+TEST(RtenGraph, NodeOfNewerSchemaIsShownAtAnyOffset) {
   for (uint32_t before = 0; before < rten::kPage / sizeof(uint32_t); before += 2)
     ASSERT_EQ(error_of(version1(model_of(graph({nameless(7, table({}))}, std::vector<uint32_t>(before, 0))))),
               "no error")
@@ -196,14 +196,14 @@ TEST(RtenGraph, ShowsAttributesByTheirType) {
   EXPECT_EQ(attributes(5, 4, table({{0, scalar(uint8_t{77})}})), R"json({"to":"unknown(77)"})json");
 }
 
-TEST(RtenGraph, TellsAnAbsentAttributeFromADefault) {
+TEST(RtenGraph, DistinguishesAbsentAttributeFromDefault) {
   EXPECT_EQ(attributes(42, 45, table({})), R"({"start":null,"end":null})");
   EXPECT_EQ(attributes(42, 45, table({{1, scalar(int32_t{0})}})), R"({"start":null,"end":0})");
   EXPECT_EQ(attributes(113, 47, table({})), R"({"dtype":null,"k":0})");
   EXPECT_EQ(attributes(113, 47, table({{0, scalar(uint8_t{0})}})), R"({"dtype":"Int32","k":0})");
 }
 
-TEST(RtenGraph, WritesFloatsAsAPersonWould) {
+TEST(RtenGraph, WritesShortestFloats) {
   const auto epsilon = [](float number) { return attributes(4, 3, table({{0, scalar(number)}})); };
   EXPECT_EQ(epsilon(1e-5f), R"({"epsilon":1e-05})");
   EXPECT_EQ(epsilon(0.1f), R"({"epsilon":0.1})");

@@ -48,13 +48,13 @@ std::vector<Ref> values(size_t count) {
 
 // A node costs four bytes where it is shared, and what is made of it some hundred: there are no more than bytes for
 // them.
-TEST(RtenLimits, TakesNoMoreNodesThanCouldStandInTheFile) {
+TEST(RtenLimits, NumberOfNodesIsBoundedByFileSize) {
   EXPECT_THAT(error_of(version2(model_of(graph(std::vector<Ref>(5000, nameless(kValue, table({}))))))),
               HasSubstr("tables, counted at each use"));
 }
 
 TEST(RtenLimits, CountsSharedTextEachTime) {
-  const std::string name(rten::kLongestList, 'n');
+  const std::string name(rten::kMaxListLength, 'n');
   const auto named = [&](size_t count) {
     return version2(model_of(graph(std::vector<Ref>(count, value(name, {}, 0)))));
   };
@@ -94,13 +94,13 @@ TEST(RtenLimits, ChargesGraphJsonBeforeItIsBuilt) {
 }
 
 TEST(RtenLimits, BoundsListsAndStrings) {
-  const std::vector<uint32_t> longest(rten::kLongestList, 0);
+  const std::vector<uint32_t> longest(rten::kMaxListLength, 0);
   std::vector<uint32_t> longer = longest;
   longer.push_back(0);
   EXPECT_EQ(error_of(version2(model_of(graph({value("x", {}, 0)}, longest)))), "no error");
   EXPECT_EQ(error_of(version2(model_of(graph({value("x", {}, 0)}, longer)))),
             "rten: model data: inputs of 1048577 elements, more than 1048576");
-  EXPECT_EQ(error_of(version2(model_of(graph({value(std::string(rten::kLongestList + 1, 'x'), {}, 0)})))),
+  EXPECT_EQ(error_of(version2(model_of(graph({value(std::string(rten::kMaxListLength + 1, 'x'), {}, 0)})))),
             "rten: model data: a string of 1048577 elements, more than 1048576");
 }
 
@@ -111,7 +111,7 @@ TEST(RtenLimits, RendersAGraphOfManyNodes) {
   EXPECT_TRUE(parse_json(*in_memory(json), 0, json.size()));
 }
 
-TEST(RtenLimits, SaysOnlySoMuchAboutAFileFullOfLies) {
+TEST(RtenLimits, WarningsAreBounded) {
   std::vector<Ref> bad;
   for (int i = 0; i < 5000; ++i) bad.push_back(node("w", kConstant, external_data({99}, kTypeInt8, 0)));
   const Model model = read_well(version2(model_of(graph(bad))));
@@ -120,7 +120,7 @@ TEST(RtenLimits, SaysOnlySoMuchAboutAFileFullOfLies) {
   EXPECT_THAT(model.warnings.back(), HasSubstr("more"));
 }
 
-// Bytes with holes, which counts what is read of them.
+// Bytes with holes that count the bytes read.
 class Holey final : public Source {
  public:
   explicit Holey(Pieces pieces) : pieces_(std::move(pieces)) {}
@@ -196,13 +196,13 @@ class NodePerPage final : public Source {
   uint64_t nodes_;
 };
 
-TEST(RtenLimits, ReadsHalfAGigabyteBesideTheWeightsAndNoMore) {
+TEST(RtenLimits, StructureIsBoundedToHalfAGigabyte) {
   EXPECT_TRUE(read(std::make_shared<NodePerPage>(1000)));
-  EXPECT_EQ(read(std::make_shared<NodePerPage>(rten::kMostStructure / rten::kPage)).error().message,
+  EXPECT_EQ(read(std::make_shared<NodePerPage>(rten::kMaxStructureSize / rten::kPage)).error().message,
             "rten: model data: more than 536870912 bytes beside the weights");
 }
 
-TEST(RtenLimits, ReadsNoFlatBufferOfTwoGigabytes) {
+TEST(RtenLimits, RefusesFlatBufferOfTwoGigabytes) {
   Pieces pieces = large_version1();
   pieces.size = (uint64_t{1} << 31) - 2;
   EXPECT_TRUE(read(std::make_shared<Holey>(pieces)));
@@ -211,7 +211,7 @@ TEST(RtenLimits, ReadsNoFlatBufferOfTwoGigabytes) {
             "rten: model data of 2147483647 bytes; a FlatBuffer has 12 to 2147483646");
 }
 
-TEST(RtenLimits, TellsWhatTheSourceCannotRead) {
+TEST(RtenLimits, PassesOnSourceErrors) {
   const auto source = std::make_shared<Holey>(large_version1());
   const auto model = read(source);
   source->broken = true;

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/clues.h"
+#include "tests/support/probe.h"
 #include "tests/support/rten_reading.h"
 
 namespace weightfs {
@@ -21,8 +21,8 @@ std::string file_of(Ref constant, std::string_view tensors = "datadata") {
   return version2(model_of(graph({node("w", kConstant, std::move(constant))})), tensors);
 }
 
-TEST(Rten, IsKnownByItsMagicOrByAPlausibleFlatBuffer) {
-  const auto match = [](const std::string& bytes) { return matches_rten(test::clues_of(bytes)); };
+TEST(Rten, IsDetectedByMagicOrPlausibleFlatBuffer) {
+  const auto match = [](const std::string& bytes) { return matches_rten(test::probe_of(bytes)); };
   EXPECT_EQ(match(small_rten()), Match::yes);
   EXPECT_EQ(match("RTEN"), Match::yes);
   EXPECT_EQ(match(version1(model_of(graph({})))), Match::maybe);
@@ -34,11 +34,11 @@ TEST(Rten, IsKnownByItsMagicOrByAPlausibleFlatBuffer) {
   EXPECT_EQ(match(std::string(4096, '\4')), Match::no);
 }
 
-TEST(Rten, LeavesAFlatBufferWhoseRootIsBeyondTheHeadOpen) {
-  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 10000)), Match::maybe);
-  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8194}) + std::string(4092, '\0'), 10000)), Match::no);
-  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 8192)), Match::no);
-  EXPECT_EQ(matches_rten(test::clues_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), uint64_t{1} << 31)),
+TEST(Rten, FlatBufferWithRootBeyondHeadMatchesMaybe) {
+  EXPECT_EQ(matches_rten(test::probe_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 10000)), Match::maybe);
+  EXPECT_EQ(matches_rten(test::probe_of(bytes_of(uint32_t{8194}) + std::string(4092, '\0'), 10000)), Match::no);
+  EXPECT_EQ(matches_rten(test::probe_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), 8192)), Match::no);
+  EXPECT_EQ(matches_rten(test::probe_of(bytes_of(uint32_t{8192}) + std::string(4092, '\0'), uint64_t{1} << 31)),
             Match::no);
 }
 
@@ -78,14 +78,14 @@ TEST(Rten, ReadsVersion1WithoutAMagicNumber) {
   EXPECT_EQ(metadata_of(v1, "header"), "missing");
 }
 
-TEST(Rten, AcceptsTheFileIdentifierThatNoWriterStores) {
+TEST(Rten, AcceptsFileIdentifier) {
   std::string file = version1(model_of(graph({})));
   file.replace(4, 4, "RTEN");
-  EXPECT_EQ(matches_rten(test::clues_of(file)), Match::maybe);
+  EXPECT_EQ(matches_rten(test::probe_of(file)), Match::maybe);
   EXPECT_EQ(error_of(file), "no error");
 }
 
-TEST(Rten, KnowsTheFourTypesOfInlineAndOfExternalTensors) {
+TEST(Rten, ReadsInlineAndExternalTensorsOfAllTypes) {
   const Model model =
       read_well(version2(model_of(graph({node("f", kConstant, inline_data({}, kFloat, list<float>({1}))),
                                          node("i", kConstant, inline_data({}, kInt32, list<int32_t>({0x64636261}))),
@@ -103,7 +103,7 @@ TEST(Rten, KnowsTheFourTypesOfInlineAndOfExternalTensors) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(Rten, TakesTheTypeOfInlineDataFromItsUnionAndAnOffsetBeforeInlineData) {
+TEST(Rten, UnionTagAndOffsetTakePrecedence) {
   const Ref data = table({{0, list<uint8_t>({'i', 'n'})}});
   const auto both = [&](std::map<int, Slot> more) {
     more.insert({{0, list<uint32_t>({2})}, {1, scalar(uint8_t{kUInt8})}, {2, data}});
@@ -115,7 +115,7 @@ TEST(Rten, TakesTheTypeOfInlineDataFromItsUnionAndAnOffsetBeforeInlineData) {
               ElementsAre(":w int8 Int8 [2] da"));
 }
 
-TEST(Rten, TakesSectionsInAnyOrderOverlappingAndUnaligned) {
+TEST(Rten, AcceptsSectionsInAnyOrderOverlappingAndUnaligned) {
   const std::string flat = version1(model_of(graph({node("w", kConstant, external_data({4}, kTypeInt8, 1))})));
   const std::string odd = header(33, flat.size(), 32) + "x" + flat;
   EXPECT_EQ(listing(read_well(odd)).at(0), ":w int8 Int8 [4] " + odd.substr(33, 4));
@@ -141,7 +141,7 @@ TEST(Rten, ChecksTheHeaderInTheOrderOfTheReference) {
   EXPECT_EQ(error_of(header(32, size, 32 + size) + flat), "no error");
 }
 
-TEST(Rten, WantsSchemaVersion1) {
+TEST(Rten, RequiresSchemaVersion1) {
   for (const int32_t version : {0, 2, -1}) {
     const Ref root = table({{0, scalar(version)}, {1, graph({})}});
     EXPECT_EQ(error_of(version2(root)), str("rten: schema version ", version, ", not 1"));
@@ -150,7 +150,7 @@ TEST(Rten, WantsSchemaVersion1) {
   EXPECT_THAT(error_of(version2(table({{0, scalar(int32_t{1})}}))), HasSubstr("has no graph"));
 }
 
-TEST(Rten, RefusesATensorThatLiesAndNoOther) {
+TEST(Rten, RefusesOnlyInvalidTensors) {
   const auto warning = [](const Ref& constant) {
     const Model model = read_well(version2(
         model_of(graph({node("w", kConstant, constant), node("good", kConstant, external_data({4}, kTypeInt8, 4))})),
@@ -191,7 +191,7 @@ TEST(Rten, HasNoTensorSectionInVersion1) {
   EXPECT_THAT(v1.warnings, ElementsAre(R"(tensor "w": has a data_offset, and a version 1 file has no tensor section)"));
 }
 
-TEST(Rten, KeepsNamesAsTheyAre) {
+TEST(Rten, KeepsNamesUnchanged) {
   const Ref data = inline_data({1}, kInt8, list<int8_t>({'x'}));
   const Model model = read_well(version2(
       model_of(graph({node(std::map<int, Slot>{}, kConstant, data), node("", kConstant, data),
@@ -202,7 +202,7 @@ TEST(Rten, KeepsNamesAsTheyAre) {
   EXPECT_THAT(graph_of(model), HasSubstr("{\"id\":4,\"name\":\"../\xEF\xBF\xBD\\n\","));
 }
 
-TEST(Rten, TellsTheTensorsOfSubgraphsApartByTheirScope) {
+TEST(Rten, TensorsOfSubgraphsHaveScopes) {
   const Ref w = node("w", kConstant, inline_data({1}, kInt8, list<int8_t>({'x'})));
   const Ref loop = graph({w, op("l", 116, {}, {}, 49, table({{0, graph({w})}}))});
   const Ref both = table({{0, graph({w})}, {1, loop}});
@@ -220,7 +220,7 @@ TEST(Rten, NamesTheGraphOfARefusedTensor) {
   EXPECT_THAT(model.warnings[0], testing::StartsWith(R"(tensor "w" (graph 0.body): 99 bytes)"));
 }
 
-TEST(Rten, ShowsTheEightStringsOfMetadataThatAreThere) {
+TEST(Rten, ShowsPresentMetadataStrings) {
   std::map<int, Slot> strings;
   for (int slot = 0; slot < 8; ++slot) strings[slot] = text(str("s", slot));
   EXPECT_EQ(metadata_of(read_well(version2(model_of(graph({}), {{2, table(strings)}}))), "rten"),
@@ -243,7 +243,7 @@ TEST(Rten, KeepsManyInputsOutOfTheMetadata) {
             R"("3 nodes: see graph.json")");
 }
 
-TEST(Rten, RefusesOffsetsThatLeadNowhere) {
+TEST(Rten, RefusesInvalidOffsets) {
   const auto root_at = [](uint32_t root, int32_t to_vtable) {
     return bytes_of(root) + bytes_of(to_vtable) + std::string(24, '\0');
   };
@@ -254,7 +254,7 @@ TEST(Rten, RefusesOffsetsThatLeadNowhere) {
   EXPECT_EQ(error_of(root_at(UINT32_MAX, 0)), "rten: model data: 4 bytes at offset 4294967295 are not inside its 32");
 }
 
-TEST(Rten, LeavesTheLastWordToTheVerifier) {
+TEST(Rten, VerifierRejectionIsReported) {
   std::string file = version1(model_of(graph({value("name", {}, 0)})));
   file[file.find("name") + 4] = '!';
   EXPECT_THAT(error_of(file), HasSubstr("breaks a rule of FlatBuffers"));
@@ -276,7 +276,7 @@ TEST(Rten, RefusesATableWithoutARequiredField) {
               HasSubstr("the Int8Data at"));
 }
 
-// Whatever a file says: it is refused, or all that it says can be read.
+// Every file is refused or completely readable.
 void survive(std::string bytes) {
   const auto model = read(in_memory(std::move(bytes)));
   if (!model) {

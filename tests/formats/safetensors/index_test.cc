@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/clues.h"
 #include "tests/support/memory_folder.h"
+#include "tests/support/probe.h"
 #include "tests/support/safetensors_builder.h"
 
 namespace weightfs {
@@ -51,7 +51,7 @@ std::vector<std::string> listing(const Model& model) {
   return lines;
 }
 
-TEST(SafetensorsIndex, MakesOneModelOfTheShards) {
+TEST(SafetensorsIndex, MergesShardsIntoOneModel) {
   const std::string index = R"({"metadata": {"total_size": 3}, "weight_map": {"c": "2", "a": "1", "b": "1"}})";
   const std::string one =
       SafetensorsBuilder().metadata(R"({"format":"pt"})").tensor("a", "U8", "", "a").tensor("b", "U8", "", "b").build();
@@ -94,14 +94,14 @@ TEST(SafetensorsIndex, NeedsNoMetadata) {
   EXPECT_THAT(read_well(R"({"weight_map":{}})", {}).tensors, IsEmpty());
 }
 
-TEST(SafetensorsIndex, SkipsWhatElseItHolds) {
+TEST(SafetensorsIndex, SkipsUnknownKeys) {
   const std::string index = R"({"x":[{"weight_map":{"b":[]}},["metadata"]],"weight_map":{"a":"1"},"y":{"a":{"b":1}}})";
   const Model model = read_well(index, {{"1", shard("a")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(SafetensorsIndex, KeepsTheLastOfTwoEqualKeys) {
+TEST(SafetensorsIndex, KeepsLastOfDuplicateKeys) {
   const std::string index = R"({"metadata":1,"weight_map":{"x":"y"},"weight_map":{"a":"2","a":"1"},"metadata":[2]})";
   const Model model = read_well(index, {{"1", shard("a")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
@@ -117,13 +117,13 @@ TEST(SafetensorsIndex, KeepsMetadataThatHasTheKeyOfItsFacts) {
   EXPECT_NE(facts.find("shards"), nullptr);
 }
 
-TEST(SafetensorsIndex, GoesOnWithoutAShardThatIsMissing) {
+TEST(SafetensorsIndex, MissingShardIsSkippedWithWarning) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"2","c":"2"}})", {{"1", shard("a")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
   EXPECT_THAT(model.warnings, ElementsAre("shard \"2\": no such file; 2 tensors are missing"));
 }
 
-TEST(SafetensorsIndex, GoesOnWithoutAShardThatIsBroken) {
+TEST(SafetensorsIndex, CorruptShardIsSkippedWithWarning) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"2"}})", {{"1", "broken"}, {"2", shard("b")}});
   EXPECT_THAT(listing(model), ElementsAre(":b b"));
   EXPECT_THAT(
@@ -138,7 +138,7 @@ TEST(SafetensorsIndex, RefusesAModelWithoutAnyShard) {
   EXPECT_EQ(model.error().message, "safetensors index: none of 2 shards can be read, the first: \"1\": no such file");
 }
 
-TEST(SafetensorsIndex, PassesOnWhatIsOddAboutAShard) {
+TEST(SafetensorsIndex, IncludesWarningsOfShards) {
   const Model model =
       read_well(R"({"weight_map":{"a":"1","b":"1"}})",
                 {{"1", SafetensorsBuilder().tensor("a", "F128", "", "a").tensor("b", "F128", "", "b").build()}});
@@ -153,7 +153,7 @@ TEST(SafetensorsIndex, ShowsTensorsThatItDoesNotList) {
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" in \"1\" is not in the weight_map"));
 }
 
-TEST(SafetensorsIndex, ShowsUnlistedTensorsOfTwoShardsApart) {
+TEST(SafetensorsIndex, UnlistedTensorsOfTwoShardsHaveScopes) {
   const Model model = read_well(R"({"weight_map":{"a":"1","c":"2"}})", {{"1", shard("ab")}, {"2", shard("bc")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b", "2:b b", ":c c"));
 }
@@ -164,14 +164,14 @@ TEST(SafetensorsIndex, ShowsTensorsThatAreInAnotherShard) {
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" is in \"2\", not in \"1\" as the weight_map says"));
 }
 
-TEST(SafetensorsIndex, ShowsTensorsOfTwoShardsApart) {
+TEST(SafetensorsIndex, DuplicateTensorsOfTwoShardsHaveScopes) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"2"}})", {{"1", shard("ab")}, {"2", shard("ab")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a", "1:b b", "2:a a", ":b b"));
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" is in \"2\" too, not only in \"1\" as the weight_map says",
                                           "tensor \"b\" is in \"1\" too, not only in \"2\" as the weight_map says"));
 }
 
-TEST(SafetensorsIndex, NamesTensorsThatAreInNoShard) {
+TEST(SafetensorsIndex, ReportsTensorsMissingFromShards) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"1","c":"2"}})", {{"1", shard("a")}, {"2", shard("c")}});
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" is not in \"1\""));
 }
@@ -186,7 +186,7 @@ TEST(SafetensorsIndex, StopsCountingOutWarnings) {
 
 // Attacks.
 
-TEST(SafetensorsIndex, OpensNothingThatItsFolderDoesNotGive) {
+TEST(SafetensorsIndex, OpensOnlyFilesOfItsFolder) {
   for (const char* name : {"", ".", "..", "../1", "/1", "sub/1", R"(1\u0000)"}) {
     const std::string index = str(R"({"weight_map":{"a":")", name, R"(","b":"2"}})");
     const Model model = read_well(index, {{"1", shard("a")}, {"2", shard("b")}});
@@ -225,7 +225,7 @@ TEST(SafetensorsIndex, LeavesOutMetadataOfManyValues) {
   }
 }
 
-TEST(SafetensorsIndex, StopsWhereTheWholeIsNoObject) {
+TEST(SafetensorsIndex, NonObjectIsRefusedAtOnce) {
   for (const char* json : {"[}", "\"a\"}", "1}"})
     EXPECT_EQ(error_of(json), "safetensors index: JSON without an object \"weight_map\"") << json;
 }
@@ -248,7 +248,7 @@ TEST(SafetensorsIndex, RefusesOtherJson) {
 TEST(SafetensorsIndex, NeedsAFolder) {
   const auto model = read_safetensors_index(Container{kIndexName, in_memory(R"({"weight_map":{"a":"1"}})"), nullptr});
   ASSERT_FALSE(model);
-  EXPECT_EQ(model.error().message, "safetensors index: nothing beside it, its shards are needed");
+  EXPECT_EQ(model.error().message, "safetensors index: no other files in its directory; its shards are needed");
 }
 
 TEST(SafetensorsIndex, SurvivesEveryTruncationAndFlippedByte) {
@@ -268,16 +268,16 @@ TEST(SafetensorsIndex, SurvivesEveryTruncationAndFlippedByte) {
 
 // Detection.
 
-Match match(std::string_view file) { return matches_safetensors_index(clues_of(file)); }
+Match match(std::string_view file) { return matches_safetensors_index(probe_of(file)); }
 
-TEST(SafetensorsIndex, MayBeAnObjectThatBeginsLikeOne) {
+TEST(SafetensorsIndex, PlausibleBeginningMatchesMaybe) {
   EXPECT_EQ(match(R"({"weight_map":{}})"), Match::maybe);
   EXPECT_EQ(match("\r\n\t {\"weight_map\":{}}"), Match::maybe);
   EXPECT_EQ(match("{ \"metadata\":\"" + std::string(kHeadSize, 'x') + "\"}"), Match::maybe);
   EXPECT_EQ(match(R"({"x":1,"weight_map":{")" + std::string(kHeadSize, 'x') + "\":\"\"}}"), Match::maybe);
 }
 
-TEST(SafetensorsIndex, IsNotSeenInOtherFiles) {
+TEST(SafetensorsIndex, IsNotDetectedInOtherFiles) {
   EXPECT_EQ(match(""), Match::no);
   EXPECT_EQ(match("{}"), Match::no);
   EXPECT_EQ(match(R"(["weight_map"])"), Match::no);

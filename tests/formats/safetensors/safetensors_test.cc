@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/clues.h"
 #include "tests/support/model_text.h"
+#include "tests/support/probe.h"
 #include "tests/support/safetensors_builder.h"
 
 namespace weightfs {
@@ -69,7 +69,7 @@ TEST(Safetensors, BecomesAModel) {
   EXPECT_EQ(text_of(**model.parts[0].source.get()), small_safetensors());
 }
 
-TEST(Safetensors, KnowsEveryDTypeOfTheReference) {
+TEST(Safetensors, ReadsEveryDTypeOfTheReference) {
   const std::vector<std::tuple<std::string, std::string, size_t>> kEight = {{"BOOL", "bool", 8},
                                                                             {"F4", "float4_e2m1fn", 4},
                                                                             {"F6_E2M3", "float6_e2m3fn", 6},
@@ -107,7 +107,7 @@ TEST(Safetensors, ListsTensorsInTheOrderOfTheHeader) {
               ElementsAre("late uint8 U8 [1] l", "none uint8 U8 [0] ", "early uint8 U8 [1] e"));
 }
 
-TEST(Safetensors, TakesAnyName) {
+TEST(Safetensors, AcceptsAnyName) {
   SafetensorsBuilder b;
   for (const char* name : {"", ".", "..", "../../etc/passwd", "/abs", "a", "a/b", R"(a\u0000b)", R"(\ud83d\ude00)"})
     b.tensor(name, "U8", "", "x");
@@ -117,16 +117,16 @@ TEST(Safetensors, TakesAnyName) {
   EXPECT_THAT(names, ElementsAre("", ".", "..", "../../etc/passwd", "/abs", "a", "a/b", std::string("a\0b", 3), "😀"));
 }
 
-TEST(Safetensors, TakesAHeaderWithoutTensors) {
+TEST(Safetensors, AcceptsHeaderWithoutTensors) {
   EXPECT_THAT(read_well(safetensors_file("{}")).tensors, IsEmpty());
   EXPECT_THAT(read_well(safetensors_file(R"({"__metadata__":{}})")).tensors, IsEmpty());
 }
 
-TEST(Safetensors, TakesWhiteSpaceAroundTheHeader) {
+TEST(Safetensors, AcceptsWhiteSpaceAroundHeader) {
   EXPECT_THAT(read_well(safetensors_file(" \t\r\n{} \t\r\n")).tensors, IsEmpty());
 }
 
-TEST(Safetensors, IgnoresFieldsThatItDoesNotKnow) {
+TEST(Safetensors, IgnoresUnknownFields) {
   const std::string header = R"({"a":{"x":[{"dtype":1},[2]],"dtype":"U8","y":{"shape":{}},"shape":[],"z":null,)"
                              R"("data_offsets":[0,1],"more":-1.5}})";
   EXPECT_THAT(listing(read_well(safetensors_file(header, "x"))), ElementsAre("a uint8 U8 [] x"));
@@ -152,7 +152,7 @@ TEST(Safetensors, RefusesAHeaderBeyondTheCap) {
 
 // JSON as serde_json takes it.
 
-TEST(Safetensors, RefusesWhatIsNoJson) {
+TEST(Safetensors, RefusesInvalidJson) {
   for (const char* header :
        {"", " ", "{", "{}}", "{} x", "\xEF\xBB\xBF{}", "{\"a\xFF\":1}", "{\"\xC0\xAF\":1}", R"({"\ud800":1})",
         R"({"\udc00\ud800":1})", "{\"a\nb\":1}", "{'a':1}", R"({"__metadata__":{"a":"b",}})",
@@ -160,14 +160,14 @@ TEST(Safetensors, RefusesWhatIsNoJson) {
     EXPECT_THAT(error_of_header(header), HasSubstr("JSON")) << header;
 }
 
-TEST(Safetensors, RefusesANulBehindTheHeader) {
+TEST(Safetensors, RefusesNulAfterHeader) {
   EXPECT_THAT(error_of_header(std::string_view("{}\0", 3)), HasSubstr("NUL"));
   EXPECT_THAT(error_of_header(std::string_view("{}\0 ", 4)), HasSubstr("NUL"));
   EXPECT_THAT(error_of_header(std::string_view("{}\0\0\0\0\0\0", 8)), HasSubstr("NUL"));
   EXPECT_THAT(error_of_header(std::string_view("\0{}", 3)), HasSubstr("JSON"));
 }
 
-TEST(Safetensors, RefusesWhatIsNoObject) {
+TEST(Safetensors, RefusesNonObject) {
   EXPECT_EQ(error_of_header("[]"), "safetensors: header: a list where an object must be");
   EXPECT_EQ(error_of_header("1"), "safetensors: header: a number where an object must be");
   EXPECT_EQ(error_of_header("null"), "safetensors: header: null where an object must be");
@@ -187,7 +187,7 @@ TEST(Safetensors, ReadsValuesToDepth100) {
 
 // Entries.
 
-TEST(Safetensors, RefusesAnEntryThatIsNoObject) {
+TEST(Safetensors, RefusesNonObjectEntry) {
   EXPECT_EQ(error_of_header(R"({"a":[]})"), "safetensors: header: tensor \"a\": a list where an object must be");
   EXPECT_EQ(error_of_header(R"({"a":"b"})"), "safetensors: header: tensor \"a\": a string where an object must be");
 }
@@ -198,11 +198,11 @@ TEST(Safetensors, RefusesAnEntryWithoutAField) {
   EXPECT_THAT(error_of_fields(R"("dtype":"U8","shape":[1])"), HasSubstr(R"(tensor "a": no data_offsets)"));
 }
 
-TEST(Safetensors, RefusesAnEntryWithAFieldTwice) {
+TEST(Safetensors, RefusesDuplicateField) {
   EXPECT_THAT(error_of_fields(R"("dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1])"),
-              HasSubstr(R"(tensor "a": dtype stands twice)"));
+              HasSubstr(R"(tensor "a": dtype appears twice)"));
   EXPECT_THAT(error_of_fields(R"("dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1])"),
-              HasSubstr(R"(tensor "a": shape stands twice)"));
+              HasSubstr(R"(tensor "a": shape appears twice)"));
 }
 
 TEST(Safetensors, RefusesNumbersThatAreNotPlainIntegers) {
@@ -223,18 +223,18 @@ TEST(Safetensors, RefusesOtherThanTwoOffsets) {
         << offsets;
 }
 
-TEST(Safetensors, TellsWhatItFoundAndWhatItNeeded) {
+TEST(Safetensors, ErrorsNameFoundAndExpected) {
   EXPECT_EQ(error_of_fields(R"("dtype":8)"),
             "safetensors: header: tensor \"a\": dtype: a number where a string must be");
   EXPECT_EQ(error_of_fields(R"("dtype":"U8","shape":["1"])"),
             "safetensors: header: tensor \"a\": shape: a string where a list of whole numbers must be");
   for (const char* number : {"18446744073709551616", "-1", "0.5"})
     EXPECT_EQ(error_of_fields(str(R"("dtype":"U8","shape":[)", number, "]")),
-              "safetensors: header: tensor \"a\": shape: a number that is no whole number below 2^64 where a list of "
+              "safetensors: header: tensor \"a\": shape: a number that is not an integer below 2^64 where a list of "
               "whole numbers must be");
 }
 
-// What the entries promise together.
+// Rules about all entries together.
 
 TEST(Safetensors, RefusesHoles) {
   EXPECT_EQ(error_of(safetensors_file(header_of({safetensors_entry("a", "U8", "1", 1, 2)}), "xx")),
@@ -253,13 +253,13 @@ TEST(Safetensors, RefusesSharedBytes) {
             "safetensors: tensor \"b\": bytes [0, 2) where byte 2 is next");
 }
 
-TEST(Safetensors, RefusesAnEndBeforeItsBegin) {
+TEST(Safetensors, RefusesEndBeforeBegin) {
   EXPECT_EQ(error_of(safetensors_file(
                 header_of({safetensors_entry("a", "U8", "1", 0, 1), safetensors_entry("b", "U8", "1", 1, 0)}), "x")),
             "safetensors: tensor \"b\": bytes [1, 0) where byte 1 is next");
 }
 
-TEST(Safetensors, RefusesASizeThatIsNotThatOfTheShape) {
+TEST(Safetensors, RefusesSizeThatDiffersFromShape) {
   EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "F32", "2,2", "four").build()),
             "safetensors: tensor \"a\": 4 bytes, 16 needed by its shape of F32");
 }
@@ -293,7 +293,7 @@ TEST(Safetensors, RefusesOffsetsBeyondTheFile) {
 }
 
 // The reference keeps the last of two tensors with one name, and notices only the hole that may leave.
-TEST(Safetensors, KeepsTheLastOfTwoTensorsWithOneName) {
+TEST(Safetensors, KeepsLastOfDuplicateTensors) {
   const std::string one = safetensors_entry("a", "U8", "1", 0, 1), two = safetensors_entry("a", "I8", "1", 0, 1);
   EXPECT_THAT(listing(read_well(safetensors_file(header_of({one, two}), "x"))), ElementsAre("a int8 I8 [1] x"));
   const std::string beside = safetensors_entry("a", "U8", "1", 1, 2);
@@ -334,7 +334,7 @@ TEST(Safetensors, StopsCountingOutWarnings) {
   EXPECT_EQ(model.warnings.back(), "... and 50 more");
 }
 
-TEST(Safetensors, KeepsMetadataThatIsNoText) {
+TEST(Safetensors, KeepsNonStringMetadata) {
   const Model model = read_well(SafetensorsBuilder().metadata(R"({"n":1,"s":"x","l":[{"k":null},-1,0.5]})").build());
   EXPECT_THAT(model.warnings, ElementsAre("__metadata__: the value of \"n\" is not a string",
                                           "__metadata__: the value of \"l\" is not a string"));
@@ -342,19 +342,19 @@ TEST(Safetensors, KeepsMetadataThatIsNoText) {
   EXPECT_EQ(to_json(*model.metadata.find("l")), "[\n  {\n    \"k\": null\n  },\n  -1,\n  0.5\n]\n");
 }
 
-TEST(Safetensors, TakesAbsentMetadata) {
+TEST(Safetensors, MetadataIsOptional) {
   EXPECT_EQ(read_well(SafetensorsBuilder().metadata("null").build()).metadata.size(), 1u);
   EXPECT_EQ(read_well(SafetensorsBuilder().metadata("{}").build()).metadata.size(), 1u);
 }
 
-TEST(Safetensors, RefusesMetadataThatIsNoObjectOrStandsTwice) {
+TEST(Safetensors, RefusesNonObjectOrDuplicateMetadata) {
   EXPECT_EQ(error_of_header(R"({"__metadata__":[]})"), "safetensors: header: __metadata__ must be an object");
   EXPECT_EQ(error_of_header(R"({"__metadata__":"x"})"), "safetensors: header: __metadata__ must be an object");
   EXPECT_EQ(error_of_header(R"({"__metadata__":{},"__metadata__":{}})"),
-            "safetensors: header: __metadata__ stands twice");
+            "safetensors: header: __metadata__ appears twice");
 }
 
-TEST(Safetensors, KeepsTheLastOfTwoMetadataValues) {
+TEST(Safetensors, KeepsLastOfDuplicateMetadata) {
   const Model model = read_well(SafetensorsBuilder().metadata(R"({"b":"1","a":"2","b":"3"})").build());
   EXPECT_EQ(std::get<std::string>(*model.metadata.find("b")), "3");
   EXPECT_EQ(model.metadata.begin()->first, "b");
@@ -393,13 +393,13 @@ TEST(Safetensors, BoundsTheDimensions) {
             "safetensors: header: tensor \"a\": shape: more than 1024 dimensions");
 }
 
-TEST(Safetensors, TakesManyTensorsOfOneName) {
+TEST(Safetensors, AcceptsManyTensorsOfOneName) {
   std::vector<std::string> entries(100'000, safetensors_entry("", "U8", "0", 0, 0));
   entries.push_back(safetensors_entry("", "I8", "0", 0, 0));
   EXPECT_THAT(listing(read_well(safetensors_file(header_of(entries)))), ElementsAre(" int8 I8 [0] "));
 }
 
-TEST(Safetensors, ReportsBytesThatCannotBeReadAsSuch) {
+TEST(Safetensors, ReportsIoErrorAsIoError) {
   const auto broken = lazy(1000, Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::io, "gone"); }));
   const auto model = read_safetensors(Container{"m", broken, nullptr});
   ASSERT_FALSE(model);
@@ -426,20 +426,20 @@ TEST(Safetensors, SurvivesEveryFlippedByte) {
 
 // Detection.
 
-Match match(std::string_view file) { return matches_safetensors(clues_of(file)); }
+Match match(std::string_view file) { return matches_safetensors(probe_of(file)); }
 
-TEST(Safetensors, IsKnownByItsLengthAndBrace) {
+TEST(Safetensors, IsDetectedByLengthAndBrace) {
   EXPECT_EQ(match(small_safetensors()), Match::yes);
   EXPECT_EQ(match(safetensors_file(" \n{}")), Match::yes);
   EXPECT_EQ(match(safetensors_file(std::string(5000, ' ') + "{}")), Match::maybe);
 }
 
-TEST(Safetensors, IsKnownWhenItsDownloadWasCut) {
+TEST(Safetensors, TruncatedDownloadIsDetected) {
   EXPECT_EQ(match(length_prefix(5000) + "{\"a\":"), Match::yes);
   EXPECT_EQ(match(length_prefix(UINT64_MAX) + "{\"a\":"), Match::yes);
 }
 
-TEST(Safetensors, IsNotSeenInOtherFiles) {
+TEST(Safetensors, IsNotDetectedInOtherFiles) {
   EXPECT_EQ(match(""), Match::no);
   EXPECT_EQ(match("{"), Match::no);
   EXPECT_EQ(match(length_prefix(2)), Match::no);

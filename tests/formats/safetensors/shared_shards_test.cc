@@ -17,7 +17,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// A file on disk, as far as its identity tells, that counts what is read of it.
+// A source with the identity of a file that counts the bytes read.
 class CountedFile final : public Source {
  public:
   CountedFile(std::string identity, std::string bytes)
@@ -64,7 +64,7 @@ std::string index_of(int shards) {
   return str("{\"weight_map\":{", lines, "}}");
 }
 
-TEST(SafetensorsIndex, ReadsAShardOnceHoweverManyNamesItHas) {
+TEST(SafetensorsIndex, ShardWithManyNamesIsReadOnce) {
   const auto file = std::make_shared<CountedFile>("file 1", shard_of(2000));
   const std::string index = index_of(9'999);
   const Container container{"model.safetensors.index.json", in_memory(index),
@@ -102,7 +102,7 @@ TEST(SafetensorsIndex, ShardsShareOneBudget) {
   EXPECT_LT(model->parts.size(), 301u);  // shards are left out where the budget ends
 }
 
-TEST(Gguf, ReadsAShardOnceHoweverManyNamesItHas) {
+TEST(Gguf, ShardWithManyNamesIsReadOnce) {
   GgufBuilder builder;
   builder.u16("split.count", 500).u16("split.no", 0).i32("split.tensors.count", 1000);
   for (int i = 0; i < 1000; ++i) builder.list(str("t", i), {1}, 24, 0);
@@ -121,7 +121,7 @@ TEST(Gguf, ReadsAShardOnceHoweverManyNamesItHas) {
   EXPECT_LT(file->bytes_read, 3 * file->size());
 }
 
-TEST(Gguf, TensorsBeyondTheBudgetAreRefusedByItsName) {
+TEST(Gguf, TensorsBeyondBudgetAreRefused) {
   GgufBuilder builder;
   for (int i = 0; i < 3000; ++i) builder.list(std::string(100, 'n') + std::to_string(i), {1}, 24, 0);
   const Container container{"m.gguf", in_memory(builder.data("x").build())};
@@ -134,14 +134,14 @@ TEST(Gguf, TensorsBeyondTheBudgetAreRefusedByItsName) {
   EXPECT_EQ(container.budget->memory_used(), before);
 }
 
-TEST(Safetensors, AHeaderThatIsRefusedGivesItsMemoryBack) {
+TEST(Safetensors, RefusedHeaderReleasesItsCharges) {
   const Container container{"m.safetensors", in_memory(shard_of(1000) + "one byte too many")};
   EXPECT_FALSE(read_safetensors(container));
   EXPECT_EQ(container.budget->memory_used(), 0u);
   EXPECT_GT(container.budget->time_used(), 0u);
 }
 
-TEST(Safetensors, AMillionTensorsFitTheBudget) {
+TEST(Safetensors, MillionTensorsFitTheBudget) {
   // As models name them: some hundred bytes of header for each.
   Budget budget(uint64_t{1'000'000} * 100);
   EXPECT_TRUE(budget.charge(Cost::tensor, 1'000'000));
@@ -150,7 +150,7 @@ TEST(Safetensors, AMillionTensorsFitTheBudget) {
   EXPECT_TRUE(budget.charge(Cost::input, uint64_t{1'000'000} * 100));
 }
 
-TEST(Rten, GraphJsonIsRefusedWhereTheBudgetEnds) {
+TEST(Rten, GraphJsonBeyondBudgetIsRefused) {
   using namespace test::rten;
   std::vector<Ref> nodes;
   for (int i = 0; i < 2000; ++i) nodes.push_back(value(str("value.", i), {}, 0));

@@ -4,10 +4,10 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "formats/archive/archive.h"
-#include "tests/support/clues.h"
+#include "formats/archive/archive_formats.h"
 #include "tests/support/mlf_builder.h"
 #include "tests/support/model_text.h"
+#include "tests/support/probe.h"
 
 namespace weightfs {
 namespace {
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Archive archive_of(const Files& files) {
-  ArchiveBuilder builder(Twice::last_wins);
+  ArchiveBuilder builder(DuplicatePolicy::last_wins);
   for (const auto& [path, bytes] : files) builder.add_file(path, in_memory(bytes));
   return std::move(builder).finish();
 }
@@ -26,14 +26,14 @@ Archive archive_of(const Files& files) {
 Container container() { return Container{"m.tar", in_memory(""), nullptr}; }
 
 Model read_well(const Files& files) {
-  EXPECT_TRUE(is_mlf(archive_of(files)).value());
-  auto model = mlf_of(archive_of(files), container());
+  EXPECT_TRUE(matches_mlf(archive_of(files)).value());
+  auto model = read_mlf(archive_of(files), container());
   if (model) return std::move(*model);
   ADD_FAILURE() << model.error().message;
   return {};
 }
 
-// One line per tensor: scope and what listing() has.
+// One line per tensor: scope and listing().
 std::vector<std::string> scoped_listing(const Model& model) {
   std::vector<std::string> lines = listing(model);
   for (size_t i = 0; i < lines.size(); ++i) lines[i] = str(model.tensors[i].scope, ":", lines[i]);
@@ -47,7 +47,7 @@ std::string json_at(const Model& model, std::string_view key) {
 
 class MlfVersion : public testing::TestWithParam<int> {};
 
-TEST_P(MlfVersion, LooksAlike) {
+TEST_P(MlfVersion, AllVersionsGiveTheSameModel) {
   const int version = GetParam();
   const Model model = read_well(mlf_files(version));
   EXPECT_EQ(model.format, "tvm-mlf");
@@ -65,7 +65,7 @@ TEST_P(MlfVersion, LooksAlike) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST_P(MlfVersion, KeepsTheMetadataWhole) {
+TEST_P(MlfVersion, KeepsAllMetadata) {
   const std::string metadata = mlf_metadata(GetParam());
   const Model model = read_well({{"metadata.json", metadata}});
   const Value stored = parse_json(*in_memory(metadata), 0, metadata.size()).value();
@@ -73,7 +73,7 @@ TEST_P(MlfVersion, KeepsTheMetadataWhole) {
 }
 
 // Exporters of every version wrote sizes of other nodes.
-TEST_P(MlfVersion, SaysThatSizesInTheMetadataAreWrong) {
+TEST_P(MlfVersion, WarnsAboutWrongSizesInMetadata) {
   const Model model = read_well(mlf_files(GetParam(), 128));
   EXPECT_EQ(model.tensors.at(0).nbytes(), 8U);
   EXPECT_THAT(model.warnings, ElementsAre("metadata.json: size_bytes of 1 of 1 parameters is not their size "
@@ -94,7 +94,7 @@ TEST(Mlf, ReadsOperators) {
   }
 }
 
-TEST(Mlf, GivesTensorsOfSeveralModulesTheirScopes) {
+TEST(Mlf, TensorsOfSeveralModulesHaveScopes) {
   const std::string two =
       ParamsBuilder().array("p0", kTvmInt8, {}, "2").array("f", tvm_type(3, 64), {}, "12345678").build();
   const Model model = read_well({{"metadata.json", R"({"modules": {"a": {}, "b": {}}, "version": 7})"},
@@ -107,7 +107,7 @@ TEST(Mlf, GivesTensorsOfSeveralModulesTheirScopes) {
       json_at(model, "tvm-mlf"),
       R"({"version":7,"modules":{"a":{},"b":{}},"parameters":{"parameters/a.params":1,"parameters/b.params":2}})");
   EXPECT_THAT(model.warnings,
-              ElementsAre("\"parameters/b.params\": tensor \"f\": type handle64 is not known; shown as bytes"));
+              ElementsAre("\"parameters/b.params\": tensor \"f\": type handle64 is unknown; shown as bytes"));
 }
 
 // The size of each is that in its own module.
@@ -131,7 +131,7 @@ TEST(Mlf, ShowsAnEmptyListAsNoTensors) {
 }
 
 // The documentation calls the file `.json`.
-TEST(Mlf, TakesParametersByTheirMagicNumber) {
+TEST(Mlf, FindsParametersByMagicNumber) {
   Files files = mlf_files(5);
   files["parameters/mlp.json"] = files["parameters/mlp.params"];
   files["parameters/notes.json"] = "{}";
@@ -139,7 +139,7 @@ TEST(Mlf, TakesParametersByTheirMagicNumber) {
   EXPECT_THAT(scoped_listing(read_well(files)), ElementsAre(":p0 float32 float32 [2] 00001111"));
 }
 
-TEST(Mlf, ShowsTheRestWhereParametersAreBroken) {
+TEST(Mlf, CorruptParametersLeaveOthersReadable) {
   Files files = mlf_files(7);
   files["parameters/other.params"] = "no parameters";
   files["parameters/cut.params"] = mlf_parameters().substr(0, 60);
@@ -151,7 +151,7 @@ TEST(Mlf, ShowsTheRestWhereParametersAreBroken) {
   EXPECT_EQ(model.parts.size(), 6U);
 }
 
-TEST(Mlf, ShowsTensorsWhateverBecameOfTheMetadata) {
+TEST(Mlf, ShowsTensorsDespiteInvalidMetadata) {
   const auto warnings_with = [](std::string metadata) {
     Files files = mlf_files(7);
     files["metadata.json"] = std::move(metadata);
@@ -165,10 +165,10 @@ TEST(Mlf, ShowsTensorsWhateverBecameOfTheMetadata) {
   EXPECT_THAT(warnings_with(""), ElementsAre(HasSubstr("metadata.json: empty")));
   EXPECT_THAT(warnings_with("{}"), ElementsAre("metadata.json: no version"));
   EXPECT_THAT(warnings_with(R"({"version": 8, "modules": {}})"),
-              ElementsAre("metadata.json: version 8, 1 to 7 are known"));
-  EXPECT_THAT(warnings_with(R"({"version": -1})"), ElementsAre("metadata.json: version -1, 1 to 7 are known"));
+              ElementsAre("metadata.json: version 8, 1 to 7 are supported"));
+  EXPECT_THAT(warnings_with(R"({"version": -1})"), ElementsAre("metadata.json: version -1, 1 to 7 are supported"));
   EXPECT_THAT(warnings_with(R"({"version": [7], "modules": []})"),
-              ElementsAre("metadata.json: the version is no number"));
+              ElementsAre("metadata.json: the version is not a number"));
   EXPECT_THAT(warnings_with(std::string((16 << 20) + 1, ' ')),
               ElementsAre("metadata.json: 16777217 bytes, at most 16777216 are read"));
   std::string many = R"({"version": 7, "list": [0)";
@@ -176,17 +176,17 @@ TEST(Mlf, ShowsTensorsWhateverBecameOfTheMetadata) {
   EXPECT_THAT(warnings_with(many + "]}"), ElementsAre("metadata.json: more than 131072 values"));
 }
 
-TEST(Mlf, TakesAVersionThatIsAText) {
+TEST(Mlf, AcceptsTextVersion) {
   Files files = mlf_files(7);
   files["metadata.json"].replace(files["metadata.json"].find(": 7}"), 3, ": \"7\"");
   files.erase("parameters/mlp.params");
   const Model model = read_well(files);
   EXPECT_EQ(model.version, "7");
   EXPECT_EQ(to_json_line(model.common), R"({"name":"mlp"})");
-  EXPECT_THAT(model.warnings, ElementsAre("metadata.json: the version is no number"));
+  EXPECT_THAT(model.warnings, ElementsAre("metadata.json: the version is not a number"));
 }
 
-TEST(Mlf, TakesMetadataOfAnyShape) {
+TEST(Mlf, AcceptsMetadataOfAnyShape) {
   for (const char* modules :
        {"{}", R"({"a": null})", R"({"a": {"memory": null, "target": 7, "style": []}})",
         R"({"a": {"memory": {"functions": [], "sids": {}}}})",
@@ -204,7 +204,7 @@ TEST(Mlf, KeepsAFieldThatHasTheKeyOfItsFacts) {
 }
 
 // A module's name is data; the tensors' scope becomes a path by the same rules as their names.
-TEST(Mlf, TakesModulesOfAnyName) {
+TEST(Mlf, AcceptsModulesOfAnyName) {
   const Model model = read_well({{"metadata.json", R"({"version": 7, "modules": {"../x": {}, "a/b": {}}})"},
                                  {"parameters/a/b.params", mlf_parameters()},
                                  {"parameters/c.params", mlf_parameters()}});
@@ -223,16 +223,16 @@ TEST(Mlf, BoundsTheFilesOfParameters) {
 }
 
 // 100 hard links to one file took 2.7 GB.
-TEST(Mlf, ParsesAFileOfManyNamesOnce) {
+TEST(Mlf, FileWithManyNamesIsParsedOnce) {
   ParamsBuilder b;
   for (int i = 0; i < 1'000; ++i) b.array(str("p", i), kTvmInt8, {}, "x");
   const SourcePtr file = in_memory(b.build());
-  ArchiveBuilder builder(Twice::last_wins);
+  ArchiveBuilder builder(DuplicatePolicy::last_wins);
   builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
   builder.add_file("parameters/a.params", file);
-  for (int i = 1; i < 100; ++i) builder.add_same(str("parameters/", i, ".params"), "parameters/a.params");
+  for (int i = 1; i < 100; ++i) builder.add_hard_link(str("parameters/", i, ".params"), "parameters/a.params");
   const Container tar = container();
-  const auto model = mlf_of(std::move(builder).finish(), tar);
+  const auto model = read_mlf(std::move(builder).finish(), tar);
   ASSERT_TRUE(model);
   EXPECT_EQ(model->tensors.size(), 1'000U);
   EXPECT_EQ(model->warnings.size(), 99U);
@@ -246,10 +246,10 @@ TEST(Mlf, ParsesAFileOfManyNamesOnce) {
 TEST(Mlf, RefusesParametersBeyondTheBudget) {
   ParamsBuilder b;
   for (int i = 0; i < 700; ++i) b.array(std::string(60'000, 'n') + str(i), kTvmInt8, {}, "x");
-  ArchiveBuilder builder(Twice::last_wins);
+  ArchiveBuilder builder(DuplicatePolicy::last_wins);
   builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
   for (int i = 0; i < 5; ++i) builder.add_file(str("parameters/", i, ".params"), in_memory(b.build()));
-  const auto model = mlf_of(std::move(builder).finish(), container());
+  const auto model = read_mlf(std::move(builder).finish(), container());
   ASSERT_TRUE(model);
   EXPECT_EQ(model->tensors.size(), 700U);
   ASSERT_EQ(model->warnings.size(), 4U);
@@ -257,14 +257,14 @@ TEST(Mlf, RefusesParametersBeyondTheBudget) {
               HasSubstr("\"parameters/1.params\": too many bytes of names and texts: the memory limit"));
 }
 
-// What cannot be had now is no property of the file.
-TEST(Mlf, FailsWhereParametersCannotBeReadNow) {
-  for (const Code code : {Code::io, Code::unavailable}) {
-    ArchiveBuilder builder(Twice::last_wins);
+// An I/O error is not a property of the file.
+TEST(Mlf, FailsOnIoErrorOfParameters) {
+  for (const Code code : {Code::io, Code::resource}) {
+    ArchiveBuilder builder(DuplicatePolicy::last_wins);
     builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
     builder.add_file("parameters/mlp.params",
                      lazy(100, Later<SourcePtr>([code]() -> Result<SourcePtr> { return failure(code, "gone"); })));
-    const auto model = mlf_of(std::move(builder).finish(), container());
+    const auto model = read_mlf(std::move(builder).finish(), container());
     ASSERT_FALSE(model);
     EXPECT_EQ(model.error().code, code);
   }
@@ -272,7 +272,7 @@ TEST(Mlf, FailsWhereParametersCannotBeReadNow) {
 
 // tvmc's package.
 
-TEST(TvmPackage, HasItsParametersAtTheRoot) {
+TEST(TvmPackage, ReadsParametersAtRoot) {
   const Model model = read_well({{"mod.params", mlf_parameters()}, {"mod.json", "{}"}, {"mod.tar", "?"}});
   EXPECT_EQ(model.format, "tvm-package");
   EXPECT_EQ(model.version, "");
@@ -290,7 +290,7 @@ TEST(TvmPackage, MayHaveAnyName) {
 
 // What is neither.
 
-TEST(Mlf, IsNotSeenInOtherArchives) {
+TEST(Mlf, IsNotDetectedInOtherArchives) {
   for (const Files& files : std::vector<Files>{{},
                                                {{"metadata.json", "{}"}},
                                                {{"metadata.json", "not JSON"}, {"parameters/a.params", "?"}},
@@ -299,10 +299,10 @@ TEST(Mlf, IsNotSeenInOtherArchives) {
                                                {{"mod.params", mlf_parameters()}},
                                                {{"mod.params", "other bytes"}, {"mod.json", "{}"}},
                                                {{"a/mod.params", mlf_parameters()}, {"a/mod.json", "{}"}}})
-    EXPECT_FALSE(is_mlf(archive_of(files)).value());
+    EXPECT_FALSE(matches_mlf(archive_of(files)).value());
 }
 
-TEST(Mlf, IsKnownByItsMetadata) {
+TEST(Mlf, IsDetectedByMetadata) {
   const auto is_one = [](std::string_view json) { return is_mlf_metadata(in_memory(std::string(json))).value(); };
   for (int version = 1; version <= 7; ++version) EXPECT_TRUE(is_one(mlf_metadata(version))) << version;
   for (int version = 4; version <= 7; ++version) EXPECT_TRUE(is_one(mlf_operator_metadata(version))) << version;
@@ -320,27 +320,28 @@ Container unpacked(const Files& files) {
   return Container{"metadata.json", in_memory(files.at("metadata.json")), std::make_shared<MemoryFolder>(files)};
 }
 
-TEST(MlfDirectory, IsReadAsTheArchiveIs) {
-  const auto model = read_mlf(unpacked(mlf_files(7)));
+TEST(MlfDirectory, IsReadLikeTheArchive) {
+  const auto model = format_named("tvm-mlf")->read(unpacked(mlf_files(7)));
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->format, "tvm-mlf");
   EXPECT_THAT(scoped_listing(*model), ElementsAre(":p0 float32 float32 [2] 00001111"));
   EXPECT_EQ(model->parts.size(), 4U);
 }
 
-TEST(MlfDirectory, NeedsItsMetadataAndADirectory) {
-  EXPECT_FALSE(read_mlf(unpacked({{"metadata.json", "{}"}, {"parameters/a.params", mlf_parameters()}})));
-  EXPECT_FALSE(read_mlf(Container{"metadata.json", in_memory(mlf_metadata(7)), nullptr}));
+TEST(MlfDirectory, NeedsMetadataAndFolder) {
+  EXPECT_FALSE(
+      format_named("tvm-mlf")->read(unpacked({{"metadata.json", "{}"}, {"parameters/a.params", mlf_parameters()}})));
+  EXPECT_FALSE(format_named("tvm-mlf")->read(Container{"metadata.json", in_memory(mlf_metadata(7)), nullptr}));
 }
 
-TEST(MlfDirectory, MayBeWhereAMetadataJsonHasAVersion) {
-  EXPECT_EQ(matches_mlf_directory(clues_of(mlf_metadata(7), "metadata.json")), Match::maybe);
+TEST(MlfDirectory, MetadataJsonWithVersionMatchesMaybe) {
+  EXPECT_EQ(matches_mlf_metadata(probe_of(mlf_metadata(7), "metadata.json")), Match::maybe);
   const std::string at_end = "{\"modules\": {\"" + std::string(10'000, 'n') + "\": {}}, \"version\": 7}";
-  EXPECT_EQ(matches_mlf_directory(clues_of(at_end, "metadata.json")), Match::maybe);
-  EXPECT_EQ(matches_mlf_directory(clues_of(mlf_metadata(7), "other.json")), Match::no);
-  EXPECT_EQ(matches_mlf_directory(clues_of("{}", "metadata.json")), Match::no);
-  EXPECT_EQ(matches_mlf_directory(clues_of("[\"version\"]", "metadata.json")), Match::no);
-  EXPECT_EQ(matches_mlf_directory(clues_of("", "metadata.json")), Match::no);
+  EXPECT_EQ(matches_mlf_metadata(probe_of(at_end, "metadata.json")), Match::maybe);
+  EXPECT_EQ(matches_mlf_metadata(probe_of(mlf_metadata(7), "other.json")), Match::no);
+  EXPECT_EQ(matches_mlf_metadata(probe_of("{}", "metadata.json")), Match::no);
+  EXPECT_EQ(matches_mlf_metadata(probe_of("[\"version\"]", "metadata.json")), Match::no);
+  EXPECT_EQ(matches_mlf_metadata(probe_of("", "metadata.json")), Match::no);
 }
 
 TEST(Mlf, ReadsEveryTruncationAndFlippedByteOfItsMetadata) {
@@ -348,7 +349,7 @@ TEST(Mlf, ReadsEveryTruncationAndFlippedByteOfItsMetadata) {
   const auto read = [](std::string metadata) {
     Files files = mlf_files(7);
     files["metadata.json"] = std::move(metadata);
-    return mlf_of(archive_of(files), container());
+    return read_mlf(archive_of(files), container());
   };
   for (size_t at = 0; at < whole.size(); ++at) {
     const auto cut = read(whole.substr(0, at));

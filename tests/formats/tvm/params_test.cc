@@ -5,10 +5,10 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "tests/support/clues.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/params_builder.h"
+#include "tests/support/probe.h"
 
 namespace weightfs {
 namespace {
@@ -108,7 +108,7 @@ TEST(TvmParams, KnowsEveryType) {
 }
 
 // Codes 6 to 8 were float8 in the TVM that wrote the Model Library Format; newer ones have other meanings for them.
-TEST(TvmParams, TakesTheCodesThatChangedForFloat8AndSaysSoOnce) {
+TEST(TvmParams, AcceptsBothFloat8CodesWithOneWarning) {
   ParamsBuilder b;
   b.array("a", tvm_type(6, 8), {1}, "a").array("b", tvm_type(7, 8), {1}, "b").array("c", tvm_type(8, 8), {1}, "c");
   const Model model = read_well(b.build());
@@ -118,21 +118,21 @@ TEST(TvmParams, TakesTheCodesThatChangedForFloat8AndSaysSoOnce) {
               ElementsAre("3 tensors have a type code of 6 to 8, which TVM has changed: taken for float8"));
 }
 
-TEST(TvmParams, ShowsTypesThatItDoesNotKnowAsBytes) {
+TEST(TvmParams, UnknownTypesAreShownAsBytes) {
   ParamsBuilder b;
   b.array("h", tvm_type(3, 64), {1}, "12345678").array("c", tvm_type(129, 12), {2}, "1234");
   b.array("f", tvm_type(17, 4), {2}, "12").array("d", tvm_type(2, 80), {1}, "1234567890");
   const Model model = read_well(b.build());
   EXPECT_THAT(listing(model), ElementsAre("h unknown handle64 [1] 12345678", "c unknown code129_12 [2] 1234",
                                           "f unknown code17_4 [2] 12", "d unknown float80 [1] 1234567890"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"h\": type handle64 is not known; shown as bytes",
-                                          "tensor \"c\": type code129_12 is not known; shown as bytes",
-                                          "tensor \"f\": type code17_4 is not known; shown as bytes",
-                                          "tensor \"d\": type float80 is not known; shown as bytes"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"h\": type handle64 is unknown; shown as bytes",
+                                          "tensor \"c\": type code129_12 is unknown; shown as bytes",
+                                          "tensor \"f\": type code17_4 is unknown; shown as bytes",
+                                          "tensor \"d\": type float80 is unknown; shown as bytes"));
 }
 
 // TVM forgets the lanes when it writes: of a float32x4 only as many bytes as of a float32.
-TEST(TvmParams, ShowsVectorsAsTheBytesThatAreThere) {
+TEST(TvmParams, VectorTypesAreShownAsBytes) {
   ParamsBuilder b;
   b.array("fits", tvm_type(2, 32, 4), {2}, "12345678").array("whole", tvm_type(2, 32, 4), {1}, "0123456789abcdef");
   b.array("bits", tvm_type(1, 1, 8), {2}, "xy").array("none", tvm_type(0, 8, 0), {1}, "z");
@@ -144,7 +144,7 @@ TEST(TvmParams, ShowsVectorsAsTheBytesThatAreThere) {
               ElementsAre("tensor \"whole\": 16 bytes, 4 needed by its shape of float32x4; shown as bytes"));
 }
 
-TEST(TvmParams, ShowsATensorWhoseSizeIsNotThatOfItsShapeAsBytes) {
+TEST(TvmParams, TensorOfWrongSizeIsShownAsBytes) {
   const Model model =
       read_well(ParamsBuilder().array("a", kTvmFloat32, {2}, "12345").array("b", kTvmInt8, {1}, "b").build());
   EXPECT_THAT(listing(model), ElementsAre("a unknown float32 [2] 12345", "b int8 int8 [1] b"));
@@ -164,7 +164,7 @@ TEST(TvmParams, ShowsAShapeBeyond64BitsAsBytes) {
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("0 bytes, 2^64 or more needed")));
 }
 
-TEST(TvmParams, TakesAnyName) {
+TEST(TvmParams, AcceptsAnyName) {
   const std::vector<std::string> names = {"", ".", "../up", "a", "a/b", std::string("\0\xFF", 2), "é中"};
   ParamsBuilder b;
   for (const std::string& name : names) b.array(name, kTvmInt8, {}, "x");
@@ -178,11 +178,11 @@ TEST(TvmParams, KeepsTheLastOfEachName) {
   b.array("a", kTvmInt8, {}, "1").array("b", kTvmInt8, {}, "2").array("a", kTvmInt8, {}, "3");
   const Model model = read_well(b.array("c", kTvmInt8, {}, "4").array("a", kTvmInt8, {}, "5").build());
   EXPECT_THAT(listing(model), ElementsAre("b int8 int8 [] 2", "c int8 int8 [] 4", "a int8 int8 [] 5"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" stands twice; the last is shown",
-                                          "tensor \"a\" stands twice; the last is shown"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" appears twice; the last is shown",
+                                          "tensor \"a\" appears twice; the last is shown"));
 }
 
-TEST(TvmParams, IgnoresWhatIsReserved) {
+TEST(TvmParams, IgnoresReservedFields) {
   ArrayHeader header{kTvmInt8, {}, 1};
   header.reserved = UINT64_MAX;
   header.device_number = 7;
@@ -191,14 +191,14 @@ TEST(TvmParams, IgnoresWhatIsReserved) {
   EXPECT_THAT(listing(read_well(bytes)), ElementsAre("a int8 int8 [] x"));
 }
 
-TEST(TvmParams, TakesTrailingBytesWithAWarning) {
+TEST(TvmParams, AcceptsTrailingBytesWithWarning) {
   const Model model = read_well(ParamsBuilder().array("a", kTvmInt8, {}, "x").build() + "end");
   EXPECT_THAT(listing(model), ElementsAre("a int8 int8 [] x"));
   EXPECT_THAT(model.warnings, ElementsAre("3 bytes after the last array"));
 }
 
-// TVM takes such a file and leaves the rest of the array as its memory happens to be.
-TEST(TvmParams, RefusesTheLastTensorAloneWhereTheFileEndsInIt) {
+// TVM accepts such a file and leaves the rest of the array uninitialized.
+TEST(TvmParams, TruncatedLastTensorIsRefusedAlone) {
   const std::string whole =
       ParamsBuilder().array("a", kTvmInt8, {}, "x").array("b", kTvmFloat32, {2}, "12345678").build();
   for (const size_t missing : {1U, 7U, 8U}) {
@@ -209,7 +209,7 @@ TEST(TvmParams, RefusesTheLastTensorAloneWhereTheFileEndsInIt) {
   }
 }
 
-TEST(TvmParams, RefusesTheFileWhereItEndsInAnArrayThatIsNotTheLast) {
+TEST(TvmParams, TruncationInEarlierArrayIsRefused) {
   const std::string whole =
       ParamsBuilder().array("a", ArrayHeader{kTvmInt8, {200}, 200}, "x").array("b", kTvmInt8, {}, "y").build();
   EXPECT_EQ(error_of(whole), "tvm-params: tensor \"a\": 200 bytes of data, 42 left");
@@ -242,9 +242,9 @@ TEST(TvmParams, RefusesNegativeSizes) {
 // Limits.
 
 TEST(TvmParams, BoundsTheDimensions) {
-  const std::vector<uint64_t> most(kMostDimensions, 0);
+  const std::vector<uint64_t> most(kMaxDimensions, 0);
   EXPECT_EQ(read_well(ParamsBuilder().array("a", kTvmInt8, most, "").build()).tensors[0].shape.size(), 1024U);
-  EXPECT_EQ(error_of(ArrayHeader{kTvmInt8, std::vector<uint64_t>(kMostDimensions + 1, 0), 0}),
+  EXPECT_EQ(error_of(ArrayHeader{kTvmInt8, std::vector<uint64_t>(kMaxDimensions + 1, 0), 0}),
             "tvm-params: tensor \"w\": 1025 dimensions, at most 1024");
   ArrayHeader header{kTvmInt8, {}, 0};
   header.dimensions = 0x80000000;
@@ -278,7 +278,7 @@ TEST(TvmParams, BoundsNames) {
   EXPECT_EQ(error_of(huge), "tvm-params: name 0: 18446744073709551615 bytes, at most 65535");
 }
 
-// Zeros where there is nothing, as in a file with holes; counts what is read of it.
+// Zeros in holes, as in a sparse file; counts the bytes read.
 class Holes final : public Source {
  public:
   Holes(std::string begin, uint64_t size) : begin_(std::move(begin)), size_(size) {}
@@ -303,19 +303,19 @@ class Holes final : public Source {
 };
 
 // A file of holes has room for names without end, all of them empty.
-TEST(TvmParams, BoundsWhatNamesAndHeadersTake) {
+TEST(TvmParams, BoundsMemoryOfNamesAndHeaders) {
   const auto file = std::make_shared<Holes>(little(kParamsMagic) + little(0) + little(1ULL << 40), 1ULL << 50);
-  const auto params = read_params(file, *budget_of(file));
+  const auto params = tvm::read_params(file, *budget_of(file));
   ASSERT_FALSE(params);
   EXPECT_EQ(params.error().message, "names and headers of more than 100000000 bytes");
   EXPECT_LE(file->bytes_read(), 101'000'000U);
 }
 
-TEST(TvmParams, PassesOverData) {
+TEST(TvmParams, SkipsData) {
   std::string begin = ParamsBuilder().array("a", ArrayHeader{kTvmInt8, {1ULL << 40}, 1ULL << 40}, "").build();
   const uint64_t size = begin.size() + (1ULL << 40);
   const auto file = std::make_shared<Holes>(std::move(begin), size);
-  const auto params = read_params(file, *budget_of(file));
+  const auto params = tvm::read_params(file, *budget_of(file));
   ASSERT_TRUE(params) << params.error().message;
   EXPECT_EQ(params->tensors[0].nbytes(), 1ULL << 40);
   EXPECT_LE(file->reads(), 2U);
@@ -326,7 +326,7 @@ TEST(TvmParams, ReadsManySmallArraysInFewReads) {
   for (int i = 0; i < 20'000; ++i) b.array(str("p", i), kTvmInt8, {1}, "x");
   const std::string bytes = b.build();
   const auto file = std::make_shared<Holes>(bytes, bytes.size());
-  const auto params = read_params(file, *budget_of(file));
+  const auto params = tvm::read_params(file, *budget_of(file));
   ASSERT_TRUE(params) << params.error().message;
   EXPECT_EQ(params->tensors.size(), 20'000U);
   EXPECT_EQ(params->tensors[19'999].name, "p19999");
@@ -363,7 +363,7 @@ TEST(TvmParams, SurvivesEveryFlippedByte) {
     }
 }
 
-// What lies beside it.
+// The files beside it.
 
 constexpr const char* kGraph = R"({"nodes": [{"op": "null"}], "arg_nodes": [0], "heads": [[0, 0, 0]]})";
 
@@ -384,10 +384,10 @@ TEST(TvmParams, LeavesOtherJsonAlone) {
   }
 }
 
-TEST(TvmParams, IsKnownByItsMagicNumber) {
-  EXPECT_EQ(matches_tvm_params(clues_of(small_params())), Match::yes);
-  EXPECT_EQ(matches_tvm_params(clues_of("\xB7\x9C\x04\x05", "x.params")), Match::no);
-  EXPECT_EQ(matches_tvm_params(clues_of("", "x.params")), Match::no);
+TEST(TvmParams, IsDetectedByMagicNumber) {
+  EXPECT_EQ(matches_tvm_params(probe_of(small_params())), Match::yes);
+  EXPECT_EQ(matches_tvm_params(probe_of("\xB7\x9C\x04\x05", "x.params")), Match::no);
+  EXPECT_EQ(matches_tvm_params(probe_of("", "x.params")), Match::no);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/format.h"
-#include "tests/support/clues.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"
+#include "tests/support/probe.h"
 #include "tests/support/tensor_cache_builder.h"
 
 namespace weightfs {
@@ -45,7 +45,7 @@ std::vector<std::string> paths_of(const Model& model) {
   return paths;
 }
 
-TEST(TensorCache, PutsTheTensorsOfAllShardsTogether) {
+TEST(TensorCache, MergesTensorsOfAllShards) {
   const std::string index = cache_index({cache_shard("0.bin", 12,
                                                      {cache_tensor("w", "[2]", "float32", "raw", 8, 0),
                                                       cache_tensor("q", "[2, 2]", "uint8", "raw", 4, 8)}),
@@ -61,8 +61,8 @@ TEST(TensorCache, PutsTheTensorsOfAllShardsTogether) {
   EXPECT_EQ(model.tensors[2].source.whole(), *model.parts[2].source.peek());
 }
 
-// The format stands at every tensor of such an export, and means those of float32 only.
-TEST(TensorCache, TakesFloat32AsBfloat16WhereTheIndexSaysSo) {
+// The format is set on every tensor of such an export, and applies to those of float32 only.
+TEST(TensorCache, ReadsFloat32StoredAsBfloat16) {
   const std::string index = cache_index({cache_shard("0.bin", 8,
                                                      {cache_tensor("w", "[2]", "float32", "f32-to-bf16", 4, 0),
                                                       cache_tensor("i", "[1]", "int32", "f32-to-bf16", 4, 4)})});
@@ -94,11 +94,11 @@ TEST(TensorCache, KnowsTheTypesByTheirNames) {
   }
 }
 
-TEST(TensorCache, ShowsWhatItDoesNotUnderstandAsBytes) {
+TEST(TensorCache, UnknownEncodingsAreShownAsBytes) {
   const Files shard = {{"0.bin", "12345678"}};
   for (const auto& [tensor, warning] : std::vector<std::pair<std::string, std::string>>{
-           {cache_tensor("a", "[3]", "float32x2", "raw", 8, 0), "dtype \"float32x2\" is not known; shown as bytes"},
-           {cache_tensor("a", "[3]", "q4_0", "raw", 8, 0), "dtype \"q4_0\" is not known; shown as bytes"},
+           {cache_tensor("a", "[3]", "float32x2", "raw", 8, 0), "dtype \"float32x2\" is unknown; shown as bytes"},
+           {cache_tensor("a", "[3]", "q4_0", "raw", 8, 0), "dtype \"q4_0\" is unknown; shown as bytes"},
            {cache_tensor("a", "[8]", "int8", "zipped", 8, 0), "format \"zipped\"; shown as bytes"},
            {cache_tensor("a", "[3]", "float32", "raw", 8, 0),
             "8 bytes, 12 needed by its shape of float32; shown as bytes"},
@@ -128,7 +128,7 @@ const std::vector<std::string> kTwo = {cache_tensor("a", "[4]", "int8", "raw", 4
                                        cache_tensor("b", "[4]", "int8", "raw", 4, 4)};
 
 // A download that was cut.
-TEST(TensorCache, RefusesTheTensorsThatAShardIsTooShortFor) {
+TEST(TensorCache, RefusesTensorsBeyondShortShard) {
   const Model model = read_well(cache_index({cache_shard("0.bin", 8, kTwo)}), {{"0.bin", "1234567"}});
   EXPECT_THAT(listing(model), ElementsAre("a int8 int8 [4] 1234", "b int8 int8 [4] refused"));
   EXPECT_THAT(model.warnings,
@@ -137,7 +137,7 @@ TEST(TensorCache, RefusesTheTensorsThatAShardIsTooShortFor) {
 }
 
 // What is behind the size that the index has belongs to no tensor.
-TEST(TensorCache, TakesALongerShardButNothingBehindItsEnd) {
+TEST(TensorCache, AcceptsLongerShardUpToDeclaredSize) {
   const Model model = read_well(cache_index({cache_shard("0.bin", 7, kTwo)}), {{"0.bin", "12345678"}});
   EXPECT_THAT(listing(model), ElementsAre("a int8 int8 [4] 1234", "b int8 int8 [4] refused"));
   EXPECT_THAT(model.warnings, ElementsAre("shard \"0.bin\": 8 bytes, 7 expected", HasSubstr("inside the 7 of shard")));
@@ -152,7 +152,7 @@ TEST(TensorCache, RefusesTheTensorsOfAShardThatIsMissing) {
   EXPECT_THAT(paths_of(model), ElementsAre("tensor-cache.json", "1.bin"));
 }
 
-TEST(TensorCache, RefusesAnIndexOfWhichNoShardIsThere) {
+TEST(TensorCache, RefusesIndexWithoutAnyShard) {
   const auto model = read(cache_index({cache_shard("0.bin", 8, kTwo), cache_shard("1.bin", 1, {})}), {});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::not_found);
@@ -160,7 +160,7 @@ TEST(TensorCache, RefusesAnIndexOfWhichNoShardIsThere) {
   EXPECT_THAT(read_well(cache_index({}), {}).tensors, IsEmpty());
 }
 
-TEST(TensorCache, OpensNothingButFilesBesideTheIndex) {
+TEST(TensorCache, OpensOnlyFilesBesideTheIndex) {
   const std::string other = cache_shard("ok.bin", 1, {});
   for (const std::string name :
        {"", ".", "..", "../0.bin", "/etc/passwd", "a/0.bin", "tensor-cache.json", "0\\u0000"}) {
@@ -181,7 +181,7 @@ TEST(TensorCache, OpensAShardOfSeveralRecordsOnce) {
   EXPECT_THAT(paths_of(model), ElementsAre("tensor-cache.json", "0.bin"));
 }
 
-TEST(TensorCache, HandsTheChecksumsOfShardsOn) {
+TEST(TensorCache, PartsHaveChecksumsOfShards) {
   const std::string sum = "15e988bdadc3b5932f2ed713e0eec73e";
   const auto model_with = [&](std::string_view md5) {
     return read_well(cache_index({cache_shard("0.bin", 8, kTwo, md5)}), {{"0.bin", "12345678"}});
@@ -193,16 +193,16 @@ TEST(TensorCache, HandsTheChecksumsOfShardsOn) {
   for (const char* bad : {"\"\"", "7", "\"15e988\"", "null"}) {
     const Model without = model_with(bad);
     EXPECT_FALSE(without.parts.at(1).md5);
-    EXPECT_THAT(without.warnings, ElementsAre("shard \"0.bin\": its md5sum is no MD5"));
+    EXPECT_THAT(without.warnings, ElementsAre("shard \"0.bin\": its md5sum is not an MD5"));
   }
 }
 
-TEST(TensorCache, SaysWhereANameStandsTwice) {
+TEST(TensorCache, WarnsAboutDuplicateNames) {
   const Model model =
       read_well(cache_index({cache_shard("0.bin", 8, {kTwo[0], cache_tensor("a", "[1]", "int8", "raw", 1, 7)})}),
                 {{"0.bin", "12345678"}});
   EXPECT_THAT(listing(model), ElementsAre("a int8 int8 [4] 1234", "a int8 int8 [1] 8"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" stands twice; who loads it takes the last"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" appears twice; loaders use the last one"));
 }
 
 TEST(TensorCache, TakesCommonFieldsFromTheConfigBesideIt) {
@@ -215,7 +215,7 @@ TEST(TensorCache, TakesCommonFieldsFromTheConfigBesideIt) {
     EXPECT_TRUE(read_well(index, {{"0.bin", "12345678"}, {"mlc-chat-config.json", other}}).common.empty());
 }
 
-TEST(TensorCache, KeepsWhatTheIndexHasBesideTheRecords) {
+TEST(TensorCache, KeepsOtherKeysOfIndex) {
   const Files shard = {{"0.bin", "12345678"}};
   const std::string record = cache_shard("0.bin", 8, {});
   EXPECT_EQ(
@@ -226,7 +226,7 @@ TEST(TensorCache, KeepsWhatTheIndexHasBesideTheRecords) {
             R"({"metadata":"text","tensor-cache":{"shards":1}})");
 }
 
-// Limits, and what is no index.
+// Limits, and files that are not an index.
 
 std::string with_metadata(size_t values) {
   std::string list = "0";
@@ -268,8 +268,8 @@ TEST(TensorCache, BoundsTheShards) {
   EXPECT_EQ(error_of(cache_index(shards)), "tensor-cache: shard record 10000: more than 10000 shards");
 }
 
-TEST(TensorCache, RefusesRecordsThatLackWhatTheyNeed) {
-  EXPECT_EQ(error_of("[]"), "tensor-cache: JSON that is no object");
+TEST(TensorCache, RefusesIncompleteRecords) {
+  EXPECT_EQ(error_of("[]"), "tensor-cache: JSON, but not an object");
   EXPECT_EQ(error_of("{}"), "tensor-cache: a list expected at \"records\"");
   EXPECT_EQ(error_of(R"({"records": {}})"), "tensor-cache: a list expected at \"records\"");
   EXPECT_EQ(error_of(R"({"records": [7]})"), "tensor-cache: shard record 0: an object expected");
@@ -293,7 +293,7 @@ TEST(TensorCache, RefusesRecordsThatLackWhatTheyNeed) {
 TEST(TensorCache, NeedsAFolder) {
   const auto model = read_tensor_cache(Container{"tensor-cache.json", in_memory(cache_index({})), nullptr});
   ASSERT_FALSE(model);
-  EXPECT_EQ(model.error().message, "tensor-cache: nothing beside it, its shards are needed");
+  EXPECT_EQ(model.error().message, "tensor-cache: no other files in its directory; its shards are needed");
 }
 
 TEST(TensorCache, ReadsOrRefusesEveryTruncationAndFlippedByte) {
@@ -311,16 +311,16 @@ TEST(TensorCache, ReadsOrRefusesEveryTruncationAndFlippedByte) {
     }
 }
 
-TEST(TensorCache, IsKnownByItsNameAndItsKeys) {
+TEST(TensorCache, IsDetectedByNameAndKeys) {
   const std::string index = cache_index({cache_shard("0.bin", 8, kTwo)});
   for (const char* name :
        {"tensor-cache.json", "ndarray-cache.json", "ndarray-cache-b16.json", "tensor-cache-b16.json"})
-    EXPECT_EQ(matches_tensor_cache(clues_of(index, name)), Match::yes) << name;
-  EXPECT_EQ(matches_tensor_cache(clues_of(index, "other.json")), Match::maybe);
-  EXPECT_EQ(matches_tensor_cache(clues_of(R"({"records": []})", "other.json")), Match::no);
-  EXPECT_EQ(matches_tensor_cache(clues_of("{}", "tensor-cache.json")), Match::no);
-  EXPECT_EQ(matches_tensor_cache(clues_of("[\"records\"]", "tensor-cache.json")), Match::no);
-  EXPECT_EQ(matches_tensor_cache(clues_of("", "tensor-cache.json")), Match::no);
+    EXPECT_EQ(matches_tensor_cache(probe_of(index, name)), Match::yes) << name;
+  EXPECT_EQ(matches_tensor_cache(probe_of(index, "other.json")), Match::maybe);
+  EXPECT_EQ(matches_tensor_cache(probe_of(R"({"records": []})", "other.json")), Match::no);
+  EXPECT_EQ(matches_tensor_cache(probe_of("{}", "tensor-cache.json")), Match::no);
+  EXPECT_EQ(matches_tensor_cache(probe_of("[\"records\"]", "tensor-cache.json")), Match::no);
+  EXPECT_EQ(matches_tensor_cache(probe_of("", "tensor-cache.json")), Match::no);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What a mount promises of every model, whatever its container was: asked as the kernel would ask it, from the root to
-// the last byte. The fuzz target, its replay and the contract suite all ask this.
+// The invariants of every mounted model, whatever its format. They are checked as the kernel would access the tree,
+// from the root to the last byte. Shared by the fuzz target, its replay and the contract suite.
 #pragma once
 
 #include <algorithm>
@@ -22,49 +22,49 @@
 
 namespace weightfs::test {
 
-/// Walks all that is mounted of one model, and of the containers in it, and keeps the first promise that is broken. Of
-/// large files it reads the ends, of many nodes the first, so that its time is bounded.
-class Promises {
+/// Walks the whole tree of a model and of its nested containers, and keeps the first violation. Of large files it reads
+/// the ends, of many nodes the first, so that its time is bounded.
+class ModelInvariants {
  public:
-  explicit Promises(ModelPtr model) : forest_(lay_out(std::move(model), "a model", 0)) {}
+  explicit ModelInvariants(ModelPtr model) : forest_(lay_out(std::move(model), "a model", 0)) {}
 
-  /// What is broken; "" if nothing is.
-  std::string broken() {
+  /// The first violation; "" if there is none.
+  std::string violation() {
     check_mount(Forest::kRoot, 0, Bytes::plain);
-    return broken_;
+    return violation_;
   }
 
  private:
-  static constexpr uint64_t kMostNodes = 2000;
+  static constexpr uint64_t kMaxNodes = 2000;
   static constexpr size_t kReadAtEachEnd = 4096;
-  static constexpr uint64_t kLongestText = 64 << 20;
+  static constexpr uint64_t kMaxText = 64 << 20;
 
-  // Bytes out of an archive are known to be right only once they have been unpacked: reading may fail for what they
-  // are.
+  // Bytes of an archive are verified only after decoding: reading may fail because of their content.
   enum class Bytes { plain, unpacked };
 
   // One model's tree: the container's, or that of a container in it.
   struct Mount {
     ModelPtr model;
-    std::string at;  // its path; where not empty, with a `/` at the end
-    int depth;       // how many containers it lies in
+    std::string at;  // its path; if not empty, with a `/` at the end
+    int depth;       // the number of containers around it
     Bytes bytes;
     ptrdiff_t views = 0;
   };
 
-  // `subject`: the path or name that it is about. Made text only where it is broken.
+  // `subject`: the path or name. The message is built only for a violation.
   template <class... Parts>
-  void promise(bool kept, std::string_view subject, const Parts&... parts) {
-    if (!kept && broken_.empty()) broken_ = str(quoted(subject), ": ", parts...);
+  void require(bool holds, std::string_view subject, const Parts&... parts) {
+    if (!holds && violation_.empty()) violation_ = str(quoted(subject), ": ", parts...);
   }
 
   void check_mount(Ino root, int depth, Bytes bytes) {
     const std::string path = forest_.path(root);
-    promise(depth <= kDeepest, path, "lies in ", depth, " containers, at most ", kDeepest, " are entered");
+    require(depth <= kMaxNestingDepth, path, "lies in ", depth, " containers, at most ", kMaxNestingDepth,
+            " are entered");
     const auto metadata = forest_.lookup(root, "metadata.json");
-    if (!metadata) return promise(false, path, "has no metadata.json");
+    if (!metadata) return require(false, path, "has no metadata.json");
     const ModelPtr outline = forest_.model_of(*metadata);
-    const auto whole = outline->whole ? outline->whole->get() : outline;
+    const auto whole = outline->complete_model ? outline->complete_model->get() : outline;
     const ModelPtr model = whole.value_or(outline);
     const bool archive = model->nested != nullptr || model->stored_bytes;
     Mount mount{model, path.empty() ? "" : path + "/", depth, archive ? Bytes::unpacked : bytes};
@@ -74,14 +74,14 @@ class Promises {
     check_tensor_index(mount);
     check_views(mount);
     for (const std::string& warning : model->warnings)
-      promise(is_one_line(warning), warning, "a warning that is not one line");
+      require(is_one_line(warning), warning, "a warning that is not one line");
   }
 
   // A model of which nobody can know more, because here nothing is fetched: it has its files.
   void check_outline(Mount& mount, Ino root, const Error& error) {
     const auto files = forest_.lookup(root, "files");
-    promise(error.code == Code::unreachable && is_one_line(error.message), mount.at, error.message);
-    promise(files.has_value(), mount.at, "has no files");
+    require(error.code == Code::network && is_one_line(error.message), mount.at, error.message);
+    require(files.has_value(), mount.at, "has no files");
     if (files) walk(mount, *files);
   }
 
@@ -93,35 +93,35 @@ class Promises {
   }
 
   void check_tensor(const Tensor& tensor) {
-    promise(tensor.dtype != nullptr, tensor.name, "no dtype");
+    require(tensor.dtype != nullptr, tensor.name, "no dtype");
     if (tensor.source.refused() || tensor.dtype == nullptr) return;
     const uint64_t whole = tensor.source.whole()->size();
-    promise(tensor.source.offset() <= whole && tensor.nbytes() <= whole - tensor.source.offset(), tensor.name,
+    require(tensor.source.offset() <= whole && tensor.nbytes() <= whole - tensor.source.offset(), tensor.name,
             "reaches out of its container");
     // Texts have no size that a shape could tell.
     if (tensor.dtype == &kUnknownDType || tensor.dtype->block_bytes == 0) return;
-    promise(size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes(), tensor.name, tensor.nbytes(),
+    require(size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes(), tensor.name, tensor.nbytes(),
             " bytes are not what its shape takes");
   }
 
   void walk(Mount& mount, Ino directory) {
     const std::string path = forest_.path(directory);
     const auto all = forest_.list(directory);
-    if (!all) return promise(false, path, all.error().message);
-    for (uint32_t i = 0; i < all->count && seen_ < kMostNodes; ++i, ++seen_) {
+    if (!all) return require(false, path, all.error().message);
+    for (uint32_t i = 0; i < all->count && seen_ < kMaxNodes; ++i, ++seen_) {
       const Node& node = all->tree->node(all->first + i);
       const bool sorted = i == 0 || all->tree->node(all->first + i - 1).name() < node.name();
-      promise(sorted, path, "names stand twice or in disorder");
+      require(sorted, path, "names stand twice or in disorder");
       check_node(mount, directory, all->ino + i, node);
     }
   }
 
   void check_node(Mount& mount, Ino directory, Ino ino, const Node& node) {
     const std::string path = forest_.path(ino);
-    promise(is_file_name(node.name()), path, "not a name that can be shown");
-    promise(forest_.lookup(directory, node.name()) == ino, path, "listed, but not found");
-    promise(forest_.resolve(path) == ino, path, "does not lead back to its node");
-    promise(forest_.parent(ino) == directory, path, "has another parent");
+    require(is_file_name(node.name()), path, "not a name that can be shown");
+    require(forest_.lookup(directory, node.name()) == ino, path, "listed, but not found");
+    require(forest_.resolve(path) == ino, path, "does not lead back to its node");
+    require(forest_.parent(ino) == directory, path, "has another parent");
     if (node.kind == Kind::tree && path.starts_with(mount.at + "nested/")) return enter(mount, ino, path);
     const auto attributes = forest_.attributes(ino);
     if (!attributes) return check_unreadable(mount, node, path, attributes.error());
@@ -136,8 +136,8 @@ class Promises {
   void enter(const Mount& mount, Ino ino, const std::string& path) {
     const auto inner = forest_.list(ino);
     if (inner) return check_mount(ino, mount.depth + 1, Bytes::unpacked);
-    promise(is_refusal(inner.error()) || inner.error().code == Code::io, path, inner.error().message);
-    promise(is_one_line(inner.error().message), path, "an error in disorder");
+    require(is_refusal(inner.error()) || inner.error().code == Code::io, path, inner.error().message);
+    require(is_one_line(inner.error().message), path, "an error in disorder");
   }
 
   static bool is_npy(const Mount& mount, const Node& node, const std::string& path) {
@@ -148,8 +148,8 @@ class Promises {
   void check_unreadable(Mount& mount, const Node& node, const std::string& path, const Error& error) {
     const bool texts = is_npy(mount, node, path) && mount.model->strings.contains(node.first);
     const bool member = node.kind == Kind::file && path.starts_with(mount.at + "files/");
-    const bool linked = member && error.code == Code::unreachable;  // and here nothing is fetched
-    promise(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path,
+    const bool linked = member && error.code == Code::network;  // and here nothing is fetched
+    require(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path,
             error.message);
     if (texts) ++mount.views;
   }
@@ -157,9 +157,9 @@ class Promises {
   // A link leads to a place in files/, whatever other links are on its way: so `..` stand only at its beginning.
   void check_link(const Mount& mount, const std::string& path, std::string_view target, uint64_t size) {
     const std::string files = mount.at + "files/";
-    promise(path.starts_with(files), path, "a link beside the files");
-    promise(target.size() == size && size > 0, path, "a link of another size");
-    promise(!target.starts_with('/') && target.find('\0') == target.npos, path, "a link to ", quoted(target));
+    require(path.starts_with(files), path, "a link beside the files");
+    require(target.size() == size && size > 0, path, "a link of another size");
+    require(!target.starts_with('/') && target.find('\0') == target.npos, path, "a link to ", quoted(target));
     auto above =
         std::count(path.begin() + static_cast<ptrdiff_t>(std::min(files.size(), path.size())), path.end(), '/');
     bool down = false;
@@ -167,7 +167,7 @@ class Promises {
       end = std::min(target.find('/', begin), target.size());
       const std::string_view component = target.substr(begin, end - begin);
       if (component == "..")
-        promise(!down && --above >= 0, path, "a link that leads out, to ", quoted(target));
+        require(!down && --above >= 0, path, "a link that leads out, to ", quoted(target));
       else if (!component.empty() && component != ".")
         down = true;
     }
@@ -176,28 +176,28 @@ class Promises {
   void check_file(Mount& mount, Ino ino, const Node& node, const std::string& path, uint64_t size) {
     const auto source = forest_.open(ino);
     if (node.kind == Kind::file && !path.starts_with(mount.at + "files/")) {
-      if (!source) return promise(false, path, source.error().message);
+      if (!source) return require(false, path, source.error().message);
       return check_text(**source, path);
     }
     if (node.kind != Kind::file) check_xattrs(mount, ino, node, path);
     const bool refused = node.kind == Kind::tensor && !is_npy(mount, node, path) &&
                          forest_.xattrs(ino).value()[3].second == "0" && !source;
-    if (refused) return promise(!mount.model->warnings.empty(), path, "refused without a warning");
-    if (!source) return promise(false, path, source.error().message);
-    promise((*source)->size() == size, path, "its size is not that of its bytes");
+    if (refused) return require(!mount.model->warnings.empty(), path, "refused without a warning");
+    if (!source) return require(false, path, source.error().message);
+    require((*source)->size() == size, path, "its size is not that of its bytes");
     check_ends(mount, **source, path);
     if (!is_npy(mount, node, path)) return;
     ++mount.views;
-    promise(read_text(**source, 0, 6) == "\x93NUMPY", path, "does not begin as a .npy file");
+    require(read_text(**source, 0, 6) == "\x93NUMPY", path, "does not begin as a .npy file");
   }
 
   void check_xattrs(const Mount& mount, Ino ino, const Node& node, const std::string& path) {
     const auto xattrs = forest_.xattrs(ino).value();
     for (const auto& [name, value] : xattrs) {
-      promise(name.starts_with("user.weightfs."), path, "an attribute out of place");
+      require(name.starts_with("user.weightfs."), path, "an attribute out of place");
       if (name != "user.weightfs.sha256") continue;
       const auto digest = mount.model->digests.find(node.first);
-      promise(digest != mount.model->digests.end() && digest_of_hex(value) == digest->second, path,
+      require(digest != mount.model->digests.end() && digest_of_hex(value) == digest->second, path,
               "the digest of another tensor");
     }
   }
@@ -209,61 +209,61 @@ class Promises {
     for (const uint64_t offset : {uint64_t{0}, size - part.size()}) {
       const auto got = source.read(offset, part);
       if (got)
-        promise(got == part.size(), path, "cannot be read at byte ", offset);
+        require(got == part.size(), path, "cannot be read at byte ", offset);
       else
-        promise(got.error().code == Code::unreachable || (mount.bytes == Bytes::unpacked && is_refusal(got.error())),
-                path, got.error().message);
+        require(got.error().code == Code::network || (mount.bytes == Bytes::unpacked && is_refusal(got.error())), path,
+                got.error().message);
     }
   }
 
   // A text that we rendered, read whole.
   void check_text(const Source& source, const std::string& path) {
-    promise(source.size() <= kLongestText, path, source.size(), " bytes are too long a text");
-    if (!broken_.empty()) return;
+    require(source.size() <= kMaxText, path, source.size(), " bytes are too long a text");
+    if (!violation_.empty()) return;
     const auto text = read_text(source, 0, source.size());
-    if (!text) return promise(false, path, text.error().message);
-    promise(is_utf8(*text), path, "not UTF-8");
+    if (!text) return require(false, path, text.error().message);
+    require(is_utf8(*text), path, "not UTF-8");
     if (!path.ends_with(".json")) return;
     // What a container nests kMaxDepth deep lies some levels deeper in the document.
     const auto json = parse_json(source, 0, source.size());
     const bool is_deep = !json && json.error().message.starts_with("JSON nested deeper");
-    if (!json && !is_deep) return promise(false, path, json.error().message);
+    if (!json && !is_deep) return require(false, path, json.error().message);
   }
 
   // tensors.json tells of each tensor where it is.
   void check_tensor_index(const Mount& mount) {
     const auto ino = forest_.resolve(mount.at + "tensors.json");
-    if (!ino || !broken_.empty()) return promise(ino.has_value(), mount.at, "no tensors.json");
+    if (!ino || !violation_.empty()) return require(ino.has_value(), mount.at, "no tensors.json");
     const SourcePtr source = forest_.open(*ino).value();
     const Value index = parse_json(*source, 0, source->size()).value();
     const auto* lines = std::get_if<List>(std::get<Map>(index).find("tensors"));
     const auto& tensors = mount.model->tensors;
     if (lines == nullptr || lines->size() != tensors.size())
-      return promise(false, mount.at, "tensors.json does not list every tensor");
-    for (size_t i = 0; i < std::min<size_t>(lines->size(), kMostNodes); ++i)
+      return require(false, mount.at, "tensors.json does not list every tensor");
+    for (size_t i = 0; i < std::min<size_t>(lines->size(), kMaxNodes); ++i)
       check_line(mount, std::get<Map>((*lines)[i]), tensors[i]);
   }
 
   void check_line(const Mount& mount, const Map& line, const Tensor& tensor) {
     const auto& path = std::get<std::string>(*line.find("path"));
     const auto ino = forest_.resolve(str(mount.at, "tensors/", path));
-    if (!ino) return promise(false, path, "in tensors.json, but nowhere else");
-    promise(forest_.attributes(*ino)->size == tensor.nbytes(), path, "another tensor than tensors.json says");
-    promise(forest_.xattrs(*ino).value().front().second == tensor.name, path, "another name than tensors.json says");
+    if (!ino) return require(false, path, "in tensors.json, but nowhere else");
+    require(forest_.attributes(*ino)->size == tensor.nbytes(), path, "another tensor than tensors.json says");
+    require(forest_.xattrs(*ino).value().front().second == tensor.name, path, "another name than tensors.json says");
     if (const Value* storage = line.find("storage")) check_storage(mount, std::get<Map>(*storage), tensor);
     // Where names are cut or clash a view may be elsewhere, but never is another tensor's in its place.
     const auto view = forest_.resolve(str(mount.at, "npy/", path, ".npy"));
     const auto known = view ? forest_.known_attributes(*view) : std::nullopt;
     if (!view || (known && known->is_directory())) return;
-    promise(forest_.xattrs(*view).value() == forest_.xattrs(*ino).value(), path, "its .npy view shows another tensor");
+    require(forest_.xattrs(*view).value() == forest_.xattrs(*ino).value(), path, "its .npy view shows another tensor");
   }
 
   // The file that a tensor lies in is shown, and long enough.
   void check_storage(const Mount& mount, const Map& storage, const Tensor& tensor) {
     const auto file = forest_.resolve(str(mount.at, "files/", std::get<std::string>(*storage.find("file"))));
-    if (!file) return promise(false, tensor.name, "its file is nowhere");
+    if (!file) return require(false, tensor.name, "its file is nowhere");
     const auto attributes = forest_.attributes(*file);
-    promise(attributes && tensor.source.offset() <= attributes->size &&
+    require(attributes && tensor.source.offset() <= attributes->size &&
                 tensor.nbytes() <= attributes->size - tensor.source.offset(),
             tensor.name, "its file is too short");
   }
@@ -272,14 +272,14 @@ class Promises {
     ptrdiff_t expected = 0;
     for (size_t i = 0; i < mount.model->tensors.size(); ++i)
       if (has_npy(mount.model->tensors[i]) || has_string_npy(*mount.model, i)) ++expected;
-    if (seen_ < kMostNodes)
-      promise(mount.views == expected, mount.at + "npy", mount.views, " .npy views of ", expected,
+    if (seen_ < kMaxNodes)
+      require(mount.views == expected, mount.at + "npy", mount.views, " .npy views of ", expected,
               " tensors that have one");
   }
 
   Forest forest_;
   uint64_t seen_ = 0;
-  std::string broken_;
+  std::string violation_;
 };
 
 }  // namespace weightfs::test

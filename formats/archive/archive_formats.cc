@@ -1,0 +1,52 @@
+#include "formats/archive/archive_formats.h"
+
+#include "base/text.h"
+
+namespace weightfs {
+namespace {
+
+Result<Archive> members(Packing packing, const Container& container) {
+  return packing == Packing::zip ? zip_members(container) : tar_members(container);
+}
+
+// The stored size of a packed model is that of its one file, however its members are compressed.
+Result<Model> with_stored_size(Result<Model> model, const Container& file) {
+  if (model) model->stored_bytes = file.bytes->size();
+  return model;
+}
+
+// Reads an archive as the first format of the table that matches it, else as an archive of plain files.
+Result<Model> read_archive(Packing packing, const char* plain, const Container& container) {
+  Archive archive = TRY(members(packing, container));
+  for (const ArchiveFormat& format : kArchiveFormats)
+    if (format.packing == packing && TRY(format.matches(archive)))
+      return with_stored_size(format.read(std::move(archive), container), container);
+  return with_stored_size(archive_model(std::move(archive), container, plain), container);
+}
+
+Result<bool> is_entry_file(const UnpackedForm& form, const Container& container) {
+  if (container.name != form.entry_file) return false;
+  return form.identifies == nullptr || TRY(form.identifies(container.bytes));
+}
+
+}  // namespace
+
+Result<Model> read_archive_format(const ArchiveFormat& format, const Container& container) {
+  if (TRY(is_entry_file(format.unpacked, container))) {
+    Archive directory = TRY(folder_members(container));
+    const std::string_view companion = format.unpacked.companion;
+    if (!companion.empty() && directory.find(companion) == nullptr)
+      return failure(Code::unsupported, str("no ", companion, " in the same directory"));
+    return format.read(std::move(directory), container);
+  }
+  Archive archive = TRY(members(format.packing, container));
+  if (!TRY(format.matches(archive)))
+    return failure(Code::unsupported, str("an archive without the files of the format ", format.name));
+  return with_stored_size(format.read(std::move(archive), container), container);
+}
+
+Result<Model> read_zip(const Container& container) { return read_archive(Packing::zip, "zip", container); }
+
+Result<Model> read_tar(const Container& container) { return read_archive(Packing::tar, "tar", container); }
+
+}  // namespace weightfs

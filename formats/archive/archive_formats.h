@@ -1,0 +1,55 @@
+// The formats whose files are members of an archive: one row each. A row says how the format is recognized, in a packed
+// archive and in an unpacked directory, and how its members become a Model. detect.cc makes a Format of every row.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "formats/archive/archive.h"
+
+namespace weightfs {
+
+/// The kind of archive that a format is packed in.
+enum class Packing { zip, tar };
+
+/// A directory into which such an archive was unpacked. It is named by one of its files.
+struct UnpackedForm {
+  std::string_view entry_file;  ///< the file's name: "carton.toml"
+  std::string_view companion;   ///< a file that must be in the same directory; "" for none
+  Match (*matches)(const Probe& entry);
+  /// Whether the entry file's content identifies the format; null when its name is enough. Fails with io.
+  Result<bool> (*identifies)(const SourcePtr& entry);
+};
+
+/// A format that lives in an archive.
+struct ArchiveFormat {
+  std::string_view name;  ///< as Format::name
+  Packing packing;
+  /// Whether the archive is of this format. Fails when a member's bytes are not available.
+  Result<bool> (*matches)(const Archive& archive);
+  Result<Model> (*read)(Archive archive, const Container& container);
+  UnpackedForm unpacked;
+};
+
+// The functions of the rows, each format's in its file.
+Result<bool> matches_carton(const Archive& archive);
+Match matches_carton_toml(const Probe& entry);
+Result<Model> read_carton(Archive archive, const Container& container);
+
+Result<bool> matches_mlf(const Archive& archive);
+Match matches_mlf_metadata(const Probe& entry);
+Result<bool> is_mlf_metadata(const SourcePtr& entry);
+Result<Model> read_mlf(Archive archive, const Container& container);
+
+inline constexpr std::array kArchiveFormats = {
+    ArchiveFormat{
+        "carton", Packing::zip, matches_carton, read_carton, {"carton.toml", "MANIFEST", matches_carton_toml, nullptr}},
+    ArchiveFormat{
+        "tvm-mlf", Packing::tar, matches_mlf, read_mlf, {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
+};
+
+/// Reads a container as this format: a directory if the container is its entry file, else an archive. Fails with
+/// unsupported when it is of another format.
+Result<Model> read_archive_format(const ArchiveFormat& format, const Container& container);
+
+}  // namespace weightfs
