@@ -229,7 +229,7 @@ Result<void> Tensors::add_bare(const Item& item) {
   if (!shape) {
     warn(layer.shape ? "a shape of " : "no shape", layer.shape ? quoted(*layer.shape) : "");
   } else if (dtype == nullptr) {
-    warn("dtype ", quoted(*layer.dtype), " is not known");
+    warn("dtype ", quoted(*layer.dtype), " is unknown");
   } else if (const auto needed = size_in_bytes(*dtype, *shape); needed != tensor.nbytes()) {
     warn(tensor.nbytes(), " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
          tensor.stored_dtype);

@@ -99,7 +99,7 @@ TEST(Tar, EndsAtZeroBlock) {
 TEST(Tar, LastOfDuplicateMembersWins) {
   const std::string tar = TarBuilder().file("a", "old").file("./a", "new").build();
   EXPECT_THAT(listing_of(tar), ElementsAre("a = new"));
-  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("twice")));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("duplicate path")));
 }
 
 TEST(Tar, FileAndDirectoryMayShareAName) {

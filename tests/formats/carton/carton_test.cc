@@ -152,7 +152,7 @@ TEST(Carton, WarnsAboutEachInvalidKey) {
   for (const auto& [toml, warning] : std::initializer_list<Case>{
            {"[[input]]\nname = 1\ndtype = \"float32\"\nshape = []", "input[0].name: a string is expected, not 1"},
            {"[[input]]\nname = \"x\"\nshape = []", "input[0].dtype: a string is missing"},
-           {"[[input]]\nname = \"x\"\ndtype = \"f32\"\nshape = []", "input[0].dtype: \"f32\" is no dtype"},
+           {"[[input]]\nname = \"x\"\ndtype = \"f32\"\nshape = []", "input[0].dtype: \"f32\" is not a dtype"},
            {"[[output]]\nname = \"x\"\ndtype = \"int8\"\nshape = [-1]", "output[0].shape: a symbol or an array"},
            {"[[output]]\nname = \"x\"\ndtype = \"int8\"\nshape = [1.5]", "output[0].shape: a symbol or an array"},
            {"[[self_test]]\ninputs = {x = \"tensor\"}", "self_test[0].inputs.x: a reference (@tensor_data/"},
