@@ -46,13 +46,13 @@ std::string_view cut(std::string_view text, size_t size) {
 
 // `text`, or where it leaves no room for `suffix`, its beginning and the digest of `raw`.
 std::string fit(std::string_view text, std::string_view raw, std::string_view suffix) {
-  if (text.size() + suffix.size() <= kLongestComponent) return std::string(text).append(suffix);
-  const size_t room = kLongestComponent - suffix.size() - kHashDigits - 1;
+  if (text.size() + suffix.size() <= kMaxComponentLength) return std::string(text).append(suffix);
+  const size_t room = kMaxComponentLength - suffix.size() - kHashDigits - 1;
   return str(cut(text, room), "~", sha256(raw).hex().substr(0, kHashDigits), suffix);
 }
 
 bool needs_no_change(std::string_view name) {
-  if (name.empty() || name.size() > kLongestComponent || name == "." || name == "..") return false;
+  if (name.empty() || name.size() > kMaxComponentLength || name == "." || name == "..") return false;
   // No way out of the loop before its end: so it is one of few instructions for many bytes.
   bool all_plain = true;
   for (const char c : name) all_plain &= plain(c);
@@ -92,7 +92,7 @@ std::string path_of(const TensorName& tensor, std::string_view suffix, Percent p
     path += component(scope.substr(begin, end - begin), "", percent) + "/";
     begin = end + 1;
   }
-  if (needs_no_change(name) && name.size() + suffix.size() <= kLongestComponent)
+  if (needs_no_change(name) && name.size() + suffix.size() <= kMaxComponentLength)
     return path.append(name).append(suffix);
   size_t begin = 0;
   for (size_t i = name.find('/'); i != name.npos && components < kMostComponents; i = name.find('/', i + 1)) {

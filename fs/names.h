@@ -13,7 +13,7 @@
 namespace weightfs {
 
 /// The longest component of a path, in bytes (NAME_MAX).
-inline constexpr size_t kLongestComponent = 255;
+inline constexpr size_t kMaxComponentLength = 255;
 
 /// Owns texts that live as long as it does, packed: what a million names need. A few names take little more than their
 /// bytes.
@@ -34,7 +34,7 @@ enum class Percent { escaped, kept };
 
 /// `raw` as one component: `%`, `/`, control characters and bytes that are no UTF-8 become %XX, so do the dots of `.`
 /// and
-/// `..`; the empty text becomes `%`. Together with `suffix` it has at most kLongestComponent bytes: a longer one is cut
+/// `..`; the empty text becomes `%`. Together with `suffix` it has at most kMaxComponentLength bytes: a longer one is cut
 /// and ends in
 /// `~`, 16 hex digits of the SHA-256 of `raw`, and `suffix`.
 std::string component(std::string_view raw, std::string_view suffix = "", Percent percent = Percent::escaped);

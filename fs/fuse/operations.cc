@@ -318,7 +318,7 @@ void statfs(fuse_req_t request, fuse_ino_t) {
     out.f_bsize = out.f_frsize = kBlock;
     out.f_blocks = (forest.container_bytes() + out.f_frsize - 1) / out.f_frsize;
     out.f_files = forest.node_count();
-    out.f_namemax = kLongestComponent;
+    out.f_namemax = kMaxComponentLength;
     fuse_reply_statfs(request, &out);
     return {};
   });

@@ -17,7 +17,7 @@ inline bool is_one_line(std::string_view message) {
 
 /// Whether `name` can stand in a directory, and is shown the same by every tool.
 inline bool is_file_name(std::string_view name) {
-  return is_one_line(name) && name != "." && name != ".." && name.size() <= kLongestComponent &&
+  return is_one_line(name) && name != "." && name != ".." && name.size() <= kMaxComponentLength &&
          name.find('/') == name.npos;
 }
 
