@@ -1,52 +1,53 @@
-#include "base/proof.h"
+#include "base/digest_verifier.h"
 
 #include "base/text.h"
 
 namespace weightfs {
 namespace {
 
-class Proving final : public Stream {
+class VerifyingStream final : public Stream {
  public:
-  Proving(const Recipe& recipe, StreamPtr stream) : proof_(recipe), stream_(std::move(stream)) {}
+  VerifyingStream(const BlobProducer& producer, StreamPtr stream) : verifier_(producer), stream_(std::move(stream)) {}
 
   Result<size_t> next(std::span<std::byte> out) override {
     const size_t got = TRY(stream_->next(out));
     if (got > 0)
-      TRY_VOID(proof_.add(out.first(got)));
+      TRY_VOID(verifier_.add(out.first(got)));
     else
-      TRY(proof_.end());
+      TRY(verifier_.finish());
     return got;
   }
 
  private:
-  Proof proof_;
+  DigestVerifier verifier_;
   StreamPtr stream_;
 };
 
 }  // namespace
 
-Result<void> Proof::add(std::span<const std::byte> bytes) {
-  if (size_ && bytes.size() > *size_ - seen_)
-    return failure(Code::corrupt, str(name_, ": longer than the ", *size_, " bytes that it should have"));
-  seen_ += bytes.size();
+Result<void> DigestVerifier::add(std::span<const std::byte> bytes) {
+  if (size_ && bytes.size() > *size_ - bytes_added_)
+    return failure(Code::corrupt, str(name_, ": longer than the ", *size_, " declared bytes"));
+  bytes_added_ += bytes.size();
   hash_.update(bytes);
   return {};
 }
 
-Result<Digest> Proof::end() {
-  if (size_ && seen_ < *size_) return failure(Code::corrupt, str(name_, ": ends at byte ", seen_, " of ", *size_));
+Result<Digest> DigestVerifier::finish() {
+  if (size_ && bytes_added_ < *size_)
+    return failure(Code::corrupt, str(name_, ": ends at byte ", bytes_added_, " of ", *size_));
   const Digest digest = hash_.finish();
   if (digest_ && *digest_ != digest)
     return failure(Code::mismatch, str(name_, ": the digest of its bytes is ", digest.hex(), ", not ", digest_->hex()));
   return digest;
 }
 
-Recipe proving(Recipe recipe) {
-  Recipe proved = recipe;
-  proved.start = [recipe = std::move(recipe)]() -> Result<StreamPtr> {
-    return std::make_unique<Proving>(recipe, TRY(recipe.start()));
+BlobProducer with_verification(BlobProducer producer) {
+  BlobProducer out = producer;
+  out.start = [producer = std::move(producer)]() -> Result<StreamPtr> {
+    return std::make_unique<VerifyingStream>(producer, TRY(producer.start()));
   };
-  return proved;
+  return out;
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// What has to be true of bytes before the last of them is served: the size and the digest that the recipe promises.
+// Verifies size and digest of a stream of bytes before its last byte is served.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,30 @@
 
 namespace weightfs {
 
-/// Sees a recipe's bytes go by, one after the other.
-class Proof {
+/// Hashes the bytes of a producer in order, and compares them with its declared size and digest.
+class DigestVerifier {
  public:
-  explicit Proof(const Recipe& recipe) : name_(recipe.name), size_(recipe.size), digest_(recipe.digest) {}
+  explicit DigestVerifier(const BlobProducer& producer)
+      : name_(producer.name), size_(producer.size), digest_(producer.digest) {}
 
-  /// Fails with corrupt when that is more than was promised.
+  /// Fails with corrupt when the bytes exceed the declared size.
   Result<void> add(std::span<const std::byte> bytes);
 
-  /// After the last: the digest of them all. Fails with corrupt when they are too few, with mismatch when they are
-  /// others than the digest names.
-  Result<Digest> end();
+  /// Call after the last byte; returns the digest. Fails with corrupt when bytes are missing, with mismatch when the
+  /// digest differs from the declared one.
+  Result<Digest> finish();
 
-  uint64_t seen() const { return seen_; }
+  uint64_t bytes_added() const { return bytes_added_; }
 
  private:
   std::string name_;
   std::optional<uint64_t> size_;
   std::optional<Digest> digest_;
-  uint64_t seen_ = 0;
+  uint64_t bytes_added_ = 0;
   Sha256 hash_;
 };
 
-/// The recipe, whose streams end with a failure when they gave other bytes than it promises.
-Recipe proving(Recipe recipe);
+/// Wraps the producer so that its streams fail at the end when size or digest differ.
+BlobProducer with_verification(BlobProducer producer);
 
 }  // namespace weightfs

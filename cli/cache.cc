@@ -28,10 +28,10 @@ struct CacheArguments {
 };
 
 // Called with the cache that the user's environment names.
-Exit with_cache(const std::function<Result<Exit>(const Upkeep&)>& work) {
+Exit with_cache(const std::function<Result<Exit>(const CacheMaintenance&)>& work) {
   const auto directory = cache_directory();
   if (!directory) return complain(directory.error());
-  const auto done = work(Upkeep(*directory));
+  const auto done = work(CacheMaintenance(*directory));
   return done ? *done : complain(done.error());
 }
 
@@ -58,12 +58,12 @@ struct Entry {
   const char* state;
 };
 
-std::vector<Entry> entries_of(const Contents& contents) {
+std::vector<Entry> entries_of(const Inventory& contents) {
   std::vector<Entry> entries;
-  for (const Contents::Blob& b : contents.blobs)
-    entries.push_back({b.digest, b.size, b.on_disk, b.used, b.pinned, "complete"});
-  for (const Contents::Part& p : contents.parts)
-    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.held ? "fetching" : "unfinished"});
+  for (const Inventory::Blob& b : contents.blobs)
+    entries.push_back({b.digest, b.size, b.on_disk, b.last_used, b.pinned, "complete"});
+  for (const Inventory::Part& p : contents.parts)
+    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.is_active ? "fetching" : "unfinished"});
   for (const Digest& digest : contents.absent) entries.push_back({digest, 0, 0, {}, true, "absent"});
   return entries;
 }
@@ -91,8 +91,8 @@ std::vector<Cell> as_row(const Entry& entry, Digits digits) {
           entry.state};
 }
 
-Result<Exit> list(const Upkeep& cache, const CacheArguments& arguments) {
-  const std::vector<Entry> entries = entries_of(TRY(cache.contents()));
+Result<Exit> list(const CacheMaintenance& cache, const CacheArguments& arguments) {
+  const std::vector<Entry> entries = entries_of(TRY(cache.inventory()));
   if (arguments.json) {
     List all;
     for (const Entry& entry : entries) all.push_back(as_value(entry));
@@ -120,8 +120,8 @@ Value as_value(const Usage& usage) {
   return out;
 }
 
-Result<Exit> sum_up(const Upkeep& cache, const CacheArguments& arguments) {
-  const Usage usage = usage_of(TRY(cache.contents()));
+Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& arguments) {
+  const Usage usage = usage_of(TRY(cache.inventory()));
   if (arguments.json) {
     std::fputs(to_json(as_value(usage)).c_str(), stdout);
     return Exit::ok;
@@ -138,27 +138,27 @@ Result<Exit> sum_up(const Upkeep& cache, const CacheArguments& arguments) {
   return Exit::ok;
 }
 
-Result<Exit> verify_cache(const Upkeep& cache) {
+Result<Exit> verify_cache(const CacheMaintenance& cache) {
   ProgressBar bar;
-  const Checked checked = TRY(cache.verify(
-      [&](const Checking& now) { bar.show(now.bytes, now.whole, now.digest.hex().substr(0, kShortDigest)); }));
+  const VerifyResult checked = TRY(cache.verify(
+      [&](const VerifyProgress& now) { bar.show(now.bytes, now.total, now.digest.hex().substr(0, kShortDigest)); }));
   bar.clear();
-  for (const std::string& line : checked.wrong) complain({Code::mismatch, line});
+  for (const std::string& line : checked.mismatched) complain({Code::mismatch, line});
   for (const Error& error : checked.unreadable) complain(error);
-  const uint64_t all = checked.right + checked.wrong.size() + checked.unreadable.size();
+  const uint64_t all = checked.valid + checked.mismatched.size() + checked.unreadable.size();
   if (all == 0) {
     std::printf("the cache is empty\n");
   } else {
-    std::printf("%llu of %s, %s, %s\n", static_cast<unsigned long long>(checked.right),
+    std::printf("%llu of %s, %s, %s\n", static_cast<unsigned long long>(checked.valid),
                 counted(all, "blob", "blobs").c_str(), human_size(checked.bytes).c_str(),
                 all == 1 ? "matches its digest" : "match their digests");
   }
-  if (!checked.wrong.empty()) return Exit::mismatch;
+  if (!checked.mismatched.empty()) return Exit::mismatch;
   return checked.unreadable.empty() ? Exit::ok : exit_of(checked.unreadable.front().code);
 }
 
 // What went, on a line.
-void print_removed(const Removed& removed) {
+void print_removed(const GcResult& removed) {
   const auto part = [](uint64_t count, const char* one, const char* many) {
     return count == 0 ? "" : counted(count, one, many);
   };
@@ -172,41 +172,41 @@ void print_removed(const Removed& removed) {
   }
 }
 
-Result<Exit> collect(const Upkeep& cache, const CacheArguments& arguments) {
-  const Removed removed = TRY(cache.collect(arguments.size));
+Result<Exit> collect(const CacheMaintenance& cache, const CacheArguments& arguments) {
+  const GcResult removed = TRY(cache.collect(arguments.size));
   print_removed(removed);
-  for (const std::string& line : removed.stays) log_to_stderr(line);
+  for (const std::string& line : removed.not_removed) log_to_stderr(line);
   return Exit::ok;
 }
 
-Result<std::vector<Digest>> digests_of(const Upkeep& cache, const std::vector<std::string>& texts) {
-  const Contents contents = TRY(cache.contents());
+Result<std::vector<Digest>> digests_of(const CacheMaintenance& cache, const std::vector<std::string>& texts) {
+  const Inventory contents = TRY(cache.inventory());
   std::vector<Digest> digests;
-  for (const std::string& text : texts) digests.push_back(TRY(digest_in(contents, text)));
+  for (const std::string& text : texts) digests.push_back(TRY(resolve_digest_prefix(contents, text)));
   return digests;
 }
 
 // Of what was named, all has to go; of all, what is pinned stays as it is meant to.
-Result<Exit> remove(const Upkeep& cache, const CacheArguments& arguments) {
+Result<Exit> remove(const CacheMaintenance& cache, const CacheArguments& arguments) {
   if (!arguments.all && arguments.digests.empty()) {
     complain({Code::io, "cache rm needs a DIGEST or --all (see weightfs cache rm --help)"});
     return Exit::usage;
   }
-  const Pinned pinned = arguments.force ? Pinned::goes : Pinned::stays;
+  const PinnedBlobs pinned = arguments.force ? PinnedBlobs::remove : PinnedBlobs::keep;
   const std::vector<Digest> digests = TRY(digests_of(cache, arguments.digests));
-  const Removed removed = TRY(arguments.all ? cache.remove_all(pinned) : cache.remove(digests, pinned));
+  const GcResult removed = TRY(arguments.all ? cache.remove_all(pinned) : cache.remove(digests, pinned));
   print_removed(removed);
-  for (const std::string& line : removed.stays) log_to_stderr(line + ", so it stays");
-  return arguments.all || removed.stays.empty() ? Exit::ok : Exit::io;
+  for (const std::string& line : removed.not_removed) log_to_stderr(line + ", so it stays");
+  return arguments.all || removed.not_removed.empty() ? Exit::ok : Exit::io;
 }
 
-Result<Exit> pin(const Upkeep& cache, const CacheArguments& arguments) {
+Result<Exit> pin(const CacheMaintenance& cache, const CacheArguments& arguments) {
   for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
     std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.pin(digest)) ? "pinned" : "is pinned already");
   return Exit::ok;
 }
 
-Result<Exit> unpin(const Upkeep& cache, const CacheArguments& arguments) {
+Result<Exit> unpin(const CacheMaintenance& cache, const CacheArguments& arguments) {
   for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
     std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.unpin(digest)) ? "no longer pinned" : "was not pinned");
   return Exit::ok;
@@ -219,7 +219,7 @@ Exit print_path() {
   return Exit::ok;
 }
 
-using Work = Result<Exit> (*)(const Upkeep&, const CacheArguments&);
+using Work = Result<Exit> (*)(const CacheMaintenance&, const CacheArguments&);
 
 // The verbs of `weightfs cache`, one after the other.
 class Verbs {
@@ -229,14 +229,14 @@ class Verbs {
   CLI::App* add(const char* name, const char* what, Work work) {
     CLI::App* verb = cache_.add_subcommand(name, what);
     verb->callback([&run = run_, arguments = arguments_, work] {
-      run = [=] { return with_cache([=](const Upkeep& cache) { return work(cache, *arguments); }); };
+      run = [=] { return with_cache([=](const CacheMaintenance& cache) { return work(cache, *arguments); }); };
     });
     return verb;
   }
 
   CLI::Option* add_digests(CLI::App* verb) {
     const auto check = [](const std::string& text) {
-      return may_be_digest(text) ? "" : str(weightfs::quoted(text), " is no digest: 6 to 64 hex digits are");
+      return is_digest_prefix(text) ? "" : str(weightfs::quoted(text), " is no digest: 6 to 64 hex digits are");
     };
     return verb->add_option("DIGEST", arguments_->digests, "a blob's digest, or the first of its hex digits, 6 or more")
         ->check(CLI::Validator(check, ""));
@@ -285,7 +285,7 @@ void add_cache(CLI::App& app, Run& run) {
   du->add_flag("-b,--bytes", verbs.arguments().bytes, "in bytes");
   du->add_flag("--json", verbs.arguments().json, "as a JSON object, in bytes");
   verbs.add("verify", "read every blob, and remove those that do not match their digest",
-            [](const Upkeep& each, const CacheArguments&) { return verify_cache(each); });
+            [](const CacheMaintenance& each, const CacheArguments&) { return verify_cache(each); });
   add_collecting(verbs);
   add_removing(verbs);
   verbs.add_digests(verbs.add("pin", "never evict these blobs", pin))->required();

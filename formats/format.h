@@ -47,7 +47,7 @@ struct Container {
   std::string name;  ///< its own file name
   SourcePtr bytes;
   std::shared_ptr<const Folder> folder = {};  ///< what lies beside it; null when nothing does
-  BlobsPtr blobs = unstored_blobs();          ///< where what has to be unpacked is kept
+  BlobsPtr blobs = uncached_blobs();          ///< where what has to be unpacked is kept
   int depth = 0;                              ///< how many containers it lies in
   BudgetPtr budget = budget_of(bytes);        ///< that of the outermost container: given on to all that is read below
 };

@@ -1,4 +1,4 @@
-#include "cache/blobs/store.h"
+#include "cache/blobs/store_core.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,126 +12,128 @@
 namespace weightfs {
 namespace {
 
-// So many decode at once, and so many are begun for readers. Each takes two threads, 2 MiB and its decoder.
-constexpr int kMostFillings = 4;
+// Concurrent decodings, and decodings started for readers. Each uses two threads, 2 MiB and its decoder.
+constexpr int kMaxDecodings = 4;
 
-// So many are fetched at once, each from one server with several connections. They wait a lot: one that hangs must not
-// keep another waiting.
-constexpr int kMostFetches = 16;
-constexpr int kMostStalled = 256;  // those that bring nothing counted too: each takes three threads
+// Concurrent downloads, each from one server over several connections. They mostly wait, so a stalled one does not
+// count.
+constexpr int kMaxDownloads = 16;
+constexpr int kMaxJobs = 256;  // including stalled ones: each uses three threads
 
-constexpr size_t kMostFailures = 10'000;
+constexpr size_t kMaxFailures = 10'000;
 
-// After so many downloads that ended without telling a size, no other is begun from that server to learn one.
-constexpr size_t kMostUnsized = 2;
+// After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
+constexpr size_t kMaxUnsized = 2;
 
-// Who waits for a place looks so often whether one became idle.
-constexpr std::chrono::milliseconds kLook{20};
+// A thread that waits for a slot checks at this interval for idle jobs.
+constexpr std::chrono::milliseconds kSlotCheckInterval{20};
 
-// Whether nothing was decoded for too long, as one sees who looks often.
-class Standstill {
+// Detects that no decoder made progress for too long; must be polled.
+class StallDetector {
  public:
-  explicit Standstill(const Permits& permits) : permits_(permits), steps_(permits.steps()) {}
-  bool is_there() {
+  explicit StallDetector(const Semaphore& permits) : semaphore_(permits), last_count_(permits.progress_count()) {}
+  bool is_stalled() {
     const auto now = std::chrono::steady_clock::now();
-    const uint64_t steps = permits_.steps();
-    if (steps != steps_) since_ = now;
-    steps_ = steps;
-    return now - since_ > Permits::kStandstill;
+    const uint64_t count = semaphore_.progress_count();
+    if (count != last_count_) unchanged_since_ = now;
+    last_count_ = count;
+    return now - unchanged_since_ > Semaphore::kStallTimeout;
   }
 
  private:
-  const Permits& permits_;
-  uint64_t steps_;
-  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  const Semaphore& semaphore_;
+  uint64_t last_count_;
+  std::chrono::steady_clock::time_point unchanged_since_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
 
-Store::Store(ShelfPtr shelf, Log log, Fetching fetching, std::vector<std::string> blob_directories)
+StoreCore::StoreCore(BlobBackendPtr backend, Log log, FetchSettings fetching, std::vector<std::string> blob_directories)
     : fetching_(std::move(fetching)),
-      elsewhere_(std::move(blob_directories)),
-      shelf_(std::move(shelf)),
+      external_stores_(std::move(blob_directories)),
+      backend_(std::move(backend)),
       log_(std::move(log)),
-      own_(random_hex(16)),
-      permits_(kMostFillings) {}
+      name_prefix_(random_hex(16)),
+      semaphore_(kMaxDecodings) {}
 
-// Bytes are served before they are proved, so a making is shared only by those whose recipes make and promise the same:
-// what a container says the digest of its bytes is must not put them before readers of another.
-Name Store::name_of(const Recipe& recipe) {
-  const std::string promised =
-      str(recipe.size ? str(*recipe.size) : "", " ", recipe.digest ? recipe.digest->hex() : "");
-  if (!recipe.key.empty()) return {"key-" + sha256(str(promised, " ", recipe.key)).hex(), recipe.key, recipe.digest};
-  if (recipe.digest) return {"digest-" + sha256(promised).hex(), "", recipe.digest};
+// Bytes are served before verification, so only producers with the same key, size and declared digest share an
+// in-flight blob: a container's false digest must not affect readers of another container.
+BlobName StoreCore::name_of(const BlobProducer& producer) {
+  const std::string identity =
+      str(producer.size ? str(*producer.size) : "", " ", producer.digest ? producer.digest->hex() : "");
+  if (!producer.key.empty())
+    return {"key-" + sha256(str(identity, " ", producer.key)).hex(), producer.key, producer.digest};
+  if (producer.digest) return {"digest-" + sha256(identity).hex(), "", producer.digest};
   const std::scoped_lock lock(mutex_);
-  return {str("own-", own_, "-", names_++), "", {}};
+  return {str("own-", name_prefix_, "-", next_name_++), "", {}};
 }
 
-Name Store::name_of(const Digest& digest, std::optional<uint64_t> size) {
-  const std::string promised = str("fetched ", size ? str(*size) : "", " ", digest.hex());
-  return {"digest-" + sha256(promised).hex(), "", digest, true};
+BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t> size) {
+  const std::string identity = str("fetched ", size ? str(*size) : "", " ", digest.hex());
+  return {"digest-" + sha256(identity).hex(), "", digest, true};
 }
 
-Store::FillingPtr Store::running(const Name& name) {
+StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const BlobName& name) {
   const std::scoped_lock lock(mutex_);
   return find(name);
 }
 
-// One that ended is none, whether its thread got to saying so or not.
-Store::FillingPtr Store::find(const Name& name) {
-  const auto running = std::find_if(running_.begin(), running_.end(),
-                                    [&](const Running& r) { return r.filling->name().text == name.text; });
-  if (running == running_.end()) return nullptr;
-  const FillingPtr filling = running->filling;
-  if (!filling->has_ended()) {
-    running_.splice(running_.end(), running_, running);
-    return filling;
+// A blob that has ended is not in flight, even if its thread has not reported it yet.
+StoreCore::InFlightBlobPtr StoreCore::find(const BlobName& name) {
+  const auto job =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& r) { return r.in_flight->name().text == name.text; });
+  if (job == jobs_.end()) return nullptr;
+  const InFlightBlobPtr in_flight = job->in_flight;
+  if (!in_flight->has_ended()) {
+    jobs_.splice(jobs_.end(), jobs_, job);
+    return in_flight;
   }
-  leave(running);
+  retire(job);
   return nullptr;
 }
 
-std::shared_ptr<const void> Store::hold(const Name& name) {
+std::shared_ptr<const void> StoreCore::hold(const BlobName& name) {
   change_holders(name.text, 1);
   return {static_cast<const void*>(this),
           [self = shared_from_this(), text = name.text](const void*) { self->change_holders(text, -1); }};
 }
 
-void Store::change_holders(const std::string& name, int by) {
+void StoreCore::change_holders(const std::string& name, int by) {
   const std::scoped_lock lock(mutex_);
   const auto held = holders_.try_emplace(name, 0).first;
   const size_t holders = by > 0 ? ++held->second : --held->second;
   if (holders == 0) holders_.erase(held);
-  for (const Running& running : running_)
-    if (running.filling->name().text == name) running.filling->set_holders(holders);
+  for (const Job& job : jobs_)
+    if (job.in_flight->name().text == name) job.in_flight->set_holders(holders);
 }
 
-// Ends with what there is to learn from it: whether its bytes are to be trusted the next time.
-void Store::leave(Runnings::iterator running) noexcept {
-  leaving_.splice(leaving_.end(), running_, running);
-  const Filling& filling = *running->filling;
-  const auto phase = filling.phase();
-  if (phase == Filling::Phase::finished) distrusted_.erase(filling.name().text);
+// Also records whether the bytes can be trusted next time.
+void StoreCore::retire(Jobs::iterator job) noexcept {
+  ended_jobs_.splice(ended_jobs_.end(), jobs_, job);
+  const InFlightBlob& in_flight = *job->in_flight;
+  const auto phase = in_flight.phase();
+  if (phase == InFlightBlob::Phase::finished) distrusted_.erase(in_flight.name().text);
   try {
-    if (running->kind == Kind::fetching) account_.ended(filling);
-    if (phase == Filling::Phase::failed && is_about_the_bytes(filling.error())) remember_failure(*running);
-  } catch (const std::exception&) {  // no memory to remember it in: it fails again
+    if (job->kind == WorkKind::fetching) stats_.record_download(in_flight);
+    if (phase == InFlightBlob::Phase::failed && is_about_the_bytes(in_flight.error())) remember_failure(*job);
+  } catch (const std::exception&) {  // out of memory: it will fail again
   }
 }
 
-void Store::remember_failure(const Running& running) {
-  const Name& name = running.filling->name();
-  if (running.kind == Kind::fetching || name.key.empty()) {
+void StoreCore::remember_failure(const Job& job) {
+  const BlobName& name = job.in_flight->name();
+  if (job.kind == WorkKind::fetching || name.key.empty()) {
     distrusted_.insert(name.text);
     return;
   }
-  if (failures_.size() == kMostFailures) failures_.clear();
-  failures_.emplace(name.text, running.filling->error());
+  if (failures_.size() == kMaxFailures) failures_.clear();
+  failures_.emplace(name.text, job.in_flight->error());
 }
 
-Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name, const FetchPtr& fetch) {
+Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const BlobName& name,
+                                                            const FetchPtr& fetch) {
   try {
-    return find_or_begin(recipe, name, fetch);
+    return start_or_wait(producer, name, fetch);
   } catch (const std::bad_alloc&) {
     return failure(Code::unavailable, "out of memory");
   } catch (const std::exception& error) {
@@ -139,162 +141,168 @@ Result<Store::FillingPtr> Store::filling(const Recipe& recipe, const Name& name,
   }
 }
 
-// Who makes a blob and needs another for it does not wait for a place: whoever has one may be waiting for him. The four
-// at most that others began each need one at a time.
-Result<Store::FillingPtr> Store::find_or_begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch) {
-  const Kind kind = fetch != nullptr ? Kind::fetching : Filling::is_making() ? Kind::nested : Kind::decoding;
+// A producer that needs a nested blob does not wait for a slot, because the holder of a slot may wait for the producer.
+// At most four outer decodings exist, each with one nested blob at a time.
+Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const BlobName& name,
+                                                            const FetchPtr& fetch) {
+  const WorkKind kind = fetch != nullptr                      ? WorkKind::fetching
+                        : InFlightBlob::is_producing_thread() ? WorkKind::nested
+                                                              : WorkKind::decoding;
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[static_cast<size_t>(kind)];
-  const auto turn = queue.insert(queue.end(), std::this_thread::get_id());
+  const auto position = queue.insert(queue.end(), std::this_thread::get_id());
   const auto leave_queue = [&](void*) {
-    queue.erase(turn);
+    queue.erase(position);
     changed_.notify_all();
   };
   const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
-  Standstill standstill(permits_);
+  StallDetector standstill(semaphore_);
   for (;;) {
     if (stopped_) return failure(Code::unavailable, "the store is closed");
-    if (auto filling = find(name)) return filling;
-    if (is_cancelled()) return failure(Code::unavailable, "cancelled while it was being made");
-    const bool waits_long = kind == Kind::decoding && standstill.is_there();
-    const bool is_next = kind == Kind::nested || turn == queue.begin();
-    if (is_next && (make_place(kind) || kind == Kind::nested || waits_long)) return begin(recipe, name, fetch, kind);
-    changed_.wait_for(lock, kLook);
+    if (auto in_flight = find(name)) return in_flight;
+    if (is_cancelled()) return failure(Code::unavailable, "cancelled before it was complete");
+    const bool stalled = kind == WorkKind::decoding && standstill.is_stalled();
+    const bool is_next = kind == WorkKind::nested || position == queue.begin();
+    if (is_next && (free_slot(kind) || kind == WorkKind::nested || stalled)) return start(producer, name, fetch, kind);
+    changed_.wait_for(lock, kSlotCheckInterval);
   }
 }
 
-bool Store::make_place(Kind kind) {
+bool StoreCore::free_slot(WorkKind kind) {
   reap();
-  for (auto running = running_.begin(); running != running_.end();)
-    if (const auto here = running++; here->filling->has_ended()) leave(here);
-  const auto counts = [&](const Running& r) { return r.kind == kind; };
-  const auto takes = [&](const Running& r) { return counts(r) && !r.filling->is_stalled(); };
-  const int most = kind == Kind::fetching ? kMostFetches : kMostFillings;
-  if (std::count_if(running_.begin(), running_.end(), takes) < most &&
-      std::count_if(running_.begin(), running_.end(), counts) < kMostStalled)
+  for (auto job = jobs_.begin(); job != jobs_.end();)
+    if (const auto here = job++; here->in_flight->has_ended()) retire(here);
+  const auto counts = [&](const Job& r) { return r.kind == kind; };
+  const auto takes = [&](const Job& r) { return counts(r) && !r.in_flight->is_stalled(); };
+  const int most = kind == WorkKind::fetching ? kMaxDownloads : kMaxDecodings;
+  if (std::count_if(jobs_.begin(), jobs_.end(), takes) < most &&
+      std::count_if(jobs_.begin(), jobs_.end(), counts) < kMaxJobs)
     return true;
-  const auto idle = std::find_if(running_.begin(), running_.end(),
-                                 [&](const Running& r) { return counts(r) && r.filling->cancel_if_idle(); });
-  if (idle == running_.end()) return false;
-  leave(idle);
+  const auto idle = std::find_if(jobs_.begin(), jobs_.end(),
+                                 [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_idle(); });
+  if (idle == jobs_.end()) return false;
+  retire(idle);
   return true;
 }
 
-Store::FillingPtr Store::begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch, Kind kind) {
-  const bool fetched = kind == Kind::fetching;
-  const bool shared_by_promise = fetched ? !fetching_.stream : name.digest && name.key.empty();
-  const auto serve =
-      shared_by_promise || distrusted_.contains(name.text) ? Filling::Serve::nothing : Filling::Serve::what_is_there;
-  auto filling = std::make_shared<Filling>(recipe, fetch, name, shelf_, serve, permits_);
-  if (const auto held = holders_.find(name.text); held != holders_.end()) filling->set_holders(held->second);
-  Running& place = running_.emplace_back(Running{filling, kind, {}});
+StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch,
+                                            WorkKind kind) {
+  const bool fetched = kind == WorkKind::fetching;
+  const bool shared_by_digest = fetched ? !fetching_.stream : name.digest && name.key.empty();
+  const auto serve = shared_by_digest || distrusted_.contains(name.text) ? InFlightBlob::Serve::after_verification
+                                                                         : InFlightBlob::Serve::before_verification;
+  auto in_flight = std::make_shared<InFlightBlob>(producer, fetch, name, backend_, serve, semaphore_);
+  if (const auto held = holders_.find(name.text); held != holders_.end()) in_flight->set_holders(held->second);
+  Job& slot = jobs_.emplace_back(Job{in_flight, kind, {}});
   try {
-    place.thread = std::thread([self = shared_from_this(), filling] { self->run(filling); });
+    slot.thread = std::thread([self = shared_from_this(), in_flight] { self->run(in_flight); });
   } catch (const std::exception&) {
-    running_.pop_back();
+    jobs_.pop_back();
     throw;
   }
-  return filling;
+  return in_flight;
 }
 
-void Store::run(const FillingPtr& filling) noexcept {
-  filling->run();
+void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
+  in_flight->run();
   const std::scoped_lock lock(mutex_);
-  const auto is_this = [&](const Running& r) { return r.filling == filling; };
-  const auto running = std::find_if(running_.begin(), running_.end(), is_this);
-  if (running != running_.end()) leave(running);
-  const auto leaving = std::find_if(leaving_.begin(), leaving_.end(), is_this);
-  if (leaving != leaving_.end()) {
-    leaving->over = true;
-    leaving->filling = nullptr;  // and with it the file that it has open
+  const auto is_this = [&](const Job& r) { return r.in_flight == in_flight; };
+  const auto job = std::find_if(jobs_.begin(), jobs_.end(), is_this);
+  if (job != jobs_.end()) retire(job);
+  const auto ended = std::find_if(ended_jobs_.begin(), ended_jobs_.end(), is_this);
+  if (ended != ended_jobs_.end()) {
+    ended->is_done = true;
+    ended->in_flight = nullptr;  // closes its file
   }
   changed_.notify_all();
 }
 
-void Store::reap() {
-  leaving_.remove_if([](Running& r) {
-    if (r.over && r.thread.joinable()) r.thread.join();
-    return r.over;
+void StoreCore::reap() {
+  ended_jobs_.remove_if([](Job& r) {
+    if (r.is_done && r.thread.joinable()) r.thread.join();
+    return r.is_done;
   });
 }
 
-// The last owner of the blobs may be what one of them is made from, and so let go in that one's thread: it does not
-// wait for itself.
-void Store::stop() {
+// The store may be destroyed in one of its own producer threads, which must not wait for itself.
+void StoreCore::stop() {
   std::unique_lock lock(mutex_);
   stopped_ = true;
-  for (const Running& running : running_) running.filling->cancel();
-  leaving_.splice(leaving_.end(), running_);
-  for (Running& r : leaving_) {
+  for (const Job& job : jobs_) job.in_flight->cancel();
+  ended_jobs_.splice(ended_jobs_.end(), jobs_);
+  for (Job& r : ended_jobs_) {
     if (r.thread.get_id() != std::this_thread::get_id()) continue;
     r.thread.detach();
-    r.over = true;
+    r.is_done = true;
   }
   changed_.notify_all();
-  changed_.wait(lock,
-                [&] { return std::all_of(leaving_.begin(), leaving_.end(), [](const Running& r) { return r.over; }); });
+  changed_.wait(lock, [&] {
+    return std::all_of(ended_jobs_.begin(), ended_jobs_.end(), [](const Job& r) { return r.is_done; });
+  });
   reap();
 }
 
-void Store::give_up() {
-  gave_up_ = true;
-  shelf_->stop();
+void StoreCore::shut_down() {
+  stop_requested_ = true;
+  backend_->stop();
   stop();
 }
 
-Result<void> Store::go_on() const {
-  if (gave_up_) return failure(Code::unavailable, "the mount is ending");
+Result<void> StoreCore::check_open() const {
+  if (stop_requested_) return failure(Code::unavailable, "the mount is shutting down");
   return {};
 }
 
-bool Store::is_distrusted(const Name& name) {
+bool StoreCore::is_distrusted(const BlobName& name) {
   const std::scoped_lock lock(mutex_);
   return distrusted_.contains(name.text);
 }
 
-std::optional<Error> Store::known_failure(const Name& name) {
+std::optional<Error> StoreCore::known_failure(const BlobName& name) {
   const std::scoped_lock lock(mutex_);
   const auto known = failures_.find(name.text);
   return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
-bool Store::is_too_large_for_size(const Name& name, const std::string& server) {
+bool StoreCore::is_too_large_for_size(const BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
   const auto from = unsized_from_.find(server);
-  return unsized_.contains(name.text) || (from != unsized_from_.end() && from->second >= kMostUnsized);
+  return unsized_.contains(name.text) || (from != unsized_from_.end() && from->second >= kMaxUnsized);
 }
 
-void Store::set_too_large_for_size(const Name& name, const std::string& server) {
+void StoreCore::set_too_large_for_size(const BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
   if (unsized_.insert(name.text).second) ++unsized_from_[server];
 }
 
-// Of both: so that no fetch ends in between, and is counted twice or not at all.
-StoreStatus Store::status() {
+// Locks both, so that a download that ends now is counted exactly once.
+StoreStatus StoreCore::status() {
   const std::scoped_lock lock(mutex_);
-  return account_.status(fetches());
+  return stats_.status(fetches());
 }
 
-StoreStatus Store::status_of_running() {
+StoreStatus StoreCore::in_progress_status() {
   const std::scoped_lock lock(mutex_);
-  return account_.running(fetches());
+  return stats_.in_progress(fetches());
 }
 
-Account::Fillings Store::fetches() const {
-  Account::Fillings fetches;
-  for (const Running& r : running_)
-    if (r.kind == Kind::fetching) fetches.push_back(r.filling);
+CacheStats::InFlightBlobs StoreCore::fetches() const {
+  CacheStats::InFlightBlobs fetches;
+  for (const Job& r : jobs_)
+    if (r.kind == WorkKind::fetching) fetches.push_back(r.in_flight);
   return fetches;
 }
 
-void Store::say(const std::string& line) {
+void StoreCore::log_once(const std::string& line) {
   {
     const std::scoped_lock lock(mutex_);
-    if (stopped_ || !noted_.insert(line).second) return;
+    if (stopped_ || !logged_.insert(line).second) return;
   }
   if (log_) log_(line);
 }
 
-void Store::note(const Error& reason) { say(str("not kept, made anew by each reader: ", reason.message)); }
+void StoreCore::log_uncached(const Error& reason) {
+  log_once(str("not cached, produced again by each reader: ", reason.message));
+}
 
 }  // namespace weightfs

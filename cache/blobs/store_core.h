@@ -1,4 +1,4 @@
-// The makings of one store: who may make a blob at the moment, shared by all who read it.
+// The state shared by all blobs of one store: the table of in-flight blobs, with limits per kind of work.
 #pragma once
 
 #include <array>
@@ -25,101 +25,102 @@ namespace weightfs {
 
 using Log = std::function<void(const std::string&)>;
 
-/// What the sources of one store share. Callable from any thread.
-class Store : public std::enable_shared_from_this<Store> {
+/// Thread-safe.
+class StoreCore : public std::enable_shared_from_this<StoreCore> {
  public:
-  using FillingPtr = std::shared_ptr<Filling>;
+  using InFlightBlobPtr = std::shared_ptr<InFlightBlob>;
 
-  Store(ShelfPtr shelf, Log log, Fetching fetching = {}, std::vector<std::string> blob_directories = {});
+  StoreCore(BlobBackendPtr backend, Log log, FetchSettings fetching = {},
+            std::vector<std::string> blob_directories = {});
 
-  Shelf& shelf() { return *shelf_; }
-  const Fetching& fetching() const { return fetching_; }
-  const Elsewhere& elsewhere() const { return elsewhere_; }
-  const std::atomic<bool>& gave_up() const { return gave_up_; }
-  Account& account() { return account_; }
+  BlobBackend& backend() { return *backend_; }
+  const FetchSettings& fetching() const { return fetching_; }
+  const ExternalStores& external_stores() const { return external_stores_; }
+  const std::atomic<bool>& stop_requested() const { return stop_requested_; }
+  CacheStats& stats() { return stats_; }
   StoreStatus status();
-  StoreStatus status_of_running();
-  Name name_of(const Recipe& recipe);
-  /// Of one that is fetched by its digest: shared by all who promise the same size.
-  static Name name_of(const Digest& digest, std::optional<uint64_t> size);
+  StoreStatus in_progress_status();
+  BlobName name_of(const BlobProducer& producer);
+  /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
+  static BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
 
-  /// The making of that blob if it is under way; null otherwise.
-  FillingPtr running(const Name& name);
-  /// The same, begun if it is not; waits until there is a place for it. Fails when there can be none.
-  Result<FillingPtr> filling(const Recipe& recipe, const Name& name, const FetchPtr& fetch = nullptr);
+  /// The in-flight blob of that name; null if there is none.
+  InFlightBlobPtr find_in_flight(const BlobName& name);
+  /// The same, started if there is none; waits for a free slot. Fails when it cannot be started.
+  Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const BlobName& name,
+                                        const FetchPtr& fetch = nullptr);
 
-  /// As long as what it returns lives, what is decoded under that name is not ended for want of readers.
-  std::shared_ptr<const void> hold(const Name& name);
+  /// While the result exists, the decoding of that name is not cancelled as unused.
+  std::shared_ptr<const void> hold(const BlobName& name);
 
-  /// Whether the bytes of that name have been wrong before, so that none are served before all are proved.
-  bool is_distrusted(const Name& name);
+  /// Whether earlier bytes of that name failed verification, so that none are served before verification now.
+  bool is_distrusted(const BlobName& name);
 
-  /// Why what that name leads to cannot be decoded, once that has been tried: the name has the identity of the bytes
-  /// that it is decoded from, and the same bytes fail again.
-  std::optional<Error> known_failure(const Name& name);
+  /// The error of an earlier decoding of that name. The name includes the identity of the input, so the same input
+  /// fails again.
+  std::optional<Error> known_failure(const BlobName& name);
 
-  /// Whether a download under that name ended without telling the size (Filling::allow_any_size), or kMostUnsized of
-  /// others from the same server did.
-  bool is_too_large_for_size(const Name& name, const std::string& server);
-  void set_too_large_for_size(const Name& name, const std::string& server);
+  /// Whether a download of that name exceeded the limit for measuring a size (InFlightBlob::allow_any_size), or
+  /// kMaxUnsized downloads from the same server did.
+  bool is_too_large_for_size(const BlobName& name, const std::string& server);
+  void set_too_large_for_size(const BlobName& name, const std::string& server);
 
-  /// Logs a line, once as long as the store is open.
-  void say(const std::string& line);
-  /// Logs what keeps a blob from being kept, once for each reason, as long as the store is open.
-  void note(const Error& reason);
+  /// Logs each line once per store.
+  void log_once(const std::string& line);
+  /// Logs why a blob is not cached, once per reason.
+  void log_uncached(const Error& reason);
 
-  /// Ends all makings and begins no more, not for those who wait either. Whoever reads decodes for himself, but not
-  /// once it is told to give up.
+  /// Cancels all in-flight blobs and starts no more. Readers then decode for themselves, until shut_down().
   void stop();
-  void give_up();
-  /// Fails once it gave up.
-  Result<void> go_on() const;
+  void shut_down();
+  /// Fails after shut_down().
+  Result<void> check_open() const;
 
  private:
-  /// Each kind has its own places, so that none waits for another: what decodes may wait for what is begun by it, and
-  /// for what is fetched.
-  enum class Kind { decoding, nested, fetching };
-  struct Running {
-    FillingPtr filling;
-    Kind kind;
+  /// Each kind has its own slots, so that no kind blocks another: decoding may wait for nested decoding and for
+  /// downloads.
+  enum class WorkKind { decoding, nested, fetching };
+  struct Job {
+    InFlightBlobPtr in_flight;
+    WorkKind kind;
     std::thread thread;
-    bool over = false;  // the thread has nothing left to do
+    bool is_done = false;  // the thread is about to end
   };
-  using Runnings = std::list<Running>;
+  using Jobs = std::list<Job>;
   using Queue = std::list<std::thread::id>;
 
-  Account::Fillings fetches() const;
-  FillingPtr find(const Name& name);
+  CacheStats::InFlightBlobs fetches() const;
+  InFlightBlobPtr find(const BlobName& name);
   void change_holders(const std::string& name, int by);
-  void leave(Runnings::iterator running) noexcept;
-  void remember_failure(const Running& running);
-  Result<FillingPtr> find_or_begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch);
-  bool make_place(Kind kind);
-  FillingPtr begin(const Recipe& recipe, const Name& name, const FetchPtr& fetch, Kind kind);
-  void run(const FillingPtr& filling) noexcept;
+  void retire(Jobs::iterator job) noexcept;
+  void remember_failure(const Job& job);
+  Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch);
+  bool free_slot(WorkKind kind);
+  InFlightBlobPtr start(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch, WorkKind kind);
+  void run(const InFlightBlobPtr& in_flight) noexcept;
   void reap();
 
-  const Fetching fetching_;
-  const Elsewhere elsewhere_;
-  Account account_;
-  ShelfPtr shelf_;
+  const FetchSettings fetching_;
+  const ExternalStores external_stores_;
+  CacheStats stats_;
+  BlobBackendPtr backend_;
   Log log_;
-  std::atomic<bool> gave_up_ = false;
-  const std::string own_;  // what no other store's names begin with
-  Permits permits_;
+  std::atomic<bool> stop_requested_ = false;
+  const std::string name_prefix_;  // unique to this store
+  Semaphore semaphore_;
 
   std::mutex mutex_;                 // guards the rest
-  std::condition_variable changed_;  // somebody ended, or came or left the queue
-  Runnings running_;                 // the one asked for last comes last
-  Runnings leaving_;                 // ended or cancelled; joined by and by
-  std::array<Queue, 3> queues_;      // who waits for a place, by kind
+  std::condition_variable changed_;  // a job ended, or a queue changed
+  Jobs jobs_;                        // most recently requested last
+  Jobs ended_jobs_;                  // ended or cancelled; joined later
+  std::array<Queue, 3> queues_;      // waiting threads, by kind
   std::unordered_set<std::string> distrusted_;
-  std::unordered_map<std::string, Error> failures_;  // at most kMostFailures
+  std::unordered_map<std::string, Error> failures_;  // at most kMaxFailures
   std::unordered_set<std::string> unsized_;
-  std::unordered_map<std::string, size_t> unsized_from_;  // how many, by server
-  std::set<std::string> noted_;
-  std::unordered_map<std::string, size_t> holders_;  // open files, by the name of what they read
-  uint64_t names_ = 0;
+  std::unordered_map<std::string, size_t> unsized_from_;  // count by server
+  std::set<std::string> logged_;
+  std::unordered_map<std::string, size_t> holders_;  // open files, by name
+  uint64_t next_name_ = 0;
   bool stopped_ = false;
 };
 

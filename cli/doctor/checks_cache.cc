@@ -84,11 +84,11 @@ Check check_room(const std::string& directory, uint64_t used) {
           "make room, or give --cache-size"};
 }
 
-Check check_unfinished(const Contents& contents) {
+Check check_unfinished(const Inventory& contents) {
   uint64_t count = 0;
   uint64_t bytes = 0;
-  for (const Contents::Part& part : contents.parts) {
-    if (part.held) continue;
+  for (const Inventory::Part& part : contents.parts) {
+    if (part.is_active) continue;
     ++count;
     bytes += part.on_disk;
   }
@@ -105,7 +105,7 @@ Checks check_cache() {
     return {{kName, Verdict::warning, directory.error().message,
              "set WEIGHTFS_CACHE; until then nothing that is unpacked or fetched is kept"}};
   Checks checks = {check_place(*directory)};
-  const auto contents = Upkeep(*directory).contents();
+  const auto contents = CacheMaintenance(*directory).inventory();
   checks.push_back(check_room(*directory, contents ? usage_of(*contents).all_bytes : 0));
   if (contents) checks.push_back(check_unfinished(*contents));
   return checks;

@@ -86,7 +86,7 @@ std::string metrics_of(const Mounted& mounted) {
            static_cast<long long>(mounted.since.tv_sec));
   page.add("weightfs_read_bytes_total", "counter", "Bytes given to readers.", mounted.statistics.bytes());
   page.add("weightfs_open_files", "gauge", "Files that are open.", mounted.statistics.open_files());
-  const StoreStatus status = mounted.store->status_of_running();
+  const StoreStatus status = mounted.store->in_progress_status();
   page.add("weightfs_cache_hits_total", "counter", "Blobs that were at hand when they were read first.", status.hits);
   page.add("weightfs_cache_misses_total", "counter", "Blobs that had to be fetched.", status.misses);
   page.add("weightfs_fetched_bytes_total", "counter", "Bytes that were fetched.", status.bytes_fetched);

@@ -89,7 +89,7 @@ std::string stats_text(const Mounted& mounted) {
   out.append("served_bytes", mounted.statistics.bytes());
   out.append("open_files", mounted.statistics.open_files());
   out.append("operations", std::move(operations));
-  out.append("cache", counters_of(mounted.store->status_of_running()));
+  out.append("cache", counters_of(mounted.store->in_progress_status()));
   return to_json(std::move(out));
 }
 
@@ -135,7 +135,7 @@ TreePtr status_tree(const Mounted& mounted) {
 }
 
 std::string summary_of(const Mounted& mounted) {
-  const StoreStatus status = mounted.store->status_of_running();
+  const StoreStatus status = mounted.store->in_progress_status();
   const uint64_t open = mounted.statistics.open_files();
   std::string line =
       str(human_size(mounted.statistics.bytes()), " read, ", open, open == 1 ? " file" : " files", " open");
@@ -144,7 +144,7 @@ std::string summary_of(const Mounted& mounted) {
 }
 
 std::vector<std::string> statistics_of(const Mounted& mounted) {
-  const StoreStatus status = mounted.store->status_of_running();
+  const StoreStatus status = mounted.store->in_progress_status();
   std::vector<std::string> lines = {str("statistics since ", utc_time(mounted.since), ": ", summary_of(mounted),
                                         "; cache: ", status.hits, " hits, ", status.misses, " misses, ", status.errors,
                                         " errors")};

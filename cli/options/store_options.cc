@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kLongestTimeout = 24 * 60 * 60;
 
-HttpPtr http_for(const Storing& storing) {
+HttpClientPtr http_for(const Storing& storing) {
   if (storing.offline) return nullptr;
   HttpOptions options;
   options.stall_timeout = std::chrono::seconds(storing.timeout);
@@ -23,7 +23,7 @@ HttpPtr http_for(const Storing& storing) {
   options.allow_private_urls = storing.allow_private_urls;
   options.insecure = storing.insecure;
   options.user_agent = "weightfs/" WEIGHTFS_VERSION;
-  return std::make_shared<Http>(options);
+  return std::make_shared<HttpClient>(options);
 }
 
 // A mount leaves the directory that it was started in.
@@ -117,7 +117,7 @@ Result<BlobStorePtr> use_store(OpenOptions& opening, const Storing& storing,
   for (const std::string& directory : storing.blob_directories)
     options.blob_directories.push_back(TRY(blob_directory(directory)));
   if (const auto directory = cache_directory(); directory && !storing.no_cache) options.directory = *directory;
-  const HttpPtr http = http_for(storing);
+  const HttpClientPtr http = http_for(storing);
   options.quota = storing.size;
   opening.log = log;
   options.log = std::move(log);

@@ -181,12 +181,12 @@ Result<SourcePtr> unpacked(const Container& container, const Compression& compre
   if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, which is no tar"));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
     return failure(Code::unsupported, str(compression.name, " of something that is no tar"));
-  Recipe recipe;
+  BlobProducer recipe;
   recipe.name = container.name;
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
   recipe.start = [charge, stored, undone = compression.undone] { return charged(charge, stored, undone); };
-  return container.blobs->made(std::move(recipe));
+  return container.blobs->materialize(std::move(recipe));
 }
 
 // Goes through the headers of a tar.

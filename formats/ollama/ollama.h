@@ -14,7 +14,7 @@ namespace weightfs::ollama {
 
 /// A blob that a layer names.
 struct Blob {
-  Later<Found> found;
+  Later<ResolvedBlob> found;
   Later<SourcePtr> bytes;  ///< found, and proved before they are served: there at once where the size is known
   bool at_hand;            ///< nobody has to fetch it
 };

@@ -32,7 +32,7 @@ Result<SourcePtr> open_in(const Folder& folder, const std::string& hex) {
 }
 
 // Nobody reads what has no bytes, so nothing else would ever prove it.
-Result<void> prove_empty(const Wanted& wanted, std::optional<uint64_t> size) {
+Result<void> prove_empty(const BlobRef& wanted, std::optional<uint64_t> size) {
   if (size != uint64_t{0} || wanted.digest == sha256("")) return {};
   return failure(Code::mismatch,
                  str(wanted.name, ": the digest of no bytes is ", sha256("").hex(), ", not ", wanted.digest.hex()));
@@ -81,34 +81,34 @@ class Finder {
   }
 
  private:
-  Wanted wanted(const Layer& layer, std::optional<uint64_t> size) const {
-    Wanted wanted{title(layer), *layer.descriptor.digest, size};
+  BlobRef wanted(const Layer& layer, std::optional<uint64_t> size) const {
+    BlobRef wanted{title(layer), *layer.descriptor.digest, size};
     if (container_.folder != nullptr)
-      wanted.here = [folder = container_.folder, hex = wanted.digest.hex()] { return open_in(*folder, hex); };
+      wanted.local_copy = [folder = container_.folder, hex = wanted.digest.hex()] { return open_in(*folder, hex); };
     return wanted;
   }
 
   Result<BlobPtr> look_for(const Layer& layer, std::optional<uint64_t> size) const {
     TRY_VOID(container_.budget->charge(Cost::lookup));
-    const Wanted wanted = this->wanted(layer, size);
+    const BlobRef wanted = this->wanted(layer, size);
     TRY_VOID(prove_empty(wanted, wanted.size));
-    const bool at_hand = container_.blobs->is_at_hand(wanted);
+    const bool at_hand = container_.blobs->is_local(wanted);
     const bool in_store = container_.folder != nullptr;
     if (!at_hand && !in_store) return to_be_fetched(wanted);
-    auto found = container_.blobs->named(wanted);
+    auto found = container_.blobs->resolve(wanted);
     if (!found && !in_store) return to_be_fetched(wanted);
     if (!found) return tl::unexpected(found.error());
-    TRY_VOID(prove_empty(wanted, found->proved->size()));
-    if (at_hand) container_.budget->add_file(*found->arriving);
-    const auto proved = Later<SourcePtr>::of(found->proved);
-    return std::make_shared<Blob>(Blob{Later<Found>::of(std::move(*found)), proved, at_hand});
+    TRY_VOID(prove_empty(wanted, found->verified->size()));
+    if (at_hand) container_.budget->add_file(*found->unverified);
+    const auto proved = Later<SourcePtr>::of(found->verified);
+    return std::make_shared<Blob>(Blob{Later<ResolvedBlob>::of(std::move(*found)), proved, at_hand});
   }
 
   // Nobody is asked for it before it is read, nor for its size when the manifest has it.
-  BlobPtr to_be_fetched(const Wanted& wanted) const {
+  BlobPtr to_be_fetched(const BlobRef& wanted) const {
     container_.budget->add_file(ClaimedBlob(wanted.digest, wanted.size.value_or(0)));
-    const Later<Found> found([blobs = container_.blobs, wanted] { return blobs->named(wanted); });
-    const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).proved; });
+    const Later<ResolvedBlob> found([blobs = container_.blobs, wanted] { return blobs->resolve(wanted); });
+    const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).verified; });
     const auto bytes = wanted.size ? Later<SourcePtr>::of(lazy(*wanted.size, proved)) : proved;
     return std::make_shared<Blob>(Blob{found, bytes, false});
   }
@@ -162,9 +162,9 @@ class Opener {
   Result<Look> look_once(const Blob& blob) {
     const auto known = looks_.find(&blob);
     if (known != looks_.end()) return known->second;
-    const Found found = TRY(blob.found.get());
+    const ResolvedBlob found = TRY(blob.found.get());
     TRY_VOID(package_.container.budget->charge(Cost::input, kHeadSize));
-    const auto look = look_at(*found.arriving);
+    const auto look = look_at(*found.unverified);
     if (!look && !is_about_the_bytes(look.error())) return tl::unexpected(look.error());
     return looks_.emplace(&blob, look.value_or(Look::unseen)).first->second;
   }
