@@ -78,7 +78,7 @@ class ProducedBlob final : public Source {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_ || out.empty()) return size_t{0};
     const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(size_ <= kSmallBlob ? read_small(offset, target) : fill(offset, target));
+    TRY_VOID(size_ <= kSmallBlob ? read_small(offset, target) : read_large(offset, target));
     return target.size();
   }
 
@@ -102,8 +102,8 @@ class ProducedBlob final : public Source {
     return {};
   }
 
-  Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
-    const InFlightBlob::ScopedRelease pause;
+  Result<void> read_large(uint64_t offset, std::span<std::byte> out) const {
+    const InFlightBlob::ScopedRelease release;
     if (const BlobHandle handle = store_->backend().find_open(name_); handle && handle.range->read(offset, out))
       return {};
     HeldSources::add_to_current(name_.text, [this] { return hold(); });
@@ -135,11 +135,11 @@ class ProducedBlob final : public Source {
     for (auto phase = Phase::cancelled; phase == Phase::cancelled; in_flight = nullptr) {
       if (in_flight == nullptr) {
         auto started = store_->find_or_start(producer_, name);
-        if (!started) return fill_uncached(started.error(), offset, out);
+        if (!started) return read_uncached(started.error(), offset, out);
         in_flight = std::move(*started);
       }
       auto read = in_flight->read(offset, out);
-      if (read.phase == Phase::uncacheable) return fill_uncached(read.result.error(), offset, out);
+      if (read.phase == Phase::uncacheable) return read_uncached(read.result.error(), offset, out);
       if (read.phase == Phase::finished) set_known_digest(in_flight->handle().digest);
       phase = read.phase;
       result = std::move(read.result);
@@ -147,7 +147,7 @@ class ProducedBlob final : public Source {
     return result;
   }
 
-  Result<void> fill_uncached(const Error& reason, uint64_t offset, std::span<std::byte> out) const {
+  Result<void> read_uncached(const Error& reason, uint64_t offset, std::span<std::byte> out) const {
     // Do not start anything for a killed reader, or in a cancelled producer.
     if (is_cancelled()) return tl::unexpected(reason);
     store_->log_uncached(reason);
@@ -227,7 +227,7 @@ class CachingBlobStore final : public BlobStore {
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
-    const InFlightBlob::ScopedRelease pause;
+    const InFlightBlob::ScopedRelease release;
     for (;;) {
       const auto in_flight = store_->find_or_start(producer, name);
       if (!in_flight) return materialize_uncached(in_flight.error(), producer);

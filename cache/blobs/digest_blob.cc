@@ -159,7 +159,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<Verification> fill_from_fetch(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
     store_->stats().record_miss(ref_.digest);
-    const InFlightBlob::ScopedRelease pause;
+    const InFlightBlob::ScopedRelease release;
     const BlobProducer producer{ref_.name, size_, ref_.digest, "", {}};
     for (;;) {
       const auto in_flight = TRY(store_->find_or_start(producer, name_, new_fetch(*store_, ref_, size_, origins_)));
@@ -299,7 +299,7 @@ Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::v
   if (const auto reported = TRY(fetch->size(store.stop_requested()))) return *reported;
   store.stats().record_miss(ref.digest);
   const BlobProducer producer{ref.name, std::nullopt, ref.digest, "", {}};
-  const InFlightBlob::ScopedRelease pause;
+  const InFlightBlob::ScopedRelease release;
   for (;;) {
     const auto in_flight = TRY(store.find_or_start(producer, name, fetch));
     if (!wants_size_only) in_flight->allow_any_size();

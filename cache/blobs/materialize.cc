@@ -174,7 +174,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::write(PartialBlob& partial
       const Eviction eviction = fetch_ == nullptr ? Eviction::allowed : Eviction::forbidden;
       reserved = verifier.bytes_added() + std::max(kMinStep, offset / 16);
       if (!partial.reserve(reserved, eviction)) reserved = verifier.bytes_added();  // the remaining space may be enough
-      if (auto had = partial.reserve(reserved, eviction); !had) return FinalState{Phase::uncacheable, had.error()};
+      if (auto done = partial.reserve(reserved, eviction); !done) return FinalState{Phase::uncacheable, done.error()};
     }
     if (auto put = partial.write(offset, bytes); !put) return FinalState{Phase::uncacheable, put.error()};
     pipeline.received = std::max(pipeline.received, verifier.bytes_added());
@@ -203,7 +203,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::resume(PartialBlob& partia
     if (stop_) return FinalState{Phase::cancelled, cancelled_error()};
     const auto part = std::span(bytes).first(
         static_cast<size_t>(std::min<uint64_t>(bytes.size(), begins_at - verifier.bytes_added())));
-    if (auto had = range->read(verifier.bytes_added(), part); !had) return FinalState{Phase::uncacheable, had.error()};
+    if (auto done = range->read(verifier.bytes_added(), part); !done) return FinalState{Phase::uncacheable, done.error()};
     if (auto right = verifier.add(part); !right) return wrong(pipeline, right.error());
     pipeline.sums.add(part);
   }

@@ -156,12 +156,12 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& 
     changed_.notify_all();
   };
   const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
-  StallDetector standstill(semaphore_);
+  StallDetector stall_detector(semaphore_);
   for (;;) {
     if (stopped_) return failure(Code::unavailable, "the store is closed");
     if (auto in_flight = find(name)) return in_flight;
     if (is_cancelled()) return failure(Code::unavailable, "cancelled before it was complete");
-    const bool stalled = kind == WorkKind::decoding && standstill.is_stalled();
+    const bool stalled = kind == WorkKind::decoding && stall_detector.is_stalled();
     const bool is_next = kind == WorkKind::nested || position == queue.begin();
     if (is_next && (free_slot(kind) || kind == WorkKind::nested || stalled)) return start(producer, name, fetch, kind);
     changed_.wait_for(lock, kSlotCheckInterval);

@@ -22,22 +22,22 @@ bool is_inconclusive(const Response& response) {
 std::optional<uint64_t> reported_size(const Response& response) {
   if (response.status == 200) return content_length(response);
   const auto range = parse_content_range(response.header("content-range").value_or(""));
-  const bool tells = response.status == 206 || response.status == 416;  // 416: the blob is empty
-  return tells && range && !is_encoded(response) ? range->total : std::nullopt;
+  const bool has_range = response.status == 206 || response.status == 416;  // 416: the blob is empty
+  return has_range && range && !is_encoded(response) ? range->total : std::nullopt;
 }
 
 // Sends a request, and returns the response without its body.
 Result<Response> response_head(HttpClient& http, const Request& request, const std::atomic<bool>& stop) {
   std::optional<Response> head;
-  const ResponseHandler receiver{[&](const Response& response) -> Result<void> {
-                                   head = response;
-                                   if (request.method == Request::Method::head) return {};
-                                   return failure(Code::unavailable, "enough");  // not reported
-                                 },
-                                 [](std::span<const std::byte>) -> Result<void> { return {}; }};
-  const auto done = http.perform(request, receiver, stop);
+  const ResponseHandler handler{[&](const Response& response) -> Result<void> {
+                                  head = response;
+                                  if (request.method == Request::Method::head) return {};
+                                  return failure(Code::unavailable, "enough");  // not reported
+                                },
+                                [](std::span<const std::byte>) -> Result<void> { return {}; }};
+  const auto done = http.perform(request, handler, stop);
   if (head) return *head;
-  return tl::unexpected(done ? Error{Code::corrupt, "no answer"} : done.error());
+  return tl::unexpected(done ? Error{Code::corrupt, "no response"} : done.error());
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ Fetch::Fetch(HttpClientPtr http, std::string name, std::optional<uint64_t> size,
     : http_(std::move(http)), name_(std::move(name)), size_(size), origins_(std::move(origins)), options_(options) {}
 
 // What one origin reported: the size, if known, or the error.
-struct Fetch::SizeAnswer {
+struct Fetch::SizeReply {
   Outcome outcome = {};
   std::optional<uint64_t> size = {};
 };
@@ -63,29 +63,29 @@ Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
   RetryPolicy once = options_;
   once.retries = std::min(once.retries, 1);
   MirrorScheduler mirrors(origin_count(), once);
-  std::optional<uint64_t> info;
+  std::optional<uint64_t> size;
   while (const auto next = mirrors.next(stop, until)) {
-    const SizeAnswer at = query_size(origins_[*next], until, stop);
+    const SizeReply at = query_size(origins_[*next], until, stop);
     if (at.outcome.next == Outcome::Next::retry_later) {
       mirrors.retry_later(*next, at.outcome);
     } else if (at.outcome.next == Outcome::Next::give_up) {
       mirrors.give_up(*next, at.outcome.error);
     } else {
       // No size, or a different one than before: only the bytes can tell.
-      if (!at.size || (info && info != at.size)) return std::nullopt;
-      info = at.size;
+      if (!at.size || (size && size != at.size)) return std::nullopt;
+      size = at.size;
       mirrors.exclude(*next);
     }
   }
   if (stop) return failure(Code::unreachable, str(name_, ": cancelled"));
-  if (info) return info;
+  if (size) return size;
   auto errors = mirrors.errors();
   if (errors.size() < origin_count()) errors.push_back({Code::unreachable, "timed out before all origins were tried"});
   return tl::unexpected(combined_error(name_, errors));
 }
 
-Fetch::SizeAnswer Fetch::query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
-                                    const std::atomic<bool>& stop) {
+Fetch::SizeReply Fetch::query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
+                                   const std::atomic<bool>& stop) {
   Request request;
   request.url = origin.url;
   request.trust = origin.trust;

@@ -104,9 +104,9 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   void forget_resumed_data();
   size_t origin_count() const { return std::min(origins_.size(), kMaxOrigins); }
 
-  struct SizeAnswer;
-  SizeAnswer query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
-                        const std::atomic<bool>& stop);
+  struct SizeReply;
+  SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
+                       const std::atomic<bool>& stop);
 
   const HttpClientPtr http_;
   const std::string name_;

@@ -36,8 +36,7 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
   return requested.value_or(std::chrono::milliseconds(jitter(random)));
 }
 
-MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& patience)
-    : mirrors_(count, Mirror{Backoff(patience)}) {}
+MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy) : mirrors_(count, Mirror{Backoff(policy)}) {}
 
 std::optional<size_t> MirrorScheduler::next(const std::atomic<bool>& stop, Clock::time_point until) {
   const auto before = [](const Mirror& a, const Mirror& b) {

@@ -18,7 +18,7 @@ bool interruptible_sleep(std::chrono::milliseconds time, const std::atomic<bool>
 /// Retry delays: exponential with full jitter, or as requested by the server.
 class Backoff {
  public:
-  explicit Backoff(const RetryPolicy& patience) : policy_(patience) {}
+  explicit Backoff(const RetryPolicy& policy) : policy_(policy) {}
 
   /// The delay before the next attempt after `error`; fails with `error` when no attempts are left.
   Result<std::chrono::milliseconds> pause(const Error& error, std::optional<std::chrono::milliseconds> requested);
@@ -34,7 +34,7 @@ class MirrorScheduler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  MirrorScheduler(size_t count, const RetryPolicy& patience);
+  MirrorScheduler(size_t count, const RetryPolicy& policy);
 
   /// Waits for the next origin; nothing when none is left, `stop` is set, or none is due before `until`.
   std::optional<size_t> next(const std::atomic<bool>& stop, Clock::time_point until = Clock::time_point::max());

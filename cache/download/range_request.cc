@@ -32,9 +32,9 @@ Fetch::Transfer::RangeRequest::RangeRequest(Transfer& transfer, ReassemblyBuffer
 }
 
 Outcome Fetch::Transfer::RangeRequest::perform() {
-  const ResponseHandler receiver{[this](const Response& response) { return on_response(response); },
-                                 [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
-  const auto done = transfer_.fetch_->http_->perform(request(), receiver, transfer_.ended_);
+  const ResponseHandler handler{[this](const Response& response) { return on_response(response); },
+                                [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
+  const auto done = transfer_.fetch_->http_->perform(request(), handler, transfer_.ended_);
   if (outcome_) return *outcome_;
   const auto [at, end] = buffer_.bounds(chunk_);
   if (at == end) {

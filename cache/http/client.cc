@@ -52,17 +52,17 @@ struct RedirectChain {
 // Whether to repeat the request with other credentials.
 Result<bool> answer_challenge(const RedirectChain& chain, const Response& response, const std::string& sent,
                               const std::atomic<bool>& stop) {
-  UnauthorizedResponse denial{{}, sent, response.from_public};
+  UnauthorizedResponse rejected{{}, sent, response.from_public};
   for (const auto& [name, value] : response.headers)
-    if (name == "www-authenticate") denial.challenges.push_back(value);
-  return chain.request.credentials->on_unauthorized(denial, stop);
+    if (name == "www-authenticate") rejected.challenges.push_back(value);
+  return chain.request.credentials->on_unauthorized(rejected, stop);
 }
 
 // Delivers the response to a challenge that was not answered.
-Result<void> deliver(const ExchangeResult& result, const ResponseHandler& receiver) {
-  TRY_VOID(receiver.on_response(result.response));
+Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handler) {
+  TRY_VOID(handler.on_response(result.response));
   if (result.challenge_body.empty()) return {};
-  return receiver.on_body(std::as_bytes(std::span(result.challenge_body)));
+  return handler.on_body(std::as_bytes(std::span(result.challenge_body)));
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ HttpClient::~HttpClient() = default;
 
 const HttpOptions& HttpClient::options() const { return pool_->options; }
 
-Result<void> HttpClient::perform(const Request& request, const ResponseHandler& receiver,
+Result<void> HttpClient::perform(const Request& request, const ResponseHandler& handler,
                                  const std::atomic<bool>& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
@@ -104,7 +104,7 @@ Result<void> HttpClient::perform(const Request& request, const ResponseHandler& 
     const bool same_origin = request.credentials != nullptr && chain.is_same_origin();
     const std::string authorization = same_origin ? request.credentials->authorization() : "";
     const ExchangeRequest exchange_request{
-        options(), request, receiver, chain.url, chain.policy(), authorization, same_origin && !chain.was_challenged};
+        options(), request, handler, chain.url, chain.policy(), authorization, same_origin && !chain.was_challenged};
     CurlHandlePtr handle = pool_->take(chain.url.origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange_request, stop));
     pool_->give_back(std::move(handle), chain.url.origin);
@@ -114,7 +114,7 @@ Result<void> HttpClient::perform(const Request& request, const ResponseHandler& 
       TRY_VOID(chain.follow(*result.response.header("location")));
     } else {
       chain.was_challenged = true;
-      if (!TRY(answer_challenge(chain, result.response, authorization, stop))) return deliver(result, receiver);
+      if (!TRY(answer_challenge(chain, result.response, authorization, stop))) return deliver(result, handler);
     }
   }
 } catch (const std::bad_alloc&) {

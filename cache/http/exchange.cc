@@ -225,11 +225,11 @@ Result<void> HttpExchange::end_of_headers() {
   if (moved && response_.header("location")) kind_ = Kind::redirect;
   if (response_.status == 401 && request_.may_be_challenged && response_.header("www-authenticate"))
     kind_ = Kind::challenge;
-  return kind_ == Kind::final ? request_.receiver.on_response(response_) : Result<void>();
+  return kind_ == Kind::final ? request_.handler.on_response(response_) : Result<void>();
 }
 
 Result<void> HttpExchange::on_body_bytes(std::span<const char> bytes) {
-  if (kind_ == Kind::final) return request_.receiver.on_body(std::as_bytes(bytes));
+  if (kind_ == Kind::final) return request_.handler.on_body(std::as_bytes(bytes));
   skipped_ += bytes.size();
   if (skipped_ > kMaxUnread) return failure(Code::corrupt, "more than is read of such a body");
   if (kind_ == Kind::challenge) challenge_body_.append(bytes.data(), bytes.size());
@@ -341,9 +341,9 @@ Result<void> HttpExchange::check_timeouts(CURL* easy) {
 
 // The time before the response is limited by the stall timeout.
 void HttpExchange::poll(CURLM* multi) {
-  const auto begun = Clock::now();
+  const auto started = Clock::now();
   curl_multi_poll(multi, nullptr, 0, kStopPollMs, nullptr);
-  if (header_bytes_ > 0) network_time_ += Clock::now() - begun;
+  if (header_bytes_ > 0) network_time_ += Clock::now() - started;
 }
 
 Error HttpExchange::error_of(CURL* easy, CURLcode code) const {

@@ -46,7 +46,7 @@ CurlHandlePtr new_curl_handle();
 struct ExchangeRequest {
   const HttpOptions& options;
   const Request& request;
-  const ResponseHandler& receiver;
+  const ResponseHandler& handler;
   Url url;
   AddressPolicy policy;
   std::string authorization = {};

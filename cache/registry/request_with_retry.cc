@@ -64,13 +64,13 @@ Result<HttpResponse> send_request(HttpClient& http, const Request& request, size
 Result<HttpResponse> request_with_retry(HttpClient& http, const Request& request, size_t max_size,
                                         const std::atomic<bool>& stop) {
   for (Backoff backoff(kRetryPolicy);;) {
-    const Clock::time_point begun = Clock::now();
+    const Clock::time_point started = Clock::now();
     auto page = send_request(http, request, max_size, stop);
     const auto outcome = page ? outcome_of(page->head) : outcome_of(page.error());
     if (outcome.next != Outcome::Next::retry_later) return page;
     const Error error =
         page ? Error{Code::unreachable, printable_url(request.url) + error_detail(*page)} : page.error();
-    if (Clock::now() - begun > kLongAttempt) return tl::unexpected(error);
+    if (Clock::now() - started > kLongAttempt) return tl::unexpected(error);
     const auto pause = TRY(backoff.pause(error, outcome.retry_after));
     if (!interruptible_sleep(pause, stop)) return tl::unexpected(error);
   }

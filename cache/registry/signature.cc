@@ -66,7 +66,7 @@ class Reader {
 Result<void> take_type(Reader& reader, const char* what) {
   const std::string_view type = TRY(reader.string(what));
   if (type == kType) return {};
-  return failure(Code::unsupported, str("private key: of type ", quoted(type), ", ", kType, " is needed"));
+  return failure(Code::unsupported, str("private key: of type ", quoted(type), ", ", kType, " required"));
 }
 
 // The base64 text between the two markers, without white space.

@@ -270,7 +270,7 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
   if (!is_same_file(making, file_name, file->fd()))
     return failure(Code::unavailable, str(top_, ": removed by another process"));
   if (::renameat(making.fd(), file_name.c_str(), blobs, path.c_str()) != 0) return tl::unexpected(system_error(top_));
-  note_sums(digest, sums);
+  save_sums(digest, sums);
   struct stat status {};
   if (::fstat(file->fd(), &status) != 0) return tl::unexpected(system_error(top_));
   status.st_size = static_cast<off_t>(size);
@@ -296,7 +296,7 @@ FileRangePtr DiskBackend::with_recheck(OpenFilePtr file, const struct stat& stat
       return folders && *folders ? read_sums(**folders, digest, size) : std::nullopt;
     };
     hooks.save = [weak, digest](const BlockSums& computed) {
-      if (const auto self = weak.lock()) self->note_sums(digest, computed);
+      if (const auto self = weak.lock()) self->save_sums(digest, computed);
     };
     hooks.report_damage = [weak, digest, inode = status.st_ino](const std::string& what) {
       if (const auto self = weak.lock()) self->remove_damaged(digest, inode, what);
@@ -311,7 +311,7 @@ FileRangePtr DiskBackend::with_recheck(OpenFilePtr file, const struct stat& stat
 }
 
 // After publication, since checksums without a blob are removed.
-void DiskBackend::note_sums(const Digest& digest, const BlockSums& sums) {
+void DiskBackend::save_sums(const Digest& digest, const BlockSums& sums) {
   if (sums.size() <= BlockSums::kWorthAFile) return;
   const auto folders = this->folders(Missing::fail);
   if (folders && disk_quota_.try_reserve(**folders, BlockSums::encoded_size(sums.size())))

@@ -52,7 +52,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::string file_name_of(const BlobName& name) const;
   FileRangePtr with_recheck(OpenFilePtr file, const struct stat& status, const Digest& digest,
                             std::optional<BlockSums> sums = {});
-  void note_sums(const Digest& digest, const BlockSums& sums);
+  void save_sums(const Digest& digest, const BlockSums& sums);
   void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);
 
   std::string top_;

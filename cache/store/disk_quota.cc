@@ -158,8 +158,8 @@ EvictResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint6
             [](const auto& a, const auto& b) { return is_older(a.last_used, b.last_used); });
   std::set<std::string> gone;
   for (const Inventory::Blob& blob : blobs) {
-    const bool stays = evicted.bytes >= needed || blob.pinned;
-    if (stays || !unlink_blob(folders, blob.digest)) {
+    const bool keep = evicted.bytes >= needed || blob.pinned;
+    if (keep || !unlink_blob(folders, blob.digest)) {
       inventory.blobs.push_back(blob);
       continue;
     }

@@ -66,7 +66,7 @@ TEST_F(UncachedBlobs, SequentialReadsContinueTheStream) {
 
 TEST_F(UncachedBlobs, LastByteOfCorruptStreamIsNotServed) {
   EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123", 10)), 0, 10), HasSubstr("m: ends at byte 4 of 10"));
-  EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123456789", 4)), 0, 4), HasSubstr("m: longer than the 4 bytes"));
+  EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123456789", 4)), 0, 4), HasSubstr("m: longer than the 4 declared bytes"));
   fails_ = true;
   const auto blob = uncached_blobs()->blob(producer("0123456789", 10));
   EXPECT_EQ(read(*blob, 0, 9), "012345678");

@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
             "not " + sha256("others").hex()},
         Lie{"Short", [](TestProducer& m, BlobProducer&) { m.bytes.resize(kMember - 1); },
             "member: ends at byte 299999 of 300000"},
-        Lie{"Long", [](TestProducer& m, BlobProducer&) { m.bytes += 'x'; }, "member: longer than the 300000 bytes"},
+        Lie{"Long", [](TestProducer& m, BlobProducer&) { m.bytes += 'x'; }, "member: longer than the 300000 declared bytes"},
         Lie{"Empty", [](TestProducer& m, BlobProducer&) { m.bytes.clear(); }, "member: ends at byte 0 of 300000"}),
     [](const auto& instance) { return instance.param.title; });
 

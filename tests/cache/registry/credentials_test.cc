@@ -135,10 +135,10 @@ TEST_F(RegistryCredentialsTest, UnreadableKeyFailsOnlyWhenNeeded) {
 TEST_F(RegistryCredentialsTest, ReportsMissingCredentials) {
   site.put("/v2/token", answer("401 Unauthorized", ""));
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")),
-              HasSubstr("(asked anonymously: there is no ollama key, and there is no docker config)"));
+              HasSubstr("(tried anonymously: there is no ollama key, and there is no docker config)"));
   paths.docker_config = temporary.write("config.json", "{}");
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "x")),
-              HasSubstr("(asked anonymously: " + paths.docker_config + " has no login for " + site.host() + ")"));
+              HasSubstr("(tried anonymously: " + paths.docker_config + " has no login for " + site.host() + ")"));
   paths.docker_config = temporary.write("config.json", "{");
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "x")),
               StartsWith("error: " + paths.docker_config + ": invalid JSON"));
@@ -148,9 +148,9 @@ TEST_F(RegistryCredentialsTest, InvalidRealmIsRejected) {
   has_key();
   has_login();
   for (const std::string realm : {"", "nowhere", "ftp://127.0.0.1/token", "file:///etc/passwd"})
-    EXPECT_THAT(describe(bearer(realm, "ollama")), HasSubstr("no URL for that")) << realm;
-  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")), HasSubstr("no URL for that"));
-  EXPECT_THAT(describe(bearer(site.url("/v2/to ken"), "ollama")), HasSubstr("no URL for that"));
+    EXPECT_THAT(describe(bearer(realm, "ollama")), HasSubstr("as token realm: invalid URL")) << realm;
+  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")), HasSubstr("as token realm: invalid URL"));
+  EXPECT_THAT(describe(bearer(site.url("/v2/to ken"), "ollama")), HasSubstr("as token realm: invalid URL"));
   EXPECT_EQ(
       describe(bearer("http://registry.example/token", "ollama")),
       "error: " + site.url() + " names \"http://registry.example/token\" as token realm: other hosts require https");

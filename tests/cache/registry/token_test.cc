@@ -116,7 +116,7 @@ TEST_F(TokenAnswerTest, EndlessBodyIsRejected) {
   const auto token =
       docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, RealmPolicy::any_address, stop);
   ASSERT_FALSE(token);
-  EXPECT_THAT(token.error().message, HasSubstr("more than 256.0 KiB"));
+  EXPECT_THAT(token.error().message, HasSubstr("larger than 256.0 KiB"));
 }
 
 TEST_F(TokenAnswerTest, TemporaryFailureIsRetried) {
