@@ -327,12 +327,12 @@ class Bombs(HostileTestCase):
 
     def test_one_of_unknown_size_ends_where_the_cache_is_full(self):
         process, point = self.mount_bomb(packed(self.bomb), "--cache-size", "32M")
-        self.assert_bounded(process, point, "may be kept", 32 * MEGABYTE)
+        self.assert_bounded(process, point, "cache's quota", 32 * MEGABYTE)
         self.assertLessEqual(self.web.count("GET", "far"), 4)
 
     def test_a_body_without_end_ends_where_the_cache_is_full(self):
         process, point = self.mount_bomb(chunked(bytes(1 << 16)), "--cache-size", "32M", head=lambda ask: ask.head(200, Transfer_Encoding="chunked"))
-        self.assert_bounded(process, point, "may be kept", 32 * MEGABYTE)
+        self.assert_bounded(process, point, "cache's quota", 32 * MEGABYTE)
 
     def test_a_size_that_nothing_can_have_takes_no_room(self):
         for length in (1 << 62, (1 << 64) - 1, 10 ** 30):

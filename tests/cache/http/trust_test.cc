@@ -257,7 +257,7 @@ TEST_F(HttpProxy, PublicNameCannotRedirectToPrivateAddress) {
   ::setenv("http_proxy", leads.url("").c_str(), 1);
   HttpOptions insecure = quick();
   insecure.insecure = true;
-  EXPECT_THAT(send(get("http://model.example/"), insecure), HasSubstr("a redirect from a public address"));
+  EXPECT_THAT(send(get("http://model.example/"), insecure), HasSubstr("redirects from a public address"));
   EXPECT_EQ(leads.requests().size(), 1u);
 }
 
