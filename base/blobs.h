@@ -1,6 +1,6 @@
-// Bytes that are not simply there. What has to be made (a member inflated, a tar unpacked) formats describe with a
-// Recipe; what lies elsewhere under its digest (a linked file, a layer of a manifest) with a Wanted. Whoever implements
-// Blobs says where they are kept and how they are fetched.
+// Blobs: bytes that have to be produced or located before they can be read. A format describes a member to decompress
+// with a BlobProducer, and a file or layer that is known by its digest with a BlobRef. The Blobs interface hides where
+// blobs are stored and how they are downloaded.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace weightfs {
 
-/// Bytes that come one after the other, once. One reader, one thread at a time.
+/// A stream of bytes that is read once, in order, by one thread at a time.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -23,37 +23,38 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Fills the beginning of `out`, which is not empty, and returns how many bytes came: 0 only at the end, and only
-  /// when everything that came is right by the container's own checksum and size. So the last byte is not to be
-  /// believed before a call that returned 0. After that, and after a failure, it is not called again.
+  /// Fills the beginning of `out`, which must not be empty, and returns the number of bytes. Returns 0 only at the end,
+  /// after the container's own checksum and size were verified: until then the last byte is not verified. Must not be
+  /// called again after 0 or a failure.
   virtual Result<size_t> next(std::span<std::byte> out) = 0;
 };
 
 using StreamPtr = std::unique_ptr<Stream>;
 
-/// How to make bytes, and what is known of them before.
-struct Recipe {
-  std::string name;              ///< for messages: the member's path
-  std::optional<uint64_t> size;  ///< in bytes; the stream gives exactly so many or fails
-  std::optional<Digest> digest;  ///< when the container names it
-  /// Equal for two recipes only if they make the same bytes (Source::identity of what they are made from, and how):
-  /// what one process made is found again by it. Empty: not known, nobody else can find it.
+/// How to produce a blob's bytes, and what is known about them in advance.
+struct BlobProducer {
+  std::string name;              ///< for messages: the path of the member
+  std::optional<uint64_t> size;  ///< in bytes; the stream gives exactly that many or fails
+  std::optional<Digest> digest;  ///< if the container declares it
+  /// Two producers have the same key only if they produce the same bytes: Source::identity of the input, and the
+  /// method. Other processes find a cached blob by its key. Empty: unknown, so no other reader can find it.
   std::string key;
-  std::function<Result<StreamPtr>()> start;  ///< from the first byte, as often as asked, from any thread
+  std::function<Result<StreamPtr>()> start;  ///< starts at the first byte; may be called repeatedly, from any thread
 };
 
-/// Bytes that are known by their digest, and where they may be found.
-struct Wanted {
-  std::string name;  ///< for messages: the file's path, the layer's name
+/// A reference to a blob by digest, with its possible locations.
+struct BlobRef {
+  std::string name;  ///< for messages: the path of the file, or the name of the layer
   Digest digest;
-  std::optional<uint64_t> size;        ///< as the container says; bytes of another size are not these
-  std::vector<std::string> urls = {};  ///< named by the container, so not trusted; tried in this order
-  /// A file that should hold them, beside the container: read in place once it has proved right. Fails with not_found.
-  std::function<Result<SourcePtr>()> here = {};
+  std::optional<uint64_t> size;        ///< declared by the container; a blob of another size does not match
+  std::vector<std::string> urls = {};  ///< declared by the container, so untrusted; tried in this order
+  /// Opens a file beside the container that should hold the blob; it is read in place after verification. Fails with
+  /// not_found.
+  std::function<Result<SourcePtr>()> local_copy = {};
 };
 
-/// While it lives, the calling thread asks for sizes only: Blobs::named() downloads at most kMaxDownloadForSize to
-/// learn one that no server reports.
+/// While it exists, the calling thread queries sizes only: Blobs::resolve() downloads at most kMaxDownloadForSize to
+/// measure a blob whose size no server reports.
 class SizeQuery {
  public:
   SizeQuery();
@@ -69,13 +70,13 @@ class SizeQuery {
 
 inline constexpr uint64_t kMaxDownloadForSize = 64 << 20;  ///< bytes
 
-/// Bytes that were found, or will be fetched when they are read.
-struct Found {
-  SourcePtr proved;    ///< serves nothing before the digest has proved right; fails with mismatch when it has not
-  SourcePtr arriving;  ///< the same bytes as they come: for whoever wants to know what they are, never to be served
+/// A blob that was located, or will be downloaded when it is read.
+struct ResolvedBlob {
+  SourcePtr verified;    ///< serves bytes only after the digest was verified; fails with mismatch
+  SourcePtr unverified;  ///< the same bytes before verification, to detect the format; must never be served to users
 };
 
-/// Makes bytes by recipes, and finds them by digests. Callable from any thread.
+/// Produces blobs, and resolves digests. Thread-safe.
 class Blobs {
  public:
   virtual ~Blobs() = default;
@@ -83,37 +84,36 @@ class Blobs {
   Blobs(const Blobs&) = delete;
   Blobs& operator=(const Blobs&) = delete;
 
-  /// The bytes of a recipe that has a size; nothing is made before they are read. A read fails as the stream does, and
-  /// with mismatch when the bytes are not those of the digest. Bytes may be served while later ones are being made, but
-  /// the last one only once all of them have proved right.
-  virtual SourcePtr blob(Recipe recipe) = 0;
+  /// The bytes of a producer with a known size; nothing is produced before the first read. A read fails as the stream
+  /// does, and with mismatch when the digest differs. Bytes may be served while later bytes are produced, but the last
+  /// byte only after verification of all.
+  virtual SourcePtr blob(BlobProducer producer) = 0;
 
-  /// The bytes of a recipe, made and proved before it returns: for those whose size only making tells.
-  virtual Result<SourcePtr> made(Recipe recipe) = 0;
+  /// Produces and verifies all bytes before it returns; for producers of unknown size.
+  virtual Result<SourcePtr> materialize(BlobProducer producer) = 0;
 
-  /// The bytes of a digest. Reads nothing but, when only asking tells the size, that (which may be to fetch them all).
-  /// Fails with unreachable when they would have to be fetched and cannot be. As it is here it knows only `here`.
-  virtual Result<Found> named(const Wanted& wanted);
+  /// Locates the blob of a digest. Reads nothing, except to measure an unknown size (which may download all of it).
+  /// Fails with unreachable when a download is necessary and impossible. This default uses only `local_copy`.
+  virtual Result<ResolvedBlob> resolve(const BlobRef& ref);
 
-  /// Whether named() gives bytes that nobody has to fetch.
-  virtual bool is_at_hand(const Wanted& wanted);
+  /// Whether resolve() gives a blob that needs no download.
+  virtual bool is_local(const BlobRef& ref);
 
-  /// Ends what is being made, soon; whoever waits for bytes that are not there yet gets unavailable, now and from then
-  /// on. What is kept can still be read.
+  /// Cancels producers and downloads soon. Readers that wait for bytes get unavailable, now and later. Cached blobs
+  /// stay readable.
   virtual void stop() {}
 };
 
-/// Blobs up to this many bytes are made for each read and not kept: that is quicker than a file of their own, whose
-/// bytes the kernel keeps no better.
+/// Blobs up to this many bytes are produced for each read and not cached: that is faster than a file of their own.
 inline constexpr uint64_t kSmallBlob = 64 * 1024;
 
-/// What `wanted.here` gives. Fails with not_found when there is nothing, with mismatch when it has another size.
-Result<SourcePtr> here_of(const Wanted& wanted);
+/// Opens `ref.local_copy`. Fails with not_found when there is none, with mismatch when its size differs.
+Result<SourcePtr> open_local_copy(const BlobRef& ref);
 
 using BlobsPtr = std::shared_ptr<Blobs>;
 
-/// Keeps nothing: a read goes on where the last one stopped, and starts anew when it lies before that. What there is
-/// when nothing can be written, and what reads a member once.
-BlobsPtr unstored_blobs();
+/// Caches nothing: a read at the current position continues the stream, an earlier offset restarts it. Used when no
+/// cache can be written, and for members that are read once.
+BlobsPtr uncached_blobs();
 
 }  // namespace weightfs

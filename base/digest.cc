@@ -50,6 +50,11 @@ std::string Digest::hex() const { return to_hex(bytes); }
 std::string Md5::hex() const { return to_hex(bytes); }
 
 std::optional<Digest> digest_of_hex(std::string_view hex) { return of_hex<Digest>(hex); }
+
+std::optional<Digest> parse_digest(std::string_view text) {
+  constexpr std::string_view kAlgorithm = "sha256:";
+  return text.starts_with(kAlgorithm) ? digest_of_hex(text.substr(kAlgorithm.size())) : std::nullopt;
+}
 std::optional<Md5> md5_of_hex(std::string_view hex) { return of_hex<Md5>(hex); }
 
 template <class Sum>

@@ -26,7 +26,10 @@ struct Digest {
 /// The digest that 64 hex digits of either case give; nothing for any other text.
 std::optional<Digest> digest_of_hex(std::string_view hex);
 
-/// An MD5 checksum (RFC 1321): detects accidents, not attacks.
+/// Parses "sha256:" and 64 hex digits of either case, as OCI descriptors write a digest; nothing for any other text.
+std::optional<Digest> parse_digest(std::string_view text);
+
+/// An MD5 checksum (RFC 1321): against accidents, not against people.
 struct Md5 {
   std::array<std::byte, 16> bytes{};
 

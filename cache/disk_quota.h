@@ -1,11 +1,11 @@
-// The room that a store may take on disk, shared by all its processes.
-// The invariant: under the store's lock, what is counted as used is never less than what is used. So room is taken by
-// adding to one number; only when that number reaches the quota are the files looked at, and the count put right.
-// A fetch that was left stays counted; who continues it takes room for what is to come only.
-// What makes room: first the fetches that were left, the one left longest ago first, then the blobs used longest ago.
-// Never what the user pinned, nor what somebody is making.
-// Not counted: directories and the lock file, and blobs that were removed while a process has them open, whose blocks
-// the system keeps until that process lets go of them (when it opens or evicts another one).
+// The disk quota of a store, shared by all its processes.
+// Invariant: under the store's lock, the bytes recorded in the ledger are never less than the bytes in use. Reserving
+// space only increases that number; when it reaches the quota, all files are scanned and the number is corrected. A
+// partial download stays recorded, so resuming it reserves only the remaining bytes.
+// Eviction order: abandoned partial downloads (oldest first), then least recently used blobs. Pinned blobs and files
+// that are being written are never evicted.
+// Not recorded: directories, the lock file, and deleted blobs that a process has open; their blocks are freed when that
+// process closes them (at its next open or eviction).
 #pragma once
 
 #include <atomic>
@@ -20,58 +20,59 @@
 
 namespace weightfs {
 
-/// A quarter of the file system that `path`, or what there is above it, lies on.
+/// A quarter of the file system that holds `path` or its nearest existing parent.
 uint64_t default_quota(std::string path);
 
-/// `size` bytes as a file system allocates them: whole blocks, and a little for its own maps.
+/// The disk space of a file of `size` bytes: whole blocks, plus file system metadata.
 uint64_t allocated(uint64_t size);
 
-/// Allocates the bytes [from, to) of a file without changing its size. False with errno set when the system would not;
-/// true also where a file system cannot allocate before bytes are written.
+/// Allocates the bytes [from, to) of a file without changing its size. False with errno set on failure; true where the
+/// file system does not support preallocation.
 bool allocate(int fd, uint64_t from, uint64_t to);
 
-/// Whether that errno says that there is no room, for the disk or for the user.
+/// Whether the errno means a full disk or an exceeded user quota.
 bool is_full(int error);
 
-/// What was removed to make room.
-struct Freed {
+/// What eviction removed.
+struct EvictResult {
   uint64_t blobs = 0;
   uint64_t parts = 0;
   uint64_t bytes = 0;  ///< on disk
 };
 
-/// Callable from any thread.
-class Room {
+/// Thread-safe.
+class DiskQuota {
  public:
-  /// `evicted` is called when blobs were looked for to be removed.
-  Room(std::optional<uint64_t> quota, std::function<void()> evicted) : quota_(quota), evicted_(std::move(evicted)) {}
+  /// `on_evict` is called after every eviction.
+  DiskQuota(std::optional<uint64_t> quota, std::function<void()> on_evict)
+      : quota_(quota), on_evict_(std::move(on_evict)) {}
 
-  /// Allocates the bytes [from, to) of a file in making/, if need be and `others` says so in place of others. `from` is
-  /// 0 or what the file took room for before, by whichever process. Fails when the store's lock cannot be had for two
-  /// seconds, and when it is told to stop.
-  Result<void> take(const Folders& folders, int fd, uint64_t from, uint64_t to, Others others,
-                    const std::atomic<bool>& stop);
+  /// Allocates the bytes [from, to) of a file in making/, and evicts others if necessary and `eviction` permits it.
+  /// `from` is 0 or the end of the previous reservation of that file, by any process. Fails when the store's lock is
+  /// busy for two seconds, and when `stop` is set.
+  Result<void> reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, Eviction eviction,
+                       const std::atomic<bool>& stop);
 
-  /// Counts a symbolic link that is about to be made in index/.
-  Result<void> take_link(const Folders& folders);
+  /// Records a symbolic link that is about to be created in index/.
+  Result<void> reserve_link(const Folders& folders);
 
-  /// Counts a file of `size` bytes that is about to be made, if it fits; nothing is removed for it.
-  bool take_extra(const Folders& folders, uint64_t size);
+  /// Records a file of `size` bytes that is about to be created, if it fits; evicts nothing.
+  bool try_reserve(const Folders& folders, uint64_t size);
 
-  /// For when the disk is full whatever the quota says: removes `size` bytes. False when there was nothing to remove.
+  /// For a full disk: evicts `size` bytes regardless of the quota. False when nothing could be evicted.
   bool free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop);
 
-  /// Puts the count right, and removes until at most `most` bytes are used, or nothing is left that may go.
-  Result<Freed> shrink(const Folders& folders, uint64_t most, const std::atomic<bool>& stop);
+  /// Corrects the ledger, and evicts until at most `max_bytes` are in use or nothing more can be evicted.
+  Result<EvictResult> shrink(const Folders& folders, uint64_t max_bytes, const std::atomic<bool>& stop);
 
  private:
   uint64_t quota(const Folders& folders);
-  Result<uint64_t> make_room(const Folders& folders, uint64_t quota, uint64_t wanted, Others others);
-  Freed evict(const Folders& folders, Contents& contents, uint64_t wanted);
+  Result<uint64_t> evict_for(const Folders& folders, uint64_t quota, uint64_t needed, Eviction eviction);
+  EvictResult evict(const Folders& folders, Inventory& inventory, uint64_t needed);
 
   std::mutex mutex_;  // guards quota_
   std::optional<uint64_t> quota_;
-  std::function<void()> evicted_;
+  std::function<void()> on_evict_;
 };
 
 }  // namespace weightfs

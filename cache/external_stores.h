@@ -1,5 +1,5 @@
-// Blobs that other programs keep on this machine, read in place and never written: Ollama's store, the cartons' cache,
-// the Hugging Face hub's cache, directories that the user names.
+// Blobs in the stores of other programs, read in place and never written: Ollama, cartons, the Hugging Face hub, and
+// directories that the user names.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,66 +19,61 @@
 
 namespace weightfs {
 
-/// A file that should hold a blob, by its name. Nobody has compared its digest yet.
+/// A file whose name says that it holds a blob. Not verified.
 struct Candidate {
   std::string path;
   SourcePtr bytes;
 };
 
-/// Callable from any thread. The directories are looked at again after a second at the earliest, and only those that
-/// changed are listed again: that a blob is not there costs one look into a table.
-class Elsewhere {
+/// Thread-safe. Directories are rescanned after one second at the earliest, and listed again only if they changed: a
+/// lookup that finds nothing costs one hash table access.
+class ExternalStores {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// `directories` in front of the well-known places of this user: $OLLAMA_MODELS/blobs, ~/.ollama/models/blobs,
-  /// /usr/share/ollama/.ollama/models/blobs; $CARTON_CACHE_DIR/files, ~/.carton/cache/files; $HF_HUB_CACHE,
-  /// $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub.
-  /// Of the environment only absolute paths count. Nothing is looked at yet.
-  explicit Elsewhere(std::vector<std::string> directories, Clock clock = std::chrono::steady_clock::now);
+  /// Searches `directories` first, then the well-known stores of this user: $OLLAMA_MODELS/blobs,
+  /// ~/.ollama/models/blobs, /usr/share/ollama/.ollama/models/blobs; $CARTON_CACHE_DIR/files, ~/.carton/cache/files;
+  /// $HF_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. Relative paths in the
+  /// environment are ignored. Reads no directory yet.
+  explicit ExternalStores(std::vector<std::string> directories, Clock clock = std::chrono::steady_clock::now);
 
-  /// Every file that is named as that blob would be: in a directory (or its blobs/) sha256-HEX, sha256:HEX, HEX,
-  /// sha256/HEX (an OCI image layout), HEX/file (cartons), and models--*/blobs/HEX (the hub; also datasets--*,
-  /// spaces--*). Symbolic links are followed; a file that several of these are is told once. What lies on a weightfs
-  /// mount is passed over. Files of another size than `size`, and those that cannot be read, are left out, and said in
-  /// `wrong`, a line each.
+  /// Finds every file with a name of that blob: in a directory (or its blobs/) sha256-HEX, sha256:HEX, HEX, sha256/HEX
+  /// (an OCI image layout), HEX/file (cartons), and models--*/blobs/HEX (the hub; also datasets--*, spaces--*). Follows
+  /// symbolic links, returns each file once, and skips weightfs mounts. Skips unreadable files and files of another
+  /// size than `size`, with a line for each in `rejected`.
   std::vector<Candidate> find(const Digest& digest, std::optional<uint64_t> size,
-                              std::vector<std::string>& wrong) const;
+                              std::vector<std::string>& rejected) const;
 
-  /// Makes the next find() look again, whenever the last look was: a file was found to have changed.
-  void look_again() const;
+  /// Makes the next find() rescan, because a file was found to have changed.
+  void invalidate() const;
 
-  /// How many directories were listed up to now, for tests.
-  uint64_t listed() const;
+  /// The number of directories listed so far, for tests.
+  uint64_t listing_count() const;
 
  private:
-  // The names in a directory that are those of blobs or lead to some, as it had them at that time.
+  // The relevant names in a directory at one time: blobs, and subdirectories that may hold blobs.
   struct Listing {
     struct stat directory;
-    bool settled;  // it was not changed just before, so that the next change shows in its time
-    std::vector<std::pair<std::string, std::string>> blobs;  // the digest in hex, and the path
-    std::vector<std::string> below;                          // the paths of directories to be listed, too
-    bool complete;                                           // false: names in it have to be tried
+    bool is_stable;                                          // the mtime is old enough that any later change alters it
+    std::vector<std::pair<std::string, std::string>> blobs;  // digest in hex, and path
+    std::vector<std::string> subdirectories;                 // paths of directories to list
+    bool complete;                                           // false: the names must be tried one by one
   };
   struct Table;
 
   std::shared_ptr<const Table> table() const;
   void add(Table& table, const std::string& directory, int depth) const;
-  const Listing* listing_of(const std::string& directory, const struct stat& status) const;
+  const Listing* list(const std::string& directory, const struct stat& status) const;
 
   std::vector<std::string> directories_;
   Clock clock_;
   mutable std::mutex mutex_;  // guards the rest
   mutable std::map<std::string, Listing> listings_;
   mutable std::shared_ptr<const Table> table_;
-  mutable uint64_t listed_ = 0;
+  mutable uint64_t listing_count_ = 0;
 };
 
-/// The well-known places of this user.
-std::vector<std::string> external_stores();
-
-/// Fails when what the user named cannot be one of `directories`: not_found when it is not there, io when it is no
-/// directory or cannot be entered.
-Result<void> check_blob_directory(const std::string& path);
+/// The well-known stores of this user.
+std::vector<std::string> well_known_stores();
 
 }  // namespace weightfs

@@ -1,5 +1,5 @@
-// Looking after a cache: what is in it, whether it is right, and what may go. Whoever uses the cache meanwhile is not
-// disturbed: to remove a blob that a process reads takes nothing from that process, and what is being made stays.
+// Inspects, verifies and cleans a cache while other processes use it: removing a blob does not affect readers that have
+// it open, and files that are being written are kept.
 #pragma once
 
 #include <functional>
@@ -12,81 +12,81 @@
 
 namespace weightfs {
 
-/// What blobs and others take, in bytes on disk.
+/// Disk usage.
 struct Usage {
   uint64_t blobs = 0;
   uint64_t blob_bytes = 0;
-  uint64_t pinned = 0;  ///< of the blobs
+  uint64_t pinned = 0;  ///< included in `blobs`
   uint64_t pinned_bytes = 0;
-  uint64_t unfinished = 0;  ///< fetches that were left, or are under way
+  uint64_t unfinished = 0;  ///< active and abandoned downloads
   uint64_t unfinished_bytes = 0;
-  uint64_t makings = 0;    ///< what is being unpacked, or was when its process was killed
-  uint64_t all_bytes = 0;  ///< these, and the index
+  uint64_t temporary_files = 0;  ///< blobs being decoded, or left by a killed process
+  uint64_t all_bytes = 0;        ///< the sum, and the index
 };
 
-Usage usage_of(const Contents& contents);
+Usage usage_of(const Inventory& inventory);
 
-/// What went, and what could not.
-struct Removed {
+/// What was removed, and what could not be removed.
+struct GcResult {
   uint64_t blobs = 0;
   uint64_t unfinished = 0;
-  uint64_t leftovers = 0;          ///< what killed processes left, and links that led nowhere
-  uint64_t bytes = 0;              ///< on disk
-  std::vector<std::string> stays;  ///< a line for each thing that was to go and did not
+  uint64_t leftovers = 0;                ///< files of killed processes, and dead links
+  uint64_t bytes = 0;                    ///< on disk
+  std::vector<std::string> not_removed;  ///< a line for each item that could not be removed
 };
 
-/// What comparing every blob with its name came to.
-struct Checked {
-  uint64_t right = 0;
-  uint64_t bytes = 0;              ///< of all that were read to their end
-  std::vector<std::string> wrong;  ///< a line for each that does not match, and what became of it
-  std::vector<Error> unreadable;   ///< one for each that could not be read; it stays
+/// The result of comparing every blob with its digest.
+struct VerifyResult {
+  uint64_t valid = 0;
+  uint64_t bytes = 0;                   ///< of all completely read blobs
+  std::vector<std::string> mismatched;  ///< a line for each blob that does not match, with the action taken
+  std::vector<Error> unreadable;        ///< one for each unreadable blob, which is kept
 };
 
-/// How far that is.
-struct Checking {
-  Digest digest;   ///< of the blob that is being read
-  uint64_t bytes;  ///< read so far, of all
-  uint64_t whole;  ///< to be read in all
+/// The progress of verify().
+struct VerifyProgress {
+  Digest digest;   ///< of the current blob
+  uint64_t bytes;  ///< read so far
+  uint64_t total;  ///< to read in total
 };
 
-enum class Pinned { stays, goes };
+enum class PinnedBlobs { keep, remove };
 
-/// Whether a text may name a digest: at least 6 hex digits, at most 64, "sha256:" before them or not.
-bool may_be_digest(std::string_view text);
+/// Whether a text has the form of a digest or its prefix: 6 to 64 hex digits, optionally after "sha256:".
+bool is_digest_prefix(std::string_view text);
 
-/// The digest of what is there that the text names, if only one begins so; fails with not_found.
-Result<Digest> digest_in(const Contents& contents, const std::string& text);
+/// The digest in the inventory that has this prefix. Fails with not_found when there is none or more than one.
+Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::string& text);
 
-/// A cache's directory. Nothing is made in it but pins. One that is not there is empty; one that others may write to
-/// makes everything fail, as store does. Callable from any thread and process, while others use the cache.
-class Upkeep {
+/// The maintenance of a cache directory. Creates nothing but pins. A missing directory is an empty cache; a directory
+/// that others may write to fails every call. Safe to use from any thread and process, concurrently with other users of
+/// the cache.
+class CacheMaintenance {
  public:
-  explicit Upkeep(std::string directory) : directory_(std::move(directory)) {}
+  explicit CacheMaintenance(std::string directory) : directory_(std::move(directory)) {}
 
-  /// What there is: blobs and fetches, those used last first; and which fetches are under way.
-  Result<Contents> contents() const;
+  /// Blobs and downloads, most recently used first, with the active downloads marked.
+  Result<Inventory> inventory() const;
 
-  /// Reads every blob. One that does not match its name is removed, pinned or not: a file that has a blob's name holds
-  /// that blob. `report` is called now and then.
-  Result<Checked> verify(const std::function<void(const Checking&)>& report) const;
+  /// Hashes every blob, and removes each that does not match its name, pinned or not. Calls `report` regularly.
+  Result<VerifyResult> verify(const std::function<void(const VerifyProgress&)>& report) const;
 
-  /// Removes fetches that were left, what killed processes left, links that lead nowhere; then, as for want of room,
-  /// blobs until at most `most` bytes are used.
-  Result<Removed> collect(std::optional<uint64_t> most) const;
+  /// Removes abandoned downloads, files of killed processes, and dead links; then evicts blobs until at most
+  /// `max_bytes` are in use.
+  Result<GcResult> collect(std::optional<uint64_t> max_bytes) const;
 
-  /// Removes these blobs and fetches, or all. What is being fetched stays.
-  Result<Removed> remove(const std::vector<Digest>& digests, Pinned pinned) const;
-  Result<Removed> remove_all(Pinned pinned) const;
+  /// Removes these blobs and downloads, or all, except active downloads.
+  Result<GcResult> remove(const std::vector<Digest>& digests, PinnedBlobs pinned) const;
+  Result<GcResult> remove_all(PinnedBlobs pinned) const;
 
-  /// Keeps a blob from being evicted, and no longer; whether that is new. To pin fails with not_found when there is no
-  /// such blob.
+  /// Pins or unpins a blob; returns whether that changed anything. pin() fails with not_found when the blob is not
+  /// cached.
   Result<bool> pin(const Digest& digest) const;
   Result<bool> unpin(const Digest& digest) const;
 
  private:
   Result<FoldersPtr> folders() const;
-  Result<Removed> remove(const std::function<bool(const Digest&)>& is_meant, Pinned pinned) const;
+  Result<GcResult> remove(const std::function<bool(const Digest&)>& selects, PinnedBlobs pinned) const;
 
   std::string directory_;
 };

@@ -1,4 +1,4 @@
-// The directories of a store, the names of things in them, and the few system calls that every part of it needs.
+// The layout of a store: its directories, the names of its files, and the system calls that all parts of it share.
 #pragma once
 
 #include <dirent.h>
@@ -18,97 +18,96 @@
 
 namespace weightfs {
 
-/// The directories below the one that the user named, open: what is done there is done through these descriptors, so
-/// that nobody who swaps a name leads it elsewhere.
+/// The open directories of a store. All operations use these descriptors, so replacing a path component cannot redirect
+/// them.
 struct Folders {
   std::string top;
-  OpenFilePtr root;    ///< v1: all below belongs to this version of the layout. Its file `lock` is room.cc's
-  OpenFilePtr blobs;   ///< ab/<64 hex digits>: finished, named by their SHA-256
-  OpenFilePtr index;   ///< <SHA-256 of a key>: a symbolic link whose text is the blob's digest
-  OpenFilePtr making;  ///< <name>.<boot>: being made by whoever holds its lock. Fetches: see part_file()
+  OpenFilePtr root;    ///< v1, the version of the layout; its file `lock` belongs to quota_ledger.cc
+  OpenFilePtr blobs;   ///< ab/<64 hex digits>: finished blobs, named by SHA-256
+  OpenFilePtr index;   ///< <SHA-256 of a key>: a symbolic link to the blob's digest
+  OpenFilePtr making;  ///< <name>.<boot>: written by the holder of its lock; downloads: see part_file()
 };
 
 using FoldersPtr = std::shared_ptr<const Folders>;
 
-enum class Missing { fail, make };
+enum class Missing { fail, create };
 
-/// Opens them. Fails when others than this user and root own one, or may write there: the bytes that they put there
-/// would be served as ours, and the names that they put there be removed. Only `top` may be a symbolic link. Fails with
-/// not_found when one is missing, and may.
+/// Opens the directories. Fails when one has another owner than this user or root, or is writable by others: they could
+/// plant bytes, or names to be removed. Only `top` may be a symbolic link. Fails with not_found when one is missing and
+/// `missing` is `fail`.
 Result<FoldersPtr> open_folders(const std::string& top, Missing missing);
 
-/// Where a blob is in `blobs`, and where a name's link is in `index`.
+/// The path of a blob in `blobs`, and of its link in `index`.
 std::string blob_file(const Digest& digest);
-std::string index_link(const Name& name);
+std::string index_link(const BlobName& name);
 
-/// A fetch that may be continued, in `making`: <64 hex digits>.part, without the boot; nobody fetches it at the moment
-/// when its lock can be had. Beside it the symbolic link <64 hex digits>.part.from, whose text says where it came from.
+/// The name of a resumable download in `making`: <64 hex digits>.part, without the boot ID. Its lock is free when no
+/// process downloads it. The symbolic link <64 hex digits>.part.from beside it holds the resume note.
 std::string part_file(const Digest& digest);
-/// The digest that the name of such a file tells; nothing for any other name.
+/// The digest in such a file name; nothing for any other name.
 std::optional<Digest> digest_of_part(const std::string& name);
 
-/// The blobs that the user wants to keep, by their digests in hex: the names of the empty files in v1/pins, which is
-/// made with the first of them. Fails when that directory is not to be trusted or cannot be read.
+/// The digests in hex that the user pinned: names of empty files in v1/pins, which is created with the first pin. Fails
+/// when that directory is untrusted or unreadable.
 Result<std::set<std::string>> pins(const Folders& folders);
-/// Makes a pin, or removes it. Whether there was none, or one, before.
+/// Creates or removes a pin; returns whether that changed anything.
 Result<bool> add_pin(const Folders& folders, const Digest& digest);
 Result<bool> remove_pin(const Folders& folders, const Digest& digest);
 
-/// Whether there is a file of the blob's name.
+/// Whether the blob's file exists.
 bool has_blob(const Folders& folders, const Digest& digest);
 
-/// Removes a blob and its checksums; false with errno set when the blob cannot be removed, ENOENT when it is gone.
+/// Removes a blob and its checksums; false with errno set on failure, ENOENT when there is no such blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
-/// The checksums of a blob, in v1/sums, which is made with the first of them (cache/store/block_sums.h): a file that is
-/// named by the blob's digest. Nothing when there are none, or damaged ones.
+/// The saved checksums of a blob, in v1/sums, which is created with the first of them (cache/store/block_sums.h).
+/// Nothing when they are missing or damaged.
 std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size);
-/// Replaces them. A failure leaves none, or such as do not decode.
+/// Replaces the checksums. After a failure they are missing or do not decode.
 void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums);
 inline constexpr const char* kSumsFolder = "sums";
 
-/// Removes the links in the index to those of the digests (in hex) of which there is no blob; returns how many.
+/// Removes index links to those of the digests (in hex) that are not cached; returns their number.
 uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone);
 
-/// 16 hex digits that change when the machine starts anew; empty when the system does not tell.
-/// (proc_sys_kernel(5): /proc/sys/kernel/random/boot_id.)
-const std::string& boot();
+/// 16 hex digits that identify the current boot; empty if the system does not provide it. (proc_sys_kernel(5):
+/// /proc/sys/kernel/random/boot_id.)
+const std::string& boot_id();
 
 /// `size` random bytes in hex.
 std::string random_hex(size_t size);
 
-/// Makes the directory and those above it that are missing, with mode 0700.
-Result<void> make_directories(const std::string& path);
+/// Creates the directory and its missing parents with mode 0700.
+Result<void> create_directories(const std::string& path);
 
-/// Calls `each` with the name of every entry but `.` and `..` of the directory `name` in `folder`; of one that is not
-/// there, or is a symbolic link, never.
+/// Calls `each` for every entry of the directory `name` in `folder` except `.` and `..`; never if it is missing or a
+/// symbolic link.
 void for_each_in(const OpenFile& folder, const std::string& name, const std::function<void(const std::string&)>& each);
 
-/// What a sweep removed, but notes.
-struct Swept {
+/// What a sweep removed, except resume notes.
+struct SweepResult {
   uint64_t files = 0;
   uint64_t bytes = 0;  ///< on disk
 };
 
-/// Removes what killed processes left: files in making/ whose lock can be had, but of fetches that may be continued
-/// only those that nobody has for a week.
-Swept sweep(const Folders& folders);
+/// Removes files of killed processes: files in making/ whose lock is free, and partial downloads that are older than a
+/// week.
+SweepResult sweep(const Folders& folders);
 
-/// What the file takes on disk.
+/// The disk space of the file.
 inline uint64_t on_disk(const struct stat& file) { return static_cast<uint64_t>(file.st_blocks) * 512; }
 
-/// Removes a file in making/, with what is noted beside it, unless somebody holds its lock; the bytes on disk that it
-/// took, or nothing when it stays.
-std::optional<uint64_t> remove_unheld(const Folders& folders, const std::string& made);
+/// Removes a file in making/ and its resume note, unless it is locked. Returns the freed disk space, or nothing.
+std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name);
 
-/// Takes the file's lock if nobody has it. It goes with the descriptor, or with release().
+/// Locks the file if it is free. Closing the descriptor or unlock() releases it.
 bool try_lock(int fd);
-void release(int fd);
+void unlock(int fd);
 
-/// Whether `name` in `folder` is the file that `fd` has open.
-bool is_at(const OpenFile& folder, const std::string& name, int fd);
+/// Whether `name` in `folder` is the file open as `fd`.
+bool is_same_file(const OpenFile& folder, const std::string& name, int fd);
 
-/// The digest that a symbolic link's text names.
+/// The digest that is the target of a symbolic link.
 std::optional<Digest> digest_in_link(const OpenFile& folder, const std::string& name);
 
 }  // namespace weightfs

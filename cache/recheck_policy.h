@@ -2,9 +2,9 @@
 
 namespace weightfs {
 
-/// When a cached blob is compared again with what was verified, since a disk may return other bytes: each block when it
-/// is read for the first time in a process, with its checksum; or all of it with its digest, before its first byte is
-/// read in a process; or never.
+/// When a cached blob is compared with its verified content again, because a disk may return other bytes: `read`: the
+/// checksum of each block at its first read in a process; `full`: the digest of the whole blob before its first read in
+/// a process; `off`: never.
 enum class Recheck { read, full, off };
 
 }  // namespace weightfs

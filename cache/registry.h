@@ -1,5 +1,5 @@
-// Models in a registry: a tag resolved to its manifest, and the layers that the manifest names, fetched when they are
-// read. (OCI distribution-spec, pull; Ollama's registry differs as docs/formats/ollama.md says.)
+// Models in a registry: resolves a tag to its manifest; layers are downloaded when they are read. (OCI
+// distribution-spec, pull; docs/formats/ollama.md describes the differences of Ollama's registry.)
 #pragma once
 
 #include <memory>
@@ -10,35 +10,35 @@
 
 namespace weightfs {
 
-/// Which manifest of which repository.
+/// A manifest in a repository of a registry.
 struct Reference {
   std::string scheme = "https";  ///< or http
-  std::string host;              ///< with its port, if it has one: "registry.ollama.ai", "localhost:5000"
+  std::string host;              ///< with a port if there is one: "registry.ollama.ai", "localhost:5000"
   std::string repository;        ///< "library/llama3.2"
   std::string tag;               ///< or a digest, "sha256:…"
 };
 
-/// A manifest, and where its layers come from.
-struct Resolved {
-  std::string manifest;  ///< as the registry sent it
+/// A manifest, and the store for its layers.
+struct ResolvedManifest {
+  std::string manifest;  ///< as sent by the registry
   Digest digest;         ///< of the manifest
   std::string from;      ///< "https://registry.ollama.ai/v2/library/llama3.2/manifests/latest"
-  BlobsPtr blobs;        ///< the store, which asks this registry for what is not at hand
+  BlobsPtr blobs;        ///< the store, which downloads from this registry
 };
 
-/// Where this user's credentials are: ~/.ollama/id_ed25519 and ~/.docker/config.json ($DOCKER_CONFIG/config.json).
-struct Keys {
+/// The user's credential files: ~/.ollama/id_ed25519 and ~/.docker/config.json ($DOCKER_CONFIG/config.json).
+struct CredentialPaths {
   std::string ollama_key;     ///< path of an OpenSSH private key (ed25519, without a passphrase); empty: none
   std::string docker_config;  ///< path; empty: none
-  static Keys of_user();
+  static CredentialPaths of_user();
 };
 
-/// Asks the registry for the manifest, of an index for the one that is chosen (cache/registry/manifest.h); the store
-/// remembers it. Where `http` is null (offline), what was remembered is taken, and it fails with unreachable when
-/// nothing was. Fails with not_found (no such model or tag), with unreachable, with unsupported (http to a host that is
-/// not loopback, unless insecure is set; an answer that is no manifest; access denied, saying so), with mismatch when
-/// the manifest is not the one that a digest asks for, or that the registry says it is, with corrupt when it has more
-/// than 4 MiB.
-Result<Resolved> resolve(const Reference& reference, const BlobStorePtr& store, const HttpPtr& http, const Keys& keys);
+/// Requests the manifest from the registry, follows an index to the selected manifest (cache/registry/manifest.h), and
+/// saves it in the store. If `http` is null (offline), uses the saved manifest, and fails with unreachable if there is
+/// none. Fails with not_found (no such model or tag), unreachable, unsupported (http to a host other than loopback
+/// without insecure; not a manifest; access denied), mismatch (the digest differs from the requested one or from the
+/// registry's header), and corrupt (more than 4 MiB).
+Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const HttpClientPtr& http,
+                                 const CredentialPaths& paths);
 
 }  // namespace weightfs

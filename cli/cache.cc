@@ -28,10 +28,10 @@ struct CacheArguments {
 };
 
 // Runs `work` on the cache of the user's environment.
-Exit with_cache(const std::function<Result<Exit>(const Upkeep&)>& work) {
+Exit with_cache(const std::function<Result<Exit>(const CacheMaintenance&)>& work) {
   const auto directory = cache_directory();
   if (!directory) return report_error(directory.error());
-  const auto done = work(Upkeep(*directory));
+  const auto done = work(CacheMaintenance(*directory));
   return done ? *done : report_error(done.error());
 }
 
@@ -58,12 +58,12 @@ struct Entry {
   const char* state;
 };
 
-std::vector<Entry> entries_of(const Contents& contents) {
+std::vector<Entry> entries_of(const Inventory& contents) {
   std::vector<Entry> entries;
-  for (const Contents::Blob& b : contents.blobs)
-    entries.push_back({b.digest, b.size, b.on_disk, b.used, b.pinned, "complete"});
-  for (const Contents::Part& p : contents.parts)
-    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.held ? "fetching" : "unfinished"});
+  for (const Inventory::Blob& b : contents.blobs)
+    entries.push_back({b.digest, b.size, b.on_disk, b.last_used, b.pinned, "complete"});
+  for (const Inventory::Part& p : contents.parts)
+    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.is_active ? "fetching" : "unfinished"});
   for (const Digest& digest : contents.absent) entries.push_back({digest, 0, 0, {}, true, "absent"});
   return entries;
 }
@@ -91,8 +91,8 @@ std::vector<Cell> as_row(const Entry& entry, Digits digits) {
           entry.state};
 }
 
-Result<Exit> list(const Upkeep& cache, const CacheArguments& arguments) {
-  const std::vector<Entry> entries = entries_of(TRY(cache.contents()));
+Result<Exit> list(const CacheMaintenance& cache, const CacheArguments& arguments) {
+  const std::vector<Entry> entries = entries_of(TRY(cache.inventory()));
   if (arguments.json) {
     List all;
     for (const Entry& entry : entries) all.push_back(as_value(entry));
@@ -120,8 +120,8 @@ Value as_value(const Usage& usage) {
   return out;
 }
 
-Result<Exit> sum_up(const Upkeep& cache, const CacheArguments& arguments) {
-  const Usage usage = usage_of(TRY(cache.contents()));
+Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& arguments) {
+  const Usage usage = usage_of(TRY(cache.inventory()));
   if (arguments.json) {
     std::fputs(to_json(as_value(usage)).c_str(), stdout);
     return Exit::ok;
@@ -138,27 +138,27 @@ Result<Exit> sum_up(const Upkeep& cache, const CacheArguments& arguments) {
   return Exit::ok;
 }
 
-Result<Exit> verify_cache(const Upkeep& cache) {
+Result<Exit> verify_cache(const CacheMaintenance& cache) {
   ProgressBar bar;
-  const Checked checked = TRY(cache.verify(
-      [&](const Checking& now) { bar.show(now.bytes, now.whole, now.digest.hex().substr(0, kShortDigest)); }));
+  const VerifyResult checked = TRY(cache.verify(
+      [&](const VerifyProgress& now) { bar.show(now.bytes, now.total, now.digest.hex().substr(0, kShortDigest)); }));
   bar.clear();
-  for (const std::string& line : checked.wrong) report_error({Code::mismatch, line});
+  for (const std::string& line : checked.mismatched) report_error({Code::mismatch, line});
   for (const Error& error : checked.unreadable) report_error(error);
-  const uint64_t all = checked.right + checked.wrong.size() + checked.unreadable.size();
+  const uint64_t all = checked.valid + checked.mismatched.size() + checked.unreadable.size();
   if (all == 0) {
     std::printf("the cache is empty\n");
   } else {
-    std::printf("%llu of %s, %s, %s\n", static_cast<unsigned long long>(checked.right),
+    std::printf("%llu of %s, %s, %s\n", static_cast<unsigned long long>(checked.valid),
                 counted(all, "blob", "blobs").c_str(), human_size(checked.bytes).c_str(),
                 all == 1 ? "matches its digest" : "match their digests");
   }
-  if (!checked.wrong.empty()) return Exit::mismatch;
+  if (!checked.mismatched.empty()) return Exit::mismatch;
   return checked.unreadable.empty() ? Exit::ok : exit_of(checked.unreadable.front().code);
 }
 
 // One line about the removed files.
-void print_removed(const Removed& removed) {
+void print_removed(const GcResult& removed) {
   const auto part = [](uint64_t count, const char* one, const char* many) {
     return count == 0 ? "" : counted(count, one, many);
   };
@@ -172,41 +172,41 @@ void print_removed(const Removed& removed) {
   }
 }
 
-Result<Exit> collect(const Upkeep& cache, const CacheArguments& arguments) {
-  const Removed removed = TRY(cache.collect(arguments.size));
+Result<Exit> collect(const CacheMaintenance& cache, const CacheArguments& arguments) {
+  const GcResult removed = TRY(cache.collect(arguments.size));
   print_removed(removed);
-  for (const std::string& line : removed.stays) log_to_stderr(line);
+  for (const std::string& line : removed.not_removed) log_to_stderr(line);
   return Exit::ok;
 }
 
-Result<std::vector<Digest>> digests_of(const Upkeep& cache, const std::vector<std::string>& texts) {
-  const Contents contents = TRY(cache.contents());
+Result<std::vector<Digest>> digests_of(const CacheMaintenance& cache, const std::vector<std::string>& texts) {
+  const Inventory contents = TRY(cache.inventory());
   std::vector<Digest> digests;
-  for (const std::string& text : texts) digests.push_back(TRY(digest_in(contents, text)));
+  for (const std::string& text : texts) digests.push_back(TRY(resolve_digest_prefix(contents, text)));
   return digests;
 }
 
 // Fails if a named blob was not removed. With --all, pinned blobs are kept without an error.
-Result<Exit> remove(const Upkeep& cache, const CacheArguments& arguments) {
+Result<Exit> remove(const CacheMaintenance& cache, const CacheArguments& arguments) {
   if (!arguments.all && arguments.digests.empty()) {
     report_error({Code::io, "cache rm: missing DIGEST or --all (see weightfs cache rm --help)"});
     return Exit::usage;
   }
-  const Pinned pinned = arguments.force ? Pinned::goes : Pinned::stays;
+  const PinnedBlobs pinned = arguments.force ? PinnedBlobs::remove : PinnedBlobs::keep;
   const std::vector<Digest> digests = TRY(digests_of(cache, arguments.digests));
-  const Removed removed = TRY(arguments.all ? cache.remove_all(pinned) : cache.remove(digests, pinned));
+  const GcResult removed = TRY(arguments.all ? cache.remove_all(pinned) : cache.remove(digests, pinned));
   print_removed(removed);
-  for (const std::string& line : removed.stays) log_to_stderr(line + "; not removed");
-  return arguments.all || removed.stays.empty() ? Exit::ok : Exit::io;
+  for (const std::string& line : removed.not_removed) log_to_stderr(line + "; not removed");
+  return arguments.all || removed.not_removed.empty() ? Exit::ok : Exit::io;
 }
 
-Result<Exit> pin(const Upkeep& cache, const CacheArguments& arguments) {
+Result<Exit> pin(const CacheMaintenance& cache, const CacheArguments& arguments) {
   for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
     std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.pin(digest)) ? "pinned" : "already pinned");
   return Exit::ok;
 }
 
-Result<Exit> unpin(const Upkeep& cache, const CacheArguments& arguments) {
+Result<Exit> unpin(const CacheMaintenance& cache, const CacheArguments& arguments) {
   for (const Digest& digest : TRY(digests_of(cache, arguments.digests)))
     std::printf("%s: %s\n", digest.hex().c_str(), TRY(cache.unpin(digest)) ? "no longer pinned" : "was not pinned");
   return Exit::ok;
@@ -219,18 +219,18 @@ Exit print_path() {
   return Exit::ok;
 }
 
-using Work = Result<Exit> (*)(const Upkeep&, const CacheArguments&);
+using Work = Result<Exit> (*)(const CacheMaintenance&, const CacheArguments&);
 
 // A command of `weightfs cache`.
 Command command(const char* name, const char* help, const std::shared_ptr<CacheArguments>& given, Work work) {
   Command command{name, help};
-  command.run = [=] { return with_cache([=](const Upkeep& cache) { return work(cache, *given); }); };
+  command.run = [=] { return with_cache([=](const CacheMaintenance& cache) { return work(cache, *given); }); };
   return command;
 }
 
 Argument digests_argument(CacheArguments& given, Argument::Count count) {
   const auto take = [&given](const std::string& text) -> Result<void> {
-    if (!may_be_digest(text))
+    if (!is_digest_prefix(text))
       return failure(Code::unsupported, str(quoted(text), " is not a digest; use 6 to 64 hex digits"));
     given.digests.push_back(text);
     return {};
@@ -263,7 +263,7 @@ std::vector<Command> cache_commands() {
                  flag("json", "print a JSON object; sizes in bytes", given->json)}}};
 
   Command verify = command("verify", "verify every blob and remove those that do not match their digest", given,
-                           [](const Upkeep& each, const CacheArguments&) { return verify_cache(each); });
+                           [](const CacheMaintenance& each, const CacheArguments&) { return verify_cache(each); });
 
   Command gc = command("gc", "remove abandoned partial downloads and other stale files", given, collect);
   gc.groups = {{"Options", {size_option(*given)}}};

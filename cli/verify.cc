@@ -84,10 +84,10 @@ class Verifier {
 class UncachedBlobs final : public Blobs {
  public:
   explicit UncachedBlobs(BlobsPtr store) : store_(std::move(store)) {}
-  SourcePtr blob(Recipe recipe) override { return unstored_blobs()->blob(std::move(recipe)); }
-  Result<SourcePtr> made(Recipe recipe) override { return unstored_blobs()->made(std::move(recipe)); }
-  Result<Found> named(const Wanted& wanted) override { return store_->named(wanted); }
-  bool is_at_hand(const Wanted& wanted) override { return store_->is_at_hand(wanted); }
+  SourcePtr blob(BlobProducer recipe) override { return uncached_blobs()->blob(std::move(recipe)); }
+  Result<SourcePtr> materialize(BlobProducer recipe) override { return uncached_blobs()->materialize(std::move(recipe)); }
+  Result<ResolvedBlob> resolve(const BlobRef& wanted) override { return store_->resolve(wanted); }
+  bool is_local(const BlobRef& wanted) override { return store_->is_local(wanted); }
 
  private:
   BlobsPtr store_;

@@ -48,7 +48,7 @@ struct Container {
   std::string name;  ///< its file name
   SourcePtr bytes;
   std::shared_ptr<const Folder> folder = {};  ///< the files next to it; null if there are none
-  BlobsPtr blobs = unstored_blobs();          ///< keeps decoded and fetched data
+  BlobsPtr blobs = uncached_blobs();          ///< keeps decoded and fetched data
   int depth = 0;                              ///< the number of containers around it
   BudgetPtr budget = budget_of(bytes);  ///< of the outermost container; shared by everything that is read below it
 };

@@ -11,7 +11,7 @@ Result<SourceEntry> find_path(const std::string& path, const OpenOptions& option
 /// `ollama:NAME`, of which `name` is what follows the prefix (sources/ollama_name.cc).
 Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options);
 
-/// A directory in SOURCE: one model by its key_file(), a store of manifests, or a directory of models. Fails with io,
+/// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails with io,
 /// and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);
 

@@ -56,7 +56,8 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
   if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
   const Reference reference{name.scheme, name.host, str(name.name_space, "/", name.model),
                             name.digest ? "sha256:" + name.digest->hex() : name.tag};
-  const Resolved resolved = TRY(resolve(reference, registries.store, registries.http, Keys::of_user()));
+  const ResolvedManifest resolved =
+      TRY(resolve(reference, registries.store, registries.http, CredentialPaths::of_user()));
   const Container container{name.shortest(), in_memory(resolved.manifest), nullptr, resolved.blobs};
   const std::string source = str("ollama://", name.host, "/", name.name_space, "/", name.model, ":", name.tag,
                                  "@sha256:", resolved.digest.hex());

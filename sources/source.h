@@ -18,7 +18,7 @@ namespace weightfs {
 /// How the names of models in registries are resolved.
 struct RegistryOptions {
   BlobStorePtr store = nullptr;  ///< null: names in registries are not supported
-  HttpPtr http = nullptr;        ///< null: offline
+  HttpClientPtr http = nullptr;        ///< null: offline
   bool plain_http = false;       ///< use http for registries whose name has no scheme
 };
 
@@ -26,7 +26,7 @@ struct RegistryOptions {
 struct OpenOptions {
   const Format* forced = nullptr;     ///< read every container as this format, without detection
   bool all_files = false;             ///< in a directory, show files that are not models, unchanged
-  BlobsPtr blobs = unstored_blobs();  ///< keeps what has to be decoded
+  BlobsPtr blobs = uncached_blobs();  ///< keeps what has to be decoded
   RegistryOptions registries = {};
   Access access = {};  ///< what may be opened for a source
   /// Receives a line for each file that the rules of a source forbid to open.

@@ -6,26 +6,26 @@
 #include <vector>
 
 #include "base/cancel.h"
-#include "base/proof.h"
+#include "base/digest_verifier.h"
 #include "base/text.h"
 #include "cache/blobs/digest_blob.h"
-#include "cache/blobs/store.h"
+#include "cache/blobs/store_core.h"
 #include "cache/store/disk_backend.h"
 #include "cache/store/temp_file_backend.h"
 
 namespace weightfs {
 namespace {
 
-using StorePtr = std::shared_ptr<Store>;
-using Phase = Filling::Phase;
+using StoreCorePtr = std::shared_ptr<StoreCore>;
+using Phase = InFlightBlob::Phase;
 
-// Reads that end here do not make a blob of which nothing is there yet: it takes no more to see what a file is.
-constexpr uint64_t kHead = 32 * 1024;
+// Reads within this many first bytes do not materialize the blob: they only detect its format.
+constexpr uint64_t kHeadSize = 32 * 1024;
 
-constexpr size_t kLongestText = 16 << 20;  // of what is remembered
+constexpr size_t kMaxText = 16 << 20;  // of saved texts
 
-// Takes bytes until `out` is full or the stream ends; how many came.
-Result<size_t> take(Stream& stream, std::span<std::byte> out) {
+// Reads until `out` is full or the stream ends; returns the number of bytes.
+Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
   size_t done = 0;
   while (done < out.size()) {
     const size_t got = TRY(stream.next(out.subspan(done)));
@@ -35,136 +35,139 @@ Result<size_t> take(Stream& stream, std::span<std::byte> out) {
   return done;
 }
 
-// A stream that ends when the store gives up: what is decoded for one reader alone may take as long as for all.
-class Abandonable final : public Stream {
+// A stream that fails after shut_down(), for bytes that are produced for one reader only.
+class StoppableStream final : public Stream {
  public:
-  Abandonable(StorePtr store, StreamPtr stream) : store_(std::move(store)), stream_(std::move(stream)) {}
+  StoppableStream(StoreCorePtr store, StreamPtr stream) : store_(std::move(store)), stream_(std::move(stream)) {}
   Result<size_t> next(std::span<std::byte> out) override {
-    TRY_VOID(store_->go_on());
+    TRY_VOID(store_->check_open());
     return stream_->next(out);
   }
 
  private:
-  StorePtr store_;
+  StoreCorePtr store_;
   StreamPtr stream_;
 };
 
-Recipe abandonable(const StorePtr& store, const Recipe& recipe) {
-  Recipe out = recipe;
-  out.start = [store, start = recipe.start]() -> Result<StreamPtr> {
-    TRY_VOID(store->go_on());
-    return std::make_unique<Abandonable>(store, TRY(start()));
+BlobProducer stop_with_store(const StoreCorePtr& store, const BlobProducer& producer) {
+  BlobProducer out = producer;
+  out.start = [store, start = producer.start]() -> Result<StreamPtr> {
+    TRY_VOID(store->check_open());
+    return std::make_unique<StoppableStream>(store, TRY(start()));
   };
   return out;
 }
 
-class StoredBlob final : public Source {
+class ProducedBlob final : public Source {
  public:
-  StoredBlob(StorePtr store, Recipe recipe, uint64_t size)
-      : store_(std::move(store)), recipe_(std::move(recipe)), size_(size), name_(store_->name_of(recipe_)) {}
+  ProducedBlob(StoreCorePtr store, BlobProducer producer, uint64_t size)
+      : store_(std::move(store)), producer_(std::move(producer)), size_(size), name_(store_->name_of(producer_)) {}
 
   uint64_t size() const override { return size_; }
-  // Keeps the blob's decoding going while the file is open, also between slow reads.
+  // Keeps the decoding alive while the file is open, also between slow reads.
   std::shared_ptr<const void> hold() const override {
     if (size_ <= kSmallBlob) return nullptr;
     const std::scoped_lock lock(mutex_);
     auto sources = sources_.lock();
     if (sources == nullptr) sources_ = sources = std::make_shared<HeldSources>();
-    return std::make_shared<Open>(Open{store_->hold(name_), std::move(sources)});
+    return std::make_shared<Hold>(Hold{store_->hold(name_), std::move(sources)});
   }
-  // What a container says the digest of its bytes is names them only once that has proved right.
-  std::string identity() const override { return is_proved() ? "sha256 " + recipe_.digest->hex() : recipe_.key; }
+  // A declared digest identifies the bytes only after verification.
+  std::string identity() const override { return is_verified() ? "sha256 " + producer_.digest->hex() : producer_.key; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_ || out.empty()) return size_t{0};
-    const auto wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(size_ <= kSmallBlob ? read_small(offset, wanted) : fill(offset, wanted));
-    return wanted.size();
+    const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
+    TRY_VOID(size_ <= kSmallBlob ? read_small(offset, target) : read_large(offset, target));
+    return target.size();
   }
 
  private:
-  struct Open {
+  struct Hold {
     std::shared_ptr<const void> self;
     std::shared_ptr<HeldSources> sources;
   };
 
-  // Small ones are with every read, before it returns.
-  bool is_proved() const {
-    return recipe_.digest &&
-           (size_ <= kSmallBlob || store_->shelf().opened(name_) || store_->shelf().find(name_, size_));
+  // Small blobs are verified by every read.
+  bool is_verified() const {
+    return producer_.digest &&
+           (size_ <= kSmallBlob || store_->backend().find_open(name_) || store_->backend().find(name_, size_));
   }
 
   Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
     std::vector<std::byte> all(static_cast<size_t>(size_) + 1);
-    const StreamPtr stream = TRY(proving(recipe_).start());
-    TRY(take(*stream, all));
+    const StreamPtr stream = TRY(with_verification(producer_).start());
+    TRY(read_up_to(*stream, all));
     std::memcpy(out.data(), all.data() + offset, out.size());
     return {};
   }
 
-  Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
-    const Filling::Pause pause;
-    if (const Kept kept = store_->shelf().opened(name_); kept && kept.range->read(offset, out)) return {};
+  Result<void> read_large(uint64_t offset, std::span<std::byte> out) const {
+    const InFlightBlob::ScopedRelease release;
+    if (const BlobHandle handle = store_->backend().find_open(name_); handle && handle.range->read(offset, out))
+      return {};
     HeldSources::add_to_current(name_.text, [this] { return hold(); });
-    if (const SourcePtr instead = fallback(offset, out.size())) return read_from(*instead, offset, out);
-    const Name name = learned_name();
-    auto filling = store_->running(name);
-    if (filling == nullptr) {
-      if (const Kept kept = store_->shelf().find(name, size_); kept && kept.range->read(offset, out)) return {};
+    if (const SourcePtr fallback_source = fallback(offset, out.size())) return read_from(*fallback_source, offset, out);
+    const BlobName name = known_name();
+    auto in_flight = store_->find_in_flight(name);
+    if (in_flight == nullptr) {
+      if (const BlobHandle handle = store_->backend().find(name, size_); handle && handle.range->read(offset, out))
+        return {};
       if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
-      if (offset <= kHead && out.size() <= kHead - offset && !store_->is_distrusted(name))
+      if (offset <= kHeadSize && out.size() <= kHeadSize - offset && !store_->is_distrusted(name))
         return read_head(offset, out);
     }
-    return fill_from(std::move(filling), name, offset, out);
+    return read_in_flight(std::move(in_flight), name, offset, out);
   }
 
   Result<void> read_head(uint64_t offset, std::span<std::byte> out) const {
     std::vector<std::byte> head(static_cast<size_t>(offset) + out.size());
-    const StreamPtr stream = TRY(recipe_.start());
-    if (const size_t got = TRY(take(*stream, head)); got < head.size())
-      return failure(Code::corrupt, str(recipe_.name, ": ends at byte ", got, " of ", size_));
+    const StreamPtr stream = TRY(producer_.start());
+    if (const size_t got = TRY(read_up_to(*stream, head)); got < head.size())
+      return failure(Code::corrupt, str(producer_.name, ": ends at byte ", got, " of ", size_));
     std::memcpy(out.data(), head.data() + offset, out.size());
     return {};
   }
 
-  Result<void> fill_from(Store::FillingPtr filling, const Name& name, uint64_t offset, std::span<std::byte> out) const {
-    Result<void> kept;
-    for (auto phase = Phase::cancelled; phase == Phase::cancelled; filling = nullptr) {
-      if (filling == nullptr) {
-        auto begun = store_->filling(recipe_, name);
-        if (!begun) return fill_without(begun.error(), offset, out);
-        filling = std::move(*begun);
+  Result<void> read_in_flight(StoreCore::InFlightBlobPtr in_flight, const BlobName& name, uint64_t offset,
+                              std::span<std::byte> out) const {
+    Result<void> result;
+    for (auto phase = Phase::cancelled; phase == Phase::cancelled; in_flight = nullptr) {
+      if (in_flight == nullptr) {
+        auto started = store_->find_or_start(producer_, name);
+        if (!started) return read_uncached(started.error(), offset, out);
+        in_flight = std::move(*started);
       }
-      auto read = filling->read(offset, out);
-      if (read.phase == Phase::unkept) return fill_without(read.done.error(), offset, out);
-      if (read.phase == Phase::finished) learn(filling->kept().digest);
+      auto read = in_flight->read(offset, out);
+      if (read.phase == Phase::uncacheable) return read_uncached(read.result.error(), offset, out);
+      if (read.phase == Phase::finished) set_known_digest(in_flight->handle().digest);
       phase = read.phase;
-      kept = std::move(read.done);
+      result = std::move(read.result);
     }
-    return kept;
+    return result;
   }
 
-  Result<void> fill_without(const Error& reason, uint64_t offset, std::span<std::byte> out) const {
-    // For a reader that was killed, and in a making that has to end, nothing is begun anew.
+  Result<void> read_uncached(const Error& reason, uint64_t offset, std::span<std::byte> out) const {
+    // Do not start anything for a killed reader, or in a cancelled producer.
     if (is_cancelled()) return tl::unexpected(reason);
-    store_->note(reason);
-    return read_from(*fall_back(offset, out.size()), offset, out);
+    store_->log_uncached(reason);
+    return read_from(*start_fallback(offset, out.size()), offset, out);
   }
 
-  // Decoding that this read starts goes on while a file of this blob is open.
-  Result<void> read_from(const Source& instead, uint64_t offset, std::span<std::byte> out) const {
-    const auto sources = opened_sources();
+  // Decoding started by this read continues while a file of this blob is open.
+  Result<void> read_from(const Source& fallback_source, uint64_t offset, std::span<std::byte> out) const {
+    const auto sources = current_sources();
     const HeldSources::Scope holding(sources.get());
-    return read_exact(instead, offset, out);
+    return read_exact(fallback_source, offset, out);
   }
 
-  std::shared_ptr<HeldSources> opened_sources() const {
+  std::shared_ptr<HeldSources> current_sources() const {
     const std::scoped_lock lock(mutex_);
     return sources_.lock();
   }
 
-  // What reads without the store, as long as that goes on where it stopped. Before it would start anew, keeping the
-  // blob is tried again: there may be room by now.
+  // The uncached source, as long as reads are sequential. Before it would restart, caching is tried again, since there
+  // may be space now.
   SourcePtr fallback(uint64_t offset, size_t size) const {
     const std::scoped_lock lock(mutex_);
     if (offset < fallback_end_) fallback_ = nullptr;
@@ -172,157 +175,153 @@ class StoredBlob final : public Source {
     return fallback_;
   }
 
-  SourcePtr fall_back(uint64_t offset, size_t size) const {
+  SourcePtr start_fallback(uint64_t offset, size_t size) const {
     const std::scoped_lock lock(mutex_);
-    if (fallback_ == nullptr) fallback_ = unstored_blobs()->blob(abandonable(store_, recipe_));
+    if (fallback_ == nullptr) fallback_ = uncached_blobs()->blob(stop_with_store(store_, producer_));
     fallback_end_ = offset + size;
     return fallback_;
   }
 
-  // The name of one without key and digest does not lead to it; its digest does, once it was made.
-  Name learned_name() const {
+  // The name of a blob without key and digest does not identify it; its digest does, after the first materialization.
+  BlobName known_name() const {
     const std::scoped_lock lock(mutex_);
-    Name name = name_;
-    if (!name.digest && name.key.empty()) name.digest = learned_;
+    BlobName name = name_;
+    if (!name.digest && name.key.empty()) name.digest = known_digest_;
     return name;
   }
 
-  void learn(const Digest& digest) const {
+  void set_known_digest(const Digest& digest) const {
     const std::scoped_lock lock(mutex_);
-    learned_ = digest;
+    known_digest_ = digest;
   }
 
-  StorePtr store_;
-  Recipe recipe_;
+  StoreCorePtr store_;
+  BlobProducer producer_;
   uint64_t size_;
-  Name name_;
+  BlobName name_;
   mutable std::mutex mutex_;                    // guards the rest
-  mutable std::weak_ptr<HeldSources> sources_;  // while a file of it is open: what it is decoded from for one reader
+  mutable std::weak_ptr<HeldSources> sources_;  // sources of an uncached decoding, while a file is open
   mutable SourcePtr fallback_;
-  mutable uint64_t fallback_end_ = 0;  // where its last read ended
-  mutable std::optional<Digest> learned_;
+  mutable uint64_t fallback_end_ = 0;  // end of its last read
+  mutable std::optional<Digest> known_digest_;
 };
 
-class StoredBlobs final : public BlobStore {
+class CachingBlobStore final : public BlobStore {
  public:
-  StoredBlobs(ShelfPtr shelf, StoreOptions options)
-      : store_(std::make_shared<Store>(std::move(shelf), std::move(options.log), std::move(options.fetching),
-                                       std::move(options.blob_directories))) {}
-  ~StoredBlobs() override { store_->stop(); }
+  CachingBlobStore(BlobBackendPtr backend, StoreOptions options)
+      : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options.log), std::move(options.fetching),
+                                           std::move(options.blob_directories))) {}
+  ~CachingBlobStore() override { store_->stop(); }
 
-  void stop() override { store_->give_up(); }
+  void stop() override { store_->shut_down(); }
 
-  SourcePtr blob(Recipe recipe) override {
-    const uint64_t size = recipe.size.value_or(0);
-    return std::make_shared<StoredBlob>(store_, std::move(recipe), size);
+  SourcePtr blob(BlobProducer producer) override {
+    const uint64_t size = producer.size.value_or(0);
+    return std::make_shared<ProducedBlob>(store_, std::move(producer), size);
   }
 
-  Result<SourcePtr> made(Recipe recipe) override {
-    recipe.size = std::nullopt;
-    const Name name = store_->name_of(recipe);
-    if (const Kept kept = find(name)) return known(std::move(recipe), kept.range->size(), kept.digest);
+  Result<SourcePtr> materialize(BlobProducer producer) override {
+    producer.size = std::nullopt;
+    const BlobName name = store_->name_of(producer);
+    if (const BlobHandle handle = find(name))
+      return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
-    if (auto small = TRY(made_small(recipe))) return small;
-    const Filling::Pause pause;
+    if (auto small = TRY(materialize_small(producer))) return small;
+    const InFlightBlob::ScopedRelease release;
     for (;;) {
-      const auto filling = store_->filling(recipe, name);
-      if (!filling) return made_without(filling.error(), recipe);
-      const Phase phase = TRY((*filling)->wait());
-      if (phase == Phase::failed) return tl::unexpected((*filling)->error());
-      if (phase == Phase::unkept) return made_without((*filling)->error(), recipe);
-      const Kept kept = (*filling)->kept();
-      if (phase == Phase::finished) return known(std::move(recipe), kept.range->size(), kept.digest);
+      const auto in_flight = store_->find_or_start(producer, name);
+      if (!in_flight) return materialize_uncached(in_flight.error(), producer);
+      const Phase phase = TRY((*in_flight)->wait());
+      if (phase == Phase::failed) return tl::unexpected((*in_flight)->error());
+      if (phase == Phase::uncacheable) return materialize_uncached((*in_flight)->error(), producer);
+      const BlobHandle handle = (*in_flight)->handle();
+      if (phase == Phase::finished) return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     }
   }
 
-  Result<Found> named(const Wanted& wanted) override { return named_blob(store_, wanted, {}); }
-  Result<Found> fetched(const Wanted& wanted, std::vector<Origin> origins) override {
-    return named_blob(store_, wanted, std::move(origins));
+  Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(store_, ref, {}); }
+  Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<Origin> origins) override {
+    return resolve_blob(store_, ref, std::move(origins));
   }
-  bool is_at_hand(const Wanted& wanted) override { return weightfs::is_at_hand(*store_, wanted); }
+  bool is_local(const BlobRef& ref) override { return weightfs::is_local(*store_, ref); }
 
-  // A text is a blob like any other, under a key that may come to mean another.
-  void remember(const std::string& key, std::string_view text) override {
-    if (const auto kept = keep(key, text); !kept) store_->note(kept.error());
+  // A text is a blob whose key may be moved to another text.
+  void save_text(const std::string& key, std::string_view text) override {
+    if (const auto handle = write_text(key, text); !handle) store_->log_uncached(handle.error());
   }
 
-  std::optional<std::string> recall(const std::string& key) override {
-    const auto digest = store_->shelf().noted(Shelf::Of::kept, "text " + key);
+  std::optional<std::string> load_text(const std::string& key) override {
+    const auto digest = store_->backend().find_digest(DigestOf::cached, "text " + key);
     if (!digest) return std::nullopt;
-    const Kept kept = store_->shelf().find(Store::name_of(*digest, std::nullopt), std::nullopt);
-    if (!kept || kept.range->size() > kLongestText) return std::nullopt;
-    std::string text(static_cast<size_t>(kept.range->size()), '\0');
-    if (!kept.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
+    const BlobHandle handle = store_->backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
+    if (!handle || handle.range->size() > kMaxText) return std::nullopt;
+    std::string text(static_cast<size_t>(handle.range->size()), '\0');
+    if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
     return text;
   }
 
   StoreStatus status() override { return store_->status(); }
-  StoreStatus status_of_running() override { return store_->status_of_running(); }
+  StoreStatus in_progress_status() override { return store_->in_progress_status(); }
 
  private:
-  Result<void> keep(const std::string& key, std::string_view text) {
-    if (text.size() > kLongestText) return failure(Code::unsupported, "too long a text to be remembered");
+  Result<void> write_text(const std::string& key, std::string_view text) {
+    if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
     const Digest digest = sha256(text);
-    Shelf& shelf = store_->shelf();
-    auto begun = TRY(shelf.begin(Store::name_of(digest, text.size()), text.size(), store_->gave_up()));
-    if (begun.draft) {
-      if (begun.draft->left() > 0) TRY_VOID(begun.draft->restart());
-      TRY_VOID(begun.draft->reserve(text.size(), Others::make_way));
-      TRY_VOID(begun.draft->write(0, std::as_bytes(std::span(text))));
+    BlobBackend& backend = store_->backend();
+    auto acquired =
+        TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_requested()));
+    if (acquired.partial) {
+      if (acquired.partial->resumed_size() > 0) TRY_VOID(acquired.partial->restart());
+      TRY_VOID(acquired.partial->reserve(text.size(), Eviction::allowed));
+      TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
       BlockSums sums;
       sums.add(std::as_bytes(std::span(text)));
-      TRY(begun.draft->publish(digest, text.size(), std::move(sums)));
+      TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
     }
-    return shelf.note(Shelf::Of::kept, "text " + key, digest);
+    return backend.save_digest(DigestOf::cached, "text " + key, digest);
   }
 
-  Kept find(const Name& name) {
-    const Kept kept = store_->shelf().opened(name);
-    return kept ? kept : store_->shelf().find(name, std::nullopt);
+  BlobHandle find(const BlobName& name) {
+    const BlobHandle handle = store_->backend().find_open(name);
+    return handle ? handle : store_->backend().find(name, std::nullopt);
   }
 
-  // Null when the bytes are too many to be made for each read.
-  Result<SourcePtr> made_small(const Recipe& recipe) {
+  // Null when the blob is not small.
+  Result<SourcePtr> materialize_small(const BlobProducer& producer) {
     std::vector<std::byte> all(kSmallBlob + 1);
-    const StreamPtr stream = TRY(recipe.start());
-    const auto bytes = std::span<const std::byte>(all).first(TRY(take(*stream, all)));
+    const StreamPtr stream = TRY(producer.start());
+    const auto bytes = std::span<const std::byte>(all).first(TRY(read_up_to(*stream, all)));
     if (bytes.size() > kSmallBlob) return SourcePtr();
-    Proof proof(recipe);
-    TRY_VOID(proof.add(bytes));
-    const Digest digest = TRY(proof.end());
-    return known(recipe, bytes.size(), digest);
+    DigestVerifier verifier(producer);
+    TRY_VOID(verifier.add(bytes));
+    const Digest digest = TRY(verifier.finish());
+    return with_known_digest(producer, bytes.size(), digest);
   }
 
-  Result<SourcePtr> made_without(const Error& reason, const Recipe& recipe) {
-    store_->note(reason);
-    return unstored_blobs()->made(abandonable(store_, recipe.digest ? proving(recipe) : recipe));
+  Result<SourcePtr> materialize_uncached(const Error& reason, const BlobProducer& producer) {
+    store_->log_uncached(reason);
+    return uncached_blobs()->materialize(
+        stop_with_store(store_, producer.digest ? with_verification(producer) : producer));
   }
 
-  SourcePtr known(Recipe recipe, uint64_t size, const Digest& digest) {
-    recipe.size = size;
-    recipe.digest = digest;
-    return blob(std::move(recipe));
+  SourcePtr with_known_digest(BlobProducer producer, uint64_t size, const Digest& digest) {
+    producer.size = size;
+    producer.digest = digest;
+    return blob(std::move(producer));
   }
 
-  StorePtr store_;
+  StoreCorePtr store_;
 };
 
 }  // namespace
 
 BlobStorePtr blob_store(StoreOptions options) {
-  ShelfPtr shelf;
+  BlobBackendPtr backend;
   if (options.directory.empty())
-    shelf = std::make_shared<Temporary>(options.quota);
+    backend = std::make_shared<TempFileBackend>(options.quota);
   else
-    shelf = std::make_shared<Directory>(options.directory, options.quota, options.recheck, options.log);
-  return std::make_shared<StoredBlobs>(std::move(shelf), std::move(options));
-}
-
-BlobStorePtr temporary_blobs(std::optional<uint64_t> quota, std::function<void(const std::string&)> log) {
-  StoreOptions options;
-  options.quota = quota;
-  options.log = std::move(log);
-  return blob_store(std::move(options));
+    backend = std::make_shared<DiskBackend>(options.directory, options.quota, options.recheck, options.log);
+  return std::make_shared<CachingBlobStore>(std::move(backend), std::move(options));
 }
 
 }  // namespace weightfs

@@ -1,4 +1,4 @@
-// Between the thread that decodes and the one that hashes and writes: a few buffers, so that both work at once.
+// A bounded queue of buffers between the thread that decodes and the one that hashes and writes.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,8 @@
 
 namespace weightfs {
 
-/// One thread fills, one empties.
-class Pipe {
+/// One producer thread, one consumer thread.
+class BoundedQueue {
  public:
   struct Buffer {
     std::vector<std::byte> bytes;
@@ -19,35 +19,35 @@ class Pipe {
   };
 
   /// At most `count` buffers of `size` bytes.
-  Pipe(size_t count, size_t size) : left_(count), size_(size) {}
+  BoundedQueue(size_t count, size_t size) : unallocated_(count), size_(size) {}
 
-  /// For the one that fills: a buffer, waited for; nothing once the other gave up.
-  std::optional<Buffer> take_empty() {
+  /// For the producer: waits for a free buffer; nothing once the consumer cancelled.
+  std::optional<Buffer> acquire_buffer() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return given_up_ || !empty_.empty() || left_ > 0; });
-    if (given_up_) return std::nullopt;
+    changed_.wait(lock, [&] { return cancelled_ || !empty_.empty() || unallocated_ > 0; });
+    if (cancelled_) return std::nullopt;
     if (empty_.empty()) {
-      --left_;
+      --unallocated_;
       return Buffer{std::vector<std::byte>(size_), 0};
     }
     Buffer buffer = std::move(empty_.back());
     empty_.pop_back();
     return buffer;
   }
-  void put_full(Buffer buffer) { put(full_, std::move(buffer)); }
-  void end() { set(ended_); }
+  void push(Buffer buffer) { put(full_, std::move(buffer)); }
+  void close() { set(closed_); }
 
-  /// For the one that empties: the next, waited for; nothing after the last.
-  std::optional<Buffer> take_full() {
+  /// For the consumer: waits for the next buffer; nothing after the last.
+  std::optional<Buffer> pop() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ended_ || !full_.empty(); });
+    changed_.wait(lock, [&] { return closed_ || !full_.empty(); });
     if (full_.empty()) return std::nullopt;
     Buffer buffer = std::move(full_.front());
     full_.pop_front();
     return buffer;
   }
-  void put_empty(Buffer buffer) { put(empty_, std::move(buffer)); }
-  void give_up() { set(given_up_); }
+  void recycle(Buffer buffer) { put(empty_, std::move(buffer)); }
+  void cancel() { set(cancelled_); }
 
  private:
   void put(std::deque<Buffer>& queue, Buffer buffer) {
@@ -69,10 +69,10 @@ class Pipe {
   std::condition_variable changed_;
   std::deque<Buffer> empty_;
   std::deque<Buffer> full_;
-  size_t left_;
+  size_t unallocated_;
   size_t size_;
-  bool ended_ = false;
-  bool given_up_ = false;
+  bool closed_ = false;
+  bool cancelled_ = false;
 };
 
 }  // namespace weightfs

@@ -5,109 +5,109 @@
 namespace weightfs {
 namespace {
 
-// A container may name any number of blobs; more than this are not told, and their reads not counted.
-constexpr size_t kMostTold = 100'000;
+// Limits memory for containers with many blobs: further blobs are neither reported nor counted.
+constexpr size_t kMaxReported = 100'000;
 
-void bring_up_to_date(StoreStatus::Blob& blob, const Filling& filling, const Filling::Progress& progress) {
+void update(StoreStatus::Blob& blob, const InFlightBlob& in_flight, const InFlightBlob::Progress& progress) {
   if (blob.verified) return;
-  blob.fetched = progress.here;
+  blob.fetched = progress.received;
   blob.from = progress.from;
-  // It is served from then on.
-  blob.verified = filling.phase() == Filling::Phase::proved || filling.phase() == Filling::Phase::finished;
+  // Both phases serve verified bytes.
+  blob.verified =
+      in_flight.phase() == InFlightBlob::Phase::verified || in_flight.phase() == InFlightBlob::Phase::finished;
 }
 
 }  // namespace
 
-void Account::asked(const Wanted& wanted, std::optional<uint64_t> size) {
+void CacheStats::add(const BlobRef& ref, std::optional<uint64_t> size) {
   const std::scoped_lock lock(mutex_);
-  if (StoreStatus::Blob* told = blob(wanted.digest); told != nullptr) {
-    if (!told->size) told->size = size;
+  if (StoreStatus::Blob* entry = blob(ref.digest); entry != nullptr) {
+    if (!entry->size) entry->size = size;
     return;
   }
-  if (entries_.size() == kMostTold) return;
-  if (!entries_.try_emplace(wanted.digest.hex(), Entry{blobs_.size()}).second) return;
-  blobs_.push_back({wanted.name, wanted.digest, size, 0, false, {}, {}});
+  if (entries_.size() == kMaxReported) return;
+  if (!entries_.try_emplace(ref.digest.hex(), Entry{blobs_.size()}).second) return;
+  blobs_.push_back({ref.name, ref.digest, size, 0, false, {}, {}});
 }
 
-void Account::found(const Digest& digest, uint64_t size, const std::string& from) {
+void CacheStats::record_local(const Digest& digest, uint64_t size, const std::string& from) {
   const std::scoped_lock lock(mutex_);
   if (is_first_read(digest)) ++counted_.hits;
-  if (StoreStatus::Blob* told = blob(digest); told != nullptr && !told->verified) {
-    told->size = told->fetched = size;
-    told->verified = true;
-    if (told->from.empty()) told->from = from;
-    told->error.clear();
+  if (StoreStatus::Blob* entry = blob(digest); entry != nullptr && !entry->verified) {
+    entry->size = entry->fetched = size;
+    entry->verified = true;
+    if (entry->from.empty()) entry->from = from;
+    entry->error.clear();
   }
 }
 
-void Account::missed(const Digest& digest) {
+void CacheStats::record_miss(const Digest& digest) {
   const std::scoped_lock lock(mutex_);
   if (is_first_read(digest)) ++counted_.misses;
 }
 
-void Account::failed(const Digest& digest, const Error& error) {
+void CacheStats::record_failure(const Digest& digest, const Error& error) {
   const std::scoped_lock lock(mutex_);
   ++counted_.errors;
-  if (StoreStatus::Blob* told = blob(digest)) told->error = error.message;
+  if (StoreStatus::Blob* entry = blob(digest)) entry->error = error.message;
 }
 
-void Account::ended(const Filling& filling) {
-  const auto phase = filling.phase();
-  const auto progress = filling.progress();
-  const bool failed = phase == Filling::Phase::failed || phase == Filling::Phase::unkept;
+void CacheStats::record_download(const InFlightBlob& in_flight) {
+  const auto phase = in_flight.phase();
+  const auto progress = in_flight.progress();
+  const bool is_failure = phase == InFlightBlob::Phase::failed || phase == InFlightBlob::Phase::uncacheable;
   const std::scoped_lock lock(mutex_);
   counted_.bytes_fetched += progress.fetched;
-  if (failed) ++counted_.errors;
-  StoreStatus::Blob* told = blob(*filling.name().digest);
-  if (told == nullptr) return;
-  told->verified = phase == Filling::Phase::finished;
-  if (!progress.from.empty()) told->from = progress.from;
-  told->error = failed ? filling.error().message : "";
-  if (told->verified) told->size = told->fetched = filling.kept().range->size();
-  if (!told->verified) told->fetched = failed && is_about_the_bytes(filling.error()) ? 0 : progress.here;
+  if (is_failure) ++counted_.errors;
+  StoreStatus::Blob* entry = blob(*in_flight.name().digest);
+  if (entry == nullptr) return;
+  entry->verified = phase == InFlightBlob::Phase::finished;
+  if (!progress.from.empty()) entry->from = progress.from;
+  entry->error = is_failure ? in_flight.error().message : "";
+  if (entry->verified) entry->size = entry->fetched = in_flight.handle().range->size();
+  if (!entry->verified) entry->fetched = is_failure && is_about_the_bytes(in_flight.error()) ? 0 : progress.received;
 }
 
-StoreStatus Account::status(const Fillings& fetching) const {
+StoreStatus CacheStats::status(const InFlightBlobs& fetching) const {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
   status.blobs = blobs_;
-  for (const auto& filling : fetching) {
-    const auto progress = filling->progress();
+  for (const auto& in_flight : fetching) {
+    const auto progress = in_flight->progress();
     status.bytes_fetched += progress.fetched;
-    if (const auto place = place_of(*filling->name().digest))
-      bring_up_to_date(status.blobs[*place], *filling, progress);
+    if (const auto index = index_of(*in_flight->name().digest)) update(status.blobs[*index], *in_flight, progress);
   }
   return status;
 }
 
-StoreStatus Account::running(const Fillings& fetching) const {
+StoreStatus CacheStats::in_progress(const InFlightBlobs& fetching) const {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;
-  for (const auto& filling : fetching) {
-    const auto progress = filling->progress();
+  for (const auto& in_flight : fetching) {
+    const auto progress = in_flight->progress();
     status.bytes_fetched += progress.fetched;
-    const auto place = place_of(*filling->name().digest);
-    if (!place || blobs_[*place].verified) continue;
-    status.blobs.push_back(blobs_[*place]);
-    bring_up_to_date(status.blobs.back(), *filling, progress);
+    const auto index = index_of(*in_flight->name().digest);
+    if (!index || blobs_[*index].verified) continue;
+    status.blobs.push_back(blobs_[*index]);
+    update(status.blobs.back(), *in_flight, progress);
   }
   return status;
 }
 
-std::optional<size_t> Account::place_of(const Digest& digest) const {
-  const auto entry = entries_.find(digest.hex());
-  return entry == entries_.end() ? std::nullopt : std::optional(entry->second.place);
+std::optional<size_t> CacheStats::index_of(const Digest& digest) const {
+  const auto known = entries_.find(digest.hex());
+  return known == entries_.end() ? std::nullopt : std::optional(known->second.index);
 }
 
-StoreStatus::Blob* Account::blob(const Digest& digest) {
-  const auto place = place_of(digest);
-  return place ? &blobs_[*place] : nullptr;
+StoreStatus::Blob* CacheStats::blob(const Digest& digest) {
+  const auto index = index_of(digest);
+  return index ? &blobs_[*index] : nullptr;
 }
 
-bool Account::is_first_read(const Digest& digest) {
-  const auto entry = entries_.find(digest.hex());
-  if (entry == entries_.end() || entry->second.read) return false;
-  entry->second.read = true;
+bool CacheStats::is_first_read(const Digest& digest) {
+  const auto known = entries_.find(digest.hex());
+  if (known == entries_.end() || known->second.read) return false;
+  known->second.read = true;
   return true;
 }
 

@@ -1,4 +1,4 @@
-// What a store did with the blobs that it was asked for by digest: what status.json shows.
+// Statistics about the blobs that a store was asked for by digest; shown in status.json.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +15,35 @@
 
 namespace weightfs {
 
-/// Callable from any thread.
-class Account {
+/// Thread-safe.
+class CacheStats {
  public:
-  using Fillings = std::vector<std::shared_ptr<Filling>>;
+  using InFlightBlobs = std::vector<std::shared_ptr<InFlightBlob>>;
 
-  /// A blob of that digest may be read from now on.
-  void asked(const Wanted& wanted, std::optional<uint64_t> size);
-  /// It was at hand, and is right; counts as a hit when it was read for the first time.
-  void found(const Digest& digest, uint64_t size, const std::string& from);
-  /// It is being fetched.
-  void missed(const Digest& digest);
-  /// It could not even be asked for.
-  void failed(const Digest& digest, const Error& error);
-  /// A fetch has ended, well or not.
-  void ended(const Filling& filling);
+  /// A blob of that digest was requested.
+  void add(const BlobRef& ref, std::optional<uint64_t> size);
+  /// The blob is local and verified; its first read counts as a hit.
+  void record_local(const Digest& digest, uint64_t size, const std::string& from);
+  /// The blob is being downloaded.
+  void record_miss(const Digest& digest);
+  /// The download could not start.
+  void record_failure(const Digest& digest, const Error& error);
+  /// A download ended, with or without success.
+  void record_download(const InFlightBlob& in_flight);
 
-  /// What was counted and told up to now, and the fetches that go on at the moment.
-  StoreStatus status(const Fillings& fetching) const;
-  /// The same, with those blobs only that are fetched at the moment.
-  StoreStatus running(const Fillings& fetching) const;
+  /// The counters, and the state of all blobs including active downloads.
+  StoreStatus status(const InFlightBlobs& fetching) const;
+  /// The same, limited to blobs that are being downloaded.
+  StoreStatus in_progress(const InFlightBlobs& fetching) const;
 
  private:
   struct Entry {
-    size_t place;       // in blobs_
-    bool read = false;  // it was counted as a hit or a miss
+    size_t index;       // in blobs_
+    bool read = false;  // counted as a hit or a miss
   };
 
   StoreStatus::Blob* blob(const Digest& digest);
-  std::optional<size_t> place_of(const Digest& digest) const;
+  std::optional<size_t> index_of(const Digest& digest) const;
   bool is_first_read(const Digest& digest);
 
   mutable std::mutex mutex_;  // guards the rest

@@ -10,271 +10,275 @@
 namespace weightfs {
 namespace {
 
-using StorePtr = std::shared_ptr<Store>;
-using Phase = Filling::Phase;
-using Wants = Filling::Wants;
+using StoreCorePtr = std::shared_ptr<StoreCore>;
+using Phase = InFlightBlob::Phase;
+using ReadMode = InFlightBlob::ReadMode;
 
-bool is_fetchable(const Store& store, const std::vector<Origin>& origins) {
+bool is_fetchable(const StoreCore& store, const std::vector<Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
 }
 
-// Why it cannot be had when nothing is fetched, where `reason` is why it is not at hand.
-Error unfetched(Store& store, const Wanted& wanted, const Error& reason) {
+// The error when nothing can be downloaded; `reason` says why there is no local copy.
+Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   if (reason.code != Code::not_found) return reason;
   const bool offline = store.fetching().http == nullptr;
-  return {Code::network, str(wanted.name, ": not cached, and ", offline ? "offline" : "nothing says where it is")};
+  return {Code::network, str(ref.name, ": not cached, and ", offline ? "offline" : "no URL is known")};
 }
 
-// One fetch; another one asks everybody again.
-FetchPtr fetch_of(const Store& store, const Wanted& wanted, std::optional<uint64_t> size,
-                  const std::vector<Origin>& origins) {
-  return std::make_shared<Fetch>(store.fetching().http, wanted.name, size, origins, store.fetching().options);
+// A new download, which tries all origins.
+FetchPtr new_fetch(const StoreCore& store, const BlobRef& ref, std::optional<uint64_t> size,
+                   const std::vector<Origin>& origins) {
+  return std::make_shared<Fetch>(store.fetching().http, ref.name, size, origins, store.fetching().options);
 }
 
-// Whether a fetch that somebody else began could fail where one of these would not.
-bool asks_others(const Fetch& fetch, const std::vector<Origin>& origins) {
+// Whether a download started by another reader used other origins, so that its failure means nothing for these.
+bool has_other_origins(const Fetch& fetch, const std::vector<Origin>& origins) {
   const auto same = [](const Origin& a, const Origin& b) { return a.url == b.url && a.credentials == b.credentials; };
   return !std::equal(fetch.origins().begin(), fetch.origins().end(), origins.begin(), origins.end(), same);
 }
 
-class NamedBlob final : public Source, public std::enable_shared_from_this<NamedBlob> {
+class DigestBlob final : public Source, public std::enable_shared_from_this<DigestBlob> {
  public:
-  NamedBlob(StorePtr store, Wanted wanted, uint64_t size, std::vector<Origin> origins)
+  DigestBlob(StoreCorePtr store, BlobRef ref, uint64_t size, std::vector<Origin> origins)
       : store_(std::move(store)),
-        wanted_(std::move(wanted)),
+        ref_(std::move(ref)),
         size_(size),
         origins_(std::move(origins)),
-        name_(Store::name_of(wanted_.digest, size)),
+        name_(StoreCore::name_of(ref_.digest, size)),
         copy_(search()) {}
 
   uint64_t size() const override { return size_; }
   std::string identity() const override {
-    const bool proved = copy().peek() || store_->shelf().opened(name_) || store_->shelf().find(name_, size_);
-    return proved ? "sha256 " + wanted_.digest.hex() : "";
+    const bool is_verified =
+        copy().peek() || store_->backend().find_open(name_) || store_->backend().find(name_, size_);
+    return is_verified ? "sha256 " + ref_.digest.hex() : "";
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    return read(offset, out, Wants::served);
+    return read(offset, out, ReadMode::served);
   }
-  // What was read is read on from the same file, though that may lose its name meanwhile.
+  // An open file keeps reading the same cached file, even after eviction.
   std::shared_ptr<const void> hold() const override {
     const std::scoped_lock lock(mutex_);
     ++holders_;
     const auto let_go = [self = shared_from_this()](const void*) {
-      RangePtr last;  // closed without the lock
+      FileRangePtr last;  // closed without the lock
       const std::scoped_lock letting_go(self->mutex_);
       if (--self->holders_ == 0) last = std::move(self->held_);
     };
     return {static_cast<const void*>(this), let_go};
   }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out, Wants wants) const {
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
     if (offset >= size_ || out.empty()) return size_t{0};
-    const auto wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
-    TRY_VOID(wants == Wants::served ? fill(offset, wanted) : fill_arriving(offset, wanted));
-    return wanted.size();
+    const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));
+    TRY_VOID(mode == ReadMode::served ? read_verified(offset, target) : read_unverified(offset, target));
+    return target.size();
   }
 
  private:
-  // What was given out before it was proved. With the fetch that it came from, if that knows whether it was right.
-  struct Given {
+  // Bytes returned before verification. `in_flight` is the download they came from, if any.
+  struct UnverifiedRead {
     uint64_t offset;
     size_t size;
     Digest digest;
-    Store::FillingPtr filling;
+    StoreCore::InFlightBlobPtr in_flight;
   };
 
-  // Whether bytes were proved before they were read.
-  enum class Bytes { proved, unproved };
+  // Whether bytes were verified before they were read.
+  enum class Verification { verified, unverified };
 
-  Result<void> fill(uint64_t offset, std::span<std::byte> out) const {
-    TRY_VOID(still_right());
-    if (TRY(fill_at_hand(offset, out)) || TRY(fill_fetching(offset, out, Wants::served)) == Bytes::proved)
-      return compare_given();
+  Result<void> read_verified(uint64_t offset, std::span<std::byte> out) const {
+    TRY_VOID(check_consistent());
+    if (TRY(fill_from_local(offset, out)) ||
+        TRY(fill_from_fetch(offset, out, ReadMode::served)) == Verification::verified)
+      return check_unverified_reads();
     return {};
   }
 
-  // Takes what nobody proved, too: what is in the first copy, what has come so far.
-  Result<void> fill_arriving(uint64_t offset, std::span<std::byte> out) const {
-    if (fill_kept(offset, out)) return {};
-    if (const auto proved = copy().peek(); proved && !proved->is_cached) return read_exact(*proved->bytes, offset, out);
-    const auto copies = copies_of(*store_, wanted_).found;
-    const auto fits = std::find_if(copies.begin(), copies.end(), [&](const Copy& each) {
-      return each.bytes->size() == size_ && may_hold(*store_, each, wanted_.digest);
+  // Also accepts unverified bytes: of the first local copy, or of the running download.
+  Result<void> read_unverified(uint64_t offset, std::span<std::byte> out) const {
+    if (fill_from_cache(offset, out)) return {};
+    if (const auto found = copy().peek(); found && !found->is_cached) return read_exact(*found->bytes, offset, out);
+    const auto copies = find_local_copies(*store_, ref_).found;
+    const auto fits = std::find_if(copies.begin(), copies.end(), [&](const LocalCopy& each) {
+      return each.bytes->size() == size_ && may_match(*store_, each, ref_.digest);
     });
     if (fits == copies.end()) {
-      if (!TRY(fill_at_hand(offset, out))) TRY(fill_fetching(offset, out, Wants::arriving));
+      if (!TRY(fill_from_local(offset, out))) TRY(fill_from_fetch(offset, out, ReadMode::unverified));
       return {};
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
-    note_given(offset, out, nullptr);
+    record_unverified_read(offset, out, nullptr);
     return {};
   }
 
-  bool fill_kept(uint64_t offset, std::span<std::byte> out) const {
-    Kept kept = store_->shelf().opened(name_);
-    if (!kept) kept = held();
-    if (!kept) kept = store_->shelf().find(name_, size_);
-    if (!kept || !kept.range->read(offset, out)) return false;
-    keep_held(kept.range);
-    store_->account().found(wanted_.digest, size_, "cache");
+  bool fill_from_cache(uint64_t offset, std::span<std::byte> out) const {
+    BlobHandle handle = store_->backend().find_open(name_);
+    if (!handle) handle = held();
+    if (!handle) handle = store_->backend().find(name_, size_);
+    if (!handle || !handle.range->read(offset, out)) return false;
+    set_held(handle.range);
+    store_->stats().record_local(ref_.digest, size_, "cache");
     return true;
   }
 
-  Kept held() const {
+  BlobHandle held() const {
     const std::scoped_lock lock(mutex_);
-    return {held_, wanted_.digest};
+    return {held_, ref_.digest};
   }
-  void keep_held(RangePtr range) const {
+  void set_held(FileRangePtr range) const {
     const std::scoped_lock lock(mutex_);
     if (holders_ > 0) held_ = std::move(range);
   }
 
-  // False when it has to be fetched.
-  Result<bool> fill_at_hand(uint64_t offset, std::span<std::byte> out) const {
+  // False when a download is necessary.
+  Result<bool> fill_from_local(uint64_t offset, std::span<std::byte> out) const {
     for (int changed = 0;; ++changed) {
-      const Later<Copy> searched = copy();
-      if (!searched.peek() && fill_kept(offset, out)) return true;
-      // While it is being fetched, nobody looks for it at every read.
-      if (!searched.peek() && is_fetchable(*store_, origins_) && store_->running(name_) != nullptr) return false;
+      const Later<LocalCopy> searched = copy();
+      if (!searched.peek() && fill_from_cache(offset, out)) return true;
+      // During a download, do not search for copies at every read.
+      if (!searched.peek() && is_fetchable(*store_, origins_) && store_->find_in_flight(name_) != nullptr) return false;
       const auto found = searched.get();
       if (!found) {
-        TRY_VOID(store_->go_on());
+        TRY_VOID(store_->check_open());
         if (is_fetchable(*store_, origins_)) return false;
-        return tl::unexpected(unfetched(*store_, wanted_, found.error()));
+        return tl::unexpected(not_available(*store_, ref_, found.error()));
       }
-      if (found->is_cached && fill_kept(offset, out)) return true;
-      Result<void> done = failure(Code::io, str(wanted_.name, ": evicted from the cache"));
+      if (found->is_cached && fill_from_cache(offset, out)) return true;
+      Result<void> done = failure(Code::io, str(ref_.name, ": evicted from the cache"));
       if (!found->is_cached) done = read_exact(*found->bytes, offset, out);
       if (done) {
-        store_->account().found(wanted_.digest, size_, found->where);
+        store_->stats().record_local(ref_.digest, size_, found->origin);
         return true;
       }
-      // It is no longer what it was: there may be another.
+      // The copy changed: search for another one.
       if (changed > 0) return tl::unexpected(done.error());
       search_again();
     }
   }
 
-  Result<Bytes> fill_fetching(uint64_t offset, std::span<std::byte> out, Wants wants) const {
-    if (!is_fetchable(*store_, origins_)) return tl::unexpected(unfetched(*store_, wanted_, {Code::not_found, ""}));
-    store_->account().missed(wanted_.digest);
-    const Filling::Pause pause;
-    const Recipe recipe{wanted_.name, size_, wanted_.digest, "", {}};
+  Result<Verification> fill_from_fetch(uint64_t offset, std::span<std::byte> out, ReadMode mode) const {
+    if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
+    store_->stats().record_miss(ref_.digest);
+    const InFlightBlob::ScopedRelease release;
+    const BlobProducer producer{ref_.name, size_, ref_.digest, "", {}};
     for (;;) {
-      const auto filling = TRY(store_->filling(recipe, name_, fetch_of(*store_, wanted_, size_, origins_)));
-      auto read = filling->read(offset, out, wants);
+      const auto in_flight = TRY(store_->find_or_start(producer, name_, new_fetch(*store_, ref_, size_, origins_)));
+      auto read = in_flight->read(offset, out, mode);
       if (read.phase == Phase::cancelled) continue;
-      if (read.done) {
-        if (auto range = filling->proved()) keep_held(std::move(range));
-        if (read.phase != Phase::making) return Bytes::proved;
-        note_given(offset, out, filling);
-        return Bytes::unproved;
+      if (read.result) {
+        if (auto range = in_flight->verified_range()) set_held(std::move(range));
+        if (read.phase != Phase::producing) return Verification::verified;
+        record_unverified_read(offset, out, in_flight);
+        return Verification::unverified;
       }
-      // Who fetched it for somebody else may have asked others.
-      if (read.phase == Phase::failed && asks_others(*filling->fetch(), origins_) && !is_cancelled()) continue;
-      return tl::unexpected(failed(read.phase, read.done.error()));
+      // The download of another reader may have used other origins.
+      if (read.phase == Phase::failed && has_other_origins(*in_flight->fetch(), origins_) && !is_cancelled()) continue;
+      return tl::unexpected(failed(read.phase, read.result.error()));
     }
   }
 
   Error failed(Phase phase, const Error& error) const {
-    if (phase == Phase::unkept)
-      return {Code::io, str(wanted_.name, ": cannot be kept, so it cannot be read: ", error.message)};
-    // The file is there; what was fetched for it is not.
+    if (phase == Phase::uncacheable)
+      return {Code::io, str(ref_.name, ": cannot be cached, so it cannot be read: ", error.message)};
+    // The file exists in the mount; only its content is missing.
     const Error out{error.code == Code::not_found ? Code::io : error.code, error.message};
     const std::scoped_lock lock(mutex_);
-    // Some of the wrong bytes were served: the right ones are not to be mixed with them.
-    if (store_->fetching().stream && is_about_the_bytes(out) && !given_.empty()) differs_ = out;
+    // Wrong bytes were served with --stream: do not mix them with correct ones.
+    if (store_->fetching().stream && is_about_the_bytes(out) && !unverified_reads_.empty()) mismatch_ = out;
     return out;
   }
 
-  void note_given(uint64_t offset, std::span<const std::byte> out, Store::FillingPtr filling) const {
+  void record_unverified_read(uint64_t offset, std::span<const std::byte> out,
+                              StoreCore::InFlightBlobPtr in_flight) const {
     Sha256 hash;
     hash.update(out);
     const std::scoped_lock lock(mutex_);
-    given_.push_back({offset, out.size(), hash.finish(), std::move(filling)});
+    unverified_reads_.push_back({offset, out.size(), hash.finish(), std::move(in_flight)});
   }
 
-  Result<void> still_right() const {
+  Result<void> check_consistent() const {
     const std::scoped_lock lock(mutex_);
-    if (differs_) return tl::unexpected(*differs_);
+    if (mismatch_) return tl::unexpected(*mismatch_);
     return {};
   }
 
-  // Now that it is proved: whether what was given out before was the same. Whoever comes meanwhile waits.
-  Result<void> compare_given() const {
+  // After verification, compares all earlier unverified reads. Concurrent readers wait.
+  Result<void> check_unverified_reads() const {
     const std::scoped_lock comparing(comparing_);
     for (;;) {
-      Given piece;
+      UnverifiedRead earlier;
       {
         const std::scoped_lock lock(mutex_);
-        if (differs_) return tl::unexpected(*differs_);
-        if (given_.empty()) return {};
-        piece = given_.back();
+        if (mismatch_) return tl::unexpected(*mismatch_);
+        if (unverified_reads_.empty()) return {};
+        earlier = unverified_reads_.back();
       }
-      const bool one_making = piece.filling != nullptr && piece.filling->was_one_making();
-      const bool same = one_making || TRY(is_same(piece));
+      const bool single_attempt = earlier.in_flight != nullptr && earlier.in_flight->was_single_attempt();
+      const bool same = single_attempt || TRY(is_same(earlier));
       const std::scoped_lock lock(mutex_);
       if (!same)
-        differs_ = Error{Code::mismatch, str(wanted_.name,
-                                             ": what was read of it before it was proved came from other bytes than "
-                                             "those that proved right; mount it again")};
-      std::erase_if(given_, [&](const Given& each) {
-        return one_making ? each.filling == piece.filling
-                          : each.offset == piece.offset && each.size == piece.size && each.digest == piece.digest;
+        mismatch_ =
+            Error{Code::mismatch,
+                  str(ref_.name, ": metadata read before verification does not match the verified file; remount")};
+      std::erase_if(unverified_reads_, [&](const UnverifiedRead& each) {
+        return single_attempt
+                   ? each.in_flight == earlier.in_flight
+                   : each.offset == earlier.offset && each.size == earlier.size && each.digest == earlier.digest;
       });
     }
   }
 
-  Result<bool> is_same(const Given& piece) const {
-    std::vector<std::byte> bytes(piece.size);
-    if (!TRY(fill_at_hand(piece.offset, bytes))) TRY(fill_fetching(piece.offset, bytes, Wants::whole));
+  Result<bool> is_same(const UnverifiedRead& earlier) const {
+    std::vector<std::byte> bytes(earlier.size);
+    if (!TRY(fill_from_local(earlier.offset, bytes))) TRY(fill_from_fetch(earlier.offset, bytes, ReadMode::verified));
     Sha256 hash;
     hash.update(bytes);
-    return hash.finish() == piece.digest;
+    return hash.finish() == earlier.digest;
   }
 
-  Later<Copy> search() const {
-    return Later<Copy>([store = store_, wanted = wanted_] { return proved_copy(*store, wanted); });
+  Later<LocalCopy> search() const {
+    return Later<LocalCopy>([store = store_, ref = ref_] { return verified_copy(*store, ref); });
   }
-  Later<Copy> copy() const {
+  Later<LocalCopy> copy() const {
     const std::scoped_lock lock(mutex_);
     return copy_;
   }
   void search_again() const {
-    store_->elsewhere().look_again();
-    Later<Copy> anew = search();
+    store_->external_stores().invalidate();
+    Later<LocalCopy> restarted = search();
     const std::scoped_lock lock(mutex_);
-    copy_ = std::move(anew);
+    copy_ = std::move(restarted);
   }
 
-  StorePtr store_;
-  Wanted wanted_;
+  StoreCorePtr store_;
+  BlobRef ref_;
   uint64_t size_;
   std::vector<Origin> origins_;
-  Name name_;
-  mutable std::mutex comparing_;  // held before the other
+  BlobName name_;
+  mutable std::mutex comparing_;  // locked before mutex_
   mutable std::mutex mutex_;      // guards the rest
-  mutable Later<Copy> copy_;
-  mutable std::vector<Given> given_;
-  mutable std::optional<Error> differs_;
+  mutable Later<LocalCopy> copy_;
+  mutable std::vector<UnverifiedRead> unverified_reads_;
+  mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
-  mutable RangePtr held_;  // while there are holders
+  mutable FileRangePtr held_;  // set while there are holders
 };
 
-class Arriving final : public Source {
+class UnverifiedSource final : public Source {
  public:
-  explicit Arriving(std::shared_ptr<const NamedBlob> blob) : blob_(std::move(blob)) {}
+  explicit UnverifiedSource(std::shared_ptr<const DigestBlob> blob) : blob_(std::move(blob)) {}
   uint64_t size() const override { return blob_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    return blob_->read(offset, out, Wants::arriving);
+    return blob_->read(offset, out, ReadMode::unverified);
   }
   std::string identity() const override { return blob_->identity(); }
 
  private:
-  std::shared_ptr<const NamedBlob> blob_;
+  std::shared_ptr<const DigestBlob> blob_;
 };
 
-Kept kept_of(Store& store, const Wanted& wanted) {
-  return store.shelf().find(Store::name_of(wanted.digest, wanted.size), wanted.size);
+BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
+  return store.backend().find(StoreCore::name_of(ref.digest, ref.size), ref.size);
 }
 
 // Scheme, host and port of the first origin.
@@ -285,63 +289,62 @@ std::string server_of(const std::vector<Origin>& origins) {
   return url.substr(0, scheme == url.npos ? scheme : url.find_first_of("/?#", scheme + 3));
 }
 
-// The size of one that is fetched: as a server says, or of what came.
-Result<uint64_t> fetched_size(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
-  const Name name = Store::name_of(wanted.digest, std::nullopt);
+// The size of a blob that must be downloaded: as reported by servers, or measured.
+Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<Origin>& origins) {
+  const BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
   const bool wants_size_only = SizeQuery::is_active();
   const std::string server = server_of(origins);
-  if (wants_size_only && store.is_too_large_for_size(name, server))
-    return tl::unexpected(too_large_for_size(wanted.name));
-  const FetchPtr fetch = fetch_of(store, wanted, std::nullopt, origins);
-  if (const auto told = TRY(fetch->size(store.gave_up()))) return *told;
-  store.account().missed(wanted.digest);
-  const Recipe recipe{wanted.name, std::nullopt, wanted.digest, "", {}};
-  const Filling::Pause pause;
+  if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
+  const FetchPtr fetch = new_fetch(store, ref, std::nullopt, origins);
+  if (const auto reported = TRY(fetch->size(store.stop_requested()))) return *reported;
+  store.stats().record_miss(ref.digest);
+  const BlobProducer producer{ref.name, std::nullopt, ref.digest, "", {}};
+  const InFlightBlob::ScopedRelease release;
   for (;;) {
-    const auto filling = TRY(store.filling(recipe, name, fetch));
-    if (!wants_size_only) filling->allow_any_size();
-    const Phase phase = TRY(filling->wait());
-    if (phase == Phase::finished) return filling->kept().range->size();
+    const auto in_flight = TRY(store.find_or_start(producer, name, fetch));
+    if (!wants_size_only) in_flight->allow_any_size();
+    const Phase phase = TRY(in_flight->wait());
+    if (phase == Phase::finished) return in_flight->handle().range->size();
     if (phase == Phase::cancelled) continue;
-    if (phase == Phase::failed && asks_others(*filling->fetch(), origins) && !is_cancelled()) continue;
-    const Error error = filling->error();
-    if (filling->is_too_large() && !wants_size_only) continue;  // it was begun by a thread that asked for the size
-    if (filling->is_too_large()) store.set_too_large_for_size(name, server);
-    return failure(phase == Phase::unkept || error.code == Code::not_found ? Code::io : error.code, error.message);
+    if (phase == Phase::failed && has_other_origins(*in_flight->fetch(), origins) && !is_cancelled()) continue;
+    const Error error = in_flight->error();
+    if (in_flight->is_too_large() && !wants_size_only) continue;  // started by a thread that only measured the size
+    if (in_flight->is_too_large()) store.set_too_large_for_size(name, server);
+    return failure(phase == Phase::uncacheable || error.code == Code::not_found ? Code::io : error.code, error.message);
   }
 }
 
-Result<uint64_t> size_of(Store& store, const Wanted& wanted, const std::vector<Origin>& origins) {
-  if (wanted.size) return *wanted.size;
-  if (const Kept kept = kept_of(store, wanted)) return kept.range->size();
-  const auto copy = proved_copy(store, wanted);
+Result<uint64_t> size_of(StoreCore& store, const BlobRef& ref, const std::vector<Origin>& origins) {
+  if (ref.size) return *ref.size;
+  if (const BlobHandle handle = cached_blob(store, ref)) return handle.range->size();
+  const auto copy = verified_copy(store, ref);
   if (copy) return copy->bytes->size();
-  if (is_fetchable(store, origins)) return fetched_size(store, wanted, origins);
-  return tl::unexpected(unfetched(store, wanted, copy.error()));
+  if (is_fetchable(store, origins)) return fetched_size(store, ref, origins);
+  return tl::unexpected(not_available(store, ref, copy.error()));
 }
 
 }  // namespace
 
-Result<Found> named_blob(const StorePtr& store, const Wanted& wanted, std::vector<Origin> origins) {
-  for (const std::string& url : wanted.urls) origins.push_back({url, Trust::container});
-  store->account().asked(wanted, wanted.size);
-  if (!is_fetchable(*store, origins) && !kept_of(*store, wanted)) {
-    const Copies copies = copies_of(*store, wanted);
+Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref, std::vector<Origin> origins) {
+  for (const std::string& url : ref.urls) origins.push_back({url, Trust::container});
+  store->stats().add(ref, ref.size);
+  if (!is_fetchable(*store, origins) && !cached_blob(*store, ref)) {
+    const LocalCopies copies = find_local_copies(*store, ref);
     if (copies.found.empty())
-      return tl::unexpected(unfetched(*store, wanted, copies.wrong.value_or(Error{Code::not_found, ""})));
+      return tl::unexpected(not_available(*store, ref, copies.mismatch.value_or(Error{Code::not_found, ""})));
   }
-  const auto size = size_of(*store, wanted, origins);
+  const auto size = size_of(*store, ref, origins);
   if (!size) {
-    store->account().failed(wanted.digest, size.error());
+    store->stats().record_failure(ref.digest, size.error());
     return tl::unexpected(size.error());
   }
-  store->account().asked(wanted, *size);
-  const auto blob = std::make_shared<const NamedBlob>(store, wanted, *size, std::move(origins));
-  return Found{blob, std::make_shared<Arriving>(blob)};
+  store->stats().add(ref, *size);
+  const auto blob = std::make_shared<const DigestBlob>(store, ref, *size, std::move(origins));
+  return ResolvedBlob{blob, std::make_shared<UnverifiedSource>(blob)};
 }
 
-bool is_at_hand(Store& store, const Wanted& wanted) {
-  return kept_of(store, wanted) || !copies_of(store, wanted).found.empty();
+bool is_local(StoreCore& store, const BlobRef& ref) {
+  return cached_blob(store, ref) || !find_local_copies(store, ref).found.empty();
 }
 
 }  // namespace weightfs

@@ -1,18 +1,19 @@
-// Blobs that are known by their digest: looked for at hand (the store, beside the container, in other programs'
-// stores), else fetched, in either case proved before they are served.
+// Blobs that are known by digest: found locally (cache, beside the container, external stores) or downloaded, and
+// verified before they are served.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "cache/blobs/store.h"
+#include "cache/blobs/store_core.h"
 
 namespace weightfs {
 
-/// What Blobs::named() and BlobStore::fetched() promise.
-Result<Found> named_blob(const std::shared_ptr<Store>& store, const Wanted& wanted, std::vector<Origin> origins);
+/// Implements Blobs::resolve() and BlobStore::resolve_from().
+Result<ResolvedBlob> resolve_blob(const std::shared_ptr<StoreCore>& store, const BlobRef& ref,
+                                  std::vector<Origin> origins);
 
-/// What Blobs::is_at_hand() promises.
-bool is_at_hand(Store& store, const Wanted& wanted);
+/// Implements Blobs::is_local().
+bool is_local(StoreCore& store, const BlobRef& ref);
 
 }  // namespace weightfs

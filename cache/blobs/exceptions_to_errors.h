@@ -1,4 +1,4 @@
-// Exceptions of a thread that makes a blob, as failures: one that got out of it would end the process.
+// Converts exceptions in producer threads to errors: an uncaught exception would terminate the process.
 #pragma once
 
 #include <exception>
@@ -8,12 +8,14 @@
 
 namespace weightfs {
 
-/// What whoever waits gets when a making is ended.
-inline Error cancelled() { return Error{Code::resource, "cancelled while it was being made"}; }
+/// The error that waiting readers get when a producer is cancelled.
+inline Error cancelled_error() { return Error{Code::resource, "cancelled before it was complete"}; }
 
-inline Error out_of_memory() noexcept { return Error{Code::resource, "out of memory"}; }  // too short to be allocated
+inline Error out_of_memory() noexcept {
+  return Error{Code::resource, "out of memory"};
+}  // short enough for the small string optimization
 
-inline Error told(const std::exception& error) noexcept {
+inline Error to_error(const std::exception& error) noexcept {
   try {
     return Error{Code::resource, error.what()};
   } catch (const std::bad_alloc&) {
@@ -21,15 +23,15 @@ inline Error told(const std::exception& error) noexcept {
   }
 }
 
-/// What `work` returns, or the failure that its exception stands for.
+/// Returns the result of `work`, or the error for its exception.
 template <class Work>
-Result<void> caught(Work work) noexcept {
+Result<void> exceptions_to_errors(Work work) noexcept {
   try {
     return work();
   } catch (const std::bad_alloc&) {
     return tl::unexpected(out_of_memory());
   } catch (const std::exception& error) {
-    return tl::unexpected(told(error));
+    return tl::unexpected(to_error(error));
   }
 }
 

@@ -1,5 +1,5 @@
-// What a blob is decoded from, held open while it is decoded: a compressed archive in an archive is read seldom, and
-// must not be decoded from its beginning each time.
+// Keeps the sources of a blob open while it is decoded: a compressed archive in an archive is read rarely, and must not
+// be decoded from its start each time.
 #pragma once
 
 #include <functional>
@@ -11,24 +11,24 @@
 
 namespace weightfs {
 
-/// Callable from any thread.
+/// Thread-safe.
 class HeldSources {
  public:
   using Hold = std::function<std::shared_ptr<const void>()>;
 
-  /// Holds what is known by that name, unless it is held already.
+  /// Holds the source of that name, unless it is held already.
   void add(const std::string& name, const Hold& hold) {
     const std::scoped_lock lock(mutex_);
     if (!held_.contains(name)) held_.emplace(name, hold());
   }
 
   void clear() {
-    decltype(held_) last;  // let go without the lock
+    decltype(held_) last;  // released outside the lock
     const std::scoped_lock lock(mutex_);
     last.swap(held_);
   }
 
-  /// While it lives, what the calling thread reads is added to `sources`, unless that is null.
+  /// While it exists, sources that the calling thread reads are added to `sources`, unless that is null.
   class Scope {
    public:
     explicit Scope(HeldSources* sources) : outer_(std::exchange(current_, sources != nullptr ? sources : current_)) {}

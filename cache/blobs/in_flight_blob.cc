@@ -9,25 +9,25 @@
 namespace weightfs {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestPause{20};
+constexpr std::chrono::milliseconds kMaxPause{20};
 
-// A fetch that no reader waits for ends after so long; what came is kept for the next one. What is decoded ends sooner:
-// it takes a processor, and nothing of it is kept.
-constexpr std::chrono::seconds kUnusedFetch{10};
-constexpr std::chrono::seconds kUnusedDecoding{1};
+// An unused download is cancelled after this time; its bytes are kept for resuming. Decoding is cancelled sooner: it
+// uses a processor, and nothing of it is kept.
+constexpr std::chrono::seconds kUnusedDownloadAfter{10};
+constexpr std::chrono::seconds kUnusedDecodingAfter{1};
 
-// A reader that waits checks this often whether it was killed.
+// A waiting reader polls at this interval whether it was killed.
 constexpr std::chrono::milliseconds kCancelCheck{100};
 
-// A fetch that brings nothing for so long does not keep others from being begun.
-constexpr std::chrono::seconds kStalled{2};
+// A download without data for this long does not occupy a slot.
+constexpr std::chrono::seconds kStalledAfter{2};
 
-// Between two reads of one reader, his blob is not taken for idle.
-constexpr std::chrono::milliseconds kIdle{200};
+// A blob read within this time is not idle.
+constexpr std::chrono::milliseconds kIdleAfter{200};
 
-// Set in a thread that makes a blob. Its stream may read another blob of the same store (a container in a container):
-// that wait must end when this filling has to.
-thread_local Filling* maker = nullptr;
+// Set in producer threads. A producer's stream may read another blob of the same store (a container in a container);
+// that wait must end when this blob is cancelled.
+thread_local InFlightBlob* current_producer = nullptr;
 
 }  // namespace
 
@@ -36,100 +36,100 @@ Error too_large_for_size(const std::string& name) {
                               human_size(kMaxDownloadForSize), "; read it, or run weightfs fetch")};
 }
 
-void Filling::run() noexcept {
-  maker = this;
+void InFlightBlob::run() noexcept {
+  current_producer = this;
   const CancelScope scope([this] { return stop_ || cancel_if_unused(); });
   const HeldSources::Scope holding(&held_);
-  Ended ended{Phase::unkept, {Code::resource, ""}};
-  auto done = caught([&]() -> Result<void> {
+  FinalState ended{Phase::uncacheable, {Code::resource, ""}};
+  auto done = exceptions_to_errors([&]() -> Result<void> {
     ended = run_to_end();
     return {};
   });
-  if (!done) ended = Ended{Phase::unkept, std::move(done).error()};
-  recipe_.start = nullptr;  // and with it what the bytes are made from
+  if (!done) ended = FinalState{Phase::uncacheable, std::move(done).error()};
+  producer_.start = nullptr;  // releases the sources
   held_.clear();
-  maker = nullptr;
-  give_permit_back();
+  current_producer = nullptr;
+  release_permit();
   const std::scoped_lock lock(mutex_);
   if (phase_ != Phase::cancelled) phase_ = ended.phase;
-  if (phase_ != Phase::finished) range_ = nullptr;  // and with it the room that it takes
+  if (phase_ != Phase::finished) range_ = nullptr;  // releases its disk space
   error_ = std::move(ended.error);
   changed_.notify_all();
 }
 
-Filling::Ended Filling::run_to_end() {
-  if (fetch_ == nullptr) take_permit();  // a fetch decodes next to nothing, and waits a lot
-  std::optional<Ended> ended;
-  while (!ended) ended = stop_ ? Ended{Phase::cancelled, cancelled()} : step();
+InFlightBlob::FinalState InFlightBlob::run_to_end() {
+  if (fetch_ == nullptr) acquire_permit();  // downloads mostly wait, and need no permit
+  std::optional<FinalState> ended;
+  while (!ended) ended = stop_ ? FinalState{Phase::cancelled, cancelled_error()} : step();
   return std::move(*ended);
 }
 
-// Nothing as long as another process makes the blob.
-std::optional<Filling::Ended> Filling::step() {
-  auto begun = shelf_->begin(name_, recipe_.size, stop_);
-  if (!begun) return Ended{Phase::unkept, begun.error()};
-  if (begun->kept) return finish(std::move(begun->kept));
-  if (begun->draft) {
-    const std::unique_ptr<Draft> draft = std::move(begun->draft);
-    return make(*draft);
+// Nothing while another process produces the blob.
+std::optional<InFlightBlob::FinalState> InFlightBlob::step() {
+  auto acquired = backend_->acquire(name_, producer_.size, stop_);
+  if (!acquired) return FinalState{Phase::uncacheable, acquired.error()};
+  if (acquired->cached) return finish(std::move(acquired->cached));
+  if (acquired->partial) {
+    const std::unique_ptr<PartialBlob> partial = std::move(acquired->partial);
+    return attempt(*partial);
   }
-  return follow(std::move(begun->others), begun->others_size);
+  return follow(std::move(acquired->other_range), acquired->other_size);
 }
 
-void Filling::begin_at(RangePtr range) {
+void InFlightBlob::set_range(FileRangePtr range) {
   const std::scoped_lock lock(mutex_);
   range_ = std::move(range);
   written_ = 0;
 }
 
-void Filling::advance(uint64_t written) {
+void InFlightBlob::advance(uint64_t written) {
   const std::scoped_lock lock(mutex_);
   written_ = written;
-  progress_.here = written;
-  permits_.step();
+  progress_.received = written;
+  semaphore_.note_progress();
   changed_.notify_all();
 }
 
-bool Filling::is_ready(uint64_t offset, size_t size, Wants wants) const {
-  if (phase_ != Phase::making) return true;
-  if (wants == Wants::whole) return false;
-  if ((serve_ == Serve::nothing && wants == Wants::served) || !recipe_.size) return false;
+bool InFlightBlob::is_ready(uint64_t offset, size_t size, ReadMode mode) const {
+  if (phase_ != Phase::producing) return true;
+  if (mode == ReadMode::verified) return false;
+  if ((serve_ == Serve::after_verification && mode == ReadMode::served) || !producer_.size) return false;
   const uint64_t end = offset + size;
-  return end <= written_ && end < *recipe_.size;
+  return end <= written_ && end < *producer_.size;
 }
 
-Filling::Read Filling::read(uint64_t offset, std::span<std::byte> out, Wants wants) {
+InFlightBlob::ReadResult InFlightBlob::read(uint64_t offset, std::span<std::byte> out, ReadMode mode) {
   std::unique_lock lock(mutex_);
-  if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size(), wants); }); !waited)
+  if (auto waited = wait_until(lock, [&] { return is_ready(offset, out.size(), mode); }); !waited)
     return {Phase::failed, std::move(waited)};
   const Phase phase = phase_;
-  served_unproved_ = served_unproved_ || (phase == Phase::making && wants == Wants::served);
-  if (phase == Phase::failed || phase == Phase::unkept) return {phase, tl::unexpected(error_)};
+  served_unverified_ = served_unverified_ || (phase == Phase::producing && mode == ReadMode::served);
+  if (phase == Phase::failed || phase == Phase::uncacheable) return {phase, tl::unexpected(error_)};
   if (phase == Phase::cancelled) return {phase, {}};
-  const RangePtr range = range_;
+  const FileRangePtr range = range_;
   lock.unlock();
-  // A disk that does not give back what it took is a cache that cannot keep.
+  // A read error means that the cache does not work.
   auto done = range->read(offset, out);
-  return {done ? phase : Phase::unkept, std::move(done)};
+  return {done ? phase : Phase::uncacheable, std::move(done)};
 }
 
-Result<Filling::Phase> Filling::wait() {
+Result<InFlightBlob::Phase> InFlightBlob::wait() {
   std::unique_lock lock(mutex_);
-  TRY_VOID(wait_until(lock, [&] { return is_end(phase_); }));
+  TRY_VOID(wait_until(lock, [&] { return is_final(phase_); }));
   return phase_;
 }
 
-// Counts as a reader that waits. Fails when the calling thread's work is cancelled: its reader was killed, or it makes
-// a blob itself and has been told to stop.
+// Registers a waiting reader. Fails when the calling thread is cancelled: its reader was killed, or it is a cancelled
+// producer.
 template <class Ready>
-Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
-  asked_for_ = std::chrono::steady_clock::now();
+Result<void> InFlightBlob::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
+  last_wanted_ = std::chrono::steady_clock::now();
   if (ready()) return {};
-  Pause::wait_begins();
+  ScopedRelease::release();
   ++waiting_;
   changed_.notify_all();
   if (!is_cancellable()) changed_.wait(lock, ready);
-  const auto pause = maker == nullptr ? kCancelCheck : kLongestPause;
+  const auto pause = current_producer == nullptr ? kCancelCheck : kMaxPause;
   while (!ready()) {
     lock.unlock();
     const bool cancelled = is_cancelled();
@@ -137,107 +137,109 @@ Result<void> Filling::wait_until(std::unique_lock<std::mutex>& lock, Ready ready
     if (cancelled || changed_.wait_for(lock, pause, ready)) break;
   }
   --waiting_;
-  asked_for_ = std::chrono::steady_clock::now();
+  last_wanted_ = std::chrono::steady_clock::now();
   if (ready()) return {};
-  return tl::unexpected(cancelled());
+  return tl::unexpected(cancelled_error());
 }
 
-Filling::Progress Filling::progress() const {
+InFlightBlob::Progress InFlightBlob::progress() const {
   const std::scoped_lock lock(mutex_);
   return progress_;
 }
 
-bool Filling::was_one_making() const {
+bool InFlightBlob::was_single_attempt() const {
   const std::scoped_lock lock(mutex_);
-  return (phase_ == Phase::proved || phase_ == Phase::finished) && tries_ == 1 && !followed_;
+  return (phase_ == Phase::verified || phase_ == Phase::finished) && attempts_ == 1 && !followed_;
 }
 
-bool Filling::is_stalled() const {
+bool InFlightBlob::is_stalled() const {
   const std::scoped_lock lock(mutex_);
-  return fetch_ != nullptr && phase_ == Phase::making && std::chrono::steady_clock::now() - brought_ > kStalled;
+  return fetch_ != nullptr && phase_ == Phase::producing &&
+         std::chrono::steady_clock::now() - last_data_ > kStalledAfter;
 }
 
-// No reader has waited for it for a while; of what is decoded, no file has been open either.
-bool Filling::is_unused() const {
-  if (waiting_ > 0 || !asked_for_ || (fetch_ == nullptr && holders_ > 0)) return false;
-  return std::chrono::steady_clock::now() - *asked_for_ > (fetch_ == nullptr ? kUnusedDecoding : kUnusedFetch);
+// No reader has waited for a while; for decoding, also no file is open.
+bool InFlightBlob::is_unused() const {
+  if (waiting_ > 0 || !last_wanted_ || (fetch_ == nullptr && holders_ > 0)) return false;
+  return std::chrono::steady_clock::now() - *last_wanted_ >
+         (fetch_ == nullptr ? kUnusedDecodingAfter : kUnusedDownloadAfter);
 }
 
-// A reader that comes later finds it ended, and begins it anew.
-bool Filling::cancel_if_unused() {
+// A later reader finds it ended, and starts it again.
+bool InFlightBlob::cancel_if_unused() {
   const std::scoped_lock lock(mutex_);
-  if (phase_ != Phase::making || !is_unused()) return false;
+  if (phase_ != Phase::producing || !is_unused()) return false;
   stop(Phase::cancelled);
   return true;
 }
 
-void Filling::set_holders(size_t holders) {
+void InFlightBlob::set_holders(size_t holders) {
   const std::scoped_lock lock(mutex_);
-  if (holders < holders_ && asked_for_) asked_for_ = std::chrono::steady_clock::now();
+  if (holders < holders_ && last_wanted_) last_wanted_ = std::chrono::steady_clock::now();
   holders_ = holders;
 }
 
-Error Filling::error() const {
+Error InFlightBlob::error() const {
   const std::scoped_lock lock(mutex_);
   return error_;
 }
 
-RangePtr Filling::proved() const {
+FileRangePtr InFlightBlob::verified_range() const {
   const std::scoped_lock lock(mutex_);
-  return phase_ == Phase::proved || phase_ == Phase::finished ? range_ : nullptr;
+  return phase_ == Phase::verified || phase_ == Phase::finished ? range_ : nullptr;
 }
 
-Kept Filling::kept() const {
+BlobHandle InFlightBlob::handle() const {
   const std::scoped_lock lock(mutex_);
-  return kept_;
+  return handle_;
 }
 
-Filling::Phase Filling::phase() const {
+InFlightBlob::Phase InFlightBlob::phase() const {
   const std::scoped_lock lock(mutex_);
   return phase_;
 }
 
-bool Filling::cancel_if_idle() {
+bool InFlightBlob::cancel_if_idle() {
   const std::scoped_lock lock(mutex_);
-  if (!asked_for_ || waiting_ > 0 || holders_ > 0 || phase_ != Phase::making) return false;
-  if (std::chrono::steady_clock::now() - *asked_for_ < kIdle) return false;
+  if (!last_wanted_ || waiting_ > 0 || holders_ > 0 || phase_ != Phase::producing) return false;
+  if (std::chrono::steady_clock::now() - *last_wanted_ < kIdleAfter) return false;
   stop(Phase::cancelled);
   return true;
 }
 
-void Filling::cancel() {
+void InFlightBlob::cancel() {
   const std::scoped_lock lock(mutex_);
-  stop(phase_ == Phase::making ? Phase::cancelled : phase_);
+  stop(phase_ == Phase::producing ? Phase::cancelled : phase_);
 }
 
-// Its permit goes at once: what its stream waits for, others need not wait for.
-void Filling::stop(Phase phase) {
+// Releases the permit at once, so that others need not wait for this stream.
+void InFlightBlob::stop(Phase phase) {
   phase_ = phase;
   stop_ = true;
-  permits_.look();
-  give_permit_back();
+  semaphore_.wake_all();
+  release_permit();
   changed_.notify_all();
 }
 
-void Filling::take_permit() {
-  permitted_ = permits_.take(stop_);
-  if (stop_) give_permit_back();
+void InFlightBlob::acquire_permit() {
+  has_permit_ = semaphore_.acquire(stop_);
+  if (stop_) release_permit();
 }
 
-void Filling::give_permit_back() {
-  if (permitted_.exchange(false)) permits_.give_back();
+void InFlightBlob::release_permit() {
+  if (has_permit_.exchange(false)) semaphore_.release();
 }
 
-bool Filling::is_making() { return maker != nullptr; }
+bool InFlightBlob::is_producing_thread() { return current_producer != nullptr; }
 
-void Filling::Pause::wait_begins() {
-  if (maker != nullptr) maker->give_permit_back();
+void InFlightBlob::ScopedRelease::release() {
+  if (current_producer != nullptr) current_producer->release_permit();
 }
 
-Filling::Pause::~Pause() {
-  if (maker != nullptr && !maker->permitted_)
-    std::ignore = caught([]() -> Result<void> {
-      maker->take_permit();
+InFlightBlob::ScopedRelease::~ScopedRelease() {
+  if (current_producer != nullptr && !current_producer->has_permit_)
+    std::ignore = exceptions_to_errors([]() -> Result<void> {
+      current_producer->acquire_permit();
       return {};
     });
 }

@@ -1,5 +1,5 @@
-// One blob being made in this process, and all who read it meanwhile. Bytes are served as soon as they are written, the
-// last one only once all have proved right.
+// A blob that is being produced or downloaded in this process, shared by all its readers (single flight). Bytes are
+// served once they are written; the last byte only after verification.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 #include <string>
 
 #include "base/blobs.h"
-#include "base/proof.h"
+#include "base/digest_verifier.h"
 #include "cache/blobs/bounded_queue.h"
 #include "cache/blobs/held_sources.h"
 #include "cache/blobs/semaphore.h"
@@ -22,167 +22,168 @@
 
 namespace weightfs {
 
-/// Why the size of a file that only its download tells is not reported.
+/// The error for a file whose size only a complete download would tell.
 Error too_large_for_size(const std::string& name);
 
-/// Callable from any thread; run() once.
-class Filling {
+/// Thread-safe; run() must be called once.
+class InFlightBlob {
  public:
-  /// What is served before all is proved.
-  enum class Serve { what_is_there, nothing };
+  /// Whether bytes are served before verification.
+  enum class Serve { before_verification, after_verification };
 
-  /// A download whose size nobody reports ends after kMaxDownloadForSize bytes, and nothing of it is kept, unless this
-  /// is called: its bytes are wanted, not only its size.
+  /// A download of unreported size ends after kMaxDownloadForSize bytes and is discarded, unless this is called because
+  /// its bytes are needed.
   void allow_any_size() { max_bytes_ = UINT64_MAX; }
-  /// Whether that is what it ended for.
+  /// Whether that limit ended it.
   bool is_too_large() const { return is_too_large_; }
 
-  /// How far a fetch is.
+  /// The progress of a download.
   struct Progress {
-    uint64_t here = 0;     ///< bytes that were fetched, by earlier fetches too
-    uint64_t fetched = 0;  ///< by this one
-    std::string from;      ///< where they come from, for people
+    uint64_t received = 0;  ///< received, including earlier downloads that were resumed
+    uint64_t fetched = 0;   ///< received by this download
+    std::string from;       ///< the origin, for messages
   };
 
-  /// How it ended, or how far it is.
+  /// Progress or final state.
   enum class Phase {
-    making,
-    proved,     ///< all bytes are right; they are being published
-    finished,   ///< kept
-    failed,     ///< the bytes could not be made, or were wrong
-    unkept,     ///< they could not be kept
-    cancelled,  ///< nobody waited for it
+    producing,
+    verified,     ///< all bytes are verified and being published
+    finished,     ///< cached
+    failed,       ///< could not be produced, or did not match
+    uncacheable,  ///< could not be cached
+    cancelled,    ///< had no readers
   };
 
-  /// Makes what the recipe promises, as it says or, with `fetch`, by that. The permits outlive it.
-  Filling(Recipe recipe, FetchPtr fetch, Name name, ShelfPtr shelf, Serve serve, Permits& permits)
-      : recipe_(std::move(recipe)),
+  /// Produces the blob with the producer or, if not null, downloads it with `fetch`. The semaphore must outlive it.
+  InFlightBlob(BlobProducer producer, FetchPtr fetch, BlobName name, BlobBackendPtr backend, Serve serve,
+               Semaphore& permits)
+      : producer_(std::move(producer)),
         fetch_(std::move(fetch)),
         name_(std::move(name)),
-        shelf_(std::move(shelf)),
+        backend_(std::move(backend)),
         serve_(serve),
-        permits_(permits) {}
+        semaphore_(permits) {}
 
-  /// Makes the blob once there is a permit, or follows another process that does; returns when it ended.
+  /// Produces the blob after acquiring a permit, or follows another process that produces it; returns when it ends.
   void run() noexcept;
 
-  /// What a read came to: bytes, or how the making ended without them.
-  struct Read {
+  /// The result of a read: bytes, or the final state without bytes.
+  struct ReadResult {
     Phase phase;
-    Result<void> done;  ///< the failure when it `failed`, and why not when it is `unkept`
+    Result<void> result;  ///< the error when `failed`, the reason when `uncacheable`
   };
-  /// Which bytes a reader wants: those of a blob that is `whole` and proved; those that are to be `served`, before that
-  /// if Serve says so; or those that arrive, as soon as they are there. A Read whose phase is `making` is of bytes that
-  /// may still turn out wrong.
-  enum class Wants { whole, served, arriving };
+  /// Which bytes a reader accepts: `verified` bytes of a complete blob; bytes that may be `served`, which depends on
+  /// Serve; or `unverified` bytes as soon as they are written. In phase `producing` the bytes read may still fail
+  /// verification.
+  enum class ReadMode { verified, served, unverified };
   /// Waits until `out` can be filled from `offset`, and fills it.
-  Read read(uint64_t offset, std::span<std::byte> out, Wants wants = Wants::served);
+  ReadResult read(uint64_t offset, std::span<std::byte> out, ReadMode mode = ReadMode::served);
 
-  /// Whether it is proved, and was made here, in one go: then all that was ever read of it was right.
-  bool was_one_making() const;
+  /// Whether it was verified and produced here in a single attempt: then all earlier reads were correct.
+  bool was_single_attempt() const;
 
   Progress progress() const;
   const FetchPtr& fetch() const { return fetch_; }
 
-  /// Waits until it ended, and says how.
+  /// Waits for the final state.
   Result<Phase> wait();
-  /// Of one that failed or could not be kept: why.
+  /// The reason, if it failed or was uncacheable.
   Error error() const;
-  /// Of one that finished.
-  Kept kept() const;
-  /// Of one that is proved: where it can be read, whether it has its name by now or not. Else null.
-  RangePtr proved() const;
+  /// The cached blob, if it finished.
+  BlobHandle handle() const;
+  /// The verified bytes, published or not; null before verification.
+  FileRangePtr verified_range() const;
 
-  /// Whether it is a fetch that has brought nothing for a while.
+  /// Whether it is a download that has received nothing for a while.
   bool is_stalled() const;
 
-  /// How many open files and other makings read it (Source::hold): it is not ended for want of readers meanwhile.
+  /// The number of open files and other producers that read it (Source::hold): it is not cancelled as unused meanwhile.
   void set_holders(size_t holders);
 
-  /// Ends it unless somebody waits for it, or did a moment ago, or is about to, or it is proved; whether it did.
+  /// Cancels it if it has no current or recent readers and is not verified; returns whether it did.
   bool cancel_if_idle();
-  /// Ends it as soon as it can, unless it is proved.
+  /// Cancels it soon, unless it is verified.
   void cancel();
   Phase phase() const;
-  bool has_ended() const { return is_end(phase()); }
+  bool has_ended() const { return is_final(phase()); }
 
-  /// Whether the calling thread makes a blob.
-  static bool is_making();
+  /// Whether the calling thread produces a blob.
+  static bool is_producing_thread();
 
-  /// A thread that makes a blob may wait for another in this one's life: it gives its permit back when it begins to
-  /// wait, so that the other can be made, and waits for a new one at the end.
-  class Pause {
+  /// Created by a producer thread that may wait for another blob: releases its permit when the wait begins, so that the
+  /// other blob can be produced, and acquires a new permit at the end.
+  class ScopedRelease {
    public:
-    Pause() = default;
-    ~Pause();
-    Pause(const Pause&) = delete;
-    Pause& operator=(const Pause&) = delete;
-    static void wait_begins();
+    ScopedRelease() = default;
+    ~ScopedRelease();
+    ScopedRelease(const ScopedRelease&) = delete;
+    ScopedRelease& operator=(const ScopedRelease&) = delete;
+    static void release();
   };
 
-  const Name& name() const { return name_; }
+  const BlobName& name() const { return name_; }
 
  private:
-  struct Ended {
+  struct FinalState {
     Phase phase;
     Error error;
   };
 
-  Ended run_to_end();
-  std::optional<Ended> step();
-  struct Incoming;
-  std::optional<Ended> make(Draft& draft);
-  Ended fill(Draft& draft, Incoming& incoming);
-  Result<void> reserve(Draft& draft);
-  Result<void> decode(Incoming& incoming);
-  Result<void> fetch(Incoming& incoming, const Draft& draft);
-  std::optional<Ended> write(Draft& draft, Incoming& incoming);
-  std::optional<Ended> go_on(Draft& draft, Incoming& incoming);
-  static Ended wrong(Incoming& incoming, const Error& error);
-  Ended publish(Draft& draft, Incoming& incoming);
-  std::optional<Ended> follow(RangePtr others, uint64_t size);
-  Ended finish(Kept kept);
-  void begin_at(RangePtr range);
+  FinalState run_to_end();
+  std::optional<FinalState> step();
+  struct Pipeline;
+  std::optional<FinalState> attempt(PartialBlob& partial);
+  FinalState run_pipeline(PartialBlob& partial, Pipeline& pipeline);
+  Result<void> reserve(PartialBlob& partial);
+  Result<void> decode(Pipeline& pipeline);
+  Result<void> fetch(Pipeline& pipeline, const PartialBlob& partial);
+  std::optional<FinalState> write(PartialBlob& partial, Pipeline& pipeline);
+  std::optional<FinalState> resume(PartialBlob& partial, Pipeline& pipeline);
+  static FinalState wrong(Pipeline& pipeline, const Error& error);
+  FinalState publish(PartialBlob& partial, Pipeline& pipeline);
+  std::optional<FinalState> follow(FileRangePtr others, uint64_t size);
+  FinalState finish(BlobHandle handle);
+  void set_range(FileRangePtr range);
   void advance(uint64_t written);
-  bool is_ready(uint64_t offset, size_t size, Wants wants) const;
+  bool is_ready(uint64_t offset, size_t size, ReadMode mode) const;
   bool is_unused() const;
   bool cancel_if_unused();
-  static bool is_end(Phase phase) { return phase != Phase::making && phase != Phase::proved; }
-  void take_permit();
-  void give_permit_back();
+  static bool is_final(Phase phase) { return phase != Phase::producing && phase != Phase::verified; }
+  void acquire_permit();
+  void release_permit();
   void stop(Phase phase);
   template <class Ready>
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
-  Recipe recipe_;
+  BlobProducer producer_;
   const FetchPtr fetch_;
-  const Name name_;
-  ShelfPtr shelf_;
+  const BlobName name_;
+  BlobBackendPtr backend_;
   const Serve serve_;
-  Permits& permits_;
+  Semaphore& semaphore_;
   std::atomic<bool> is_too_large_ = false;
-  std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // of a fetch of unknown size
+  std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // of a download of unknown size
   std::atomic<bool> stop_ = false;
-  std::atomic<bool> permitted_ = false;
-  std::chrono::milliseconds pause_{1};    // between two looks at another process's progress
-  std::chrono::milliseconds stalled_{0};  // how long it was waited for in vain
-  HeldSources held_;                      // what it is made from
+  std::atomic<bool> has_permit_ = false;
+  std::chrono::milliseconds poll_interval_{1};  // for the progress of another process
+  std::chrono::milliseconds stalled_for_{0};    // time without progress of another process
+  HeldSources held_;                            // the sources it is decoded from
 
   mutable std::mutex mutex_;  // guards the rest
   mutable std::condition_variable changed_;
-  Phase phase_ = Phase::making;
+  Phase phase_ = Phase::producing;
   Error error_{Code::resource, ""};
-  RangePtr range_;  // what is served
-  Kept kept_;       // once it finished
+  FileRangePtr range_;  // the bytes to serve
+  BlobHandle handle_;   // set in phase finished
   uint64_t written_ = 0;
-  std::chrono::steady_clock::time_point brought_ = std::chrono::steady_clock::now();  // when a fetch last brought bytes
-  bool served_unproved_ = false;
-  int tries_ = 1;          // how often it was begun from the first byte
-  bool followed_ = false;  // another process made some of what was read
+  std::chrono::steady_clock::time_point last_data_ = std::chrono::steady_clock::now();  // of a download
+  bool served_unverified_ = false;
+  int attempts_ = 1;       // starts from the first byte
+  bool followed_ = false;  // some bytes came from another process
   Progress progress_;
   size_t waiting_ = 0;
   size_t holders_ = 0;
-  std::optional<std::chrono::steady_clock::time_point> asked_for_;  // nothing until whoever wanted it begun reads it
+  std::optional<std::chrono::steady_clock::time_point> last_wanted_;  // unset until the first read
 };
 
 }  // namespace weightfs

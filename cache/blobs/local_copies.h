@@ -1,38 +1,38 @@
-// Files at hand that should hold a blob: beside the container, in other programs' stores. Each is believed only once
-// its digest was computed, which is remembered.
+// Local files that should hold a blob: beside the container, or in external stores. They are used only after
+// verification, whose result is saved.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cache/blobs/store.h"
+#include "cache/blobs/store_core.h"
 
 namespace weightfs {
 
-/// A file that should hold the blob: how to call it in messages, and where it is, for people.
-struct Copy {
+/// A file that should hold the blob, with its name for messages and its origin for status.json.
+struct LocalCopy {
   std::string name;
-  std::string where;
+  std::string origin;
   SourcePtr bytes;
-  /// The file was copied into the cache, from where the blob is to be read: other users may write to the file.
+  /// The file was copied into the cache, and must be read there, because other users may write to it.
   bool is_cached = false;
 };
 
-/// The files that should hold it, but for those of another size, which are reported.
-struct Copies {
-  std::vector<Copy> found;
-  std::optional<Error> wrong;  ///< why the one beside the container is none
+/// The candidate files. Files of another size are reported instead.
+struct LocalCopies {
+  std::vector<LocalCopy> found;
+  std::optional<Error> mismatch;  ///< why the file beside the container does not match
 };
 
-Copies copies_of(Store& store, const Wanted& wanted);
+LocalCopies find_local_copies(StoreCore& store, const BlobRef& ref);
 
-/// The first copy that holds the blob. A file that other users may write to is copied into the cache, since they may
-/// change it after it was verified. Copies that do not hold the blob are reported. Fails with not_found when there is
-/// no copy, as the last one does when none is right.
-Result<Copy> proved_copy(Store& store, const Wanted& wanted);
+/// The first copy that matches the digest. A file that other users may write to is copied into the cache, because it
+/// may change after verification. Mismatched copies are reported. Fails with not_found when there is no copy, otherwise
+/// with the last copy's error.
+Result<LocalCopy> verified_copy(StoreCore& store, const BlobRef& ref);
 
-/// Whether nothing speaks against it: certain for small files, of large ones only what was remembered.
-bool may_hold(Store& store, const Copy& copy, const Digest& digest);
+/// Whether the copy may match: exact for small files; for large files only as far as a saved digest tells.
+bool may_match(StoreCore& store, const LocalCopy& copy, const Digest& digest);
 
 }  // namespace weightfs

@@ -1,5 +1,5 @@
-// The maker's side of a Filling: bytes that are decoded or fetched, proved, written, and given their name; or followed,
-// when another process makes them.
+// The producer side of an InFlightBlob: decodes or downloads, verifies, writes and publishes the bytes; or follows
+// another process that does.
 #include <algorithm>
 #include <thread>
 #include <vector>
@@ -11,25 +11,25 @@
 namespace weightfs {
 namespace {
 
-// 2 MiB in flight: enough that neither thread waits for the other's hiccups, little enough for many fillings.
-constexpr size_t kBuffer = 512 * 1024;
-constexpr size_t kBuffers = 4;
+// 2 MiB per blob: decouples the two threads at low memory cost.
+constexpr size_t kBufferSize = 512 * 1024;
+constexpr size_t kBufferCount = 4;
 
-// Room for a blob of unknown size is made in steps, of what there is by and by: no more than a sixteenth too much.
-constexpr uint64_t kLeastStep = 1 << 20;
+// Space for a blob of unknown size is reserved in growing steps: at most a sixteenth too much.
+constexpr uint64_t kMinStep = 1 << 20;
 
-constexpr std::chrono::milliseconds kShortestPause{1};
-constexpr std::chrono::milliseconds kLongestPause{20};
+constexpr std::chrono::milliseconds kMinPause{1};
+constexpr std::chrono::milliseconds kMaxPause{20};
 constexpr std::chrono::milliseconds kUnusedCheck{500};
 
-// A maker that has written nothing for so long may be stopped. Once all is written, flushing it takes its time.
-constexpr std::chrono::seconds kLongestStall{2};
-constexpr std::chrono::seconds kLongestFlush{60};
+// Another producer without progress for this long may be stopped. Flushing to disk after the last byte takes longer.
+constexpr std::chrono::seconds kMaxStall{2};
+constexpr std::chrono::seconds kMaxFlush{60};
 
-// A process that fetches may wait for its server, once and again, and go through many gigabytes that were left.
-constexpr std::chrono::minutes kLongestFetchStall{15};
+// A downloading process may wait for its server repeatedly, and re-reads many gigabytes when it resumes.
+constexpr std::chrono::minutes kMaxFetchStall{15};
 
-// Counts as one that is proved and gets its name.
+// Counts a verified blob that is being published.
 class Publishing {
  public:
   explicit Publishing(std::atomic<int>& count) : count_(count) { ++count_; }
@@ -43,219 +43,224 @@ class Publishing {
 
 }  // namespace
 
-// What goes from the thread that decodes or fetches to the one that proves and writes.
-struct Filling::Incoming {
-  Incoming(const Recipe& recipe, uint64_t left)
-      : pipe(kBuffers, static_cast<size_t>(std::clamp<uint64_t>(recipe.size.value_or(kBuffer), 1, kBuffer))),
-        proof(recipe),
-        here(left) {}
+// The pipeline from the thread that decodes or downloads to the one that verifies and writes.
+struct InFlightBlob::Pipeline {
+  Pipeline(const BlobProducer& producer, uint64_t left)
+      : queue(kBufferCount,
+              static_cast<size_t>(std::clamp<uint64_t>(producer.size.value_or(kBufferSize), 1, kBufferSize))),
+        verifier(producer),
+        received(left) {}
 
-  // Where a fetch begins, and what to note of it; set before the first buffer goes through the pipe, or the end of one
-  // that has nothing more to bring. Not set when the fetch failed before.
-  struct Beginning {
+  // The start of a download and its resume note; set before the first buffer is pushed, or at the end of an empty
+  // download. Not set if the download failed before.
+  struct Start {
     uint64_t at;
     std::string validator;
   };
 
-  Pipe pipe;
-  std::optional<Beginning> beginning;
-  Proof proof;         // the writing thread's
-  BlockSums sums;      // of the same bytes
-  uint64_t here = 0;   // bytes that the draft has from the first on, be they left by another
-  bool wrong = false;  // some that came cannot be right
+  BoundedQueue queue;
+  std::optional<Start> start;
+  DigestVerifier verifier;  // used by the writing thread
+  BlockSums sums;           // of the same bytes
+  uint64_t received = 0;    // valid bytes in the partial file, including resumed ones
+  bool wrong = false;       // received bytes failed verification
 };
 
-// Nothing when other bytes than the right ones came, and it is worth to fetch them from elsewhere. A reader who was
-// served some of the wrong ones has to learn of it, so then it ends.
-std::optional<Filling::Ended> Filling::make(Draft& draft) {
-  Incoming incoming(recipe_, draft.left());
-  Ended ended = fill(draft, incoming);
+// Nothing when the bytes failed verification and another attempt makes sense. If wrong bytes were served, the readers
+// must learn of it, so the attempt is final.
+std::optional<InFlightBlob::FinalState> InFlightBlob::attempt(PartialBlob& partial) {
+  Pipeline pipeline(producer_, partial.resumed_size());
+  FinalState ended = run_pipeline(partial, pipeline);
   if (fetch_ == nullptr || ended.phase == Phase::finished) return ended;
-  if (!incoming.wrong) {
-    // What nobody knows the size of may be endless: the next one would only fail as late.
-    const bool too_large = !recipe_.size && (ended.phase == Phase::unkept || is_too_large_);
-    if (!too_large || draft.left() > 0) draft.leave(incoming.here);
+  if (!pipeline.wrong) {
+    // A download of unknown size may be endless: resuming would fail as late.
+    const bool too_large = !producer_.size && (ended.phase == Phase::uncacheable || is_too_large_);
+    if (!too_large || partial.resumed_size() > 0) partial.keep_for_resume(pipeline.received);
     return ended;
   }
   if (stop_ || !fetch_->reject()) return ended;
   const std::scoped_lock lock(mutex_);
-  if (served_unproved_) return ended;
+  if (served_unverified_) return ended;
   range_ = nullptr;
   written_ = 0;
-  progress_.here = 0;
-  tries_ += 1;
+  progress_.received = 0;
+  attempts_ += 1;
   return std::nullopt;
 }
 
-Filling::Ended Filling::fill(Draft& draft, Incoming& incoming) {
-  if (recipe_.size)
-    if (auto room = reserve(draft); !room) return Ended{Phase::unkept, room.error()};
-  begin_at(draft.range());
-  std::optional<Ended> unwritten;
+InFlightBlob::FinalState InFlightBlob::run_pipeline(PartialBlob& partial, Pipeline& pipeline) {
+  if (producer_.size)
+    if (auto reserved = reserve(partial); !reserved) return FinalState{Phase::uncacheable, reserved.error()};
+  set_range(partial.range());
+  std::optional<FinalState> write_failure;
   std::thread writer([&] {
-    const auto done = caught([&]() -> Result<void> {
-      unwritten = write(draft, incoming);
+    const auto done = exceptions_to_errors([&]() -> Result<void> {
+      write_failure = write(partial, pipeline);
       return {};
     });
-    if (!done) unwritten = Ended{Phase::unkept, done.error()};
-    incoming.pipe.give_up();
+    if (!done) write_failure = FinalState{Phase::uncacheable, done.error()};
+    pipeline.queue.cancel();
   });
-  const auto decoded = caught([&] { return fetch_ == nullptr ? decode(incoming) : fetch(incoming, draft); });
-  incoming.pipe.end();
+  const auto produced =
+      exceptions_to_errors([&] { return fetch_ == nullptr ? decode(pipeline) : fetch(pipeline, partial); });
+  pipeline.queue.close();
   writer.join();
-  if (unwritten) return *unwritten;
-  if (decoded) return publish(draft, incoming);
-  // What a server says before the first byte is about the server.
-  incoming.wrong = incoming.beginning && is_about_the_bytes(decoded.error());
-  return Ended{stop_ ? Phase::cancelled : Phase::failed, decoded.error()};
+  if (write_failure) return *write_failure;
+  if (produced) return publish(partial, pipeline);
+  // An error before the first byte is about the server, not the bytes.
+  pipeline.wrong = pipeline.start && is_about_the_bytes(produced.error());
+  return FinalState{stop_ ? Phase::cancelled : Phase::failed, produced.error()};
 }
 
-// Room for all of it. What is proved is being made no longer, but makes way only once it has its name: that is waited
-// for.
-Result<void> Filling::reserve(Draft& draft) {
-  for (auto waited = kLongestPause * 0; !stop_ && waited < kLongestFlush; waited += kLongestPause) {
-    const int publishing = permits_.publishing;
-    auto room = draft.reserve(*recipe_.size, Others::make_way);
-    if (room || publishing == 0) return room;
-    std::this_thread::sleep_for(kLongestPause);
+// Reserves space for all bytes. Verified blobs that are being published can be evicted only afterwards, so wait for
+// them.
+Result<void> InFlightBlob::reserve(PartialBlob& partial) {
+  for (auto waited = kMaxPause * 0; !stop_ && waited < kMaxFlush; waited += kMaxPause) {
+    const int publishing = semaphore_.publishing;
+    auto reserved = partial.reserve(*producer_.size, Eviction::allowed);
+    if (reserved || publishing == 0) return reserved;
+    std::this_thread::sleep_for(kMaxPause);
   }
-  return draft.reserve(*recipe_.size, Others::make_way);
+  return partial.reserve(*producer_.size, Eviction::allowed);
 }
 
-Result<void> Filling::decode(Incoming& incoming) {
-  const StreamPtr stream = TRY(recipe_.start());
-  while (auto buffer = incoming.pipe.take_empty()) {
-    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled());
+Result<void> InFlightBlob::decode(Pipeline& pipeline) {
+  const StreamPtr stream = TRY(producer_.start());
+  while (auto buffer = pipeline.queue.acquire_buffer()) {
+    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled_error());
     buffer->filled = TRY(stream->next(buffer->bytes));
     if (buffer->filled == 0) break;
-    incoming.pipe.put_full(std::move(*buffer));
+    pipeline.queue.push(std::move(*buffer));
   }
   return {};
 }
 
-Result<void> Filling::fetch(Incoming& incoming, const Draft& draft) {
-  const auto stream = TRY(fetch_->begin({draft.left(), draft.note()}, stop_));
-  while (auto buffer = incoming.pipe.take_empty()) {
-    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled());
+Result<void> InFlightBlob::fetch(Pipeline& pipeline, const PartialBlob& partial) {
+  const auto stream = TRY(fetch_->begin({partial.resumed_size(), partial.resume_note()}, stop_));
+  while (auto buffer = pipeline.queue.acquire_buffer()) {
+    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled_error());
     buffer->filled = TRY(stream->next(buffer->bytes));
-    if (!incoming.beginning) incoming.beginning = Incoming::Beginning{stream->begins_at(), stream->validator()};
+    if (!pipeline.start) pipeline.start = Pipeline::Start{stream->begins_at(), stream->validator()};
     {
       const std::scoped_lock lock(mutex_);
       progress_.fetched += buffer->filled;
-      brought_ = std::chrono::steady_clock::now();
+      last_data_ = std::chrono::steady_clock::now();
       progress_.from = stream->source();
     }
     if (buffer->filled == 0) break;
-    incoming.pipe.put_full(std::move(*buffer));
+    pipeline.queue.push(std::move(*buffer));
   }
   return {};
 }
 
-// Nothing when all that came was written.
-std::optional<Filling::Ended> Filling::write(Draft& draft, Incoming& incoming) {
-  Proof& proof = incoming.proof;
-  uint64_t room = recipe_.size.value_or(0);
-  auto buffer = incoming.pipe.take_full();
-  if (incoming.beginning)
-    if (auto ended = go_on(draft, incoming)) return ended;
-  for (; buffer; buffer = incoming.pipe.take_full()) {
+// Nothing when all bytes were written.
+std::optional<InFlightBlob::FinalState> InFlightBlob::write(PartialBlob& partial, Pipeline& pipeline) {
+  DigestVerifier& verifier = pipeline.verifier;
+  uint64_t reserved = producer_.size.value_or(0);
+  auto buffer = pipeline.queue.pop();
+  if (pipeline.start)
+    if (auto ended = resume(partial, pipeline)) return ended;
+  for (; buffer; buffer = pipeline.queue.pop()) {
     const auto bytes = std::span<const std::byte>(buffer->bytes).first(buffer->filled);
-    const uint64_t offset = proof.seen();
-    if (auto right = proof.add(bytes); !right) return wrong(incoming, right.error());
-    incoming.sums.add(bytes);
-    if (fetch_ != nullptr && !recipe_.size && proof.seen() > max_bytes_) {
+    const uint64_t offset = verifier.bytes_added();
+    if (auto right = verifier.add(bytes); !right) return wrong(pipeline, right.error());
+    pipeline.sums.add(bytes);
+    if (fetch_ != nullptr && !producer_.size && verifier.bytes_added() > max_bytes_) {
       is_too_large_ = true;
-      return Ended{Phase::failed, too_large_for_size(recipe_.name)};
+      return FinalState{Phase::failed, too_large_for_size(producer_.name)};
     }
-    if (proof.seen() > room) {
-      // What nobody knew the size of may be endless: then nothing that is kept goes for it.
-      const Others others = fetch_ == nullptr ? Others::make_way : Others::stay;
-      room = proof.seen() + std::max(kLeastStep, offset / 16);
-      if (!draft.reserve(room, others)) room = proof.seen();  // all that is left may be enough
-      if (auto had = draft.reserve(room, others); !had) return Ended{Phase::unkept, had.error()};
+    if (verifier.bytes_added() > reserved) {
+      // A download of unknown size may be endless, so it never evicts other blobs.
+      const Eviction eviction = fetch_ == nullptr ? Eviction::allowed : Eviction::forbidden;
+      reserved = verifier.bytes_added() + std::max(kMinStep, offset / 16);
+      if (!partial.reserve(reserved, eviction)) reserved = verifier.bytes_added();  // the remaining space may be enough
+      if (auto done = partial.reserve(reserved, eviction); !done) return FinalState{Phase::uncacheable, done.error()};
     }
-    if (auto put = draft.write(offset, bytes); !put) return Ended{Phase::unkept, put.error()};
-    incoming.here = std::max(incoming.here, proof.seen());
-    advance(proof.seen());
-    incoming.pipe.put_empty(std::move(*buffer));
+    if (auto put = partial.write(offset, bytes); !put) return FinalState{Phase::uncacheable, put.error()};
+    pipeline.received = std::max(pipeline.received, verifier.bytes_added());
+    advance(verifier.bytes_added());
+    pipeline.queue.recycle(std::move(*buffer));
   }
   return std::nullopt;
 }
 
-// Before the first bytes are written to a draft in which some were left: these are proved like all others, or thrown
-// away when the fetch does not go on behind them.
-std::optional<Filling::Ended> Filling::go_on(Draft& draft, Incoming& incoming) {
-  const uint64_t begins_at = incoming.beginning->at;
-  Proof& proof = incoming.proof;
-  if (begins_at == 0 && draft.left() > 0) {
-    if (auto empty = draft.restart(); !empty) return Ended{Phase::unkept, empty.error()};
-    incoming.here = 0;
-    if (recipe_.size)
-      if (auto room = reserve(draft); !room) return Ended{Phase::unkept, room.error()};
-    begin_at(draft.range());
+// Called before the first write to a resumed partial file: verifies the earlier bytes, or discards them if the download
+// starts at 0.
+std::optional<InFlightBlob::FinalState> InFlightBlob::resume(PartialBlob& partial, Pipeline& pipeline) {
+  const uint64_t begins_at = pipeline.start->at;
+  DigestVerifier& verifier = pipeline.verifier;
+  if (begins_at == 0 && partial.resumed_size() > 0) {
+    if (auto empty = partial.restart(); !empty) return FinalState{Phase::uncacheable, empty.error()};
+    pipeline.received = 0;
+    if (producer_.size)
+      if (auto reserved = reserve(partial); !reserved) return FinalState{Phase::uncacheable, reserved.error()};
+    set_range(partial.range());
   }
-  draft.take_note(incoming.beginning->validator);
-  const RangePtr range = draft.range();
-  std::vector<std::byte> bytes(begins_at > 0 ? kBuffer : 0);
-  while (proof.seen() < begins_at) {
-    if (stop_) return Ended{Phase::cancelled, cancelled()};
-    const auto part =
-        std::span(bytes).first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), begins_at - proof.seen())));
-    if (auto had = range->read(proof.seen(), part); !had) return Ended{Phase::unkept, had.error()};
-    if (auto right = proof.add(part); !right) return wrong(incoming, right.error());
-    incoming.sums.add(part);
+  partial.save_resume_note(pipeline.start->validator);
+  const FileRangePtr range = partial.range();
+  std::vector<std::byte> bytes(begins_at > 0 ? kBufferSize : 0);
+  while (verifier.bytes_added() < begins_at) {
+    if (stop_) return FinalState{Phase::cancelled, cancelled_error()};
+    const auto part = std::span(bytes).first(
+        static_cast<size_t>(std::min<uint64_t>(bytes.size(), begins_at - verifier.bytes_added())));
+    if (auto done = range->read(verifier.bytes_added(), part); !done) return FinalState{Phase::uncacheable, done.error()};
+    if (auto right = verifier.add(part); !right) return wrong(pipeline, right.error());
+    pipeline.sums.add(part);
   }
-  advance(proof.seen());
+  advance(verifier.bytes_added());
   return std::nullopt;
 }
 
-Filling::Ended Filling::wrong(Incoming& incoming, const Error& error) {
-  incoming.wrong = true;
-  return Ended{Phase::failed, error};
+InFlightBlob::FinalState InFlightBlob::wrong(Pipeline& pipeline, const Error& error) {
+  pipeline.wrong = true;
+  return FinalState{Phase::failed, error};
 }
 
-Filling::Ended Filling::publish(Draft& draft, Incoming& incoming) {
-  give_permit_back();  // it decodes no more
-  const auto digest = incoming.proof.end();
-  if (!digest) return wrong(incoming, digest.error());
-  const Publishing publishing(permits_.publishing);
+InFlightBlob::FinalState InFlightBlob::publish(PartialBlob& partial, Pipeline& pipeline) {
+  release_permit();  // decoding is over
+  const auto digest = pipeline.verifier.finish();
+  if (!digest) return wrong(pipeline, digest.error());
+  const Publishing publishing(semaphore_.publishing);
   {
     const std::scoped_lock lock(mutex_);
-    if (is_end(phase_)) return Ended{Phase::cancelled, cancelled()};
-    phase_ = Phase::proved;
+    if (is_final(phase_)) return FinalState{Phase::cancelled, cancelled_error()};
+    phase_ = Phase::verified;
     changed_.notify_all();
   }
-  auto kept = draft.publish(*digest, incoming.proof.seen(), std::move(incoming.sums));
-  if (!kept) return Ended{Phase::unkept, kept.error()};
-  return finish(std::move(*kept));
+  auto handle = partial.publish(*digest, pipeline.verifier.bytes_added(), std::move(pipeline.sums));
+  if (!handle) return FinalState{Phase::uncacheable, handle.error()};
+  return finish(std::move(*handle));
 }
 
-Filling::Ended Filling::finish(Kept kept) {
+InFlightBlob::FinalState InFlightBlob::finish(BlobHandle handle) {
   const std::scoped_lock lock(mutex_);
-  range_ = kept.range;
-  kept_ = std::move(kept);
-  return Ended{Phase::finished, {}};
+  range_ = handle.range;
+  handle_ = std::move(handle);
+  return FinalState{Phase::finished, {}};
 }
 
-// Shows what another process has made so far, and lets a while pass. It ends when the other makes no more of it.
-std::optional<Filling::Ended> Filling::follow(RangePtr others, uint64_t size) {
+// Serves the bytes that another process has written so far, and waits a little. Ends when the other process makes no
+// progress.
+std::optional<InFlightBlob::FinalState> InFlightBlob::follow(FileRangePtr others, uint64_t size) {
   std::unique_lock lock(mutex_);
   const bool grew = size != written_ || range_ == nullptr;
-  stalled_ = grew ? stalled_.zero() : stalled_ + pause_;
-  pause_ = grew ? kShortestPause : std::min(2 * pause_, kLongestPause);
-  const auto longest = fetch_ != nullptr ? kLongestFetchStall : size == recipe_.size ? kLongestFlush : kLongestStall;
-  if (stalled_ > longest) {
+  stalled_for_ = grew ? stalled_for_.zero() : stalled_for_ + poll_interval_;
+  poll_interval_ = grew ? kMinPause : std::min(2 * poll_interval_, kMaxPause);
+  const auto max_stall = fetch_ != nullptr ? kMaxFetchStall : size == producer_.size ? kMaxFlush : kMaxStall;
+  if (stalled_for_ > max_stall) {
     if (fetch_ == nullptr)
-      return Ended{Phase::unkept, {Code::resource, "another process is making it and does not go on"}};
-    return Ended{Phase::failed, {Code::network, str(recipe_.name, ": another process fetches it and does not go on")}};
+      return FinalState{Phase::uncacheable, {Code::resource, "another process that writes it makes no progress"}};
+    return FinalState{
+        Phase::failed,
+        {Code::network, str(producer_.name, ": another process that downloads it makes no progress")}};
   }
   range_ = std::move(others);
   written_ = size;
   followed_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, pause_, [&] { return stop_.load(); });
+  changed_.wait_for(lock, poll_interval_, [&] { return stop_.load(); });
   while (!stop_ && waiting_ == 0) {
-    if (is_unused()) return Ended{Phase::cancelled, cancelled()};
+    if (is_unused()) return FinalState{Phase::cancelled, cancelled_error()};
     changed_.wait_for(lock, kUnusedCheck);
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-// How many decode at once: each takes a decoder's window and buffers.
+// Limits the number of concurrent decoders, each of which needs a window and buffers.
 #pragma once
 
 #include <atomic>
@@ -11,59 +11,59 @@
 
 namespace weightfs {
 
-/// Callable from any thread. First come, first served.
-class Permits {
+/// A fair semaphore (first come, first served). Thread-safe.
+class Semaphore {
  public:
-  /// When nothing is decoded for so long although somebody waits, those who have permits may be waiting for a lock of
-  /// whoever waits for one. Then there is one more.
-  static constexpr std::chrono::seconds kStandstill{2};
+  /// Without progress for this long while a thread waits, the permit holders may be waiting for a lock that the waiting
+  /// thread holds. Then one additional permit is granted to break the deadlock.
+  static constexpr std::chrono::seconds kStallTimeout{2};
 
-  explicit Permits(int count) : left_(count) {}
+  explicit Semaphore(int count) : available_(count) {}
 
-  std::atomic<int> publishing = 0;  ///< so many are proved, and get their names at the moment
+  std::atomic<int> publishing = 0;  ///< verified blobs that are being published
 
-  /// Waits for one; false, without it, when told to stop before. Whoever tells a waiting one to stop calls look().
-  bool take(const std::atomic<bool>& stop) {
+  /// Waits for a permit; false without one when `stop` is set first. After setting `stop`, call wake_all().
+  bool acquire(const std::atomic<bool>& stop) {
     std::unique_lock lock(mutex_);
-    const auto turn = queue_.insert(queue_.end(), std::this_thread::get_id());
-    bool had = false;
-    const auto may_go_on = [&] { return stop || (had = turn == queue_.begin() && left_ > 0); };
-    uint64_t before = steps_;
-    while (!changed_.wait_for(lock, kStandstill, may_go_on)) {
-      const uint64_t now = steps_;
-      if (now == before && turn == queue_.begin()) {
-        had = true;
+    const auto position = queue_.insert(queue_.end(), std::this_thread::get_id());
+    bool acquired = false;
+    const auto can_stop_waiting = [&] { return stop || (acquired = position == queue_.begin() && available_ > 0); };
+    uint64_t before = progress_count_;
+    while (!changed_.wait_for(lock, kStallTimeout, can_stop_waiting)) {
+      const uint64_t now = progress_count_;
+      if (now == before && position == queue_.begin()) {
+        acquired = true;
         break;
       }
       before = now;
     }
-    queue_.erase(turn);
-    if (had) --left_;
+    queue_.erase(position);
+    if (acquired) --available_;
     changed_.notify_all();
-    return had;
+    return acquired;
   }
-  void give_back() {
+  void release() {
     const std::scoped_lock lock(mutex_);
-    ++left_;
-    ++steps_;
+    ++available_;
+    ++progress_count_;
     changed_.notify_all();
   }
-  void look() {
+  void wake_all() {
     const std::scoped_lock lock(mutex_);
     changed_.notify_all();
   }
 
-  /// Says that something was decoded.
-  void step() { ++steps_; }
-  /// How often that was said, and a permit given back.
-  uint64_t steps() const { return steps_; }
+  /// Records that a decoder made progress.
+  void note_progress() { ++progress_count_; }
+  /// The number of progress records and released permits.
+  uint64_t progress_count() const { return progress_count_; }
 
  private:
-  std::atomic<uint64_t> steps_ = 0;
+  std::atomic<uint64_t> progress_count_ = 0;
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
   std::list<std::thread::id> queue_;
-  int left_;  // below 0 after a standstill
+  int available_;  // negative after a deadlock was broken
 };
 
 }  // namespace weightfs

@@ -11,34 +11,33 @@
 namespace weightfs {
 namespace {
 
-constexpr int kMostUnexplained = 2;
+constexpr int kMaxUnattributed = 2;
 
-// Whether there is something to learn from asking otherwise than by HEAD: links of stores are often signed for GET
-// only.
-bool says_nothing(const Answer& answer) {
-  return answer.status == 200 || answer.status == 400 || answer.status == 403 || answer.status == 405 ||
-         answer.status == 501;
+// Whether a range request may tell more than HEAD did: store URLs are often signed for GET only.
+bool is_inconclusive(const Response& response) {
+  return response.status == 200 || response.status == 400 || response.status == 403 || response.status == 405 ||
+         response.status == 501;
 }
 
-std::optional<uint64_t> size_told(const Answer& answer) {
-  if (answer.status == 200) return length_of(answer);
-  const auto range = content_range_of(answer.header("content-range").value_or(""));
-  const bool tells = answer.status == 206 || answer.status == 416;  // 416: there is not even one byte
-  return tells && range && !is_encoded(answer) ? range->total : std::nullopt;
+std::optional<uint64_t> reported_size(const Response& response) {
+  if (response.status == 200) return content_length(response);
+  const auto range = parse_content_range(response.header("content-range").value_or(""));
+  const bool has_range = response.status == 206 || response.status == 416;  // 416: the blob is empty
+  return has_range && range && !is_encoded(response) ? range->total : std::nullopt;
 }
 
-// The answer without its body.
-Result<Answer> head_of(Http& http, const Request& request, const std::atomic<bool>& stop) {
-  std::optional<Answer> seen;
-  const Receiver receiver{[&](const Answer& answer) -> Result<void> {
-                            seen = answer;
-                            if (request.method == Request::Method::head) return {};
-                            return failure(Code::resource, "enough");  // is not shown
-                          },
-                          [](std::span<const std::byte>) -> Result<void> { return {}; }};
-  const auto done = http.perform(request, receiver, stop);
-  if (seen) return *seen;
-  return tl::unexpected(done ? Error{Code::corrupt, "no answer"} : done.error());
+// Sends a request, and returns the response without its body.
+Result<Response> response_head(HttpClient& http, const Request& request, const std::atomic<bool>& stop) {
+  std::optional<Response> head;
+  const ResponseHandler handler{[&](const Response& response) -> Result<void> {
+                                  head = response;
+                                  if (request.method == Request::Method::head) return {};
+                                  return failure(Code::resource, "enough");  // not reported
+                                },
+                                [](std::span<const std::byte>) -> Result<void> { return {}; }};
+  const auto done = http.perform(request, handler, stop);
+  if (head) return *head;
+  return tl::unexpected(done ? Error{Code::corrupt, "no response"} : done.error());
 }
 
 }  // namespace
@@ -47,12 +46,12 @@ std::shared_ptr<Credentials> credentials_for(const Origin& origin, const std::st
   return origin_of(url) == origin_of(origin.url) ? origin.credentials : nullptr;
 }
 
-Fetch::Fetch(HttpPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
+Fetch::Fetch(HttpClientPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
              FetchOptions options)
     : http_(std::move(http)), name_(std::move(name)), size_(size), origins_(std::move(origins)), options_(options) {}
 
-// What one origin says: the size, if it tells it at all, or why it does not.
-struct Fetch::SizeAt {
+// What one origin reported: the size, if known, or the error.
+struct Fetch::SizeReply {
   Outcome outcome = {};
   std::optional<uint64_t> size = {};
 };
@@ -61,58 +60,58 @@ Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
   if (size_) return size_;
   const HttpOptions& limits = http_->options();
   const auto until = std::chrono::steady_clock::now() + limits.connect_timeout + limits.stall_timeout;
-  Patience once = options_;
+  RetryPolicy once = options_;
   once.retries = std::min(once.retries, 1);
-  Turns turns(asked(), once);
-  std::optional<uint64_t> told;
-  while (const auto next = turns.next(stop, until)) {
-    const SizeAt at = size_at(origins_[*next], until, stop);
-    if (at.outcome.then == Outcome::Then::later) {
-      turns.later(*next, at.outcome);
-    } else if (at.outcome.then == Outcome::Then::give_up) {
-      turns.give_up(*next, at.outcome.error);
+  MirrorScheduler mirrors(origin_count(), once);
+  std::optional<uint64_t> size;
+  while (const auto next = mirrors.next(stop, until)) {
+    const SizeReply at = query_size(origins_[*next], until, stop);
+    if (at.outcome.next == Outcome::Next::retry_later) {
+      mirrors.retry_later(*next, at.outcome);
+    } else if (at.outcome.next == Outcome::Next::give_up) {
+      mirrors.give_up(*next, at.outcome.error);
     } else {
-      // One that does not tell, or tells another size than those before: what is right only the bytes tell.
-      if (!at.size || (told && told != at.size)) return std::nullopt;
-      told = at.size;
-      turns.leave_out(*next);
+      // No size, or a different one than before: only the bytes can tell.
+      if (!at.size || (size && size != at.size)) return std::nullopt;
+      size = at.size;
+      mirrors.exclude(*next);
     }
   }
   if (stop) return failure(Code::network, str(name_, ": cancelled"));
-  if (told) return told;
-  auto errors = turns.errors();
-  if (errors.size() < asked()) errors.push_back({Code::network, "no time was left to ask the others"});
-  return tl::unexpected(all_of(name_, errors));
+  if (size) return size;
+  auto errors = mirrors.errors();
+  if (errors.size() < origin_count()) errors.push_back({Code::network, "timed out before all origins were tried"});
+  return tl::unexpected(combined_error(name_, errors));
 }
 
-Fetch::SizeAt Fetch::size_at(const Origin& origin, std::chrono::steady_clock::time_point until,
-                             const std::atomic<bool>& stop) {
+Fetch::SizeReply Fetch::query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
+                                   const std::atomic<bool>& stop) {
   Request request;
   request.url = origin.url;
   request.trust = origin.trust;
   request.credentials = origin.credentials;
   request.method = Request::Method::head;
-  request.until = until;
-  auto answer = head_of(*http_, request, stop);
-  if (answer && !size_told(*answer) && says_nothing(*answer)) {
+  request.deadline = until;
+  auto response = response_head(*http_, request, stop);
+  if (response && !reported_size(*response) && is_inconclusive(*response)) {
     request.method = Request::Method::get;
     request.headers = {"Range: bytes=0-0"};
-    answer = head_of(*http_, request, stop);
+    response = response_head(*http_, request, stop);
   }
-  if (!answer) return {outcome_of(answer.error())};
-  if (const auto size = size_told(*answer)) return {{}, size};
-  if (answer->status < 300) return {};
-  return {outcome_of(*answer, credentials_for(origin, answer->url).get())};
+  if (!response) return {outcome_of(response.error())};
+  if (const auto size = reported_size(*response)) return {{}, size};
+  if (response->status < 300) return {};
+  return {outcome_of(*response, credentials_for(origin, response->url).get())};
 }
 
-Result<std::unique_ptr<FetchStream>> Fetch::begin(const Left& left, const std::atomic<bool>& stop) {
-  const Left begun = !size_ || left.bytes <= *size_ ? left : Left{};
+Result<std::unique_ptr<FetchStream>> Fetch::begin(const ResumePoint& resume, const std::atomic<bool>& stop) {
+  const ResumePoint resume_from = !size_ || resume.bytes <= *size_ ? resume : ResumePoint{};
   {
     const std::scoped_lock lock(mutex_);
-    gave_.clear();
-    earlier_ = begun.bytes > 0;
+    contributors_.clear();
+    has_resumed_data_ = resume_from.bytes > 0;
   }
-  return std::make_unique<Transfer>(shared_from_this(), begun, stop);
+  return std::make_unique<Transfer>(shared_from_this(), resume_from, stop);
 }
 
 bool Fetch::is_rejected(size_t origin) {
@@ -120,24 +119,24 @@ bool Fetch::is_rejected(size_t origin) {
   return rejected_.count(origin) > 0;
 }
 
-void Fetch::note_giver(size_t origin) {
+void Fetch::record_contributor(size_t origin) {
   const std::scoped_lock lock(mutex_);
-  gave_.insert(origin);
+  contributors_.insert(origin);
 }
 
-void Fetch::forget_earlier() {
+void Fetch::forget_resumed_data() {
   const std::scoped_lock lock(mutex_);
-  earlier_ = false;
+  has_resumed_data_ = false;
 }
 
 bool Fetch::reject() {
   const std::scoped_lock lock(mutex_);
-  if (gave_.empty() && !earlier_) return false;
-  if (gave_.size() == 1 && !earlier_)
-    rejected_.insert(*gave_.begin());
-  else if (++unexplained_ > kMostUnexplained)
+  if (contributors_.empty() && !has_resumed_data_) return false;
+  if (contributors_.size() == 1 && !has_resumed_data_)
+    rejected_.insert(*contributors_.begin());
+  else if (++unattributed_ > kMaxUnattributed)
     return false;
-  return rejected_.size() < asked();
+  return rejected_.size() < origin_count();
 }
 
 }  // namespace weightfs

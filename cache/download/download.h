@@ -1,5 +1,5 @@
-// One blob being fetched from where it can be had: as a stream of plain bytes in order, over as many connections as
-// help, going on where it was cut off. Nothing is believed here: whoever takes the bytes compares the digest.
+// Downloads one blob as a stream of decoded bytes in order, over one or more connections and mirrors, and resumes after
+// interruptions. The caller verifies the digest.
 #pragma once
 
 #include <algorithm>
@@ -19,101 +19,105 @@
 
 namespace weightfs {
 
-/// Where a blob can be had.
+/// A URL from which a blob can be downloaded, with its credentials.
 struct Origin {
   std::string url;
   Trust trust = Trust::user;
   std::shared_ptr<Credentials> credentials = nullptr;
 };
 
-/// What whoever answers at `url`, to which the origin led, was told of who asks; null where that is another place.
+/// The origin's credentials, if `url` (the origin's URL or a redirect target) has the same scheme, host and port; else
+/// null.
 std::shared_ptr<Credentials> credentials_for(const Origin& origin, const std::string& url);
 
-/// What a fetch that ended early left.
-struct Left {
-  uint64_t bytes = 0;     ///< from the first one on
-  std::string from = {};  ///< FetchStream::validator() of the one that gave them; empty when it had none
+/// The bytes that an interrupted download left.
+struct ResumePoint {
+  uint64_t bytes = 0;          ///< starting at the first byte
+  std::string validator = {};  ///< FetchStream::validator() of that download; empty if it had none
 };
 
-/// How often one who fails for a moment is asked again.
-struct Patience {
-  int retries = 5;                                  ///< without progress in between
-  std::chrono::milliseconds first_pause{500};       ///< before the first retry; doubled for each, with jitter
-  std::chrono::milliseconds longest_pause{30'000};  ///< a Retry-After beyond that is a failure
+/// How temporary failures are retried.
+struct RetryPolicy {
+  int retries = 5;                              ///< without progress in between
+  std::chrono::milliseconds first_delay{500};   ///< before the first retry; doubled each time, with jitter
+  std::chrono::milliseconds max_delay{30'000};  ///< a longer Retry-After is a failure
 };
 
-/// How transfers go; the defaults are for people, tests make them short.
-struct FetchOptions : Patience {
-  int most_connections = 8;
-  std::chrono::milliseconds look{200};    ///< so long after the last one, another connection may be opened
-  std::chrono::milliseconds idle{3'000};  ///< so long one may bring nothing that is waited for, when another is free
-  /// Shared by copies: what all their fetches may have received and not given out. Each may have 8 MiB in any case.
-  std::shared_ptr<Memory> memory = std::make_shared<Memory>(uint64_t{128} << 20);
+/// Download settings; tests set short times.
+struct FetchOptions : RetryPolicy {
+  int max_connections = 8;
+  std::chrono::milliseconds scale_up_interval{200};  ///< minimum time between opening connections
+  std::chrono::milliseconds reassign_after{3'000};   ///< a stalled chunk is then given to an idle connection
+  /// Shared by copies: limits the received and unread bytes of all their downloads. Each download may hold 8 MiB in any
+  /// case.
+  std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(uint64_t{128} << 20);
 };
 
-/// Bytes of a blob, in order.
+/// The bytes of a blob, in order.
 class FetchStream : public Stream {
  public:
-  /// The first byte that it gives is this one of the blob: where it was asked to go on, or 0.
+  /// The blob's offset of the stream's first byte: the resume point, or 0.
   virtual uint64_t begins_at() const = 0;
-  /// What a later fetch needs to know that it goes on with the same bytes (URL and ETag, one line of at most 1,000
-  /// bytes); empty when the server gives nothing to know it by. Known once next() has returned.
+  /// A line of at most 1,000 bytes (URL and ETag) by which a later download checks that it resumes the same bytes;
+  /// empty if the server sends no strong ETag. Valid after next() returned.
   virtual std::string validator() const = 0;
-  /// Where the bytes come from, for people; known once next() has returned.
+  /// The current origin, for messages; valid after next() returned.
   virtual std::string source() const = 0;
 };
 
-/// How one blob is fetched, and from where it must not be fetched again. Callable from any thread, its stream from one.
+/// The download of one blob, with the origins that were found to serve wrong bytes. Thread-safe; its stream is not.
 class Fetch : public std::enable_shared_from_this<Fetch> {
  public:
-  /// Whoever lists more is not to make us ask them all.
-  static constexpr size_t kMostOrigins = 16;
+  /// Limits the requests that a container with many URLs can cause.
+  static constexpr size_t kMaxOrigins = 16;
 
-  /// `name` for messages; `size` when it is known: a server that says another has not this blob. Of `origins` the first
-  /// kMostOrigins are asked.
-  Fetch(HttpPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
+  /// `name` is for messages. If `size` is known, origins that report another size are rejected. Only the first
+  /// kMaxOrigins of `origins` are used.
+  Fetch(HttpClientPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
         FetchOptions options = {});
 
-  /// The blob's size as all origins that answer say (HEAD); nothing when one does not tell that of the plain bytes, or
-  /// they differ. Fails as a fetch does when none can be asked. Whoever wants to know a size lists a directory, maybe:
-  /// all together get no longer than one may take to connect and to stall.
+  /// The blob's size as reported by all responding origins (HEAD); nothing if one does not report the decoded size, or
+  /// if they differ. Fails as begin() does when no origin responds. All requests together take at most one connect and
+  /// stall timeout, because listing a directory may wait for it.
   Result<std::optional<uint64_t>> size(const std::atomic<bool>& stop);
 
-  /// Begins, or goes on after `left`. Asks nobody before the first next(). Each origin is asked once before any is
-  /// asked again, and one that brings bytes as long as it does (HttpOptions::least_speed). next() fails with
-  /// unreachable when no origin gives it, with not_found when all say that they have not got it, with unsupported when
-  /// no URL may be asked, with corrupt when what came cannot be it (a wrong length, a broken encoding). `stop` outlives
-  /// the stream.
-  Result<std::unique_ptr<FetchStream>> begin(const Left& left, const std::atomic<bool>& stop);
+  /// Starts the download, or resumes it. Sends no request before the first next(). Each origin is tried once before any
+  /// is retried; an origin is used as long as it makes progress (HttpOptions::min_speed). next() fails with unreachable
+  /// when no origin delivers the blob, not_found when all report that it is missing, unsupported when no URL is
+  /// allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive the
+  /// stream.
+  Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::atomic<bool>& stop);
 
-  /// What was fetched proved to be other bytes (its stream is gone): the origins that gave some of it are not asked
-  /// again, unless several or an earlier fetch had a part in it. Whether it is worth to begin anew, with nothing left.
+  /// Reports that the downloaded bytes failed verification; the stream must be destroyed before. Excludes the origin
+  /// that sent them, if it was the only one and nothing was resumed. Returns whether another attempt from the first
+  /// byte makes sense.
   bool reject();
 
-  /// As they were given.
+  /// In the given order.
   const std::vector<Origin>& origins() const { return origins_; }
 
  private:
   class Transfer;
 
   bool is_rejected(size_t origin);
-  void note_giver(size_t origin);
-  void forget_earlier();
-  size_t asked() const { return std::min(origins_.size(), kMostOrigins); }
+  void record_contributor(size_t origin);
+  void forget_resumed_data();
+  size_t origin_count() const { return std::min(origins_.size(), kMaxOrigins); }
 
-  struct SizeAt;
-  SizeAt size_at(const Origin& origin, std::chrono::steady_clock::time_point until, const std::atomic<bool>& stop);
+  struct SizeReply;
+  SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
+                       const std::atomic<bool>& stop);
 
-  const HttpPtr http_;
+  const HttpClientPtr http_;
   const std::string name_;
   const std::optional<uint64_t> size_;
   const std::vector<Origin> origins_;
   const FetchOptions options_;
-  std::mutex mutex_;  // guards the rest, which transfers leave here
+  std::mutex mutex_;  // guards the rest
   std::set<size_t> rejected_;
-  std::set<size_t> gave_;  // of the last transfer
-  bool earlier_ = false;   // an earlier fetch had a part in it
-  int unexplained_ = 0;    // how often nobody in particular was to blame
+  std::set<size_t> contributors_;  // origins of the last transfer's bytes
+  bool has_resumed_data_ = false;  // the last transfer resumed an earlier one
+  int unattributed_ = 0;           // rejections without a single responsible origin
 };
 
 using FetchPtr = std::shared_ptr<Fetch>;

@@ -1,4 +1,4 @@
-// What all fetches of a process hold in memory together, so that many of them do not take more of it than few.
+// A memory limit shared by all downloads of a process.
 #pragma once
 
 #include <atomic>
@@ -8,28 +8,25 @@
 
 namespace weightfs {
 
-/// An equal share of the same bytes for each of those who have one. Callable from any thread.
-class Memory {
+/// Divides the bytes equally between the shares. Thread-safe.
+class MemoryBudget {
  public:
-  explicit Memory(uint64_t bytes) : bytes_(bytes) {}
+  explicit MemoryBudget(uint64_t bytes) : bytes_(bytes) {}
 
-  /// Held by one who has a share.
+  /// Exists as long as its owner counts.
   class Share {
    public:
-    explicit Share(std::shared_ptr<Memory> of) : of_(std::move(of)) { ++of_->shares_; }
-    ~Share() { --of_->shares_; }
+    explicit Share(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) { ++budget_->shares_; }
+    ~Share() { --budget_->shares_; }
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    /// How much it is now; it changes as others come and go.
-    uint64_t bytes() const { return of_->bytes_ / of_->shares_; }
+    /// The current size; it changes when shares are created or destroyed.
+    uint64_t bytes() const { return budget_->bytes_ / budget_->shares_; }
 
    private:
-    const std::shared_ptr<Memory> of_;
+    const std::shared_ptr<MemoryBudget> budget_;
   };
-
-  /// How many have one.
-  uint64_t shares() const { return shares_; }
 
  private:
   const uint64_t bytes_;

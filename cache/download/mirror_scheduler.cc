@@ -10,76 +10,79 @@
 namespace weightfs {
 namespace {
 
-constexpr std::chrono::milliseconds kMoment{20};
+constexpr std::chrono::milliseconds kWaitSlice{20};
 
 }  // namespace
 
-bool rest(std::chrono::milliseconds time, const std::atomic<bool>& stop) {
+bool interruptible_sleep(std::chrono::milliseconds time, const std::atomic<bool>& stop) {
   const auto until = std::chrono::steady_clock::now() + time;
   while (!stop) {
-    const auto left = until - std::chrono::steady_clock::now();
-    if (left <= left.zero()) return true;
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, kMoment));
+    const auto remaining = until - std::chrono::steady_clock::now();
+    if (remaining <= remaining.zero()) return true;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(remaining, kWaitSlice));
   }
   return false;
 }
 
-Result<std::chrono::milliseconds> Backoff::pause(const Error& error, std::optional<std::chrono::milliseconds> wanted) {
-  if (tries_ >= patience_.retries) return tl::unexpected(error);
-  if (wanted && *wanted > patience_.longest_pause)
-    return failure(error.code, str(error.message, ", to be asked again in ", wanted->count() / 1000, " s"));
-  const auto most = std::min(patience_.first_pause * (int64_t{1} << std::min(tries_, 20)), patience_.longest_pause);
+Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
+                                                 std::optional<std::chrono::milliseconds> requested) {
+  if (attempts_ >= policy_.retries) return tl::unexpected(error);
+  if (requested && *requested > policy_.max_delay)
+    return failure(error.code, str(error.message, ", retry after ", requested->count() / 1000, " s"));
+  const auto most = std::min(policy_.first_delay * (int64_t{1} << std::min(attempts_, 20)), policy_.max_delay);
   std::uniform_int_distribution<int64_t> jitter(0, most.count());
   std::random_device random;
-  ++tries_;
-  return wanted.value_or(std::chrono::milliseconds(jitter(random)));
+  ++attempts_;
+  return requested.value_or(std::chrono::milliseconds(jitter(random)));
 }
 
-Turns::Turns(size_t count, const Patience& patience) : turns_(count, Turn{Backoff(patience)}) {}
+MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy) : mirrors_(count, Mirror{Backoff(policy)}) {}
 
-std::optional<size_t> Turns::next(const std::atomic<bool>& stop, Clock::time_point until) {
-  const auto before = [](const Turn& a, const Turn& b) { return a.over == b.over ? a.at < b.at : !a.over; };
-  const auto first = std::min_element(turns_.begin(), turns_.end(), before);
+std::optional<size_t> MirrorScheduler::next(const std::atomic<bool>& stop, Clock::time_point until) {
+  const auto before = [](const Mirror& a, const Mirror& b) {
+    return a.is_done == b.is_done ? a.at < b.at : !a.is_done;
+  };
+  const auto first = std::min_element(mirrors_.begin(), mirrors_.end(), before);
   const auto now = Clock::now();
-  if (first == turns_.end() || first->over || stop || now >= until || first->at >= until) return std::nullopt;
-  const auto left = std::max(first->at, now) - now;
-  if (!rest(std::chrono::ceil<std::chrono::milliseconds>(left), stop)) return std::nullopt;
-  return static_cast<size_t>(first - turns_.begin());
+  if (first == mirrors_.end() || first->is_done || stop || now >= until || first->at >= until) return std::nullopt;
+  const auto remaining = std::max(first->at, now) - now;
+  if (!interruptible_sleep(std::chrono::ceil<std::chrono::milliseconds>(remaining), stop)) return std::nullopt;
+  return static_cast<size_t>(first - mirrors_.begin());
 }
 
-void Turns::later(size_t origin, const Outcome& outcome) {
-  Turn& turn = turns_[origin];
-  const auto pause = turn.backoff.pause(outcome.error, outcome.pause);
+void MirrorScheduler::retry_later(size_t origin, const Outcome& outcome) {
+  Mirror& mirror = mirrors_[origin];
+  const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after);
   if (!pause) return give_up(origin, pause.error());
-  turn.at = Clock::now() + *pause;
-  turn.error = outcome.error;
+  mirror.at = Clock::now() + *pause;
+  mirror.error = outcome.error;
 }
 
-void Turns::give_up(size_t origin, Error error) {
-  turns_[origin].over = true;
-  turns_[origin].error = std::move(error);
+void MirrorScheduler::give_up(size_t origin, Error error) {
+  mirrors_[origin].is_done = true;
+  mirrors_[origin].error = std::move(error);
 }
 
-std::vector<Error> Turns::errors() const {
+std::vector<Error> MirrorScheduler::errors() const {
   std::vector<Error> errors;
-  for (const Turn& turn : turns_)
-    if (turn.error) errors.push_back(*turn.error);
+  for (const Mirror& mirror : mirrors_)
+    if (mirror.error) errors.push_back(*mirror.error);
   return errors;
 }
 
-Error all_of(const std::string& name, const std::vector<Error>& errors) {
-  constexpr size_t kMostShown = 8;
-  const auto all = [&](Code code) {
+Error combined_error(const std::string& name, const std::vector<Error>& errors) {
+  constexpr size_t kMaxShown = 8;
+  const auto every = [&](Code code) {
     return std::all_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });
   };
   const auto any = [&](Code code) {
     return std::any_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });
   };
-  if (errors.empty()) return {Code::network, str(name, ": there is nowhere to fetch it from")};
+  if (errors.empty()) return {Code::network, str(name, ": no URL to download it from")};
   std::string text = name;
-  for (size_t i = 0; i < std::min(errors.size(), kMostShown); ++i) text += str(i == 0 ? ": " : "; ", errors[i].message);
-  if (errors.size() > kMostShown) text += str("; and ", errors.size() - kMostShown, " more");
-  if (all(Code::not_found) || all(Code::unsupported)) return {errors[0].code, text};
+  for (size_t i = 0; i < std::min(errors.size(), kMaxShown); ++i) text += str(i == 0 ? ": " : "; ", errors[i].message);
+  if (errors.size() > kMaxShown) text += str("; and ", errors.size() - kMaxShown, " more");
+  if (every(Code::not_found) || every(Code::unsupported)) return {errors[0].code, text};
   const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::resource);
   return {wrong ? Code::corrupt : Code::network, text};
 }

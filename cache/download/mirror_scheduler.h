@@ -1,4 +1,4 @@
-// When to ask again, and whom: the pauses between tries, and the order of the origins.
+// Retry delays, and the order in which mirrors are tried.
 #pragma once
 
 #include <atomic>
@@ -12,54 +12,54 @@
 
 namespace weightfs {
 
-/// Waits so long; false when `stop` became true meanwhile.
-bool rest(std::chrono::milliseconds time, const std::atomic<bool>& stop);
+/// Sleeps; returns false early when `stop` is set.
+bool interruptible_sleep(std::chrono::milliseconds time, const std::atomic<bool>& stop);
 
-/// The pauses between tries: exponential with full jitter, or what the server asks for.
+/// Retry delays: exponential with full jitter, or as requested by the server.
 class Backoff {
  public:
-  explicit Backoff(const Patience& patience) : patience_(patience) {}
+  explicit Backoff(const RetryPolicy& policy) : policy_(policy) {}
 
-  /// How long to wait before the next try, after one that ended with `error`; fails with it when there is none.
-  Result<std::chrono::milliseconds> pause(const Error& error, std::optional<std::chrono::milliseconds> wanted);
-  void reset() { tries_ = 0; }
+  /// The delay before the next attempt after `error`; fails with `error` when no attempts are left.
+  Result<std::chrono::milliseconds> pause(const Error& error, std::optional<std::chrono::milliseconds> requested);
+  void reset() { attempts_ = 0; }
 
  private:
-  Patience patience_;
-  int tries_ = 0;
+  RetryPolicy policy_;
+  int attempts_ = 0;
 };
 
-/// Which origin is asked next: each once, in order, before any is asked again; then whoever's pause is over first.
-class Turns {
+/// Selects the next origin: each one once, in order; then the one whose delay ends first.
+class MirrorScheduler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Turns(size_t count, const Patience& patience);
+  MirrorScheduler(size_t count, const RetryPolicy& policy);
 
-  /// The next, waited for; nothing when none is left, `stop` became true, or none may be asked before `until`.
+  /// Waits for the next origin; nothing when none is left, `stop` is set, or none is due before `until`.
   std::optional<size_t> next(const std::atomic<bool>& stop, Clock::time_point until = Clock::time_point::max());
-  /// It is asked again when its pause is over, if ever.
-  void later(size_t origin, const Outcome& outcome);
-  /// What failed before its next try is forgotten.
-  void went_on(size_t origin) { turns_[origin].backoff.reset(); }
+  /// Schedules a retry after a delay, if any attempts are left.
+  void retry_later(size_t origin, const Outcome& outcome);
+  /// Call after progress: forgets earlier failures.
+  void reset_backoff(size_t origin) { mirrors_[origin].backoff.reset(); }
   void give_up(size_t origin, Error error);
-  void leave_out(size_t origin) { turns_[origin].over = true; }
+  void exclude(size_t origin) { mirrors_[origin].is_done = true; }
 
-  /// How those ended that failed, in their order.
+  /// The last error of each failed origin, in their order.
   std::vector<Error> errors() const;
 
  private:
-  struct Turn {
+  struct Mirror {
     Backoff backoff;
     Clock::time_point at = Clock::time_point::min();
-    bool over = false;
-    std::optional<Error> error = {};  // of the last try
+    bool is_done = false;
+    std::optional<Error> error = {};  // of the last attempt
   };
 
-  std::vector<Turn> turns_;
+  std::vector<Mirror> mirrors_;
 };
 
-/// The failures of all origins as one.
-Error all_of(const std::string& name, const std::vector<Error>& errors);
+/// Combines the errors of all origins.
+Error combined_error(const std::string& name, const std::vector<Error>& errors);
 
 }  // namespace weightfs

@@ -20,23 +20,23 @@ std::optional<uint64_t> number(std::string_view digits) {
   return value;
 }
 
-tl::unexpected<Error> corrupt(const Answer& answer, const std::string& text) {
-  return failure(Code::corrupt, str(printable_url(answer.url), ": ", text));
+tl::unexpected<Error> corrupt(const Response& response, const std::string& text) {
+  return failure(Code::corrupt, str(printable_url(response.url), ": ", text));
 }
 
-// Whether it is the same representation as before: tags of an encoded one are tags of its encoding.
-Result<void> check_same(const Answer& answer, const Told& told, std::optional<uint64_t> size) {
-  const std::string tag = strong_tag_of(answer);
-  if (!tag.empty() && !told.tag.empty() && tag != told.tag && !told.encoded && !is_encoded(answer))
-    return corrupt(answer, str("changed while it was fetched: its ETag is ", tag, ", and was ", told.tag));
-  if (size && told.size && *size != *told.size)
-    return corrupt(answer, str("changed while it was fetched: it has ", *size, " bytes, and had ", *told.size));
+// Whether it is the same representation as before. Tags of encoded responses belong to their encoding.
+Result<void> check_same(const Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
+  const std::string etag = strong_etag(response);
+  if (!etag.empty() && !info.etag.empty() && etag != info.etag && !info.encoded && !is_encoded(response))
+    return corrupt(response, str("changed during the download: ETag is ", etag, ", was ", info.etag));
+  if (size && info.size && *size != *info.size)
+    return corrupt(response, str("changed during the download: size is ", *size, ", was ", *info.size));
   return {};
 }
 
 }  // namespace
 
-std::optional<ContentRange> content_range_of(std::string_view text) {
+std::optional<ContentRange> parse_content_range(std::string_view text) {
   constexpr std::string_view kUnit = "bytes ";
   const size_t slash = text.find('/');
   if (text.substr(0, kUnit.size()) != kUnit || slash == std::string_view::npos) return std::nullopt;
@@ -54,56 +54,56 @@ std::optional<ContentRange> content_range_of(std::string_view text) {
   return range;
 }
 
-std::optional<std::chrono::milliseconds> retry_after_of(std::string_view text,
-                                                        std::chrono::system_clock::time_point now) {
+std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
+                                                           std::chrono::system_clock::time_point now) {
   constexpr int64_t kDay = 24 * 60 * 60;
   if (const auto seconds = number(text)) return std::chrono::seconds(std::min<uint64_t>(*seconds, kDay));
   std::tm date{};
   const std::string date_text(text);
   const char* const end = ::strptime(date_text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
   if (end == nullptr || *end != '\0') return std::nullopt;
-  const int64_t left = ::timegm(&date) - std::chrono::system_clock::to_time_t(now);
-  return std::chrono::seconds(std::clamp<int64_t>(left, 0, kDay));
+  const int64_t seconds_left = ::timegm(&date) - std::chrono::system_clock::to_time_t(now);
+  return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kDay));
 }
 
-std::string strong_tag_of(const Answer& answer) {
-  const std::string_view tag = answer.header("etag").value_or("");
-  const bool quoted = tag.size() >= 2 && tag.front() == '"' && tag.back() == '"';
-  const bool plain = std::all_of(tag.begin(), tag.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  return quoted && plain && tag.size() <= 500 ? std::string(tag) : "";
+std::string strong_etag(const Response& response) {
+  const std::string_view etag = response.header("etag").value_or("");
+  const bool quoted = etag.size() >= 2 && etag.front() == '"' && etag.back() == '"';
+  const bool plain = std::all_of(etag.begin(), etag.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  return quoted && plain && etag.size() <= 500 ? std::string(etag) : "";
 }
 
-bool is_encoded(const Answer& answer) {
-  const std::string_view encoding = answer.header("content-encoding").value_or("");
+bool is_encoded(const Response& response) {
+  const std::string_view encoding = response.header("content-encoding").value_or("");
   return !encoding.empty() && encoding != "identity";
 }
 
-std::optional<uint64_t> length_of(const Answer& answer) {
+std::optional<uint64_t> content_length(const Response& response) {
   // With a Transfer-Encoding a Content-Length means nothing (RFC 9112, section 6.3).
-  if (is_encoded(answer) || answer.header("transfer-encoding")) return std::nullopt;
-  return number(answer.header("content-length").value_or(""));
+  if (is_encoded(response) || response.header("transfer-encoding")) return std::nullopt;
+  return number(response.header("content-length").value_or(""));
 }
 
-Result<void> check_whole(const Answer& answer, const Told& told, std::optional<uint64_t> size) {
-  const auto length = length_of(answer);
-  if (size && length && *length != *size)
-    return corrupt(answer, str("has ", *length, " bytes, where ", *size, " are expected"));
-  return check_same(answer, told, length);
+Result<void> check_full_response(const Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
+  const auto length = content_length(response);
+  if (size && length && *length != *size) return corrupt(response, str("has ", *length, " bytes, expected ", *size));
+  return check_same(response, info, length);
 }
 
-Result<ContentRange> check_part(const Answer& answer, Span asked, const Told& told, std::optional<uint64_t> size) {
-  const std::string said(answer.header("content-range").value_or("nothing"));
-  const auto range = content_range_of(said);
-  const bool fits = range && range->first && *range->first == asked.from && *range->last < asked.to;
+Result<ContentRange> check_partial_response(const Response& response, ByteRange requested, const OriginInfo& info,
+                                            std::optional<uint64_t> size) {
+  const std::string header(response.header("content-range").value_or("nothing"));
+  const auto range = parse_content_range(header);
+  const bool fits = range && range->first && *range->first == requested.from && *range->last < requested.to;
   if (!fits)
-    return corrupt(answer, str("a part from byte ", asked.from, " was asked for, and ", quoted(said), " came"));
+    return corrupt(response, str("requested bytes from ", requested.from, ", got content-range ", quoted(header)));
   const uint64_t count = *range->last - *range->first + 1;
-  const auto length = length_of(answer);
-  if (is_encoded(answer)) return corrupt(answer, "a part of it came encoded");
-  if (length && *length != count) return corrupt(answer, str(*length, " bytes came as ", quoted(said)));
+  const auto length = content_length(response);
+  if (is_encoded(response)) return corrupt(response, "encoded partial response");
+  if (length && *length != count) return corrupt(response, str(*length, " bytes with content-range ", quoted(header)));
   if (size && range->total && *range->total != *size)
-    return corrupt(answer, str("has ", *range->total, " bytes, where ", *size, " are expected"));
-  TRY_VOID(check_same(answer, told, range->total));
+    return corrupt(response, str("has ", *range->total, " bytes, expected ", *size));
+  TRY_VOID(check_same(response, info, range->total));
   return *range;
 }
 
@@ -122,31 +122,32 @@ std::string printable_status(int status) {
                                                                      {502, "Bad Gateway"},
                                                                      {503, "Service Unavailable"},
                                                                      {504, "Gateway Timeout"}}};
-  for (const auto& [known, reason] : kReasons)
-    if (known == status) return str(status, " ", reason);
+  for (const auto& [state, reason] : kReasons)
+    if (state == status) return str(status, " ", reason);
   return str("status ", status);
 }
 
-Outcome outcome_of(const Answer& answer, Credentials* asked) {
-  const int status = answer.status;
-  Outcome outcome{Outcome::Then::give_up,
-                  {Code::network, str(printable_url(answer.url), ": ", printable_status(status))}};
+Outcome outcome_of(const Response& response, Credentials* credentials) {
+  const int status = response.status;
+  Outcome outcome{Outcome::Next::give_up,
+                  {Code::network, str(printable_url(response.url), ": ", printable_status(status))}};
   if (status == 404 || status == 410) outcome.error.code = Code::not_found;
   if (status < 300) outcome.error.code = Code::corrupt;
-  if (asked != nullptr && (status == 401 || status == 403)) {
-    const std::string tried = asked->tried();
-    outcome.error.message += str(" (asked ", tried.empty() ? "without a name" : tried, ")");
+  if (credentials != nullptr && (status == 401 || status == 403)) {
+    const std::string identity = credentials->description();
+    outcome.error.message += str(" (tried ", identity.empty() ? "anonymously" : identity, ")");
   }
   if (status == 408 || status == 425 || status == 429 || status >= 500) {
-    outcome.then = Outcome::Then::later;
-    outcome.pause = retry_after_of(answer.header("retry-after").value_or(""), std::chrono::system_clock::now());
+    outcome.next = Outcome::Next::retry_later;
+    outcome.retry_after =
+        parse_retry_after(response.header("retry-after").value_or(""), std::chrono::system_clock::now());
   }
   return outcome;
 }
 
 Outcome outcome_of(const Error& error) {
   const bool may_pass = error.code == Code::network || error.code == Code::resource;
-  return {may_pass ? Outcome::Then::later : Outcome::Then::give_up, error};
+  return {may_pass ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
 }
 
 }  // namespace weightfs

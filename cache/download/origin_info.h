@@ -1,5 +1,5 @@
-// What an answer says of the bytes that follow it, and whether that fits what was asked and what is known already.
-// (RFC 9110: 8.4 encodings, 8.8.3 ETag, 10.2.3 Retry-After, 13.1.5 If-Range, 14 ranges.)
+// Interprets response headers, and checks them against the request and earlier responses. (RFC 9110: 8.4 encodings,
+// 8.8.3 ETag, 10.2.3 Retry-After, 13.1.5 If-Range, 14 ranges.)
 #pragma once
 
 #include <chrono>
@@ -19,66 +19,65 @@ struct ContentRange {
   std::optional<uint64_t> last;
   std::optional<uint64_t> total;
 };
-/// Nothing when it is none of these, or contradicts itself.
-std::optional<ContentRange> content_range_of(std::string_view text);
+/// Nothing for an invalid or contradictory text.
+std::optional<ContentRange> parse_content_range(std::string_view text);
 
-/// How long to wait by a Retry-After header: seconds, or a date seen from `now`.
-std::optional<std::chrono::milliseconds> retry_after_of(std::string_view text,
-                                                        std::chrono::system_clock::time_point now);
+/// The delay in a Retry-After header: seconds, or a date relative to `now`.
+std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
+                                                           std::chrono::system_clock::time_point now);
 
-/// The answer's ETag when it is a strong one (equal tags mean equal bytes), else empty.
-std::string strong_tag_of(const Answer& answer);
+/// The response's ETag if it is strong (equal tags mean equal bytes), else empty.
+std::string strong_etag(const Response& response);
 
-bool is_encoded(const Answer& answer);
+bool is_encoded(const Response& response);
 
-/// The length of the plain bytes that follow, if it says.
-std::optional<uint64_t> length_of(const Answer& answer);
+/// The length of the decoded body, if known.
+std::optional<uint64_t> content_length(const Response& response);
 
-/// The bytes asked for.
-struct Span {
+/// The requested bytes.
+struct ByteRange {
   uint64_t from;
-  uint64_t to;  ///< the byte after the last, or Window::kUnknown
+  uint64_t to;  ///< exclusive; or ReassemblyBuffer::kUnknown
 };
 
-/// What an origin has said of the blob.
-struct Told {
+/// What an origin reported about the blob.
+struct OriginInfo {
   std::string url;  ///< where it led to
-  std::string tag = {};
+  std::string etag = {};
   std::optional<uint64_t> size = {};
   bool encoded = false;
-  bool ranges = false;     ///< it gives ranges
-  bool no_ranges = false;  ///< it does not
+  bool ranges = false;     ///< supports range requests
+  bool no_ranges = false;  ///< does not support them
   bool is_public = false;  ///< where it led to
 };
 
-/// Whether an answer 200 may be the blob: its size is the one that is known, and it is what `told` told. Fails with
-/// corrupt.
-Result<void> check_whole(const Answer& answer, const Told& told, std::optional<uint64_t> size);
+/// Checks that a response 200 can be the blob: the known size, and unchanged since `info`. Fails with corrupt.
+Result<void> check_full_response(const Response& response, const OriginInfo& info, std::optional<uint64_t> size);
 
-/// The same of an answer 206 to a request for `asked`.
-Result<ContentRange> check_part(const Answer& answer, Span asked, const Told& told, std::optional<uint64_t> size);
+/// The same for a response 206 to a request for `requested`.
+Result<ContentRange> check_partial_response(const Response& response, ByteRange requested, const OriginInfo& info,
+                                            std::optional<uint64_t> size);
 
-/// What becomes of a request.
+/// The result of a request.
 struct Outcome {
-  enum class Then {
-    go_on,    ///< it gave bytes, or what it gave is not needed any more
-    again,    ///< ask at once, otherwise
-    later,    ///< ask after a pause
-    give_up,  ///< nothing is to be had there
+  enum class Next {
+    done,         ///< bytes were received, or are no longer needed
+    retry_now,    ///< send a different request at once
+    retry_later,  ///< retry after a delay
+    give_up,      ///< do not use this origin again
   };
-  Then then = Then::go_on;
+  Next next = Next::done;
   Error error = {Code::network, ""};
-  std::optional<std::chrono::milliseconds> pause = {};  ///< that the server asks for
+  std::optional<std::chrono::milliseconds> retry_after = {};  ///< as requested by the server
 };
 
-/// What becomes of one that was answered by a status that brings no bytes. `asked` says who asked, if the one who
-/// answered was told: a refusal names it.
-Outcome outcome_of(const Answer& answer, Credentials* asked = nullptr);
+/// The result for an error status. `credentials` are those sent, for the message of a denied request; may be null.
+Outcome outcome_of(const Response& response, Credentials* credentials = nullptr);
 
-/// What becomes of one that failed without an answer, or in the middle of one.
+/// The result for a request that failed before or during the response.
 Outcome outcome_of(const Error& error);
 
-/// Printed as "404 Not Found".
+/// "404 Not Found".
 std::string printable_status(int status);
 
 }  // namespace weightfs

@@ -1,49 +1,49 @@
-// One request for one piece of a blob: what is asked for, whether the answer may be believed, and what becomes of it.
+// One request for one chunk of a blob: sends it, validates the response, and decides how to continue.
 #pragma once
 
 #include "cache/download/transfer.h"
 
 namespace weightfs {
 
-class Fetch::Transfer::Asking {
+class Fetch::Transfer::RangeRequest {
  public:
-  Asking(Transfer& transfer, Window::Piece& piece, Window::Owner who);
+  RangeRequest(Transfer& transfer, ReassemblyBuffer::Chunk& chunk, ReassemblyBuffer::Owner owner);
 
-  /// Performs the request; what it gives is in the piece.
-  Outcome ask();
+  /// Sends the request, and puts the received bytes into the chunk.
+  Outcome perform();
 
  private:
   const Origin& origin() const { return transfer_.fetch_->origins_[origin_]; }
   std::optional<uint64_t> size() const { return transfer_.fetch_->size_; }
-  bool leads() const { return who_ == Window::Owner::leader; }
+  bool is_leader() const { return owner_ == ReassemblyBuffer::Owner::leader; }
 
   Request request() const;
   std::string expected_tag() const;
 
-  Result<void> answered(const Answer& answer);
-  Result<void> answered_whole(const Answer& answer);
-  Result<void> answered_part(const Answer& answer);
-  Result<void> answered_beyond(const Answer& answer);
-  bool begin_anew();
-  Result<void> received(std::span<const std::byte> bytes);
+  Result<void> on_response(const Response& response);
+  Result<void> on_full_response(const Response& response);
+  Result<void> on_partial_response(const Response& response);
+  Result<void> on_range_not_satisfiable(const Response& response);
+  bool restart_from_zero();
+  Result<void> on_body(std::span<const std::byte> bytes);
   Result<void> end_with(Outcome outcome);
 
-  Outcome too_long() const;
-  Outcome after_all(uint64_t at);
-  Outcome after(const Error& error);
+  Outcome past_end() const;
+  Outcome after_body_end(uint64_t at);
+  Outcome after_error(const Error& error);
 
   Transfer& transfer_;
-  Window& window_;
-  Window::Piece& piece_;
-  const Window::Owner who_;
+  ReassemblyBuffer& buffer_;
+  ReassemblyBuffer::Chunk& chunk_;
+  const ReassemblyBuffer::Owner owner_;
   size_t origin_ = 0;
-  Told told_;  // before
-  Span span_{};
-  bool ranged_ = false;  // a range is asked for
-  std::string tag_;      // the rest of what has this tag
-  bool whole_ = false;   // the answer begins at byte 0
-  uint64_t skip_ = 0;    // bytes of it that are there already
-  uint64_t gave_ = 0;
+  OriginInfo info_;  // at the start of the request
+  ByteRange span_{};
+  bool is_ranged_ = false;         // a Range header is sent
+  std::string etag_;               // sent as If-Range
+  bool is_full_response_ = false;  // the response starts at byte 0
+  uint64_t skip_ = 0;              // leading bytes to skip, because they were received before
+  uint64_t gave_bytes_ = 0;
   std::optional<Outcome> outcome_;
 };
 

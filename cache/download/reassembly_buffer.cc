@@ -9,7 +9,7 @@ namespace weightfs {
 namespace {
 
 constexpr size_t kBlock = 256 * 1024;
-constexpr std::chrono::milliseconds kMoment{50};
+constexpr std::chrono::milliseconds kWaitSlice{50};
 
 }  // namespace
 
@@ -28,10 +28,10 @@ void Fifo::push(std::span<const std::byte> bytes) {
 }
 
 size_t Fifo::pop(std::span<std::byte> out, size_t keep) {
-  const size_t wanted = std::min(out.size(), size_ - std::min(size_, keep));
-  for (size_t done = 0; done < wanted;) {
+  const size_t requested = std::min(out.size(), size_ - std::min(size_, keep));
+  for (size_t done = 0; done < requested;) {
     const std::vector<std::byte>& block = blocks_.front();
-    const size_t part = std::min(wanted - done, block.size() - begin_);
+    const size_t part = std::min(requested - done, block.size() - begin_);
     std::memcpy(out.data() + done, block.data() + begin_, part);
     done += part;
     begin_ += part;
@@ -39,12 +39,12 @@ size_t Fifo::pop(std::span<std::byte> out, size_t keep) {
     blocks_.pop_front();
     begin_ = 0;
   }
-  size_ -= wanted;
-  return wanted;
+  size_ -= requested;
+  return requested;
 }
 
-Window::Window(uint64_t begins_at, std::optional<uint64_t> size, std::shared_ptr<Memory> memory,
-               std::chrono::milliseconds idle)
+ReassemblyBuffer::ReassemblyBuffer(uint64_t begins_at, std::optional<uint64_t> size,
+                                   std::shared_ptr<MemoryBudget> memory, std::chrono::milliseconds idle)
     : share_(std::move(memory)),
       idle_(idle),
       begins_at_(begins_at),
@@ -52,221 +52,224 @@ Window::Window(uint64_t begins_at, std::optional<uint64_t> size, std::shared_ptr
       planned_(begins_at),
       end_(size.value_or(kUnknown)) {}
 
-Window::PiecePtr Window::first_free() const {
-  for (const PiecePtr& piece : pieces_)
-    if (piece->owner == Owner::nobody && !is_there(*piece)) return piece;
+ReassemblyBuffer::ChunkPtr ReassemblyBuffer::first_unowned() const {
+  for (const ChunkPtr& chunk : chunks_)
+    if (chunk->owner == Owner::none && !is_complete(*chunk)) return chunk;
   return nullptr;
 }
 
-Window::PiecePtr Window::plan(uint64_t end) {
-  auto piece = std::make_shared<Piece>(Piece{planned_, end});
-  piece->chunk = chunked_;
-  pieces_.push_back(piece);
+ReassemblyBuffer::ChunkPtr ReassemblyBuffer::plan(uint64_t end) {
+  auto chunk = std::make_shared<Chunk>(Chunk{planned_, end});
+  chunk->parallel = parallel_;
+  chunks_.push_back(chunk);
   planned_ = end;
-  return piece;
+  return chunk;
 }
 
-// What is planned may be brought even when the share has become smaller since.
-bool Window::may_plan_chunk() const {
-  const uint64_t most = std::clamp(share_.bytes(), kAhead, kMost);
-  return chunked_ && planned_ < end_ && std::min(planned_ + kChunk, end_) <= at_ + most;
+// Planned chunks may be received even if the share shrank since.
+bool ReassemblyBuffer::may_plan_chunk() const {
+  const uint64_t most = std::clamp(share_.bytes(), kMaxAheadPerConnection, kMaxAhead);
+  return parallel_ && planned_ < end_ && std::min(planned_ + kChunkSize, end_) <= at_ + most;
 }
 
-Window::PiecePtr Window::given(PiecePtr piece, Owner owner) {
-  piece->owner = owner;
-  piece->moved = Clock::now();
-  return piece;
+ReassemblyBuffer::ChunkPtr ReassemblyBuffer::assign(ChunkPtr chunk, Owner owner) {
+  chunk->owner = owner;
+  chunk->last_progress = Clock::now();
+  return chunk;
 }
 
-void Window::wait_for_work(std::unique_lock<std::mutex>& lock) {
+void ReassemblyBuffer::wait_for_work(std::unique_lock<std::mutex>& lock) {
   ++waiting_;
   changed_.wait(lock);
   --waiting_;
 }
 
-bool Window::all_there() const {
-  return planned_ == end_ && std::all_of(pieces_.begin(), pieces_.end(), [&](const auto& p) { return is_there(*p); });
+bool ReassemblyBuffer::all_complete() const {
+  return planned_ == end_ &&
+         std::all_of(chunks_.begin(), chunks_.end(), [&](const auto& p) { return is_complete(*p); });
 }
 
-Window::PiecePtr Window::take_first() {
+ReassemblyBuffer::ChunkPtr ReassemblyBuffer::take_first_missing() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (stopped_ || all_there()) return nullptr;
-    PiecePtr piece = first_free();
-    if (piece == nullptr && may_plan_chunk()) piece = plan(std::min(planned_ + kChunk, end_));
-    if (piece == nullptr && !chunked_ && planned_ < end_) piece = plan(end_);
-    if (piece != nullptr) return given(std::move(piece), Owner::leader);
+    if (stopped_ || all_complete()) return nullptr;
+    ChunkPtr chunk = first_unowned();
+    if (chunk == nullptr && may_plan_chunk()) chunk = plan(std::min(planned_ + kChunkSize, end_));
+    if (chunk == nullptr && !parallel_ && planned_ < end_) chunk = plan(end_);
+    if (chunk != nullptr) return assign(std::move(chunk), Owner::leader);
     wait_for_work(lock);
   }
 }
 
-Window::PiecePtr Window::take_chunk() {
+ReassemblyBuffer::ChunkPtr ReassemblyBuffer::take_parallel() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (stopped_ || !chunked_) return nullptr;
-    PiecePtr piece = first_free();
-    if (piece == nullptr && planned_ == end_) return nullptr;
-    if (piece == nullptr && may_plan_chunk()) piece = plan(std::min(planned_ + kChunk, end_));
-    if (piece != nullptr) return given(std::move(piece), Owner::helper);
+    if (stopped_ || !parallel_) return nullptr;
+    ChunkPtr chunk = first_unowned();
+    if (chunk == nullptr && planned_ == end_) return nullptr;
+    if (chunk == nullptr && may_plan_chunk()) chunk = plan(std::min(planned_ + kChunkSize, end_));
+    if (chunk != nullptr) return assign(std::move(chunk), Owner::helper);
     wait_for_work(lock);
   }
 }
 
-void Window::give_back(const PiecePtr& piece) {
+void ReassemblyBuffer::release(const ChunkPtr& chunk) {
   const std::scoped_lock lock(mutex_);
-  piece->owner = Owner::nobody;
+  chunk->owner = Owner::none;
   changed_.notify_all();
 }
 
-Window::Put Window::put(Piece& piece, std::span<const std::byte> bytes) {
+ReassemblyBuffer::PutResult ReassemblyBuffer::put(Chunk& chunk, std::span<const std::byte> bytes) {
   std::unique_lock lock(mutex_);
   size_t count = 0;
   while (count < bytes.size()) {
-    changed_.wait(lock, [&] { return stopped_ || piece.dropped || has_room(piece) || piece.at == piece.end; });
-    if (stopped_ || piece.dropped) return {Took::dropped, count};
-    if (piece.at == piece.end) return {is_there(piece) ? Took::piece_is_full : Took::too_long, count};
-    const uint64_t room = at_ + (piece.chunk ? kMost : kAhead) - piece.at;
-    const uint64_t part = std::min({static_cast<uint64_t>(bytes.size() - count), piece.end - piece.at, room});
-    piece.bytes.push(bytes.subspan(count, static_cast<size_t>(part)));
-    piece.at += part;
-    piece.moved = Clock::now();
+    changed_.wait(lock, [&] { return stopped_ || chunk.dropped || has_room(chunk) || chunk.at == chunk.end; });
+    if (stopped_ || chunk.dropped) return {PutStatus::dropped, count};
+    if (chunk.at == chunk.end) return {is_complete(chunk) ? PutStatus::chunk_full : PutStatus::past_end, count};
+    const uint64_t room = at_ + (chunk.parallel ? kMaxAhead : kMaxAheadPerConnection) - chunk.at;
+    const uint64_t part = std::min({static_cast<uint64_t>(bytes.size() - count), chunk.end - chunk.at, room});
+    chunk.bytes.push(bytes.subspan(count, static_cast<size_t>(part)));
+    chunk.at += part;
+    chunk.last_progress = Clock::now();
     arrived_ += part;
     count += static_cast<size_t>(part);
     changed_.notify_all();
   }
-  return {Took::all, count};
+  return {PutStatus::accepted, count};
 }
 
-void Window::confirm(Piece& piece) {
+void ReassemblyBuffer::confirm(Chunk& chunk) {
   const std::scoped_lock lock(mutex_);
-  piece.sure = true;
+  chunk.end_confirmed = true;
   changed_.notify_all();
 }
 
-std::pair<uint64_t, uint64_t> Window::bounds(const Piece& piece) const {
+std::pair<uint64_t, uint64_t> ReassemblyBuffer::bounds(const Chunk& chunk) const {
   const std::scoped_lock lock(mutex_);
-  return {piece.at, piece.end};
+  return {chunk.at, chunk.end};
 }
 
-bool Window::set_end(uint64_t end) {
+bool ReassemblyBuffer::set_end(uint64_t end) {
   const std::scoped_lock lock(mutex_);
   if (end_ != kUnknown) return end == end_;
-  for (const PiecePtr& piece : pieces_)
-    if (piece->at > end) return false;
+  for (const ChunkPtr& chunk : chunks_)
+    if (chunk->at > end) return false;
   if (at_ > end) return false;
-  for (const PiecePtr& piece : pieces_)
-    if (piece->end == kUnknown) piece->end = end;
+  for (const ChunkPtr& chunk : chunks_)
+    if (chunk->end == kUnknown) chunk->end = end;
   if (planned_ == kUnknown) planned_ = end;
   end_ = end;
   changed_.notify_all();
   return true;
 }
 
-uint64_t Window::end() const {
+uint64_t ReassemblyBuffer::end() const {
   const std::scoped_lock lock(mutex_);
   return end_;
 }
 
-bool Window::split() {
+bool ReassemblyBuffer::split() {
   const std::scoped_lock lock(mutex_);
-  if (chunked_) return planned_ < end_;
-  if (end_ == kUnknown || pieces_.empty() || planned_ != end_) return false;
-  Piece& last = *pieces_.back();
-  if (last.owner != Owner::leader || end_ - last.at < 2 * kChunk) return false;
-  last.end = planned_ = last.at + kChunk;
-  chunked_ = true;
+  if (parallel_) return planned_ < end_;
+  if (end_ == kUnknown || chunks_.empty() || planned_ != end_) return false;
+  Chunk& last = *chunks_.back();
+  if (last.owner != Owner::leader || end_ - last.at < 2 * kChunkSize) return false;
+  last.end = planned_ = last.at + kChunkSize;
+  parallel_ = true;
   return true;
 }
 
-void Window::join_up() {
+void ReassemblyBuffer::switch_to_single() {
   const std::scoped_lock lock(mutex_);
-  chunked_ = false;
-  auto missing = std::find_if(pieces_.begin(), pieces_.end(), [&](const auto& p) { return !is_there(*p); });
-  if (missing != pieces_.end()) {
-    std::for_each(missing + 1, pieces_.end(), [](const PiecePtr& piece) { piece->dropped = true; });
-    pieces_.erase(missing + 1, pieces_.end());
-    PiecePtr& last = pieces_.back();
-    if (last->owner == Owner::helper) last = without_owner(*last);
+  parallel_ = false;
+  auto missing = std::find_if(chunks_.begin(), chunks_.end(), [&](const auto& p) { return !is_complete(*p); });
+  if (missing != chunks_.end()) {
+    std::for_each(missing + 1, chunks_.end(), [](const ChunkPtr& chunk) { chunk->dropped = true; });
+    chunks_.erase(missing + 1, chunks_.end());
+    ChunkPtr& last = chunks_.back();
+    if (last->owner == Owner::helper) last = detach_owner(*last);
     last->end = planned_ = end_;
-    last->chunk = false;
+    last->parallel = false;
   }
   changed_.notify_all();
 }
 
-// The same piece, for another to bring the rest of it.
-Window::PiecePtr Window::without_owner(Piece& piece) {
-  auto free = std::make_shared<Piece>(Piece{piece.at, piece.end});
-  free->chunk = piece.chunk;
-  free->bytes = std::exchange(piece.bytes, {});
-  piece.dropped = true;
+// Replaces the chunk by one that can be assigned again for its missing bytes.
+ReassemblyBuffer::ChunkPtr ReassemblyBuffer::detach_owner(Chunk& chunk) {
+  auto free = std::make_shared<Chunk>(Chunk{chunk.at, chunk.end});
+  free->parallel = chunk.parallel;
+  free->bytes = std::exchange(chunk.bytes, {});
+  chunk.dropped = true;
   return free;
 }
 
-// The others wait behind it, and what they bring has to be kept. Only once: with a server that is slow to begin, every
-// other connection would stand still as well.
-void Window::free_what_stands_still() {
-  if (waiting_ == 0 || pieces_.empty()) return;
-  PiecePtr& first = pieces_.front();
-  if (first->owner == Owner::nobody || first->again || is_there(*first) || Clock::now() - first->moved < idle_) return;
-  first = without_owner(*first);
-  first->again = true;
+// Chunks behind a stalled one fill the memory. Reassigned only once: with a server that starts slowly, every connection
+// would stall in the same way.
+void ReassemblyBuffer::reassign_stalled_chunk() {
+  if (waiting_ == 0 || chunks_.empty()) return;
+  ChunkPtr& first = chunks_.front();
+  if (first->owner == Owner::none || first->reassigned || is_complete(*first) ||
+      Clock::now() - first->last_progress < idle_)
+    return;
+  first = detach_owner(*first);
+  first->reassigned = true;
   changed_.notify_all();
 }
 
-void Window::drop_unread() {
+void ReassemblyBuffer::drop_unread() {
   const std::scoped_lock lock(mutex_);
-  for (const PiecePtr& piece : pieces_) piece->dropped = true;
-  pieces_.clear();
-  chunked_ = false;
+  for (const ChunkPtr& chunk : chunks_) chunk->dropped = true;
+  chunks_.clear();
+  parallel_ = false;
   planned_ = at_;
   changed_.notify_all();
 }
 
-bool Window::begin_anew(Piece& piece) {
+bool ReassemblyBuffer::restart_from_zero(Chunk& chunk) {
   const std::scoped_lock lock(mutex_);
   if (arrived_ > 0) return false;
-  begins_at_ = at_ = piece.at = 0;
-  planned_ = piece.end = end_;
+  begins_at_ = at_ = chunk.at = 0;
+  planned_ = chunk.end = end_;
   return true;
 }
 
-Window::Progress Window::progress() const {
+ReassemblyBuffer::Progress ReassemblyBuffer::progress() const {
   const std::scoped_lock lock(mutex_);
   uint64_t ready = 0;
-  for (const PiecePtr& piece : pieces_) {
-    ready += piece->bytes.size();
-    if (!is_there(*piece)) break;
+  for (const ChunkPtr& chunk : chunks_) {
+    ready += chunk->bytes.size();
+    if (!is_complete(*chunk)) break;
   }
   return {arrived_, ready, end_ == kUnknown ? kUnknown : end_ - at_};
 }
 
-void Window::finish(Result<void> how) {
+void ReassemblyBuffer::finish(Result<void> how) {
   const std::scoped_lock lock(mutex_);
   finished_ = std::move(how);
   changed_.notify_all();
 }
 
-void Window::stop() {
+void ReassemblyBuffer::stop() {
   const std::scoped_lock lock(mutex_);
   stopped_ = true;
   changed_.notify_all();
 }
 
-size_t Window::pop(std::span<std::byte> out) {
-  while (!pieces_.empty()) {
-    Piece& first = *pieces_.front();
-    const size_t got = first.bytes.pop(out, first.at == end_ && !first.sure ? 1 : 0);
+size_t ReassemblyBuffer::pop(std::span<std::byte> out) {
+  while (!chunks_.empty()) {
+    Chunk& first = *chunks_.front();
+    const size_t got = first.bytes.pop(out, first.at == end_ && !first.end_confirmed ? 1 : 0);
     at_ += got;
-    const bool over = first.bytes.size() == 0 && is_there(first);
-    if (over) pieces_.pop_front();
-    if (got > 0 || !over) return got;
+    const bool is_done = first.bytes.size() == 0 && is_complete(first);
+    if (is_done) chunks_.pop_front();
+    if (got > 0 || !is_done) return got;
   }
   return 0;
 }
 
-std::optional<Result<size_t>> Window::next(std::span<std::byte> out) {
+std::optional<Result<size_t>> ReassemblyBuffer::next(std::span<std::byte> out) {
   std::unique_lock lock(mutex_);
-  const auto until = std::chrono::steady_clock::now() + kMoment;
+  const auto until = std::chrono::steady_clock::now() + kWaitSlice;
   for (;;) {
     if (const size_t got = pop(out); got > 0) {
       changed_.notify_all();
@@ -275,12 +278,12 @@ std::optional<Result<size_t>> Window::next(std::span<std::byte> out) {
     if (at_ == end_) return Result<size_t>(0);
     if (finished_ && !*finished_) return Result<size_t>(tl::unexpected((*finished_).error()));
     if (changed_.wait_until(lock, until) == std::cv_status::no_timeout) continue;
-    free_what_stands_still();
+    reassign_stalled_chunk();
     return std::nullopt;
   }
 }
 
-uint64_t Window::begins_at() const {
+uint64_t ReassemblyBuffer::begins_at() const {
   const std::scoped_lock lock(mutex_);
   return begins_at_;
 }

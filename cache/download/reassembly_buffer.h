@@ -1,5 +1,5 @@
-// The bytes of a blob between the connections that bring them and the one who takes them: in order, in pieces, never
-// more than a fixed number of them. The pieces follow on from each other; all that is planned of the blob is in one.
+// Reassembles a blob from chunks that several connections receive in parallel, in bounded memory. Chunks are
+// contiguous; a chunk is planned before it is requested.
 #pragma once
 
 #include <atomic>
@@ -18,128 +18,134 @@
 
 namespace weightfs {
 
-/// Bytes that go in at one end and out at the other.
+/// A byte queue.
 class Fifo {
  public:
   void push(std::span<const std::byte> bytes);
-  /// Takes as much as there is and fits, but leaves `keep` bytes.
+  /// Removes up to `out.size()` bytes, but leaves at least `keep`.
   size_t pop(std::span<std::byte> out, size_t keep);
   size_t size() const { return size_; }
 
  private:
   std::deque<std::vector<std::byte>> blocks_;
-  size_t begin_ = 0;  // of what is left of the first block
+  size_t begin_ = 0;  // of the first block's unread bytes
   size_t size_ = 0;
 };
 
-/// Callable from any thread: a leader, who has the last word, any number of helpers, and one who takes.
-class Window {
+/// Thread-safe: one leader connection, which decides how the download ends, any number of helper connections, and one
+/// reader.
+class ReassemblyBuffer {
  public:
-  static constexpr uint64_t kUnknown = UINT64_MAX;       ///< an end that nobody has told
-  static constexpr uint64_t kChunk = uint64_t{4} << 20;  ///< a helper's piece
-  static constexpr uint64_t kAhead = uint64_t{8} << 20;  ///< how far one open connection may be ahead
-  static constexpr uint64_t kMost = uint64_t{64} << 20;  ///< how far all of them may be, where there is memory for it
+  static constexpr uint64_t kUnknown = UINT64_MAX;           ///< the end is not known
+  static constexpr uint64_t kChunkSize = uint64_t{4} << 20;  ///< size of a helper's chunk
+  /// how far one connection may be ahead of the reader
+  static constexpr uint64_t kMaxAheadPerConnection = uint64_t{8} << 20;
+  static constexpr uint64_t kMaxAhead = uint64_t{64} << 20;  ///< the same for all connections, memory permitting
 
   using Clock = std::chrono::steady_clock;
-  enum class Owner { nobody, leader, helper };
+  enum class Owner { none, leader, helper };
 
-  /// Bytes that one connection brings, from `at` on. Only the window changes it.
-  struct Piece {
-    uint64_t at;   // the next byte that is to come
-    uint64_t end;  // the one after the last
-    Owner owner = Owner::nobody;
-    bool chunk = false;
-    bool sure = false;             // that it ends where it should: until then the blob's last byte is kept back
-    bool dropped = false;          // whatever comes is not wanted any more
-    bool again = false;            // it stood still with another connection
-    Clock::time_point moved = {};  // when its owner took it, or brought the last of it
+  /// The bytes of one request. Modified only by the buffer.
+  struct Chunk {
+    uint64_t at;   // the next byte to receive
+    uint64_t end;  // exclusive
+    Owner owner = Owner::none;
+    bool parallel = false;
+    bool end_confirmed = false;            // the end is verified; before that, the blob's last byte is withheld
+    bool dropped = false;                  // further bytes are ignored
+    bool reassigned = false;               // taken from a stalled connection
+    Clock::time_point last_progress = {};  // assigned, or last byte received
     Fifo bytes = {};
   };
-  using PiecePtr = std::shared_ptr<Piece>;
+  using ChunkPtr = std::shared_ptr<Chunk>;
 
-  /// Of what `memory` may hold it has a share, but never less than kAhead. What stands still for longer than `idle`
-  /// while it is waited for is asked for again by whoever else is free.
-  Window(uint64_t begins_at, std::optional<uint64_t> size, std::shared_ptr<Memory> memory,
-         std::chrono::milliseconds idle);
+  /// Uses a share of `memory`, but at least kMaxAheadPerConnection. A chunk that the reader waits for and that makes no
+  /// progress for `idle` is reassigned to an idle connection.
+  ReassemblyBuffer(uint64_t begins_at, std::optional<uint64_t> size, std::shared_ptr<MemoryBudget> memory,
+                   std::chrono::milliseconds idle);
 
-  // For whoever brings:
+  // For connections:
 
-  /// The first bytes that nobody brings, waited for; nothing when all are there, or it was stopped.
-  PiecePtr take_first();
-  /// The next chunk that nobody brings, waited for; nothing when there is none, or helpers are not wanted.
-  PiecePtr take_chunk();
-  /// The taker's part in it is over; what is missing is for another.
-  void give_back(const PiecePtr& piece);
+  /// Waits for the first unassigned bytes, for the leader; null when everything is received, and after stop().
+  ChunkPtr take_first_missing();
+  /// Waits for the next unassigned chunk, for a helper; null when there is none, or helpers are disabled.
+  ChunkPtr take_parallel();
+  /// Unassigns a chunk; missing bytes may be assigned again.
+  void release(const ChunkPtr& chunk);
 
-  enum class Took { all, piece_is_full, too_long, dropped };
-  struct Put {
-    Took took;
-    size_t count;  ///< of the bytes; the rest was not wanted
+  enum class PutStatus { accepted, chunk_full, past_end, dropped };
+  struct PutResult {
+    PutStatus status;
+    size_t count;  ///< accepted bytes
   };
-  /// Takes the next bytes of a piece, waits for room for them. Too long: the blob should end before them.
-  Put put(Piece& piece, std::span<const std::byte> bytes);
-  /// It ends where its end is.
-  void confirm(Piece& piece);
-  /// Where the piece has got to, and where it ends.
-  std::pair<uint64_t, uint64_t> bounds(const Piece& piece) const;
+  /// Appends bytes to a chunk; waits for space. `past_end`: the blob should have ended before them.
+  PutResult put(Chunk& chunk, std::span<const std::byte> bytes);
+  /// Confirms the chunk's end.
+  void confirm(Chunk& chunk);
+  /// The next byte to receive, and the end.
+  std::pair<uint64_t, uint64_t> bounds(const Chunk& chunk) const;
 
-  /// Where the blob ends, once it is known; false when that contradicts what is known.
+  /// Sets the end of the blob; false when that contradicts what is known.
   bool set_end(uint64_t end);
   uint64_t end() const;
 
-  /// Makes room for helpers behind the leader's piece; false when too little is left.
+  /// Enables helpers behind the leader's chunk; false when too little is left.
   bool split();
-  /// One connection from now on: what helpers have is dropped unless it follows on from what is there.
-  void join_up();
-  /// Drops what was not taken yet.
+  /// Disables helpers: drops their chunks unless contiguous with the received bytes.
+  void switch_to_single();
+  /// Drops unread bytes.
   void drop_unread();
-  /// From the first byte instead, brought as `piece`; false when something has come already.
-  bool begin_anew(Piece& piece);
+  /// Restarts at byte 0 with `chunk`; false when bytes were received.
+  bool restart_from_zero(Chunk& chunk);
 
   struct Progress {
-    uint64_t arrived;  ///< bytes, ever
-    uint64_t ready;    ///< bytes to take, now
-    uint64_t left;     ///< bytes that have not been taken; kUnknown
+    uint64_t arrived;    ///< total bytes received
+    uint64_t ready;      ///< bytes ready to read
+    uint64_t remaining;  ///< unread bytes of the blob; may be kUnknown
   };
   Progress progress() const;
 
-  /// How it ended: next() gives what is there, then the failure.
+  /// Ends the download: next() returns the buffered bytes, then the error if there is one.
   void finish(Result<void> how);
-  /// Nobody waits for anything any more.
+  /// Wakes all waiting threads; nothing is assigned any more.
   void stop();
 
-  // For the one who takes:
+  // For the reader:
 
-  /// As Stream::next(); nothing when neither bytes nor an end came in a moment.
+  /// As Stream::next(); nothing when neither bytes nor the end arrived within a short time.
   std::optional<Result<size_t>> next(std::span<std::byte> out);
   uint64_t begins_at() const;
 
  private:
-  bool is_there(const Piece& piece) const { return piece.at == piece.end && (piece.sure || piece.end != end_); }
-  bool has_room(const Piece& piece) const { return piece.at < at_ + (piece.chunk ? kMost : kAhead); }
-  PiecePtr first_free() const;
-  PiecePtr plan(uint64_t end);
-  PiecePtr given(PiecePtr piece, Owner owner);
-  PiecePtr without_owner(Piece& piece);
+  bool is_complete(const Chunk& chunk) const {
+    return chunk.at == chunk.end && (chunk.end_confirmed || chunk.end != end_);
+  }
+  bool has_room(const Chunk& chunk) const {
+    return chunk.at < at_ + (chunk.parallel ? kMaxAhead : kMaxAheadPerConnection);
+  }
+  ChunkPtr first_unowned() const;
+  ChunkPtr plan(uint64_t end);
+  ChunkPtr assign(ChunkPtr chunk, Owner owner);
+  ChunkPtr detach_owner(Chunk& chunk);
   void wait_for_work(std::unique_lock<std::mutex>& lock);
-  void free_what_stands_still();
+  void reassign_stalled_chunk();
   bool may_plan_chunk() const;
-  bool all_there() const;
+  bool all_complete() const;
   size_t pop(std::span<std::byte> out);
 
-  const Memory::Share share_;
+  const MemoryBudget::Share share_;
   const std::chrono::milliseconds idle_;
-  mutable std::mutex mutex_;  // guards the rest, pieces included
+  mutable std::mutex mutex_;  // guards the rest, including chunks
   std::condition_variable changed_;
   uint64_t begins_at_;
-  uint64_t at_;       // the next byte to be taken
-  uint64_t planned_;  // where the last piece ends
+  uint64_t at_;       // the next byte to read
+  uint64_t planned_;  // the end of the last chunk
   uint64_t end_;
   uint64_t arrived_ = 0;
-  bool chunked_ = false;
-  int waiting_ = 0;  // for something to bring
+  bool parallel_ = false;
+  int waiting_ = 0;  // connections waiting for a chunk
   bool stopped_ = false;
-  std::deque<PiecePtr> pieces_;
+  std::deque<ChunkPtr> chunks_;
   std::optional<Result<void>> finished_;
 };
 

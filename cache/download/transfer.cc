@@ -10,14 +10,14 @@
 namespace weightfs {
 namespace {
 
-using Then = Outcome::Then;
+using Next = Outcome::Next;
 
-constexpr int kMostAgain = 4;  // without progress in between
-constexpr int kRegrow = 25;    // looks, after a helper failed
+constexpr int kMaxImmediateRetries = 4;  // without progress
+constexpr int kScaleUpPause = 25;        // scale-up intervals, after a helper failed
 
 // "https://example.com/model.gguf "etag"", or nothing.
-std::string validator_of(const std::string& url, const std::string& tag) {
-  std::string text = tag.empty() ? "" : str(url, " ", tag);
+std::string validator_of(const std::string& url, const std::string& etag) {
+  std::string text = etag.empty() ? "" : str(url, " ", etag);
   return text.size() > 1000 ? "" : text;
 }
 
@@ -25,20 +25,20 @@ std::string validator_of(const std::string& url, const std::string& tag) {
 
 // ---- the leader
 
-Fetch::Transfer::Transfer(std::shared_ptr<Fetch> fetch, Left left, const std::atomic<bool>& stop)
+Fetch::Transfer::Transfer(std::shared_ptr<Fetch> fetch, ResumePoint resume, const std::atomic<bool>& stop)
     : fetch_(std::move(fetch)),
-      left_(std::move(left)),
+      resume_(std::move(resume)),
       stop_(stop),
-      window_(left_.bytes, fetch_->size_, fetch_->options_.memory, fetch_->options_.idle) {
-  for (size_t i = 0; i < fetch_->asked(); ++i) known_.push_back({Told{fetch_->origins_[i].url}});
+      buffer_(resume_.bytes, fetch_->size_, fetch_->options_.memory, fetch_->options_.reassign_after) {
+  for (size_t i = 0; i < fetch_->origin_count(); ++i) origins_.push_back({OriginInfo{fetch_->origins_[i].url}});
 }
 
 Fetch::Transfer::~Transfer() {
   {
-    const std::scoped_lock lock(mutex_);  // from now on no helper begins
+    const std::scoped_lock lock(mutex_);  // prevents new helpers
     ended_ = true;
   }
-  window_.stop();
+  buffer_.stop();
   if (leader_.joinable()) leader_.join();
   for (const auto& helper : helpers_) helper->thread.join();
 }
@@ -46,135 +46,134 @@ Fetch::Transfer::~Transfer() {
 Result<size_t> Fetch::Transfer::next(std::span<std::byte> out) {
   if (!leader_.joinable()) {
     try {
-      leader_ = std::thread([this] { lead(); });
+      leader_ = std::thread([this] { run_leader(); });
     } catch (const std::system_error&) {
-      return failure(Code::resource, str(fetch_->name_, ": no thread to fetch it"));
+      return failure(Code::resource, str(fetch_->name_, ": cannot start a download thread"));
     }
   }
   while (!stop_)
-    if (auto got = window_.next(out)) return std::move(*got);
+    if (auto got = buffer_.next(out)) return std::move(*got);
   ended_ = true;
-  window_.stop();
+  buffer_.stop();
   return failure(Code::network, str(fetch_->name_, ": cancelled"));
 }
 
-void Fetch::Transfer::lead() noexcept {
+void Fetch::Transfer::run_leader() noexcept {
   Result<void> how;
   try {
-    how = lead_through_origins();
+    how = try_origins();
   } catch (const std::bad_alloc&) {
     how = failure(Code::resource, "out of memory");
   } catch (const std::exception&) {
-    how = failure(Code::io, "a thread or a lock failed");
+    how = failure(Code::io, "thread or lock failure");
   }
-  window_.finish(std::move(how));
+  buffer_.finish(std::move(how));
 }
 
-Result<void> Fetch::Transfer::lead_through_origins() {
-  Turns turns(known_.size(), fetch_->options_);
-  for (size_t i = 0; i < known_.size(); ++i)
-    if (fetch_->is_rejected(i)) turns.leave_out(i);
-  Mark mark{Clock::now(), window_.progress().arrived};
-  while (const auto next = turns.next(ended_)) {
-    turn_to(*next);
-    const Outcome outcome = drain(*next, turns, mark);
-    if (outcome.then == Then::go_on) return {};
-    if (outcome.then == Then::later)
-      turns.later(*next, outcome);
+Result<void> Fetch::Transfer::try_origins() {
+  MirrorScheduler mirrors(origins_.size(), fetch_->options_);
+  for (size_t i = 0; i < origins_.size(); ++i)
+    if (fetch_->is_rejected(i)) mirrors.exclude(i);
+  ProgressSample sample{Clock::now(), buffer_.progress().arrived};
+  while (const auto next = mirrors.next(ended_)) {
+    switch_to(*next);
+    const Outcome outcome = download_from(*next, mirrors, sample);
+    if (outcome.next == Next::done) return {};
+    if (outcome.next == Next::retry_later)
+      mirrors.retry_later(*next, outcome);
     else
-      turns.give_up(*next, outcome.error);
+      mirrors.give_up(*next, outcome.error);
   }
-  window_.join_up();
-  return tl::unexpected(all_of(fetch_->name_, turns.errors()));
+  buffer_.switch_to_single();
+  return tl::unexpected(combined_error(fetch_->name_, mirrors.errors()));
 }
 
-// Until all is there, or it fails, and nothing to speak of came before.
-Outcome Fetch::Transfer::drain(size_t index, Turns& turns, Mark& mark) {
-  int again = 0;
-  while (const Window::PiecePtr piece = window_.take_first()) {
-    Outcome outcome = bring(piece, Window::Owner::leader);
-    if (outcome.then == Then::go_on) continue;
-    const bool progress = goes_on(mark);
-    if (progress) again = 0;
-    if (outcome.then == Then::again && ++again <= kMostAgain) continue;
-    if (outcome.then == Then::again) outcome.then = Then::give_up;
-    if (outcome.then == Then::give_up || !progress) return outcome;
-    turns.went_on(index);
-    if (outcome.pause) return outcome;
+// Downloads from one origin until the blob is complete, or a request fails without progress.
+Outcome Fetch::Transfer::download_from(size_t index, MirrorScheduler& mirrors, ProgressSample& sample) {
+  int retries = 0;
+  while (const ReassemblyBuffer::ChunkPtr chunk = buffer_.take_first_missing()) {
+    Outcome outcome = fetch_chunk(chunk, ReassemblyBuffer::Owner::leader);
+    if (outcome.next == Next::done) continue;
+    const bool progress = made_progress(sample);
+    if (progress) retries = 0;
+    if (outcome.next == Next::retry_now && ++retries <= kMaxImmediateRetries) continue;
+    if (outcome.next == Next::retry_now) outcome.next = Next::give_up;
+    if (outcome.next == Next::give_up || !progress) return outcome;
+    mirrors.reset_backoff(index);
+    if (outcome.retry_after) return outcome;
     Backoff once(fetch_->options_);
     const auto pause = once.pause(outcome.error, {});
-    if (!pause || !rest(*pause, ended_)) return outcome;
+    if (!pause || !interruptible_sleep(*pause, ended_)) return outcome;
   }
   return {};
 }
 
-// Whether so much came since the mark, pauses included, that it may well go on like that: with a byte for each try it
-// would for ever.
-bool Fetch::Transfer::goes_on(Mark& mark) {
-  const Mark now{Clock::now(), window_.progress().arrived};
-  const double seconds = std::chrono::duration<double>(now.time - mark.time).count();
-  const auto arrived = static_cast<double>(now.arrived - mark.arrived);
-  mark = now;
-  return arrived > 0 && arrived >= seconds * static_cast<double>(fetch_->http_->options().least_speed);
+// Whether enough bytes arrived since the sample, delays included: one byte per request must not count as progress.
+bool Fetch::Transfer::made_progress(ProgressSample& sample) {
+  const ProgressSample now{Clock::now(), buffer_.progress().arrived};
+  const double seconds = std::chrono::duration<double>(now.time - sample.time).count();
+  const auto arrived = static_cast<double>(now.arrived - sample.arrived);
+  sample = now;
+  return arrived > 0 && arrived >= seconds * static_cast<double>(fetch_->http_->options().min_speed);
 }
 
-// What the helpers of another origin have yet to bring is left to this one.
-void Fetch::Transfer::turn_to(size_t index) {
-  if (index != origin_) window_.join_up();
+// Missing chunks of the previous origin's helpers are left to this one.
+void Fetch::Transfer::switch_to(size_t index) {
+  if (index != origin_) buffer_.switch_to_single();
   const std::scoped_lock lock(mutex_);
   origin_ = index;
-  looked_ = Clock::now();
-  next_look_ = looked_ + fetch_->options_.look;
+  sampled_at_ = Clock::now();
+  next_scale_up_ = sampled_at_ + fetch_->options_.scale_up_interval;
 }
 
 // ---- what all connections share
 
-// The piece is given back whatever happens: somebody may wait for it.
-Outcome Fetch::Transfer::bring(const Window::PiecePtr& piece, Window::Owner who) {
+// Always releases the chunk, since another thread may wait for it.
+Outcome Fetch::Transfer::fetch_chunk(const ReassemblyBuffer::ChunkPtr& chunk, ReassemblyBuffer::Owner owner) {
   struct Held {
-    Window& window;
-    const Window::PiecePtr& piece;
-    ~Held() { window.give_back(piece); }
+    ReassemblyBuffer& buffer;
+    const ReassemblyBuffer::ChunkPtr& chunk;
+    ~Held() { buffer.release(chunk); }
   };
-  const Held held{window_, piece};
-  return Asking(*this, *piece, who).ask();
+  const Held held{buffer_, chunk};
+  return RangeRequest(*this, *chunk, owner).perform();
 }
 
-std::pair<size_t, Told> Fetch::Transfer::told() const {
+std::pair<size_t, OriginInfo> Fetch::Transfer::current_origin() const {
   const std::scoped_lock lock(mutex_);
-  return {origin_, known_[origin_].told};
+  return {origin_, origins_[origin_].info};
 }
 
-void Fetch::Transfer::tell(size_t origin, const Told& told) {
-  const uint64_t arrived = window_.progress().arrived;
+void Fetch::Transfer::record_info(size_t origin, const OriginInfo& info) {
+  const uint64_t arrived = buffer_.progress().arrived;
   const std::scoped_lock lock(mutex_);
   if (origin != origin_) return;
-  known_[origin_].told = told;
+  origins_[origin_].info = info;
   from_ = printable_url(fetch_->origins_[origin_].url);
-  tag_ = told.encoded ? "" : told.tag;
+  etag_ = info.encoded ? "" : info.etag;
   if (running_ > 1) return;
-  looked_ = Clock::now();
-  next_look_ = looked_ + fetch_->options_.look;
+  sampled_at_ = Clock::now();
+  next_scale_up_ = sampled_at_ + fetch_->options_.scale_up_interval;
   arrived_ = arrived;
 }
 
 void Fetch::Transfer::forget_redirect(size_t origin) {
   const std::scoped_lock lock(mutex_);
-  known_[origin].told.url = fetch_->origins_[origin].url;
+  origins_[origin].info.url = fetch_->origins_[origin].url;
 }
 
-void Fetch::Transfer::be_alone(size_t origin) {
+void Fetch::Transfer::use_single_connection(size_t origin) {
   {
     const std::scoped_lock lock(mutex_);
-    known_[origin].alone = true;
+    origins_[origin].single_connection = true;
     if (origin != origin_) return;
   }
-  window_.join_up();
+  buffer_.switch_to_single();
 }
 
 std::string Fetch::Transfer::validator() const {
   const std::scoped_lock lock(mutex_);
-  return validator_of(from_, tag_);
+  return validator_of(from_, etag_);
 }
 
 std::string Fetch::Transfer::source() const {
@@ -184,33 +183,34 @@ std::string Fetch::Transfer::source() const {
 
 // ---- helpers
 
-// Whether, at the rate since the last look, the rest takes more than a second, and not for want of a taker.
+// Whether the rest would take more than a second at the current rate, and the reader is not the bottleneck.
 bool Fetch::Transfer::is_slow(Clock::time_point now) {
-  const Window::Progress progress = window_.progress();
-  const auto seconds = std::chrono::duration<double>(now - looked_).count();
+  const ReassemblyBuffer::Progress progress = buffer_.progress();
+  const auto seconds = std::chrono::duration<double>(now - sampled_at_).count();
   const auto arrived = static_cast<double>(progress.arrived - arrived_);
-  looked_ = now;
-  next_look_ = now + fetch_->options_.look;
+  sampled_at_ = now;
+  next_scale_up_ = now + fetch_->options_.scale_up_interval;
   arrived_ = progress.arrived;
-  if (progress.left == Window::kUnknown || progress.ready > Window::kAhead / 2) return false;
-  return static_cast<double>(progress.left) * seconds > arrived;
+  if (progress.remaining == ReassemblyBuffer::kUnknown || progress.ready > ReassemblyBuffer::kMaxAheadPerConnection / 2)
+    return false;
+  return static_cast<double>(progress.remaining) * seconds > arrived;
 }
 
-void Fetch::Transfer::look() {
+void Fetch::Transfer::maybe_scale_up() {
   const auto now = Clock::now();
   const std::scoped_lock lock(mutex_);
-  const Known& known = known_[origin_];
-  if (ended_ || known.alone || !known.told.ranges || now < next_look_) return;
-  if (running_ >= fetch_->options_.most_connections) return;
-  if (is_slow(now) && window_.split()) open_helpers();
+  const OriginState& state = origins_[origin_];
+  if (ended_ || state.single_connection || !state.info.ranges || now < next_scale_up_) return;
+  if (running_ >= fetch_->options_.max_connections) return;
+  if (is_slow(now) && buffer_.split()) open_helpers();
 }
 
 void Fetch::Transfer::open_helpers() {
-  const int count = std::min(running_, fetch_->options_.most_connections - running_);
+  const int count = std::min(running_, fetch_->options_.max_connections - running_);
   try {
     for (int i = 0; i < count; ++i) open_helper();
-  } catch (const std::exception&) {  // no more threads, or no memory for one: then with those that there are
-    known_[origin_].alone = true;
+  } catch (const std::exception&) {  // no thread or no memory: continue with the existing ones
+    origins_[origin_].single_connection = true;
   }
 }
 
@@ -221,12 +221,12 @@ void Fetch::Transfer::open_helper() {
     (*ended)->thread.join();
     helpers_.erase(ended);
   }
-  // Before its thread begins: nothing may fail while one runs that nobody joins.
-  helpers_.push_back(std::make_unique<Lane>());
-  Lane* const lane = helpers_.back().get();
+  // Before the thread starts: nothing may fail while an unjoined thread runs.
+  helpers_.push_back(std::make_unique<Worker>());
+  Worker* const lane = helpers_.back().get();
   try {
     lane->thread = std::thread([this, lane] {
-      help();
+      run_helper();
       lane->ended = true;
     });
   } catch (...) {
@@ -236,24 +236,24 @@ void Fetch::Transfer::open_helper() {
   ++running_;
 }
 
-void Fetch::Transfer::help() noexcept {
+void Fetch::Transfer::run_helper() noexcept {
   try {
-    help_along();
-  } catch (const std::exception&) {  // the leader brings what is missing
+    fetch_chunks();
+  } catch (const std::exception&) {  // the leader fetches missing chunks
   }
   const std::scoped_lock lock(mutex_);
   --running_;
 }
 
-void Fetch::Transfer::help_along() {
-  int again = 0;
-  while (const Window::PiecePtr piece = window_.take_chunk()) {
-    const Outcome outcome = bring(piece, Window::Owner::helper);
-    again = outcome.then == Then::go_on ? 0 : again + 1;
-    if (outcome.then == Then::go_on || (outcome.then == Then::again && again < kMostAgain)) continue;
-    // The server may have enough of us: a while with fewer connections.
+void Fetch::Transfer::fetch_chunks() {
+  int retries = 0;
+  while (const ReassemblyBuffer::ChunkPtr chunk = buffer_.take_parallel()) {
+    const Outcome outcome = fetch_chunk(chunk, ReassemblyBuffer::Owner::helper);
+    retries = outcome.next == Next::done ? 0 : retries + 1;
+    if (outcome.next == Next::done || (outcome.next == Next::retry_now && retries < kMaxImmediateRetries)) continue;
+    // The server may limit connections: pause scaling up.
     const std::scoped_lock lock(mutex_);
-    next_look_ = Clock::now() + kRegrow * fetch_->options_.look;
+    next_scale_up_ = Clock::now() + kScaleUpPause * fetch_->options_.scale_up_interval;
     return;
   }
 }

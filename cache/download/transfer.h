@@ -1,6 +1,5 @@
-// One go at fetching a blob. The leader is a thread that asks one origin after the other until all is there, and has
-// the last word; helpers bring chunks over connections of their own while that is quicker, and give up at the first
-// doubt.
+// One attempt to download a blob. The leader thread tries the origins in turn until the blob is complete; helper
+// threads fetch chunks over additional connections while that is faster, and stop at the first problem.
 #pragma once
 
 #include <chrono>
@@ -16,69 +15,69 @@ namespace weightfs {
 
 class Fetch::Transfer final : public FetchStream {
  public:
-  Transfer(std::shared_ptr<Fetch> fetch, Left left, const std::atomic<bool>& stop);
+  Transfer(std::shared_ptr<Fetch> fetch, ResumePoint resume, const std::atomic<bool>& stop);
   ~Transfer() override;
 
   Result<size_t> next(std::span<std::byte> out) override;
-  uint64_t begins_at() const override { return window_.begins_at(); }
+  uint64_t begins_at() const override { return buffer_.begins_at(); }
   std::string validator() const override;
   std::string source() const override;
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Lane {
+  struct Worker {
     std::thread thread;
     std::atomic<bool> ended = false;
   };
-  class Asking;
-  // What is known of an origin.
-  struct Known {
-    Told told;
-    bool alone = false;  // it is asked over one connection only
+  class RangeRequest;
+  // The state of an origin.
+  struct OriginState {
+    OriginInfo info;
+    bool single_connection = false;  // do not use helpers
   };
-  // How much had come when.
-  struct Mark {
+  // The bytes received until a time.
+  struct ProgressSample {
     Clock::time_point time;
     uint64_t arrived;
   };
 
-  void lead() noexcept;
-  Result<void> lead_through_origins();
-  Outcome drain(size_t index, Turns& turns, Mark& mark);
-  bool goes_on(Mark& mark);
-  void help() noexcept;
-  void help_along();
+  void run_leader() noexcept;
+  Result<void> try_origins();
+  Outcome download_from(size_t index, MirrorScheduler& mirrors, ProgressSample& sample);
+  bool made_progress(ProgressSample& sample);
+  void run_helper() noexcept;
+  void fetch_chunks();
 
-  void turn_to(size_t index);
-  Outcome bring(const Window::PiecePtr& piece, Window::Owner who);
-  // Which origin is asked, and what it has told.
-  std::pair<size_t, Told> told() const;
-  // What one of its answers told; these three do nothing once another origin is asked.
-  void tell(size_t origin, const Told& told);
+  void switch_to(size_t index);
+  Outcome fetch_chunk(const ReassemblyBuffer::ChunkPtr& chunk, ReassemblyBuffer::Owner owner);
+  // The current origin, and what it reported.
+  std::pair<size_t, OriginInfo> current_origin() const;
+  // These three have no effect after a switch to another origin.
+  void record_info(size_t origin, const OriginInfo& info);
   void forget_redirect(size_t origin);
-  void be_alone(size_t origin);
+  void use_single_connection(size_t origin);
   bool is_slow(Clock::time_point now);
-  void look();
+  void maybe_scale_up();
   void open_helpers();
   void open_helper();
 
   const std::shared_ptr<Fetch> fetch_;
-  const Left left_;
+  const ResumePoint resume_;
   const std::atomic<bool>& stop_;
   std::atomic<bool> ended_ = false;
-  Window window_;
+  ReassemblyBuffer buffer_;
   std::thread leader_;
 
   mutable std::mutex mutex_;  // guards the rest
   size_t origin_ = 0;
-  std::vector<Known> known_;  // of each origin
-  std::string from_;          // of what came last
-  std::string tag_;
+  std::vector<OriginState> origins_;  // by index
+  std::string from_;                  // of the last bytes
+  std::string etag_;
   int running_ = 1;  // connections
-  Clock::time_point next_look_;
-  Clock::time_point looked_;
-  uint64_t arrived_ = 0;  // when it was looked
-  std::vector<std::unique_ptr<Lane>> helpers_;
+  Clock::time_point next_scale_up_;
+  Clock::time_point sampled_at_;
+  uint64_t arrived_ = 0;  // at sampled_at_
+  std::vector<std::unique_ptr<Worker>> helpers_;
 };
 
 }  // namespace weightfs

@@ -43,8 +43,8 @@ struct Block6 {
   std::string_view use;
 };
 
-// https://www.iana.org/assignments/iana-ipv6-special-registry. The first that fits says; what is not in 2000::/3 is no
-// global unicast address at all.
+// https://www.iana.org/assignments/iana-ipv6-special-registry. The first match decides. Everything outside 2000::/3 is
+// not global unicast.
 constexpr std::array kBlocks6 = {
     Block6{{}, 128, "unspecified"},
     Block6{{0, 0, 0, 0, 0, 0, 0, 1}, 128, "loopback"},
@@ -58,16 +58,16 @@ constexpr std::array kBlocks6 = {
     Block6{{0x2001}, 23, "reserved"},  // IETF protocols: Teredo, benchmarking, ORCHID
 };
 
-// Where an IPv6 address holds an IPv4 one that it stands for.
-struct Clothes {
+// Where an IPv6 address embeds an IPv4 address.
+struct Ipv4Embedding {
   std::array<uint16_t, 8> network;
   int bits;
-  size_t at;  // which byte the IPv4 address begins at
+  size_t at;  // offset of the IPv4 address
 };
-constexpr std::array kClothes = {
-    Clothes{{0, 0, 0, 0, 0, 0xffff}, 96, 12},  // mapped (RFC 4291, section 2.5.5.2)
-    Clothes{{0x64, 0xff9b}, 96, 12},           // NAT64 (RFC 6052)
-    Clothes{{0x2002}, 16, 2},                  // 6to4 (RFC 3056)
+constexpr std::array kIpv4Embeddings = {
+    Ipv4Embedding{{0, 0, 0, 0, 0, 0xffff}, 96, 12},  // mapped (RFC 4291, section 2.5.5.2)
+    Ipv4Embedding{{0x64, 0xff9b}, 96, 12},           // NAT64 (RFC 6052)
+    Ipv4Embedding{{0x2002}, 16, 2},                  // 6to4 (RFC 3056)
 };
 
 bool is_in(const in6_addr& address, const std::array<uint16_t, 8>& network, int bits) {
@@ -79,17 +79,17 @@ bool is_in(const in6_addr& address, const std::array<uint16_t, 8>& network, int 
   return true;
 }
 
-std::optional<in_addr> undressed(const in6_addr& address) {
-  for (const Clothes& clothes : kClothes) {
-    if (!is_in(address, clothes.network, clothes.bits)) continue;
+std::optional<in_addr> embedded_ipv4(const in6_addr& address) {
+  for (const Ipv4Embedding& embedding : kIpv4Embeddings) {
+    if (!is_in(address, embedding.network, embedding.bits)) continue;
     in_addr inner{};
-    std::memcpy(&inner, address.s6_addr + clothes.at, sizeof inner);
+    std::memcpy(&inner, address.s6_addr + embedding.at, sizeof inner);
     return inner;
   }
   return std::nullopt;
 }
 
-// A sockaddr is read as what its family says; copied, as nothing says that it is aligned for that.
+// Copies a sockaddr to the type of its family, since it may be unaligned.
 template <class Address>
 Address as(const sockaddr& address) {
   Address copy;
@@ -122,7 +122,7 @@ std::string_view special_use(const in_addr& address) {
 }
 
 std::string_view special_use(const in6_addr& address) {
-  if (const auto inner = undressed(address)) return special_use(*inner);
+  if (const auto inner = embedded_ipv4(address)) return special_use(*inner);
   for (const Block6& block : kBlocks6)
     if (is_in(address, block.network, block.bits)) return block.use;
   return is_in(address, {0x2000}, 3) ? "" : "reserved";
@@ -144,10 +144,10 @@ std::string printable_address(const sockaddr& address) {
     const in6_addr inner = as<sockaddr_in6>(address).sin6_addr;
     printed = ::inet_ntop(AF_INET6, &inner, text.data(), text.size());
   }
-  return printed == nullptr ? "an unknown kind of address" : printed;
+  return printed == nullptr ? "an unknown address family" : printed;
 }
 
-std::optional<sockaddr_storage> spelled_address(std::string host) {
+std::optional<sockaddr_storage> literal_address(std::string host) {
   host = lower_case(host);
   if (host.size() > 1 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   sockaddr_in6 six{};
@@ -165,9 +165,9 @@ std::optional<sockaddr_storage> spelled_address(std::string host) {
 
 bool is_loopback_host(std::string_view host) {
   const size_t colon = host.rfind(':');
-  // The other colons are an IPv6 address's own.
+  // Other colons belong to an IPv6 address.
   const bool has_port = colon != host.npos && (host.find(':') == colon || host[colon - 1] == ']');
-  const auto address = spelled_address(std::string(has_port ? host.substr(0, colon) : host));
+  const auto address = literal_address(std::string(has_port ? host.substr(0, colon) : host));
   return address && special_use(reinterpret_cast<const sockaddr&>(*address)) == "loopback";
 }
 

@@ -1,7 +1,6 @@
-// HTTP as whoever fetches needs it: one request, its redirects followed, its answer's body as it comes. What may be
-// asked at all (schemes, addresses) is decided here, for every hop. libcurl is known to what lies below this header
-// only: http_hop.cc has its transfers, http_url.cc its parser of URLs, so that nobody reads one otherwise than it is
-// asked.
+// An HTTP client: one request with its redirects, the body delivered as it arrives. Every hop is checked against the
+// rules for schemes and addresses. Only exchange.cc and url.cc use libcurl; the same URL parser serves checks and
+// requests.
 #pragma once
 
 #include <atomic>
@@ -20,29 +19,29 @@
 
 namespace weightfs {
 
-/// Who named a URL. What a container names is fetched only over http and https, without credentials, and never from an
-/// address that is not public.
+/// The origin of a URL. A URL from a container is fetched only over http and https, without credentials, and only from
+/// public addresses.
 enum class Trust { user, container };
 
 struct HttpOptions {
   std::chrono::milliseconds connect_timeout{10'000};
-  std::chrono::milliseconds stall_timeout{30'000};  ///< the longest that nothing may arrive
-  /// Bytes per second that arrive at least, once an answer has begun: on average of twice the stall timeout, of which
-  /// only what is spent on waiting for the network counts.
-  uint64_t least_speed = 1024;
-  bool allow_private_urls = false;  ///< let containers name loopback, link-local and private addresses
-  bool insecure = false;            ///< let the user's own http:// URLs lead elsewhere than to loopback
+  std::chrono::milliseconds stall_timeout{30'000};  ///< maximum time without data
+  /// Minimum bytes per second during the response: the average over twice the stall timeout, counting only time spent
+  /// waiting for the network.
+  uint64_t min_speed = 1024;
+  bool allow_private_urls = false;  ///< allow URLs in containers to reach loopback, link-local and private addresses
+  bool insecure = false;            ///< allow the user's http:// URLs to reach other hosts than loopback
   std::string user_agent = "weightfs";
 };
 
-/// An answer 401.
-struct Denial {
-  std::vector<std::string> challenges;  ///< its WWW-Authenticate headers
-  std::string sent;                     ///< what authorization() gave to be asked with
-  bool from_public = false;             ///< as Answer::from_public
+/// A response 401.
+struct UnauthorizedResponse {
+  std::vector<std::string> challenges;  ///< the WWW-Authenticate headers
+  std::string sent;                     ///< the authorization() that was sent
+  bool from_public = false;             ///< as Response::from_public
 };
 
-/// Says who asks, to one host.
+/// Authenticates requests to one host.
 class Credentials {
  public:
   virtual ~Credentials() = default;
@@ -50,15 +49,15 @@ class Credentials {
   Credentials(const Credentials&) = delete;
   Credentials& operator=(const Credentials&) = delete;
 
-  /// The value of the Authorization header; empty for none. Callable from any thread.
+  /// The value of the Authorization header; empty for none. Thread-safe.
   virtual std::string authorization() = 0;
 
-  /// Whether authorization() has another value now than the one that was denied. Callable from any thread; several may
-  /// come at once with the same `sent`.
-  virtual Result<bool> challenged(const Denial& denial, const std::atomic<bool>& stop) = 0;
+  /// Answers a challenge; returns whether authorization() differs now from the rejected value. Thread-safe; several
+  /// threads may report the same `sent`.
+  virtual Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::atomic<bool>& stop) = 0;
 
-  /// With what the host was told last who asks, for a message; empty when it never wanted to know.
-  virtual std::string tried() { return {}; }
+  /// The credentials used last, for messages ("as alice"); empty if none were requested.
+  virtual std::string description() { return {}; }
 };
 
 struct Request {
@@ -68,49 +67,48 @@ struct Request {
   Trust trust = Trust::user;
   Method method = Method::get;
   std::vector<std::string> headers = {};  ///< "Accept: text/plain"
-  bool encoded = false;  ///< ask for gzip, br, deflate, zstd; whatever comes encoded is decoded, asked for or not
-  /// Sent only to scheme, host and port of `url`; null for none.
+  bool encoded = false;                   ///< request gzip, br, deflate or zstd; encoded bodies are decoded in any case
+  /// Sent only to the scheme, host and port of `url`; null for none.
   std::shared_ptr<Credentials> credentials = nullptr;
-  bool only_public = false;  ///< never from an address that is not: a public one has named `url`
-  /// Unreachable when it is not over by then.
-  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
+  bool public_only = false;  ///< connect only to public addresses, because a public server named `url`
+  /// The request fails with unreachable at this time.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
-/// An answer without its body.
-struct Answer {
+/// A response without its body.
+struct Response {
   int status = 0;
-  std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case, values without outer white space
-  std::string url;                                           ///< the one that gave it, after redirects
-  bool from_public = false;  ///< the address that gave it is a public one, as far as it is known
+  std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case, values trimmed
+  std::string url;                                           ///< the final URL after redirects
+  bool from_public = false;                                  ///< the server's address is public, as far as known
 
   /// The first header of this name (in lower case).
   std::optional<std::string_view> header(std::string_view name) const;
 };
 
-/// Takes the body of an answer. Both are called in the thread that performs the request.
-struct Receiver {
-  /// Once, before the body, with the answer that is no redirect and no challenge that could be met. A failure ends the
-  /// request with it.
-  std::function<Result<void>(const Answer& answer)> answered;
-  /// The next bytes, decoded. It may wait as long as it likes. A failure ends the request with it.
-  std::function<Result<void>(std::span<const std::byte> bytes)> received;
+/// Receives a response. Both functions are called in the thread of perform(), and end the request by failing.
+struct ResponseHandler {
+  /// Called once before the body, with the final response: not for redirects and answered challenges.
+  std::function<Result<void>(const Response& response)> on_response;
+  /// Called with the next decoded bytes. May block.
+  std::function<Result<void>(std::span<const std::byte> bytes)> on_body;
 };
 
-/// Callable from any thread; connections are kept and used again.
-class Http {
+/// Thread-safe; connections are reused.
+class HttpClient {
  public:
-  explicit Http(HttpOptions options);
-  ~Http();
-  Http(const Http&) = delete;
-  Http& operator=(const Http&) = delete;
+  explicit HttpClient(HttpOptions options);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Performs the request; returns when all of the body was received. Follows at most 10 redirects, each checked as the
-  /// first URL is; never from https to http; one to an address that is not public only when the first URL's was not
-  /// either. Proxies as curl has them (http_proxy, https_proxy, all_proxy, no_proxy): through one, addresses are
-  /// checked only where the URL spells them. Fails with unreachable when the network does not give it (no connection,
-  /// stalled, too slow, cut short; it says which), or `stop` became true (looked at ten times a second); with
-  /// unsupported when a rule forbids the URL, naming the rule. A status is no failure here.
-  Result<void> perform(const Request& request, const Receiver& receiver, const std::atomic<bool>& stop);
+  /// Performs the request; returns after the last byte of the body. Follows at most 10 redirects, each checked like the
+  /// first URL; never from https to http, and to a non-public address only if the first one was not public either. Uses
+  /// proxies like curl (http_proxy, https_proxy, all_proxy, no_proxy): through a proxy, only address literals are
+  /// checked. Fails with unreachable for network errors (no connection, stalled, too slow, truncated) and when `stop`
+  /// is set (polled ten times a second); with unsupported when a rule forbids the URL. An error status is not a
+  /// failure.
+  Result<void> perform(const Request& request, const ResponseHandler& handler, const std::atomic<bool>& stop);
 
   const HttpOptions& options() const;
 
@@ -119,19 +117,19 @@ class Http {
   std::unique_ptr<Pool> pool_;
 };
 
-using HttpPtr = std::shared_ptr<Http>;
+using HttpClientPtr = std::shared_ptr<HttpClient>;
 
-/// Scheme, host and port of a URL ("https://example.com:443"), by which credentials are kept to one place; empty when
-/// it is no URL of http or https.
+/// The origin of a URL ("https://example.com:443"), to which credentials are limited; empty unless it is a valid http
+/// or https URL.
 std::string origin_of(const std::string& url);
 
-/// `reference` as seen from `base` (RFC 3986, section 5); empty when it is none.
-std::string resolved_url(const std::string& base, const std::string& reference);
+/// Resolves `reference` against `base` (RFC 3986, section 5); empty when it is invalid.
+std::string resolve_url(const std::string& base, const std::string& reference);
 
-/// Whether a redirect may lead from one URL to the other: never out of https.
+/// Whether a redirect between the URLs is allowed: never from https to http.
 bool may_redirect(const std::string& from, const std::string& to);
 
-/// A URL without what must not be logged or kept: user, password and query.
+/// A URL for logs and files: without user, password and query.
 std::string printable_url(const std::string& url);
 
 }  // namespace weightfs

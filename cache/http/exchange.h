@@ -1,5 +1,5 @@
-// One URL asked once, over a connection of libcurl's: what http.cc makes whole requests of. Here every connection is
-// held against the bounds of the one who named the URL.
+// A single HTTP exchange over a libcurl connection, without redirects; client.cc combines exchanges to requests. Every
+// connection is checked against the address policy of the URL.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,54 +13,54 @@
 
 namespace weightfs {
 
-/// What must be known of a URL before it is asked.
-struct Place {
-  std::string url;  ///< normal form, without a fragment
+/// A parsed URL.
+struct Url {
+  std::string text;  ///< normalized, without the fragment
   std::string scheme;
   std::string host;
   std::string origin;
 };
 
-/// Fails with unsupported when the URL is one that nobody may ask for.
-Result<Place> place_of(const std::string& text);
+/// Fails with unsupported when the URL must not be fetched.
+Result<Url> parse_url(const std::string& text);
 
-/// Where the addresses that a URL leads to may lie.
-struct Bounds {
+/// Which addresses may be connected to.
+struct AddressPolicy {
   bool public_only = false;
   bool loopback_only = false;
-  std::string_view who = {};
+  std::string_view subject = {};
 
-  /// Why not there; empty when it may.
-  std::string forbid(const sockaddr& address) const;
+  /// The reason why an address is refused; empty if it is allowed.
+  std::string refusal(const sockaddr& address) const;
 };
 
-/// What libcurl needs for a request, with the connections that it keeps.
-struct Handle;
-struct HandleEnd {
-  void operator()(Handle* handle) const;
+/// A libcurl handle with its open connections.
+struct CurlHandle;
+struct CurlHandleDeleter {
+  void operator()(CurlHandle* handle) const;
 };
-using HandlePtr = std::unique_ptr<Handle, HandleEnd>;
-HandlePtr new_handle();
+using CurlHandlePtr = std::unique_ptr<CurlHandle, CurlHandleDeleter>;
+CurlHandlePtr new_curl_handle();
 
-/// What is asked, of whom.
-struct Question {
+/// The parameters of an exchange.
+struct ExchangeRequest {
   const HttpOptions& options;
   const Request& request;
-  const Receiver& receiver;
-  Place place;
-  Bounds bounds;
+  const ResponseHandler& handler;
+  Url url;
+  AddressPolicy policy;
   std::string authorization = {};
   bool may_be_challenged = false;
 };
 
-/// What came of it. Only of a final answer was the receiver told.
-struct Hopped {
+/// The result. The response handler was called only for `final`.
+struct ExchangeResult {
   enum class Kind { final, redirect, challenge };
   Kind kind;
-  Answer answer;
-  std::string kept;  ///< the beginning of a challenge's body
+  Response response;
+  std::string challenge_body;  ///< the first bytes of the body of a challenge
 };
 
-Result<Hopped> hop(Handle& handle, const Question& question, const std::atomic<bool>& stop);
+Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& request, const std::atomic<bool>& stop);
 
 }  // namespace weightfs

@@ -15,14 +15,14 @@
 namespace weightfs {
 namespace {
 
-std::string first_of(std::initializer_list<const char*> names) {
+std::string first_set(std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
   return "";
 }
 
-// A name in lower case, without the dots around it.
-std::string bare(std::string_view name) {
+// A name in lower case, without leading and trailing dots.
+std::string normalized_name(std::string_view name) {
   if (!name.empty() && name.front() == '.') name.remove_prefix(1);
   if (!name.empty() && name.back() == '.') name.remove_suffix(1);
   return lower_case(name);
@@ -34,7 +34,7 @@ std::string_view bytes_of(const sockaddr_storage& address) {
                                       : std::string_view(begin + offsetof(sockaddr_in6, sin6_addr), 16);
 }
 
-bool share(std::string_view a, std::string_view b, size_t bits) {
+bool have_common_prefix(std::string_view a, std::string_view b, size_t bits) {
   for (size_t i = 0; i < bits; ++i)
     if (((a[i / 8] ^ b[i / 8]) & (0x80 >> (i % 8))) != 0) return false;
   return true;
@@ -43,7 +43,7 @@ bool share(std::string_view a, std::string_view b, size_t bits) {
 // "10.0.0.0/8", "fd00::1".
 bool is_in(const sockaddr_storage& host, const std::string& network) {
   const size_t slash = network.find('/');
-  const auto named = spelled_address(network.substr(0, slash));
+  const auto named = literal_address(network.substr(0, slash));
   if (!named || named->ss_family != host.ss_family) return false;
   size_t bits = bytes_of(host).size() * 8;
   if (slash != std::string::npos) {
@@ -52,25 +52,25 @@ bool is_in(const sockaddr_storage& host, const std::string& network) {
     if (std::from_chars(network.data() + slash + 1, end, given).ptr != end || given > bits) return false;
     bits = given;
   }
-  return share(bytes_of(host), bytes_of(*named), bits);
+  return have_common_prefix(bytes_of(host), bytes_of(*named), bits);
 }
 
-bool fits(const std::string& host, const std::optional<sockaddr_storage>& address, const std::string& entry) {
+bool matches(const std::string& host, const std::optional<sockaddr_storage>& address, const std::string& entry) {
   if (entry == "*") return true;
   if (address && is_in(*address, entry)) return true;
-  const std::string name = bare(host);
-  const std::string tail = bare(entry);
+  const std::string name = normalized_name(host);
+  const std::string tail = normalized_name(entry);
   if (tail.empty() || name.size() < tail.size() || name.substr(name.size() - tail.size()) != tail) return false;
   return name.size() == tail.size() || (!address && name[name.size() - tail.size() - 1] == '.');
 }
 
 bool is_exempt(const std::string& host, const std::string& list) {
-  constexpr const char* kBetween = ", \t";
-  const auto address = spelled_address(host);
-  for (size_t at = list.find_first_not_of(kBetween); at != std::string::npos;) {
-    const size_t end = std::min(list.find_first_of(kBetween, at), list.size());
-    if (fits(host, address, list.substr(at, end - at))) return true;
-    at = list.find_first_not_of(kBetween, end);
+  constexpr const char* kSeparators = ", \t";
+  const auto address = literal_address(host);
+  for (size_t at = list.find_first_not_of(kSeparators); at != std::string::npos;) {
+    const size_t end = std::min(list.find_first_of(kSeparators, at), list.size());
+    if (matches(host, address, list.substr(at, end - at))) return true;
+    at = list.find_first_not_of(kSeparators, end);
   }
   return false;
 }
@@ -78,9 +78,9 @@ bool is_exempt(const std::string& host, const std::string& list) {
 }  // namespace
 
 std::string proxy_of(const std::string& scheme, const std::string& host) {
-  std::string proxy = scheme == "https" ? first_of({"https_proxy", "HTTPS_PROXY"}) : first_of({"http_proxy"});
-  if (proxy.empty()) proxy = first_of({"all_proxy", "ALL_PROXY"});
-  return proxy.empty() || is_exempt(host, first_of({"no_proxy", "NO_PROXY"})) ? "" : proxy;
+  std::string proxy = scheme == "https" ? first_set({"https_proxy", "HTTPS_PROXY"}) : first_set({"http_proxy"});
+  if (proxy.empty()) proxy = first_set({"all_proxy", "ALL_PROXY"});
+  return proxy.empty() || is_exempt(host, first_set({"no_proxy", "NO_PROXY"})) ? "" : proxy;
 }
 
 }  // namespace weightfs

@@ -11,53 +11,53 @@
 namespace weightfs {
 namespace {
 
-struct UrlEnd {
+struct CurlUrlDeleter {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
 };
-using Url = std::unique_ptr<CURLU, UrlEnd>;
+using CurlUrl = std::unique_ptr<CURLU, CurlUrlDeleter>;
 
-// Spaces and bytes beyond ASCII are written %XX, as browsers do: Location headers have them.
+// Encodes spaces and non-ASCII bytes as %XX like browsers, since Location headers contain them.
 constexpr unsigned kLenient = CURLU_URLENCODE | CURLU_ALLOW_SPACE;
 
-Url parsed(const std::string& text, unsigned flags = kLenient) {
-  Url url(curl_url());
+CurlUrl parse(const std::string& text, unsigned flags = kLenient) {
+  CurlUrl url(curl_url());
   if (url == nullptr) throw std::bad_alloc();
   if (text.empty() || curl_url_set(url.get(), CURLUPART_URL, text.c_str(), flags) != CURLUE_OK) url = nullptr;
   return url;
 }
 
-std::string part(const Url& url, CURLUPart which, unsigned flags = 0) {
+std::string part(const CurlUrl& url, CURLUPart which, unsigned flags = 0) {
   char* text = nullptr;
   if (curl_url_get(url.get(), which, &text, flags) != CURLUE_OK) return "";
   const std::unique_ptr<char, decltype(&curl_free)> owned(text, curl_free);
   return text;
 }
 
-bool is_web(const Url& url) {
+bool is_web(const CurlUrl& url) {
   const std::string scheme = url == nullptr ? "" : part(url, CURLUPART_SCHEME);
   return scheme == "http" || scheme == "https";
 }
 
 }  // namespace
 
-Result<Place> place_of(const std::string& text) {
-  const Url url = parsed(text);
-  if (!is_web(url)) return failure(Code::unsupported, str(printable_url(text), ": only http and https are fetched"));
+Result<Url> parse_url(const std::string& text) {
+  const CurlUrl url = parse(text);
+  if (!is_web(url)) return failure(Code::unsupported, str(printable_url(text), ": only http and https are supported"));
   if (!part(url, CURLUPART_USER).empty() || !part(url, CURLUPART_PASSWORD).empty())
-    return failure(Code::unsupported, str(printable_url(text), ": a URL with user or password is not fetched"));
+    return failure(Code::unsupported, str(printable_url(text), ": URLs with user or password are not supported"));
   curl_url_set(url.get(), CURLUPART_FRAGMENT, nullptr, 0);
-  return Place{part(url, CURLUPART_URL), part(url, CURLUPART_SCHEME), part(url, CURLUPART_HOST), origin_of(text)};
+  return Url{part(url, CURLUPART_URL), part(url, CURLUPART_SCHEME), part(url, CURLUPART_HOST), origin_of(text)};
 }
 
 std::string origin_of(const std::string& url) {
-  const Url parts = parsed(url);
+  const CurlUrl parts = parse(url);
   if (!is_web(parts)) return "";
   return str(part(parts, CURLUPART_SCHEME), "://", lower_case(part(parts, CURLUPART_HOST)), ":",
              part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT));
 }
 
-std::string resolved_url(const std::string& base, const std::string& reference) {
-  const Url url = parsed(base);
+std::string resolve_url(const std::string& base, const std::string& reference) {
+  const CurlUrl url = parse(base);
   if (url == nullptr || reference.empty()) return url == nullptr ? "" : base;
   if (curl_url_set(url.get(), CURLUPART_URL, reference.c_str(), kLenient | CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
     return "";
@@ -65,8 +65,8 @@ std::string resolved_url(const std::string& base, const std::string& reference) 
 }
 
 std::string printable_url(const std::string& url) {
-  const Url parts = parsed(url, kLenient | CURLU_NON_SUPPORT_SCHEME);
-  if (parts == nullptr) return "a text that is no URL";
+  const CurlUrl parts = parse(url, kLenient | CURLU_NON_SUPPORT_SCHEME);
+  if (parts == nullptr) return "invalid URL";
   for (const CURLUPart secret :
        {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_QUERY, CURLUPART_FRAGMENT})
     curl_url_set(parts.get(), secret, nullptr, 0);

@@ -8,8 +8,8 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kMostChallenges = 16;
-constexpr size_t kMostParameters = 32;  // of one
+constexpr size_t kMaxChallenges = 16;
+constexpr size_t kMaxParameters = 32;  // per challenge
 
 bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -24,7 +24,7 @@ class Parser {
  public:
   explicit Parser(std::string_view header) : left_(header) {}
 
-  std::vector<Challenge> challenges() {
+  std::vector<AuthChallenge> challenges() {
     while (true) {
       take([](char c) { return is_space(c) || c == ','; });
       if (left_.empty() || !item()) return std::move(found_);
@@ -32,7 +32,7 @@ class Parser {
   }
 
  private:
-  // A parameter of the last challenge, or a new challenge's scheme. False when there are too many.
+  // Parses a parameter of the last challenge, or the scheme of a new one. False when there are too many.
   bool item() {
     const std::string_view word = take(is_token_character);
     take(is_space);
@@ -47,22 +47,22 @@ class Parser {
     if (!text || found_.empty()) return true;
     auto& parameters = found_.back().parameters;
     parameters.emplace_back(lower_case(word), *text);
-    return parameters.size() < kMostParameters;
+    return parameters.size() < kMaxParameters;
   }
 
   bool begin(std::string_view scheme) {
-    if (found_.size() == kMostChallenges) return false;
+    if (found_.size() == kMaxChallenges) return false;
     found_.push_back({lower_case(scheme)});
     skip_token68();
     return true;
   }
 
-  // Instead of parameters a scheme may have one text without a name, which no scheme known here has (section 11.2).
+  // A scheme may have a token68 instead of parameters (section 11.2); no supported scheme uses it.
   void skip_token68() {
     const std::string_view before = left_;
     take([](char c) { return is_letter_or_digit(c) || std::string_view("-._~+/").find(c) != std::string_view::npos; });
     take([](char c) { return c == '='; });
-    if (!at_the_end_of_an_item()) left_ = before;
+    if (!is_at_item_end()) left_ = before;
   }
 
   std::optional<std::string> value() {
@@ -72,7 +72,7 @@ class Parser {
     while (!left_.empty()) {
       char c = left_[0];
       left_.remove_prefix(1);
-      if (c == '"' && at_the_end_of_an_item()) return out;
+      if (c == '"' && is_at_item_end()) return out;
       if (c == '\\' && !left_.empty()) {
         c = left_[0];
         left_.remove_prefix(1);
@@ -82,7 +82,7 @@ class Parser {
     return std::nullopt;
   }
 
-  bool at_the_end_of_an_item() const {
+  bool is_at_item_end() const {
     const size_t next = left_.find_first_not_of(" \t");
     return next == std::string_view::npos || left_[next] == ',';
   }
@@ -90,22 +90,22 @@ class Parser {
   template <class Belongs>
   std::string_view take(Belongs belongs) {
     const auto end = std::find_if_not(left_.begin(), left_.end(), belongs);
-    const std::string_view taken = left_.substr(0, static_cast<size_t>(end - left_.begin()));
-    left_.remove_prefix(taken.size());
-    return taken;
+    const std::string_view check_manifest = left_.substr(0, static_cast<size_t>(end - left_.begin()));
+    left_.remove_prefix(check_manifest.size());
+    return check_manifest;
   }
 
   std::string_view left_;
-  std::vector<Challenge> found_;
+  std::vector<AuthChallenge> found_;
 };
 
 }  // namespace
 
-std::string_view Challenge::parameter(std::string_view name) const {
+std::string_view AuthChallenge::parameter(std::string_view name) const {
   const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.first == name; });
   return found == parameters.end() ? std::string_view() : found->second;
 }
 
-std::vector<Challenge> parse_challenges(std::string_view header) { return Parser(header).challenges(); }
+std::vector<AuthChallenge> parse_challenges(std::string_view header) { return Parser(header).challenges(); }
 
 }  // namespace weightfs

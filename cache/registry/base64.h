@@ -1,4 +1,4 @@
-// Base 64 (RFC 4648): how keys, signatures and logins are written where only text goes.
+// Base64 (RFC 4648) for keys, signatures and logins.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ std::string base64(std::string_view bytes);
 /// The alphabet for URLs, without padding (section 5).
 std::string base64url(std::string_view bytes);
 
-/// What a text in the standard alphabet says; nothing when it is no such text: another character, padding that is
-/// missing or stands elsewhere than at the end, bits set behind the last byte.
+/// Decodes the standard alphabet; nothing for an invalid text: other characters, wrong padding, or nonzero bits after
+/// the last byte.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace weightfs

@@ -1,5 +1,5 @@
-// Says to one registry who asks: with a token for the user's Ollama key or docker login, with that login itself, or
-// with a token for nobody. Nothing is read, and nobody is asked, before the registry wants to know.
+// Authenticates requests to one registry: with a token for the user's Ollama key or docker login, with that login
+// itself, or with an anonymous token. Reads no file and sends no request before the registry sends a challenge.
 #pragma once
 
 #include <condition_variable>
@@ -16,62 +16,64 @@ namespace weightfs {
 
 class RegistryCredentials final : public Credentials {
  public:
-  /// `registry` is a URL of it. Of several threads that are challenged one asks for the token, the others wait.
-  RegistryCredentials(HttpPtr http, const std::string& registry, Keys keys, Chance chance = Chance::of_system());
+  /// `registry` is a URL of the registry. When several threads are challenged, one requests the token and the others
+  /// wait.
+  RegistryCredentials(HttpClientPtr http, const std::string& registry, CredentialPaths paths,
+                      ClockAndNonce clock = ClockAndNonce::of_system());
 
-  /// What it has, until the time that was given for it is over: then the registry asks again.
+  /// The current token or login until it expires.
   std::string authorization() override;
 
-  /// A Bearer challenge is met with a token (docs/formats/ollama.md):
-  /// - for the Ollama key, when the realm is at the registry's own scheme, host and port, and either the service is
-  ///   "ollama", or the realm's path ends in /v2/token and there is no docker login. In the second case another kind of
-  ///   registry may not know the key, and is asked for a token for nobody;
-  /// - otherwise for the docker login, if there is one, or for nobody. The realm may be another host's over https, or
-  /// on
-  ///   loopback when the registry is; the login goes to it only over https or loopback.
-  /// Where the challenge came from a public address, the realm must not lead to one that is not.
-  /// A Basic challenge is met with the docker login, by the same rule. False when nothing is left to try; fails with
-  /// unsupported when a rule or whoever gives the tokens refuses, when the key or the docker config is needed and
-  /// cannot be read, and as ask() does.
-  Result<bool> challenged(const Denial& denial, const std::atomic<bool>& stop) override;
+  /// Answers a Bearer challenge with a token (docs/formats/ollama.md):
+  /// - for the Ollama key, when the realm has the registry's scheme, host and port, and either the service is "ollama",
+  ///   or the realm's path ends in /v2/token and there is no docker login. In the second case, a registry that does not
+  ///   know the key is asked for an anonymous token;
+  /// - otherwise for the docker login if there is one, else an anonymous token. The realm may be on another host over
+  ///   https, or on loopback if the registry is; the login is sent only over https or loopback.
+  /// If the challenge came from a public address, the realm must be public, too. Answers a Basic challenge with the
+  /// docker login, by the same rule. Returns false when nothing is left to try. Fails with unsupported when a rule or
+  /// the token server refuses, or when a required key or docker config cannot be read; otherwise as
+  /// request_with_retry().
+  Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::atomic<bool>& stop) override;
 
-  std::string tried() override;
+  std::string description() override;
 
  private:
   // A value for the Authorization header.
-  struct Value {
-    std::string authorization;  // empty: there is nothing to say
+  struct Authorization {
+    std::string authorization;  // empty: none
     int64_t lifetime = 0;       // in seconds
-    std::string tried;
+    std::string description;
   };
   struct Renewal {
     bool ended = false;
-    bool stopped = false;  // by whoever made it: that is no answer for those who wait
+    bool stopped = false;  // by the requesting thread's `stop`; waiting threads must retry
     Result<bool> result = false;
   };
 
   bool is_current() const;
-  Result<bool> renew(const Denial& denial, const std::atomic<bool>& stop, std::unique_lock<std::mutex>& lock);
+  Result<bool> renew(const UnauthorizedResponse& rejected, const std::atomic<bool>& stop,
+                     std::unique_lock<std::mutex>& lock);
 
-  Result<Value> answer(const Denial& denial, const std::atomic<bool>& stop);
-  Result<Value> with_token(const Challenge& bearer, Reach reach, const std::atomic<bool>& stop);
-  Result<Value> with_key(const Challenge& bearer, Reach reach, const std::atomic<bool>& stop);
-  Result<Value> with_login(const Challenge& bearer, Reach reach, const std::atomic<bool>& stop);
-  Result<Value> with_password();
-  std::string without_a_name(const Challenge& bearer, const DockerEntry& entry) const;
+  Result<Authorization> authorize(const UnauthorizedResponse& rejected, const std::atomic<bool>& stop);
+  Result<Authorization> with_token(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
+  Result<Authorization> with_key(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
+  Result<Authorization> with_login(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
+  Result<Authorization> with_basic_login();
+  std::string anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const;
   Result<DockerEntry> entry_for(const std::string& origin) const;
 
-  const HttpPtr http_;
-  const std::string host_;    // of the registry, with its port if the URL has one
+  const HttpClientPtr http_;
+  const std::string host_;    // with the port if the URL has one
   const std::string origin_;  // of the registry
-  const Keys keys_;
-  const Chance chance_;
+  const CredentialPaths paths_;
+  const ClockAndNonce clock_;
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable renewed_;
-  std::shared_ptr<Renewal> renewal_;  // the one that goes on
-  Value value_;
-  int64_t until_ = 0;
+  std::shared_ptr<Renewal> renewal_;  // the active one
+  Authorization authorization_;
+  int64_t expires_ = 0;
 };
 
 }  // namespace weightfs

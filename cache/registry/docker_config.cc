@@ -11,21 +11,21 @@
 namespace weightfs {
 namespace {
 
-constexpr uint64_t kLongestConfig = 1024 * 1024;
+constexpr uint64_t kMaxConfig = 1024 * 1024;
 
-const std::string* text_of(const Map& map, std::string_view key) {
+const std::string* find_text(const Map& map, std::string_view key) {
   const Value* value = map.find(key);
   const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
   return text == nullptr || text->empty() ? nullptr : text;
 }
 
-const Map* map_of(const Map& map, std::string_view key) {
+const Map* find_map(const Map& map, std::string_view key) {
   const Value* value = map.find(key);
   return value == nullptr ? nullptr : std::get_if<Map>(value);
 }
 
-// The registry that a key of `auths` means: "https://index.docker.io/v1/" is Docker Hub, and a URL its host. A key with
-// another path is for a part of a registry only, and is none of ours.
+// The registry of a key in `auths`: "https://index.docker.io/v1/" is Docker Hub, and a URL means its host. A key with
+// another path belongs to a part of a registry, and is ignored.
 std::string registry_of(std::string_view key) {
   for (const std::string_view scheme : {"https://", "http://"})
     if (key.starts_with(scheme)) key.remove_prefix(scheme.size());
@@ -38,63 +38,63 @@ std::string registry_of(std::string_view key) {
   return hub ? "docker.io" : host;
 }
 
-// The value for `host` in a map by registries: that of the key that spells it so, or else of the first that means it.
-const Value* for_host(const Map* registries, const std::string& host) {
+// The value for `host` in a map by registry: of the exact key, else of the first equivalent key.
+const Value* find_for_host(const Map* registries, const std::string& host) {
   if (registries == nullptr) return nullptr;
   if (const Value* same = registries->find(host)) return same;
-  const std::string wanted = registry_of(host);
+  const std::string ref = registry_of(host);
   const auto found = std::find_if(registries->begin(), registries->end(),
-                                  [&](const Map::Entry& entry) { return registry_of(entry.first) == wanted; });
+                                  [&](const Map::Entry& entry) { return registry_of(entry.first) == ref; });
   return found == registries->end() ? nullptr : &found->second;
 }
 
-// "auth" is the base 64 of "user:password"; some write the two by themselves.
-Result<std::optional<Login>> login_of(const Map& entry) {
-  if (const std::string* auth = text_of(entry, "auth")) {
+// "auth" is base64 of "user:password"; some tools write two fields instead.
+Result<std::optional<Login>> parse_login(const Map& entry) {
+  if (const std::string* auth = find_text(entry, "auth")) {
     const auto both = from_base64(*auth);
     const size_t colon = both ? both->find(':') : std::string::npos;
-    if (colon == std::string::npos) return failure(Code::corrupt, "\"auth\" is no base 64 of user:password");
+    if (colon == std::string::npos) return failure(Code::corrupt, "\"auth\" is not base64 of user:password");
     return Login{both->substr(0, colon), both->substr(colon + 1)};
   }
-  const std::string* user = text_of(entry, "username");
-  const std::string* password = text_of(entry, "password");
+  const std::string* user = find_text(entry, "username");
+  const std::string* password = find_text(entry, "password");
   if (user == nullptr || password == nullptr) return std::nullopt;
   return Login{*user, *password};
 }
 
 // Why there is no login.
-std::string reason_of(const Map& config, const Map* entry, const std::string& host) {
-  if (entry != nullptr && text_of(*entry, "identitytoken") != nullptr)
-    return str("has only an identity token for ", host, ", which is not used");
-  const Value* value = for_host(map_of(config, "credHelpers"), host);
+std::string no_login_reason(const Map& config, const Map* entry, const std::string& host) {
+  if (entry != nullptr && find_text(*entry, "identitytoken") != nullptr)
+    return str("has only an identity token for ", host, ", which is not supported");
+  const Value* value = find_for_host(find_map(config, "credHelpers"), host);
   const auto* helper = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  if (helper == nullptr) helper = text_of(config, "credsStore");
+  if (helper == nullptr) helper = find_text(config, "credsStore");
   if (helper != nullptr)
-    return str("leaves ", host, " to the credential helper ", quoted(*helper), ", a program that is not run");
+    return str("uses the credential helper ", quoted(*helper), " for ", host, ", which is not supported");
   return str("has no login for ", host);
 }
 
-Result<DockerEntry> entry_in(const Source& file, const std::string& host) {
-  if (file.size() > kLongestConfig)
-    return failure(Code::corrupt, str("a docker config of ", human_size(file.size()), ", at most 1 MiB is read"));
+Result<DockerEntry> find_entry(const Source& file, const std::string& host) {
+  if (file.size() > kMaxConfig)
+    return failure(Code::corrupt, str("docker config of ", human_size(file.size()), ", at most 1 MiB is allowed"));
   const Value value = TRY(parse_json(file, 0, file.size()));
   const auto* config = std::get_if<Map>(&value);
-  if (config == nullptr) return failure(Code::corrupt, "no JSON object");
-  const Value* found = for_host(map_of(*config, "auths"), host);
+  if (config == nullptr) return failure(Code::corrupt, "not a JSON object");
+  const Value* found = find_for_host(find_map(*config, "auths"), host);
   const auto* entry = found == nullptr ? nullptr : std::get_if<Map>(found);
-  // An identity token stands in for the password of its entry.
-  const bool has_token = entry != nullptr && text_of(*entry, "identitytoken") != nullptr;
+  // An identity token replaces the password of its entry.
+  const bool has_token = entry != nullptr && find_text(*entry, "identitytoken") != nullptr;
   std::optional<Login> login;
-  if (entry != nullptr && !has_token) login = TRY(login_of(*entry));
+  if (entry != nullptr && !has_token) login = TRY(parse_login(*entry));
   if (login) return DockerEntry{std::move(login), {}};
-  return DockerEntry{std::nullopt, reason_of(*config, entry, host)};
+  return DockerEntry{std::nullopt, no_login_reason(*config, entry, host)};
 }
 
 }  // namespace
 
 Result<DockerEntry> docker_entry(const std::string& path, const std::string& host) {
   const SourcePtr file = TRY(open_file(path));
-  return entry_in(*file, host).map_error([&](Error error) {
+  return find_entry(*file, host).map_error([&](Error error) {
     error.message = printable(path) + ": " + error.message;
     return error;
   });

@@ -1,4 +1,4 @@
-// Logins to registries, as `docker login` keeps them: ~/.docker/config.json.
+// Reads logins from ~/.docker/config.json, as saved by `docker login`.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ struct Login {
   std::string password;
 };
 
-/// What a docker config has for one registry.
+/// The entry of a docker config for one registry.
 struct DockerEntry {
   std::optional<Login> login;
-  /// Where there is no login, why, for a message: there is no entry, or only what weightfs does not use (a credential
-  /// helper is a program, and never run; an identity token).
+  /// Why there is no login, for a message: no entry, or only an unsupported one (credential helpers are programs and
+  /// never run; identity tokens).
   std::string reason;
 };
 
-/// The entry for the registry `host` ("localhost:5000"; Docker Hub has several names). Fails with io, with not_found,
-/// and with corrupt when the file is no docker config, or has more than 1 MiB.
+/// Finds the entry for the registry `host` ("localhost:5000"; Docker Hub has several names). Fails with io, not_found,
+/// and corrupt (not a docker config, or more than 1 MiB).
 Result<DockerEntry> docker_entry(const std::string& path, const std::string& host);
 
 }  // namespace weightfs

@@ -6,7 +6,7 @@
 namespace weightfs {
 namespace {
 
-// This machine's processor as Go names it (GOARCH), which is what a platform is written in.
+// This machine's architecture as a GOARCH value, which `platform` uses.
 #if defined(__x86_64__)
 constexpr std::string_view kArchitecture = "amd64";
 #elif defined(__aarch64__)
@@ -35,7 +35,7 @@ Fit fit_of(const Map& entry) {
   if (platform == nullptr) return Fit::some;
   const std::string_view os = text_at(*platform, "os");
   if (os == "linux" && text_at(*platform, "architecture") == kArchitecture) return Fit::platform;
-  return os == "unknown" ? Fit::none : Fit::some;  // as BuildKit marks what it attests about the others
+  return os == "unknown" ? Fit::none : Fit::some;  // BuildKit marks attestations this way
 }
 
 const Map* chosen(const List& entries) {
@@ -49,26 +49,21 @@ const Map* chosen(const List& entries) {
 
 }  // namespace
 
-std::optional<Digest> digest_of_text(std::string_view text) {
-  constexpr std::string_view kAlgorithm = "sha256:";
-  return text.starts_with(kAlgorithm) ? digest_of_hex(text.substr(kAlgorithm.size())) : std::nullopt;
-}
-
-Result<std::optional<Digest>> chosen_of_index(const std::string& body) {
+Result<std::optional<Digest>> select_from_index(const std::string& body) {
   const SourcePtr source = in_memory(body);
   const auto value = parse_json(*source, 0, source->size());
   if (!value) return failure(Code::unsupported, "not a manifest: " + value.error().message);
   const auto* manifest = std::get_if<Map>(&*value);
-  if (manifest == nullptr) return failure(Code::unsupported, "not a manifest: no JSON object");
+  if (manifest == nullptr) return failure(Code::unsupported, "not a manifest: not a JSON object");
   if (manifest->find("layers") != nullptr || manifest->find("config") != nullptr) return std::nullopt;
   const Value* found = manifest->find("manifests");
   const auto* entries = found == nullptr ? nullptr : std::get_if<List>(found);
   if (entries == nullptr) return failure(Code::unsupported, "not a manifest: no layers, no config and no manifests");
   const Map* entry = chosen(*entries);
-  if (entry == nullptr) return failure(Code::unsupported, "an index of no manifests");
+  if (entry == nullptr) return failure(Code::unsupported, "index without manifests");
   const std::string_view text = text_at(*entry, "digest");
-  const auto digest = digest_of_text(text);
-  if (!digest) return failure(Code::unsupported, str("an index of ", quoted(text), ", not of a SHA-256 digest"));
+  const auto digest = parse_digest(text);
+  if (!digest) return failure(Code::unsupported, str("index entry ", quoted(text), " is not a SHA-256 digest"));
   return digest;
 }
 

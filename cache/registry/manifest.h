@@ -1,5 +1,4 @@
-// The little that fetching has to know of a manifest: whether it is one, and which of an index is meant. What its
-// layers are is for whoever reads the model.
+// Recognizes manifests and selects one from an index. formats/ollama reads their layers.
 #pragma once
 
 #include <optional>
@@ -10,12 +9,9 @@
 
 namespace weightfs {
 
-/// Nothing when `body` is a manifest: an object with `layers` or `config`. When it is an index (of `manifests`; OCI
-/// image-spec, image-index.md, and Docker's manifest list) the digest of the one to take: the first for Linux on this
-/// machine's processor, or else the first that is no attestation. Fails with unsupported when it is neither.
-Result<std::optional<Digest>> chosen_of_index(const std::string& body);
-
-/// The digest that "sha256:" and 64 hex digits name; nothing for any other text.
-std::optional<Digest> digest_of_text(std::string_view text);
+/// Nothing if `body` is a manifest: an object with `layers` or `config`. For an index (an object with `manifests`; OCI
+/// image-spec, image-index.md, and Docker's manifest list), the digest of the selected manifest: the first for Linux on
+/// this machine's architecture, else the first that is not an attestation. Fails with unsupported otherwise.
+Result<std::optional<Digest>> select_from_index(const std::string& body);
 
 }  // namespace weightfs

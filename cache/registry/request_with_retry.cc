@@ -13,17 +13,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Who says to wait longer than five seconds is not waited for: the user can ask again.
-constexpr Patience kPatience{2, std::chrono::milliseconds(400), std::chrono::seconds(5)};
+// A longer Retry-After is not waited for: the user can retry.
+constexpr RetryPolicy kRetryPolicy{2, std::chrono::milliseconds(400), std::chrono::seconds(5)};
 
-// A try that took so long failed by a limit on time, and is not made again.
-constexpr std::chrono::seconds kLongTry{5};
+// An attempt that took this long ended by a timeout, and is not repeated.
+constexpr std::chrono::seconds kLongAttempt{5};
 
-constexpr size_t kLongestRefusal = 64 * 1024;
-constexpr uint64_t kMostRefusalValues = 1000;
-constexpr size_t kLongestReason = 300;
+constexpr size_t kMaxErrorBody = 64 * 1024;
+constexpr uint64_t kMaxErrorValues = 1000;
+constexpr size_t kMaxReason = 300;
 
-// The first of the texts that registries put into such an object.
+// The first error text in the formats that registries use.
 std::string reason_in(const Value& value) {
   const auto* object = std::get_if<Map>(&value);
   if (object == nullptr) return {};
@@ -39,47 +39,50 @@ std::string reason_in(const Value& value) {
 
 }  // namespace
 
-Result<Page> page_of(Http& http, const Request& request, size_t most, const std::atomic<bool>& stop) {
-  Page page;
-  bool enough = false;
-  const Receiver receiver{
-      [&](const Answer& answer) -> Result<void> {
-        page.answer = answer;
+Result<HttpResponse> send_request(HttpClient& http, const Request& request, size_t max_size,
+                                  const std::atomic<bool>& stop) {
+  HttpResponse page;
+  bool truncated = false;
+  const ResponseHandler handler{
+      [&](const Response& head) -> Result<void> {
+        page.head = head;
         return {};
       },
       [&](std::span<const std::byte> bytes) -> Result<void> {
-        const bool refused = page.answer.status != 200;
-        const size_t room = (refused ? kLongestRefusal : most) - page.body.size();
+        const bool is_error = page.head.status != 200;
+        const size_t room = (is_error ? kMaxErrorBody : max_size) - page.body.size();
         page.body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
         if (bytes.size() <= room) return {};
-        enough = refused;
-        return failure(Code::corrupt, str(printable_url(request.url), ": an answer of more than ", human_size(most)));
+        truncated = is_error;
+        return failure(Code::corrupt, str(printable_url(request.url), ": response larger than ", human_size(max_size)));
       }};
-  const auto done = http.perform(request, receiver, stop);
-  if (!done && !enough) return tl::unexpected(done.error());
+  const auto done = http.perform(request, handler, stop);
+  if (!done && !truncated) return tl::unexpected(done.error());
   return page;
 }
 
-Result<Page> ask(Http& http, const Request& request, size_t most, const std::atomic<bool>& stop) {
-  for (Backoff backoff(kPatience);;) {
-    const Clock::time_point begun = Clock::now();
-    auto page = page_of(http, request, most, stop);
-    const auto outcome = page ? outcome_of(page->answer) : outcome_of(page.error());
-    if (outcome.then != Outcome::Then::later) return page;
-    const Error error = page ? Error{Code::network, printable_url(request.url) + refusal(*page)} : page.error();
-    if (Clock::now() - begun > kLongTry) return tl::unexpected(error);
-    const auto pause = TRY(backoff.pause(error, outcome.pause));
-    if (!rest(pause, stop)) return tl::unexpected(error);
+Result<HttpResponse> request_with_retry(HttpClient& http, const Request& request, size_t max_size,
+                                        const std::atomic<bool>& stop) {
+  for (Backoff backoff(kRetryPolicy);;) {
+    const Clock::time_point started = Clock::now();
+    auto page = send_request(http, request, max_size, stop);
+    const auto outcome = page ? outcome_of(page->head) : outcome_of(page.error());
+    if (outcome.next != Outcome::Next::retry_later) return page;
+    const Error error =
+        page ? Error{Code::network, printable_url(request.url) + error_detail(*page)} : page.error();
+    if (Clock::now() - started > kLongAttempt) return tl::unexpected(error);
+    const auto pause = TRY(backoff.pause(error, outcome.retry_after));
+    if (!interruptible_sleep(pause, stop)) return tl::unexpected(error);
   }
 }
 
-std::string refusal(const Page& page) {
-  std::string out = str(": status ", page.answer.status);
-  ValueBuilder builder(kMostRefusalValues);
+std::string error_detail(const HttpResponse& page) {
+  std::string out = str(": status ", page.head.status);
+  ValueBuilder builder(kMaxErrorValues);
   const SourcePtr text = in_memory(page.body);
   std::string reason;
   if (read_json(*text, 0, text->size(), builder)) reason = reason_in(builder.take());
-  if (reason.size() > kLongestReason) reason = reason.substr(0, kLongestReason) + "...";
+  if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
   return reason.empty() ? out : out + ", " + printable(reason);
 }
 

@@ -1,5 +1,4 @@
-// Small questions to a registry, or to whoever gives the tokens for it: asked again where the network fails for a
-// moment, and what is said when they are refused.
+// Small requests to a registry or its token server, with retries, and with error messages from response bodies.
 #pragma once
 
 #include <atomic>
@@ -9,22 +8,24 @@
 
 namespace weightfs {
 
-/// An answer with its body.
-struct Page {
-  Answer answer;
+/// A response with its body.
+struct HttpResponse {
+  Response head;
   std::string body;
 };
 
-/// The page that the request gives, of at most `most` bytes; of an answer other than 200 as much as says why. Fails as
-/// Http::perform does, and with corrupt when the page is longer. A status is no failure.
-Result<Page> page_of(Http& http, const Request& request, size_t most, const std::atomic<bool>& stop);
+/// Sends a request; the body has at most `max_size` bytes. Bodies of error statuses are truncated. Fails as
+/// HttpClient::perform() does, and with corrupt when the body is longer. An error status is not a failure.
+Result<HttpResponse> send_request(HttpClient& http, const Request& request, size_t max_size,
+                                  const std::atomic<bool>& stop);
 
-/// The same, asked for up to three times where the network, or a status like 429 or 503, fails for a moment; then it
-/// fails with unreachable. Other statuses are no failure.
-Result<Page> ask(Http& http, const Request& request, size_t most, const std::atomic<bool>& stop);
+/// The same, with up to three attempts for network errors and temporary statuses like 429 and 503; then fails with
+/// unreachable. Other error statuses are not failures.
+Result<HttpResponse> request_with_retry(HttpClient& http, const Request& request, size_t max_size,
+                                        const std::atomic<bool>& stop);
 
-/// What the page of an answer says, for the end of a sentence: ": status 404, manifest unknown". Reads
+/// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.
-std::string refusal(const Page& page);
+std::string error_detail(const HttpResponse& page);
 
 }  // namespace weightfs

@@ -11,22 +11,24 @@
 namespace weightfs {
 namespace {
 
-// A file of ssh-keygen's has 400 bytes; its comment is the only part that may grow.
-constexpr size_t kLongestFile = 16 * 1024;
+// ssh-keygen writes 400 bytes; only the comment may be longer.
+constexpr size_t kMaxKeyFile = 16 * 1024;
 
-constexpr size_t kKey = 32;  // bytes of a private and of a public key (RFC 8032, section 5.1.5)
+constexpr size_t kKey = 32;  // bytes of a private or public key (RFC 8032, section 5.1.5)
 
 constexpr std::string_view kType = "ssh-ed25519";
 constexpr std::string_view kBegin = "-----BEGIN OPENSSH PRIVATE KEY-----";
 constexpr std::string_view kEnd = "-----END OPENSSH PRIVATE KEY-----";
 constexpr std::string_view kMagic{"openssh-key-v1\0", 15};
 
-tl::unexpected<Error> cut(const char* what) { return failure(Code::corrupt, str("private key: cut short in ", what)); }
+tl::unexpected<Error> truncated_key(const char* what) {
+  return failure(Code::corrupt, str("private key: truncated in ", what));
+}
 tl::unexpected<Error> damaged(const char* how) { return failure(Code::corrupt, str("private key: ", how)); }
 
 const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
-// A secret that leaves no copy in memory.
+// A secret that is erased from memory.
 struct Secret {
   explicit Secret(std::string bytes) : text(std::move(bytes)) {}
   ~Secret() { OPENSSL_cleanse(text.data(), text.size()); }
@@ -36,13 +38,13 @@ struct Secret {
   std::string text;
 };
 
-// Takes integers and strings off the front, as SSH writes them (RFC 4251, section 5).
+// Reads integers and strings in SSH wire format (RFC 4251, section 5).
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {}
 
   Result<uint32_t> number(const char* what) {
-    if (left_.size() < 4) return cut(what);
+    if (left_.size() < 4) return truncated_key(what);
     uint32_t n = 0;
     for (size_t i = 0; i < 4; ++i) n = n << 8 | static_cast<uint8_t>(left_[i]);
     left_.remove_prefix(4);
@@ -50,7 +52,7 @@ class Reader {
   }
   Result<std::string_view> string(const char* what) {
     const uint32_t size = TRY(number(what));
-    if (size > left_.size()) return cut(what);
+    if (size > left_.size()) return truncated_key(what);
     const std::string_view text = left_.substr(0, size);
     left_.remove_prefix(size);
     return text;
@@ -64,78 +66,78 @@ class Reader {
 Result<void> take_type(Reader& reader, const char* what) {
   const std::string_view type = TRY(reader.string(what));
   if (type == kType) return {};
-  return failure(Code::unsupported, str("private key: of type ", quoted(type), ", ", kType, " is needed"));
+  return failure(Code::unsupported, str("private key: of type ", quoted(type), ", ", kType, " required"));
 }
 
-// The base 64 between the two marks, without white space.
-Result<std::string> armoured(std::string_view text) {
-  if (text.size() > kLongestFile)
-    return failure(Code::unsupported, str("private key: a file of more than ", human_size(kLongestFile)));
+// The base64 text between the two markers, without white space.
+Result<std::string> strip_armor(std::string_view text) {
+  if (text.size() > kMaxKeyFile)
+    return failure(Code::unsupported, str("private key: a file of more than ", human_size(kMaxKeyFile)));
   const size_t begin = text.find(kBegin);
   if (begin == std::string_view::npos)
     return failure(Code::unsupported, "private key: not an OpenSSH private key file");
   text.remove_prefix(begin + kBegin.size());
   const size_t end = text.find(kEnd);
-  if (end == std::string_view::npos) return cut("its lines");
+  if (end == std::string_view::npos) return truncated_key("its lines");
   std::string out(text.substr(0, end));
   std::erase_if(out, [](char c) { return c == '\n' || c == '\r' || c == ' ' || c == '\t'; });
   return out;
 }
 
-struct Halves {
-  std::string_view secret;  // of kKey bytes, as is
-  std::string_view open;
+struct KeyPair {
+  std::string_view secret;  // of kKey bytes
+  std::string_view public_key;
 };
 
-// The public part: type and key.
-Result<std::string_view> public_half(std::string_view blob) {
+// Parses the public part: type and key.
+Result<std::string_view> parse_public_key(std::string_view blob) {
   Reader reader(blob);
   TRY_VOID(take_type(reader, "the public key's type"));
   const std::string_view key = TRY(reader.string("the public key"));
-  if (key.size() != kKey || !reader.rest().empty()) return damaged("a public key of a wrong size");
+  if (key.size() != kKey || !reader.rest().empty()) return damaged("public key of wrong size");
   return key;
 }
 
-// The private part of a file without a passphrase: two equal numbers, the key, a comment, and 1, 2, 3… up to a multiple
-// of 8 bytes.
-Result<Halves> both_halves(std::string_view part) {
+// Parses the private part of a file without a passphrase: two equal numbers, the key, a comment, and the padding 1, 2,
+// 3… up to a multiple of 8 bytes.
+Result<KeyPair> parse_private_section(std::string_view part) {
   Reader reader(part);
   const uint32_t check = TRY(reader.number("the check numbers"));
   if (check != TRY(reader.number("the check numbers"))) return damaged("its two check numbers differ");
   TRY_VOID(take_type(reader, "the private key's type"));
-  const std::string_view open = TRY(reader.string("the public key's copy"));
+  const std::string_view public_key = TRY(reader.string("the public key's copy"));
   const std::string_view secret = TRY(reader.string("the private key"));
   TRY(reader.string("the comment"));
-  uint8_t wanted = 0;
+  uint8_t expected = 0;
   for (const char c : reader.rest())
-    if (static_cast<uint8_t>(c) != ++wanted) return damaged("wrong padding");
-  if (open.size() != kKey || secret.size() != 2 * kKey) return damaged("a private key of a wrong size");
-  if (secret.substr(kKey) != open) return damaged("its two public keys differ");
-  return Halves{secret.substr(0, kKey), open};
+    if (static_cast<uint8_t>(c) != ++expected) return damaged("wrong padding");
+  if (public_key.size() != kKey || secret.size() != 2 * kKey) return damaged("private key of wrong size");
+  if (secret.substr(kKey) != public_key) return damaged("its two public keys differ");
+  return KeyPair{secret.substr(0, kKey), public_key};
 }
 
-struct Contents {
+struct KeyFile {
   std::string_view public_blob;
-  Halves halves;
+  KeyPair halves;
 };
 
-Result<Contents> contents(std::string_view bytes) {
+Result<KeyFile> parse_key_file(std::string_view bytes) {
   if (!bytes.starts_with(kMagic)) return damaged("does not begin with openssh-key-v1");
   Reader reader(bytes.substr(kMagic.size()));
   const std::string_view cipher = TRY(reader.string("the cipher"));
   const std::string_view derivation = TRY(reader.string("the key derivation"));
   if (cipher != "none" || derivation != "none")
-    return failure(Code::unsupported, "private key: under a passphrase, which cannot be asked for here");
+    return failure(Code::unsupported, "private key: protected by a passphrase, which is not supported");
   TRY(reader.string("the key derivation's options"));
   if (const uint32_t count = TRY(reader.number("the number of keys")); count != 1)
-    return failure(Code::unsupported, str("private key: a file of ", count, " keys, 1 is needed"));
+    return failure(Code::unsupported, str("private key: a file of ", count, " keys, 1 required"));
   const std::string_view blob = TRY(reader.string("the public key"));
-  const std::string_view open = TRY(public_half(blob));
+  const std::string_view public_key = TRY(parse_public_key(blob));
   const std::string_view part = TRY(reader.string("the private part"));
-  if (!reader.rest().empty()) return damaged("more bytes than a key has");
-  const Halves halves = TRY(both_halves(part));
-  if (halves.open != open) return damaged("its two public keys differ");
-  return Contents{blob, halves};
+  if (!reader.rest().empty()) return damaged("trailing bytes");
+  const KeyPair halves = TRY(parse_private_section(part));
+  if (halves.public_key != public_key) return damaged("its two public keys differ");
+  return KeyFile{blob, halves};
 }
 
 }  // namespace
@@ -147,8 +149,8 @@ struct SigningKey::Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  // The public key that belongs to the private one; empty when OpenSSL fails.
-  std::string open() const {
+  // The public key of the private key; empty when OpenSSL fails.
+  std::string public_key() const {
     std::string out(kKey, '\0');
     size_t size = out.size();
     const auto bytes = reinterpret_cast<unsigned char*>(out.data());
@@ -159,15 +161,15 @@ struct SigningKey::Pair {
 };
 
 Result<SigningKey> SigningKey::parse(std::string_view text) {
-  const Secret lines(TRY(armoured(text)));
+  const Secret lines(TRY(strip_armor(text)));
   auto decoded = from_base64(lines.text);
-  if (!decoded) return damaged("its lines are no base 64");
+  if (!decoded) return damaged("its lines are not base64");
   const Secret bytes(std::move(*decoded));
-  const Contents found = TRY(contents(bytes.text));
+  const KeyFile found = TRY(parse_key_file(bytes.text));
   SigningKey key;
   auto pair = std::make_shared<Pair>(found.halves.secret);
-  // Who signs for a public key that is not its own gives the private one away.
-  if (pair->open() != found.halves.open) return damaged("the public key is not that of the private key");
+  // Signing with a mismatched public key would reveal the private key.
+  if (pair->public_key() != found.halves.public_key) return damaged("public and private key do not match");
   key.pair_ = std::move(pair);
   key.public_blob_ = found.public_blob;
   return key;

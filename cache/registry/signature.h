@@ -1,4 +1,5 @@
-// Signatures by which a user is known to a registry: Ed25519 (RFC 8032), with a key in a file of OpenSSH's.
+// Ed25519 signatures (RFC 8032) with a key from an OpenSSH private key file, which identify a user to Ollama's
+// registry.
 #pragma once
 
 #include <memory>
@@ -9,14 +10,14 @@
 
 namespace weightfs {
 
-/// A private key. Copies share it; callable from any thread.
+/// A private key. Copies share it; thread-safe.
 class SigningKey {
  public:
-  /// Reads the text of a private key file (OpenSSH's PROTOCOL.key, "openssh-key-v1"). Fails with unsupported on a key
-  /// of another type, under a passphrase, and on other kinds of files; with corrupt on one that is cut or damaged.
+  /// Parses the text of a private key file (OpenSSH's PROTOCOL.key, "openssh-key-v1"). Fails with unsupported for other
+  /// key types, keys with a passphrase, and other files; with corrupt for truncated or damaged ones.
   static Result<SigningKey> parse(std::string_view text);
 
-  /// The public key as SSH sends it: the type and the 32 bytes, each after its length (RFC 8709, section 4).
+  /// The public key in SSH wire format: type and 32 bytes, each with its length (RFC 8709, section 4).
   const std::string& public_blob() const { return public_blob_; }
 
   /// The 64 bytes of the signature.

@@ -19,25 +19,25 @@ namespace {
 
 using Parameters = std::vector<std::pair<std::string, std::string>>;
 
-constexpr size_t kLongestAnswer = 256 * 1024;
-constexpr size_t kLongestToken = 64 * 1024;
-constexpr uint64_t kMostAnswerValues = 1000;
+constexpr size_t kMaxTokenBody = 256 * 1024;
+constexpr size_t kMaxToken = 64 * 1024;
+constexpr uint64_t kMaxTokenValues = 1000;
 
-// Longer than any token that is worth keeping.
-constexpr int64_t kLongestLife = 24 * 3600;
+// Longer than any useful token lifetime.
+constexpr int64_t kMaxLifetime = 24 * 3600;
 
-// One header for one question.
-class Saying final : public Credentials {
+// A fixed Authorization header.
+class FixedAuthorization final : public Credentials {
  public:
-  explicit Saying(std::string what) : what_(std::move(what)) {}
+  explicit FixedAuthorization(std::string what) : what_(std::move(what)) {}
   std::string authorization() override { return what_; }
-  Result<bool> challenged(const Denial&, const std::atomic<bool>&) override { return false; }
+  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
 
  private:
   const std::string what_;
 };
 
-std::string escaped(std::string_view text) {
+std::string percent_encoded(std::string_view text) {
   constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
   for (const char c : text) {
@@ -62,7 +62,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-std::string unescaped(std::string_view text) {
+std::string percent_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool escape =
@@ -77,7 +77,7 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-// Calls `each` with the parts of `text` between separators, the empty ones left out.
+// Calls `each` with the nonempty parts of `text` between separators.
 template <class Each>
 void split(std::string_view text, char separator, Each each) {
   while (!text.empty()) {
@@ -87,28 +87,29 @@ void split(std::string_view text, char separator, Each each) {
   }
 }
 
-Parameters parameters_in(std::string_view query) {
+Parameters parse_query(std::string_view query) {
   Parameters out;
   split(query, '&', [&](std::string_view part) {
     const size_t equals = std::min(part.find('='), part.size());
-    out.emplace_back(unescaped(part.substr(0, equals)), unescaped(part.substr(std::min(equals + 1, part.size()))));
+    out.emplace_back(percent_decoded(part.substr(0, equals)),
+                     percent_decoded(part.substr(std::min(equals + 1, part.size()))));
   });
   return out;
 }
 
-// It becomes a header.
+// Whether the text is valid in a header.
 bool is_token(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestToken &&
+  return !text.empty() && text.size() <= kMaxToken &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7F'; });
 }
 
-Result<Token> token_in(const Page& page) {
-  ValueBuilder builder(kMostAnswerValues);
+Result<Token> parse_token(const HttpResponse& page) {
+  ValueBuilder builder(kMaxTokenValues);
   const SourcePtr text = in_memory(page.body);
   TRY_VOID(read_json(*text, 0, text->size(), builder));
   const Value value = builder.take();
   const auto* object = std::get_if<Map>(&value);
-  if (object == nullptr) return failure(Code::corrupt, "no JSON object");
+  if (object == nullptr) return failure(Code::corrupt, "not a JSON object");
   Token token;
   for (const char* key : {"access_token", "token"})
     if (const Value* found = object->find(key); found != nullptr && std::holds_alternative<std::string>(*found))
@@ -116,27 +117,27 @@ Result<Token> token_in(const Page& page) {
   if (!is_token(token.value)) return failure(Code::corrupt, "no token");
   const Value* lifetime = object->find("expires_in");
   const auto* seconds = lifetime == nullptr ? nullptr : std::get_if<int64_t>(lifetime);
-  if (seconds != nullptr && *seconds > 0) token.lifetime = std::min(*seconds, kLongestLife);
+  if (seconds != nullptr && *seconds > 0) token.lifetime = std::min(*seconds, kMaxLifetime);
   return token;
 }
 
-Result<Token> asked(Http& http, const std::string& url, const std::string& authorization, Reach reach,
-                    const std::atomic<bool>& stop) {
+Result<Token> request_token(HttpClient& http, const std::string& url, const std::string& authorization,
+                            RealmPolicy policy, const std::atomic<bool>& stop) {
   Request request{.url = url, .headers = {"Accept: application/json"}};
-  request.only_public = reach == Reach::only_public;
-  if (!authorization.empty()) request.credentials = std::make_shared<Saying>(authorization);
-  const auto page = TRY(ask(http, request, kLongestAnswer, stop));
-  const bool denied = page.answer.status == 401 || page.answer.status == 403;
-  const std::string who = str(denied ? "access denied: " : "", "no token from ", printable_url(url));
-  if (page.answer.status != 200) return failure(Code::unsupported, who + refusal(page));
-  return token_in(page).map_error([&](const Error& error) {
-    return Error{Code::unsupported, who + ": " + error.message};
+  request.public_only = policy == RealmPolicy::public_addresses;
+  if (!authorization.empty()) request.credentials = std::make_shared<FixedAuthorization>(authorization);
+  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
+  const bool is_denied = page.head.status == 401 || page.head.status == 403;
+  const std::string prefix = str(is_denied ? "access denied: " : "", "no token from ", printable_url(url));
+  if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
+  return parse_token(page).map_error([&](const Error& error) {
+    return Error{Code::unsupported, prefix + ": " + error.message};
   });
 }
 
 }  // namespace
 
-Chance Chance::of_system() {
+ClockAndNonce ClockAndNonce::of_system() {
   const auto nonce = [] {
     std::string bytes(16, '\0');
     if (::getrandom(bytes.data(), bytes.size(), 0) != 16) throw std::bad_alloc();
@@ -149,15 +150,16 @@ std::string query_of(Parameters parameters) {
   std::stable_sort(parameters.begin(), parameters.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string out;
-  for (const auto& [name, value] : parameters) out += (out.empty() ? "" : "&") + escaped(name) + "=" + escaped(value);
+  for (const auto& [name, value] : parameters)
+    out += (out.empty() ? "" : "&") + percent_encoded(name) + "=" + percent_encoded(value);
   return out;
 }
 
-std::string token_url(const Challenge& bearer, Parameters more) {
+std::string token_url(const AuthChallenge& bearer, Parameters more) {
   std::string_view realm = bearer.parameter("realm");
   realm = realm.substr(0, realm.find('#'));
   const size_t question = std::min(realm.find('?'), realm.size());
-  Parameters all = parameters_in(realm.substr(std::min(question + 1, realm.size())));
+  Parameters all = parse_query(realm.substr(std::min(question + 1, realm.size())));
   if (const auto service = bearer.parameter("service"); !service.empty()) all.emplace_back("service", service);
   split(bearer.parameter("scope"), ' ', [&](std::string_view scope) { all.emplace_back("scope", scope); });
   std::move(more.begin(), more.end(), std::back_inserter(all));
@@ -165,23 +167,23 @@ std::string token_url(const Challenge& bearer, Parameters more) {
   return std::string(realm.substr(0, question)) + (query.empty() ? "" : "?" + query);
 }
 
-std::string basic(const Login& login) { return "Basic " + base64(login.user + ":" + login.password); }
+std::string basic_authorization(const Login& login) { return "Basic " + base64(login.user + ":" + login.password); }
 
 Result<std::string> signature(const SigningKey& key, const std::string& url) {
-  // The last part stands for the request's body, which is empty.
+  // The last part is the digest of the empty request body.
   const std::string bytes = TRY(key.sign(str("GET,", url, ",", base64(sha256("").hex()))));
   return base64(key.public_blob()) + ":" + base64(bytes);
 }
 
-Result<Token> plain_token(Http& http, const Challenge& bearer, const std::optional<Login>& login, Reach reach,
-                          const std::atomic<bool>& stop) {
-  return asked(http, token_url(bearer), login ? basic(*login) : std::string(), reach, stop);
+Result<Token> docker_token(HttpClient& http, const AuthChallenge& bearer, const std::optional<Login>& login,
+                           RealmPolicy policy, const std::atomic<bool>& stop) {
+  return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), policy, stop);
 }
 
-Result<Token> signed_token(Http& http, const Challenge& bearer, const SigningKey& key, const Chance& chance,
-                           Reach reach, const std::atomic<bool>& stop) {
-  const std::string url = token_url(bearer, {{"ts", str(chance.seconds())}, {"nonce", chance.nonce()}});
-  return asked(http, url, TRY(signature(key, url)), reach, stop);
+Result<Token> ollama_token(HttpClient& http, const AuthChallenge& bearer, const SigningKey& key,
+                           const ClockAndNonce& clock, RealmPolicy policy, const std::atomic<bool>& stop) {
+  const std::string url = token_url(bearer, {{"ts", str(clock.seconds())}, {"nonce", clock.nonce()}});
+  return request_token(http, url, TRY(signature(key, url)), policy, stop);
 }
 
 }  // namespace weightfs

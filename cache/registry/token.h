@@ -1,4 +1,4 @@
-// Tokens that say to a registry who asks: how they are asked for, with an Ollama key or as Docker does it.
+// Requests bearer tokens for a registry, with an Ollama key or as Docker does.
 #pragma once
 
 #include <atomic>
@@ -21,39 +21,38 @@ struct Token {
   int64_t lifetime = 60;  ///< in seconds
 };
 
-/// What makes one request different from the next; tests give their own.
-struct Chance {
+/// Clock and nonce source; tests inject their own.
+struct ClockAndNonce {
   std::function<int64_t()> seconds;    ///< since 1970
-  std::function<std::string()> nonce;  ///< 16 random bytes, in base 64 for URLs
-  static Chance of_system();
+  std::function<std::string()> nonce;  ///< 16 random bytes in base64url
+  static ClockAndNonce of_system();
 };
 
-/// `parameters` as Go's url.Values writes them, in which Ollama signs them: sorted by name, those of one name in their
-/// order, a space as '+', everything but letters, digits and -_.~ as %XX.
+/// Encodes parameters like Go's url.Values, which Ollama signs: sorted by name (stable), a space as '+', everything but
+/// letters, digits and -_.~ as %XX.
 std::string query_of(std::vector<std::pair<std::string, std::string>> parameters);
 
-/// The URL at which the challenge's token is asked for: its realm, with service, every word of scope, and `more` in the
-/// query.
-std::string token_url(const Challenge& bearer, std::vector<std::pair<std::string, std::string>> more = {});
+/// The URL for a token request: the realm with service, each scope, and `more` in the query.
+std::string token_url(const AuthChallenge& bearer, std::vector<std::pair<std::string, std::string>> more = {});
 
 /// The value of the Authorization header for a login (RFC 7617).
-std::string basic(const Login& login);
+std::string basic_authorization(const Login& login);
 
-/// The value of the Authorization header for a GET of `url`, signed as Ollama does (auth/auth.go): the public key and
-/// the signature, both in base 64. The text that is signed holds the URL as it is asked.
+/// The value of the Authorization header for a GET of `url`, signed like Ollama (auth/auth.go): public key and
+/// signature in base64. The signed text includes the URL exactly as requested.
 Result<std::string> signature(const SigningKey& key, const std::string& url);
 
-/// Where the realm of a challenge may lead: one from a public address to public addresses only, so that a registry
-/// cannot make whoever reads from it ask the services of his own machine and network.
-enum class Reach { anywhere, only_public };
+/// Which addresses a realm may have. A realm named by a public registry must be public, so that the registry cannot
+/// send requests to the user's machine and network.
+enum class RealmPolicy { any_address, public_addresses };
 
-/// Asks for a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
-/// one. Fails with unreachable, and with unsupported when the answer is no token, or the realm must not be asked.
-Result<Token> plain_token(Http& http, const Challenge& bearer, const std::optional<Login>& login, Reach reach,
-                          const std::atomic<bool>& stop);
+/// Requests a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
+/// one. Fails with unreachable, and with unsupported when the response has no token or the realm is refused.
+Result<Token> docker_token(HttpClient& http, const AuthChallenge& bearer, const std::optional<Login>& login,
+                           RealmPolicy policy, const std::atomic<bool>& stop);
 
-/// Asks for a token as Ollama does (server/auth.go): the URL, with a time and a nonce, is signed.
-Result<Token> signed_token(Http& http, const Challenge& bearer, const SigningKey& key, const Chance& chance,
-                           Reach reach, const std::atomic<bool>& stop);
+/// Requests a token as Ollama does (server/auth.go): the URL with time and nonce is signed.
+Result<Token> ollama_token(HttpClient& http, const AuthChallenge& bearer, const SigningKey& key,
+                           const ClockAndNonce& clock, RealmPolicy policy, const std::atomic<bool>& stop);
 
 }  // namespace weightfs

@@ -1,6 +1,6 @@
-// Checksums of a blob's blocks, noted when its digest was verified. With them a bit that flips on disk is found when
-// its block is read, without reading the whole blob. They find accidents, not attacks: a user who may write
-// to the cache can change the blob and its sums.
+// Checksums of a blob's blocks, saved when its digest is verified. They detect a flipped bit when its block is read,
+// without hashing the whole blob. They detect accidents, not attacks: a user who may write to the cache can change both
+// blob and checksums.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace weightfs {
 /// The CRC-32 of each block.
 class BlockSums {
  public:
-  static constexpr uint64_t kBlock = 64 * 1024;  ///< bytes in a block; the last one may be shorter
+  static constexpr uint64_t kBlock = 64 * 1024;  ///< bytes per block; the last one may be shorter
 
-  /// Blobs up to this size have no file of checksums: to compute their digest takes little longer.
+  /// Blobs up to this size have no checksum file: hashing them is fast enough.
   static constexpr uint64_t kWorthAFile = 1 << 20;
 
   /// Adds the next bytes of the blob.
@@ -30,11 +30,11 @@ class BlockSums {
   uint32_t sum(size_t block) const { return sums_[block]; }
   size_t blocks() const { return sums_.size(); }
 
-  /// The file of checksums of the blob of that digest, and back; nothing when it is damaged or of another blob.
+  /// Encodes and decodes the checksum file of a blob; nothing when the file is damaged or belongs to another blob.
   std::string encode(const Digest& digest) const;
   static std::optional<BlockSums> decode(std::string_view file, const Digest& digest, uint64_t size);
 
-  /// The size of such a file, for a blob of `size` bytes.
+  /// The size of the checksum file of a blob of `size` bytes.
   static uint64_t encoded_size(uint64_t size);
 
  private:

@@ -16,20 +16,20 @@ namespace {
 
 constexpr uint64_t kBlock = 4096;
 
-// A link in the index, or the note beside a part: ext4 puts the text of one this long in a block of its own.
+// A link in the index, or a resume note: ext4 stores long targets in a block.
 constexpr uint64_t kLink = kBlock;
 
-// The links of what is being made are yet to come, while their room was taken with the first byte.
-uint64_t used_by(const Contents& contents) {
-  return contents.on_disk + (contents.makings + contents.parts.size()) * kLink;
+// Includes index links that will be created for files in making/.
+uint64_t counted_bytes(const Inventory& inventory) {
+  return inventory.on_disk + (inventory.temporary_files + inventory.parts.size()) * kLink;
 }
 
-Error no_room(const Contents& contents, uint64_t quota, uint64_t wanted) {
+Error quota_exceeded(const Inventory& inventory, uint64_t quota, uint64_t needed) {
   uint64_t pinned = 0;
-  for (const Contents::Blob& blob : contents.blobs) pinned += blob.pinned ? blob.on_disk : 0;
-  const char* reason = "all that may be kept is being made at the moment";
-  if (pinned > 0) reason = "the pinned blobs, and what is being made at the moment, leave no room for it";
-  if (pinned > quota - wanted) reason = "the pinned blobs leave no room for it";
+  for (const Inventory::Blob& blob : inventory.blobs) pinned += blob.pinned ? blob.on_disk : 0;
+  const char* reason = "cache full: active writes use all of it";
+  if (pinned > 0) reason = "cache full: pinned blobs and active writes leave no space";
+  if (pinned > quota - needed) reason = "cache full: pinned blobs leave no space";
   return {Code::resource, reason};
 }
 
@@ -59,118 +59,118 @@ bool allocate(int fd, uint64_t from, uint64_t to) {
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
 
-uint64_t Room::quota(const Folders& folders) {
+uint64_t DiskQuota::quota(const Folders& folders) {
   const std::scoped_lock lock(mutex_);
   if (!quota_) quota_ = default_quota(folders.top);
   return *quota_;
 }
 
-Result<void> Room::take(const Folders& folders, int fd, uint64_t from, uint64_t to, Others others,
-                        const std::atomic<bool>& stop) {
+Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, Eviction eviction,
+                                const std::atomic<bool>& stop) {
   const uint64_t quota = this->quota(folders);
   if (to > INT64_MAX || allocated(to) + kBlock > quota)
-    return failure(Code::resource, str("larger than all that may be kept, ", human_size(quota)));
-  const Count count = TRY(Count::locked(folders, stop));
-  const uint64_t wanted = allocated(to) - allocated(from) + (from == 0 ? kLink : 0);
-  const auto counted = count.read();
-  const bool fits = counted && *counted <= quota && wanted <= quota - *counted;
-  const uint64_t used = fits ? *counted : TRY(make_room(folders, quota, wanted, others));
-  count.write(used + wanted);  // first: to be killed in between must not leave less counted than used
+    return failure(Code::resource, str("larger than the cache's quota of ", human_size(quota)));
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
+  const uint64_t needed = allocated(to) - allocated(from) + (from == 0 ? kLink : 0);
+  const auto recorded = ledger.read();
+  const bool fits = recorded && *recorded <= quota && needed <= quota - *recorded;
+  const uint64_t used = fits ? *recorded : TRY(evict_for(folders, quota, needed, eviction));
+  ledger.write(used + needed);  // first, so that being killed in between never undercounts
   if (allocate(fd, from, to)) return {};
   const bool full = is_full(errno);
   const Error error = system_error(folders.top);
-  if (!full || others == Others::stay) return tl::unexpected(error);
+  if (!full || eviction == Eviction::forbidden) return tl::unexpected(error);
   sweep(folders);
-  auto contents = contents_of(folders);
-  if (!contents) return tl::unexpected(error);
-  const Freed freed = evict(folders, *contents, wanted);
-  count.write(used_by(*contents) + wanted);
-  if (freed.bytes > 0 && allocate(fd, from, to)) return {};
+  auto inventory = scan_inventory(folders);
+  if (!inventory) return tl::unexpected(error);
+  const EvictResult evicted = evict(folders, *inventory, needed);
+  ledger.write(counted_bytes(*inventory) + needed);
+  if (evicted.bytes > 0 && allocate(fd, from, to)) return {};
   return tl::unexpected(error);
 }
 
-Result<void> Room::take_link(const Folders& folders) {
+Result<void> DiskQuota::reserve_link(const Folders& folders) {
   const std::atomic<bool> never = false;
-  const Count count = TRY(Count::locked(folders, never));
-  if (const auto used = count.read()) count.write(*used + kLink);
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, never));
+  if (const auto used = ledger.read()) ledger.write(*used + kLink);
   return {};
 }
 
-bool Room::take_extra(const Folders& folders, uint64_t size) {
+bool DiskQuota::try_reserve(const Folders& folders, uint64_t size) {
   const std::atomic<bool> never = false;
   const uint64_t quota = this->quota(folders);
-  const auto count = Count::locked(folders, never);
-  const auto used = count ? count->read() : std::nullopt;
+  const auto ledger = QuotaLedger::lock(folders, never);
+  const auto used = ledger ? ledger->read() : std::nullopt;
   if (!used || *used > quota || allocated(size) > quota - *used) return false;
-  count->write(*used + allocated(size));
+  ledger->write(*used + allocated(size));
   return true;
 }
 
-bool Room::free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop) {
-  const auto count = Count::locked(folders, stop);
-  if (!count) return false;
+bool DiskQuota::free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop) {
+  const auto ledger = QuotaLedger::lock(folders, stop);
+  if (!ledger) return false;
   sweep(folders);
-  auto contents = contents_of(folders);
-  if (!contents) return false;
-  const Freed freed = evict(folders, *contents, size);
-  count->write(used_by(*contents));
-  return freed.bytes > 0;
+  auto inventory = scan_inventory(folders);
+  if (!inventory) return false;
+  const EvictResult evicted = evict(folders, *inventory, size);
+  ledger->write(counted_bytes(*inventory));
+  return evicted.bytes > 0;
 }
 
-Result<Freed> Room::shrink(const Folders& folders, uint64_t most, const std::atomic<bool>& stop) {
-  const Count count = TRY(Count::locked(folders, stop));
+Result<EvictResult> DiskQuota::shrink(const Folders& folders, uint64_t max_bytes, const std::atomic<bool>& stop) {
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   sweep(folders);
-  Contents contents = TRY(contents_of(folders));
-  const uint64_t used = contents.on_disk;
-  const Freed freed = used > most ? evict(folders, contents, used - most) : Freed{};
-  count.write(used_by(contents));
-  return freed;
+  Inventory inventory = TRY(scan_inventory(folders));
+  const uint64_t used = inventory.on_disk;
+  const EvictResult evicted = used > max_bytes ? evict(folders, inventory, used - max_bytes) : EvictResult{};
+  ledger.write(counted_bytes(inventory));
+  return evicted;
 }
 
-// The bytes that are used once others made way for `wanted` more. Some more of them go than have to: looking at all
-// files is dear, and should not be due again with the very next blob.
-Result<uint64_t> Room::make_room(const Folders& folders, uint64_t quota, uint64_t wanted, Others others) {
+// Evicts for `needed` more bytes; returns the bytes in use. Evicts some more, because scanning all files is expensive.
+Result<uint64_t> DiskQuota::evict_for(const Folders& folders, uint64_t quota, uint64_t needed, Eviction eviction) {
   sweep(folders);
-  Contents contents = TRY(contents_of(folders));
-  const auto fits = [&] { return used_by(contents) <= quota && wanted <= quota - used_by(contents); };
-  if (!fits() && others == Others::stay)
-    return failure(Code::resource, "nobody said how large it is, so nothing is removed for it, and there is no room");
-  if (!fits()) evict(folders, contents, used_by(contents) + wanted - quota + quota / 32);
-  if (!fits()) return tl::unexpected(no_room(contents, quota, wanted));
-  return used_by(contents);
+  Inventory inventory = TRY(scan_inventory(folders));
+  const auto fits = [&] { return counted_bytes(inventory) <= quota && needed <= quota - counted_bytes(inventory); };
+  if (!fits() && eviction == Eviction::forbidden)
+    return failure(Code::resource, "cache full; the size of the download is unknown, so nothing was evicted");
+  if (!fits()) evict(folders, inventory, counted_bytes(inventory) + needed - quota + quota / 32);
+  if (!fits()) return tl::unexpected(quota_exceeded(inventory, quota, needed));
+  return counted_bytes(inventory);
 }
 
-// What could not be removed stays in `contents`.
-Freed Room::evict(const Folders& folders, Contents& contents, uint64_t wanted) {
-  Freed freed;
-  std::vector<Contents::Part> parts = std::exchange(contents.parts, {});
+// Items that could not be removed stay in `inventory`.
+EvictResult DiskQuota::evict(const Folders& folders, Inventory& inventory, uint64_t needed) {
+  EvictResult evicted;
+  std::vector<Inventory::Part> parts = std::exchange(inventory.parts, {});
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return is_older(a.written, b.written); });
-  for (const Contents::Part& part : parts) {
-    const auto removed = freed.bytes < wanted ? remove_unheld(folders, part_file(part.digest)) : std::nullopt;
+  for (const Inventory::Part& part : parts) {
+    const auto removed = evicted.bytes < needed ? remove_unlocked(folders, part_file(part.digest)) : std::nullopt;
     if (!removed) {
-      contents.parts.push_back(part);
+      inventory.parts.push_back(part);
       continue;
     }
-    freed.bytes += *removed;
-    ++freed.parts;
+    evicted.bytes += *removed;
+    ++evicted.parts;
   }
-  std::vector<Contents::Blob> blobs = std::exchange(contents.blobs, {});
-  std::sort(blobs.begin(), blobs.end(), [](const auto& a, const auto& b) { return is_older(a.used, b.used); });
+  std::vector<Inventory::Blob> blobs = std::exchange(inventory.blobs, {});
+  std::sort(blobs.begin(), blobs.end(),
+            [](const auto& a, const auto& b) { return is_older(a.last_used, b.last_used); });
   std::set<std::string> gone;
-  for (const Contents::Blob& blob : blobs) {
-    const bool stays = freed.bytes >= wanted || blob.pinned;
-    if (stays || !unlink_blob(folders, blob.digest)) {
-      contents.blobs.push_back(blob);
+  for (const Inventory::Blob& blob : blobs) {
+    const bool keep = evicted.bytes >= needed || blob.pinned;
+    if (keep || !unlink_blob(folders, blob.digest)) {
+      inventory.blobs.push_back(blob);
       continue;
     }
     gone.insert(blob.digest.hex());
-    freed.bytes += blob.on_disk;
-    ++freed.blobs;
+    evicted.bytes += blob.on_disk;
+    ++evicted.blobs;
   }
-  evicted_();
+  on_evict_();
   if (!gone.empty()) unlink_links_to(folders, gone);
-  contents.on_disk -= std::min(contents.on_disk, freed.bytes);
-  return freed;
+  inventory.on_disk -= std::min(inventory.on_disk, evicted.bytes);
+  return evicted;
 }
 
 }  // namespace weightfs

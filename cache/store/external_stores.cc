@@ -19,21 +19,21 @@
 namespace weightfs {
 namespace {
 
-// More names in a directory than this are not looked at.
-constexpr size_t kMostNames = 1'000'000;
+// Further names in a directory are ignored.
+constexpr size_t kMaxNames = 1'000'000;
 
-// The directories of other programs are looked at again after so long.
-constexpr std::chrono::seconds kBetweenLooks{1};
+// External stores are rescanned after this time.
+constexpr std::chrono::seconds kRescanInterval{1};
 
-// A directory that changed so lately may change again without its time telling: file systems' clocks tick slowly, the
-// slowest (FAT) every two seconds.
-constexpr time_t kSettling = 3;
+// A directory that changed this recently may change again within the same mtime: the coarsest file system clock (FAT)
+// has a resolution of two seconds.
+constexpr time_t kMtimeResolution = 3;
 
-// Where $name/below is; nothing when the variable names no absolute path.
-std::vector<std::string> below_variable(const char* name, const std::string& below) {
+// The path $name/suffix; nothing unless the variable is an absolute path.
+std::vector<std::string> from_environment(const char* name, const std::string& suffix) {
   const char* value = std::getenv(name);
   if (value == nullptr || value[0] != '/') return {};
-  return {str(value, below)};
+  return {str(value, suffix)};
 }
 
 // The Hugging Face hub's cache: a directory for each repository, "models--" and its name.
@@ -41,8 +41,8 @@ bool is_repository(std::string_view name) {
   return name.starts_with("models--") || name.starts_with("datasets--") || name.starts_with("spaces--");
 }
 
-// The digest that a name in a directory of blobs tells, in hex: sha256-HEX, sha256:HEX, HEX; empty for other names.
-std::string digest_in_name(std::string_view name) {
+// The digest in hex in a name: sha256-HEX, sha256:HEX, HEX; empty for other names.
+std::string hex_of_name(std::string_view name) {
   for (const std::string_view prefix : {"sha256-", "sha256:"})
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   const auto digest = name.size() == 64 ? digest_of_hex(name) : std::nullopt;
@@ -58,22 +58,22 @@ bool is_directory(const std::string& path, struct stat& status) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// One search: what it was asked for, and what it has met.
+// The state of one search.
 class Search {
  public:
-  Search(const Mounts& mounts, std::optional<uint64_t> size, std::vector<std::string>& wrong)
-      : mounts_(mounts), size_(size), wrong_(wrong) {}
+  Search(const Mounts& mounts, std::optional<uint64_t> size, std::vector<std::string>& rejected)
+      : mounts_(mounts), size_(size), rejected_(rejected) {}
 
-  // Opens nothing but regular files: to open a device may be to do something.
-  void look_at(const std::string& path) {
+  // Opens only regular files: opening a device may have side effects.
+  void examine(const std::string& path) {
     struct stat file {};
     if (::stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) return;
     if (mounts_.is_weightfs(file.st_dev) || !seen_.insert({file.st_dev, file.st_ino}).second) return;
-    if (!has_the_size(path, static_cast<uint64_t>(file.st_size))) return;
+    if (!has_expected_size(path, static_cast<uint64_t>(file.st_size))) return;
     auto bytes = open_file(path);
     if (!bytes) {
-      wrong_.push_back(printable(bytes.error().message));
-    } else if (has_the_size(path, (*bytes)->size())) {
+      rejected_.push_back(printable(bytes.error().message));
+    } else if (has_expected_size(path, (*bytes)->size())) {
       found_.push_back({path, std::move(*bytes)});
     }
   }
@@ -81,149 +81,139 @@ class Search {
   std::vector<Candidate> found() { return std::move(found_); }
 
  private:
-  bool has_the_size(const std::string& path, uint64_t size) {
+  bool has_expected_size(const std::string& path, uint64_t size) {
     if (!size_ || size == *size_) return true;
-    wrong_.push_back(str(printable(path), ": has ", size, " bytes, not ", *size_));
+    rejected_.push_back(str(printable(path), ": has ", size, " bytes, not ", *size_));
     return false;
   }
 
   const Mounts& mounts_;
   const std::optional<uint64_t> size_;
-  std::vector<std::string>& wrong_;
+  std::vector<std::string>& rejected_;
   std::set<std::pair<dev_t, ino_t>> seen_;
   std::vector<Candidate> found_;
 };
 
 }  // namespace
 
-std::vector<std::string> external_stores() {
-  std::vector<std::string> places;
-  const auto add = [&](const std::vector<std::string>& more) { places.insert(places.end(), more.begin(), more.end()); };
-  add(below_variable("OLLAMA_MODELS", "/blobs"));
-  add(below_variable("HOME", "/.ollama/models/blobs"));
+std::vector<std::string> well_known_stores() {
+  std::vector<std::string> directories;
+  const auto add = [&](const std::vector<std::string>& more) {
+    directories.insert(directories.end(), more.begin(), more.end());
+  };
+  add(from_environment("OLLAMA_MODELS", "/blobs"));
+  add(from_environment("HOME", "/.ollama/models/blobs"));
   add({"/usr/share/ollama/.ollama/models/blobs"});
-  add(below_variable("CARTON_CACHE_DIR", "/files"));
-  add(below_variable("HOME", "/.carton/cache/files"));
-  add(below_variable("HF_HUB_CACHE", ""));
-  add(below_variable("HF_HOME", "/hub"));
-  add(below_variable("XDG_CACHE_HOME", "/huggingface/hub"));
-  add(below_variable("HOME", "/.cache/huggingface/hub"));
-  return places;
+  add(from_environment("CARTON_CACHE_DIR", "/files"));
+  add(from_environment("HOME", "/.carton/cache/files"));
+  add(from_environment("HF_HUB_CACHE", ""));
+  add(from_environment("HF_HOME", "/hub"));
+  add(from_environment("XDG_CACHE_HOME", "/huggingface/hub"));
+  add(from_environment("HOME", "/.cache/huggingface/hub"));
+  return directories;
 }
 
-// Made absolute: a mount leaves the directory that it was started in.
-Elsewhere::Elsewhere(std::vector<std::string> directories, Clock clock)
+// Absolute, because a mount changes its working directory.
+ExternalStores::ExternalStores(std::vector<std::string> directories, Clock clock)
     : directories_(std::move(directories)), clock_(std::move(clock)) {
   for (std::string& directory : directories_) {
     std::error_code failed;
     const std::string path = std::filesystem::absolute(directory, failed);
     if (!failed) directory = path;
   }
-  for (std::string& place : external_stores())
-    if (std::find(directories_.begin(), directories_.end(), place) == directories_.end())
-      directories_.push_back(std::move(place));
+  for (std::string& directory : well_known_stores())
+    if (std::find(directories_.begin(), directories_.end(), directory) == directories_.end())
+      directories_.push_back(std::move(directory));
 }
 
-// Where blobs may be, as it was at one moment.
-struct Elsewhere::Table {
+// The known blob files at the last scan.
+struct ExternalStores::Table {
   Mounts mounts;
-  std::chrono::steady_clock::time_point until;
-  std::unordered_map<std::string, std::vector<std::string>> paths;  // by digest in hex; in order
-  std::vector<std::string> unlisted;                                // directories that may be searched, but not listed
+  std::chrono::steady_clock::time_point expires;
+  std::unordered_map<std::string, std::vector<std::string>> paths;  // by digest in hex, in search order
+  std::vector<std::string> unlisted;                                // searchable directories that cannot be listed
 };
 
-// What weightfs shows of these places is not looked at, by the names of directories: to look there would be to ask a
-// process that may be waiting for this search. A link from elsewhere into a mount is found out by the file's device.
-std::vector<Candidate> Elsewhere::find(const Digest& digest, std::optional<uint64_t> size,
-                                       std::vector<std::string>& wrong) const {
+// Paths on weightfs mounts are skipped by directory name: accessing them could block on a process that waits for this
+// search. Links into a mount are detected by the file's device.
+std::vector<Candidate> ExternalStores::find(const Digest& digest, std::optional<uint64_t> size,
+                                            std::vector<std::string>& rejected) const {
   const auto table = this->table();
   const std::string hex = digest.hex();
   const auto paths = table->paths.find(hex);
   if (paths == table->paths.end() && table->unlisted.empty()) return {};
   const Mounts mounts = Mounts::now();
-  Search search(mounts, size, wrong);
-  const auto look_at = [&](const std::string& path) {
-    if (!mounts.is_on_weightfs(path)) search.look_at(path);
+  Search search(mounts, size, rejected);
+  const auto examine = [&](const std::string& path) {
+    if (!mounts.is_on_weightfs(path)) search.examine(path);
   };
-  if (paths != table->paths.end()) std::for_each(paths->second.begin(), paths->second.end(), look_at);
+  if (paths != table->paths.end()) std::for_each(paths->second.begin(), paths->second.end(), examine);
   for (const std::string& directory : table->unlisted)
     for (const std::string& name : {"sha256-" + hex, "sha256:" + hex, hex, hex + "/file"})
-      look_at(str(directory, "/", name));
+      examine(str(directory, "/", name));
   return search.found();
 }
 
-std::shared_ptr<const Elsewhere::Table> Elsewhere::table() const {
+std::shared_ptr<const ExternalStores::Table> ExternalStores::table() const {
   const std::scoped_lock lock(mutex_);
   const auto now = clock_();
-  if (table_ != nullptr && now < table_->until) return table_;
-  auto table = std::make_shared<Table>(Table{Mounts::now(), now + kBetweenLooks, {}, {}});
+  if (table_ != nullptr && now < table_->expires) return table_;
+  auto table = std::make_shared<Table>(Table{Mounts::now(), now + kRescanInterval, {}, {}});
   for (const std::string& directory : directories_) add(*table, directory, 0);
   table_ = table;
   return table;
 }
 
-// A directory; what its blobs/ and its sha256/ hold, and the blobs/ of each repository in it.
-void Elsewhere::add(Table& table, const std::string& directory, int depth) const {
+// Adds a directory, its blobs/ and sha256/, and the blobs/ of each repository in it.
+void ExternalStores::add(Table& table, const std::string& directory, int depth) const {
   struct stat status {};
   if (table.mounts.is_on_weightfs(directory) || !is_directory(directory, status)) return;
-  const Listing* const listing = listing_of(directory, status);
+  const Listing* const listing = list(directory, status);
   for (const auto& [hex, path] : listing->blobs) table.paths[hex].push_back(path);
   if (!listing->complete) table.unlisted.push_back(directory);
-  constexpr int kDeepest = 2;  // blobs/sha256/ in an OCI image layout
-  if (depth == kDeepest) return;
-  for (const std::string& below : listing->below) add(table, below, depth + 1);
+  constexpr int kMaxDepth = 2;  // blobs/sha256/ in an OCI image layout
+  if (depth == kMaxDepth) return;
+  for (const std::string& subdirectory : listing->subdirectories) add(table, subdirectory, depth + 1);
 }
 
-const Elsewhere::Listing* Elsewhere::listing_of(const std::string& directory, const struct stat& status) const {
+const ExternalStores::Listing* ExternalStores::list(const std::string& directory, const struct stat& status) const {
   const auto known = listings_.find(directory);
-  if (known != listings_.end() && known->second.settled && is_unchanged(known->second.directory, status))
+  if (known != listings_.end() && known->second.is_stable && is_unchanged(known->second.directory, status))
     return &known->second;
-  Listing listing{status, ::time(nullptr) - status.st_mtim.tv_sec >= kSettling, {}, {}, true};
-  ++listed_;
+  Listing listing{status, ::time(nullptr) - status.st_mtim.tv_sec >= kMtimeResolution, {}, {}, true};
+  ++listing_count_;
   std::vector<std::string> names;
   std::error_code failed;
   for (std::filesystem::directory_iterator entry(directory, failed), end; !failed && entry != end;
        entry.increment(failed)) {
     names.push_back(entry->path().filename());
-    if (names.size() == kMostNames) break;
+    if (names.size() == kMaxNames) break;
   }
-  listing.complete = !failed && names.size() < kMostNames;
-  if (!listing.complete) listing.below = {directory + "/blobs", directory + "/sha256"};
+  listing.complete = !failed && names.size() < kMaxNames;
+  if (!listing.complete) listing.subdirectories = {directory + "/blobs", directory + "/sha256"};
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     const std::string path = str(directory, "/", name);
-    if (const std::string hex = digest_in_name(name); !hex.empty()) {
+    if (const std::string hex = hex_of_name(name); !hex.empty()) {
       listing.blobs.emplace_back(hex, path);
       listing.blobs.emplace_back(hex, path + "/file");  // cartons
     } else if (listing.complete && (name == "blobs" || name == "sha256")) {
-      listing.below.push_back(path);
+      listing.subdirectories.push_back(path);
     } else if (is_repository(name)) {
-      listing.below.push_back(path + "/blobs");
+      listing.subdirectories.push_back(path + "/blobs");
     }
   }
   return &listings_.insert_or_assign(directory, std::move(listing)).first->second;
 }
 
-void Elsewhere::look_again() const {
+void ExternalStores::invalidate() const {
   const std::scoped_lock lock(mutex_);
   table_ = nullptr;
 }
 
-uint64_t Elsewhere::listed() const {
+uint64_t ExternalStores::listing_count() const {
   const std::scoped_lock lock(mutex_);
-  return listed_;
-}
-
-Result<void> check_blob_directory(const std::string& path) {
-  struct stat status {};
-  const auto refused = [&](Code code) {
-    return failure(code, str(path, ": ", std::generic_category().message(errno)));
-  };
-  if (::stat(path.c_str(), &status) != 0) return refused(errno == ENOENT ? Code::not_found : Code::io);
-  if (!S_ISDIR(status.st_mode))
-    return failure(Code::io, str(path, ": not a directory, but blobs are looked for in it"));
-  if (::access(path.c_str(), X_OK) != 0) return refused(Code::io);
-  return {};
+  return listing_count_;
 }
 
 }  // namespace weightfs

@@ -15,8 +15,8 @@ Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return tl::unexpected(system_error("a kept blob cannot be read"));
-    if (got == 0) return failure(Code::io, "a kept blob ends before its size");
+    if (got < 0) return tl::unexpected(system_error("cannot read a cached blob"));
+    if (got == 0) return failure(Code::io, "a cached blob is truncated");
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
@@ -40,44 +40,44 @@ bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes) {
   return true;
 }
 
-uint64_t Range::size() const {
+uint64_t FileRange::size() const {
   uint64_t size = 0;
-  for (const Piece& piece : pieces_) size += piece.size;
+  for (const Segment& segment : segments_) size += segment.size;
   return size;
 }
 
-Result<void> Range::read(uint64_t offset, std::span<std::byte> out) const {
+Result<void> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
   if (check_ != nullptr) return check_->read(file_->fd(), offset, out);
-  for (const Piece& piece : pieces_) {
+  for (const Segment& segment : segments_) {
     if (out.empty()) break;
-    if (offset >= piece.size) {
-      offset -= piece.size;
+    if (offset >= segment.size) {
+      offset -= segment.size;
       continue;
     }
-    const auto here = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), piece.size - offset)));
-    TRY_VOID(read_fully(file_->fd(), piece.offset + offset, here));
+    const auto here = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), segment.size - offset)));
+    TRY_VOID(read_fully(file_->fd(), segment.offset + offset, here));
     out = out.subspan(here.size());
     offset = 0;
   }
-  if (!out.empty()) return failure(Code::io, "a kept blob ends before its size");
+  if (!out.empty()) return failure(Code::io, "a cached blob is truncated");
   return {};
 }
 
-Kept OpenBlobs::find(const std::string& name) {
+BlobHandle OpenBlobs::find(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  const auto place = places_.find(name);
-  if (place == places_.end()) return {};
-  entries_.splice(entries_.begin(), entries_, place->second);
-  return place->second->blob;
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return {};
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->blob;
 }
 
-void OpenBlobs::add(const std::string& name, Kept blob) {
+void OpenBlobs::add(const std::string& name, BlobHandle blob) {
   const std::scoped_lock lock(mutex_);
-  if (const auto place = places_.find(name); place != places_.end()) remove(place->second);
+  if (const auto found = by_name_.find(name); found != by_name_.end()) remove(found->second);
   remove_deleted();
   entries_.push_front(Entry{name, std::move(blob)});
-  places_[name] = entries_.begin();
-  if (entries_.size() > most_) remove(std::prev(entries_.end()));
+  by_name_[name] = entries_.begin();
+  if (entries_.size() > capacity_) remove(std::prev(entries_.end()));
 }
 
 void OpenBlobs::drop_deleted() {
@@ -94,7 +94,7 @@ void OpenBlobs::remove_deleted() {
 }
 
 void OpenBlobs::remove(Entries::iterator entry) {
-  places_.erase(entry->name);
+  by_name_.erase(entry->name);
   entries_.erase(entry);
 }
 

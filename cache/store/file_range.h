@@ -1,4 +1,4 @@
-// Bytes in files of the store's own: where a blob lies, and which of them are open at the moment.
+// Byte ranges in the store's files, and the cache of open files.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace weightfs {
 
-/// A failed system call on `what`, in words, with errno's reason.
+/// An error for a failed system call on `what`, with errno's message.
 Error system_error(const std::string& what);
 
-/// An open descriptor, closed with its owner.
+/// Owns a file descriptor.
 class OpenFile {
  public:
   explicit OpenFile(int fd) : fd_(fd) {}
@@ -34,10 +34,10 @@ class OpenFile {
 
 using OpenFilePtr = std::shared_ptr<const OpenFile>;
 
-/// Writes all of `bytes` at `offset`; false with errno set when the system would not take them.
+/// Writes all bytes at `offset`; false with errno set on failure.
 bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
 
-/// Reads bytes of a blob that is a file of its own, and compares them with what was verified. Callable from any thread.
+/// Compares bytes of a blob's file with the verified ones as they are read. Thread-safe.
 class CheckedFile {
  public:
   virtual ~CheckedFile() = default;
@@ -45,74 +45,74 @@ class CheckedFile {
   CheckedFile(const CheckedFile&) = delete;
   CheckedFile& operator=(const CheckedFile&) = delete;
 
-  /// As Range::read(); fails with io also when the bytes are not those that were verified.
+  /// As FileRange::read(); also fails with io when the bytes differ from the verified ones.
   virtual Result<void> read(int fd, uint64_t offset, std::span<std::byte> out) = 0;
 };
 
-/// Fills `out` from `offset` of the file; fails with io when the bytes are not there or cannot be read.
+/// Fills `out` from `offset` of the file; fails with io on an error or early end.
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out);
 
-/// Where a blob's bytes lie: one piece of a file, or several.
-class Range {
+/// The location of a blob's bytes: one or more segments of a file.
+class FileRange {
  public:
   /// `size` bytes at `offset` of the file.
-  struct Piece {
+  struct Segment {
     uint64_t offset;
     uint64_t size;
-    std::shared_ptr<const void> taken = nullptr;  ///< keeps the bytes from being given to another
+    std::shared_ptr<const void> owner = nullptr;  ///< keeps the bytes allocated
   };
 
-  Range(OpenFilePtr file, std::vector<Piece> pieces) : file_(std::move(file)), pieces_(std::move(pieces)) {}
-  /// All `size` bytes of a file, which are compared as they are read.
-  Range(OpenFilePtr file, uint64_t size, std::shared_ptr<CheckedFile> check)
-      : file_(std::move(file)), pieces_{{0, size}}, check_(std::move(check)) {}
+  FileRange(OpenFilePtr file, std::vector<Segment> segments) : file_(std::move(file)), segments_(std::move(segments)) {}
+  /// A whole file of `size` bytes, compared as it is read.
+  FileRange(OpenFilePtr file, uint64_t size, std::shared_ptr<CheckedFile> check)
+      : file_(std::move(file)), segments_{{0, size}}, check_(std::move(check)) {}
 
   uint64_t size() const;
   const OpenFilePtr& file() const { return file_; }
 
-  /// Fills `out` from `offset` of the blob; fails with io when the bytes are not there or cannot be read.
+  /// Fills `out` from `offset` of the blob; fails with io on an error or early end.
   Result<void> read(uint64_t offset, std::span<std::byte> out) const;
 
  private:
   OpenFilePtr file_;
-  std::vector<Piece> pieces_;
+  std::vector<Segment> segments_;
   std::shared_ptr<CheckedFile> check_;  // may be null
 };
 
-using RangePtr = std::shared_ptr<const Range>;
+using FileRangePtr = std::shared_ptr<const FileRange>;
 
-/// A finished blob; false when there is none.
-struct Kept {
-  RangePtr range;
+/// A finished blob; false if there is none.
+struct BlobHandle {
+  FileRangePtr range;
   Digest digest;
 
   explicit operator bool() const { return range != nullptr; }
 };
 
-/// The blobs opened last, by name: never more than `most`, and none that was deleted longer than it takes to open
-/// another: its blocks are free only when it is closed. Callable from any thread.
+/// An LRU cache of at most `capacity` open blobs. Deleted ones are dropped when another is opened, since closing frees
+/// their blocks. Thread-safe.
 class OpenBlobs {
  public:
-  explicit OpenBlobs(size_t most) : most_(most) {}
+  explicit OpenBlobs(size_t capacity) : capacity_(capacity) {}
 
-  Kept find(const std::string& name);
-  void add(const std::string& name, Kept blob);
+  BlobHandle find(const std::string& name);
+  void add(const std::string& name, BlobHandle blob);
   void drop_deleted();
 
  private:
   struct Entry {
     std::string name;
-    Kept blob;
+    BlobHandle blob;
   };
-  using Entries = std::list<Entry>;  // the one used last comes first
+  using Entries = std::list<Entry>;  // most recently used first
 
   void remove(Entries::iterator entry);
   void remove_deleted();
 
-  size_t most_;
+  size_t capacity_;
   std::mutex mutex_;  // guards the next two
   Entries entries_;
-  std::unordered_map<std::string, Entries::iterator> places_;
+  std::unordered_map<std::string, Entries::iterator> by_name_;
 };
 
 }  // namespace weightfs

@@ -11,36 +11,36 @@
 namespace weightfs {
 namespace {
 
-// The digest of a blob that lies in blobs/<two>/<name>; nothing for a name that no blob has.
+// The digest of blobs/<two>/<name>; nothing for other names.
 std::optional<Digest> digest_of_blob(const std::string& two, const std::string& name) {
   const auto digest = digest_of_hex(name);
   return digest && blob_file(*digest) == str(two, "/", name) ? digest : std::nullopt;
 }
 
-class Look {
+class Scanner {
  public:
-  Look(const Folders& folders, std::set<std::string> pins) : folders_(folders), pins_(std::move(pins)) {}
+  Scanner(const Folders& folders, std::set<std::string> pins) : folders_(folders), pins_(std::move(pins)) {}
 
-  // A blob that is published meanwhile moves from making/ to blobs/: in this order it is not missed.
-  Contents all() {
+  // Scans making/ before blobs/, so that a blob published meanwhile is not missed.
+  Inventory scan() {
     const OpenFile& blobs = *folders_.blobs;
     for_each_in(*folders_.making, ".", [&](const std::string& name) { making(name); });
     for_each_in(blobs, ".", [&](const std::string& two) {
       for_each_in(blobs, two, [&](const std::string& name) { blob(two, name); });
     });
     for_each_in(*folders_.index, ".",
-                [&](const std::string& name) { contents_.links += count(*folders_.index, name); });
+                [&](const std::string& name) { inventory_.links += count(*folders_.index, name); });
     for_each_in(*folders_.root, kSumsFolder,
                 [&](const std::string& name) { count(*folders_.root, str(kSumsFolder, "/", name)); });
-    for (const std::string& hex : pins_) contents_.absent.push_back(*digest_of_hex(hex));
-    return std::move(contents_);
+    for (const std::string& hex : pins_) inventory_.absent.push_back(*digest_of_hex(hex));
+    return std::move(inventory_);
   }
 
  private:
-  // Counts the file; false when it is gone.
+  // Counts the file; false when it no longer exists.
   bool count(const OpenFile& folder, const std::string& path) {
     if (::fstatat(folder.fd(), path.c_str(), &file_, AT_SYMLINK_NOFOLLOW) != 0) return false;
-    contents_.on_disk += on_disk(file_);
+    inventory_.on_disk += on_disk(file_);
     return true;
   }
 
@@ -48,46 +48,46 @@ class Look {
     if (!count(*folders_.blobs, str(two, "/", name)) || !S_ISREG(file_.st_mode)) return;
     const auto digest = digest_of_blob(two, name);
     if (!digest) return;
-    if (const auto made = made_.extract(file_.st_ino)) {  // it was published since it was counted in making/
-      contents_.on_disk -= std::min(contents_.on_disk, made.mapped());
-      if (std::erase_if(contents_.parts, [&](const Contents::Part& p) { return p.digest == *digest; }) == 0)
-        --contents_.makings;
+    if (const auto counted = making_sizes_.extract(file_.st_ino)) {  // published after it was counted in making/
+      inventory_.on_disk -= std::min(inventory_.on_disk, counted.mapped());
+      if (std::erase_if(inventory_.parts, [&](const Inventory::Part& p) { return p.digest == *digest; }) == 0)
+        --inventory_.temporary_files;
     }
     const bool pinned = pins_.erase(name) > 0;
-    contents_.blobs.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim, pinned});
+    inventory_.blobs.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim, pinned});
   }
 
   void making(const std::string& name) {
     if (!count(*folders_.making, name) || !S_ISREG(file_.st_mode)) return;
-    made_.emplace(file_.st_ino, on_disk(file_));
+    making_sizes_.emplace(file_.st_ino, on_disk(file_));
     if (const auto digest = digest_of_part(name)) {
-      contents_.parts.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim});
+      inventory_.parts.push_back({*digest, static_cast<uint64_t>(file_.st_size), on_disk(file_), file_.st_mtim});
     } else {
-      ++contents_.makings;
+      ++inventory_.temporary_files;
     }
   }
 
   const Folders& folders_;
-  std::set<std::string> pins_;                // of blobs that were not met yet
-  std::unordered_map<ino_t, uint64_t> made_;  // what the files in making/ take on disk
-  Contents contents_;
-  struct stat file_ {};  // the one counted last
+  std::set<std::string> pins_;                        // of blobs not found yet
+  std::unordered_map<ino_t, uint64_t> making_sizes_;  // disk space of the files in making/
+  Inventory inventory_;
+  struct stat file_ {};  // the last counted file
 };
 
 }  // namespace
 
-Result<Contents> contents_of(const Folders& folders) {
+Result<Inventory> scan_inventory(const Folders& folders) {
   std::set<std::string> pinned = TRY(pins(folders));
-  return Look(folders, std::move(pinned)).all();
+  return Scanner(folders, std::move(pinned)).scan();
 }
 
-void ask_who_fetches(const Folders& folders, Contents& contents) {
-  for (Contents::Part& part : contents.parts) {
+void mark_active_downloads(const Folders& folders, Inventory& inventory) {
+  for (Inventory::Part& part : inventory.parts) {
     const std::string name = part_file(part.digest);
     const int fd = ::openat(folders.making->fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) continue;
     const OpenFile file(fd);
-    part.held = !try_lock(fd) && errno == EWOULDBLOCK;
+    part.is_active = !try_lock(fd) && errno == EWOULDBLOCK;
   }
 }
 

@@ -1,5 +1,4 @@
-// What there is in a store at one moment, found by looking at every file: what room is made by, and what people are
-// shown.
+// A snapshot of a store from a scan of all files, for eviction and for the cache commands.
 #pragma once
 
 #include <ctime>
@@ -9,39 +8,39 @@
 
 namespace weightfs {
 
-struct Contents {
+struct Inventory {
   struct Blob {
     Digest digest;
     uint64_t size;
     uint64_t on_disk;
-    timespec used;  ///< when it was asked for last
+    timespec last_used;  ///< last use
     bool pinned;
   };
-  /// A fetch that is under way, or was left.
+  /// An active or abandoned download.
   struct Part {
     Digest digest;
-    uint64_t size;  ///< the bytes that are there
+    uint64_t size;  ///< bytes present
     uint64_t on_disk;
     timespec written;
-    bool held = false;  ///< somebody fetches it: see ask_who_fetches()
+    bool is_active = false;  ///< being downloaded; set by mark_active_downloads()
   };
 
   std::vector<Blob> blobs;
   std::vector<Part> parts;
-  std::vector<Digest> absent;  ///< pinned, but not kept
-  uint64_t makings = 0;        ///< files in making/ that are no parts
-  uint64_t links = 0;          ///< in the index
-  uint64_t on_disk = 0;        ///< what all of that takes
+  std::vector<Digest> absent;    ///< pinned but not cached
+  uint64_t temporary_files = 0;  ///< files in making/ other than partial downloads
+  uint64_t links = 0;            ///< in the index
+  uint64_t on_disk = 0;          ///< total
 };
 
-/// Others may change anything meanwhile. Fails when pins cannot be read.
-Result<Contents> contents_of(const Folders& folders);
+/// Scans the store; other processes may change it meanwhile. Fails when the pins cannot be read.
+Result<Inventory> scan_inventory(const Folders& folders);
 
-/// Finds out which parts are being fetched. That is to take each lock for a moment: who wants to continue a fetch just
-/// then finds it taken, and tries again.
-void ask_who_fetches(const Folders& folders, Contents& contents);
+/// Sets Part::is_active by trying each lock. A process that resumes a download at that moment finds it locked and
+/// retries.
+void mark_active_downloads(const Folders& folders, Inventory& inventory);
 
-/// Whether the one time is before the other.
+/// Whether `a` is before `b`.
 inline bool is_older(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }

@@ -16,13 +16,13 @@
 namespace weightfs {
 namespace {
 
-// Nobody comes back for a fetch that was left alone for so long.
-constexpr time_t kLongestLeft = 7 * 24 * 3600;
+// Partial downloads older than this are removed.
+constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 
-constexpr std::string_view kPart = ".part";
-constexpr std::string_view kNote = ".from";
+constexpr std::string_view kPartSuffix = ".part";
+constexpr std::string_view kNoteSuffix = ".from";
 
-std::string read_boot() {
+std::string read_boot_id() {
   const OpenFile file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   std::array<char, 64> text{};
   const ssize_t got = file.fd() < 0 ? 0 : ::read(file.fd(), text.data(), text.size());
@@ -32,18 +32,18 @@ std::string read_boot() {
   return id.size() < 16 ? "" : id.substr(0, 16);
 }
 
-// A directory that only this user and root can have changed.
-Result<OpenFilePtr> open_ours(int at, const std::string& name, int how, const std::string& path) {
-  const int fd = ::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | how);
+// Opens a directory that only this user and root can modify.
+Result<OpenFilePtr> open_private(int at, const std::string& name, int flags, const std::string& path) {
+  const int fd = ::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
   if (fd < 0 && errno == ENOENT) return failure(Code::not_found, str(path, ": no such directory"));
   if (fd < 0) return tl::unexpected(system_error(path));
   auto folder = std::make_shared<const OpenFile>(fd);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return tl::unexpected(system_error(path));
   if (status.st_uid != ::geteuid() && status.st_uid != 0)
-    return failure(Code::resource, str(path, ": belongs to another user, ", status.st_uid));
+    return failure(Code::resource, str(path, ": owned by another user, ", status.st_uid));
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return failure(Code::resource, str(path, ": others may write there"));
+    return failure(Code::resource, str(path, ": writable by other users"));
   return folder;
 }
 
@@ -58,45 +58,45 @@ Result<void> read_folder(const OpenFile& folder, const std::string& name,
     return tl::unexpected(error);
   }
   while (const dirent* entry = ::readdir(open.get())) {
-    const std::string here = entry->d_name;
-    if (here != "." && here != "..") each(here);
+    const std::string entry_name = entry->d_name;
+    if (entry_name != "." && entry_name != "..") each(entry_name);
   }
   return {};
 }
 
 Result<OpenFilePtr> open_pins(const Folders& folders) {
-  return open_ours(folders.root->fd(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
+  return open_private(folders.root->fd(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
 }
 
-bool is_there(const OpenFile& folder, const std::string& name) {
+bool exists(const OpenFile& folder, const std::string& name) {
   struct stat status {};
   return ::fstatat(folder.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-bool is_forgotten(const OpenFile& making, const std::string& part) {
+bool is_expired(const OpenFile& making, const std::string& part) {
   struct stat status {};
   return ::fstatat(making.fd(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         status.st_mtim.tv_sec < ::time(nullptr) - kLongestLeft;
+         status.st_mtim.tv_sec < ::time(nullptr) - kMaxPartAge;
 }
 
-// The part whose note this is; empty when it is none.
-std::string noted_part(const std::string& name) {
-  if (!name.ends_with(kNote)) return "";
-  const std::string part = name.substr(0, name.size() - kNote.size());
+// The partial file of this resume note; empty for other names.
+std::string part_of_note(const std::string& name) {
+  if (!name.ends_with(kNoteSuffix)) return "";
+  const std::string part = name.substr(0, name.size() - kNoteSuffix.size());
   return digest_of_part(part) ? part : "";
 }
 
 }  // namespace
 
-const std::string& boot() {
-  static const std::string id = read_boot();
+const std::string& boot_id() {
+  static const std::string id = read_boot_id();
   return id;
 }
 
 std::string random_hex(size_t size) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string bytes(size, '\0');
-  // Up to 256 bytes come whole and uninterrupted (getrandom(2)).
+  // Up to 256 bytes are returned completely (getrandom(2)).
   if (::getrandom(bytes.data(), size, 0) != static_cast<ssize_t>(size)) return {};
   std::string hex;
   for (const char c : bytes) {
@@ -106,12 +106,12 @@ std::string random_hex(size_t size) {
   return hex;
 }
 
-Result<void> make_directories(const std::string& path) {
+Result<void> create_directories(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return {};
   if (errno != ENOENT) return tl::unexpected(system_error(path));
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const std::string above = path.substr(0, slash);
-    // Whatever goes wrong here (EROFS, where a directory is there already) goes wrong at the last one, too.
+    // Errors here (EROFS on an existing directory) show again at the last mkdir().
     ::mkdir(above.c_str(), 0700);
   }
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return tl::unexpected(system_error(path));
@@ -119,11 +119,11 @@ Result<void> make_directories(const std::string& path) {
 }
 
 Result<FoldersPtr> open_folders(const std::string& top, Missing missing) {
-  if (missing == Missing::make) TRY_VOID(make_directories(top));
-  const OpenFilePtr above = TRY(open_ours(AT_FDCWD, top, 0, top));
+  if (missing == Missing::create) TRY_VOID(create_directories(top));
+  const OpenFilePtr above = TRY(open_private(AT_FDCWD, top, 0, top));
   const auto below = [&](const OpenFilePtr& folder, const std::string& name, const std::string& path) {
-    if (missing == Missing::make) ::mkdirat(folder->fd(), name.c_str(), 0700);  // if that fails, opening it does
-    return open_ours(folder->fd(), name, O_NOFOLLOW, str(top, path));
+    if (missing == Missing::create) ::mkdirat(folder->fd(), name.c_str(), 0700);  // a failure shows when it is opened
+    return open_private(folder->fd(), name, O_NOFOLLOW, str(top, path));
   };
   auto folders = std::make_shared<Folders>();
   folders->top = top;
@@ -139,13 +139,13 @@ std::string blob_file(const Digest& digest) {
   return str(hex.substr(0, 2), "/", hex);
 }
 
-std::string index_link(const Name& name) { return sha256(name.key).hex(); }
+std::string index_link(const BlobName& name) { return sha256(name.key).hex(); }
 
-std::string part_file(const Digest& digest) { return str(digest.hex(), kPart); }
+std::string part_file(const Digest& digest) { return str(digest.hex(), kPartSuffix); }
 
 std::optional<Digest> digest_of_part(const std::string& name) {
-  if (!name.ends_with(kPart)) return std::nullopt;
-  const auto digest = digest_of_hex(std::string_view(name).substr(0, name.size() - kPart.size()));
+  if (!name.ends_with(kPartSuffix)) return std::nullopt;
+  const auto digest = digest_of_hex(std::string_view(name).substr(0, name.size() - kPartSuffix.size()));
   return digest && part_file(*digest) == name ? digest : std::nullopt;
 }
 
@@ -161,7 +161,7 @@ Result<std::set<std::string>> pins(const Folders& folders) {
 }
 
 Result<bool> add_pin(const Folders& folders, const Digest& digest) {
-  ::mkdirat(folders.root->fd(), "pins", 0700);  // if that fails, opening it does
+  ::mkdirat(folders.root->fd(), "pins", 0700);  // a failure shows when it is opened
   const OpenFilePtr folder = TRY(open_pins(folders));
   const OpenFile pin(::openat(folder->fd(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (pin.fd() >= 0) return true;
@@ -178,7 +178,7 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
   return tl::unexpected(system_error(str(folders.top, "/v1/pins/", digest.hex())));
 }
 
-bool has_blob(const Folders& folders, const Digest& digest) { return is_there(*folders.blobs, blob_file(digest)); }
+bool has_blob(const Folders& folders, const Digest& digest) { return exists(*folders.blobs, blob_file(digest)); }
 
 namespace {
 
@@ -204,11 +204,11 @@ std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest,
   return BlockSums::decode(text, digest, size);
 }
 
-// Not renamed into place: what was written only in part, or reached the disk only in part, does not decode.
+// Not written atomically: a partial file does not decode.
 void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums) {
   const std::string path = sums_file(digest);
   const int root = folders.root->fd();
-  ::mkdirat(root, kSumsFolder, 0700);  // if that fails, opening a file in it does
+  ::mkdirat(root, kSumsFolder, 0700);  // a failure shows when the file is created
   ::unlinkat(root, path.c_str(), 0);
   const OpenFile file(::openat(root, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file.fd() < 0) return;
@@ -216,7 +216,7 @@ void write_sums(const Folders& folders, const Digest& digest, const BlockSums& s
   if (!write_fully(file.fd(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
 }
 
-// Asked again for each: somebody may have made the blob, and its link, meanwhile.
+// Checks each blob again, because it may have been produced meanwhile.
 uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone) {
   const OpenFile& index = *folders.index;
   uint64_t unlinked = 0;
@@ -232,15 +232,15 @@ void for_each_in(const OpenFile& folder, const std::string& name, const std::fun
   std::ignore = read_folder(folder, name, each);
 }
 
-Swept sweep(const Folders& folders) {
+SweepResult sweep(const Folders& folders) {
   const OpenFile& making = *folders.making;
-  Swept swept;
+  SweepResult swept;
   for_each_in(making, ".", [&](const std::string& name) {
-    // Who begins to fetch makes the file before the note. At worst one that was noted just now is begun anew later.
-    if (const std::string part = noted_part(name); !part.empty()) {
-      if (!is_there(making, part)) ::unlinkat(making.fd(), name.c_str(), 0);
-    } else if (!digest_of_part(name) || is_forgotten(making, name)) {
-      const auto removed = remove_unheld(folders, name);
+    // A download creates the file before the note. At worst, a new note is lost, and the download starts over later.
+    if (const std::string part = part_of_note(name); !part.empty()) {
+      if (!exists(making, part)) ::unlinkat(making.fd(), name.c_str(), 0);
+    } else if (!digest_of_part(name) || is_expired(making, name)) {
+      const auto removed = remove_unlocked(folders, name);
       swept.files += removed.has_value();
       swept.bytes += removed.value_or(0);
     }
@@ -252,23 +252,23 @@ Swept sweep(const Folders& folders) {
   return swept;
 }
 
-// The note goes first: once the file is gone, another one may begin, and note something.
-std::optional<uint64_t> remove_unheld(const Folders& folders, const std::string& made) {
+// The note first: after the file is gone, another download may create a new note.
+std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name) {
   const OpenFile& making = *folders.making;
-  const int fd = ::openat(making.fd(), made.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const int fd = ::openat(making.fd(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
   const OpenFile file(fd);
   struct stat status {};
-  if (!try_lock(fd) || !is_at(making, made, fd) || ::fstat(fd, &status) != 0) return std::nullopt;
-  if (digest_of_part(made)) ::unlinkat(making.fd(), str(made, kNote).c_str(), 0);
-  return ::unlinkat(making.fd(), made.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
+  if (!try_lock(fd) || !is_same_file(making, file_name, fd) || ::fstat(fd, &status) != 0) return std::nullopt;
+  if (digest_of_part(file_name)) ::unlinkat(making.fd(), str(file_name, kNoteSuffix).c_str(), 0);
+  return ::unlinkat(making.fd(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
 }
 
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
-void release(int fd) { ::flock(fd, LOCK_UN); }
+void unlock(int fd) { ::flock(fd, LOCK_UN); }
 
-bool is_at(const OpenFile& folder, const std::string& name, int fd) {
+bool is_same_file(const OpenFile& folder, const std::string& name, int fd) {
   struct stat there {};
   struct stat open {};
   return ::fstatat(folder.fd(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&

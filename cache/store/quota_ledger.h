@@ -1,4 +1,4 @@
-// The lock of a store and the one number that it guards: how many bytes are counted as used.
+// The store's lock, and the recorded number of bytes in use that it protects.
 #pragma once
 
 #include <atomic>
@@ -9,18 +9,18 @@
 
 namespace weightfs {
 
-/// The lock, held as long as this lives: nothing is evicted meanwhile by others, and nobody takes room.
-class Count {
+/// The lock, held during the lifetime: no other process evicts or reserves space.
+class QuotaLedger {
  public:
-  /// Fails with unavailable when it cannot be had for two seconds, and when it is told to stop.
-  static Result<Count> locked(const Folders& folders, const std::atomic<bool>& stop);
+  /// Fails with unavailable when the lock is busy for two seconds, and when `stop` is set.
+  static Result<QuotaLedger> lock(const Folders& folders, const std::atomic<bool>& stop);
 
-  /// What was counted last; nothing when that cannot be believed.
+  /// The recorded bytes; nothing when the record is not valid.
   std::optional<uint64_t> read() const;
   void write(uint64_t used) const;
 
  private:
-  explicit Count(OpenFilePtr file) : file_(std::move(file)) {}
+  explicit QuotaLedger(OpenFilePtr file) : file_(std::move(file)) {}
 
   OpenFilePtr file_;
 };

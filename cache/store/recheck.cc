@@ -11,7 +11,7 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kStep = 1 << 20;
+constexpr size_t kBufferSize = 1 << 20;
 constexpr uint64_t kBits = 64;
 constexpr std::chrono::milliseconds kCancelCheck{100};
 
@@ -22,23 +22,23 @@ RecheckedFile::RecheckedFile(const Digest& digest, uint64_t size, Recheck policy
     : digest_(digest), size_(size), policy_(policy), hooks_(std::move(hooks)) {
   if (!sums || sums->size() != size) return;
   sums_ = std::move(*sums);
-  checked_ = std::make_unique<std::atomic<uint64_t>[]>(sums_.blocks() / kBits + 1);
+  verified_blocks_ = std::make_unique<std::atomic<uint64_t>[]>(sums_.blocks() / kBits + 1);
   prepared_ = true;
 }
 
 Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> out) {
   if (out.empty()) return {};
-  if (offset > size_ || out.size() > size_ - offset) return failure(Code::io, "a kept blob ends before its size");
+  if (offset > size_ || out.size() > size_ - offset) return failure(Code::io, "a cached blob is truncated");
   if (!prepared_.load(std::memory_order_acquire)) TRY_VOID(prepare(fd));
   TRY_VOID(read_fully(fd, offset, out));
   const auto last = static_cast<size_t>((offset + out.size() - 1) / BlockSums::kBlock);
   for (auto block = static_cast<size_t>(offset / BlockSums::kBlock); block <= last; ++block)
-    if ((checked_[block / kBits].load(std::memory_order_relaxed) >> block % kBits & 1) == 0)
+    if ((verified_blocks_[block / kBits].load(std::memory_order_relaxed) >> block % kBits & 1) == 0)
       TRY_VOID(check(fd, block, offset, out));
   return {};
 }
 
-// The bytes that are served are those that were compared.
+// Serves exactly the compared bytes.
 Result<void> RecheckedFile::check(int fd, size_t block, uint64_t offset, std::span<std::byte> out) {
   const uint64_t begin = block * BlockSums::kBlock;
   const uint64_t end = std::min(size_, begin + BlockSums::kBlock);
@@ -47,55 +47,56 @@ Result<void> RecheckedFile::check(int fd, size_t block, uint64_t offset, std::sp
     sum = crc32(0, out.subspan(static_cast<size_t>(begin - offset), static_cast<size_t>(end - begin)));
   } else {
     thread_local std::vector<std::byte> buffer(BlockSums::kBlock);
-    const auto whole = std::span(buffer).first(static_cast<size_t>(end - begin));
-    TRY_VOID(read_fully(fd, begin, whole));
-    sum = crc32(0, whole);
+    const auto block_bytes = std::span(buffer).first(static_cast<size_t>(end - begin));
+    TRY_VOID(read_fully(fd, begin, block_bytes));
+    sum = crc32(0, block_bytes);
     const uint64_t from = std::max(begin, offset);
     const uint64_t to = std::min(end, offset + out.size());
-    std::memcpy(out.data() + (from - offset), whole.data() + (from - begin), static_cast<size_t>(to - from));
+    std::memcpy(out.data() + (from - offset), block_bytes.data() + (from - begin), static_cast<size_t>(to - from));
   }
   if (sum != sums_.sum(block)) return tl::unexpected(damage(str("the block at byte ", begin, " is damaged")));
-  checked_[block / kBits].fetch_or(uint64_t{1} << block % kBits, std::memory_order_relaxed);
+  verified_blocks_[block / kBits].fetch_or(uint64_t{1} << block % kBits, std::memory_order_relaxed);
   return {};
 }
 
-// One thread prepares; those that wait for it can be cancelled.
+// One thread prepares; waiting threads can be cancelled.
 Result<void> RecheckedFile::prepare(int fd) {
   std::unique_lock lock(mutex_, std::defer_lock);
   while (!lock.try_lock_for(kCancelCheck))
     if (is_cancelled()) return failure(Code::resource, "cancelled while a cached blob was verified");
   if (prepared_) return {};
-  std::optional<BlockSums> noted = hooks_.load();
-  const bool verify = policy_ == Recheck::full || !noted;
-  BlockSums sums = verify ? TRY(verify_all(fd)) : std::move(*noted);
-  if (!noted) hooks_.note(sums);
+  std::optional<BlockSums> saved = hooks_.load();
+  const bool verify = policy_ == Recheck::full || !saved;
+  BlockSums sums = verify ? TRY(verify_all(fd)) : std::move(*saved);
+  if (!saved) hooks_.save(sums);
   const size_t words = sums.blocks() / kBits + 1;
-  checked_ = std::make_unique<std::atomic<uint64_t>[]>(words);
-  for (size_t i = 0; verify && i < words; ++i) checked_[i] = UINT64_MAX;
+  verified_blocks_ = std::make_unique<std::atomic<uint64_t>[]>(words);
+  for (size_t i = 0; verify && i < words; ++i) verified_blocks_[i] = UINT64_MAX;
   sums_ = std::move(sums);
   prepared_.store(true, std::memory_order_release);
   return {};
 }
 
 Result<BlockSums> RecheckedFile::verify_all(int fd) {
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(kStep, size_)));
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_)));
   Sha256 hash;
   BlockSums sums;
   while (sums.size() < size_) {
     if (is_cancelled() || hooks_.stopped())
       return failure(Code::resource, "cancelled while a cached blob was verified");
-    const auto part = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kStep, size_ - sums.size())));
+    const auto part =
+        std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(kBufferSize, size_ - sums.size())));
     TRY_VOID(read_fully(fd, sums.size(), part));
     hash.update(part);
     sums.add(part);
   }
   const Digest found = hash.finish();
-  if (found != digest_) return tl::unexpected(damage(str("its bytes have the digest ", found.hex())));
+  if (found != digest_) return tl::unexpected(damage(str("digest mismatch, found ", found.hex())));
   return sums;
 }
 
 Error RecheckedFile::damage(const std::string& what) {
-  hooks_.damaged(what);
+  hooks_.report_damage(what);
   return {Code::io, str("cached blob ", digest_.hex(), ": ", what)};
 }
 

@@ -1,4 +1,4 @@
-// Compares what is read of a cached blob with what was verified when it was cached.
+// Compares reads of a cached blob with the verified checksums.
 #pragma once
 
 #include <atomic>
@@ -14,14 +14,14 @@
 
 namespace weightfs {
 
-/// One blob in one process. The checks of a block cost one reading of it; after that a read takes no lock.
+/// State per blob and process. Each block is compared once; later reads take no lock.
 class RecheckedFile final : public CheckedFile {
  public:
   struct Hooks {
-    std::function<std::optional<BlockSums>()> load;  ///< the checksums that were noted; nothing when there are none
-    std::function<void(const BlockSums&)> note;      ///< notes them, since there were none
-    std::function<void(const std::string& what)> damaged;  ///< the blob is not what was verified: it has to go
-    std::function<bool()> stopped;                         ///< whether long computations have to end
+    std::function<std::optional<BlockSums>()> load;              ///< the saved checksums; nothing if there are none
+    std::function<void(const BlockSums&)> save;                  ///< saves missing checksums
+    std::function<void(const std::string& what)> report_damage;  ///< the blob is damaged and must be removed
+    std::function<bool()> stopped;                               ///< whether long computations must end
   };
 
   RecheckedFile(const Digest& digest, uint64_t size, Recheck policy, Hooks hooks, std::optional<BlockSums> sums = {});
@@ -38,10 +38,10 @@ class RecheckedFile final : public CheckedFile {
   const uint64_t size_;
   const Recheck policy_;
   const Hooks hooks_;
-  std::timed_mutex mutex_;              // held while blocks_ is made
-  std::atomic<bool> prepared_ = false;  // then these are there, and stay
+  std::timed_mutex mutex_;              // held during prepare()
+  std::atomic<bool> prepared_ = false;  // if set, the next two are constant
   BlockSums sums_;
-  std::unique_ptr<std::atomic<uint64_t>[]> checked_;  // a bit for each block that was right
+  std::unique_ptr<std::atomic<uint64_t>[]> verified_blocks_;  // one bit per verified block
 };
 
 }  // namespace weightfs

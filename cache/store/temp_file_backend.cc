@@ -14,26 +14,26 @@
 namespace weightfs {
 namespace {
 
-class TemporaryDraft final : public Draft {
+class TempFilePartialBlob final : public PartialBlob {
  public:
-  TemporaryDraft(std::shared_ptr<Temporary> shelf, std::shared_ptr<TemporaryFile> file, std::string name)
-      : shelf_(std::move(shelf)), file_(std::move(file)), name_(std::move(name)) {}
+  TempFilePartialBlob(std::shared_ptr<TempFileBackend> backend, std::shared_ptr<TempFile> file, std::string name)
+      : backend_(std::move(backend)), file_(std::move(file)), name_(std::move(name)) {}
 
-  Result<void> reserve(uint64_t size, Others) override {
+  Result<void> reserve(uint64_t size, Eviction) override {
     if (size <= reserved_) return {};
-    pieces_.push_back(TRY(file_->take(size - reserved_)));
+    allocations_.push_back(TRY(file_->reserve(size - reserved_)));
     reserved_ = size;
     return {};
   }
 
   Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
-    for (const auto& piece : pieces_) {
-      if (offset >= piece->size()) {
-        offset -= piece->size();
+    for (const auto& allocation : allocations_) {
+      if (offset >= allocation->size()) {
+        offset -= allocation->size();
         continue;
       }
-      const auto here = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), piece->size() - offset)));
-      if (!write_fully(file_->file()->fd(), piece->offset() + offset, here))
+      const auto here = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), allocation->size() - offset)));
+      if (!write_fully(file_->file()->fd(), allocation->offset() + offset, here))
         return tl::unexpected(system_error("the temporary file"));
       bytes = bytes.subspan(here.size());
       offset = 0;
@@ -41,81 +41,82 @@ class TemporaryDraft final : public Draft {
     return {};
   }
 
-  Result<void> restart() override { return {}; }  // nothing was left in it
-  void take_note(const std::string&) override {}
-  void leave(uint64_t) override {}
+  Result<void> restart() override { return {}; }  // never resumed
+  void save_resume_note(const std::string&) override {}
+  void keep_for_resume(uint64_t) override {}
 
-  RangePtr range() const override {
-    std::vector<Range::Piece> pieces;
-    for (const auto& piece : pieces_) pieces.push_back({piece->offset(), piece->size(), piece});
-    return std::make_shared<Range>(file_->file(), std::move(pieces));
+  FileRangePtr range() const override {
+    std::vector<FileRange::Segment> segments;
+    for (const auto& allocation : allocations_)
+      segments.push_back({allocation->offset(), allocation->size(), allocation});
+    return std::make_shared<FileRange>(file_->file(), std::move(segments));
   }
 
-  Result<Kept> publish(const Digest& digest, uint64_t size, BlockSums) override {
-    cut(size);
-    return shelf_->keep(name_, Kept{range(), digest});
+  Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums) override {
+    truncate(size);
+    return backend_->add(name_, BlobHandle{range(), digest});
   }
 
  private:
-  // What was taken beyond the end goes back.
-  void cut(uint64_t size) {
+  // Frees space beyond the end.
+  void truncate(uint64_t size) {
     while (reserved_ > size) {
-      const uint64_t more = std::min(pieces_.back()->size(), reserved_ - size);
-      pieces_.back()->shorten(pieces_.back()->size() - more);
+      const uint64_t more = std::min(allocations_.back()->size(), reserved_ - size);
+      allocations_.back()->shorten(allocations_.back()->size() - more);
       reserved_ -= more;
-      if (pieces_.back()->size() == 0) pieces_.pop_back();
+      if (allocations_.back()->size() == 0) allocations_.pop_back();
     }
   }
 
-  std::shared_ptr<Temporary> shelf_;
-  std::shared_ptr<TemporaryFile> file_;
+  std::shared_ptr<TempFileBackend> backend_;
+  std::shared_ptr<TempFile> file_;
   std::string name_;
-  std::vector<std::shared_ptr<TemporaryFile::Taken>> pieces_;
+  std::vector<std::shared_ptr<TempFile::Allocation>> allocations_;
   uint64_t reserved_ = 0;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<TemporaryFile>> TemporaryFile::open(std::optional<uint64_t> quota) {
-  for (const std::string& place : tmpfile_directories()) {
-    const int fd = open_tmpfile(place);
+Result<std::shared_ptr<TempFile>> TempFile::open(std::optional<uint64_t> quota) {
+  for (const std::string& directory : tmpfile_directories()) {
+    const int fd = open_tmpfile(directory);
     if (fd < 0) continue;
-    return std::make_shared<TemporaryFile>(std::make_shared<OpenFile>(fd), quota ? *quota : default_quota(place));
+    return std::make_shared<TempFile>(std::make_shared<OpenFile>(fd), quota ? *quota : default_quota(directory));
   }
-  return tl::unexpected(system_error("no temporary file can be made"));
+  return tl::unexpected(system_error("cannot create a temporary file"));
 }
 
-Result<std::shared_ptr<TemporaryFile::Taken>> TemporaryFile::take(uint64_t size) {
+Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
   const std::scoped_lock lock(mutex_);
-  const uint64_t room = quota_ - std::min(quota_, used_);
-  if (size > room || size > INT64_MAX - end_)
-    return failure(Code::resource, str("the temporary file may hold no more than ", human_size(quota_)));
+  const uint64_t available = quota_ - std::min(quota_, used_);
+  if (size > available || size > INT64_MAX - end_)
+    return failure(Code::resource, str("the temporary file is limited to ", human_size(quota_)));
   if (!allocate(file_->fd(), end_, end_ + size)) return tl::unexpected(system_error("the temporary file"));
-  auto taken = std::make_shared<Taken>(shared_from_this(), end_, size);
+  auto allocation = std::make_shared<Allocation>(shared_from_this(), end_, size);
   end_ += size;
   used_ += size;
-  return taken;
+  return allocation;
 }
 
-void TemporaryFile::give_back(uint64_t offset, uint64_t size) {
+void TempFile::free(uint64_t offset, uint64_t size) {
   const std::scoped_lock lock(mutex_);
   const bool freed = ::fallocate(file_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                                  static_cast<off_t>(size)) == 0;
   if (freed) used_ -= size;
 }
 
-void TemporaryFile::Taken::shorten(uint64_t size) {
-  if (size < size_) file_->give_back(offset_ + size, size_ - size);
+void TempFile::Allocation::shorten(uint64_t size) {
+  if (size < size_) file_->free(offset_ + size, size_ - size);
   size_ = std::min(size_, size);
 }
 
-Kept Temporary::opened(const Name& name) {
+BlobHandle TempFileBackend::find_open(const BlobName& name) {
   const std::scoped_lock lock(mutex_);
   const auto blob = blobs_.find(name.text);
-  return blob == blobs_.end() ? Kept{} : blob->second;
+  return blob == blobs_.end() ? BlobHandle{} : blob->second;
 }
 
-Kept Temporary::find(const Name& name, std::optional<uint64_t> size) {
+BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> size) {
   const std::scoped_lock lock(mutex_);
   auto blob = blobs_.find(name.text);
   if (blob == blobs_.end() && name.digest) blob = blobs_.find(name.digest->hex());
@@ -123,35 +124,36 @@ Kept Temporary::find(const Name& name, std::optional<uint64_t> size) {
   return blobs_.try_emplace(name.text, blob->second).first->second;
 }
 
-Result<Begun> Temporary::begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>&) {
-  if (auto kept = find(name, size)) return Begun{std::move(kept), nullptr, nullptr, 0};
-  auto draft = std::make_unique<TemporaryDraft>(shared_from_this(), TRY(file()), name.text);
-  return Begun{{}, std::move(draft), nullptr, 0};
+Result<AcquireResult> TempFileBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
+                                               const std::atomic<bool>&) {
+  if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
+  auto partial = std::make_unique<TempFilePartialBlob>(shared_from_this(), TRY(file()), name.text);
+  return AcquireResult{{}, std::move(partial), nullptr, 0};
 }
 
-std::optional<Digest> Temporary::noted(Of, const std::string& key) {
+std::optional<Digest> TempFileBackend::find_digest(DigestOf, const std::string& key) {
   const std::scoped_lock lock(mutex_);
-  const auto note = notes_.find(key);
-  return note == notes_.end() ? std::nullopt : std::optional(note->second);
+  const auto note = digests_.find(key);
+  return note == digests_.end() ? std::nullopt : std::optional(note->second);
 }
 
-Result<void> Temporary::note(Of, const std::string& key, const Digest& digest) {
+Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, const Digest& digest) {
   const std::scoped_lock lock(mutex_);
-  notes_.insert_or_assign(key, digest);
+  digests_.insert_or_assign(key, digest);
   return {};
 }
 
-Result<std::shared_ptr<TemporaryFile>> Temporary::file() {
+Result<std::shared_ptr<TempFile>> TempFileBackend::file() {
   const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr) file_ = TRY(TemporaryFile::open(quota_));
+  if (file_ == nullptr) file_ = TRY(TempFile::open(quota_));
   return file_;
 }
 
-Kept Temporary::keep(const std::string& name, Kept blob) {
+BlobHandle TempFileBackend::add(const std::string& name, BlobHandle blob) {
   const std::scoped_lock lock(mutex_);
-  const Kept kept = blobs_.try_emplace(blob.digest.hex(), std::move(blob)).first->second;
-  blobs_[name] = kept;
-  return kept;
+  const BlobHandle handle = blobs_.try_emplace(blob.digest.hex(), std::move(blob)).first->second;
+  blobs_[name] = handle;
+  return handle;
 }
 
 }  // namespace weightfs

@@ -1,5 +1,5 @@
-// The shelf of one process: a temporary file without a name, in which every blob has a place of its own. It goes with
-// the process, however that ends.
+// The backend of one process: an unlinked temporary file in which each blob has its own ranges. The kernel frees it
+// when the process ends.
 #pragma once
 
 #include <memory>
@@ -12,71 +12,72 @@
 
 namespace weightfs {
 
-/// The file, and how much of it is taken. Callable from any thread.
-class TemporaryFile : public std::enable_shared_from_this<TemporaryFile> {
+/// The file, and its allocated ranges. Thread-safe.
+class TempFile : public std::enable_shared_from_this<TempFile> {
  public:
-  /// Bytes of the file, given back with it: whoever may read them shares it. Only who took it changes it.
-  class Taken {
+  /// A range of the file, freed by its destructor: readers share ownership. Only the writer changes it.
+  class Allocation {
    public:
-    Taken(std::shared_ptr<TemporaryFile> file, uint64_t offset, uint64_t size)
+    Allocation(std::shared_ptr<TempFile> file, uint64_t offset, uint64_t size)
         : file_(std::move(file)), offset_(offset), size_(size) {}
-    ~Taken() { shorten(0); }
-    Taken(const Taken&) = delete;
-    Taken& operator=(const Taken&) = delete;
+    ~Allocation() { shorten(0); }
+    Allocation(const Allocation&) = delete;
+    Allocation& operator=(const Allocation&) = delete;
 
     uint64_t offset() const { return offset_; }
     uint64_t size() const { return size_; }
-    /// Gives back what is beyond the first `size` bytes, which nobody reads.
+    /// Frees all but the first `size` bytes.
     void shorten(uint64_t size);
 
    private:
-    std::shared_ptr<TemporaryFile> file_;
+    std::shared_ptr<TempFile> file_;
     uint64_t offset_;
     uint64_t size_;
   };
 
-  /// Fails when there is no place for one.
-  static Result<std::shared_ptr<TemporaryFile>> open(std::optional<uint64_t> quota);
+  /// Fails when no directory for temporary files is usable.
+  static Result<std::shared_ptr<TempFile>> open(std::optional<uint64_t> quota);
 
-  TemporaryFile(OpenFilePtr file, uint64_t quota) : file_(std::move(file)), quota_(quota) {}
+  TempFile(OpenFilePtr file, uint64_t quota) : file_(std::move(file)), quota_(quota) {}
 
   const OpenFilePtr& file() const { return file_; }
 
-  /// The next `size` bytes of the file, allocated if the system can.
-  Result<std::shared_ptr<Taken>> take(uint64_t size);
+  /// Reserves the next `size` bytes of the file, preallocated if possible.
+  Result<std::shared_ptr<Allocation>> reserve(uint64_t size);
 
  private:
-  void give_back(uint64_t offset, uint64_t size);
+  void free(uint64_t offset, uint64_t size);
 
   OpenFilePtr file_;
   uint64_t quota_;
   std::mutex mutex_;   // guards the rest
-  uint64_t end_ = 0;   // of what was ever taken
-  uint64_t used_ = 0;  // of it, what was not given back
+  uint64_t end_ = 0;   // end of all allocations
+  uint64_t used_ = 0;  // bytes in use
 };
 
-class Temporary final : public Shelf, public std::enable_shared_from_this<Temporary> {
+class TempFileBackend final : public BlobBackend, public std::enable_shared_from_this<TempFileBackend> {
  public:
-  explicit Temporary(std::optional<uint64_t> quota) : quota_(quota) {}
+  explicit TempFileBackend(std::optional<uint64_t> quota) : quota_(quota) {}
 
-  Kept opened(const Name& name) override;
-  Kept find(const Name& name, std::optional<uint64_t> size) override;
-  Result<Begun> begin(const Name& name, std::optional<uint64_t> size, const std::atomic<bool>& stop) override;
+  BlobHandle find_open(const BlobName& name) override;
+  BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
+  Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
+                                const std::atomic<bool>& stop) override;
 
-  std::optional<Digest> noted(Of of, const std::string& key) override;
-  Result<void> note(Of of, const std::string& key, const Digest& digest) override;
+  std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
+  Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
 
-  /// Keeps the blob; returns the one of the same digest that was there before, if there was.
-  Kept keep(const std::string& name, Kept blob);
+  /// Adds the blob; returns the existing one of the same digest if there is one.
+  BlobHandle add(const std::string& name, BlobHandle blob);
 
  private:
-  Result<std::shared_ptr<TemporaryFile>> file();
+  Result<std::shared_ptr<TempFile>> file();
 
   std::mutex mutex_;  // guards the rest
   std::optional<uint64_t> quota_;
-  std::shared_ptr<TemporaryFile> file_;
-  std::unordered_map<std::string, Digest> notes_;
-  std::unordered_map<std::string, Kept> blobs_;  // each by its digest, and by the names that it was wanted under
+  std::shared_ptr<TempFile> file_;
+  std::unordered_map<std::string, Digest> digests_;
+  std::unordered_map<std::string, BlobHandle> blobs_;  // by digest, and by requested names
 };
 
 }  // namespace weightfs

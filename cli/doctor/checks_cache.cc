@@ -85,11 +85,11 @@ Check check_space(const std::string& directory, uint64_t used) {
           "free disk space, or set --cache-size"};
 }
 
-Check check_unfinished(const Contents& contents) {
+Check check_unfinished(const Inventory& contents) {
   uint64_t count = 0;
   uint64_t bytes = 0;
-  for (const Contents::Part& part : contents.parts) {
-    if (part.held) continue;
+  for (const Inventory::Part& part : contents.parts) {
+    if (part.is_active) continue;
     ++count;
     bytes += part.on_disk;
   }
@@ -106,7 +106,7 @@ Checks check_cache() {
     return {{kName, Verdict::warning, directory.error().message,
              "set WEIGHTFS_CACHE; without a cache, unpacked and downloaded data is not kept"}};
   Checks checks = {check_directory(*directory)};
-  const auto contents = Upkeep(*directory).contents();
+  const auto contents = CacheMaintenance(*directory).inventory();
   checks.push_back(check_space(*directory, contents ? usage_of(*contents).all_bytes : 0));
   if (contents) checks.push_back(check_unfinished(*contents));
   return checks;

@@ -86,7 +86,7 @@ std::string metrics_of(const MountState& state) {
            static_cast<long long>(state.since.tv_sec));
   page.add("weightfs_read_bytes_total", "counter", "Bytes returned to readers.", state.statistics.bytes());
   page.add("weightfs_open_files", "gauge", "Open files.", state.statistics.open_files());
-  const StoreStatus status = state.store->status_of_running();
+  const StoreStatus status = state.store->in_progress_status();
   page.add("weightfs_cache_hits_total", "counter", "Blobs that were cached or local at their first read.", status.hits);
   page.add("weightfs_cache_misses_total", "counter", "Blobs that were downloaded.", status.misses);
   page.add("weightfs_fetched_bytes_total", "counter", "Bytes downloaded.", status.bytes_fetched);

@@ -89,7 +89,7 @@ std::string stats_text(const MountState& state) {
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
   out.append("operations", std::move(operations));
-  out.append("cache", counters_of(state.store->status_of_running()));
+  out.append("cache", counters_of(state.store->in_progress_status()));
   return to_json(std::move(out));
 }
 
@@ -135,7 +135,7 @@ TreePtr status_tree(const MountState& state) {
 }
 
 std::string summary_of(const MountState& state) {
-  const StoreStatus status = state.store->status_of_running();
+  const StoreStatus status = state.store->in_progress_status();
   const uint64_t open = state.statistics.open_files();
   std::string line =
       str(human_size(state.statistics.bytes()), " read, ", open, open == 1 ? " file" : " files", " open");
@@ -144,7 +144,7 @@ std::string summary_of(const MountState& state) {
 }
 
 std::vector<std::string> statistics_of(const MountState& state) {
-  const StoreStatus status = state.store->status_of_running();
+  const StoreStatus status = state.store->in_progress_status();
   std::vector<std::string> lines = {str("statistics since ", utc_time(state.since), ": ", summary_of(state),
                                         "; cache: ", status.hits, " hits, ", status.misses, " misses, ", status.errors,
                                         " errors")};

@@ -183,7 +183,7 @@ Paths network_files() {
                  variable("SSL_CERT_FILE"),
                  variable("SSL_CERT_DIR"),
                  variable("CURL_CA_BUNDLE")};
-  const Keys keys = Keys::of_user();
+  const CredentialPaths keys = CredentialPaths::of_user();
   paths.insert(paths.end(), {keys.ollama_key, keys.docker_config});
   return paths;
 }
@@ -192,7 +192,7 @@ Paths network_files() {
 void add_cache(FileAccess& files, const StoreFlags& store_flags) {
   const auto directory = cache_directory();
   if (!directory || store_flags.no_cache || !check_not_in_a_mount(*directory)) return;
-  std::ignore = make_directories(*directory);
+  std::ignore = create_directories(*directory);
   files.write.push_back(*directory);
 }
 
@@ -205,7 +205,7 @@ SandboxAccess access_for(const std::vector<std::string>& sources, const Access& 
   Paths& read = granted.files.read;
   read = std::move(found).paths();
   add_existing(read, store_flags.blob_directories);
-  add_existing(read, external_stores());
+  add_existing(read, well_known_stores());
   add_existing(read, local_ollama_stores());
   add_existing(read, system_files());
   if (granted.network == Network::connect) add_existing(read, network_files());

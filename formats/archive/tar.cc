@@ -182,14 +182,14 @@ Result<SourcePtr> decode_to_blob(const Container& container, const Compression& 
   if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, not a tar"));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
     return failure(Code::unsupported, str(compression.name, " data, but not of a tar"));
-  Recipe recipe;
+  BlobProducer recipe;
   recipe.name = container.name;
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
   recipe.start = [charge, stored, decompress = compression.decompress] {
     return charge_decoding(charge, stored, decompress);
   };
-  return container.blobs->made(std::move(recipe));
+  return container.blobs->materialize(std::move(recipe));
 }
 
 // Lists the members of a tar by its headers.

@@ -260,7 +260,7 @@ Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& diges
   }));
   auto bytes = std::make_shared<Slice>(stored);
   if (stat.comp_method == kStored) return bytes;
-  Recipe recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
+  BlobProducer recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
   if (!recipe.key.empty()) recipe.key += str(" method ", stat.comp_method, " size ", stat.size, " crc32 ", stat.crc);
   recipe.start = [=, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {
     const Decode decode = method == kZstd ? zstd_stream : inflate_stream;

@@ -23,8 +23,8 @@ Result<std::optional<std::string>> text_of(const Archive& archive, std::string_v
   return std::nullopt;
 }
 
-// For the Part and for the copy of the Wanted that locates its bytes: the path and the URLs.
-Result<void> charge_linked(const Wanted& wanted, Budget& budget) {
+// For the Part and for the copy of the BlobRef that locates its bytes: the path and the URLs.
+Result<void> charge_linked(const BlobRef& wanted, Budget& budget) {
   uint64_t bytes = wanted.name.size();
   for (const std::string& url : wanted.urls) bytes += sizeof(std::string) + url.size();
   TRY_VOID(budget.charge(Cost::member, 2));
@@ -39,26 +39,26 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
   Warnings missing;  // added after the warning about the limit, for which they would leave no room
   bool looking = true;
   // Whether `wanted` is available without a download; false once the budget has no more lookups.
-  const auto is_at_hand = [&](const Wanted& wanted) {
+  const auto is_local = [&](const BlobRef& wanted) {
     if (!looking) return false;
     const auto room = container.budget->charge(Cost::lookup);
     looking = room.has_value();
     if (!looking) warnings.add(quoted(wanted.name), ": ", room.error().message, "; no more files are looked for");
-    return looking && container.blobs->is_at_hand(wanted);
+    return looking && container.blobs->is_local(wanted);
   };
   for (const auto& [path, digest] : manifest.digests) {
     if (archive.find(path) != nullptr) continue;
     const auto urls = links.urls.find(digest.hex());
-    const Wanted wanted{printable(path), digest, std::nullopt,
-                        urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
-    if (wanted.urls.empty() && !is_at_hand(wanted)) {
+    const BlobRef wanted{printable(path), digest, std::nullopt,
+                         urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
+    if (wanted.urls.empty() && !is_local(wanted)) {
       missing.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
       model.missing.push_back(path);
       continue;
     }
     TRY_VOID(charge_linked(wanted, *container.budget));
     const auto find = [blobs = container.blobs, wanted]() -> Result<SourcePtr> {
-      return TRY(blobs->named(wanted)).proved;
+      return TRY(blobs->resolve(wanted)).verified;
     };
     linked.push_back({path, sources.try_emplace(digest, Later<SourcePtr>(find)).first->second});
   }

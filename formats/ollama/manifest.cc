@@ -180,8 +180,8 @@ Result<Manifest> read_manifest(const std::string& text, Warnings& warnings, Budg
 }
 
 std::optional<Digest> digest_named(std::string_view text) {
-  if (!text.starts_with("sha256:") && !text.starts_with("sha256-")) return std::nullopt;
-  return digest_of_hex(text.substr(7));
+  constexpr std::string_view kFileName = "sha256-";
+  return text.starts_with(kFileName) ? digest_of_hex(text.substr(kFileName.size())) : parse_digest(text);
 }
 
 }  // namespace weightfs::ollama

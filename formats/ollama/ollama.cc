@@ -96,9 +96,9 @@ Container container_of(const Package& package, const Item& item, SourcePtr bytes
 }
 
 Result<ModelPtr> read_nested(const Package& package, const Item& item) {
-  const Found found = TRY(item.blob->found.get());
+  const ResolvedBlob found = TRY(item.blob->found.get());
   const SourcePtr proved = TRY(item.blob->bytes.get());
-  const Container container = container_of(package, item, found.arriving);
+  const Container container = container_of(package, item, found.unverified);
   auto model = read_from_unverified(container, proved);
   if (model) {
     model->budget = container.budget;
@@ -111,7 +111,7 @@ Result<ModelPtr> read_nested(const Package& package, const Item& item) {
 
 // Whether the item is a nested container. A blob that is not local is judged by its media type.
 Result<bool> is_nested(const Package& package, const Item& item) {
-  if (item.blob->is_local) return could_be_model(container_of(package, item, TRY(item.blob->found.get()).arriving));
+  if (item.blob->is_local) return could_be_model(container_of(package, item, TRY(item.blob->found.get()).unverified));
   return item.layer.is_container() || item.layer.kind == Kind::manifest;
 }
 

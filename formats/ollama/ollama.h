@@ -14,7 +14,7 @@ namespace weightfs::ollama {
 
 /// The blob of a layer.
 struct Blob {
-  Later<Found> found;
+  Later<ResolvedBlob> found;
   Later<SourcePtr> bytes;  ///< verified bytes: available at once if the size is known
   bool is_local;           ///< no download is needed
 };

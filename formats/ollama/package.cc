@@ -32,7 +32,7 @@ Result<SourcePtr> open_in(const Folder& folder, const std::string& hex) {
 }
 
 // An empty blob is never read, so its digest is checked here.
-Result<void> verify_empty(const Wanted& wanted, std::optional<uint64_t> size) {
+Result<void> verify_empty(const BlobRef& wanted, std::optional<uint64_t> size) {
   if (size != uint64_t{0} || wanted.digest == sha256("")) return {};
   return failure(Code::mismatch,
                  str(wanted.name, ": the digest of no bytes is ", sha256("").hex(), ", not ", wanted.digest.hex()));
@@ -81,34 +81,34 @@ class BlobFinder {
   }
 
  private:
-  Wanted wanted(const Layer& layer, std::optional<uint64_t> size) const {
-    Wanted wanted{title(layer), *layer.descriptor.digest, size};
+  BlobRef wanted(const Layer& layer, std::optional<uint64_t> size) const {
+    BlobRef wanted{title(layer), *layer.descriptor.digest, size};
     if (container_.folder != nullptr)
-      wanted.here = [folder = container_.folder, hex = wanted.digest.hex()] { return open_in(*folder, hex); };
+      wanted.local_copy = [folder = container_.folder, hex = wanted.digest.hex()] { return open_in(*folder, hex); };
     return wanted;
   }
 
   Result<BlobPtr> find_blob(const Layer& layer, std::optional<uint64_t> size) const {
     TRY_VOID(container_.budget->charge(Cost::lookup));
-    const Wanted wanted = this->wanted(layer, size);
+    const BlobRef wanted = this->wanted(layer, size);
     TRY_VOID(verify_empty(wanted, wanted.size));
-    const bool is_local = container_.blobs->is_at_hand(wanted);
+    const bool is_local = container_.blobs->is_local(wanted);
     const bool in_store = container_.folder != nullptr;
     if (!is_local && !in_store) return remote_blob(wanted);
-    auto found = container_.blobs->named(wanted);
+    auto found = container_.blobs->resolve(wanted);
     if (!found && !in_store) return remote_blob(wanted);
     if (!found) return tl::unexpected(found.error());
-    TRY_VOID(verify_empty(wanted, found->proved->size()));
-    if (is_local) container_.budget->add_file(*found->arriving);
-    const auto proved = Later<SourcePtr>::of(found->proved);
-    return std::make_shared<Blob>(Blob{Later<Found>::of(std::move(*found)), proved, is_local});
+    TRY_VOID(verify_empty(wanted, found->verified->size()));
+    if (is_local) container_.budget->add_file(*found->unverified);
+    const auto proved = Later<SourcePtr>::of(found->verified);
+    return std::make_shared<Blob>(Blob{Later<ResolvedBlob>::of(std::move(*found)), proved, is_local});
   }
 
   // No request is made before the blob is read, nor for its size if the manifest has it.
-  BlobPtr remote_blob(const Wanted& wanted) const {
+  BlobPtr remote_blob(const BlobRef& wanted) const {
     container_.budget->add_file(ClaimedBlob(wanted.digest, wanted.size.value_or(0)));
-    const Later<Found> found([blobs = container_.blobs, wanted] { return blobs->named(wanted); });
-    const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).proved; });
+    const Later<ResolvedBlob> found([blobs = container_.blobs, wanted] { return blobs->resolve(wanted); });
+    const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).verified; });
     const auto bytes = wanted.size ? Later<SourcePtr>::of(lazy(*wanted.size, proved)) : proved;
     return std::make_shared<Blob>(Blob{found, bytes, false});
   }
@@ -162,9 +162,9 @@ class PackageOpener {
   Result<Content> content_once(const Blob& blob) {
     const auto known = contents_.find(&blob);
     if (known != contents_.end()) return known->second;
-    const Found found = TRY(blob.found.get());
+    const ResolvedBlob found = TRY(blob.found.get());
     TRY_VOID(package_.container.budget->charge(Cost::input, kHeadSize));
-    const auto look = detect_content(*found.arriving);
+    const auto look = detect_content(*found.unverified);
     if (!look && !is_about_the_bytes(look.error())) return tl::unexpected(look.error());
     return contents_.emplace(&blob, look.value_or(Content::unknown)).first->second;
   }

@@ -133,7 +133,7 @@ Result<uint64_t> header_length(const Source& bytes) {
 }
 
 Container container_of(const Item& item, const SourcePtr& bytes, const BudgetPtr& budget) {
-  return {item.layer.path, bytes, nullptr, unstored_blobs(), 0, budget};
+  return {item.layer.path, bytes, nullptr, uncached_blobs(), 0, budget};
 }
 
 }  // namespace
@@ -175,18 +175,18 @@ Result<void> Tensors::add_model(const Item& item) {
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(reported(item, found)) || TRY(reported(item, bytes))) return {};
-  const std::string file = found->arriving->identity();
+  const std::string file = found->unverified->identity();
   if (!file.empty() && !model_files_.insert(file).second) {
     warnings_.add(quoted(item.layer.path), ": the same file as a layer before; its tensors are shown once");
     return {};
   }
-  const auto look = detect_content(*found->arriving);
+  const auto look = detect_content(*found->unverified);
   if (TRY(reported(item, look))) return {};
   if (*look == Content::other) {
     warnings_.add(quoted(item.layer.path), ": neither GGUF nor safetensors", kWithout);
     return {};
   }
-  auto read = read_from_unverified(container_of(item, found->arriving, budget_), *bytes);
+  auto read = read_from_unverified(container_of(item, found->unverified, budget_), *bytes);
   if (TRY(reported(item, read))) return {};
   if (!has_room_for(item, read->tensors.size())) return {};
   const bool first = !std::exchange(has_model_, true);
@@ -252,10 +252,10 @@ Result<void> Tensors::add_file(const Item& item) {
   const auto found = item.blob->found.get();
   const auto bytes = item.blob->bytes.get();
   if (TRY(reported(item, found)) || TRY(reported(item, bytes))) return {};
-  const auto length = header_length(*found->arriving);
+  const auto length = header_length(*found->unverified);
   if (!length) failures_.emplace(digest, length.error().message);
   if (TRY(reported(item, length)) || !has_room_for_header(item, *length)) return {};
-  auto read = read_from_unverified(container_of(item, found->arriving, budget_), *bytes);
+  auto read = read_from_unverified(container_of(item, found->unverified, budget_), *bytes);
   if (!read) failures_.emplace(digest, read.error().message);
   if (TRY(reported(item, read)) || !has_room_for(item, read->tensors.size())) return {};
   // Ollama wrote so in the first weeks of 2026.

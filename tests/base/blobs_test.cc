@@ -31,10 +31,10 @@ class Bites final : public Stream {
   size_t at_ = 0;
 };
 
-class UnstoredBlobs : public testing::Test {
+class UncachedBlobs : public testing::Test {
  protected:
-  Recipe recipe(const std::string& text, uint64_t size) {
-    Recipe out{.name = "m", .size = size, .digest = {}, .key = "key", .start = nullptr};
+  BlobProducer producer(const std::string& text, uint64_t size) {
+    BlobProducer out{.name = "m", .size = size, .digest = {}, .key = "key", .start = nullptr};
     out.start = [this, text]() -> Result<StreamPtr> {
       ++starts_;
       return std::make_unique<Bites>(text, fails_);
@@ -51,8 +51,8 @@ class UnstoredBlobs : public testing::Test {
   bool fails_ = false;
 };
 
-TEST_F(UnstoredBlobs, GoOnWhereTheLastReadStopped) {
-  const auto blob = unstored_blobs()->blob(recipe("0123456789", 10));
+TEST_F(UncachedBlobs, SequentialReadsContinueTheStream) {
+  const auto blob = uncached_blobs()->blob(producer("0123456789", 10));
   EXPECT_EQ(starts_, 0);
   EXPECT_EQ(read(*blob, 0, 4), "0123");
   EXPECT_EQ(read(*blob, 4, 2), "45");
@@ -64,38 +64,38 @@ TEST_F(UnstoredBlobs, GoOnWhereTheLastReadStopped) {
   EXPECT_EQ(blob->identity(), "key");
 }
 
-TEST_F(UnstoredBlobs, DoNotServeTheLastByteOfWhatIsWrong) {
-  EXPECT_THAT(read(*unstored_blobs()->blob(recipe("0123", 10)), 0, 10), HasSubstr("m: ends at byte 4 of 10"));
-  EXPECT_THAT(read(*unstored_blobs()->blob(recipe("0123456789", 4)), 0, 4), HasSubstr("m: longer than the 4 bytes"));
+TEST_F(UncachedBlobs, LastByteOfCorruptStreamIsNotServed) {
+  EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123", 10)), 0, 10), HasSubstr("m: ends at byte 4 of 10"));
+  EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123456789", 4)), 0, 4), HasSubstr("m: longer than the 4 declared bytes"));
   fails_ = true;
-  const auto blob = unstored_blobs()->blob(recipe("0123456789", 10));
+  const auto blob = uncached_blobs()->blob(producer("0123456789", 10));
   EXPECT_EQ(read(*blob, 0, 9), "012345678");
   EXPECT_EQ(read(*blob, 0, 10), "error: bad checksum");
 }
 
-TEST_F(UnstoredBlobs, ProveADigest) {
-  Recipe right = recipe("0123456789", 10);
+TEST_F(UncachedBlobs, VerifiesDigest) {
+  BlobProducer right = producer("0123456789", 10);
   right.digest = sha256("0123456789");
-  EXPECT_EQ(read(*unstored_blobs()->blob(right), 0, 10), "0123456789");
-  Recipe wrong = recipe("0123456789", 10);
+  EXPECT_EQ(read(*uncached_blobs()->blob(right), 0, 10), "0123456789");
+  BlobProducer wrong = producer("0123456789", 10);
   wrong.digest = sha256("x");
-  const auto blob = unstored_blobs()->blob(wrong);
+  const auto blob = uncached_blobs()->blob(wrong);
   EXPECT_EQ(read(*blob, 0, 9), "012345678");
   EXPECT_THAT(read(*blob, 9, 1), HasSubstr("m: the digest of its bytes is "));
 }
 
-TEST_F(UnstoredBlobs, MeasureWhatHasNoSizeYet) {
-  Recipe unmeasured = recipe("0123456789", 0);
+TEST_F(UncachedBlobs, MeasuresBlobOfUnknownSize) {
+  BlobProducer unmeasured = producer("0123456789", 0);
   unmeasured.size.reset();
-  const auto blob = unstored_blobs()->made(unmeasured);
+  const auto blob = uncached_blobs()->materialize(unmeasured);
   ASSERT_TRUE(blob);
   EXPECT_EQ((*blob)->size(), 10U);
   EXPECT_EQ(read(**blob, 2, 3), "234");
   fails_ = true;
-  EXPECT_EQ(unstored_blobs()->made(unmeasured).error().message, "bad checksum");
+  EXPECT_EQ(uncached_blobs()->materialize(unmeasured).error().message, "bad checksum");
 }
 
-TEST(Hex, ParsesDigestOrReturnsNothing) {
+TEST(DigestText, IsParsedOrRejected) {
   const Digest digest = sha256("a");
   std::string hex = digest.hex();
   EXPECT_EQ(digest_of_hex(hex), digest);

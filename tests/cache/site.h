@@ -1,4 +1,4 @@
-// A web site of a test's own: pages by path.
+// A web site for tests: pages by path.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@ namespace weightfs::test {
 
 class Site {
  public:
-  using Page = HttpServer::Handler;
+  using HttpResponse = HttpServer::Handler;
 
-  /// What is asked for at `path`, whatever the query; anything else is 404.
-  void put(const std::string& path, Page page) {
+  /// Serves requests for `path` with any query; others get 404.
+  void put(const std::string& path, HttpResponse page) {
     const std::scoped_lock lock(mutex_);
     pages_[path] = std::move(page);
   }
@@ -43,16 +43,16 @@ class Site {
   std::vector<SeenRequest> requests() const { return server_.requests(); }
 
  private:
-  Page page_of(const std::string& path) {
+  HttpResponse send_request(const std::string& path) {
     const std::scoped_lock lock(mutex_);
     const auto found = pages_.find(path);
-    return found == pages_.end() ? Page() : found->second;
+    return found == pages_.end() ? HttpResponse() : found->second;
   }
 
   std::mutex mutex_;  // guards pages_
-  std::map<std::string, Page> pages_;
+  std::map<std::string, HttpResponse> pages_;
   HttpServer server_{[this](const SeenRequest& request, Wire& wire) {
-    const Page page = page_of(request.target.substr(0, request.target.find('?')));
+    const HttpResponse page = send_request(request.target.substr(0, request.target.find('?')));
     if (page)
       page(request, wire);
     else
@@ -60,13 +60,14 @@ class Site {
   }};
 };
 
-/// "401 Unauthorized" with such a WWW-Authenticate header.
+/// "401 Unauthorized" with this WWW-Authenticate header.
 inline std::string unauthorized(const std::string& challenge, const std::string& body = "") {
   return answer("401 Unauthorized", body, {"WWW-Authenticate: " + challenge});
 }
 
-/// Serves `page` to whoever says `authorization`, and else the challenge.
-inline Site::Page guarded(const std::string& authorization, const std::string& challenge, const std::string& page) {
+/// Serves `page` to requests with `authorization`, else the challenge.
+inline Site::HttpResponse guarded(const std::string& authorization, const std::string& challenge,
+                                  const std::string& page) {
   return [=](const SeenRequest& request, Wire& wire) {
     wire.send(request.header("authorization") == authorization ? page : unauthorized(challenge));
   };

@@ -429,7 +429,7 @@ class Cache(ArchiveTestCase):
             reader.join()
         self.assertEqual(process.returncode, 0)
         self.assertEqual([outcome for outcome in outcomes if not isinstance(outcome, OSError)], [], "no CRC-32 is 0")
-        self.assertIn("the mount is ending", process.stderr.read(), "all were decoded to their end")
+        self.assertIn("the mount is shutting down", process.stderr.read(), "all were decoded to their end")
 
     def test_memory_use_is_independent_of_member_size(self):
         source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})

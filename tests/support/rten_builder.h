@@ -167,7 +167,7 @@ inline Ref node(std::string_view name, uint8_t kind, Ref data) {
   return node({{0, text(name)}}, kind, std::move(data));
 }
 
-inline Ref nameless(uint8_t kind, Ref data) { return node(std::map<int, Slot>{}, kind, std::move(data)); }
+inline Ref open_tmpfile(uint8_t kind, Ref data) { return node(std::map<int, Slot>{}, kind, std::move(data)); }
 
 inline Ref inline_data(const std::vector<uint32_t>& shape, Data type, Ref numbers) {
   return table({{0, list(shape)}, {1, scalar(type)}, {2, table({{0, std::move(numbers)}})}});

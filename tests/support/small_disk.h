@@ -20,12 +20,12 @@ class SmallDisk final : public Blobs {
   /// Whether `error` is one of these refusals.
   static bool refused(const Error& error) { return error.message.find(kFull) != error.message.npos; }
 
-  SourcePtr blob(Recipe recipe) override {
-    if (*recipe.size <= kRoom) return unstored_blobs()->blob(std::move(recipe));
+  SourcePtr blob(BlobProducer recipe) override {
+    if (*recipe.size <= kRoom) return uncached_blobs()->blob(std::move(recipe));
     return lazy(*recipe.size, Later<SourcePtr>([]() -> Result<SourcePtr> { return full(); }));
   }
 
-  Result<SourcePtr> made(Recipe recipe) override {
+  Result<SourcePtr> materialize(BlobProducer recipe) override {
     const StreamPtr stream = TRY(recipe.start());
     std::string bytes;
     std::array<char, 16 * 1024> buffer;

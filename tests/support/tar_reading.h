@@ -18,15 +18,15 @@ namespace weightfs::test::tars {
 // Keeps what it is asked for; makes it as where nothing can be stored.
 class RecordingBlobs final : public Blobs {
  public:
-  SourcePtr blob(Recipe recipe) override {
+  SourcePtr blob(BlobProducer recipe) override {
     recipes.push_back(recipe);
-    return unstored_blobs()->blob(std::move(recipe));
+    return uncached_blobs()->blob(std::move(recipe));
   }
-  Result<SourcePtr> made(Recipe recipe) override {
+  Result<SourcePtr> materialize(BlobProducer recipe) override {
     recipes.push_back(recipe);
-    return unstored_blobs()->made(std::move(recipe));
+    return uncached_blobs()->materialize(std::move(recipe));
   }
-  std::vector<Recipe> recipes;
+  std::vector<BlobProducer> recipes;
 };
 
 // Bytes with an identity, which fail from some offset on if told so, count how often they are read, and fail the test
@@ -50,7 +50,7 @@ class Disk final : public Source {
   uint64_t broken_from_;
 };
 
-inline Result<Archive> members(SourcePtr bytes, BlobsPtr blobs = unstored_blobs()) {
+inline Result<Archive> members(SourcePtr bytes, BlobsPtr blobs = uncached_blobs()) {
   return tar_members(Container{"m.tar", std::move(bytes), nullptr, std::move(blobs)});
 }
 inline Result<Archive> members(std::string bytes) { return members(in_memory(std::move(bytes))); }

@@ -1,4 +1,4 @@
-// A store in one process: what is kept, what is not, and what readers see.
+// One store in one process: what is cached, and what readers see.
 #include "cache/blob_store.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "tests/cache/store_directory.h"
+#include "tests/cache/store_fixture.h"
 
 namespace weightfs::test {
 namespace {
@@ -19,10 +19,10 @@ using testing::SizeIs;
 
 using BlobStoreTest = StoreDirectory;
 
-TEST_F(BlobStoreTest, KeepsABlobUnderItsDigestAndALinkToItUnderItsKey) {
+TEST_F(BlobStoreTest, StoresBlobByDigestAndLinksItByKey) {
   {
     const BlobsPtr blobs = store();
-    EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
+    EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 1"))), describe(bytes));
   }
   EXPECT_THAT(files(), ElementsAre(blob_path(bytes), "v1/index/" + sha256("zip 1").hex(), "v1/lock"));
   EXPECT_EQ(std::filesystem::read_symlink(directory + "/v1/index/" + sha256("zip 1").hex()), sha256(bytes).hex());
@@ -34,344 +34,347 @@ TEST_F(BlobStoreTest, KeepsABlobUnderItsDigestAndALinkToItUnderItsKey) {
   EXPECT_EQ(status.st_mode & 0777, 0700U);
 }
 
-TEST_F(BlobStoreTest, WritesNothingBeforeTheFirstBlob) {
-  const auto blob = store()->blob(recipe_of(member, "zip 1"));
+TEST_F(BlobStoreTest, WritesNothingBeforeFirstBlob) {
+  const auto blob = store()->blob(producer_of(member, "zip 1"));
   EXPECT_EQ(blob->size(), kMember);
   EXPECT_FALSE(std::filesystem::exists(temporary.path("deep")));
   EXPECT_EQ(member->starts, 0);
 }
 
-TEST_F(BlobStoreTest, MakesABlobOnceForManyThreadsAndASecondStore) {
+TEST_F(BlobStoreTest, MaterializesBlobOnceForManyThreadsAndSecondStore) {
   {
     const BlobsPtr blobs = store();
     std::vector<std::thread> threads;
     for (size_t t = 0; t < 8; ++t)
       threads.emplace_back([&, t] {
-        const auto blob = blobs->blob(recipe_of(member, "zip 1"));
+        const auto blob = blobs->blob(producer_of(member, "zip 1"));
         for (size_t offset = 40'000 + t * 1000; offset < kMember; offset += 50'000)
-          EXPECT_EQ(read(*blob, offset, 5000), told(bytes.substr(offset, 5000)));
+          EXPECT_EQ(read(*blob, offset, 5000), describe(bytes.substr(offset, 5000)));
       });
     for (auto& thread : threads) thread.join();
-    EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
+    EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 1"))), describe(bytes));
     EXPECT_EQ(member->starts, 1);
   }
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
-TEST_F(BlobStoreTest, FindsABlobByItsDigestWhateverItsKey) {
-  Recipe first = recipe_of(member, "");
+TEST_F(BlobStoreTest, FindsBlobByDigestWithAnyKey) {
+  BlobProducer first = producer_of(member, "");
   first.digest = sha256(bytes);
-  EXPECT_EQ(read(*store()->blob(first)), told(bytes));
-  Recipe second = recipe_of(member, "other");
+  EXPECT_EQ(read(*store()->blob(first)), describe(bytes));
+  BlobProducer second = producer_of(member, "other");
   second.digest = sha256(bytes);
-  EXPECT_EQ(read(*store()->blob(second)), told(bytes));
+  EXPECT_EQ(read(*store()->blob(second)), describe(bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
-TEST_F(BlobStoreTest, KeepsWhatNobodyElseCanFindForItsOwnReader) {
+TEST_F(BlobStoreTest, BlobWithoutKeyIsCachedForItsReader) {
   const BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe_of(member, ""));
-  EXPECT_EQ(read(*blob), told(bytes));
-  EXPECT_EQ(read(*blob), told(bytes));
+  const auto blob = blobs->blob(producer_of(member, ""));
+  EXPECT_EQ(read(*blob), describe(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));
   EXPECT_EQ(member->starts, 1);
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, ""))), told(bytes));
+  EXPECT_EQ(read(*blobs->blob(producer_of(member, ""))), describe(bytes));
   EXPECT_EQ(member->starts, 2);
 }
 
-// A container may name any digest: what is made of the bytes must not be found by it before they have it.
-TEST_F(BlobStoreTest, HasTheIdentityOfItsDigestOnceThatHasProvedRightElseOfItsKey) {
-  Recipe recipe = recipe_of(member, "zip 1");
-  EXPECT_EQ(store()->blob(recipe)->identity(), "zip 1");
-  recipe.digest = sha256(bytes);
+// A container may declare any digest: a blob must not be found by it before verification.
+TEST_F(BlobStoreTest, IdentityIsDigestAfterVerificationAndKeyBefore) {
+  BlobProducer producer = producer_of(member, "zip 1");
+  EXPECT_EQ(store()->blob(producer)->identity(), "zip 1");
+  producer.digest = sha256(bytes);
   BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe);
+  const auto blob = blobs->blob(producer);
   EXPECT_EQ(blob->identity(), "zip 1");
   Gate middle;
   member->before = [&](size_t given) {
-    if (given == 200'000) middle.pass();
+    if (given == 200'000) middle.wait();
   };
-  EXPECT_EQ(read(*blob, 0, 5000), told(bytes.substr(0, 5000)));
+  EXPECT_EQ(read(*blob, 0, 5000), describe(bytes.substr(0, 5000)));
   EXPECT_EQ(blob->identity(), "zip 1");
   middle.open();
-  EXPECT_EQ(read(*blob), told(bytes));
-  blobs = nullptr;  // returns when all is on disk
+  EXPECT_EQ(read(*blob), describe(bytes));
+  blobs = nullptr;  // waits until everything is on disk
   EXPECT_EQ(blob->identity(), "sha256 " + sha256(bytes).hex());
-  recipe.key = "zip 2";
-  EXPECT_EQ(store()->blob(recipe)->identity(), "sha256 " + sha256(bytes).hex());  // found
-  recipe.digest = sha256("others");
-  const auto lie = store()->blob(recipe);
+  producer.key = "zip 2";
+  EXPECT_EQ(store()->blob(producer)->identity(), "sha256 " + sha256(bytes).hex());  // found
+  producer.digest = sha256("others");
+  const auto lie = store()->blob(producer);
   EXPECT_THAT(read(*lie), HasSubstr("the digest of its bytes is"));
   EXPECT_EQ(lie->identity(), "zip 2");
 }
 
-TEST_F(BlobStoreTest, ServesBytesWhileLaterOnesAreMade) {
+TEST_F(BlobStoreTest, ServesBytesWhileLaterBytesAreProduced) {
   Gate middle;
   member->before = [&](size_t given) {
-    if (given == 200'000) middle.pass();
+    if (given == 200'000) middle.wait();
   };
   const BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 0, 100'000), told(bytes.substr(0, 100'000)));
-  EXPECT_EQ(read(*blob, 100'000, 100'000), told(bytes.substr(100'000, 100'000)));
+  const auto blob = blobs->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 100'000), describe(bytes.substr(0, 100'000)));
+  EXPECT_EQ(read(*blob, 100'000, 100'000), describe(bytes.substr(100'000, 100'000)));
   EXPECT_THAT(this->blobs(), IsEmpty());
   middle.open();
-  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
-TEST_F(BlobStoreTest, ServesTheLastByteOnlyAfterTheStreamSaidThatAllWasRight) {
+TEST_F(BlobStoreTest, ServesLastByteOnlyAfterStreamVerifiedAllBytes) {
   member->error = Error{Code::corrupt, "wrong checksum"};
-  const auto blob = store()->blob(recipe_of(member, "zip 1"));
+  const auto blob = store()->blob(producer_of(member, "zip 1"));
   EXPECT_EQ(read(*blob, kMember - 1, 1), "error: wrong checksum");
 }
 
-TEST_F(BlobStoreTest, MakesNoFileOfSmallBlobsAndProvesThem) {
+TEST_F(BlobStoreTest, VerifiesSmallBlobsAndCreatesNoFiles) {
   const BlobsPtr blobs = store();
-  const MakingPtr small = making(some_bytes(64 * 1024));
-  const auto blob = blobs->blob(recipe_of(small, "zip 2"));
-  EXPECT_EQ(read(*blob, 10, 20), told(small->bytes.substr(10, 20)));
-  EXPECT_EQ(read(*blob), told(small->bytes));
+  const TestProducerPtr small = test_producer(some_bytes(64 * 1024));
+  const auto blob = blobs->blob(producer_of(small, "zip 2"));
+  EXPECT_EQ(read(*blob, 10, 20), describe(small->bytes.substr(10, 20)));
+  EXPECT_EQ(read(*blob), describe(small->bytes));
   EXPECT_FALSE(std::filesystem::exists(directory));
   small->error = Error{Code::corrupt, "wrong checksum"};
   EXPECT_EQ(read(*blob, 0, 1), "error: wrong checksum");
   small->error = std::nullopt;
-  Recipe wrong = recipe_of(small, "zip 2");
+  BlobProducer wrong = producer_of(small, "zip 2");
   wrong.digest = sha256("others");
   EXPECT_THAT(read(*blobs->blob(wrong), 0, 1), HasSubstr("not " + sha256("others").hex()));
 }
 
-TEST_F(BlobStoreTest, LooksAtAHeadWithoutMakingTheBlob) {
+TEST_F(BlobStoreTest, ReadsHeaderWithoutMaterializingBlob) {
   size_t most = 0;
   member->before = [&](size_t given) { most = std::max(most, given); };
   member->piece = 1000;
-  const auto blob = store()->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 0, 16), told(bytes.substr(0, 16)));
-  EXPECT_EQ(read(*blob, 96, 4000), told(bytes.substr(96, 4000)));
+  const auto blob = store()->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 16), describe(bytes.substr(0, 16)));
+  EXPECT_EQ(read(*blob, 96, 4000), describe(bytes.substr(96, 4000)));
   EXPECT_LE(most, 4096U);
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
-TEST_F(BlobStoreTest, IsAnOrdinarySource) {
-  const auto blob = store()->blob(recipe_of(member, "zip 1"));
+TEST_F(BlobStoreTest, SatisfiesTheSourceContract) {
+  const auto blob = store()->blob(producer_of(member, "zip 1"));
   for (int again = 0; again < 2; ++again) {
-    EXPECT_EQ(read(*blob, kMember - 5, 100), told(bytes.substr(kMember - 5)));
-    EXPECT_EQ(read(*blob, kMember, 10), told(""));
-    EXPECT_EQ(read(*blob, UINT64_MAX, 10), told(""));
-    EXPECT_EQ(read(*blob, 7, 0), told(""));
+    EXPECT_EQ(read(*blob, kMember - 5, 100), describe(bytes.substr(kMember - 5)));
+    EXPECT_EQ(read(*blob, kMember, 10), describe(""));
+    EXPECT_EQ(read(*blob, UINT64_MAX, 10), describe(""));
+    EXPECT_EQ(read(*blob, 7, 0), describe(""));
   }
 }
 
-// A member whose bytes are not what its recipe promises.
+// A member whose bytes differ from its declaration.
 struct Lie {
   std::string title;
-  std::function<void(Making&, Recipe&)> tell;
+  std::function<void(TestProducer&, BlobProducer&)> tell;
   std::string error;
 };
 
-class ALie : public BlobStoreTest, public testing::WithParamInterface<Lie> {};
+class FalseDeclaration : public BlobStoreTest, public testing::WithParamInterface<Lie> {};
 
-TEST_P(ALie, LeavesNothingBehindAndIsDecodedOnce) {
-  Recipe recipe = recipe_of(member, "zip 1");
+TEST_P(FalseDeclaration, LeavesNoFilesAndIsDecodedOnce) {
+  BlobProducer producer = producer_of(member, "zip 1");
   bool promises_the_truth = false;
   {
     const BlobsPtr blobs = store();
-    GetParam().tell(*member, recipe);
-    const auto blob = blobs->blob(recipe);
+    GetParam().tell(*member, producer);
+    const auto blob = blobs->blob(producer);
     EXPECT_THAT(read(*blob), HasSubstr(GetParam().error));
     EXPECT_EQ(member->starts, 1);
     EXPECT_THAT(this->blobs(), IsEmpty());
     EXPECT_THAT(makings(), IsEmpty());
-    // From now on not even the first byte is served, to no reader of what has the same name.
+    // From now on no byte of that name is served.
     EXPECT_THAT(read(*blob, 0, 1), HasSubstr(GetParam().error));
-    EXPECT_THAT(read(*blobs->blob(recipe)), HasSubstr(GetParam().error));
+    EXPECT_THAT(read(*blobs->blob(producer)), HasSubstr(GetParam().error));
     EXPECT_EQ(member->starts, 1);
     member->bytes = bytes;
     member->error = std::nullopt;
-    promises_the_truth = recipe.size == kMember && (!recipe.digest || *recipe.digest == sha256(bytes));
-    Recipe changed = recipe;
+    promises_the_truth = producer.size == kMember && (!producer.digest || *producer.digest == sha256(bytes));
+    BlobProducer changed = producer;
     changed.key = "zip 2";
     if (promises_the_truth) {
-      EXPECT_EQ(read(*blobs->blob(changed)), told(bytes));
+      EXPECT_EQ(read(*blobs->blob(changed)), describe(bytes));
     }
   }
   if (promises_the_truth) {
-    EXPECT_EQ(read(*store()->blob(recipe)), told(bytes));
+    EXPECT_EQ(read(*store()->blob(producer)), describe(bytes));
   }
   EXPECT_THAT(makings(), IsEmpty());
   EXPECT_THAT(log, IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Lies, ALie,
+    Lies, FalseDeclaration,
     testing::Values(
         Lie{"WrongChecksum",
-            [](Making& m, Recipe&) {
+            [](TestProducer& m, BlobProducer&) {
               m.error = Error{Code::corrupt, "wrong checksum"};
             },
             "error: wrong checksum"},
         Lie{"WrongByte",
-            [](Making& m, Recipe& r) {
+            [](TestProducer& m, BlobProducer& r) {
               r.digest = sha256(m.bytes);
               ++m.bytes[kMember / 2];
             },
             "the digest of its bytes is"},
-        Lie{"WrongDigest", [](Making&, Recipe& r) { r.digest = sha256("others"); }, "not " + sha256("others").hex()},
-        Lie{"Short", [](Making& m, Recipe&) { m.bytes.resize(kMember - 1); }, "member: ends at byte 299999 of 300000"},
-        Lie{"Long", [](Making& m, Recipe&) { m.bytes += 'x'; }, "member: longer than the 300000 bytes"},
-        Lie{"Empty", [](Making& m, Recipe&) { m.bytes.clear(); }, "member: ends at byte 0 of 300000"}),
+        Lie{"WrongDigest", [](TestProducer&, BlobProducer& r) { r.digest = sha256("others"); },
+            "not " + sha256("others").hex()},
+        Lie{"Short", [](TestProducer& m, BlobProducer&) { m.bytes.resize(kMember - 1); },
+            "member: ends at byte 299999 of 300000"},
+        Lie{"Long", [](TestProducer& m, BlobProducer&) { m.bytes += 'x'; }, "member: longer than the 300000 declared bytes"},
+        Lie{"Empty", [](TestProducer& m, BlobProducer&) { m.bytes.clear(); }, "member: ends at byte 0 of 300000"}),
     [](const auto& instance) { return instance.param.title; });
 
-TEST_F(BlobStoreTest, AFailureToStartIsTheReaders) {
-  Recipe recipe = recipe_of(member, "zip 1");
+TEST_F(BlobStoreTest, FailureToStartIsReportedToReader) {
+  BlobProducer producer = producer_of(member, "zip 1");
   bool offline = true;
-  recipe.start = [&, start = recipe.start]() -> Result<StreamPtr> {
+  producer.start = [&, start = producer.start]() -> Result<StreamPtr> {
     if (offline) return failure(Code::resource, "offline");
     return start();
   };
-  const auto blob = store()->blob(recipe);
+  const auto blob = store()->blob(producer);
   EXPECT_EQ(read(*blob), "error: offline");
   offline = false;
-  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));
 }
 
-TEST_F(BlobStoreTest, WhatIsKeptUnderOneDigestIsNotServedUnderAnother) {
+TEST_F(BlobStoreTest, CachedBlobIsNotServedUnderAnotherDigest) {
   const BlobsPtr blobs = store();
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
-  Recipe wrong = recipe_of(member, "zip 1");
+  EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 1"))), describe(bytes));
+  BlobProducer wrong = producer_of(member, "zip 1");
   wrong.digest = sha256("others");
   EXPECT_THAT(read(*blobs->blob(wrong)), HasSubstr("error: member: the digest of its bytes is"));
 }
 
-// A container may name any digest for its bytes; readers of another container, of which it is true, must not see them.
-TEST_F(BlobStoreTest, UnprovedBytesAreSharedByKeyNotByPromisedDigest) {
+// A container may declare any digest for its bytes; readers of another container with the true digest must not see
+// them.
+TEST_F(BlobStoreTest, UnverifiedBytesAreSharedByKeyNotByDeclaredDigest) {
   Gate middle;
-  const MakingPtr lying = making(some_bytes(kMember, 2));
+  const TestProducerPtr lying = test_producer(some_bytes(kMember, 2));
   lying->before = [&](size_t given) {
-    if (given == 200'000) middle.pass();
+    if (given == 200'000) middle.wait();
   };
   const BlobsPtr blobs = store();
-  Recipe lie = recipe_of(lying, "zip of lies");
-  Recipe truth = recipe_of(member, "zip 1");
+  BlobProducer lie = producer_of(lying, "zip of lies");
+  BlobProducer truth = producer_of(member, "zip 1");
   lie.digest = truth.digest = sha256(bytes);
   const auto wrong = blobs->blob(lie);
-  EXPECT_EQ(read(*wrong, 0, 5000), told(lying->bytes.substr(0, 5000)));
-  EXPECT_EQ(read(*blobs->blob(truth), 0, 5000), told(bytes.substr(0, 5000)));
+  EXPECT_EQ(read(*wrong, 0, 5000), describe(lying->bytes.substr(0, 5000)));
+  EXPECT_EQ(read(*blobs->blob(truth), 0, 5000), describe(bytes.substr(0, 5000)));
   middle.open();
 }
 
-TEST_F(BlobStoreTest, ABlobFileThatWasCutIsMadeAgain) {
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+TEST_F(BlobStoreTest, TruncatedBlobFileIsMaterializedAgain) {
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   const std::string path = directory + "/" + blob_path(bytes);
   std::filesystem::resize_file(path, 5);
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   EXPECT_EQ(member->starts, 2);
   EXPECT_EQ(std::filesystem::file_size(path), kMember);
 }
 
-TEST_F(BlobStoreTest, ABlobStaysThereWhateverSizeAnotherContainerTellsOfItsDigest) {
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
-  Recipe lie = recipe_of(making(some_bytes(kMember + 1, 2)), "zip of lies");
+TEST_F(BlobStoreTest, BlobSurvivesWrongSizeDeclaredByAnotherContainer) {
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
+  BlobProducer lie = producer_of(test_producer(some_bytes(kMember + 1, 2)), "zip of lies");
   lie.digest = sha256(bytes);
   EXPECT_THAT(read(*store()->blob(lie)), HasSubstr("the digest of its bytes is"));
   EXPECT_TRUE(std::filesystem::exists(directory + "/" + blob_path(bytes)));
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
-TEST_F(BlobStoreTest, ADirectoryThatWentAwayIsMadeAgain) {
+TEST_F(BlobStoreTest, RemovedDirectoryIsCreatedAgain) {
   const BlobsPtr blobs = store();
-  Recipe recipe = recipe_of(member, "zip 1");
-  recipe.size = std::nullopt;  // made() returns when all is on disk
-  const auto open = blobs->made(recipe);
+  BlobProducer producer = producer_of(member, "zip 1");
+  producer.size = std::nullopt;  // materialize() returns when everything is on disk
+  const auto open = blobs->materialize(producer);
   ASSERT_TRUE(open);
   std::filesystem::remove_all(directory);
-  EXPECT_EQ(read(**open), told(bytes));
-  const MakingPtr other = making(some_bytes(kMember, 2));
-  EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), told(other->bytes));
+  EXPECT_EQ(read(**open), describe(bytes));
+  const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
+  EXPECT_EQ(read(*blobs->blob(producer_of(other, "zip 2"))), describe(other->bytes));
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(BlobStoreTest, AnotherMakingOfTheSameNameIsNotTakenForItsOwn) {
+TEST_F(BlobStoreTest, FileOfAnotherWriterWithSameNameIsNotReplaced) {
   Gate middle;
   member->before = [&](size_t given) {
-    if (given == 200'000) middle.pass();
+    if (given == 200'000) middle.wait();
   };
   const BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 100'000, 5000), told(bytes.substr(100'000, 5000)));
+  const auto blob = blobs->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 100'000, 5000), describe(bytes.substr(100'000, 5000)));
   ASSERT_THAT(makings(), SizeIs(1));
   const std::string path = directory + "/v1/making/" + makings()[0];
   std::filesystem::remove(path);
   std::ofstream(path) << "what another process has so far";
   middle.open();
-  EXPECT_EQ(read(*blob), told(bytes));
-  EXPECT_EQ(read(*store()->blob(recipe_of(making("others"), "zip 2"))), told("others"));
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));
+  EXPECT_EQ(read(*store()->blob(producer_of(test_producer("others"), "zip 2"))), describe("others"));
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   for (const std::string& kept : this->blobs())
     EXPECT_EQ(std::filesystem::file_size(directory + "/v1/blobs/" + kept), kMember);
 }
 
-TEST_F(BlobStoreTest, KeepsFewFilesOpen) {
+TEST_F(BlobStoreTest, LimitsOpenFiles) {
   const auto open_now = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
   };
   const auto before = open_now();
   const BlobsPtr blobs = store();
   std::vector<SourcePtr> sources;
-  std::vector<MakingPtr> makings;
+  std::vector<TestProducerPtr> makings;
   for (uint32_t i = 0; i < 200; ++i) {
-    makings.push_back(making(some_bytes(70'000, i)));
-    sources.push_back(blobs->blob(recipe_of(makings.back(), str("zip ", i))));
+    makings.push_back(test_producer(some_bytes(70'000, i)));
+    sources.push_back(blobs->blob(producer_of(makings.back(), str("zip ", i))));
   }
   for (int again = 0; again < 2; ++again)
-    for (size_t i = 0; i < sources.size(); ++i) ASSERT_EQ(read(*sources[i]), told(makings[i]->bytes));
-  // Those being published have theirs and the store's lock open.
+    for (size_t i = 0; i < sources.size(); ++i) ASSERT_EQ(read(*sources[i]), describe(makings[i]->bytes));
+  // Blobs that are being published also have their file and the store's lock open.
   EXPECT_LE(open_now() - before, 128 + 3 * 4);
   for (const auto& made : makings) EXPECT_EQ(made->starts, 1);
 }
 
-TEST_F(BlobStoreTest, MeasuresABlobOfUnknownSizeByMakingItOnce) {
-  Recipe recipe = recipe_of(member, "tar.gz 1");
-  recipe.size = std::nullopt;
+TEST_F(BlobStoreTest, MeasuresBlobOfUnknownSizeByMaterializingItOnce) {
+  BlobProducer producer = producer_of(member, "tar.gz 1");
+  producer.size = std::nullopt;
   {
     const BlobsPtr blobs = store();
-    const auto made = blobs->made(recipe);
+    const auto made = blobs->materialize(producer);
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ((*made)->size(), kMember);
     EXPECT_EQ((*made)->identity(), "sha256 " + sha256(bytes).hex());
-    EXPECT_EQ(read(**made), told(bytes));
+    EXPECT_EQ(read(**made), describe(bytes));
   }
-  // Its first 64 KiB were made twice: to see that it is not small.
+  // The first 64 KiB were produced twice, to detect that it is not small.
   EXPECT_EQ(member->starts, 2);
   EXPECT_THAT(blobs(), SizeIs(1));
-  EXPECT_EQ(read(**store()->made(recipe)), told(bytes));
+  EXPECT_EQ(read(**store()->materialize(producer)), describe(bytes));
   EXPECT_EQ(member->starts, 2);
 }
 
-TEST_F(BlobStoreTest, AllocatesNoMoreForABlobOfUnknownSizeThanItTakes) {
-  Recipe recipe = recipe_of(member, "tar.gz 1");
-  recipe.size = std::nullopt;
-  ASSERT_TRUE(store()->made(recipe));
+TEST_F(BlobStoreTest, AllocatesOnlyTheFinalSizeForBlobOfUnknownSize) {
+  BlobProducer producer = producer_of(member, "tar.gz 1");
+  producer.size = std::nullopt;
+  ASSERT_TRUE(store()->materialize(producer));
   EXPECT_LE(allocated_in(directory + "/v1/blobs"), kMember + 8192);
 }
 
-TEST_F(BlobStoreTest, ABlobOfUnknownSizeFailsBeforeItIsReturned) {
+TEST_F(BlobStoreTest, FailureOfBlobOfUnknownSizeIsReportedBeforeReturn) {
   member->error = Error{Code::corrupt, "wrong checksum"};
-  Recipe recipe = recipe_of(member, "tar.gz 1");
-  recipe.size = std::nullopt;
-  EXPECT_EQ(store()->made(recipe).error().message, "wrong checksum");
+  BlobProducer producer = producer_of(member, "tar.gz 1");
+  producer.size = std::nullopt;
+  EXPECT_EQ(store()->materialize(producer).error().message, "wrong checksum");
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(BlobStoreTest, ASmallBlobOfUnknownSizeMakesNoFile) {
-  const MakingPtr small = making("some text");
-  Recipe recipe = recipe_of(small, "gz 1");
-  recipe.size = std::nullopt;
-  const auto made = store()->made(recipe);
+TEST_F(BlobStoreTest, SmallBlobOfUnknownSizeCreatesNoFile) {
+  const TestProducerPtr small = test_producer("some text");
+  BlobProducer producer = producer_of(small, "gz 1");
+  producer.size = std::nullopt;
+  const auto made = store()->materialize(producer);
   ASSERT_TRUE(made);
-  EXPECT_EQ(read(**made), told("some text"));
+  EXPECT_EQ(read(**made), describe("some text"));
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 

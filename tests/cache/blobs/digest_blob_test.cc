@@ -1,4 +1,4 @@
-// Blobs that are known by their digest: fetched, or read where they lie, and proved before they are served.
+// Blobs known by digest: downloaded or read in place, and verified before they are served.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,15 +10,15 @@
 #include <thread>
 
 #include "cache/external_stores.h"
-#include "tests/cache/store_directory.h"
+#include "tests/cache/store_fixture.h"
 #include "tests/support/http_server.h"
 
 namespace weightfs {
 namespace {
 
+using test::describe;
 using test::read;
 using test::some_bytes;
-using test::told;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -27,10 +27,10 @@ using testing::SizeIs;
 
 constexpr size_t kLarge = 5'000'000;
 
-class NamedBlobTest : public test::StoreDirectory {
+class DigestBlobTest : public test::StoreDirectory {
  protected:
-  // No place of this user's is looked at.
-  NamedBlobTest() {
+  // Ignores the user's own stores.
+  DigestBlobTest() {
     for (const char* name : {"HOME", "OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"})
       ::setenv(name, temporary.path("nobody").c_str(), 1);
   }
@@ -48,30 +48,30 @@ class NamedBlobTest : public test::StoreDirectory {
               log.push_back(line);
             }};
   }
-  static HttpPtr http() {
+  static HttpClientPtr http() {
     HttpOptions options;
     options.connect_timeout = std::chrono::seconds(2);
     options.stall_timeout = std::chrono::seconds(2);
     options.allow_private_urls = true;
-    return std::make_shared<Http>(options);
+    return std::make_shared<HttpClient>(options);
   }
   static FetchOptions quick() {
     FetchOptions options;
     options.retries = 1;
-    options.first_pause = std::chrono::milliseconds(1);
+    options.first_delay = std::chrono::milliseconds(1);
     return options;
   }
 
-  Wanted wanted(std::vector<std::string> urls = {}) const {
+  BlobRef wanted(std::vector<std::string> urls = {}) const {
     return {"layer", sha256(bytes), bytes.size(), std::move(urls)};
   }
 
-  // Sends one half, and the other once the gate is open.
+  // Sends one half, and the other when the gate opens.
   std::function<void(const SeenRequest&, Wire&)> half_until(test::Gate& rest) const {
     return [this, &rest](const SeenRequest&, Wire& wire) {
       const size_t half = bytes.size() / 2;
       wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", bytes.substr(0, half)));
-      rest.pass();
+      rest.wait();
       wire.send(bytes.substr(half));
     };
   }
@@ -84,36 +84,36 @@ class NamedBlobTest : public test::StoreDirectory {
   }
 };
 
-// All bytes, as a store of its own finds them.
-std::string said(const BlobStorePtr& store, const Wanted& wanted) {
-  const auto found = store->named(wanted);
-  return found ? read(*found->proved) : "error: " + found.error().message;
+// All bytes as read through a new store.
+std::string said(const BlobStorePtr& store, const BlobRef& wanted) {
+  const auto found = store->resolve(wanted);
+  return found ? read(*found->verified) : "error: " + found.error().message;
 }
 
-TEST_F(NamedBlobTest, IsFetchedOnceForManyReadersAndStores) {
+TEST_F(DigestBlobTest, IsDownloadedOnceForManyReadersAndStores) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
   const auto first = fetching_store();
   const auto second = fetching_store();
-  const auto one = first->named(wanted({server.url("/b")}));
-  const auto other = second->named(wanted({server.url("/b")}));
+  const auto one = first->resolve(wanted({server.url("/b")}));
+  const auto other = second->resolve(wanted({server.url("/b")}));
   ASSERT_TRUE(one && other);
   EXPECT_THAT(server.requests(), IsEmpty());
   std::array<std::string, 6> results;
   {
     std::vector<std::thread> readers;
     for (size_t i = 0; i < results.size(); ++i)
-      readers.emplace_back([&, i] { results.at(i) = read(*(i % 2 == 0 ? one : other)->proved); });
+      readers.emplace_back([&, i] { results.at(i) = read(*(i % 2 == 0 ? one : other)->verified); });
     for (auto& reader : readers) reader.join();
   }
-  EXPECT_THAT(results, testing::Each(told(bytes)));
+  EXPECT_THAT(results, testing::Each(describe(bytes)));
   EXPECT_EQ(server.count("GET"), 1U);
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(bytes).substr(9)));
   EXPECT_THAT(makings(), IsEmpty());
-  EXPECT_EQ(said(offline_store(), wanted()), told(bytes));
+  EXPECT_EQ(said(offline_store(), wanted()), describe(bytes));
 }
 
-TEST_F(NamedBlobTest, WrongBytesAreNeverServedNorKeptAndAreFetchedAgain) {
-  // The server may still be sending the wrong ones when the read has failed.
+TEST_F(DigestBlobTest, MismatchedDownloadIsDiscardedAndRetried) {
+  // The server may still be sending wrong bytes after the read failed.
   const std::string wrong(bytes.size(), 'x');
   std::atomic<bool> right = false;
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, right ? bytes : wrong); });
@@ -122,33 +122,33 @@ TEST_F(NamedBlobTest, WrongBytesAreNeverServedNorKeptAndAreFetchedAgain) {
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
   right = true;
-  EXPECT_EQ(said(store, wanted({server.url("/b")})), told(bytes));
+  EXPECT_EQ(said(store, wanted({server.url("/b")})), describe(bytes));
 }
 
-TEST_F(NamedBlobTest, AnotherUrlIsAskedWhenTheFirstOneHasOtherBytes) {
+TEST_F(DigestBlobTest, FallsBackToNextUrlOnMismatch) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     serve_file(request, wire, request.target == "/right" ? bytes : std::string(bytes.size(), 'x'));
   });
-  EXPECT_EQ(said(fetching_store(), wanted({server.url("/wrong"), server.url("/right")})), told(bytes));
+  EXPECT_EQ(said(fetching_store(), wanted({server.url("/wrong"), server.url("/right")})), describe(bytes));
   EXPECT_EQ(server.count("GET", "/wrong"), 1U);
   EXPECT_EQ(server.count("GET", "/right"), 1U);
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(NamedBlobTest, TheSizeIsAskedForOnlyWhenTheContainerDoesNotSayIt) {
+TEST_F(DigestBlobTest, SizeIsQueriedOnlyWhenContainerLacksIt) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
-  Wanted unknown = wanted({server.url("/b")});
+  BlobRef unknown = wanted({server.url("/b")});
   unknown.size = std::nullopt;
   const auto store = fetching_store();
-  const auto found = store->named(unknown);
+  const auto found = store->resolve(unknown);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->proved->size(), bytes.size());
+  EXPECT_EQ(found->verified->size(), bytes.size());
   EXPECT_EQ(server.count("HEAD"), 1U);
   EXPECT_EQ(server.count("GET"), 0U);
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
 }
 
-TEST_F(NamedBlobTest, ASizeThatNobodySaysIsThatOfWhatIsFetched) {
+TEST_F(DigestBlobTest, UnreportedSizeIsMeasuredByDownload) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     if (request.method == "HEAD") return;
@@ -156,15 +156,15 @@ TEST_F(NamedBlobTest, ASizeThatNobodySaysIsThatOfWhatIsFetched) {
     std::snprintf(head.data(), head.size(), "%zx\r\n", bytes.size());
     wire.send(head.data() + bytes + "\r\n0\r\n\r\n");
   });
-  Wanted unknown = wanted({server.url("/b")});
+  BlobRef unknown = wanted({server.url("/b")});
   unknown.size = std::nullopt;
-  EXPECT_EQ(said(fetching_store(), unknown), told(bytes));
+  EXPECT_EQ(said(fetching_store(), unknown), describe(bytes));
   int whole = 0;
   for (const SeenRequest& request : server.requests()) whole += request.method == "GET" && !request.range() ? 1 : 0;
   EXPECT_EQ(whole, 1);
 }
 
-TEST_F(NamedBlobTest, WhatWasCutOffIsGoneOnWithByTheNext) {
+TEST_F(DigestBlobTest, InterruptedDownloadIsResumed) {
   bytes = some_bytes(kLarge);
   std::atomic<bool> cut = true;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
@@ -179,7 +179,7 @@ TEST_F(NamedBlobTest, WhatWasCutOffIsGoneOnWithByTheNext) {
   EXPECT_THAT(makings(), Contains(sha256(bytes).hex() + ".part"));
   cut = false;
   const size_t before = server.requests().size();
-  EXPECT_EQ(said(fetching_store(), wanted({url})), told(bytes));
+  EXPECT_EQ(said(fetching_store(), wanted({url})), describe(bytes));
   const auto requests = server.requests();
   ASSERT_THAT(requests, SizeIs(before + 1));
   ASSERT_TRUE(requests.back().range());
@@ -188,17 +188,17 @@ TEST_F(NamedBlobTest, WhatWasCutOffIsGoneOnWithByTheNext) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-// The first 1,000,000 bytes, as a fetch leaves them that was cut off.
-class LeftOver : public NamedBlobTest {
+// The first 1,000,000 bytes, as an interrupted download leaves them.
+class ResumedDownload : public DigestBlobTest {
  protected:
-  LeftOver() {
+  ResumedDownload() {
     bytes = some_bytes(kLarge);
     part = directory + "/v1/making/" + sha256(bytes).hex() + ".part";
-    offline_store()->remember("so that", "the directories are there");
+    offline_store()->save_text("so that", "the directories are there");
     std::ofstream(part, std::ios::binary) << bytes.substr(0, 1'000'000);
   }
   uint64_t left() const { return std::filesystem::exists(part) ? std::filesystem::file_size(part) : 0; }
-  // After a read of what that server answers.
+  // After a read with this server's response.
   uint64_t left_after(const std::function<void(const SeenRequest&, Wire&)>& handler) {
     HttpServer server(handler);
     EXPECT_THAT(said(fetching_store(), wanted({server.url("/b")})), HasSubstr("error: "));
@@ -208,21 +208,21 @@ class LeftOver : public NamedBlobTest {
   std::string part;
 };
 
-TEST_F(LeftOver, StaysWhenNobodyListens) {
+TEST_F(ResumedDownload, IsKeptWhenConnectionIsRefused) {
   EXPECT_THAT(said(fetching_store(), wanted({"http://127.0.0.1:1/b"})), HasSubstr("error: "));
   EXPECT_EQ(left(), 1'000'000U);
 }
 
-TEST_F(LeftOver, StaysWhenTheServerHasTrouble) {
+TEST_F(ResumedDownload, IsKeptOnServerError) {
   EXPECT_EQ(left_after([](const SeenRequest&, Wire& wire) { wire.send(answer("503 No", "")); }), 1'000'000U);
 }
 
-TEST_F(LeftOver, StaysWhenSomethingElseIsAnswered) {
+TEST_F(ResumedDownload, IsKeptWhenResponseIsInvalid) {
   EXPECT_EQ(left_after([](const SeenRequest&, Wire& wire) { wire.send(answer("200 OK", "<html>log in</html>")); }),
             1'000'000U);
 }
 
-TEST_F(LeftOver, GrowsByWhatComes) {
+TEST_F(ResumedDownload, GrowsByReceivedBytes) {
   std::atomic<int> asked = 0;
   EXPECT_GT(left_after([&](const SeenRequest& request, Wire& wire) {
               if (asked++ > 0) return void(wire.send(answer("503 No", "")));
@@ -235,118 +235,118 @@ TEST_F(LeftOver, GrowsByWhatComes) {
             1'000'000U);
 }
 
-TEST_F(LeftOver, StaysWhenTheMountEndsBeforeAnythingComes) {
+TEST_F(ResumedDownload, IsKeptWhenMountEndsBeforeFirstByte) {
   test::Gate asked;
   test::Gate end;
   HttpServer server([&](const SeenRequest&, Wire&) {
     asked.open();
-    end.pass();
+    end.wait();
   });
   const auto store = fetching_store();
-  const auto found = store->named(wanted({server.url("/b")}));
+  const auto found = store->resolve(wanted({server.url("/b")}));
   ASSERT_TRUE(found);
-  std::thread reader([&] { EXPECT_THAT(read(*found->proved), HasSubstr("error: ")); });
-  asked.pass();
+  std::thread reader([&] { EXPECT_THAT(read(*found->verified), HasSubstr("error: ")); });
+  asked.wait();
   store->stop();
   reader.join();
   end.open();
   EXPECT_EQ(left(), 1'000'000U);
 }
 
-// What lies in the file is not believed: a machine that stopped may have left holes in it.
-TEST_F(NamedBlobTest, WhatWasLeftAndIsWrongIsFetchedAnew) {
+// The partial file is not trusted: a crash of the machine may have left holes.
+TEST_F(DigestBlobTest, CorruptPartialDownloadIsDiscardedAndRestarted) {
   bytes = some_bytes(kLarge);
   const std::string part = directory + "/v1/making/" + sha256(bytes).hex() + ".part";
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
-  offline_store()->remember("so that", "the directories are there");
+  offline_store()->save_text("so that", "the directories are there");
   std::ofstream(part, std::ios::binary) << std::string(1'000'000, '\0');
-  EXPECT_EQ(said(fetching_store(), wanted({server.url("/b")})), told(bytes));
+  EXPECT_EQ(said(fetching_store(), wanted({server.url("/b")})), describe(bytes));
   EXPECT_LE(server.count("GET"), 2U);
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(NamedBlobTest, OfflineNothingIsFetchedAndItSaysSo) {
+TEST_F(DigestBlobTest, OfflineReadFailsAndSaysSo) {
   const auto store = offline_store();
-  const auto found = store->named(wanted({"http://127.0.0.1:1/b"}));
+  const auto found = store->resolve(wanted({"http://127.0.0.1:1/b"}));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::network);
   EXPECT_EQ(found.error().message, "layer: not cached, and offline");
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
-TEST_F(NamedBlobTest, WhatArrivesIsSeenBeforeItIsProvedAndServedOnlyAfter) {
+TEST_F(DigestBlobTest, UnverifiedSourceSeesBytesBeforeVerification) {
   test::Gate rest;
   HttpServer server(half_until(rest));
   const auto store = fetching_store();
-  const auto found = store->named(wanted({server.url("/b")}));
+  const auto found = store->resolve(wanted({server.url("/b")}));
   ASSERT_TRUE(found);
-  EXPECT_EQ(read(*found->arriving, 10, 1000), told(bytes.substr(10, 1000)));
+  EXPECT_EQ(read(*found->unverified, 10, 1000), describe(bytes.substr(10, 1000)));
   EXPECT_THAT(blobs(), IsEmpty());
   rest.open();
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
   EXPECT_EQ(server.count("GET"), 1U);
 }
 
-TEST_F(NamedBlobTest, WhatWasSeenOfOtherBytesIsNotMixedWithTheRightOnes) {
+TEST_F(DigestBlobTest, UnverifiedReadsOfOtherBytesFailVerifiedReads) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     serve_file(request, wire, request.target == "/right" ? bytes : std::string(bytes.size(), 'x'));
   });
   test::Gate rest;
   HttpServer lying([&](const SeenRequest&, Wire& wire) {
     wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", std::string(100'000, 'x')));
-    rest.pass();
+    rest.wait();
     wire.send(std::string(bytes.size() - 100'000, 'x'));
   });
   const auto store = fetching_store();
-  const auto found = store->named(wanted({lying.url("/b"), server.url("/right")}));
+  const auto found = store->resolve(wanted({lying.url("/b"), server.url("/right")}));
   ASSERT_TRUE(found);
-  EXPECT_EQ(read(*found->arriving, 0, 1000), told(std::string(1000, 'x')));
+  EXPECT_EQ(read(*found->unverified, 0, 1000), describe(std::string(1000, 'x')));
   rest.open();
-  EXPECT_THAT(read(*found->proved), HasSubstr("came from other bytes than those that proved right"));
-  EXPECT_EQ(said(fetching_store(), wanted({server.url("/right")})), told(bytes));
+  EXPECT_THAT(read(*found->verified), HasSubstr("metadata read before verification does not match"));
+  EXPECT_EQ(said(fetching_store(), wanted({server.url("/right")})), describe(bytes));
 }
 
-TEST_F(NamedBlobTest, ServesWhileItStreamsAndFailsAtTheEndOfWrongBytes) {
+TEST_F(DigestBlobTest, StreamingServesBytesAndFailsAtEndOnMismatch) {
   std::string wrong = bytes;
   wrong.back() ^= 1;
   test::Gate rest;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", wrong.size(), "\r\n\r\n", wrong.substr(0, wrong.size() / 2)));
-    rest.pass();
+    rest.wait();
     wire.send(wrong.substr(wrong.size() / 2));
   });
   const auto store = fetching_store(true);
-  const auto found = store->named(wanted({server.url("/b")}));
+  const auto found = store->resolve(wanted({server.url("/b")}));
   ASSERT_TRUE(found);
-  EXPECT_EQ(read(*found->proved, 0, 1000), told(bytes.substr(0, 1000)));
+  EXPECT_EQ(read(*found->verified, 0, 1000), describe(bytes.substr(0, 1000)));
   rest.open();
-  EXPECT_THAT(read(*found->proved, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-// semantics: with --stream a reader never gets bytes of two fetches of which one was wrong.
-TEST_F(NamedBlobTest, WhatStreamedAndWasWrongIsNotMixedWithALaterFetch) {
+// semantics: with --stream a reader never gets bytes of two downloads of which one was wrong.
+TEST_F(DigestBlobTest, MismatchedStreamIsNotMixedWithLaterDownload) {
   std::string served = bytes;
   served.back() ^= 1;
   test::Gate rest;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", served.size(), "\r\n\r\n", served.substr(0, 100'000)));
-    rest.pass();
+    rest.wait();
     wire.send(served.substr(100'000));
   });
   const auto store = fetching_store(true);
-  const auto found = store->named(wanted({server.url("/b")}));
+  const auto found = store->resolve(wanted({server.url("/b")}));
   ASSERT_TRUE(found);
-  ASSERT_EQ(read(*found->proved, 0, 1000), told(bytes.substr(0, 1000)));
+  ASSERT_EQ(read(*found->verified, 0, 1000), describe(bytes.substr(0, 1000)));
   rest.open();
-  EXPECT_THAT(read(*found->proved, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
   served = bytes;
-  EXPECT_THAT(read(*found->proved, 0, 1000), HasSubstr("the digest of its bytes is"));
-  EXPECT_EQ(said(store, wanted({server.url("/b")})), told(bytes));
+  EXPECT_THAT(read(*found->verified, 0, 1000), HasSubstr("the digest of its bytes is"));
+  EXPECT_EQ(said(store, wanted({server.url("/b")})), describe(bytes));
 }
 
-TEST_F(NamedBlobTest, AFileWithoutATellingSizePutsNothingOut) {
+TEST_F(DigestBlobTest, FilesOfUnreportedSizeDoNotEvictBlobs) {
   const std::string other = some_bytes(2'000'000, 7);
   StoreOptions small = options();
   small.quota = 8 << 20;
@@ -358,10 +358,10 @@ TEST_F(NamedBlobTest, AFileWithoutATellingSizePutsNothingOut) {
     }
   });
   const auto store = blob_store(std::move(small));
-  ASSERT_EQ(said(store, {"other", sha256(other), other.size(), {server.url("/other")}}), told(other));
-  Wanted endless = wanted({server.url("/endless")});
+  ASSERT_EQ(said(store, {"other", sha256(other), other.size(), {server.url("/other")}}), describe(other));
+  BlobRef endless = wanted({server.url("/endless")});
   endless.size = std::nullopt;
-  EXPECT_THAT(said(store, endless), HasSubstr("nobody said how large it is"));
+  EXPECT_THAT(said(store, endless), HasSubstr("the size of the download is unknown"));
   store->stop();  // which waits until what is proved has its name
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(other).substr(9)));
   EXPECT_LE(test::allocated_in(directory), 9U << 20);
@@ -369,7 +369,7 @@ TEST_F(NamedBlobTest, AFileWithoutATellingSizePutsNothingOut) {
 }
 
 // semantics 13.1: `ls -l` does not fill the disk.
-TEST_F(NamedBlobTest, AnEndlessDownloadForASizeEndsEarlyAndLeavesNothing) {
+TEST_F(DigestBlobTest, EndlessDownloadForSizeEndsEarlyAndLeavesNothing) {
   std::atomic<uint64_t> sent = 0;
   std::atomic<int> gets = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
@@ -382,7 +382,7 @@ TEST_F(NamedBlobTest, AnEndlessDownloadForASizeEndsEarlyAndLeavesNothing) {
   large.quota = 1 << 30;
   large.fetching = {http(), quick(), false};
   const auto store = blob_store(std::move(large));
-  Wanted endless = wanted({server.url("/endless")});
+  BlobRef endless = wanted({server.url("/endless")});
   endless.size = std::nullopt;
   const SizeQuery query;
   EXPECT_EQ(said(store, endless),
@@ -391,7 +391,7 @@ TEST_F(NamedBlobTest, AnEndlessDownloadForASizeEndsEarlyAndLeavesNothing) {
   EXPECT_EQ(gets, 1);
   EXPECT_THAT(said(store, endless), HasSubstr("no server reports its size"));
   EXPECT_EQ(gets, 1);
-  // Two are downloaded from one server, no third one.
+  // Two are downloaded from one server, but no third.
   for (const char* other : {"2", "3", "4"}) {
     endless.digest = sha256(other);
     EXPECT_THAT(said(store, endless), HasSubstr("no server reports its size"));
@@ -403,52 +403,52 @@ TEST_F(NamedBlobTest, AnEndlessDownloadForASizeEndsEarlyAndLeavesNothing) {
 }
 
 // semantics 12.5
-TEST_F(NamedBlobTest, AFileThatOthersMayWriteIsCopiedIntoTheCacheAndServedFromThere) {
+TEST_F(DigestBlobTest, OthersWritableFileIsServedFromCacheCopy) {
   bytes = some_bytes(kLarge);
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
   ASSERT_EQ(::chmod(path.c_str(), 0646), 0);
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs")};
   const auto store = blob_store(options);
-  const auto found = store->named(wanted());
+  const auto found = store->resolve(wanted());
   ASSERT_TRUE(found);
-  EXPECT_EQ(read(*found->proved, 10, 100), told(bytes.substr(10, 100)));
+  EXPECT_EQ(read(*found->verified, 10, 100), describe(bytes.substr(10, 100)));
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(bytes).substr(9)));
   std::ofstream(path, std::ios::binary) << std::string(kLarge, 'x');
-  EXPECT_EQ(read(*found->proved), told(bytes));
-  EXPECT_EQ(said(blob_store(options), wanted()), told(bytes));
-  std::filesystem::remove_all(directory);  // the cache, and what is open of it goes on
+  EXPECT_EQ(read(*found->verified), describe(bytes));
+  EXPECT_EQ(said(blob_store(options), wanted()), describe(bytes));
+  std::filesystem::remove_all(directory);  // the cache; open files keep working
   EXPECT_THAT(said(blob_store(options), wanted()), HasSubstr("the digest of its bytes is"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(NamedBlobTest, AFileThatOthersMayWriteIsServedFromATemporaryFileWithoutACache) {
+TEST_F(DigestBlobTest, OthersWritableFileIsServedFromTempFileWithoutCache) {
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
   ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
   StoreOptions options = this->options();
   options.directory = "";
   options.blob_directories = {temporary.path("theirs")};
   const auto store = blob_store(std::move(options));
-  const auto found = store->named(wanted());
+  const auto found = store->resolve(wanted());
   ASSERT_TRUE(found);
-  EXPECT_EQ(read(*found->proved, 10, 100), told(bytes.substr(10, 100)));
+  EXPECT_EQ(read(*found->verified, 10, 100), describe(bytes.substr(10, 100)));
   std::ofstream(path, std::ios::binary) << std::string(bytes.size(), 'x');
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
 }
 
-TEST_F(NamedBlobTest, AFileThatOthersMayWriteAndDoesNotFitTheCacheIsNotServed) {
+TEST_F(DigestBlobTest, OthersWritableFileThatExceedsCacheIsNotServed) {
   bytes = some_bytes(kLarge);
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
   ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
   StoreOptions options = this->options();
   options.quota = 1 << 20;
   options.blob_directories = {temporary.path("theirs")};
-  EXPECT_THAT(said(blob_store(std::move(options)), wanted()), HasSubstr("other users may write to it"));
+  EXPECT_THAT(said(blob_store(std::move(options)), wanted()), HasSubstr("writable by other users"));
 }
 
-// Neither change shows in the size or in the modification time.
-TEST_F(NamedBlobTest, AFileInAnotherStoreThatWasWrittenInPlaceIsVerifiedAgain) {
+// Neither change alters the size or the mtime.
+TEST_F(DigestBlobTest, ModifiedFileInExternalStoreIsVerifiedAgain) {
   bytes = some_bytes(kLarge);
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes);
   const timespec old[2] = {{1000, 0}, {1000, 0}};
@@ -456,18 +456,18 @@ TEST_F(NamedBlobTest, AFileInAnotherStoreThatWasWrittenInPlaceIsVerifiedAgain) {
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs")};
   const auto store = blob_store(std::move(options));
-  const auto found = store->named(wanted());
+  const auto found = store->resolve(wanted());
   ASSERT_TRUE(found);
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
   EXPECT_THAT(log, IsEmpty());
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "x" << std::flush;
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
-  EXPECT_THAT(read(*found->proved, 100, 10), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*found->verified, 100, 10), HasSubstr("the digest of its bytes is"));
 }
 
-TEST_F(NamedBlobTest, ARightFileIsFoundBehindAWrongOne) {
+TEST_F(DigestBlobTest, MatchingFileIsFoundAfterMismatchedOne) {
   bytes = some_bytes(kLarge);
   write("wrong/sha256-" + sha256(bytes).hex(), std::string(kLarge, 'x'));
   write("right/sha256-" + sha256(bytes).hex(), bytes);
@@ -475,43 +475,43 @@ TEST_F(NamedBlobTest, ARightFileIsFoundBehindAWrongOne) {
     StoreOptions options = this->options();
     options.blob_directories = {temporary.path("wrong"), temporary.path("right")};
     const auto store = blob_store(std::move(options));
-    const auto found = store->named(wanted());
+    const auto found = store->resolve(wanted());
     ASSERT_TRUE(found);
     if (mount > 0) {
-      EXPECT_EQ(read(*found->arriving, 0, 100), told(bytes.substr(0, 100)));
+      EXPECT_EQ(read(*found->unverified, 0, 100), describe(bytes.substr(0, 100)));
     }
-    EXPECT_EQ(read(*found->proved), told(bytes));
+    EXPECT_EQ(read(*found->verified), describe(bytes));
   }
 }
 
-TEST_F(NamedBlobTest, WhenTheFileElsewhereChangesAnotherIsLookedFor) {
+TEST_F(DigestBlobTest, ChangedExternalFileIsReplacedByAnotherCopy) {
   bytes = some_bytes(kLarge);
   const std::string path = write("theirs/" + sha256(bytes).hex(), bytes);
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs"), temporary.path("others")};
   const auto store = blob_store(std::move(options));
-  const auto found = store->named(wanted());
+  const auto found = store->resolve(wanted());
   ASSERT_TRUE(found);
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
   write("others/" + sha256(bytes).hex(), bytes);
   std::filesystem::remove(path);
   write("theirs/" + sha256(bytes).hex(), std::string(kLarge, 'x'));
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
 }
 
-TEST_F(NamedBlobTest, AFileInAnotherStoreIsReadInPlace) {
+TEST_F(DigestBlobTest, FileInExternalStoreIsReadInPlace) {
   bytes = some_bytes(kLarge);
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs")};
   write("theirs/sha256-" + sha256(bytes).hex(), bytes);
   const auto store = blob_store(std::move(options));
-  EXPECT_TRUE(store->is_at_hand(wanted()));
-  EXPECT_EQ(said(store, wanted()), told(bytes));
+  EXPECT_TRUE(store->is_local(wanted()));
+  EXPECT_EQ(said(store, wanted()), describe(bytes));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(test::files_in(temporary.path("theirs")), SizeIs(1));
 }
 
-TEST_F(NamedBlobTest, AFileInAnotherStoreThatHoldsOtherBytesIsReportedAndNotServed) {
+TEST_F(DigestBlobTest, MismatchedFileInExternalStoreIsReportedAndNotServed) {
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs")};
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), std::string(bytes.size(), '\0'));
@@ -520,21 +520,21 @@ TEST_F(NamedBlobTest, AFileInAnotherStoreThatHoldsOtherBytesIsReportedAndNotServ
   EXPECT_THAT(log, ElementsAre(HasSubstr(path)));
 }
 
-TEST_F(NamedBlobTest, AFileOfAnotherSizeIsReportedAndNotServed) {
+TEST_F(DigestBlobTest, FileOfWrongSizeIsReportedAndNotServed) {
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs")};
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes.substr(1));
   const auto store = blob_store(std::move(options));
-  EXPECT_FALSE(store->is_at_hand(wanted()));
+  EXPECT_FALSE(store->is_local(wanted()));
   EXPECT_EQ(said(store, wanted()), "error: layer: not cached, and offline");
   EXPECT_THAT(log, ElementsAre(HasSubstr(path)));
 }
 
-// Computing a digest of many gigabytes takes minutes: once is enough.
-TEST_F(NamedBlobTest, ThatAFileIsRightIsRememberedUntilItChanges) {
+// Hashing many gigabytes takes minutes, and must happen once.
+TEST_F(DigestBlobTest, VerificationIsCachedUntilFileChanges) {
   bytes = some_bytes(kLarge);
   const std::string path = write("here", bytes);
-  Wanted here = wanted();
+  BlobRef here = wanted();
   size_t reads = 0;
   class Counted final : public Source {
    public:
@@ -550,33 +550,33 @@ TEST_F(NamedBlobTest, ThatAFileIsRightIsRememberedUntilItChanges) {
     SourcePtr source_;
     size_t& reads_;
   };
-  here.here = [&]() -> Result<SourcePtr> { return std::make_shared<Counted>(TRY(open_file(path)), reads); };
+  here.local_copy = [&]() -> Result<SourcePtr> { return std::make_shared<Counted>(TRY(open_file(path)), reads); };
   const auto read_a_bit = [&] {
     const auto store = offline_store();
-    return read(*store->named(here)->proved, 7, 100);
+    return read(*store->resolve(here)->verified, 7, 100);
   };
-  EXPECT_EQ(read_a_bit(), told(bytes.substr(7, 100)));
+  EXPECT_EQ(read_a_bit(), describe(bytes.substr(7, 100)));
   EXPECT_GE(reads, kLarge);
   reads = 0;
-  EXPECT_EQ(read_a_bit(), told(bytes.substr(7, 100)));
+  EXPECT_EQ(read_a_bit(), describe(bytes.substr(7, 100)));
   EXPECT_EQ(reads, 100U);
   std::filesystem::remove(path);
   write("here", std::string(kLarge, 'x'));
   EXPECT_THAT(read_a_bit(), HasSubstr("the digest of its bytes is"));
 }
 
-TEST_F(NamedBlobTest, TheStatusSaysWhatWasFetchedAndWhatWasThere) {
+TEST_F(DigestBlobTest, StatusReportsDownloadsAndHits) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
   const auto store = fetching_store();
-  const auto found = store->named(wanted({server.url("/b?secret=1")}));
+  const auto found = store->resolve(wanted({server.url("/b?secret=1")}));
   ASSERT_TRUE(found);
   auto status = store->status();
   ASSERT_THAT(status.blobs, SizeIs(1));
   EXPECT_EQ(status.blobs[0].name, "layer");
   EXPECT_EQ(status.blobs[0].fetched, 0U);
   EXPECT_FALSE(status.blobs[0].verified);
-  EXPECT_EQ(read(*found->proved), told(bytes));
-  EXPECT_EQ(read(*found->proved), told(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
+  EXPECT_EQ(read(*found->verified), describe(bytes));
   status = store->status();
   EXPECT_EQ(status.blobs[0].fetched, bytes.size());
   EXPECT_TRUE(status.blobs[0].verified);
@@ -586,21 +586,21 @@ TEST_F(NamedBlobTest, TheStatusSaysWhatWasFetchedAndWhatWasThere) {
   EXPECT_EQ(status.bytes_fetched, bytes.size());
   store->stop();  // which waits until what is proved has its name
   const auto later = fetching_store();
-  EXPECT_EQ(said(later, wanted()), told(bytes));
+  EXPECT_EQ(said(later, wanted()), describe(bytes));
   EXPECT_EQ(later->status().hits, 1U);
   EXPECT_EQ(later->status().misses, 0U);
 }
 
-TEST_F(NamedBlobTest, TheStatusOfWhatRunsSaysHowFarItIs) {
+TEST_F(DigestBlobTest, InProgressStatusReportsProgress) {
   test::Gate rest;
   HttpServer server(half_until(rest));
   const auto store = fetching_store();
-  const auto idle = store->named({"idle", sha256("x"), 1, {server.url("/idle")}});
-  const auto found = store->named(wanted({server.url("/b")}));
+  const auto idle = store->resolve({"idle", sha256("x"), 1, {server.url("/idle")}});
+  const auto found = store->resolve(wanted({server.url("/b")}));
   ASSERT_TRUE(idle && found);
-  EXPECT_THAT(store->status_of_running().blobs, IsEmpty());
-  EXPECT_EQ(read(*found->arriving, 10, 1000), told(bytes.substr(10, 1000)));
-  const auto running = store->status_of_running();
+  EXPECT_THAT(store->in_progress_status().blobs, IsEmpty());
+  EXPECT_EQ(read(*found->unverified, 10, 1000), describe(bytes.substr(10, 1000)));
+  const auto running = store->in_progress_status();
   ASSERT_THAT(running.blobs, SizeIs(1));
   EXPECT_EQ(running.blobs[0].name, "layer");
   EXPECT_FALSE(running.blobs[0].verified);
@@ -609,33 +609,33 @@ TEST_F(NamedBlobTest, TheStatusOfWhatRunsSaysHowFarItIs) {
   EXPECT_GE(running.bytes_fetched, 1010U);
   EXPECT_THAT(store->status().blobs, SizeIs(2));
   rest.open();
-  EXPECT_EQ(read(*found->proved), told(bytes));
-  EXPECT_THAT(store->status_of_running().blobs, testing::Each(testing::Field(&StoreStatus::Blob::verified, true)));
-  EXPECT_EQ(store->status_of_running().bytes_fetched, bytes.size());
+  EXPECT_EQ(read(*found->verified), describe(bytes));
+  EXPECT_THAT(store->in_progress_status().blobs, testing::Each(testing::Field(&StoreStatus::Blob::verified, true)));
+  EXPECT_EQ(store->in_progress_status().bytes_fetched, bytes.size());
 }
 
-TEST_F(NamedBlobTest, ATextIsRememberedUnderAKeyThatMayComeToMeanAnother) {
-  offline_store()->remember("tag", "first");
-  EXPECT_EQ(offline_store()->recall("tag"), "first");
-  offline_store()->remember("tag", "second");
-  EXPECT_EQ(offline_store()->recall("tag"), "second");
-  EXPECT_EQ(offline_store()->recall("other"), std::nullopt);
+TEST_F(DigestBlobTest, TextIsReplacedUnderSameKey) {
+  offline_store()->save_text("tag", "first");
+  EXPECT_EQ(offline_store()->load_text("tag"), "first");
+  offline_store()->save_text("tag", "second");
+  EXPECT_EQ(offline_store()->load_text("tag"), "second");
+  EXPECT_EQ(offline_store()->load_text("other"), std::nullopt);
 }
 
-TEST_F(NamedBlobTest, AServerThatHangsIsGivenUpWhenTheStoreStops) {
+TEST_F(DigestBlobTest, HangingServerIsAbandonedWhenStoreStops) {
   test::Gate asked;
   test::Gate end;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n"));
     asked.open();
-    end.pass();
+    end.wait();
   });
   const auto store = fetching_store();
-  const auto found = store->named(wanted({server.url("/b")}));
+  const auto found = store->resolve(wanted({server.url("/b")}));
   ASSERT_TRUE(found);
   std::string result;
-  std::thread reader([&] { result = read(*found->proved); });
-  asked.pass();
+  std::thread reader([&] { result = read(*found->verified); });
+  asked.wait();
   store->stop();
   reader.join();
   EXPECT_THAT(result, HasSubstr("error: "));

@@ -1,4 +1,4 @@
-// stop(): whoever waits for bytes is told at once that they do not come, whatever he waits for.
+// stop() wakes all waiting readers at once.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,31 +8,31 @@
 
 #include "cache/blob_store.h"
 #include "cache/store/file_range.h"
-#include "tests/cache/child.h"
-#include "tests/cache/store_directory.h"
+#include "tests/cache/child_process.h"
+#include "tests/cache/store_fixture.h"
 
 namespace weightfs::test {
 namespace {
 
 using testing::IsEmpty;
 
-constexpr char kEnding[] = "error: the mount is ending";
+constexpr char kEnding[] = "error: the mount is shutting down";
 
-using EndingTest = StoreDirectory;
+using ShutdownTest = StoreDirectory;
 
-// Members that give 100,000 bytes and no more before the gate opens.
-MakingPtr stuck(
+// Members that give 100,000 bytes, and the rest when the gate opens.
+TestProducerPtr stuck(
     uint32_t seed, Gate& gate, std::function<void()> at_gate = [] {}) {
-  const MakingPtr made = making(some_bytes(kMember, seed));
+  const TestProducerPtr made = test_producer(some_bytes(kMember, seed));
   made->before = [&gate, at_gate = std::move(at_gate)](size_t given) {
     if (given < 100'000) return;
     at_gate();
-    gate.pass();
+    gate.wait();
   };
   return made;
 }
 
-TEST_F(EndingTest, EndsWhoWaitsForBytesAndWhoWaitsForAPlace) {
+TEST_F(ShutdownTest, CancelsReadersThatWaitForBytesOrSlots) {
   constexpr uint32_t kReaders = 9;
   Gate gate;
   Gate four;
@@ -40,16 +40,16 @@ TEST_F(EndingTest, EndsWhoWaitsForBytesAndWhoWaitsForAPlace) {
   const BlobsPtr blobs = store();
   std::vector<std::thread> readers;
   for (uint32_t i = 0; i < kReaders; ++i) {
-    const auto blob = blobs->blob(recipe_of(stuck(i, gate,
-                                                  [&] {
-                                                    if (++at_gate == 4) four.open();
-                                                  }),
-                                            str("zip ", i)));
+    const auto blob = blobs->blob(producer_of(stuck(i, gate,
+                                                    [&] {
+                                                      if (++at_gate == 4) four.open();
+                                                    }),
+                                              str("zip ", i)));
     readers.emplace_back([blob] { EXPECT_EQ(read(*blob), kEnding); });
   }
-  four.pass();
+  four.wait();
   std::thread ender([&] { blobs->stop(); });
-  for (auto& reader : readers) reader.join();  // before the streams go on
+  for (auto& reader : readers) reader.join();  // before the streams continue
   EXPECT_EQ(at_gate, 4);
   gate.open();
   ender.join();
@@ -58,18 +58,18 @@ TEST_F(EndingTest, EndsWhoWaitsForBytesAndWhoWaitsForAPlace) {
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(EndingTest, EndsWhoFollowsAnotherProcess) {
+TEST_F(ShutdownTest, CancelsReaderThatFollowsAnotherProcess) {
   const auto shared = shared_memory();
   member->before = [&](size_t given) {
     if (given != 200'000) return;
     ::sem_post(&shared->first);
     wait_for(shared->second);
   };
-  Child maker([&] { return read(*store()->blob(recipe_of(member, "zip 1"))) == told(bytes) ? 0 : 1; });
+  Child maker([&] { return read(*store()->blob(producer_of(member, "zip 1"))) == describe(bytes) ? 0 : 1; });
   wait_for(shared->first);
   const BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 0, 150'000), told(bytes.substr(0, 150'000)));
+  const auto blob = blobs->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 150'000), describe(bytes.substr(0, 150'000)));
   std::thread reader([&] { EXPECT_EQ(read(*blob), kEnding); });
   blobs->stop();
   reader.join();
@@ -78,13 +78,13 @@ TEST_F(EndingTest, EndsWhoFollowsAnotherProcess) {
   EXPECT_EQ(maker.wait(), 0);
 }
 
-TEST_F(EndingTest, EndsWhoWaitsForRoom) {
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+TEST_F(ShutdownTest, CancelsReaderThatWaitsForQuota) {
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   const OpenFile lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(lock.fd(), LOCK_EX), 0);
-  const MakingPtr other = making(some_bytes(kMember, 2));
+  const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
   const BlobsPtr blobs = store();
-  std::thread reader([&] { EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), kEnding); });
+  std::thread reader([&] { EXPECT_EQ(read(*blobs->blob(producer_of(other, "zip 2"))), kEnding); });
   while (makings().empty()) std::this_thread::yield();
   blobs->stop();
   reader.join();
@@ -92,13 +92,13 @@ TEST_F(EndingTest, EndsWhoWaitsForRoom) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(EndingTest, WhatIsKeptIsStillRead) {
+TEST_F(ShutdownTest, CachedBlobsAreStillReadable) {
   const BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob), told(bytes));
+  const auto blob = blobs->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), describe(bytes));
   blobs->stop();
-  EXPECT_EQ(read(*blob), told(bytes));
-  EXPECT_EQ(read(*blobs->blob(recipe_of(making(some_bytes(kMember, 2)), "zip 2"))), kEnding);
+  EXPECT_EQ(read(*blob), describe(bytes));
+  EXPECT_EQ(read(*blobs->blob(producer_of(test_producer(some_bytes(kMember, 2)), "zip 2"))), kEnding);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Decoding ends when no file has the blob open and no reader waits for it.
+// Decoding ends when no file is open and no reader waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "base/cancel.h"
-#include "tests/cache/store_directory.h"
+#include "tests/cache/store_fixture.h"
 
 namespace weightfs::test {
 namespace {
@@ -17,16 +17,16 @@ class UnusedDecoding : public StoreDirectory, public testing::WithParamInterface
  protected:
   static constexpr size_t kHuge = 40'000'000;
 
-  BlobsPtr any_store() { return GetParam() == "Directory" ? store() : temporary_blobs(100 << 20); }
+  BlobsPtr any_store() { return GetParam() == "Directory" ? store() : blob_store({"", 100 << 20}); }
 
-  // A recipe whose stream gives one half at once, and then a byte a millisecond.
-  Recipe endless(const std::string& key) {
-    Recipe recipe;
-    recipe.name = "member";
-    recipe.size = kHuge;
-    recipe.key = key;
-    recipe.start = [this]() -> Result<StreamPtr> { return std::make_unique<Endless>(this); };
-    return recipe;
+  // A producer whose stream gives one half at once, then one byte per millisecond.
+  BlobProducer endless(const std::string& key) {
+    BlobProducer producer;
+    producer.name = "member";
+    producer.size = kHuge;
+    producer.key = key;
+    producer.start = [this]() -> Result<StreamPtr> { return std::make_unique<Endless>(this); };
+    return producer;
   }
 
   class Endless final : public Stream {
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, UnusedDecoding, testing::Values("Directory", "T
 std::string byte_at(const Source& source, uint64_t offset) { return read(source, offset, 1); }
 
 // semantics 9.8
-TEST_P(UnusedDecoding, EndsWithNothingLeftWhenTheLastFileIsClosed) {
+TEST_P(UnusedDecoding, EndsWithoutFilesWhenLastFileIsClosed) {
   const BlobsPtr blobs = any_store();
   const auto blob = blobs->blob(endless("zip"));
   auto open = blob->hold();
@@ -76,7 +76,7 @@ TEST_P(UnusedDecoding, EndsWithNothingLeftWhenTheLastFileIsClosed) {
   EXPECT_THAT(this->blobs(), IsEmpty());
 }
 
-TEST_P(UnusedDecoding, EndsWhenAReaderThatHeldNothingComesNoMore) {
+TEST_P(UnusedDecoding, EndsWhenReaderWithoutOpenFileStops) {
   const BlobsPtr blobs = any_store();
   const auto blob = blobs->blob(endless("zip"));
   byte_at(*blob, 40'000);
@@ -84,39 +84,39 @@ TEST_P(UnusedDecoding, EndsWhenAReaderThatHeldNothingComesNoMore) {
   EXPECT_LT(given, kHuge);
 }
 
-// More of it is decoded after the other reader has gone, by the same stream.
-TEST_P(UnusedDecoding, GoesOnForTheOtherOfTwoReaders) {
-  member = making(some_bytes(3'000'000));
+// The same stream continues after the other reader has gone.
+TEST_P(UnusedDecoding, ContinuesForOtherReader) {
+  member = test_producer(some_bytes(3'000'000));
   Gate gate;
   member->before = [&](size_t at) {
-    if (at >= 1'000'000) gate.pass();
+    if (at >= 1'000'000) gate.wait();
   };
   const BlobsPtr blobs = any_store();
-  const auto one = blobs->blob(recipe_of(member, "zip"));
-  const auto other = blobs->blob(recipe_of(member, "zip"));
+  const auto one = blobs->blob(producer_of(member, "zip"));
+  const auto other = blobs->blob(producer_of(member, "zip"));
   auto first = one->hold();
   const auto second = other->hold();
-  EXPECT_EQ(read(*one, 0, 40'000), told(member->bytes.substr(0, 40'000)));
+  EXPECT_EQ(read(*one, 0, 40'000), describe(member->bytes.substr(0, 40'000)));
   first = nullptr;
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than decoding goes on without readers
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than unused decoding lasts
   gate.open();
-  EXPECT_EQ(read(*other), told(member->bytes));
+  EXPECT_EQ(read(*other), describe(member->bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
-TEST_P(UnusedDecoding, ASlowReaderLosesNothing) {
-  member = making(some_bytes(3'000'000));
+TEST_P(UnusedDecoding, SlowReaderKeepsItsDecoding) {
+  member = test_producer(some_bytes(3'000'000));
   Gate gate;
   member->before = [&](size_t at) {
-    if (at >= 1'000'000) gate.pass();
+    if (at >= 1'000'000) gate.wait();
   };
   const BlobsPtr blobs = any_store();
-  const auto blob = blobs->blob(recipe_of(member, "zip"));
+  const auto blob = blobs->blob(producer_of(member, "zip"));
   const auto open = blob->hold();
-  EXPECT_EQ(read(*blob, 0, 40'000), told(member->bytes.substr(0, 40'000)));
+  EXPECT_EQ(read(*blob, 0, 40'000), describe(member->bytes.substr(0, 40'000)));
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   gate.open();
-  EXPECT_EQ(read(*blob), told(member->bytes));
+  EXPECT_EQ(read(*blob), describe(member->bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
@@ -134,16 +134,16 @@ class Copied final : public Stream {
   uint64_t at_ = 0;
 };
 
-// A member of an archive that is a member: both are decoded for one reader.
-TEST_P(UnusedDecoding, EndsWithThatWhichItIsMadeFrom) {
+// A member of a nested archive: both are decoded for one reader.
+TEST_P(UnusedDecoding, EndsTogetherWithItsSource) {
   const BlobsPtr blobs = any_store();
   const auto inner = blobs->blob(endless("inner"));
-  Recipe recipe;
-  recipe.name = "outer";
-  recipe.size = kHuge;
-  recipe.key = "outer";
-  recipe.start = [inner]() -> Result<StreamPtr> { return std::make_unique<Copied>(inner); };
-  const auto outer = blobs->blob(std::move(recipe));
+  BlobProducer producer;
+  producer.name = "outer";
+  producer.size = kHuge;
+  producer.key = "outer";
+  producer.start = [inner]() -> Result<StreamPtr> { return std::make_unique<Copied>(inner); };
+  const auto outer = blobs->blob(std::move(producer));
   auto open = outer->hold();
   byte_at(*outer, 40'000);
   EXPECT_EQ(streams, 1);
@@ -153,19 +153,19 @@ TEST_P(UnusedDecoding, EndsWithThatWhichItIsMadeFrom) {
   while (!makings().empty()) std::this_thread::yield();
 }
 
-// As long as the outer one is decoded, the inner one is not begun again, however seldom it is read.
-TEST_P(UnusedDecoding, WhatIsMadeFromAnotherHoldsThat) {
-  member = making(some_bytes(3'000'000));
+// While the outer one is decoded, the inner one is not restarted, even if it is read rarely.
+TEST_P(UnusedDecoding, NestedBlobHoldsItsSource) {
+  member = test_producer(some_bytes(3'000'000));
   const BlobsPtr blobs = any_store();
-  const auto inner = blobs->blob(recipe_of(member, "inner"));
+  const auto inner = blobs->blob(producer_of(member, "inner"));
   Gate gate;
   member->before = [&](size_t at) {
-    if (at >= 2'000'000) gate.pass();
+    if (at >= 2'000'000) gate.wait();
   };
-  Recipe recipe;
-  recipe.name = "outer";
-  recipe.size = 3'000'000;
-  recipe.key = "outer";
+  BlobProducer producer;
+  producer.name = "outer";
+  producer.size = 3'000'000;
+  producer.key = "outer";
   class Seldom final : public Stream {
    public:
     Seldom(SourcePtr from, Gate& gate) : copied_(std::move(from)), gate_(gate) {}
@@ -183,15 +183,15 @@ TEST_P(UnusedDecoding, WhatIsMadeFromAnotherHoldsThat) {
     Gate& gate_;
     size_t at_ = 0;
   };
-  recipe.start = [inner, &gate]() -> Result<StreamPtr> { return std::make_unique<Seldom>(inner, gate); };
-  const auto outer = blobs->blob(std::move(recipe));
+  producer.start = [inner, &gate]() -> Result<StreamPtr> { return std::make_unique<Seldom>(inner, gate); };
+  const auto outer = blobs->blob(std::move(producer));
   const auto open = outer->hold();
-  EXPECT_EQ(read(*outer), told(member->bytes));
+  EXPECT_EQ(read(*outer), describe(member->bytes));
   EXPECT_EQ(member->starts, 1);
 }
 
-// The stream gives no byte, so its reader waits until it is killed; then the stream asks for input, and gets none.
-TEST_P(UnusedDecoding, AKilledReaderThatWaitsForNothingIsLetGoAndTheStreamEnds) {
+// The stream gives no byte, so its reader waits until it is killed; then the stream's input fails.
+TEST_P(UnusedDecoding, KilledReaderReturnsAndStreamEnds) {
   std::atomic<bool> killed = false;
   std::atomic<uint64_t> asked = 0;
   class Silent final : public Stream {
@@ -210,13 +210,13 @@ TEST_P(UnusedDecoding, AKilledReaderThatWaitsForNothingIsLetGoAndTheStreamEnds) 
     std::atomic<uint64_t>& asked_;
   };
   const SourcePtr input = open_file(temporary.write("input", "deflated")).value();
-  Recipe recipe = recipe_of(member, "zip");
-  recipe.start = [&]() -> Result<StreamPtr> {
+  BlobProducer producer = producer_of(member, "zip");
+  producer.start = [&]() -> Result<StreamPtr> {
     ++streams;
     return std::make_unique<Silent>(input, asked);
   };
   const BlobsPtr blobs = any_store();
-  const auto blob = blobs->blob(recipe);
+  const auto blob = blobs->blob(producer);
   std::thread reader([&] {
     const CancelScope scope([&] { return killed.load(); });
     EXPECT_THAT(read(*blob), testing::HasSubstr("error: cancelled"));
@@ -224,7 +224,7 @@ TEST_P(UnusedDecoding, AKilledReaderThatWaitsForNothingIsLetGoAndTheStreamEnds) 
   while (asked == 0) std::this_thread::yield();
   killed = true;
   reader.join();
-  while (recipe.start != nullptr && input.use_count() > 1) {  // the stream has it
+  while (producer.start != nullptr && input.use_count() > 1) {  // held by the stream
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   while (!makings().empty()) std::this_thread::yield();

@@ -1,19 +1,19 @@
 #include "cache/download/download.h"
 
-#include "tests/cache/fetching.h"
+#include "tests/cache/fetch_fixture.h"
 
 namespace weightfs {
 namespace {
 
-using namespace fetching;
+using namespace fetch_fixture;
 using ::testing::HasSubstr;
 
 // ---- plain answers
 
-TEST(Fetch, WhatIsThereComesInOneRequestWithoutARange) {
+TEST(Fetch, WholeBlobNeedsOneRequestWithoutRange) {
   HttpServer server(serves(kBody));
   const Fetched got = fetched(kSize, {server.url("/m?token=1")});
-  EXPECT_EQ(got.text(), told(kBody));
+  EXPECT_EQ(got.text(), describe(kBody));
   EXPECT_EQ(got.begins_at, 0u);
   EXPECT_EQ(got.validator, server.url("/m") + " \"e1\"");
   EXPECT_EQ(got.source, server.url("/m"));
@@ -22,18 +22,18 @@ TEST(Fetch, WhatIsThereComesInOneRequestWithoutARange) {
   EXPECT_EQ(server.requests()[0].header("accept-encoding"), "deflate, gzip, br, zstd");
 }
 
-TEST(Fetch, AWeakTagIsNoValidator) {
+TEST(Fetch, WeakEtagIsNotUsedAsValidator) {
   HttpServer server(serves(kBody, "W/\"e1\""));
   EXPECT_EQ(fetched(kSize, {server.url("/m")}).validator, "");
 }
 
-TEST(Fetch, WhatIsLongIsNotAskedForEncoded) {
+TEST(Fetch, LargeBlobIsRequestedUncompressed) {
   HttpServer server(always(answer("404 Not Found", "")));
   fetched(uint64_t{1} << 30, {server.url("/m")});
   EXPECT_EQ(server.requests()[0].header("accept-encoding"), "identity");
 }
 
-TEST(Fetch, AnUnknownSizeIsWhereTheBodyEnds) {
+TEST(Fetch, BlobOfUnknownSizeEndsWithBody) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/chunked") return void(wire.send(chunked(kBody)));
     if (request.target == "/length") return serve_file(request, wire, kBody);
@@ -41,44 +41,43 @@ TEST(Fetch, AnUnknownSizeIsWhereTheBodyEnds) {
     wire.close();
   });
   for (const char* target : {"/chunked", "/length", "/close"})
-    EXPECT_EQ(fetched(std::nullopt, {server.url(target)}).text(), told(kBody)) << target;
-  EXPECT_EQ(fetched(kSize, {server.url("/chunked")}).text(), told(kBody));
+    EXPECT_EQ(fetched(std::nullopt, {server.url(target)}).text(), describe(kBody)) << target;
+  EXPECT_EQ(fetched(kSize, {server.url("/chunked")}).text(), describe(kBody));
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(Fetch, NothingIsAskedBeforeTheFirstNextNorForAnEmptyBlob) {
+TEST(Fetch, NoRequestBeforeFirstNextOrForEmptyBlob) {
   HttpServer server(serves(kBody));
-  EXPECT_TRUE(fetch_of(kSize, {server.url("/")})->begin({}, kGoOn));
-  EXPECT_EQ(fetched(0, {server.url("/")}).text(), told(""));
+  EXPECT_TRUE(fetch_of(kSize, {server.url("/")})->begin({}, kNeverStop));
+  EXPECT_EQ(fetched(0, {server.url("/")}).text(), describe(""));
   EXPECT_EQ(server.requests().size(), 0u);
 }
 
 // ---- wrong answers
 
-TEST(Fetch, AnotherLengthThanTheBlobsIsAnotherBlob) {
+TEST(Fetch, WrongContentLengthIsRejected) {
   HttpServer wrong(serves(kBody + "x"));
   HttpServer right(serves(kBody));
   const Fetched got = fetched(kSize, {wrong.url("/m")});
-  EXPECT_EQ(got.text(),
-            told("") + ", then model: " + wrong.url("/m") + ": has 300001 bytes, where 300000 are expected");
+  EXPECT_EQ(got.text(), describe("") + ", then model: " + wrong.url("/m") + ": has 300001 bytes, expected 300000");
   EXPECT_EQ(got.error->code, Code::corrupt);
-  EXPECT_EQ(fetched(kSize, {wrong.url("/m"), right.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {wrong.url("/m"), right.url("/m")}).text(), describe(kBody));
   EXPECT_EQ(wrong.requests().size(), 2u);
   EXPECT_EQ(right.requests().size(), 1u);
 }
 
-TEST(Fetch, NeverMoreBytesThanTheSizeAndNotTheLastOfWhatIsTooLong) {
+TEST(Fetch, OverlongBodyIsCutAndItsLastByteWithheld) {
   HttpServer server(always(chunked(kBody + "more")));
   const Fetched got = fetched(kSize, {server.url("/m")});
   ASSERT_TRUE(got.error);
   EXPECT_EQ(got.error->code, Code::corrupt);
-  EXPECT_THAT(got.error->message, HasSubstr("goes on after the 300000 bytes that are expected"));
+  EXPECT_THAT(got.error->message, HasSubstr("longer than the expected 300000 bytes"));
   EXPECT_LT(got.bytes.size(), kSize);
   HttpServer right(serves(kBody));
-  EXPECT_EQ(fetched(kSize, {server.url("/m"), right.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/m"), right.url("/m")}).text(), describe(kBody));
 }
 
-TEST(Fetch, ABodyThatEndsBeforeTheSizeIsCorrupt) {
+TEST(Fetch, BodyShorterThanSizeIsCorrupt) {
   HttpServer server(always(chunked(kBody.substr(0, 1000))));
   const Fetched got = fetched(kSize, {server.url("/m")});
   ASSERT_TRUE(got.error);
@@ -88,7 +87,7 @@ TEST(Fetch, ABodyThatEndsBeforeTheSizeIsCorrupt) {
 }
 
 // 1 MiB of zeroes in the deflate of zlib: a few bytes on the wire.
-TEST(Fetch, ABombIsBoundedByTheSize) {
+TEST(Fetch, DecompressionBombIsBoundedBySize) {
   std::string bomb = "\x78\xda";  // zlib's header; then fixed Huffman blocks of one literal 0 and many matches
   uint64_t bits = 0;
   int held = 0;
@@ -112,12 +111,12 @@ TEST(Fetch, ABombIsBoundedByTheSize) {
   const Fetched got = fetched(1000, {server.url("/m")});
   ASSERT_TRUE(got.error);
   EXPECT_EQ(got.error->code, Code::corrupt);
-  EXPECT_THAT(got.error->message, HasSubstr("goes on after the 1000 bytes"));
+  EXPECT_THAT(got.error->message, HasSubstr("longer than the expected 1000 bytes"));
   EXPECT_LT(got.bytes.size(), 1000u);
   EXPECT_EQ(got.bytes, std::string(got.bytes.size(), '\0'));
 }
 
-TEST(Fetch, ABrokenEncodingIsCorrupt) {
+TEST(Fetch, InvalidContentEncodingIsCorrupt) {
   HttpServer server(always(answer("200 OK", "not gzip", {"Content-Encoding: gzip"})));
   const Fetched got = fetched(std::nullopt, {server.url("/m")});
   ASSERT_TRUE(got.error);
@@ -125,7 +124,7 @@ TEST(Fetch, ABrokenEncodingIsCorrupt) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(Fetch, AllOriginsAreNamedWhenNoneHasIt) {
+TEST(Fetch, ErrorNamesAllOriginsWhenNoneHasBlob) {
   HttpServer server(always(answer("404 Not Found", "no")));
   const Fetched none = fetched(kSize, {server.url("/a?x"), server.url("/b")});
   EXPECT_EQ(none.error->message,
@@ -140,12 +139,12 @@ TEST(Fetch, AllOriginsAreNamedWhenNoneHasIt) {
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
-TEST(Fetch, NoMoreThanSixteenOriginsAreAsked) {
+TEST(Fetch, AtMostSixteenOriginsAreUsed) {
   HttpServer server(always(answer("404 Not Found", "")));
   std::vector<std::string> urls;
   for (int i = 0; i < 40; ++i) urls.push_back(server.url(str("/", i)));
   const auto fetch = fetch_of(std::nullopt, urls);
-  EXPECT_EQ(fetch->size(kGoOn).error().code, Code::not_found);
+  EXPECT_EQ(fetch->size(kNeverStop).error().code, Code::not_found);
   EXPECT_EQ(server.requests().size(), 16u);
   EXPECT_EQ(fetched(*fetch).error->code, Code::not_found);
   EXPECT_EQ(server.requests().size(), 32u);
@@ -154,7 +153,7 @@ TEST(Fetch, NoMoreThanSixteenOriginsAreAsked) {
 
 // ---- redirects
 
-TEST(Fetch, AnExpiredLinkIsResolvedAnew) {
+TEST(Fetch, ExpiredRedirectIsResolvedAgain) {
   std::atomic<int> links = 0;
   std::atomic<int> asked = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
@@ -165,11 +164,11 @@ TEST(Fetch, AnExpiredLinkIsResolvedAnew) {
     wire.send(answer("200 OK", "", {str("Content-Length: ", kSize), "ETag: \"e1\""}) + kBody.substr(from, 1000));
     wire.close();
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
   EXPECT_EQ(server.count("GET", "/m"), 2u);
 }
 
-TEST(Fetch, ARedirectTargetThatRefusesIsNotAskedForEver) {
+TEST(Fetch, RedirectTargetThatDeniesIsRetriedBoundedly) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/m") return void(wire.send(answer("302 Found", "", {"Location: /link"})));
     wire.send(answer("403 Expired", ""));
@@ -181,12 +180,12 @@ TEST(Fetch, ARedirectTargetThatRefusesIsNotAskedForEver) {
 // ---- size
 
 std::string size_of(Fetch& fetch) {
-  const auto size = fetch.size(kGoOn);
+  const auto size = fetch.size(kNeverStop);
   if (!size) return size.error().message;
   return *size ? str(**size) : "unknown";
 }
 
-TEST(FetchSize, IsAskedForWithHead) {
+TEST(FetchSize, UsesHead) {
   HttpServer server(serves(kBody));
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "300000");
   EXPECT_EQ(server.requests().size(), 1u);
@@ -195,7 +194,7 @@ TEST(FetchSize, IsAskedForWithHead) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(FetchSize, IsAskedForWithARangeWhereHeadIsRefused) {
+TEST(FetchSize, UsesRangeRequestWhenHeadIsDenied) {
   for (const char* status : {"403 No", "405 No", "501 No"}) {
     HttpServer server([&](const SeenRequest& request, Wire& wire) {
       if (request.method == "HEAD") return void(wire.send(answer(status, "")));
@@ -206,46 +205,46 @@ TEST(FetchSize, IsAskedForWithARangeWhereHeadIsRefused) {
   }
 }
 
-TEST(FetchSize, IsUnknownWhereOriginsSayDifferentOnes) {
+TEST(FetchSize, IsUnknownWhenOriginsDisagree) {
   HttpServer lying(serves(kBody.substr(1)));
   HttpServer good(serves(kBody));
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {lying.url("/m"), good.url("/m")})), "unknown");
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {good.url("/m"), good.url("/n")})), "300000");
 }
 
-TEST(FetchSize, IsThatOfThoseThatTell) {
+TEST(FetchSize, IsTheOneThatOriginsReport) {
   HttpServer bad(always(answer("404 No", "")));
   HttpServer good(serves(kBody));
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {bad.url("/m"), good.url("/m")})), "300000");
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {bad.url("/m")})), "model: " + bad.url("/m") + ": 404 Not Found");
 }
 
-TEST(FetchSize, IsUnknownWhereOnlyAnEncodedOneIsTold) {
+TEST(FetchSize, IsUnknownWhenOnlyEncodedSizeIsReported) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     wire.send(answer("200 OK", request.method == "HEAD" ? "" : "x", {"Content-Encoding: gzip", "Content-Length: 1"}));
   });
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")})), "unknown");
 }
 
-TEST(FetchSize, AllOriginsTogetherHaveTheTimeOfOne) {
+TEST(FetchSize, AllOriginsShareOneTimeout) {
   HttpServer silent([](const SeenRequest&, Wire& wire) { wire.stall(); });
   HttpServer good(serves(kBody));
   HttpOptions http = short_patience();
   http.connect_timeout = http.stall_timeout;
   std::vector<std::string> urls(16, silent.url("/m"));
-  const auto none = fetch_of(std::nullopt, urls, quick_retries(), http)->size(kGoOn);
+  const auto none = fetch_of(std::nullopt, urls, quick_retries(), http)->size(kNeverStop);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::network);
-  EXPECT_THAT(none.error().message, HasSubstr("no time was left to ask the others"));
+  EXPECT_THAT(none.error().message, HasSubstr("timed out before all origins were tried"));
   EXPECT_LE(silent.requests().size(), 3u);
   urls.insert(urls.begin(), good.url("/m"));
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, urls, quick_retries(), http)), "300000");
 }
 
-TEST(FetchSize, WhoAsksForALongPauseIsNotWaitedFor) {
+TEST(FetchSize, LongRetryAfterIsNotWaitedFor) {
   HttpServer server(always(answer("503 No", "", {"Retry-After: 1000"})));
   FetchOptions patient = quick_retries();
-  patient.longest_pause = std::chrono::hours(1);
+  patient.max_delay = std::chrono::hours(1);
   EXPECT_EQ(size_of(*fetch_of(std::nullopt, {server.url("/m")}, patient)),
             "model: " + server.url("/m") + ": 503 Service Unavailable");
   EXPECT_EQ(server.requests().size(), 1u);
@@ -253,7 +252,7 @@ TEST(FetchSize, WhoAsksForALongPauseIsNotWaitedFor) {
 
 // ---- stopping
 
-TEST(Fetch, StopEndsANextThatWaits) {
+TEST(Fetch, StopCancelsWaitingNext) {
   std::atomic<bool> stop = false;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(head(kSize) + "some");
@@ -268,30 +267,31 @@ TEST(Fetch, StopEndsANextThatWaits) {
   EXPECT_EQ(got.error->message, "model: cancelled");
 }
 
-TEST(Fetch, StopEndsAPause) {
+TEST(Fetch, StopCancelsRetryDelay) {
   std::atomic<bool> stop = false;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(answer("503 No", "", {"Retry-After: 3600"}));
     stop = true;
   });
   FetchOptions patient;
-  patient.longest_pause = std::chrono::hours(2);
+  patient.max_delay = std::chrono::hours(2);
   EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop).error->message, "model: cancelled");
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(Fetch, AllFetchesOfTheSameOptionsShareTheirMemory) {
+TEST(Fetch, FetchesWithSameOptionsShareMemoryBudget) {
   const FetchOptions options = quick_retries();
-  EXPECT_EQ(options.memory->shares(), 0u);
-  const auto one = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kGoOn);
+  const auto share = [&] { return MemoryBudget::Share(options.memory).bytes(); };
+  const uint64_t all = share();
+  const auto one = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kNeverStop);
   {
-    const auto other = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kGoOn);
-    EXPECT_EQ(options.memory->shares(), 2u);
+    const auto other = fetch_of(kSize, {"http://127.0.0.1:1/"}, options)->begin({}, kNeverStop);
+    EXPECT_EQ(share(), all / 3);
   }
-  EXPECT_EQ(options.memory->shares(), 1u);
+  EXPECT_EQ(share(), all / 2);
 }
 
-TEST(Fetch, AStreamThatNobodyReadsEndsWithItsConnection) {
+TEST(Fetch, UnreadStreamClosesConnectionWhenDestroyed) {
   test::Gate gone;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(head(uint64_t{1} << 40));
@@ -300,11 +300,11 @@ TEST(Fetch, AStreamThatNobodyReadsEndsWithItsConnection) {
     gone.open();
   });
   {
-    const auto stream = fetch_of(uint64_t{1} << 40, {server.url("/m")})->begin({}, kGoOn);
+    const auto stream = fetch_of(uint64_t{1} << 40, {server.url("/m")})->begin({}, kNeverStop);
     std::byte one{};
     ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
   }
-  gone.pass();
+  gone.wait();
 }
 
 }  // namespace

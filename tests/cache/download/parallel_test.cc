@@ -1,21 +1,21 @@
-// Several connections for one blob. The server gives each connection little, so that more of them help; what is
-// asserted is what was asked for, never how long it took.
+// Several connections for one blob. The server limits each connection, so that more of them help. The tests assert
+// requests, never times.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "cache/download/download.h"
 #include "cache/download/reassembly_buffer.h"
-#include "tests/cache/fetching.h"
+#include "tests/cache/fetch_fixture.h"
 
 namespace weightfs {
 namespace {
 
-using fetching::fetch_of;
-using fetching::fetched;
-using fetching::quick_retries;
+using fetch_fixture::fetch_of;
+using fetch_fixture::fetched;
+using fetch_fixture::quick_retries;
+using test::describe;
 using test::some_bytes;
-using test::told;
 
 constexpr size_t kSize = 33'333'333;
 const std::string& body() {
@@ -23,7 +23,7 @@ const std::string& body() {
   return bytes;
 }
 
-// About 12 MB/s, then as fast as it goes.
+// About 12 MB/s, then unlimited.
 void send_slowly(Wire& wire, std::string_view bytes, size_t slow = kSize) {
   for (size_t at = 0; at < std::min(slow, bytes.size()); at += 65'536)
     if (!wire.pause(std::chrono::milliseconds(5)) || !wire.send(bytes.substr(at, 65'536))) return;
@@ -33,8 +33,8 @@ void send_slowly(Wire& wire, std::string_view bytes, size_t slow = kSize) {
 struct Lies {
   std::string status = "206 Partial Content";
   std::string etag = "\"e1\"";
-  uint64_t shift = 0;    // of what Content-Range says
-  size_t after = kSize;  // closes after so many bytes
+  uint64_t shift = 0;  // added to Content-Range
+  size_t after = kSize;  // closes after this many bytes
 };
 
 void send_part(const SeenRequest& request, Wire& wire, const Lies& lies = {}) {
@@ -53,7 +53,7 @@ void send_whole(Wire& wire, const std::string& headers = kOffer, size_t slow = k
   send_slowly(wire, body(), slow);
 }
 
-// Long enough to be looked at, at the test's pace.
+// Long enough for a scale-up check.
 constexpr size_t kBrief = 3'000'000;
 
 HttpServer::Handler slow_server(const Lies& lies = {}, size_t slow = kSize) {
@@ -62,7 +62,7 @@ HttpServer::Handler slow_server(const Lies& lies = {}, size_t slow = kSize) {
   };
 }
 
-// Ranges that were asked for, by where they begin.
+// Requested ranges, by start.
 std::map<uint64_t, uint64_t> ranges_of(const HttpServer& server) {
   std::map<uint64_t, uint64_t> ranges;
   for (const SeenRequest& request : server.requests())
@@ -73,54 +73,54 @@ std::map<uint64_t, uint64_t> ranges_of(const HttpServer& server) {
   return ranges;
 }
 
-TEST(FetchParallel, EveryByteAfterTheCutIsAskedForOnceOverSeveralConnections) {
+TEST(FetchParallel, EveryByteAfterTruncationIsRequestedOnce) {
   HttpServer server(slow_server());
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(body()));
   const auto ranges = ranges_of(server);
   EXPECT_EQ(server.requests().size(), ranges.size() + 1);
   ASSERT_GE(ranges.size(), 4u);
   for (auto range = ranges.begin(); range != ranges.end(); ++range) {
     const auto next = std::next(range);
     EXPECT_EQ(range->second, next == ranges.end() ? kSize : next->first);
-    EXPECT_LE(range->second - range->first, Window::kChunk);
+    EXPECT_LE(range->second - range->first, ReassemblyBuffer::kChunkSize);
   }
   std::set<uint64_t> connections;
   for (const SeenRequest& request : server.requests()) connections.insert(request.connection);
   EXPECT_GE(connections.size(), 3u);
-  EXPECT_LE(connections.size(), 9u);  // the first ends at the cut
+  EXPECT_LE(connections.size(), 9u);  // the first ends at the truncation
 }
 
-TEST(FetchParallel, WhatAnEarlierFetchLeftIsGoneOnFromInTheSameWay) {
+TEST(FetchParallel, ResumedDownloadIsParallelToo) {
   HttpServer server(slow_server());
   const auto got = fetched(*fetch_of(std::nullopt, {server.url("/m")}), {1000, server.url("/m") + " \"e1\""});
   EXPECT_EQ(got.begins_at, 1000u);
-  EXPECT_EQ(got.text(), told(body().substr(1000)));
+  EXPECT_EQ(got.text(), describe(body().substr(1000)));
   EXPECT_GE(server.requests().size(), 4u);
   for (const SeenRequest& request : server.requests()) EXPECT_NE(request.header("range"), "");
 }
 
-TEST(FetchParallel, OneConnectionIsEnoughWhereTheServerDoesNotOfferRanges) {
+TEST(FetchParallel, ServerWithoutRangesGetsOneConnection) {
   HttpServer server([](const SeenRequest&, Wire& wire) { send_whole(wire, "", kBrief); });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(body()));
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(FetchParallel, OneConnectionIsEnoughForWhoeverWantsOne) {
+TEST(FetchParallel, MaxConnectionsOfOneIsRespected) {
   HttpServer server(slow_server({}, kBrief));
   FetchOptions options = quick_retries();
-  options.most_connections = 1;
-  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options)).text(), told(body()));
+  options.max_connections = 1;
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options)).text(), describe(body()));
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-// Two connections at most: how many would be opened before the first lie is seen depends on the machine. The first one
-// is slow until the second one has asked.
-TEST(FetchParallel, ARangeThatIsIgnoredOrLiedAboutLeavesOneConnection) {
+// At most two connections: how many are opened before the first wrong response depends on the machine. The first is
+// slow until the second has sent a request.
+TEST(FetchParallel, IgnoredOrWrongRangeFallsBackToOneConnection) {
   const Lies lies[] = {{"200 OK", "\"e1\"", 0, kSize},
                        {"206 Partial Content", "\"e2\"", 0, kSize},
                        {"206 Partial Content", "\"e1\"", 1, kSize}};
   FetchOptions options = quick_retries();
-  options.most_connections = 2;
+  options.max_connections = 2;
   for (const Lies& lie : lies) {
     std::atomic<bool> asked = false;
     HttpServer server([&](const SeenRequest& request, Wire& wire) {
@@ -134,31 +134,31 @@ TEST(FetchParallel, ARangeThatIsIgnoredOrLiedAboutLeavesOneConnection) {
         if (!wire.pause(std::chrono::milliseconds(1)) || !wire.send(std::string_view(body()).substr(at, 4096))) return;
       if (at < kSize) wire.send(std::string_view(body()).substr(at));
     });
-    EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, HttpOptions{})).text(), told(body()));
+    EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, HttpOptions{})).text(), describe(body()));
     EXPECT_EQ(server.requests().size(), 2u);
   }
 }
 
-TEST(FetchParallel, APartThatIsCutOffIsGoneOnFromWhereItWas) {
+TEST(FetchParallel, TruncatedChunkIsResumed) {
   HttpServer server(slow_server({"206 Partial Content", "\"e1\"", 0, 3'000'000}));
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(body()));
   const auto ranges = ranges_of(server);
   EXPECT_TRUE(std::any_of(ranges.begin(), ranges.end(),
                           [&](const auto& range) { return ranges.count(range.first + 3'000'000) > 0; }));
 }
 
-TEST(FetchParallel, TheFirstConnectionBringsWhatHelpersAreDenied) {
+TEST(FetchParallel, LeaderFetchesChunksThatHelpersAreDenied) {
   std::atomic<uint64_t> denied = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (!request.range()) return send_whole(wire);
     if (request.connection > 0 && denied++ < 2) return void(wire.send(answer("503 Enough", "")));
     send_part(request, wire);
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(body()));
   EXPECT_GE(denied, 1u);
 }
 
-TEST(FetchParallel, APartThatStandsStillIsAskedForOverAnotherConnection) {
+TEST(FetchParallel, StalledChunkIsRequestedOverAnotherConnection) {
   std::atomic<bool> stalled = false;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (!request.range()) return send_whole(wire);
@@ -168,17 +168,17 @@ TEST(FetchParallel, APartThatStandsStillIsAskedForOverAnotherConnection) {
   HttpOptions patient;
   patient.stall_timeout = std::chrono::hours(1);
   FetchOptions options = quick_retries();
-  options.idle = std::chrono::milliseconds(100);
-  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, patient)).text(), told(body()));
+  options.reassign_after = std::chrono::milliseconds(100);
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, patient)).text(), describe(body()));
   EXPECT_TRUE(stalled);
 }
 
-TEST(FetchParallel, ARedirectIsFollowedOnceForAllParts) {
+TEST(FetchParallel, RedirectIsFollowedOnceForAllChunks) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/m") return void(wire.send(answer("307 Temporary", "", {"Location: /link?signed"})));
     request.range() ? send_part(request, wire) : send_whole(wire);
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(body()));
   EXPECT_EQ(server.count("GET", "/m"), 1u);
   EXPECT_GE(server.count("GET", "/link"), 4u);
 }
@@ -186,24 +186,24 @@ TEST(FetchParallel, ARedirectIsFollowedOnceForAllParts) {
 class Secret final : public Credentials {
  public:
   std::string authorization() override { return "Bearer secret"; }
-  Result<bool> challenged(const Denial&, const std::atomic<bool>&) override { return false; }
+  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
 };
 
-TEST(FetchParallel, CredentialsStayWhereTheyBelong) {
+TEST(FetchParallel, CredentialsAreSentOnlyToTheirOrigin) {
   HttpServer other(slow_server());
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
   });
   const std::vector<Origin> origins = {{server.url("/m"), Trust::user, std::make_shared<Secret>()}};
-  const auto http = std::make_shared<Http>(HttpOptions{});  // a busy machine is no stall
-  EXPECT_EQ(fetched(*std::make_shared<Fetch>(http, "model", kSize, origins, quick_retries())).text(), told(body()));
+  const auto http = std::make_shared<HttpClient>(HttpOptions{});  // a busy machine must not cause a stall
+  EXPECT_EQ(fetched(*std::make_shared<Fetch>(http, "model", kSize, origins, quick_retries())).text(), describe(body()));
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].header("authorization"), "Bearer secret");
   EXPECT_GE(other.requests().size(), 4u);
   for (const SeenRequest& request : other.requests()) EXPECT_EQ(request.header("authorization"), "");
 }
 
-TEST(FetchParallel, LinksThatExpireMeanwhileAreResolvedAnew) {
+TEST(FetchParallel, ExpiredRedirectsAreResolvedAgain) {
   std::atomic<int> links = 0;
   std::mutex mutex;
   std::map<std::string, int> uses;
@@ -215,11 +215,11 @@ TEST(FetchParallel, LinksThatExpireMeanwhileAreResolvedAnew) {
     }
     request.range() ? send_part(request, wire) : send_whole(wire);
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(body()));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(body()));
   EXPECT_GE(server.count("GET", "/m"), 2u);
 }
 
-TEST(FetchParallel, AnotherOriginCompletesWhatSeveralConnectionsBegan) {
+TEST(FetchParallel, AnotherOriginCompletesParallelDownload) {
   std::atomic<uint64_t> parts = 0;
   HttpServer dying([&](const SeenRequest& request, Wire& wire) {
     if (!request.range()) return send_whole(wire);
@@ -227,12 +227,12 @@ TEST(FetchParallel, AnotherOriginCompletesWhatSeveralConnectionsBegan) {
     send_part(request, wire);
   });
   HttpServer good(slow_server());
-  EXPECT_EQ(fetched(kSize, {dying.url("/m"), good.url("/m")}).text(), told(body()));
+  EXPECT_EQ(fetched(kSize, {dying.url("/m"), good.url("/m")}).text(), describe(body()));
   EXPECT_GE(good.requests().size(), 1u);
   EXPECT_NE(good.requests()[0].header("range"), "");
 }
 
-TEST(FetchParallel, AStreamLetGoEndsAllItsConnections) {
+TEST(FetchParallel, DestroyedStreamClosesAllConnections) {
   std::atomic<int> serving = 0;
   test::Gate several;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
@@ -244,7 +244,7 @@ TEST(FetchParallel, AStreamLetGoEndsAllItsConnections) {
   auto stream = fetch->begin({}, go_on);
   std::byte one{};
   ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
-  several.pass();
+  several.wait();
   stream->reset();
   const size_t asked = server.requests().size();
   EXPECT_LT(asked, 12u);

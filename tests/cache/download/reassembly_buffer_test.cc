@@ -12,72 +12,73 @@
 namespace weightfs {
 namespace {
 
-// Alone, and with all the time of the world.
-class TestWindow : public Window {
+// Without other shares and without timeouts.
+class TestBuffer : public ReassemblyBuffer {
  public:
-  TestWindow(uint64_t begins_at, std::optional<uint64_t> size)
-      : Window(begins_at, size, std::make_shared<Memory>(kUnknown), std::chrono::hours(1)) {}
+  TestBuffer(uint64_t begins_at, std::optional<uint64_t> size)
+      : ReassemblyBuffer(begins_at, size, std::make_shared<MemoryBudget>(kUnknown), std::chrono::hours(1)) {}
 };
 
-std::string taken(Window& window, size_t most = 1 << 20) {
+std::string taken(ReassemblyBuffer& buffer, size_t most = 1 << 20) {
   std::string out(most, '\0');
-  const auto got = window.next(std::as_writable_bytes(std::span(out)));
+  const auto got = buffer.next(std::as_writable_bytes(std::span(out)));
   if (!got) return "nothing yet";
   if (!*got) return "error: " + got->error().message;
   return out.substr(0, **got);
 }
 
-Window::Took put(Window& window, const Window::PiecePtr& piece, std::string_view bytes) {
-  return window.put(*piece, std::as_bytes(std::span(bytes))).took;
+ReassemblyBuffer::PutStatus put(ReassemblyBuffer& buffer, const ReassemblyBuffer::ChunkPtr& chunk,
+                                std::string_view bytes) {
+  return buffer.put(*chunk, std::as_bytes(std::span(bytes))).status;
 }
 
-TEST(Window, TheLastByteIsKeptBackUntilItIsSure) {
-  TestWindow window(0, 4);
-  const auto piece = window.take_first();
-  EXPECT_EQ(put(window, piece, "abcd"), Window::Took::all);
-  EXPECT_EQ(taken(window), "abc");
-  EXPECT_EQ(taken(window), "nothing yet");
-  window.confirm(*piece);
-  EXPECT_EQ(taken(window), "d");
-  EXPECT_EQ(taken(window), "");
-  EXPECT_EQ(window.take_first(), nullptr);
+TEST(ReassemblyBuffer, LastByteIsWithheldUntilEndIsConfirmed) {
+  TestBuffer buffer(0, 4);
+  const auto chunk = buffer.take_first_missing();
+  EXPECT_EQ(put(buffer, chunk, "abcd"), ReassemblyBuffer::PutStatus::accepted);
+  EXPECT_EQ(taken(buffer), "abc");
+  EXPECT_EQ(taken(buffer), "nothing yet");
+  buffer.confirm(*chunk);
+  EXPECT_EQ(taken(buffer), "d");
+  EXPECT_EQ(taken(buffer), "");
+  EXPECT_EQ(buffer.take_first_missing(), nullptr);
 }
 
-TEST(Window, WhatComesAfterTheEndIsTooLong) {
-  TestWindow window(0, 4);
-  EXPECT_EQ(put(window, window.take_first(), "abcde"), Window::Took::too_long);
+TEST(ReassemblyBuffer, BytesPastEndAreRejected) {
+  TestBuffer buffer(0, 4);
+  EXPECT_EQ(put(buffer, buffer.take_first_missing(), "abcde"), ReassemblyBuffer::PutStatus::past_end);
 }
 
-TEST(Window, AnEndThatContradictsWhatCameIsRefused) {
-  TestWindow window(0, std::nullopt);
-  put(window, window.take_first(), "abcde");
-  EXPECT_FALSE(window.set_end(4));
-  EXPECT_TRUE(window.set_end(5));
-  EXPECT_FALSE(window.set_end(6));
+TEST(ReassemblyBuffer, ContradictoryEndIsRejected) {
+  TestBuffer buffer(0, std::nullopt);
+  put(buffer, buffer.take_first_missing(), "abcde");
+  EXPECT_FALSE(buffer.set_end(4));
+  EXPECT_TRUE(buffer.set_end(5));
+  EXPECT_FALSE(buffer.set_end(6));
 }
 
-TEST(Window, AFailureComesAfterWhatIsThere) {
-  TestWindow window(0, 4);
-  put(window, window.take_first(), "ab");
-  window.finish(failure(Code::network, "gone"));
-  EXPECT_EQ(taken(window), "ab");
-  EXPECT_EQ(taken(window), "error: gone");
+TEST(ReassemblyBuffer, ErrorFollowsBufferedBytes) {
+  TestBuffer buffer(0, 4);
+  put(buffer, buffer.take_first_missing(), "ab");
+  buffer.finish(failure(Code::network, "gone"));
+  EXPECT_EQ(taken(buffer), "ab");
+  EXPECT_EQ(taken(buffer), "error: gone");
 }
 
-TEST(Window, OneConnectionIsNeverFurtherAheadThanItMayBe) {
-  constexpr size_t kAll = 3 * Window::kAhead;
-  TestWindow window(0, kAll);
-  const auto piece = window.take_first();
+TEST(ReassemblyBuffer, OneConnectionStaysWithinMaxAhead) {
+  constexpr size_t kAll = 3 * ReassemblyBuffer::kMaxAheadPerConnection;
+  TestBuffer buffer(0, kAll);
+  const auto chunk = buffer.take_first_missing();
   std::thread brings([&] {
     const std::string block(300'000, 'x');
-    for (size_t at = 0; at < kAll; at += block.size()) put(window, piece, block.substr(0, kAll - at));
-    window.confirm(*piece);
+    for (size_t at = 0; at < kAll; at += block.size()) put(buffer, chunk, block.substr(0, kAll - at));
+    buffer.confirm(*chunk);
   });
   size_t sum = 0;
   std::vector<std::byte> out(1 << 20);
   for (;;) {
-    EXPECT_LE(window.progress().ready, Window::kAhead);
-    const auto got = window.next(out);
+    EXPECT_LE(buffer.progress().ready, ReassemblyBuffer::kMaxAheadPerConnection);
+    const auto got = buffer.next(out);
     if (!got) continue;
     if (**got == 0) break;
     sum += **got;
@@ -86,111 +87,113 @@ TEST(Window, OneConnectionIsNeverFurtherAheadThanItMayBe) {
   EXPECT_EQ(sum, kAll);
 }
 
-TEST(Window, HelpersAreNeverFurtherAheadThanTheyMayBe) {
-  TestWindow window(0, 10 * Window::kMost);
-  const auto first = window.take_first();
-  ASSERT_TRUE(window.split());
-  uint64_t planned = window.bounds(*first).second;
-  EXPECT_EQ(planned, Window::kChunk);
-  while (planned + Window::kChunk <= Window::kMost) planned = window.bounds(*window.take_chunk()).second;
-  std::thread ends([&] { window.stop(); });
-  EXPECT_EQ(window.take_chunk(), nullptr);
+TEST(ReassemblyBuffer, HelpersStayWithinMaxAhead) {
+  TestBuffer buffer(0, 10 * ReassemblyBuffer::kMaxAhead);
+  const auto first = buffer.take_first_missing();
+  ASSERT_TRUE(buffer.split());
+  uint64_t planned = buffer.bounds(*first).second;
+  EXPECT_EQ(planned, ReassemblyBuffer::kChunkSize);
+  while (planned + ReassemblyBuffer::kChunkSize <= ReassemblyBuffer::kMaxAhead)
+    planned = buffer.bounds(*buffer.take_parallel()).second;
+  std::thread ends([&] { buffer.stop(); });
+  EXPECT_EQ(buffer.take_parallel(), nullptr);
   ends.join();
 }
 
-// Helpers may plan so far and no further when there are so many windows.
+// Helpers may plan up to `most` with this number of shares.
 void expect_planned(uint64_t most, size_t windows) {
-  const auto all = std::make_shared<Memory>(2 * Window::kMost);
-  std::vector<std::unique_ptr<Memory::Share>> others;
-  while (all->shares() + 1 < windows) others.push_back(std::make_unique<Memory::Share>(all));
-  Window window(0, 10 * Window::kMost, all, std::chrono::hours(1));
-  const auto first = window.take_first();
-  ASSERT_TRUE(window.split());
-  uint64_t planned = window.bounds(*first).second;
-  while (planned + Window::kChunk <= most) planned = window.bounds(*window.take_chunk()).second;
-  auto more = std::async(std::launch::async, [&] { return window.take_chunk(); });
+  const auto all = std::make_shared<MemoryBudget>(2 * ReassemblyBuffer::kMaxAhead);
+  std::vector<std::unique_ptr<MemoryBudget::Share>> others;
+  while (others.size() + 1 < windows) others.push_back(std::make_unique<MemoryBudget::Share>(all));
+  ReassemblyBuffer buffer(0, 10 * ReassemblyBuffer::kMaxAhead, all, std::chrono::hours(1));
+  const auto first = buffer.take_first_missing();
+  ASSERT_TRUE(buffer.split());
+  uint64_t planned = buffer.bounds(*first).second;
+  while (planned + ReassemblyBuffer::kChunkSize <= most) planned = buffer.bounds(*buffer.take_parallel()).second;
+  auto more = std::async(std::launch::async, [&] { return buffer.take_parallel(); });
   EXPECT_EQ(more.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << windows;
-  window.stop();
+  buffer.stop();
   EXPECT_EQ(more.get(), nullptr);
 }
 
-TEST(Window, SharesTheMemoryWithTheOthers) {
-  expect_planned(Window::kMost, 1);
-  expect_planned(Window::kMost, 2);
-  expect_planned(Window::kMost / 2, 4);
-  expect_planned(Window::kAhead, 16);
-  expect_planned(Window::kAhead, 100);
+TEST(ReassemblyBuffer, SharesMemoryBudget) {
+  expect_planned(ReassemblyBuffer::kMaxAhead, 1);
+  expect_planned(ReassemblyBuffer::kMaxAhead, 2);
+  expect_planned(ReassemblyBuffer::kMaxAhead / 2, 4);
+  expect_planned(ReassemblyBuffer::kMaxAheadPerConnection, 16);
+  expect_planned(ReassemblyBuffer::kMaxAheadPerConnection, 100);
 }
 
-TEST(Window, WhatIsDroppedIsNotCounted) {
-  TestWindow window(0, 5 * Window::kChunk);
-  const auto first = window.take_first();
-  ASSERT_TRUE(window.split());
-  const auto chunk = window.take_chunk();
+TEST(ReassemblyBuffer, DroppedBytesAreNotCounted) {
+  TestBuffer buffer(0, 5 * ReassemblyBuffer::kChunkSize);
+  const auto first = buffer.take_first_missing();
+  ASSERT_TRUE(buffer.split());
+  const auto chunk = buffer.take_parallel();
   const std::byte some[3] = {};
-  EXPECT_EQ(window.put(*chunk, some).count, 3u);
-  window.join_up();
-  EXPECT_EQ(window.put(*chunk, some).count, 0u);
-  EXPECT_EQ(window.put(*chunk, some).took, Window::Took::dropped);
+  EXPECT_EQ(buffer.put(*chunk, some).count, 3u);
+  buffer.switch_to_single();
+  EXPECT_EQ(buffer.put(*chunk, some).count, 0u);
+  EXPECT_EQ(buffer.put(*chunk, some).status, ReassemblyBuffer::PutStatus::dropped);
 }
 
-TEST(Window, WhatStandsStillIsAskedForAgainOnceByWhoIsFree) {
-  Window window(0, 3 * Window::kChunk, std::make_shared<Memory>(Window::kUnknown), std::chrono::milliseconds(0));
-  const auto first = window.take_first();
-  ASSERT_TRUE(window.split());
-  const auto still = window.take_chunk();
-  const auto behind = window.take_chunk();
-  const std::string chunk(Window::kChunk, 'a');
-  put(window, first, chunk);
-  window.give_back(first);
-  put(window, still, "bcd");
-  put(window, behind, chunk);
-  window.confirm(*behind);
-  window.give_back(behind);
-  EXPECT_EQ(taken(window, Window::kChunk), chunk);
-  EXPECT_EQ(taken(window), "bcd");
-  EXPECT_EQ(taken(window), "nothing yet");
-  EXPECT_EQ(put(window, still, "e"), Window::Took::all);  // nobody else was free
-  EXPECT_EQ(taken(window), "e");
-  auto leader = std::async(std::launch::async, [&] { return window.take_first(); });
-  while (leader.wait_for(std::chrono::seconds(0)) != std::future_status::ready) EXPECT_EQ(taken(window), "nothing yet");
+TEST(ReassemblyBuffer, StalledChunkIsReassignedOnce) {
+  ReassemblyBuffer buffer(0, 3 * ReassemblyBuffer::kChunkSize,
+                          std::make_shared<MemoryBudget>(ReassemblyBuffer::kUnknown), std::chrono::milliseconds(0));
+  const auto first = buffer.take_first_missing();
+  ASSERT_TRUE(buffer.split());
+  const auto still = buffer.take_parallel();
+  const auto behind = buffer.take_parallel();
+  const std::string chunk(ReassemblyBuffer::kChunkSize, 'a');
+  put(buffer, first, chunk);
+  buffer.release(first);
+  put(buffer, still, "bcd");
+  put(buffer, behind, chunk);
+  buffer.confirm(*behind);
+  buffer.release(behind);
+  EXPECT_EQ(taken(buffer, ReassemblyBuffer::kChunkSize), chunk);
+  EXPECT_EQ(taken(buffer), "bcd");
+  EXPECT_EQ(taken(buffer), "nothing yet");
+  EXPECT_EQ(put(buffer, still, "e"), ReassemblyBuffer::PutStatus::accepted);  // no other connection was idle
+  EXPECT_EQ(taken(buffer), "e");
+  auto leader = std::async(std::launch::async, [&] { return buffer.take_first_missing(); });
+  while (leader.wait_for(std::chrono::seconds(0)) != std::future_status::ready) EXPECT_EQ(taken(buffer), "nothing yet");
   const auto again = leader.get();
-  EXPECT_EQ(window.bounds(*again), std::pair(Window::kChunk + 4, 2 * Window::kChunk));
-  EXPECT_EQ(put(window, still, "x"), Window::Took::dropped);
-  auto other = std::async(std::launch::async, [&] { return window.take_first(); });
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(taken(window), "nothing yet");
-  EXPECT_EQ(put(window, again, "f"), Window::Took::all);
-  EXPECT_EQ(taken(window), "f");
-  window.stop();
+  EXPECT_EQ(buffer.bounds(*again), std::pair(ReassemblyBuffer::kChunkSize + 4, 2 * ReassemblyBuffer::kChunkSize));
+  EXPECT_EQ(put(buffer, still, "x"), ReassemblyBuffer::PutStatus::dropped);
+  auto other = std::async(std::launch::async, [&] { return buffer.take_first_missing(); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(taken(buffer), "nothing yet");
+  EXPECT_EQ(put(buffer, again, "f"), ReassemblyBuffer::PutStatus::accepted);
+  EXPECT_EQ(taken(buffer), "f");
+  buffer.stop();
   EXPECT_EQ(other.get(), nullptr);
 }
 
-TEST(Window, JoinedUpTheLeaderGoesOnAndWhatHelpersHaveIsDropped) {
-  TestWindow window(0, 5 * Window::kChunk);
-  const auto first = window.take_first();
-  ASSERT_TRUE(window.split());
-  const auto chunk = window.take_chunk();
-  put(window, chunk, "something");
-  window.join_up();
-  EXPECT_EQ(put(window, chunk, "more"), Window::Took::dropped);
-  EXPECT_EQ(window.bounds(*first).second, 5 * Window::kChunk);
-  EXPECT_EQ(window.take_chunk(), nullptr);
+TEST(ReassemblyBuffer, SwitchToSingleDropsHelperChunks) {
+  TestBuffer buffer(0, 5 * ReassemblyBuffer::kChunkSize);
+  const auto first = buffer.take_first_missing();
+  ASSERT_TRUE(buffer.split());
+  const auto chunk = buffer.take_parallel();
+  put(buffer, chunk, "something");
+  buffer.switch_to_single();
+  EXPECT_EQ(put(buffer, chunk, "more"), ReassemblyBuffer::PutStatus::dropped);
+  EXPECT_EQ(buffer.bounds(*first).second, 5 * ReassemblyBuffer::kChunkSize);
+  EXPECT_EQ(buffer.take_parallel(), nullptr);
 }
 
-TEST(Window, JoinedUpTheLeaderTakesWhatAHelperHadInFront) {
-  TestWindow window(0, 5 * Window::kChunk);
-  const auto first = window.take_first();
-  ASSERT_TRUE(window.split());
-  const auto chunk = window.take_chunk();
-  put(window, first, std::string(Window::kChunk, 'a'));
-  put(window, chunk, "bcd");
-  window.give_back(first);
-  window.join_up();
-  const auto rest = window.take_first();
-  EXPECT_EQ(window.bounds(*rest), std::pair(Window::kChunk + 3, 5 * Window::kChunk));
-  EXPECT_EQ(put(window, chunk, "x"), Window::Took::dropped);
-  EXPECT_EQ(taken(window, Window::kChunk), std::string(Window::kChunk, 'a'));
-  EXPECT_EQ(taken(window), "bcd");
+TEST(ReassemblyBuffer, SwitchToSingleKeepsContiguousHelperChunk) {
+  TestBuffer buffer(0, 5 * ReassemblyBuffer::kChunkSize);
+  const auto first = buffer.take_first_missing();
+  ASSERT_TRUE(buffer.split());
+  const auto chunk = buffer.take_parallel();
+  put(buffer, first, std::string(ReassemblyBuffer::kChunkSize, 'a'));
+  put(buffer, chunk, "bcd");
+  buffer.release(first);
+  buffer.switch_to_single();
+  const auto rest = buffer.take_first_missing();
+  EXPECT_EQ(buffer.bounds(*rest), std::pair(ReassemblyBuffer::kChunkSize + 3, 5 * ReassemblyBuffer::kChunkSize));
+  EXPECT_EQ(put(buffer, chunk, "x"), ReassemblyBuffer::PutStatus::dropped);
+  EXPECT_EQ(taken(buffer, ReassemblyBuffer::kChunkSize), std::string(ReassemblyBuffer::kChunkSize, 'a'));
+  EXPECT_EQ(taken(buffer), "bcd");
 }
 
 }  // namespace

@@ -1,24 +1,24 @@
-// What happens when not all comes at once: retries, other origins, and what an earlier fetch left.
+// Retries, other origins, and resumed downloads.
 #include "cache/download/download.h"
-#include "tests/cache/fetching.h"
+#include "tests/cache/fetch_fixture.h"
 
 namespace weightfs {
 namespace {
 
-using namespace fetching;
+using namespace fetch_fixture;
 using ::testing::HasSubstr;
 
 // ---- retries
 
-TEST(Fetch, ACutBodyGoesOnAtTheRightByteOfTheSame) {
+TEST(Fetch, ResumesTruncatedBodyAtNextByteWithIfRange) {
   HttpServer server(cut_once(100'000));
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
   ASSERT_EQ(server.requests().size(), 2u);
   EXPECT_EQ(server.requests()[1].header("range"), "bytes=100000-");
   EXPECT_EQ(server.requests()[1].header("if-range"), "\"e1\"");
 }
 
-TEST(Fetch, AResetAndAStallGoOnAsWell) {
+TEST(Fetch, ResumesAfterResetAndStall) {
   for (const bool stalls : {true, false}) {
     std::atomic<int> count = 0;
     HttpServer server([&](const SeenRequest& request, Wire& wire) {
@@ -26,26 +26,26 @@ TEST(Fetch, AResetAndAStallGoOnAsWell) {
       wire.send(head(kSize) + kBody.substr(0, 5000));
       stalls ? wire.stall() : wire.reset();
     });
-    EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody));
+    EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
     EXPECT_EQ(server.requests().size(), 2u);
     EXPECT_EQ(server.requests()[1].header("if-range"), "");
   }
 }
 
-TEST(Fetch, WhoeverKnowsNoRangesSendsAllAgainAndTheBeginningIsSkipped) {
+TEST(Fetch, ServerWithoutRangesIsReadFromStartAndSkipped) {
   std::atomic<int> count = 0;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(head(kSize));
     wire.send(std::string_view(kBody).substr(0, count++ < 2 ? 70'000U * static_cast<size_t>(count) : kSize));
     wire.close();
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
   ASSERT_EQ(server.requests().size(), 3u);
   EXPECT_EQ(server.requests()[1].header("range"), "bytes=70000-");
   EXPECT_EQ(server.requests()[2].header("range"), "");
 }
 
-TEST(Fetch, WhatChangedInBetweenIsNotPatchedTogether) {
+TEST(Fetch, ChangedBlobIsNotCombinedWithOldBytes) {
   std::atomic<int> count = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (count++ > 0) return serve_file(request, wire, kBody, "\"e2\"");
@@ -54,12 +54,12 @@ TEST(Fetch, WhatChangedInBetweenIsNotPatchedTogether) {
   });
   const Fetched got = fetched(kSize, {server.url("/m")});
   ASSERT_TRUE(got.error);
-  EXPECT_THAT(got.error->message, HasSubstr("changed while it was fetched"));
+  EXPECT_THAT(got.error->message, HasSubstr("changed during the download"));
   EXPECT_EQ(got.bytes, kBody.substr(0, 1000));
   EXPECT_EQ(server.requests().size(), 2u);
 }
 
-TEST(Fetch, ALieInContentRangeIsRefused) {
+TEST(Fetch, WrongContentRangeIsRejected) {
   for (const char* lie : {"bytes 999-299999/300000", "bytes 1001-299999/300000", "bytes 1000-299999/300001",
                           "bytes 1000-299999/1", "bytes 1000-300000/300001", "bytes */300000", "pages 1-2/3", ""}) {
     std::atomic<int> count = 0;
@@ -78,7 +78,7 @@ TEST(Fetch, ALieInContentRangeIsRefused) {
   }
 }
 
-TEST(Fetch, AShorterPartThanAskedForIsGoneOnFrom) {
+TEST(Fetch, ShortPartialResponseIsContinued) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     const auto range = request.range();
     if (!range) {
@@ -89,19 +89,19 @@ TEST(Fetch, AShorterPartThanAskedForIsGoneOnFrom) {
     wire.send(answer("206 Partial Content", kBody.substr(range->first, last + 1 - range->first),
                      {str("Content-Range: bytes ", range->first, "-", last, "/*")}));
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(Fetch, AServerInTroubleIsAskedAgain) {
+TEST(Fetch, ServerErrorIsRetried) {
   for (const char* status : {"500 No", "503 No", "429 No", "408 No", "425 No"}) {
     HttpServer server(first({answer(status, ""), answer(status, "x")}));
-    EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody)) << status;
+    EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody)) << status;
     EXPECT_EQ(server.requests().size(), 3u);
   }
 }
 
-TEST(Fetch, RetriesAreCountedFromTheLastByteThatCame) {
+TEST(Fetch, RetriesAreCountedFromLastReceivedByte) {
   std::atomic<uint64_t> count = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     const uint64_t i = count++;
@@ -113,11 +113,11 @@ TEST(Fetch, RetriesAreCountedFromTheLastByteThatCame) {
     wire.send(std::string_view(kBody).substr(from, 50'000));
     wire.close();
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
   EXPECT_EQ(server.requests().size(), 16u);
 }
 
-TEST(Fetch, RetriesEnd) {
+TEST(Fetch, RetriesAreBounded) {
   HttpServer server(always(answer("503 No", "")));
   const Fetched got = fetched(kSize, {server.url("/m")});
   EXPECT_EQ(got.error->code, Code::network);
@@ -125,18 +125,18 @@ TEST(Fetch, RetriesEnd) {
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(Fetch, ARetryAfterIsHonouredUpToTheLongestPause) {
+TEST(Fetch, RetryAfterIsHonouredUpToMaxDelay) {
   HttpServer soon(first({answer("429 No", "", {"Retry-After: 1"})}));
-  EXPECT_EQ(fetched(kSize, {soon.url("/m")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {soon.url("/m")}).text(), describe(kBody));
   EXPECT_EQ(soon.requests().size(), 2u);
   HttpServer late(first({answer("429 No", "", {"Retry-After: 60"})}));
   const Fetched got = fetched(kSize, {late.url("/m")});
-  EXPECT_THAT(got.error->message, HasSubstr("429 Too Many Requests, to be asked again in 60 s"));
+  EXPECT_THAT(got.error->message, HasSubstr("429 Too Many Requests, retry after 60 s"));
   EXPECT_EQ(late.requests().size(), 1u);
 }
 
-// Each byte would otherwise buy all retries again.
-TEST(Fetch, TooLittleBetweenTriesIsNoProgress) {
+// Otherwise each byte would reset the retries.
+TEST(Fetch, TooFewBytesBetweenRetriesAreNotProgress) {
   HttpServer drips([](const SeenRequest& request, Wire& wire) {
     const uint64_t from = request.range() ? request.range()->first : 0;
     wire.send(request.range() ? str("HTTP/1.1 206 Partial\r\nContent-Range: bytes ", from, "-", kSize - 1, "/", kSize,
@@ -147,15 +147,16 @@ TEST(Fetch, TooLittleBetweenTriesIsNoProgress) {
   });
   HttpServer good(serves(kBody));
   HttpOptions http = short_patience();
-  http.least_speed = uint64_t{1} << 40;
+  http.min_speed = uint64_t{1} << 40;
   const auto fetch = fetch_of(kSize, {drips.url("/m")}, quick_retries(), http);
-  EXPECT_THAT(fetched(*fetch).text(), HasSubstr(drips.url("/m") + ": cut short"));
+  EXPECT_THAT(fetched(*fetch).text(), HasSubstr(drips.url("/m") + ": truncated"));
   EXPECT_EQ(drips.requests().size(), 4u);
-  EXPECT_EQ(fetched(*fetch_of(kSize, {drips.url("/m"), good.url("/m")}, quick_retries(), http)).text(), told(kBody));
+  EXPECT_EQ(fetched(*fetch_of(kSize, {drips.url("/m"), good.url("/m")}, quick_retries(), http)).text(),
+            describe(kBody));
   EXPECT_EQ(drips.requests().size(), 5u);
 }
 
-TEST(Fetch, NorIsAPartOfOneByteForEachRequest) {
+TEST(Fetch, OneBytePerRequestIsNotProgress) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     const uint64_t from = request.range() ? request.range()->first : 0;
     if (request.range())
@@ -165,23 +166,23 @@ TEST(Fetch, NorIsAPartOfOneByteForEachRequest) {
     wire.close();
   });
   HttpOptions http = short_patience();
-  http.least_speed = uint64_t{1} << 40;
+  http.min_speed = uint64_t{1} << 40;
   EXPECT_THAT(fetched(*fetch_of(kSize, {server.url("/m")}, quick_retries(), http)).text(),
-              HasSubstr("gives less than it is asked for"));
+              HasSubstr("sends less than requested"));
   EXPECT_EQ(server.requests().size(), 6u);
 }
 
 // ---- other origins
 
-TEST(Fetch, OneThatNobodyListensAtIsNotWaitedForWhileThereAreOthers) {
+TEST(Fetch, RefusedConnectionIsNotWaitedForWhileOthersRemain) {
   HttpServer good(serves(kBody));
   FetchOptions patient;
-  patient.first_pause = patient.longest_pause = std::chrono::hours(1'000'000);
-  EXPECT_EQ(fetched(*fetch_of(kSize, {dead_url(), good.url("/m")}, patient)).text(), told(kBody));
+  patient.first_delay = patient.max_delay = std::chrono::hours(1'000'000);
+  EXPECT_EQ(fetched(*fetch_of(kSize, {dead_url(), good.url("/m")}, patient)).text(), describe(kBody));
   EXPECT_EQ(good.requests().size(), 1u);
 }
 
-TEST(Fetch, EveryOriginIsAskedOnceBeforeAnyIsAskedAgain) {
+TEST(Fetch, EveryOriginIsTriedOnceBeforeRetries) {
   HttpServer server(always(answer("503 No", "")));
   const Fetched got = fetched(kSize, {server.url("/a"), server.url("/b"), server.url("/c")});
   EXPECT_EQ(got.error->message, "model: " + server.url("/a") + ": 503 Service Unavailable; " + server.url("/b") +
@@ -191,7 +192,7 @@ TEST(Fetch, EveryOriginIsAskedOnceBeforeAnyIsAskedAgain) {
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(requests[i].target, str("/", "abc"[i]));
 }
 
-TEST(Fetch, WhoSaysWhenIsNotAskedBefore) {
+TEST(Fetch, RetryAfterDelaysNextRequest) {
   using Clock = std::chrono::steady_clock;
   std::mutex mutex;
   std::vector<Clock::time_point> asked;
@@ -202,13 +203,13 @@ TEST(Fetch, WhoSaysWhenIsNotAskedBefore) {
     asked.size() == 1 ? static_cast<void>(wire.send(answer("429 No", "", {"Retry-After: 1"})))
                       : serve_file(request, wire, kBody);
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/a"), server.url("/b")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/a"), server.url("/b")}).text(), describe(kBody));
   ASSERT_EQ(asked.size(), 2u);
   EXPECT_GE(asked[1] - asked[0], std::chrono::seconds(1));
   EXPECT_EQ(server.count("GET", "/b"), 4u);
 }
 
-TEST(Fetch, OneThatIsAskedAgainAfterAnotherIsStillKnownByItsTag) {
+TEST(Fetch, OriginTriedAgainLaterKeepsItsEtag) {
   std::atomic<int> count = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (request.target == "/b") return void(wire.send(answer("404 No", "")));
@@ -217,7 +218,7 @@ TEST(Fetch, OneThatIsAskedAgainAfterAnotherIsStillKnownByItsTag) {
     wire.send(head(kSize, "ETag: \"e1\"\r\n") + kBody.substr(0, 1000));
     wire.close();
   });
-  EXPECT_EQ(fetched(kSize, {server.url("/a"), server.url("/b")}).text(), told(kBody));
+  EXPECT_EQ(fetched(kSize, {server.url("/a"), server.url("/b")}).text(), describe(kBody));
   const auto requests = server.requests();
   ASSERT_EQ(requests.size(), 4u);
   EXPECT_EQ(requests[2].target, "/b");
@@ -227,35 +228,36 @@ TEST(Fetch, OneThatIsAskedAgainAfterAnotherIsStillKnownByItsTag) {
 class Refused final : public Credentials {
  public:
   std::string authorization() override { return ""; }
-  Result<bool> challenged(const Denial&, const std::atomic<bool>&) override { return false; }
-  std::string tried() override { return "without a name: there is no docker config"; }
+  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
+  std::string description() override { return "anonymously: there is no docker config"; }
 };
 
-TEST(Fetch, ARefusalSaysWhatWasTried) {
-  HttpServer elsewhere(always(answer("403 Expired", "")));
+TEST(Fetch, DeniedRequestNamesCredentials) {
+  HttpServer well_known_stores(always(answer("403 Expired", "")));
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
-    if (request.target == "/away") return void(wire.send(answer("307 There", "", {"Location: " + elsewhere.url("/")})));
+    if (request.target == "/away")
+      return void(wire.send(answer("307 There", "", {"Location: " + well_known_stores.url("/")})));
     wire.send(answer("401 No", "", {"WWW-Authenticate: Basic"}));
   });
   const auto said = [&](const std::string& url) {
     const std::vector<Origin> origins = {{url, Trust::user, std::make_shared<Refused>()}};
-    const auto http = std::make_shared<Http>(short_patience());
+    const auto http = std::make_shared<HttpClient>(short_patience());
     const auto fetch = std::make_shared<Fetch>(http, "model", std::nullopt, origins, quick_retries());
     const std::string message = fetched(*fetch).error->message;
-    EXPECT_EQ(fetch->size(kGoOn).error().message, message);
+    EXPECT_EQ(fetch->size(kNeverStop).error().message, message);
     return message;
   };
   EXPECT_EQ(said(server.url("/m")),
-            "model: " + server.url("/m") + ": 401 Unauthorized (asked without a name: there is no docker config)");
-  EXPECT_EQ(said(server.url("/away")), "model: " + elsewhere.url("/") + ": 403 Forbidden");
+            "model: " + server.url("/m") + ": 401 Unauthorized (tried anonymously: there is no docker config)");
+  EXPECT_EQ(said(server.url("/away")), "model: " + well_known_stores.url("/") + ": 403 Forbidden");
 }
 
-TEST(Fetch, ARefusalLeadsToTheNextOriginAtOnce) {
+TEST(Fetch, DeniedRequestMovesToNextOriginAtOnce) {
   for (const char* status : {"404 No", "403 No", "401 No", "400 No", "204 Nothing"}) {
     HttpServer bad(always(answer(status, "", {"Content-Length: 0"})));
     HttpServer good(serves(kBody));
     const Fetched got = fetched(kSize, {bad.url("/m"), good.url("/m")});
-    EXPECT_EQ(got.text(), told(kBody)) << status;
+    EXPECT_EQ(got.text(), describe(kBody)) << status;
     EXPECT_EQ(got.source, good.url("/m"));
     EXPECT_EQ(bad.requests().size(), 1u);
     EXPECT_EQ(good.requests().size(), 1u);
@@ -271,85 +273,85 @@ TEST(Fetch, TwoOriginsCompleteOneBlob) {
   });
   HttpServer whole(serves(kBody));
   const auto fetch = fetch_of(kSize, {half.url("/m"), whole.url("/m")});
-  EXPECT_EQ(fetched(*fetch).text(), told(kBody));
+  EXPECT_EQ(fetched(*fetch).text(), describe(kBody));
   EXPECT_EQ(half.requests().size(), 2u);
   ASSERT_EQ(whole.requests().size(), 1u);
   EXPECT_EQ(whole.requests()[0].header("range"), "bytes=123456-");
   EXPECT_EQ(whole.requests()[0].header("if-range"), "");
-  // Either may have been wrong: both are asked again, but not for ever.
+  // Either may have been wrong: both are used again, but not forever.
   EXPECT_TRUE(fetch->reject());
   EXPECT_TRUE(fetch->reject());
   EXPECT_FALSE(fetch->reject());
 }
 
-TEST(Fetch, AnOriginThatGaveOtherBytesIsNotAskedAgain) {
+TEST(Fetch, OriginOfWrongBytesIsNotUsedAgain) {
   HttpServer bad(serves(std::string(kSize, 'x')));
   HttpServer good(serves(kBody));
   const auto fetch = fetch_of(kSize, {bad.url("/m"), good.url("/m")});
-  EXPECT_EQ(fetched(*fetch).text(), told(std::string(kSize, 'x')));
+  EXPECT_EQ(fetched(*fetch).text(), describe(std::string(kSize, 'x')));
   EXPECT_TRUE(fetch->reject());
-  EXPECT_EQ(fetched(*fetch).text(), told(kBody));
+  EXPECT_EQ(fetched(*fetch).text(), describe(kBody));
   EXPECT_FALSE(fetch->reject());
   EXPECT_EQ(bad.requests().size(), 1u);
   EXPECT_EQ(good.requests().size(), 1u);
 }
 
-TEST(Fetch, WhatAnEarlierFetchLeftMayBeWhatIsWrong) {
+TEST(Fetch, ResumedBytesMayBeTheWrongOnes) {
   HttpServer server(serves(kBody));
   const auto fetch = fetch_of(kSize, {server.url("/m")});
-  EXPECT_EQ(fetched(*fetch, {10, ""}).text(), told(kBody.substr(10)));
+  EXPECT_EQ(fetched(*fetch, {10, ""}).text(), describe(kBody.substr(10)));
   EXPECT_TRUE(fetch->reject());
-  EXPECT_EQ(fetched(*fetch).text(), told(kBody));
+  EXPECT_EQ(fetched(*fetch).text(), describe(kBody));
   EXPECT_FALSE(fetch->reject());
 }
 
 // ---- going on after an earlier fetch
 
-TEST(Fetch, WhatWasLeftIsGoneOnFromIfItIsTheSame) {
+TEST(Fetch, ResumesWhenValidatorMatches) {
   HttpServer server(serves(kBody));
   const Fetched got = fetched(*fetch_of(kSize, {server.url("/m?q")}), {1000, server.url("/m") + " \"e1\""});
   EXPECT_EQ(got.begins_at, 1000u);
-  EXPECT_EQ(got.text(), told(kBody.substr(1000)));
+  EXPECT_EQ(got.text(), describe(kBody.substr(1000)));
   EXPECT_EQ(got.validator, server.url("/m") + " \"e1\"");
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].header("range"), "bytes=1000-");
   EXPECT_EQ(server.requests()[0].header("if-range"), "\"e1\"");
 }
 
-TEST(Fetch, WhatWasLeftOfSomethingElseIsFetchedAnew) {
+TEST(Fetch, StartsOverWhenValidatorDiffers) {
   HttpServer server(serves(kBody, "\"e2\""));
   const auto fetch = fetch_of(kSize, {server.url("/m")});
   const Fetched got = fetched(*fetch, {1000, server.url("/m") + " \"e1\""});
   EXPECT_EQ(got.begins_at, 0u);
-  EXPECT_EQ(got.text(), told(kBody));
+  EXPECT_EQ(got.text(), describe(kBody));
   EXPECT_EQ(got.validator, server.url("/m") + " \"e2\"");
   EXPECT_EQ(server.requests().size(), 1u);
   EXPECT_FALSE(fetch->reject());  // nobody else had a part in it
 }
 
-TEST(Fetch, AValidatorOfAnotherUrlIsNotSent) {
+TEST(Fetch, ValidatorOfAnotherUrlIsNotSent) {
   HttpServer server(serves(kBody));
   const Fetched got = fetched(*fetch_of(kSize, {server.url("/m")}), {1000, server.url("/m2") + " \"e1\""});
   EXPECT_EQ(got.begins_at, 1000u);
   EXPECT_EQ(server.requests()[0].header("if-range"), "");
 }
 
-TEST(Fetch, NothingIsLeftToFetch) {
+TEST(Fetch, CompleteResumePointNeedsNoBytes) {
   HttpServer server(serves(kBody));
   const Fetched known = fetched(*fetch_of(kSize, {server.url("/m")}), {kSize, ""});
-  EXPECT_EQ(known.text(), told(""));
+  EXPECT_EQ(known.text(), describe(""));
   EXPECT_EQ(known.begins_at, kSize);
   EXPECT_EQ(server.requests().size(), 0u);
   const Fetched asked = fetched(*fetch_of(std::nullopt, {server.url("/m")}), {kSize, ""});
-  EXPECT_EQ(asked.text(), told(""));
+  EXPECT_EQ(asked.text(), describe(""));
   EXPECT_EQ(asked.begins_at, kSize);
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(Fetch, MoreLeftThanThereIsWasSomethingElse) {
+TEST(Fetch, ResumePointBeyondEndIsDiscarded) {
   HttpServer server(serves(kBody));
   const Fetched got = fetched(*fetch_of(std::nullopt, {server.url("/m")}), {kSize + 1, ""});
-  EXPECT_EQ(got.text(), told(kBody));
+  EXPECT_EQ(got.text(), describe(kBody));
   EXPECT_EQ(got.begins_at, 0u);
   EXPECT_EQ(server.requests().size(), 2u);
   EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}), {kSize + 1, ""}).begins_at, 0u);
@@ -357,7 +359,7 @@ TEST(Fetch, MoreLeftThanThereIsWasSomethingElse) {
 }
 
 // Registries written in Go announce the whole blob's length with the few bytes of a 416.
-TEST(Fetch, A416ThatAnnouncesMoreThanItSendsIsNotWaitedFor) {
+TEST(Fetch, TruncatedBodyOf416IsNotWaitedFor) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (!request.range()) return serve_file(request, wire, kBody);
     wire.send(str("HTTP/1.1 416 No\r\nContent-Length: ", kSize, "\r\nContent-Range: bytes */", kSize, "\r\n\r\nshort"));

@@ -9,12 +9,12 @@ namespace weightfs {
 namespace {
 
 std::string use_of(const std::string& text) {
-  const auto address = spelled_address(text);
+  const auto address = literal_address(text);
   if (!address) return "a name";
   return std::string(special_use(reinterpret_cast<const sockaddr&>(*address)));
 }
 
-TEST(Address, WhatIsPublicHasNoSpecialUse) {
+TEST(Address, PublicAddressHasNoSpecialUse) {
   for (const char* text :
        {"1.1.1.1",         "8.8.8.8",         "9.255.255.255",   "11.0.0.0",     "100.63.255.255",  "100.128.0.0",
         "126.255.255.255", "128.0.0.0",       "169.253.255.255", "169.255.0.0",  "172.15.255.255",  "172.32.0.0",
@@ -26,7 +26,7 @@ TEST(Address, WhatIsPublicHasNoSpecialUse) {
 }
 
 // RFC 6890 and IANA's registries: first and last address of each block.
-TEST(Address, EveryBlockOfIPv4IsKnownFromItsFirstToItsLast) {
+TEST(Address, EveryIPv4BlockIsRecognizedFromFirstToLastAddress) {
   const std::map<std::string, std::string> uses = {
       {"0.0.0.0", "unspecified"},         {"0.255.255.255", "unspecified"},   {"10.0.0.0", "private"},
       {"10.255.255.255", "private"},      {"100.64.0.0", "shared"},           {"100.127.255.255", "shared"},
@@ -41,7 +41,7 @@ TEST(Address, EveryBlockOfIPv4IsKnownFromItsFirstToItsLast) {
   for (const auto& [text, use] : uses) EXPECT_EQ(use_of(text), use) << text;
 }
 
-TEST(Address, EveryBlockOfIPv6IsKnown) {
+TEST(Address, EveryIPv6BlockIsRecognized) {
   const std::map<std::string, std::string> uses = {{"::", "unspecified"},
                                                    {"::1", "loopback"},
                                                    {"::2", "reserved"},
@@ -65,7 +65,7 @@ TEST(Address, EveryBlockOfIPv6IsKnown) {
   for (const auto& [text, use] : uses) EXPECT_EQ(use_of(text), use) << text;
 }
 
-TEST(Address, AnIPv4AddressInIPv6ClothesIsWhatItIs) {
+TEST(Address, EmbeddedIPv4AddressIsClassifiedAsIPv4) {
   const std::map<std::string, std::string> uses = {
       {"::ffff:127.0.0.1", "loopback"}, {"::ffff:10.0.0.1", "private"},
       {"::ffff:8.8.8.8", ""},           {"64:ff9b::169.254.169.254", "link-local"},
@@ -74,7 +74,7 @@ TEST(Address, AnIPv4AddressInIPv6ClothesIsWhatItIs) {
   for (const auto& [text, use] : uses) EXPECT_EQ(use_of(text), use) << text;
 }
 
-TEST(Address, OddSpellingsAreTheAddressThatResolversMakeOfThem) {
+TEST(Address, UnusualNotationsAreParsedAsResolversParseThem) {
   for (const char* text :
        {"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "0x7f000001", "127.0.0.1.", "[::1]", "::1",
         "[::ffff:127.0.0.1]", "localhost", "LOCALHOST", "localhost.", "a.localhost", "a.localhost.", "[::ffff:7f00:1]"})
@@ -84,7 +84,7 @@ TEST(Address, OddSpellingsAreTheAddressThatResolversMakeOfThem) {
   EXPECT_EQ(use_of("[fe80::1%25eth0]"), "link-local");
 }
 
-TEST(Address, AHostIsThisMachineWithOrWithoutAPort) {
+TEST(Address, LoopbackHostIsRecognizedWithAndWithoutPort) {
   for (const char* host : {"localhost", "localhost:5000", "a.localhost:80", "127.0.0.1", "127.9.9.9:1", "127.1:80",
                            "[::1]", "[::1]:80", "::1", "LOCALHOST:1"})
     EXPECT_TRUE(is_loopback_host(host)) << host;
@@ -93,16 +93,16 @@ TEST(Address, AHostIsThisMachineWithOrWithoutAPort) {
     EXPECT_FALSE(is_loopback_host(host)) << host;
 }
 
-TEST(Address, WhatIsNoInternetAddressIsSpecial) {
+TEST(Address, NonInternetAddressIsSpecial) {
   sockaddr address{};
   address.sa_family = AF_UNIX;
   EXPECT_EQ(special_use(address), "unknown");
-  EXPECT_EQ(printable_address(address), "an unknown kind of address");
+  EXPECT_EQ(printable_address(address), "an unknown address family");
 }
 
-TEST(Address, IsPrintedAsPeopleWriteIt) {
-  EXPECT_EQ(printable_address(reinterpret_cast<const sockaddr&>(*spelled_address("0x7f.1"))), "127.0.0.1");
-  EXPECT_EQ(printable_address(reinterpret_cast<const sockaddr&>(*spelled_address("[FE80::1]"))), "fe80::1");
+TEST(Address, IsPrintedInStandardNotation) {
+  EXPECT_EQ(printable_address(reinterpret_cast<const sockaddr&>(*literal_address("0x7f.1"))), "127.0.0.1");
+  EXPECT_EQ(printable_address(reinterpret_cast<const sockaddr&>(*literal_address("[FE80::1]"))), "fe80::1");
 }
 
 }  // namespace

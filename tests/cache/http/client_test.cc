@@ -2,24 +2,24 @@
 
 #include <thread>
 
-#include "tests/cache/asking.h"
+#include "tests/cache/http_fixture.h"
 
 namespace weightfs {
 namespace {
 
-using namespace asking;
+using namespace http_fixture;
 using ::testing::HasSubstr;
 
 // ---- answers
 
-TEST(Http, AnAnswerComesWithItsStatusHeadersAndBody) {
+TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
   HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
-  Http http(quick());
-  const auto page = page_of(http, get(server.url("/a?q=1")), 100, kGoOn);
-  ASSERT_EQ(told(page), "200 body");
-  EXPECT_EQ(page->answer.header("x-thing"), "some value");
-  EXPECT_EQ(page->answer.header("absent"), std::nullopt);
-  EXPECT_EQ(page->answer.url, server.url("/a?q=1"));
+  HttpClient http(quick());
+  const auto page = send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
+  ASSERT_EQ(describe(page), "200 body");
+  EXPECT_EQ(page->head.header("x-thing"), "some value");
+  EXPECT_EQ(page->head.header("absent"), std::nullopt);
+  EXPECT_EQ(page->head.url, server.url("/a?q=1"));
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].target, "/a?q=1");
   EXPECT_EQ(server.requests()[0].header("user-agent"), "weightfs");
@@ -27,67 +27,67 @@ TEST(Http, AnAnswerComesWithItsStatusHeadersAndBody) {
   EXPECT_EQ(server.requests()[0].header("authorization"), "");
 }
 
-TEST(Http, AStatusIsNoFailure) {
+TEST(HttpClient, ErrorStatusIsNotFailure) {
   HttpServer server(always(answer("404 Not Found", "none")));
-  EXPECT_EQ(ask(get(server.url("/"))), "404 none");
+  EXPECT_EQ(send(get(server.url("/"))), "404 none");
 }
 
-TEST(Http, HeadAsksForNoBody) {
+TEST(HttpClient, HeadReadsNoBody) {
   HttpServer server([](const SeenRequest& request, Wire& wire) { serve_file(request, wire, "12345"); });
-  Http http(quick());
+  HttpClient http(quick());
   Request request = get(server.url("/"));
   request.method = Request::Method::head;
-  const auto page = page_of(http, request, 0, kGoOn);
-  ASSERT_EQ(told(page), "200 ");
-  EXPECT_EQ(page->answer.header("content-length"), "5");
+  const auto page = send_request(http, request, 0, kNeverStop);
+  ASSERT_EQ(describe(page), "200 ");
+  EXPECT_EQ(page->head.header("content-length"), "5");
   EXPECT_EQ(server.count("HEAD"), 1u);
 }
 
-TEST(Http, ConnectionsAreUsedAgain) {
+TEST(HttpClient, ConnectionsAreReused) {
   HttpServer server(always(answer("200 OK", "x")));
-  Http http(quick());
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(told(page_of(http, get(server.url("/")), 9, kGoOn)), "200 x");
+  HttpClient http(quick());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(describe(send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
   ASSERT_EQ(server.requests().size(), 3u);
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
 }
 
-TEST(Http, APageThatIsTooLongIsRefused) {
+TEST(HttpClient, OverlongResponseIsRejected) {
   HttpServer server(always(answer("200 OK", "12345")));
-  Http http(quick());
-  EXPECT_EQ(told(page_of(http, get(server.url("/")), 5, kGoOn)), "200 12345");
-  EXPECT_THAT(told(page_of(http, get(server.url("/")), 4, kGoOn)), HasSubstr("corrupt: "));
+  HttpClient http(quick());
+  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
+  EXPECT_THAT(describe(send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
 }
 
-TEST(Http, AFailureOfTheReceiverEndsTheRequest) {
+TEST(HttpClient, HandlerErrorEndsRequest) {
   HttpServer server(always(answer("200 OK", "12345")));
-  Http http(quick());
-  bool received = false;
-  const Receiver refuses{[](const Answer&) -> Result<void> { return failure(Code::mismatch, "not this"); },
-                         [&](std::span<const std::byte>) -> Result<void> {
-                           received = true;
-                           return {};
-                         }};
-  const auto ended = http.perform(get(server.url("/")), refuses, kGoOn);
+  HttpClient http(quick());
+  bool on_body = false;
+  const ResponseHandler refuses{[](const Response&) -> Result<void> { return failure(Code::mismatch, "not this"); },
+                                [&](std::span<const std::byte>) -> Result<void> {
+                                  on_body = true;
+                                  return {};
+                                }};
+  const auto ended = http.perform(get(server.url("/")), refuses, kNeverStop);
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().message, "not this");
-  EXPECT_FALSE(received);
+  EXPECT_FALSE(on_body);
 }
 
 // Nor is it slowness: far less comes in that time than the least speed.
-TEST(Http, AReceiverThatWaitsIsNoStall) {
+TEST(HttpClient, SlowHandlerIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
     if (wire.pause(std::chrono::milliseconds(200))) wire.send("b");
   });
-  Http http(quick());
+  HttpClient http(quick());
   std::string body;
-  const Receiver slow{[](const Answer&) -> Result<void> { return {}; },
-                      [&](std::span<const std::byte> bytes) -> Result<void> {
-                        std::this_thread::sleep_for(2 * quick().stall_timeout);
-                        body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-                        return {};
-                      }};
-  EXPECT_TRUE(http.perform(get(server.url("/")), slow, kGoOn));
+  const ResponseHandler slow{[](const Response&) -> Result<void> { return {}; },
+                             [&](std::span<const std::byte> bytes) -> Result<void> {
+                               std::this_thread::sleep_for(2 * quick().stall_timeout);
+                               body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                               return {};
+                             }};
+  EXPECT_TRUE(http.perform(get(server.url("/")), slow, kNeverStop));
   EXPECT_EQ(body, "ab");
 }
 
@@ -111,7 +111,7 @@ const std::string kZstd = bytes_of({0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x6d, 0x
 const std::string kBrotli = bytes_of({0x20, 0x01, 0x10, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65,
                                       0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x03});
 
-TEST(Http, WhatComesEncodedIsDecodedAskedForOrNot) {
+TEST(HttpClient, EncodedBodyIsAlwaysDecoded) {
   const std::pair<const char*, std::string> encodings[] = {
       {"gzip", kGzip}, {"deflate", kDeflate}, {"zstd", kZstd}, {"br", kBrotli}, {"identity", kPlain}};
   for (const auto& [name, bytes] : encodings)
@@ -119,41 +119,41 @@ TEST(Http, WhatComesEncodedIsDecodedAskedForOrNot) {
       HttpServer server(always(answer("200 OK", bytes, {str("Content-Encoding: ", name)})));
       Request request = get(server.url("/"));
       request.encoded = asked;
-      EXPECT_EQ(ask(request), "200 " + kPlain) << name;
+      EXPECT_EQ(send(request), "200 " + kPlain) << name;
       const std::string accepted = server.requests()[0].header("accept-encoding");
       EXPECT_EQ(accepted, asked ? "deflate, gzip, br, zstd" : "identity");
     }
 }
 
-TEST(Http, ABrokenEncodingIsCorrupt) {
+TEST(HttpClient, InvalidContentEncodingIsCorrupt) {
   for (const char* name : {"gzip", "zstd", "br", "never-heard-of"}) {
     HttpServer server(always(answer("200 OK", "this is not encoded", {str("Content-Encoding: ", name)})));
-    EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("corrupt: http://127.0.0.1")) << name;
+    EXPECT_THAT(send(get(server.url("/"))), HasSubstr("corrupt: http://127.0.0.1")) << name;
   }
 }
 
 // ---- failures
 
-TEST(Http, ARefusedConnectionSaysSoWithoutTheQuery) {
+TEST(HttpClient, RefusedConnectionIsReportedWithoutQuery) {
   std::string url;
   {
     HttpServer server(always(""));
     url = server.url("/path");
   }
-  EXPECT_EQ(ask(get(url + "?secret=1")), "unreachable: " + url + ": connection refused");
+  EXPECT_EQ(send(get(url + "?secret=1")), "unreachable: " + url + ": connection refused");
 }
 
-TEST(Http, AStalledBodyIsUnreachable) {
+TEST(HttpClient, StalledBodyIsUnreachable) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     wire.stall();
   });
-  EXPECT_EQ(ask(get(server.url("/"))), "unreachable: " + server.url("/") + ": nothing arrived for 300 ms");
+  EXPECT_EQ(send(get(server.url("/"))), "unreachable: " + server.url("/") + ": no data for 300 ms");
 }
 
-TEST(Http, AStalledAnswerIsUnreachable) {
+TEST(HttpClient, StalledResponseIsUnreachable) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
-  EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("nothing arrived for 300 ms"));
+  EXPECT_THAT(send(get(server.url("/"))), HasSubstr("no data for 300 ms"));
 }
 
 // About 20 bytes a second for 10 s.
@@ -163,61 +163,61 @@ void drip(Wire& wire, const std::string& head) {
   wire.close();
 }
 
-TEST(Http, ATrickleIsNoStallAndAboveTheLeastSpeedIsWaitedFor) {
+TEST(HttpClient, TrickleAboveMinSpeedIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
     for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i % 10));
   });
   HttpOptions options = quick();
-  options.least_speed = 1;
-  EXPECT_EQ(ask(get(server.url("/")), options), "200 012345678901234567890123456789");
+  options.min_speed = 1;
+  EXPECT_EQ(send(get(server.url("/")), options), "200 012345678901234567890123456789");
 }
 
-TEST(Http, ADripIsNotWaitedForAsLongAsItLasts) {
+TEST(HttpClient, SlowTrickleTimesOut) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     drip(wire, request.target == "/body" ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nX-Header: ");
   });
-  EXPECT_EQ(ask(get(server.url("/body"))),
+  EXPECT_EQ(send(get(server.url("/body"))),
             "unreachable: " + server.url("/body") + ": slower than 1.0 KiB/s for 600 ms");
-  EXPECT_THAT(ask(get(server.url("/headers"))), HasSubstr("unreachable: "));
+  EXPECT_THAT(send(get(server.url("/headers"))), HasSubstr("unreachable: "));
 }
 
-TEST(Http, ARequestIsOverWhenItsTimeIs) {
+TEST(HttpClient, RequestEndsAtDeadline) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
   HttpOptions patient;
   patient.stall_timeout = std::chrono::hours(1);
   Request request = get(server.url("/"));
-  request.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  EXPECT_EQ(ask(request, patient), "unreachable: " + server.url("/") + ": not answered in time");
+  request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  EXPECT_EQ(send(request, patient), "unreachable: " + server.url("/") + ": timed out");
 }
 
-TEST(Http, ABodyThatIsCutShortIsUnreachable) {
+TEST(HttpClient, TruncatedBodyIsUnreachable) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     request.target == "/reset" ? wire.reset() : wire.close();
   });
-  EXPECT_THAT(ask(get(server.url("/close"))), HasSubstr("unreachable: " + server.url("/close") + ": cut short"));
-  EXPECT_THAT(ask(get(server.url("/reset"))), HasSubstr("unreachable: " + server.url("/reset") + ": "));
+  EXPECT_THAT(send(get(server.url("/close"))), HasSubstr("unreachable: " + server.url("/close") + ": truncated"));
+  EXPECT_THAT(send(get(server.url("/reset"))), HasSubstr("unreachable: " + server.url("/reset") + ": "));
 }
 
-TEST(Http, WhatIsNoHttpIsCorrupt) {
+TEST(HttpClient, NonHttpResponseIsCorrupt) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("220 mail.example.com ESMTP\r\n");
     wire.close();
   });
-  EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("corrupt: "));
+  EXPECT_THAT(send(get(server.url("/"))), HasSubstr("corrupt: "));
 }
 
-TEST(Http, EndlessHeadersAreRefused) {
+TEST(HttpClient, EndlessHeadersAreRejected) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\n");
     while (wire.send("X-Header: " + std::string(1000, 'x') + "\r\n")) {
     }
   });
-  EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("256.0 KiB of headers"));
+  EXPECT_THAT(send(get(server.url("/"))), HasSubstr("256.0 KiB of response headers"));
 }
 
-TEST(Http, StopEndsARequestThatWaits) {
+TEST(HttpClient, StopCancelsWaitingRequest) {
   std::atomic<bool> stop = false;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     stop = true;
@@ -225,13 +225,14 @@ TEST(Http, StopEndsARequestThatWaits) {
   });
   HttpOptions patient;
   patient.stall_timeout = std::chrono::hours(1);
-  Http http(patient);
-  EXPECT_EQ(told(page_of(http, get(server.url("/")), 100, stop)), "unreachable: " + server.url("/") + ": cancelled");
+  HttpClient http(patient);
+  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, stop)),
+            "unreachable: " + server.url("/") + ": cancelled");
 }
 
 // ---- URLs
 
-TEST(Url, AnOriginIsSchemeHostAndPort) {
+TEST(Url, OriginIsSchemeHostAndPort) {
   EXPECT_EQ(origin_of("HTTPS://Example.COM/a?b"), "https://example.com:443");
   EXPECT_EQ(origin_of("http://example.com:8080"), "http://example.com:8080");
   EXPECT_EQ(origin_of("http://[::1]/"), "http://[::1]:80");
@@ -240,23 +241,23 @@ TEST(Url, AnOriginIsSchemeHostAndPort) {
 }
 
 // RFC 3986, section 5.4
-TEST(Url, AReferenceIsResolvedAgainstItsBase) {
+TEST(Url, ReferenceIsResolvedAgainstBase) {
   const std::string base = "http://a/b/c/d?q";
-  EXPECT_EQ(resolved_url(base, "g"), "http://a/b/c/g");
-  EXPECT_EQ(resolved_url(base, "./g/"), "http://a/b/c/g/");
-  EXPECT_EQ(resolved_url(base, "/g"), "http://a/g");
-  EXPECT_EQ(resolved_url(base, "//g"), "http://g/");
-  EXPECT_EQ(resolved_url(base, "?y"), "http://a/b/c/d?y");
-  EXPECT_EQ(resolved_url(base, "../../g"), "http://a/g");
-  EXPECT_EQ(resolved_url(base, "../../../g"), "http://a/g");
-  EXPECT_EQ(resolved_url(base, "https://x/y"), "https://x/y");
-  EXPECT_EQ(resolved_url("no base", "g"), "");
+  EXPECT_EQ(resolve_url(base, "g"), "http://a/b/c/g");
+  EXPECT_EQ(resolve_url(base, "./g/"), "http://a/b/c/g/");
+  EXPECT_EQ(resolve_url(base, "/g"), "http://a/g");
+  EXPECT_EQ(resolve_url(base, "//g"), "http://g/");
+  EXPECT_EQ(resolve_url(base, "?y"), "http://a/b/c/d?y");
+  EXPECT_EQ(resolve_url(base, "../../g"), "http://a/g");
+  EXPECT_EQ(resolve_url(base, "../../../g"), "http://a/g");
+  EXPECT_EQ(resolve_url(base, "https://x/y"), "https://x/y");
+  EXPECT_EQ(resolve_url("no base", "g"), "");
 }
 
-TEST(Url, IsPrintedWithoutWhatIsSecret) {
+TEST(Url, IsPrintedWithoutSecrets) {
   EXPECT_EQ(printable_url("https://me:pw@example.com:1/a?token=x#y"), "https://example.com:1/a");
   EXPECT_EQ(printable_url("https://example.com/\xC2\x9B"), "https://example.com/%c2%9b");
-  EXPECT_EQ(printable_url("\x01?secret"), "a text that is no URL");
+  EXPECT_EQ(printable_url("\x01?secret"), "invalid URL");
 }
 
 }  // namespace

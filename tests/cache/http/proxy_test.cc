@@ -30,7 +30,7 @@ class Proxy : public ::testing::Test {
   std::map<std::string, std::string> kept_;
 };
 
-TEST_F(Proxy, IsTheOneThatTheEnvironmentNamesForTheScheme) {
+TEST_F(Proxy, IsChosenByScheme) {
   EXPECT_EQ(proxy_of("http", "example.com"), "");
   ::setenv("HTTP_PROXY", "http://evil", 1);  // what a CGI script gets from a client's header
   EXPECT_EQ(proxy_of("http", "example.com"), "");
@@ -42,7 +42,7 @@ TEST_F(Proxy, IsTheOneThatTheEnvironmentNamesForTheScheme) {
   EXPECT_EQ(proxy_of("https", "example.com"), "http://two");
 }
 
-TEST_F(Proxy, IsNotUsedForWhatNoProxyNames) {
+TEST_F(Proxy, IsBypassedForNoProxyHosts) {
   ::setenv("all_proxy", "http://proxy", 1);
   ::setenv("no_proxy", " .example.com, 10.0.0.0/8\tintern,::1,192.168.1.1", 1);
   for (const char* host :

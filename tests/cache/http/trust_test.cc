@@ -1,18 +1,18 @@
 // Where a request is led, and what goes with it: redirects, addresses, credentials, proxies.
 #include <cstdlib>
 
-#include "tests/cache/asking.h"
+#include "tests/cache/http_fixture.h"
 
 namespace weightfs {
 namespace {
 
-using namespace asking;
+using namespace http_fixture;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 // ---- redirects
 
-TEST(Http, RedirectsAreFollowedOverEveryStatus) {
+TEST(HttpClient, EveryRedirectStatusIsFollowed) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/0") return void(wire.send(answer("301 Moved", "x", {"Location: 1"})));
     if (request.target == "/1") return void(wire.send(answer("302 Found", "", {"Location: /2"})));
@@ -22,34 +22,34 @@ TEST(Http, RedirectsAreFollowedOverEveryStatus) {
     if (request.target == "/4") return void(wire.send(answer("308 Permanent", "", {"Location: /a b"})));
     wire.send(answer("200 OK", request.target));
   });
-  Http http(quick());
-  const auto page = page_of(http, get(server.url("/0")), 100, kGoOn);
-  ASSERT_EQ(told(page), "200 /a%20b");
-  EXPECT_EQ(page->answer.url, server.url("/a%20b"));
+  HttpClient http(quick());
+  const auto page = send_request(http, get(server.url("/0")), 100, kNeverStop);
+  ASSERT_EQ(describe(page), "200 /a%20b");
+  EXPECT_EQ(page->head.url, server.url("/a%20b"));
   EXPECT_EQ(server.requests().size(), 6u);
 }
 
-TEST(Http, ARedirectWithoutATargetIsAnAnswer) {
+TEST(HttpClient, RedirectWithoutLocationIsDeliveredAsResponse) {
   HttpServer server(always(answer("302 Found", "where?")));
-  EXPECT_EQ(ask(get(server.url("/"))), "302 where?");
+  EXPECT_EQ(send(get(server.url("/"))), "302 where?");
 }
 
-TEST(Http, AnEndlessRedirectIsGivenUpAfterTen) {
+TEST(HttpClient, RedirectLoopEndsAfterTen) {
   HttpServer server(always(answer("302 Found", "", {"Location: /again"})));
-  EXPECT_THAT(ask(get(server.url("/"))),
+  EXPECT_THAT(send(get(server.url("/"))),
               HasSubstr("unreachable: " + server.url("/again") + ": more than 10 redirects"));
   EXPECT_EQ(server.requests().size(), 11u);
 }
 
-TEST(Http, ARedirectLeadsToNothingButTheWeb) {
+TEST(HttpClient, RedirectToOtherSchemeIsRefused) {
   for (const char* location : {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/"}) {
     HttpServer server(always(answer("302 Found", "", {str("Location: ", location)})));
-    EXPECT_THAT(ask(get(server.url("/"))), HasSubstr("only http and https are fetched")) << location;
+    EXPECT_THAT(send(get(server.url("/"))), HasSubstr("only http and https are supported")) << location;
     EXPECT_EQ(server.requests().size(), 1u);
   }
 }
 
-TEST(Http, ARedirectNeverLeadsOutOfHttps) {
+TEST(HttpClient, RedirectFromHttpsToHttpIsRefused) {
   EXPECT_FALSE(may_redirect("https://a/", "http://a/"));
   EXPECT_FALSE(may_redirect("HTTPS://a/", "HTTP://b/"));
   EXPECT_TRUE(may_redirect("https://a/", "https://b/"));
@@ -57,64 +57,65 @@ TEST(Http, ARedirectNeverLeadsOutOfHttps) {
   EXPECT_TRUE(may_redirect("http://a/", "http://b/"));
 }
 
-TEST(Http, AHugeBodyOfARedirectIsNotRead) {
+TEST(HttpClient, HugeRedirectBodyIsNotRead) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/there") return void(wire.send(answer("200 OK", "there")));
     wire.send("HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 1000000000000\r\n\r\n");
     while (wire.send(std::string(10'000, 'x'))) {
     }
   });
-  EXPECT_EQ(ask(get(server.url("/"))), "200 there");
+  EXPECT_EQ(send(get(server.url("/"))), "200 there");
 }
 
 // ---- where a URL may lead (design.md, Trust)
 
-TEST(Http, AContainerReachesNoLoopbackHoweverItIsSpelled) {
+TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
   HttpServer server(always(answer("200 OK", "secret")));
   for (const char* host : {"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "localhost", "localhost.",
                            "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "[::1]"}) {
     const std::string url = str("http://", host, ":", server.port(), "/");
-    EXPECT_THAT(ask(get(url, Trust::container)), HasSubstr("unsupported: ")) << host;
-    EXPECT_THAT(ask(get(url, Trust::container)), HasSubstr("--allow-private-urls")) << host;
+    EXPECT_THAT(send(get(url, Trust::container)), HasSubstr("unsupported: ")) << host;
+    EXPECT_THAT(send(get(url, Trust::container)), HasSubstr("--allow-private-urls")) << host;
   }
-  EXPECT_THAT(ask(get("http://169.254.169.254/", Trust::container)),
+  EXPECT_THAT(send(get("http://169.254.169.254/", Trust::container)),
               HasSubstr("169.254.169.254 is a link-local address"));
   EXPECT_EQ(server.requests().size(), 0u);
-  EXPECT_EQ(ask(get(server.url("/"), Trust::container), private_allowed()), "200 secret");
+  EXPECT_EQ(send(get(server.url("/"), Trust::container), private_allowed()), "200 secret");
 }
 
-TEST(Http, AConnectionOfTheUsersIsNoWayInForAContainer) {
+TEST(HttpClient, ContainerCannotReuseConnectionToPrivateAddress) {
   HttpServer server(always(answer("200 OK", "secret")));
-  Http http(quick());
-  EXPECT_EQ(told(page_of(http, get(server.url("/")), 100, kGoOn)), "200 secret");
-  EXPECT_THAT(told(page_of(http, get(server.url("/"), Trust::container), 100, kGoOn)), HasSubstr("unsupported: "));
+  HttpClient http(quick());
+  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
+  EXPECT_THAT(describe(send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
+              HasSubstr("unsupported: "));
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(Http, WhatWasPublicOnceHasToStaySo) {
+TEST(HttpClient, PublicRedirectMustStayPublic) {
   HttpServer server(always(answer("200 OK", "secret")));
   Request request = get(server.url("/"));
-  request.only_public = true;
-  EXPECT_THAT(ask(request), HasSubstr("unsupported: "));
+  request.public_only = true;
+  EXPECT_THAT(send(request), HasSubstr("unsupported: "));
   EXPECT_EQ(server.requests().size(), 0u);
 }
 
-TEST(Http, TheUserAsksHttpOnlyOfLoopbackUnlessInsecure) {
-  EXPECT_THAT(ask(get("http://192.0.2.1/")),
-              HasSubstr("unsupported: http://192.0.2.1/: refused: http leads in the clear"));
+TEST(HttpClient, PlainHttpIsLoopbackOnlyUnlessInsecure) {
+  EXPECT_THAT(send(get("http://192.0.2.1/")),
+              HasSubstr("unsupported: http://192.0.2.1/: plain http to 192.0.2.1 refused; use https or --insecure"));
 }
 
-TEST(Http, OnlyHttpAndHttpsAreAsked) {
-  EXPECT_EQ(ask(get("file:///etc/passwd?q")), "unsupported: file:///etc/passwd: only http and https are fetched");
-  EXPECT_THAT(ask(get("nothing at all\x01")), HasSubstr("unsupported: "));
-  EXPECT_THAT(ask(get("")), HasSubstr("unsupported: "));
+TEST(HttpClient, OnlyHttpAndHttpsAreAllowed) {
+  EXPECT_EQ(send(get("file:///etc/passwd?q")), "unsupported: file:///etc/passwd: only http and https are supported");
+  EXPECT_THAT(send(get("nothing at all\x01")), HasSubstr("unsupported: "));
+  EXPECT_THAT(send(get("")), HasSubstr("unsupported: "));
 }
 
-TEST(Http, UserAndPasswordInAUrlAreRefusedAndNotShown) {
+TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
   HttpServer server(always(answer("200 OK", "")));
   for (const Trust trust : {Trust::user, Trust::container}) {
-    const std::string said = ask(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
-    EXPECT_THAT(said, HasSubstr("a URL with user or password is not fetched"));
+    const std::string said = send(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
+    EXPECT_THAT(said, HasSubstr("URLs with user or password are not supported"));
     EXPECT_THAT(said, Not(HasSubstr("secret")));
     EXPECT_THAT(said, Not(HasSubstr("token")));
   }
@@ -126,7 +127,7 @@ TEST(Http, UserAndPasswordInAUrlAreRefusedAndNotShown) {
 class Token final : public Credentials {
  public:
   std::string authorization() override { return value; }
-  Result<bool> challenged(const Denial& denial, const std::atomic<bool>&) override {
+  Result<bool> on_unauthorized(const UnauthorizedResponse& denial, const std::atomic<bool>&) override {
     seen = denial.challenges;
     sent = denial.sent;
     from_public = denial.from_public;
@@ -155,38 +156,38 @@ Request with(Request request, std::shared_ptr<Credentials> credentials) {
   return request;
 }
 
-TEST(Http, AChallengeIsMetOnce) {
+TEST(HttpClient, ChallengeIsAnsweredOnce) {
   HttpServer server(wants("Bearer new"));
   const auto token = std::make_shared<Token>();
   token->value = "Bearer old";
   token->next = "Bearer new";
-  EXPECT_EQ(ask(with(get(server.url("/")), token)), "200 in");
+  EXPECT_EQ(send(with(get(server.url("/")), token)), "200 in");
   EXPECT_EQ(token->sent, "Bearer old");
   EXPECT_EQ(token->seen, (std::vector<std::string>{"Bearer realm=\"r\"", "Basic"}));
   EXPECT_EQ(server.requests().size(), 2u);
   token->value = "Bearer older";
   token->next = "Bearer wrong";
-  EXPECT_EQ(ask(with(get(server.url("/")), token)), "401 out");
+  EXPECT_EQ(send(with(get(server.url("/")), token)), "401 out");
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(Http, AChallengeThatCannotBeMetIsAnAnswer) {
+TEST(HttpClient, UnansweredChallengeIsDeliveredAsResponse) {
   HttpServer server(wants("Bearer new"));
   const auto token = std::make_shared<Token>();
-  EXPECT_EQ(ask(with(get(server.url("/")), token)), "401 out");
+  EXPECT_EQ(send(with(get(server.url("/")), token)), "401 out");
   EXPECT_EQ(token->times, 1);
   EXPECT_EQ(server.requests().size(), 1u);
-  EXPECT_EQ(ask(get(server.url("/"))), "401 out");
+  EXPECT_EQ(send(get(server.url("/"))), "401 out");
 }
 
-TEST(Http, CredentialsGoToNoOtherPort) {
+TEST(HttpClient, CredentialsAreNotSentToAnotherPort) {
   HttpServer other(wants("Bearer it"));
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     wire.send(answer("307 Temporary", "", {"Location: " + (request.target == "/" ? "/next" : other.url("/"))}));
   });
   const auto token = std::make_shared<Token>();
   token->value = "Bearer it";
-  EXPECT_EQ(ask(with(get(server.url("/")), token)), "401 out");
+  EXPECT_EQ(send(with(get(server.url("/")), token)), "401 out");
   ASSERT_EQ(server.requests().size(), 2u);
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.header("authorization"), "Bearer it");
   ASSERT_EQ(other.requests().size(), 1u);
@@ -194,11 +195,11 @@ TEST(Http, CredentialsGoToNoOtherPort) {
   EXPECT_EQ(token->times, 0);
 }
 
-TEST(Http, ALineBreakInACredentialIsNotSent) {
+TEST(HttpClient, LineBreakInCredentialIsRejected) {
   HttpServer server(wants(""));
   const auto token = std::make_shared<Token>();
   token->value = "Bearer x\r\nHost: evil";
-  EXPECT_THAT(ask(with(get(server.url("/")), token)), HasSubstr("corrupt: "));
+  EXPECT_THAT(send(with(get(server.url("/")), token)), HasSubstr("corrupt: "));
   EXPECT_EQ(server.requests().size(), 0u);
 }
 
@@ -213,50 +214,50 @@ class HttpProxy : public ::testing::Test {
   HttpServer server_{always(answer("200 OK", "directly"))};
 };
 
-TEST_F(HttpProxy, IsAskedForNamesThatItAloneNeedsToKnow) {
+TEST_F(HttpProxy, ResolvesHostNames) {
   ::setenv("http_proxy", proxy_.url("").c_str(), 1);
-  EXPECT_EQ(ask(get("http://model.example/x", Trust::container)), "200 by proxy");
+  EXPECT_EQ(send(get("http://model.example/x", Trust::container)), "200 by proxy");
   ASSERT_EQ(proxy_.requests().size(), 1u);
   EXPECT_EQ(proxy_.requests()[0].target, "http://model.example/x");
 }
 
-TEST_F(HttpProxy, IsNoWayToAnAddressThatTheUrlSpells) {
+TEST_F(HttpProxy, CannotReachPrivateAddressLiteral) {
   ::setenv("http_proxy", proxy_.url("").c_str(), 1);
   for (const char* host : {"10.0.0.1", "0x7f.1", "localhost", "[::1]"})
-    EXPECT_THAT(ask(get(str("http://", host, "/"), Trust::container)), HasSubstr("unsupported: ")) << host;
-  EXPECT_THAT(ask(get("http://model.example/")), HasSubstr("--insecure"));
+    EXPECT_THAT(send(get(str("http://", host, "/"), Trust::container)), HasSubstr("unsupported: ")) << host;
+  EXPECT_THAT(send(get("http://model.example/")), HasSubstr("--insecure"));
   EXPECT_EQ(proxy_.requests().size(), 0u);
 }
 
-TEST_F(HttpProxy, IsNotAskedForWhatNoProxyNames) {
+TEST_F(HttpProxy, IsBypassedForNoProxyHosts) {
   ::setenv("http_proxy", proxy_.url("").c_str(), 1);
-  EXPECT_EQ(ask(get(server_.url("/"))), "200 by proxy");
+  EXPECT_EQ(send(get(server_.url("/"))), "200 by proxy");
   ::setenv("no_proxy", "example.com,127.0.0.0/8", 1);
-  EXPECT_EQ(ask(get(server_.url("/"))), "200 directly");
+  EXPECT_EQ(send(get(server_.url("/"))), "200 directly");
   EXPECT_EQ(proxy_.requests().size(), 1u);
   EXPECT_EQ(server_.requests().size(), 1u);
 }
 
-TEST_F(HttpProxy, AChallengeSaysWhetherAPublicAddressMadeIt) {
+TEST_F(HttpProxy, ChallengeRecordsWhetherAddressWasPublic) {
   HttpServer denies(wants("Bearer it"));
   HttpOptions insecure = quick();
   insecure.insecure = true;
   const auto token = std::make_shared<Token>();
-  EXPECT_EQ(ask(with(get(denies.url("/")), token), insecure), "401 out");
+  EXPECT_EQ(send(with(get(denies.url("/")), token), insecure), "401 out");
   EXPECT_FALSE(token->from_public);
   ::setenv("http_proxy", denies.url("").c_str(), 1);
-  EXPECT_EQ(ask(with(get("http://model.example/"), token), insecure), "401 out");
+  EXPECT_EQ(send(with(get("http://model.example/"), token), insecure), "401 out");
   EXPECT_TRUE(token->from_public);
   EXPECT_EQ(token->times, 2);
 }
 
-TEST_F(HttpProxy, DoesNotLetAPublicNameRedirectInside) {
+TEST_F(HttpProxy, PublicNameCannotRedirectToPrivateAddress) {
   HttpServer leads(
       [](const SeenRequest&, Wire& wire) { wire.send(answer("302 Found", "", {"Location: http://10.0.0.1/"})); });
   ::setenv("http_proxy", leads.url("").c_str(), 1);
   HttpOptions insecure = quick();
   insecure.insecure = true;
-  EXPECT_THAT(ask(get("http://model.example/"), insecure), HasSubstr("a redirect from a public address"));
+  EXPECT_THAT(send(get("http://model.example/"), insecure), HasSubstr("redirects from a public address"));
   EXPECT_EQ(leads.requests().size(), 1u);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "cache/registry/base64.h"
-#include "tests/cache/resolving.h"
+#include "tests/cache/registry_fixture.h"
 #include "tests/support/ssh_key.h"
 
 namespace weightfs::test {
@@ -22,20 +22,20 @@ constexpr const char* kBasic = "Basic bWU6c2VjcmV0";
 
 class RegistryAccessTest : public Resolving {};
 
-TEST_F(RegistryAccessTest, ATokenForNobody) {
+TEST_F(RegistryAccessTest, AnonymousTokenIsUsed) {
   needs_token(other.url("/token"), "docker");
   other.json("/token", kToken);
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(site.authorizations(), ElementsAre("", "Bearer T"));
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
   EXPECT_THAT(other.asked(), ElementsAre("GET /token?scope=repository%3Ateam%2Ftiny%3Apull&service=docker"));
 }
 
-TEST_F(RegistryAccessTest, ATokenForADockerLogin) {
+TEST_F(RegistryAccessTest, DockerLoginGetsToken) {
   has_login();
   needs_token(other.url("/token"), "docker");
   other.put("/token", guarded(kBasic, "Basic realm=\"x\"", answer("200 OK", kToken)));
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(site.authorizations(), ElementsAre("", "Bearer T"));
   EXPECT_THAT(other.authorizations(), ElementsAre(kBasic));
 }
@@ -53,11 +53,11 @@ bool is_signed_by_the_test_key(const std::string& authorization, const std::stri
          EVP_DigestVerify(check.get(), bytes(*signature), signature->size(), bytes(text), text.size()) == 1;
 }
 
-TEST_F(RegistryAccessTest, ATokenForAnOllamaKey) {
-  keys.ollama_key = temporary.write("id_ed25519", kSshKey);
+TEST_F(RegistryAccessTest, OllamaKeyGetsToken) {
+  paths.ollama_key = temporary.write("id_ed25519", kSshKey);
   needs_token(site.url("/v2/token"), "ollama");
   site.json("/v2/token", kToken);
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   const auto requests = site.requests();
   ASSERT_EQ(requests.size(), 3U);
   EXPECT_THAT(requests[1].target,
@@ -70,33 +70,33 @@ TEST_F(RegistryAccessTest, ATokenForAnOllamaKey) {
   EXPECT_EQ(requests[2].header("authorization"), "Bearer T");
 }
 
-TEST_F(RegistryAccessTest, ATokenDoesNotGoWithARedirectToAnotherHost) {
+TEST_F(RegistryAccessTest, TokenIsNotSentToRedirectTarget) {
   needs_token(site.url("/token"), "docker");
   site.json("/token", kToken);
   site.put(kManifestPath,
            guarded("Bearer T", challenge, answer("307 Temporary Redirect", "", {"Location: " + other.url("/there")})));
   other.json("/there", kManifest);
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
 }
 
-TEST_F(RegistryAccessTest, ALoginDoesNotGoWithARedirectOfTheTokenServer) {
+TEST_F(RegistryAccessTest, LoginIsNotSentToRedirectOfTokenServer) {
   has_login();
   needs_token(site.url("/token"), "docker");
   site.put("/token", answer("302 Found", "", {"Location: " + other.url("/token")}));
   other.json("/token", kToken);
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
 }
 
-TEST_F(RegistryAccessTest, ABasicChallengeIsMetWithTheLogin) {
+TEST_F(RegistryAccessTest, BasicChallengeIsAnsweredWithLogin) {
   has_login();
   site.put(kManifestPath, guarded(kBasic, "Basic realm=\"x\"", answer("200 OK", kManifest)));
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(site.authorizations(), ElementsAre("", kBasic));
 }
 
-TEST_F(RegistryAccessTest, ATokenIsKeptForTheNextRequestsAndRenewedWhenItIsRefused) {
+TEST_F(RegistryAccessTest, TokenIsReusedAndRenewedWhenRejected) {
   std::atomic<int> tokens = 0;
   std::atomic<int> valid = 1;
   site.put("/token", [&](const SeenRequest&, Wire& wire) {
@@ -116,49 +116,49 @@ TEST_F(RegistryAccessTest, ATokenIsKeptForTheNextRequestsAndRenewedWhenItIsRefus
     if (!request.header("authorization").empty()) valid = 2;  // the first token is over
   });
   site.put("/v2/team/tiny/manifests/" + sha256_of(kManifest), page(kManifest));
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(site.authorizations(), ElementsAre("", "", "Bearer T1", "Bearer T1", "", "Bearer T2"));
 }
 
-TEST_F(RegistryAccessTest, ABlobIsAskedForWithTheSameCredentials) {
+TEST_F(RegistryAccessTest, BlobRequestUsesSameCredentials) {
   needs_token(site.url("/token"), "docker");
   site.json("/token", kToken);
   const auto found = resolved();
   ASSERT_TRUE(found);
-  ASSERT_TRUE(found->blobs->named({"a", sha256("a"), 1}));
+  ASSERT_TRUE(found->blobs->resolve({"a", sha256("a"), 1}));
   EXPECT_EQ(store->asked.at(0).credentials->authorization(), "Bearer T");
 }
 
-TEST_F(RegistryAccessTest, SaysWhatWasTriedWhenAccessIsDenied) {
+TEST_F(RegistryAccessTest, DeniedAccessNamesCredentials) {
   site.put(kManifestPath, answer("403 Forbidden", R"({"errors":[{"code":"DENIED","message":"not yours"}]})"));
-  EXPECT_EQ(told(), "error: access denied to SITE/team/tiny:v1: status 403, not yours (asked without a name)");
+  EXPECT_EQ(describe(), "error: access denied to SITE/team/tiny:v1: status 403, not yours (tried anonymously)");
   EXPECT_EQ(code(), Code::unsupported);
 
   site.put(kManifestPath, unauthorized("Basic realm=\"x\""));
-  EXPECT_EQ(told(),
-            "error: access denied to SITE/team/tiny:v1: status 401 (asked without a name: there is no docker config)");
+  EXPECT_EQ(describe(),
+            "error: access denied to SITE/team/tiny:v1: status 401 (tried anonymously: there is no docker config)");
 
   has_login();
-  EXPECT_EQ(told(),
-            "error: access denied to SITE/team/tiny:v1: status 401 (asked as \"me\" of " + keys.docker_config + ")");
+  EXPECT_EQ(describe(),
+            "error: access denied to SITE/team/tiny:v1: status 401 (tried as \"me\" of " + paths.docker_config + ")");
 
   needs_token(site.url("/token"), "docker");
   site.put("/token", answer("401 Unauthorized", R"({"details":"incorrect username or password"})"));
-  EXPECT_EQ(told(),
-            "error: access denied: no token from http://SITE/token: status 401, incorrect username or password (asked "
+  EXPECT_EQ(describe(),
+            "error: access denied: no token from http://SITE/token: status 401, incorrect username or password (tried "
             "as \"me\" of " +
-                keys.docker_config + ")");
+                paths.docker_config + ")");
   EXPECT_EQ(code(), Code::unsupported);
   EXPECT_EQ(store->remembers, 0);
 }
 
-class KeysTest : public testing::Test {
+class CredentialPathsTest : public testing::Test {
  protected:
-  KeysTest() {
+  CredentialPathsTest() {
     ::setenv("HOME", temporary.path("home").c_str(), 1);
     ::unsetenv("DOCKER_CONFIG");
   }
-  ~KeysTest() override {
+  ~CredentialPathsTest() override {
     if (home.empty())
       ::unsetenv("HOME");
     else
@@ -169,23 +169,23 @@ class KeysTest : public testing::Test {
   std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
 };
 
-TEST_F(KeysTest, AreThoseThatAreThere) {
-  EXPECT_EQ(Keys::of_user().ollama_key, "");
-  EXPECT_EQ(Keys::of_user().docker_config, "");
+TEST_F(CredentialPathsTest, AreSetOnlyForExistingFiles) {
+  EXPECT_EQ(CredentialPaths::of_user().ollama_key, "");
+  EXPECT_EQ(CredentialPaths::of_user().docker_config, "");
   const std::string key = temporary.write("home/.ollama/id_ed25519", "");
   const std::string config = temporary.write("home/.docker/config.json", "");
-  EXPECT_EQ(Keys::of_user().ollama_key, key);
-  EXPECT_EQ(Keys::of_user().docker_config, config);
+  EXPECT_EQ(CredentialPaths::of_user().ollama_key, key);
+  EXPECT_EQ(CredentialPaths::of_user().docker_config, config);
   ::unsetenv("HOME");
-  EXPECT_EQ(Keys::of_user().ollama_key, "");
+  EXPECT_EQ(CredentialPaths::of_user().ollama_key, "");
 }
 
-TEST_F(KeysTest, DockersMayBeElsewhere) {
+TEST_F(CredentialPathsTest, DockerConfigDirectoryIsRespected) {
   temporary.write("home/.docker/config.json", "");
   ::setenv("DOCKER_CONFIG", temporary.path("docker").c_str(), 1);
-  EXPECT_EQ(Keys::of_user().docker_config, "");
+  EXPECT_EQ(CredentialPaths::of_user().docker_config, "");
   const std::string config = temporary.write("docker/config.json", "");
-  EXPECT_EQ(Keys::of_user().docker_config, config);
+  EXPECT_EQ(CredentialPaths::of_user().docker_config, config);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <tuple>
 
-#include "tests/cache/resolving.h"
+#include "tests/cache/registry_fixture.h"
 
 namespace weightfs::test {
 namespace {
@@ -20,9 +20,9 @@ using testing::StartsWith;
 
 class RegistryTest : public Resolving {};
 
-TEST_F(RegistryTest, APublicModelTakesOneRequest) {
+TEST_F(RegistryTest, PublicModelNeedsOneRequest) {
   site.put(kManifestPath, answer("200 OK", kManifest, {"Content-Type: text/plain"}));
-  keys = {temporary.path("missing key"), temporary.path("missing config")};  // nobody asks for them
+  paths = {temporary.path("missing key"), temporary.path("missing config")};  // nobody asks for them
   const auto found = resolved();
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->manifest, kManifest);
@@ -37,14 +37,14 @@ TEST_F(RegistryTest, APublicModelTakesOneRequest) {
                     HasSubstr("application/vnd.oci.image.index.v1+json"), EndsWith(", */*")));
 }
 
-TEST_F(RegistryTest, ALayerIsFetchedFromTheSameRepository) {
+TEST_F(RegistryTest, LayerIsDownloadedFromSameRepository) {
   site.json(kManifestPath, kManifest);
   const auto found = resolved();
   ASSERT_TRUE(found);
-  Wanted wanted{"model.gguf", sha256("layer"), 5, {"http://elsewhere.example/"}};
-  const auto bytes = found->blobs->named(wanted);
+  BlobRef wanted{"model.gguf", sha256("layer"), 5, {"http://elsewhere.example/"}};
+  const auto bytes = found->blobs->resolve(wanted);
   ASSERT_TRUE(bytes);
-  EXPECT_EQ(bytes->proved->size(), 6U);
+  EXPECT_EQ(bytes->verified->size(), 6U);
   EXPECT_THAT(store->wanted_names, ElementsAre("model.gguf"));
   ASSERT_EQ(store->asked.size(), 1U);
   EXPECT_EQ(store->asked[0].url, site.url("/v2/team/tiny/blobs/" + sha256_of("layer")));
@@ -54,131 +54,131 @@ TEST_F(RegistryTest, ALayerIsFetchedFromTheSameRepository) {
   EXPECT_EQ(site.requests().size(), 1U);
 }
 
-TEST_F(RegistryTest, WhatIsNoLayerIsTheStoresMatter) {
+TEST_F(RegistryTest, OtherBlobsAreLeftToTheStore) {
   site.json(kManifestPath, kManifest);
   const BlobsPtr blobs = resolved().value().blobs;
   EXPECT_EQ(blobs->blob({"a", {}, {}, {}, {}})->size(), std::string("blob a").size());
-  EXPECT_EQ(blobs->made({"ab", {}, {}, {}, {}}).value()->size(), std::string("made ab").size());
-  EXPECT_TRUE(blobs->is_at_hand({"here", {}, {}}));
-  EXPECT_FALSE(blobs->is_at_hand({"there", {}, {}}));
+  EXPECT_EQ(blobs->materialize({"ab", {}, {}, {}, {}}).value()->size(), std::string("made ab").size());
+  EXPECT_TRUE(blobs->is_local({"here", {}, {}}));
+  EXPECT_FALSE(blobs->is_local({"there", {}, {}}));
   blobs->stop();
   EXPECT_EQ(store->stops, 1);
 }
 
 // ---- what is answered
 
-TEST_F(RegistryTest, WhatIsNotThereIsNotFound) {
-  EXPECT_EQ(told(), "error: no such model or tag: SITE/team/tiny:v1: status 404");
+TEST_F(RegistryTest, MissingModelIsNotFound) {
+  EXPECT_EQ(describe(), "error: no such model or tag: SITE/team/tiny:v1: status 404");
   EXPECT_EQ(code(), Code::not_found);
   EXPECT_EQ(site.requests().size(), 2U);
   site.put(kManifestPath,
            answer("404 Not Found", R"({"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]})"));
-  EXPECT_EQ(told(), "error: no such model or tag: SITE/team/tiny:v1: status 404, manifest unknown");
+  EXPECT_EQ(describe(), "error: no such model or tag: SITE/team/tiny:v1: status 404, manifest unknown");
   site.put(kManifestPath, answer("404 Not Found", R"({"error":"pull\u001b[2J \u0007me"})"));
-  EXPECT_EQ(told(), "error: no such model or tag: SITE/team/tiny:v1: status 404, pull\\x1b[2J \\x07me");
+  EXPECT_EQ(describe(), "error: no such model or tag: SITE/team/tiny:v1: status 404, pull\\x1b[2J \\x07me");
 }
 
-TEST_F(RegistryTest, OtherStatusesSayWhatTheRegistrySays) {
+TEST_F(RegistryTest, OtherStatusesIncludeRegistryMessage) {
   site.put(kManifestPath, answer("412 Precondition Failed", R"({"error":"needs upgrade"})"));
-  EXPECT_EQ(told(), "error: SITE/team/tiny:v1: status 412, needs upgrade");
+  EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: status 412, needs upgrade");
   EXPECT_EQ(code(), Code::unsupported);
   site.put(kManifestPath, answer("400 Bad Request", R"({"errors":[{"code":"NAME_INVALID"}]})"));
-  EXPECT_EQ(told(), "error: SITE/team/tiny:v1: status 400, NAME_INVALID");
+  EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: status 400, NAME_INVALID");
   site.put(kManifestPath, answer("400 Bad Request", R"({"error":")" + std::string(5000, 'x') + "\"}"));
-  EXPECT_EQ(told(), "error: SITE/team/tiny:v1: status 400, " + std::string(300, 'x') + "...");
+  EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: status 400, " + std::string(300, 'x') + "...");
 }
 
-TEST_F(RegistryTest, AFailureOfAMomentIsNotOne) {
+TEST_F(RegistryTest, TemporaryFailureIsRetried) {
   std::atomic<int> count = 0;
   site.put(kManifestPath, [&](const SeenRequest&, Wire& wire) {
     if (++count == 1) return static_cast<void>(wire.send(answer("503 Service Unavailable", "")));
     if (count == 2) return wire.reset();
     wire.send(answer("200 OK", kManifest));
   });
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   EXPECT_EQ(site.requests().size(), 3U);
 }
 
-TEST_F(RegistryTest, AFailureThatStaysIsUnreachable) {
+TEST_F(RegistryTest, PersistentFailureIsUnreachable) {
   site.put(kManifestPath, answer("500 Internal Server Error", R"({"errors":[{"message":"out of disk"}]})"));
-  EXPECT_EQ(told(), "error: http://SITE/v2/team/tiny/manifests/v1: status 500, out of disk");
+  EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: status 500, out of disk");
   EXPECT_EQ(site.requests().size(), 3U);
-  http = std::make_shared<Http>(HttpOptions{});  // libcurl by itself asks again where a kept connection is gone
+  http = std::make_shared<HttpClient>(HttpOptions{});  // libcurl by itself asks again where a kept connection is gone
   site.put(kManifestPath, [](const SeenRequest&, Wire& wire) { wire.reset(); });
   EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 6U);
 }
 
-TEST_F(RegistryTest, WhoSaysToWaitLongIsNotWaitedFor) {
+TEST_F(RegistryTest, LongRetryAfterIsNotWaitedFor) {
   site.put(kManifestPath, answer("429 Too Many Requests", "", {"Retry-After: 3600"}));
-  EXPECT_EQ(told(), "error: http://SITE/v2/team/tiny/manifests/v1: status 429, to be asked again in 3600 s");
+  EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: status 429, retry after 3600 s");
   EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 2U);
 }
 
-TEST_F(RegistryTest, AnErrorWithoutEndIsCut) {
+TEST_F(RegistryTest, EndlessErrorBodyIsCut) {
   site.put(kManifestPath, [](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 404 Not Found\r\n\r\n");
     while (wire.send(std::string(65'536, ' '))) {
     }
   });
-  EXPECT_EQ(told(), "error: no such model or tag: SITE/team/tiny:v1: status 404");
+  EXPECT_EQ(describe(), "error: no such model or tag: SITE/team/tiny:v1: status 404");
 }
 
-TEST_F(RegistryTest, WhatIsNoManifestIsRefused) {
+TEST_F(RegistryTest, InvalidManifestIsRejected) {
   for (const auto& [body, why] : std::vector<std::pair<std::string, std::string>>{
            {"<html>", "invalid JSON near byte 1"},
            {"", "empty where JSON is needed"},
-           {"[]", "no JSON object"},
+           {"[]", "not a JSON object"},
            {"{}", "no layers, no config and no manifests"},
            {R"({"manifests":{}})", "no layers, no config and no manifests"}}) {
     site.json(kManifestPath, body);
-    EXPECT_EQ(told(), "error: SITE/team/tiny:v1: not a manifest: " + why);
+    EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: not a manifest: " + why);
     EXPECT_EQ(code(), Code::unsupported);
   }
   EXPECT_EQ(store->remembers, 0);
 }
 
-TEST_F(RegistryTest, AManifestOfMoreThan4MiBIsRefused) {
+TEST_F(RegistryTest, ManifestOfMoreThan4MiBIsRejected) {
   const std::string body = kManifest + std::string(4 << 20, ' ');
   site.json(kManifestPath, body.substr(0, 4 << 20));
-  EXPECT_EQ(told().size(), size_t{4} << 20);
+  EXPECT_EQ(describe().size(), size_t{4} << 20);
   site.json(kManifestPath, body);
-  EXPECT_EQ(told(), "error: http://SITE/v2/team/tiny/manifests/v1: an answer of more than 4.0 MiB");
+  EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: response larger than 4.0 MiB");
   EXPECT_EQ(code(), Code::corrupt);
 }
 
-TEST_F(RegistryTest, AManifestThatIsNotWhatTheRegistrySaysIsAMismatch) {
+TEST_F(RegistryTest, ManifestThatDiffersFromHeaderIsMismatch) {
   site.put(kManifestPath, answer("200 OK", kManifest, {"Docker-Content-Digest: " + sha256_of(kManifest)}));
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   site.put(kManifestPath, answer("200 OK", kManifest, {"Docker-Content-Digest: sha512:abc"}));
-  EXPECT_EQ(told(), kManifest);
+  EXPECT_EQ(describe(), kManifest);
   for (const std::string& wrong : {sha256_of("other"), std::string("sha256:zz")}) {
     site.put(kManifestPath, answer("200 OK", kManifest, {"Docker-Content-Digest: " + wrong}));
-    EXPECT_EQ(told(), "error: SITE/team/tiny:v1: the manifest's SHA-256 is " + sha256(kManifest).hex() +
-                          ", the registry says \"" + wrong + "\"");
+    EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: the manifest's SHA-256 is " + sha256(kManifest).hex() +
+                              ", the registry reports \"" + wrong + "\"");
     EXPECT_EQ(code(), Code::mismatch);
   }
 }
 
-TEST_F(RegistryTest, AManifestByDigestIsProved) {
+TEST_F(RegistryTest, ManifestByDigestIsVerified) {
   const std::string digest = sha256_of(kManifest);
   site.json("/v2/team/tiny/manifests/" + digest, kManifest);
-  EXPECT_EQ(told(digest), kManifest);
+  EXPECT_EQ(describe(digest), kManifest);
   site.json("/v2/team/tiny/manifests/" + digest, R"({"layers":[]})");
-  EXPECT_EQ(told(digest), "error: SITE/team/tiny@" + digest + ": the manifest's SHA-256 is " +
-                              sha256(R"({"layers":[]})").hex() + ", not " + sha256(kManifest).hex());
+  EXPECT_EQ(describe(digest), "error: SITE/team/tiny@" + digest + ": the manifest's SHA-256 is " +
+                                  sha256(R"({"layers":[]})").hex() + ", not " + sha256(kManifest).hex());
   EXPECT_EQ(code(digest), Code::mismatch);
 }
 
 // Ollama's registry knows manifests by digest only as blobs.
-TEST_F(RegistryTest, AManifestByDigestMayBeABlob) {
+TEST_F(RegistryTest, ManifestByDigestMayBeBlob) {
   const std::string digest = sha256_of(kManifest);
   site.json("/v2/team/tiny/blobs/" + digest, kManifest);
-  EXPECT_EQ(told(digest), kManifest);
+  EXPECT_EQ(describe(digest), kManifest);
   EXPECT_THAT(site.asked(), ElementsAre("GET /v2/team/tiny/manifests/" + digest, "GET /v2/team/tiny/blobs/" + digest));
   const std::string none = sha256_of("none");
-  EXPECT_EQ(told(none), "error: no such model or tag: SITE/team/tiny@" + none + ": status 404");
+  EXPECT_EQ(describe(none), "error: no such model or tag: SITE/team/tiny@" + none + ": status 404");
 }
 
 // ---- indexes
@@ -192,7 +192,7 @@ class RegistryIndexTest : public Resolving {
   /// What an index of these entries leads to.
   std::string told_index(const std::string& entries) {
     site.json(kManifestPath, R"({"schemaVersion":2,"manifests":[)" + entries + "]}");
-    return told();
+    return describe();
   }
   std::string manifest(const std::string& name) {
     const std::string body = R"({"layers":[],"name":")" + name + "\"}";
@@ -201,7 +201,7 @@ class RegistryIndexTest : public Resolving {
   }
 };
 
-TEST_F(RegistryIndexTest, TheFirstIsTakenWhereNoneSaysForWhat) {
+TEST_F(RegistryIndexTest, FirstManifestIsUsedWithoutPlatforms) {
   const std::string a = manifest("a");
   const std::string b = manifest("b");
   EXPECT_EQ(told_index(entry(a) + "," + entry(b)), a);
@@ -210,7 +210,7 @@ TEST_F(RegistryIndexTest, TheFirstIsTakenWhereNoneSaysForWhat) {
   EXPECT_THAT(store->kept.begin()->second, HasSubstr(a));
 }
 
-TEST_F(RegistryIndexTest, ThatForThisMachineIsPreferred) {
+TEST_F(RegistryIndexTest, ManifestForThisMachineIsPreferred) {
 #if defined(__x86_64__)
   const std::string mine = R"(,"platform":{"os":"linux","architecture":"amd64"})";
 #elif defined(__aarch64__)
@@ -225,7 +225,7 @@ TEST_F(RegistryIndexTest, ThatForThisMachineIsPreferred) {
   EXPECT_EQ(told_index(entry(a) + "," + entry(b, mine) + "," + entry(a, mine)), b);
 }
 
-TEST_F(RegistryIndexTest, AnAttestationIsTheLastChoice) {
+TEST_F(RegistryIndexTest, AttestationIsLastChoice) {
   const std::string a = manifest("a");
   const std::string b = manifest("b");
   const std::string unknown = R"(,"platform":{"os":"unknown","architecture":"unknown"})";
@@ -233,7 +233,7 @@ TEST_F(RegistryIndexTest, AnAttestationIsTheLastChoice) {
   EXPECT_EQ(told_index(entry(a, unknown)), a);
 }
 
-TEST_F(RegistryIndexTest, MayHoldIndexesThreeDeep) {
+TEST_F(RegistryIndexTest, IndexesMayNestThreeDeep) {
   const std::string a = manifest("a");
   std::string inner = a;
   for (int i = 0; i < 2; ++i) {
@@ -247,22 +247,22 @@ TEST_F(RegistryIndexTest, MayHoldIndexesThreeDeep) {
   EXPECT_EQ(told_index(entry(inner)), "error: SITE/team/tiny:v1: indexes nested deeper than 3");
 }
 
-TEST_F(RegistryIndexTest, OfNothingUsefulIsRefused) {
-  EXPECT_EQ(told_index(""), "error: SITE/team/tiny:v1: an index of no manifests");
+TEST_F(RegistryIndexTest, IndexWithoutUsableManifestIsRejected) {
+  EXPECT_EQ(told_index(""), "error: SITE/team/tiny:v1: index without manifests");
   EXPECT_EQ(told_index(R"({"digest":"sha512:ab"})"),
-            "error: SITE/team/tiny:v1: an index of \"sha512:ab\", not of a SHA-256 digest");
+            "error: SITE/team/tiny:v1: index entry \"sha512:ab\" is not a SHA-256 digest");
   EXPECT_EQ(told_index(R"({"digest":"../../x"})"),
-            "error: SITE/team/tiny:v1: an index of \"../../x\", not of a SHA-256 digest");
+            "error: SITE/team/tiny:v1: index entry \"../../x\" is not a SHA-256 digest");
 }
 
-TEST_F(RegistryIndexTest, LeadsOnlyToWhatItsDigestProves) {
+TEST_F(RegistryIndexTest, SelectedManifestMustMatchDigest) {
   site.json("/v2/team/tiny/manifests/" + sha256_of("a"), kManifest);
   EXPECT_THAT(told_index(entry("a")), HasSubstr("the manifest's SHA-256 is " + sha256(kManifest).hex()));
 }
 
 // ---- offline
 
-TEST_F(RegistryTest, WhatWasAnsweredIsThereOffline) {
+TEST_F(RegistryTest, SavedManifestIsUsedOffline) {
   site.json(kManifestPath, kManifest);
   const auto online = resolved();
   ASSERT_TRUE(online);
@@ -275,17 +275,17 @@ TEST_F(RegistryTest, WhatWasAnsweredIsThereOffline) {
   EXPECT_EQ(offline->from, online->from);
   EXPECT_EQ(store->remembers, 1);
   EXPECT_EQ(site.requests().size(), 1U);
-  ASSERT_TRUE(offline->blobs->named({"a", sha256("a"), 1}));
+  ASSERT_TRUE(offline->blobs->resolve({"a", sha256("a"), 1}));
   EXPECT_EQ(store->asked.at(0).url, site.url("/v2/team/tiny/blobs/" + sha256_of("a")));
 }
 
-TEST_F(RegistryTest, WhatWasNeverAnsweredIsUnreachableOffline) {
+TEST_F(RegistryTest, UnsavedManifestIsUnreachableOffline) {
   http = nullptr;
-  EXPECT_EQ(told(), "error: offline, and no manifest of SITE/team/tiny:v1 was kept");
+  EXPECT_EQ(describe(), "error: offline, and no saved manifest of SITE/team/tiny:v1");
   EXPECT_EQ(code(), Code::network);
 }
 
-TEST_F(RegistryTest, WhatWasKeptWrongIsNotBelieved) {
+TEST_F(RegistryTest, DamagedSavedManifestIsIgnored) {
   site.json(kManifestPath, kManifest);
   ASSERT_TRUE(resolved());
   http = nullptr;
@@ -297,26 +297,26 @@ TEST_F(RegistryTest, WhatWasKeptWrongIsNotBelieved) {
 }
 
 // A tag moves: what was kept is not taken for what it means now.
-TEST_F(RegistryTest, WhatWasKeptIsOnlyHintedAtWhenTheRegistryFails) {
+TEST_F(RegistryTest, SavedManifestIsOnlyMentionedWhenRegistryFails) {
   site.json(kManifestPath, kManifest);
   ASSERT_TRUE(resolved());
   site.put(kManifestPath, answer("429 Too Many Requests", "", {"Retry-After: 60"}));
-  EXPECT_THAT(told(), EndsWith("status 429, to be asked again in 60 s; --offline shows what was kept"));
+  EXPECT_THAT(describe(), EndsWith("status 429, retry after 60 s; use --offline for the saved manifest"));
   store->kept.clear();
-  EXPECT_THAT(told(), EndsWith("status 429, to be asked again in 60 s"));
+  EXPECT_THAT(describe(), EndsWith("status 429, retry after 60 s"));
 }
 
 // ---- references
 
-TEST_F(RegistryTest, PlainHttpLeadsOnlyToThisMachine) {
+TEST_F(RegistryTest, PlainHttpIsLoopbackOnly) {
   const Reference plain{"http", "registry.example:5000", "a/b", "v1"};
-  const auto refused = resolve(plain, store, http, keys);
+  const auto refused = resolve(plain, store, http, paths);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::unsupported);
   EXPECT_EQ(refused.error().message, "http://registry.example:5000: http:// needs --insecure");
 }
 
-TEST_F(RegistryTest, WhatIsNoReferenceIsRefusedBeforeAnyRequest) {
+TEST_F(RegistryTest, InvalidReferenceIsRejectedBeforeAnyRequest) {
   const Reference good = reference();
   std::vector<Reference> bad(10, good);
   bad[0].scheme = "ftp";
@@ -330,16 +330,16 @@ TEST_F(RegistryTest, WhatIsNoReferenceIsRefusedBeforeAnyRequest) {
   bad[8].tag = "..";
   bad[9].tag = "sha256:abc";
   for (const Reference& one : bad) {
-    const auto refused = resolve(one, store, http, keys);
+    const auto refused = resolve(one, store, http, paths);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::unsupported);
-    EXPECT_THAT(refused.error().message, StartsWith("no name of a model in a registry: "));
+    EXPECT_THAT(refused.error().message, StartsWith("not a valid model name: "));
   }
   EXPECT_THAT(site.requests(), IsEmpty());
 }
 
 // Offline, so that nobody is asked.
-TEST_F(RegistryTest, DockerIoIsItsRegistry) {
+TEST_F(RegistryTest, DockerIoMapsToItsRegistry) {
   http = nullptr;
   for (const auto& [host, repository, kept] : std::vector<std::tuple<std::string, std::string, std::string>>{
            {"docker.io", "tiny", "registry-1.docker.io/v2/library/tiny"},
@@ -348,7 +348,7 @@ TEST_F(RegistryTest, DockerIoIsItsRegistry) {
            {"ghcr.io", "tiny", "ghcr.io/v2/tiny"}}) {
     const std::string from = "https://" + kept + "/manifests/v1";
     store->kept = {{"manifest " + from, sha256(kManifest).hex() + "\n" + kManifest}};
-    const auto found = resolve({"https", host, repository, "v1"}, store, http, keys);
+    const auto found = resolve({"https", host, repository, "v1"}, store, http, paths);
     ASSERT_TRUE(found) << found.error().message;
     EXPECT_EQ(found->from, from);
   }

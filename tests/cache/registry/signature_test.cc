@@ -67,7 +67,7 @@ TEST(SigningKey, SignsAsOpensslDoes) {
 }
 
 // RFC 8032, section 7.1, tests 1 and 2.
-TEST(SigningKey, GivesTheKnownAnswers) {
+TEST(SigningKey, MatchesTestVectors) {
   KeyFile file;
   file.private_copy = file.open = *from_base64("11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
   file.secret = *from_base64("nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=") + file.open;
@@ -79,59 +79,59 @@ TEST(SigningKey, GivesTheKnownAnswers) {
             "kqAJqfDUyrhyDoILX2QlQKKye1QWUD+Ps3YiI+vbadoIWsHkPhWZbkWPNhPQ8R2MOHsurrQwKu6wDSkWErsMAA==");
 }
 
-TEST(SigningKey, ReadsWhatTheBuilderOfTheseTestsMakes) {
+TEST(SigningKey, ParsesKeysOfTestBuilder) {
   EXPECT_EQ(error_of(KeyFile{}), "a key");
   std::string windows = armour(KeyFile{}.bytes());
   windows.insert(windows.find('\n'), "\r");
   EXPECT_EQ(error_of("a line before\n" + windows), "a key");
 }
 
-TEST(SigningKey, SaysWhatItCannotUse) {
+TEST(SigningKey, ReportsUnsupportedKeys) {
   EXPECT_EQ(error_of("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
             "private key: not an OpenSSH private key file");
   EXPECT_EQ(error_of(""), "private key: not an OpenSSH private key file");
   EXPECT_EQ(error_of(std::string(20'000, 'x')), "private key: a file of more than 16.0 KiB");
   EXPECT_EQ(error_of(KeyFile{.cipher = "aes256-ctr", .derivation = "bcrypt"}),
-            "private key: under a passphrase, which cannot be asked for here");
-  EXPECT_EQ(error_of(KeyFile{.type = "ssh-rsa"}), "private key: of type \"ssh-rsa\", ssh-ed25519 is needed");
-  EXPECT_EQ(error_of(KeyFile{.count = 2}), "private key: a file of 2 keys, 1 is needed");
+            "private key: protected by a passphrase, which is not supported");
+  EXPECT_EQ(error_of(KeyFile{.type = "ssh-rsa"}), "private key: of type \"ssh-rsa\", ssh-ed25519 required");
+  EXPECT_EQ(error_of(KeyFile{.count = 2}), "private key: a file of 2 keys, 1 required");
   for (const KeyFile& file : {KeyFile{.cipher = "aes256-ctr"}, KeyFile{.type = "ssh-rsa"}, KeyFile{.count = 2}})
     EXPECT_EQ(SigningKey::parse(armour(file.bytes())).error().code, Code::unsupported);
 }
 
-TEST(SigningKey, SaysWhatIsDamaged) {
+TEST(SigningKey, ReportsDamage) {
   EXPECT_EQ(error_of(KeyFile{.second_check = 8}), "private key: its two check numbers differ");
-  EXPECT_EQ(error_of(KeyFile{.open = "short"}), "private key: a public key of a wrong size");
+  EXPECT_EQ(error_of(KeyFile{.open = "short"}), "private key: public key of wrong size");
   EXPECT_EQ(error_of(KeyFile{.private_copy = std::string(32, 'x')}), "private key: its two public keys differ");
-  EXPECT_EQ(error_of(KeyFile{.secret = "short"}), "private key: a private key of a wrong size");
+  EXPECT_EQ(error_of(KeyFile{.secret = "short"}), "private key: private key of wrong size");
   EXPECT_EQ(error_of(KeyFile{.padding = {1, 3}}), "private key: wrong padding");
-  EXPECT_EQ(error_of(KeyFile{.behind = "x"}), "private key: more bytes than a key has");
+  EXPECT_EQ(error_of(KeyFile{.behind = "x"}), "private key: trailing bytes");
   EXPECT_EQ(error_of(armour("others")), "private key: does not begin with openssh-key-v1");
   EXPECT_EQ(error_of("-----BEGIN OPENSSH PRIVATE KEY-----\n!!!!\n-----END OPENSSH PRIVATE KEY-----\n"),
-            "private key: its lines are no base 64");
-  EXPECT_EQ(error_of(std::string(kSshKey.substr(0, 200))), "private key: cut short in its lines");
+            "private key: its lines are not base64");
+  EXPECT_EQ(error_of(std::string(kSshKey.substr(0, 200))), "private key: truncated in its lines");
 }
 
 // A signature under a foreign public key would tell the private one.
-TEST(SigningKey, IsNotUsedWithAnotherPublicKey) {
+TEST(SigningKey, MismatchedPublicKeyIsRejected) {
   KeyFile file;
   const std::string secret = file.secret.substr(0, 32);
   file.open = file.private_copy = std::string(32, 'x');
   file.secret = secret + file.open;
-  EXPECT_EQ(error_of(file), "private key: the public key is not that of the private key");
+  EXPECT_EQ(error_of(file), "private key: public and private key do not match");
 }
 
-TEST(SigningKey, CutAnywhereIsRefused) {
+TEST(SigningKey, TruncatedKeyIsRejected) {
   const std::string whole = KeyFile{}.bytes();
   for (size_t size = 0; size < whole.size(); ++size) {
     const auto key = SigningKey::parse(armour(whole.substr(0, size)));
     ASSERT_FALSE(key) << size;
     EXPECT_EQ(key.error().code, Code::corrupt) << size;
-    EXPECT_THAT(key.error().message, HasSubstr(size < 15 ? "does not begin with" : "cut short in ")) << size;
+    EXPECT_THAT(key.error().message, HasSubstr(size < 15 ? "does not begin with" : "truncated in ")) << size;
   }
 }
 
-TEST(SigningKey, WithAWrongByteIsRefusedOrTheSame) {
+TEST(SigningKey, FlippedByteIsRejectedOrHarmless) {
   const std::string whole = KeyFile{}.bytes();
   size_t same = 0;
   for (size_t at = 0; at < whole.size(); ++at) {

@@ -12,17 +12,17 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Challenge challenge(const std::string& header) { return parse_challenges(header).at(0); }
+AuthChallenge challenge(const std::string& header) { return parse_challenges(header).at(0); }
 
 // The values of Python's urllib.parse.quote_plus, which has Go's rules.
-TEST(TokenQuery, IsWrittenAsGoDoes) {
+TEST(TokenQuery, IsEncodedAsInGo) {
   EXPECT_EQ(query_of({{"q", "a b*c'(d)~e!/?&=+%,:\xC3\xBC@$;"}}),
             "q=a+b%2Ac%27%28d%29~e%21%2F%3F%26%3D%2B%25%2C%3A%C3%BC%40%24%3B");
   EXPECT_EQ(query_of({{"b", "2"}, {"a", "z"}, {"B", ""}, {"a", "a"}}), "B=&a=z&a=a&b=2");
   EXPECT_EQ(query_of({}), "");
 }
 
-TEST(TokenUrl, HoldsServiceAndEachScope) {
+TEST(TokenUrl, HasServiceAndEachScope) {
   EXPECT_EQ(token_url(challenge(R"(Bearer realm="https://r.ollama.ai/v2/token",service="ollama",scope="-")")),
             "https://r.ollama.ai/v2/token?scope=-&service=ollama");
   EXPECT_EQ(token_url(challenge(R"(Bearer realm="https://x/t",scope="r:b:pull,push r:a:pull",service="a b")")),
@@ -30,15 +30,15 @@ TEST(TokenUrl, HoldsServiceAndEachScope) {
   EXPECT_EQ(token_url(challenge(R"(Bearer realm="https://x/t")")), "https://x/t");
 }
 
-TEST(TokenUrl, KeepsTheRealmsOwnQuery) {
+TEST(TokenUrl, KeepsQueryOfRealm) {
   EXPECT_EQ(token_url(challenge(R"(Bearer realm="https://x/t?tenant=a%20b+c%2&z&&service=x#part",service="y")")),
             "https://x/t?service=x&service=y&tenant=a+b+c%252&z=");
 }
 
 // Signed with `openssl pkeyutl -sign -rawin`, the URL made by urllib.parse.
-TEST(TokenSignature, IsThatOfTheUrl) {
-  const Challenge asked = challenge(R"(Bearer realm="https://r.ollama.ai/v2/token",service="ollama",)"
-                                    R"(scope="repository:me/pirate:pull,push repository:other/x:pull")");
+TEST(TokenSignature, SignsTheUrl) {
+  const AuthChallenge asked = challenge(R"(Bearer realm="https://r.ollama.ai/v2/token",service="ollama",)"
+                                        R"(scope="repository:me/pirate:pull,push repository:other/x:pull")");
   const std::string url = token_url(asked, {{"ts", "1700000000"}, {"nonce", "AAECAwQFBgcICQoLDA0ODw"}});
   EXPECT_EQ(url,
             "https://r.ollama.ai/v2/token?nonce=AAECAwQFBgcICQoLDA0ODw&scope=repository%3Ame%2Fpirate%3Apull%2Cpush"
@@ -49,36 +49,38 @@ TEST(TokenSignature, IsThatOfTheUrl) {
 }
 
 // RFC 7617, section 2.
-TEST(TokenLogin, IsTheKnownOne) { EXPECT_EQ(basic({"Aladdin", "open sesame"}), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="); }
+TEST(TokenLogin, MatchesRfcExample) {
+  EXPECT_EQ(basic_authorization({"Aladdin", "open sesame"}), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+}
 
-TEST(TokenChance, IsNeverTheSame) {
-  const Chance chance = Chance::of_system();
-  EXPECT_EQ(chance.nonce().size(), 22U);
-  EXPECT_NE(chance.nonce(), chance.nonce());
-  EXPECT_GT(chance.seconds(), 1'700'000'000);
+TEST(ClockAndNonce, NonceIsUnique) {
+  const ClockAndNonce clock = ClockAndNonce::of_system();
+  EXPECT_EQ(clock.nonce().size(), 22U);
+  EXPECT_NE(clock.nonce(), clock.nonce());
+  EXPECT_GT(clock.seconds(), 1'700'000'000);
 }
 
 class TokenAnswerTest : public testing::Test {
  protected:
   /// "token for N s", or the error without the URL.
-  std::string told(const std::string& raw) {
+  std::string describe(const std::string& raw) {
     site.put("/token", raw);
     const auto token =
-        plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, Reach::anywhere, stop);
+        docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, RealmPolicy::any_address, stop);
     if (token) return token->value + " for " + std::to_string(token->lifetime) + " s";
     EXPECT_EQ(token.error().code, Code::unsupported);
     std::string message = token.error().message;
     const size_t at = message.find(site.url("/token"));
     return at == std::string::npos ? message : message.erase(at, site.url("/token").size());
   }
-  std::string told_json(const std::string& body) { return told(answer("200 OK", body)); }
+  std::string told_json(const std::string& body) { return describe(answer("200 OK", body)); }
 
   Site site;
-  Http http{HttpOptions{}};
+  HttpClient http{HttpOptions{}};
   std::atomic<bool> stop = false;
 };
 
-TEST_F(TokenAnswerTest, HasATokenAndItsLifetime) {
+TEST_F(TokenAnswerTest, HasTokenAndLifetime) {
   EXPECT_EQ(told_json(R"({"token":"abc"})"), "abc for 60 s");
   EXPECT_EQ(told_json(R"({"access_token":"abc","expires_in":300})"), "abc for 300 s");
   EXPECT_EQ(told_json(R"({"access_token":"other","token":"abc","expires_in":0})"), "abc for 60 s");
@@ -88,9 +90,9 @@ TEST_F(TokenAnswerTest, HasATokenAndItsLifetime) {
   EXPECT_THAT(site.authorizations(), testing::Each(""));
 }
 
-TEST_F(TokenAnswerTest, WithoutATokenIsRefused) {
+TEST_F(TokenAnswerTest, MissingTokenIsRejected) {
   EXPECT_EQ(told_json("{}"), "no token from : no token");
-  EXPECT_EQ(told_json("[]"), "no token from : no JSON object");
+  EXPECT_EQ(told_json("[]"), "no token from : not a JSON object");
   EXPECT_EQ(told_json(R"({"token":""})"), "no token from : no token");
   EXPECT_EQ(told_json(R"({"token":7})"), "no token from : no token");
   EXPECT_EQ(told_json(R"({"token":"a\r\nHost: other"})"), "no token from : no token");
@@ -98,26 +100,26 @@ TEST_F(TokenAnswerTest, WithoutATokenIsRefused) {
   EXPECT_THAT(told_json("<html>"), HasSubstr("no token from : invalid JSON"));
 }
 
-TEST_F(TokenAnswerTest, OtherThan200SaysWhy) {
-  EXPECT_EQ(told(answer("401 Unauthorized", R"({"details":"incorrect username or password"})")),
+TEST_F(TokenAnswerTest, OtherStatusReportsReason) {
+  EXPECT_EQ(describe(answer("401 Unauthorized", R"({"details":"incorrect username or password"})")),
             "access denied: no token from : status 401, incorrect username or password");
-  EXPECT_EQ(told(answer("400 Bad Request", R"({"error":"no\u001b[31m such"})")),
+  EXPECT_EQ(describe(answer("400 Bad Request", R"({"error":"no\u001b[31m such"})")),
             "no token from : status 400, no\\x1b[31m such");
 }
 
-TEST_F(TokenAnswerTest, ThatGoesOnForEverIsCut) {
+TEST_F(TokenAnswerTest, EndlessBodyIsRejected) {
   site.put("/token", [](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\n\r\n");
     while (wire.send(std::string(65'536, ' '))) {
     }
   });
   const auto token =
-      plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, Reach::anywhere, stop);
+      docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, RealmPolicy::any_address, stop);
   ASSERT_FALSE(token);
-  EXPECT_THAT(token.error().message, HasSubstr("more than 256.0 KiB"));
+  EXPECT_THAT(token.error().message, HasSubstr("larger than 256.0 KiB"));
 }
 
-TEST_F(TokenAnswerTest, ThatFailsForAMomentIsAskedAgain) {
+TEST_F(TokenAnswerTest, TemporaryFailureIsRetried) {
   std::atomic<int> count = 0;
   site.put("/token", [&](const SeenRequest&, Wire& wire) {
     if (++count == 1)
@@ -126,7 +128,7 @@ TEST_F(TokenAnswerTest, ThatFailsForAMomentIsAskedAgain) {
       wire.send(answer("200 OK", R"({"token":"abc"})"));
   });
   const auto token =
-      plain_token(http, {"bearer", {{"realm", site.url("/token")}}}, Login{"me", "x"}, Reach::anywhere, stop);
+      docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, Login{"me", "x"}, RealmPolicy::any_address, stop);
   ASSERT_TRUE(token) << token.error().message;
   EXPECT_THAT(site.authorizations(), ElementsAre("Basic bWU6eA==", "Basic bWU6eA=="));
 }

@@ -39,7 +39,7 @@ std::string directory_with(const Environment& environment) {
   return directory ? *directory : "error: " + directory.error().message;
 }
 
-TEST(CacheDirectory, IsTheOneThatWasNamed) {
+TEST(CacheDirectory, IsTheConfiguredOne) {
   EXPECT_EQ(directory_with({{"WEIGHTFS_CACHE", "/a/b"}, {"XDG_CACHE_HOME", "/x"}, {"HOME", "/h"}}), "/a/b");
 }
 
@@ -47,21 +47,21 @@ TEST(CacheDirectory, IsAbsolute) {
   EXPECT_EQ(directory_with({{"WEIGHTFS_CACHE", "here"}}), (std::filesystem::current_path() / "here").string());
 }
 
-TEST(CacheDirectory, IsElseInTheUsersCaches) {
+TEST(CacheDirectory, DefaultsToXdgCacheHome) {
   EXPECT_EQ(directory_with({{"XDG_CACHE_HOME", "/x"}, {"HOME", "/h"}}), "/x/weightfs");
 }
 
 // XDG Base Directory Specification: all paths must be absolute; a relative one is invalid and to be ignored.
-TEST(CacheDirectory, IsElseInTheHomeDirectoryAndOfRootNot) {
+TEST(CacheDirectory, DefaultsToHomeExceptForRoot) {
   const std::string expected = ::geteuid() == 0 ? "/var/cache/weightfs" : "/h/.cache/weightfs";
   EXPECT_EQ(directory_with({{"HOME", "/h"}}), expected);
   EXPECT_EQ(directory_with({{"XDG_CACHE_HOME", "relative"}, {"WEIGHTFS_CACHE", ""}, {"HOME", "/h"}}), expected);
 }
 
-TEST(CacheDirectory, IsNotFoundWhenNothingNamesIt) {
+TEST(CacheDirectory, IsNotFoundWithoutEnvironmentVariables) {
   const std::string expected =
       ::geteuid() == 0 ? "/var/cache/weightfs"
-                       : "error: no directory for the cache: none of WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME is set";
+                       : "error: no cache directory: none of WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME is set";
   EXPECT_EQ(directory_with({}), expected);
 }
 

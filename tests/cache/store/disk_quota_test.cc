@@ -17,9 +17,9 @@
 #include "cache/blob_store.h"
 #include "cache/store/file_range.h"
 #include "cache/store/inventory.h"
-#include "tests/cache/cache_folders.h"
-#include "tests/cache/child.h"
-#include "tests/cache/store_directory.h"
+#include "tests/cache/cache_fixture.h"
+#include "tests/cache/child_process.h"
+#include "tests/cache/store_fixture.h"
 
 namespace weightfs::test {
 namespace {
@@ -32,12 +32,12 @@ using testing::Not;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
-class RoomTest : public StoreDirectory {
+class DiskQuotaTest : public StoreDirectory {
  protected:
   // Makes a blob of its own kind in a store of its own, and returns its path.
   std::string keep(uint32_t seed, std::optional<uint64_t> quota) {
-    const MakingPtr made = making(some_bytes(kMember, seed));
-    EXPECT_EQ(read(*store(quota)->blob(recipe_of(made, str("zip ", seed)))), told(made->bytes));
+    const TestProducerPtr made = test_producer(some_bytes(kMember, seed));
+    EXPECT_EQ(read(*store(quota)->blob(producer_of(made, str("zip ", seed)))), describe(made->bytes));
     return blob_path(made->bytes).substr(std::string("v1/blobs/").size());
   }
   // Says that the blob was last used so many seconds after the beginning of time.
@@ -47,7 +47,7 @@ class RoomTest : public StoreDirectory {
   }
 };
 
-TEST_F(RoomTest, TheBlobUsedLongestAgoMakesWay) {
+TEST_F(DiskQuotaTest, LeastRecentlyUsedBlobIsEvicted) {
   constexpr uint64_t kQuota = 1'100'000;  // room for three
   const std::string first = keep(1, kQuota);
   const std::string second = keep(2, kQuota);
@@ -61,7 +61,7 @@ TEST_F(RoomTest, TheBlobUsedLongestAgoMakesWay) {
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(RoomTest, ToReadABlobIsToUseIt) {
+TEST_F(DiskQuotaTest, ReadingUpdatesLastUse) {
   constexpr uint64_t kQuota = 1'100'000;
   const std::string first = keep(1, kQuota);
   const std::string second = keep(2, kQuota);
@@ -74,14 +74,14 @@ TEST_F(RoomTest, ToReadABlobIsToUseIt) {
   EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
 }
 
-TEST_F(RoomTest, TheQuotaIsNeverExceeded) {
+TEST_F(DiskQuotaTest, QuotaIsNeverExceeded) {
   constexpr uint64_t kQuota = 1'000'000;
   uint64_t most = 0;
   for (uint32_t i = 0; i < 12; ++i) {
-    const MakingPtr made = making(some_bytes(70'000 + i * 50'000, i));
+    const TestProducerPtr made = test_producer(some_bytes(70'000 + i * 50'000, i));
     made->piece = 20'000;
     made->before = [&](size_t) { most = std::max(most, allocated_in(directory)); };
-    EXPECT_EQ(read(*store(kQuota)->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
+    EXPECT_EQ(read(*store(kQuota)->blob(producer_of(made, str("zip ", i)))), describe(made->bytes));
     most = std::max(most, allocated_in(directory));
   }
   EXPECT_LE(most, kQuota + 4096);  // and the lock file's block
@@ -89,7 +89,7 @@ TEST_F(RoomTest, TheQuotaIsNeverExceeded) {
 }
 
 // Nobody may count on what a process that was killed had counted, nor on a count that somebody spoiled.
-TEST_F(RoomTest, TheCountIsPutRightWhenItIsSpoiled) {
+TEST_F(DiskQuotaTest, CorruptLedgerIsRecounted) {
   constexpr uint64_t kQuota = 1'100'000;
   keep(1, kQuota);
   keep(2, kQuota);
@@ -103,70 +103,71 @@ TEST_F(RoomTest, TheCountIsPutRightWhenItIsSpoiled) {
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(RoomTest, ABlobLargerThanTheQuotaIsReadWithoutBeingKept) {
-  const auto blob = store(200'000)->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob), told(bytes));
+TEST_F(DiskQuotaTest, BlobLargerThanQuotaIsReadUncached) {
+  const auto blob = store(200'000)->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), describe(bytes));
   const BlobsPtr blobs = store(200'000);
-  const auto another = blobs->blob(recipe_of(member, "zip 1"));
+  const auto another = blobs->blob(producer_of(member, "zip 1"));
   for (const size_t offset : {250'000UL, 100'000UL, 299'999UL, 0UL})
-    EXPECT_EQ(read(*another, offset, 5000), told(std::string_view(bytes).substr(offset, 5000)));
+    EXPECT_EQ(read(*another, offset, 5000), describe(std::string_view(bytes).substr(offset, 5000)));
   EXPECT_THAT(this->blobs(), IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(RoomTest, WhatIsNotKeptIsProvedAllTheSame) {
-  Recipe wrong = recipe_of(member, "zip 1");
+TEST_F(DiskQuotaTest, UncachedBlobIsVerified) {
+  BlobProducer wrong = producer_of(member, "zip 1");
   wrong.digest = sha256("others");
   EXPECT_THAT(read(*store(200'000)->blob(wrong)), HasSubstr("not " + sha256("others").hex()));
 }
 
-TEST_F(RoomTest, ABlobOfUnknownSizeThatIsTooLargeIsReadWithoutBeingKept) {
-  Recipe recipe = recipe_of(member, "tar.gz 1");
-  recipe.size = std::nullopt;
+TEST_F(DiskQuotaTest, OverlargeBlobOfUnknownSizeIsReadUncached) {
+  BlobProducer producer = producer_of(member, "tar.gz 1");
+  producer.size = std::nullopt;
   const BlobsPtr blobs = store(200'000);
-  const auto made = blobs->made(recipe);
+  const auto made = blobs->materialize(producer);
   ASSERT_TRUE(made) << made.error().message;
-  EXPECT_EQ(read(**made), told(bytes));
+  EXPECT_EQ(read(**made), describe(bytes));
   EXPECT_THAT(this->blobs(), IsEmpty());
   EXPECT_THAT(log, SizeIs(1));
 }
 
-TEST_F(RoomTest, OneLineIsLoggedForEachReason) {
+TEST_F(DiskQuotaTest, EachReasonIsLoggedOnce) {
   const BlobsPtr blobs = store(200'000);
   for (uint32_t i = 0; i < 3; ++i) {
-    const MakingPtr made = making(some_bytes(kMember, i));
-    EXPECT_EQ(read(*blobs->blob(recipe_of(made, str("zip ", i)))), told(made->bytes));
+    const TestProducerPtr made = test_producer(some_bytes(kMember, i));
+    EXPECT_EQ(read(*blobs->blob(producer_of(made, str("zip ", i)))), describe(made->bytes));
   }
-  EXPECT_THAT(log, ElementsAre("not kept, made anew by each reader: larger than all that may be kept, 195.3 KiB"));
+  EXPECT_THAT(log,
+              ElementsAre("not cached, produced again by each reader: larger than the cache's quota of 195.3 KiB"));
 }
 
-TEST_F(RoomTest, AnEvictedBlobIsStillReadByWhoHasItOpen) {
+TEST_F(DiskQuotaTest, EvictedBlobIsReadableThroughOpenFiles) {
   constexpr uint64_t kQuota = 400'000;
-  const auto blob = store(kQuota)->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob), told(bytes));
+  const auto blob = store(kQuota)->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob), describe(bytes));
   keep(2, kQuota);
-  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));
 }
 
-TEST_F(RoomTest, AnEvictedBlobIsMadeAgain) {
+TEST_F(DiskQuotaTest, EvictedBlobIsMaterializedAgain) {
   constexpr uint64_t kQuota = 400'000;
   const BlobsPtr blobs = store(kQuota);
   // made() returns when all is on disk.
-  const auto made = [&](Recipe recipe) {
-    recipe.size = std::nullopt;
-    return blobs->made(recipe).value();
+  const auto made = [&](BlobProducer producer) {
+    producer.size = std::nullopt;
+    return blobs->materialize(producer).value();
   };
-  const auto blob = made(recipe_of(member, "zip 1"));
-  const MakingPtr other = making(some_bytes(kMember, 2));
-  made(recipe_of(other, "zip 2"));
+  const auto blob = made(producer_of(member, "zip 1"));
+  const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
+  made(producer_of(other, "zip 2"));
   EXPECT_EQ(this->blobs(), std::vector{blob_path(other->bytes).substr(std::string("v1/blobs/").size())});
   const int before = member->starts;
-  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));
   EXPECT_EQ(member->starts, before + 1);
 }
 
 // To be deleted is not to be gone: blocks are free when nobody has the file open.
-TEST_F(RoomTest, ABlobThatAnotherEvictedIsLetGoOfWhenTheNextIsOpened) {
+TEST_F(DiskQuotaTest, BlobEvictedByAnotherProcessIsClosedOnNextOpen) {
   const auto deleted = [&] {
     size_t count = 0;
     std::error_code closed;  // the iterator's own descriptor
@@ -176,78 +177,78 @@ TEST_F(RoomTest, ABlobThatAnotherEvictedIsLetGoOfWhenTheNextIsOpened) {
     }
     return count;
   };
-  Recipe first = recipe_of(member, "zip 1");
+  BlobProducer first = producer_of(member, "zip 1");
   first.size = std::nullopt;
-  const MakingPtr other = making(some_bytes(kMember, 2));
-  Recipe second = recipe_of(other, "zip 2");
+  const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
+  BlobProducer second = producer_of(other, "zip 2");
   second.size = std::nullopt;
-  ASSERT_TRUE(store()->made(first));
+  ASSERT_TRUE(store()->materialize(first));
   const BlobsPtr blobs = store();
-  ASSERT_TRUE(blobs->made(first));  // found
+  ASSERT_TRUE(blobs->materialize(first));  // found
   std::filesystem::remove(directory + "/" + blob_path(bytes));
   EXPECT_EQ(deleted(), 1U);
-  ASSERT_TRUE(blobs->made(second));
+  ASSERT_TRUE(blobs->materialize(second));
   EXPECT_EQ(deleted(), 0U);
 }
 
-TEST_F(RoomTest, WhatAKilledProcessLeftMakesWayInARunningStore) {
+TEST_F(DiskQuotaTest, FilesOfKilledProcessAreSweptByRunningStore) {
   constexpr uint64_t kQuota = 500'000;  // room for one
   const BlobsPtr blobs = store(kQuota);
-  Recipe first = recipe_of(member, "zip 1");
+  BlobProducer first = producer_of(member, "zip 1");
   first.size = std::nullopt;  // made() returns when all is on disk
-  ASSERT_TRUE(blobs->made(first));
+  ASSERT_TRUE(blobs->materialize(first));
   temporary.write("deep/cache/v1/making/left", some_bytes(kMember, 3));
   std::filesystem::resize_file(directory + "/v1/lock", 0);  // so that the next looks at what there is
-  const MakingPtr other = making(some_bytes(kMember, 2));
-  EXPECT_EQ(read(*blobs->blob(recipe_of(other, "zip 2"))), told(other->bytes));
+  const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
+  EXPECT_EQ(read(*blobs->blob(producer_of(other, "zip 2"))), describe(other->bytes));
   EXPECT_THAT(log, IsEmpty());
   EXPECT_THAT(makings(), Not(Contains("left")));
 }
 
-TEST_F(RoomTest, ALockThatSomebodyKeepsKeepsNobodyFromReading) {
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
-  const MakingPtr other = making(some_bytes(kMember, 2));
+TEST_F(DiskQuotaTest, HeldLockDoesNotBlockReaders) {
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
+  const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
   const BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe_of(other, "zip 2"));
+  const auto blob = blobs->blob(producer_of(other, "zip 2"));
   {
     const OpenFile lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::flock(lock.fd(), LOCK_EX), 0);
-    EXPECT_EQ(read(*blob), told(other->bytes));
-    EXPECT_THAT(log, ElementsAre(HasSubstr("v1/lock: another process holds it and does not let go")));
+    EXPECT_EQ(read(*blob), describe(other->bytes));
+    EXPECT_THAT(log, ElementsAre(HasSubstr("v1/lock: locked by another process")));
     EXPECT_THAT(this->blobs(), SizeIs(1));
   }
-  EXPECT_EQ(read(*blob), told(other->bytes));
-  EXPECT_EQ(read(*blob), told(other->bytes));
+  EXPECT_EQ(read(*blob), describe(other->bytes));
+  EXPECT_EQ(read(*blob), describe(other->bytes));
   EXPECT_EQ(other->starts, 2);
 }
 
-TEST_F(RoomTest, WhatFoundNoRoomIsKeptOnceThereIs) {
+TEST_F(DiskQuotaTest, UncachedBlobIsCachedOnceSpaceIsFree) {
   temporary.write("deep", "a file");
   const BlobsPtr blobs = store();
-  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 0, 200'000), told(bytes.substr(0, 200'000)));
+  const auto blob = blobs->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 200'000), describe(bytes.substr(0, 200'000)));
   std::filesystem::remove(temporary.path("deep"));
-  EXPECT_EQ(read(*blob, 200'000, 100'000), told(bytes.substr(200'000)));  // goes on
+  EXPECT_EQ(read(*blob, 200'000, 100'000), describe(bytes.substr(200'000)));  // goes on
   EXPECT_EQ(member->starts, 1);
-  EXPECT_EQ(read(*blob), told(bytes));  // starts anew, and keeps
-  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));  // starts anew, and keeps
+  EXPECT_EQ(read(*blob), describe(bytes));
   EXPECT_EQ(member->starts, 2);
 }
 
-TEST_F(RoomTest, AFileInPlaceOfTheDirectoryKeepsNothingAndHarmsNothing) {
+TEST_F(DiskQuotaTest, FileInPlaceOfDirectoryDisablesCache) {
   temporary.write("deep", "a file");
   const BlobsPtr blobs = store();
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 2"))), told(bytes));
+  EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 1"))), describe(bytes));
+  EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 2"))), describe(bytes));
   EXPECT_THAT(log, ElementsAre(HasSubstr("Not a directory")));
 }
 
-TEST_F(RoomTest, ADirectoryThatOthersMayWriteToIsNotTrusted) {
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+TEST_F(DiskQuotaTest, DirectoryWritableByOthersIsRejected) {
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   std::filesystem::permissions(directory + "/v1", std::filesystem::perms::all);
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   EXPECT_EQ(member->starts, 2);
-  EXPECT_THAT(log, ElementsAre(HasSubstr("others may write there")));
+  EXPECT_THAT(log, ElementsAre(HasSubstr("writable by other users")));
 }
 
 // What a child process says about itself, 77 when it could not do what the test needs.
@@ -259,9 +260,9 @@ int nobody_reads(const std::function<int()>& work) {
   return ::setgid(65534) == 0 && ::setuid(65534) == 0 ? work() : kSkip;
 }
 
-TEST_F(RoomTest, WhereNothingMayBeWrittenWhatIsKeptIsReadAndTheRestIsMadeAnew) {
-  EXPECT_EQ(read(*store()->blob(recipe_of(member, "zip 1"))), told(bytes));
-  const MakingPtr other = making(some_bytes(kMember, 2));
+TEST_F(DiskQuotaTest, ReadOnlyCacheServesItsBlobsAndOthersUncached) {
+  EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
+  const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
   // The test's directory and the store are to be read by all, written by none.
   std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0555));
   std::filesystem::permissions(temporary.path("deep"), std::filesystem::perms(0555));
@@ -271,10 +272,10 @@ TEST_F(RoomTest, WhereNothingMayBeWrittenWhatIsKeptIsReadAndTheRestIsMadeAnew) {
   Child child([&] {
     return nobody_reads([&] {
       const BlobsPtr blobs = store();
-      if (read(*blobs->blob(recipe_of(member, "zip 1"))) != told(bytes)) return 1;
+      if (read(*blobs->blob(producer_of(member, "zip 1"))) != describe(bytes)) return 1;
       if (::geteuid() == 65534 && member->starts != 1) return 2;
-      if (read(*blobs->blob(recipe_of(other, "zip 2"))) != told(other->bytes)) return 3;
-      if (read(*blobs->blob(recipe_of(other, "zip 2"))) != told(other->bytes)) return 4;
+      if (read(*blobs->blob(producer_of(other, "zip 2"))) != describe(other->bytes)) return 3;
+      if (read(*blobs->blob(producer_of(other, "zip 2"))) != describe(other->bytes)) return 4;
       return log.size() == 1 ? kRight : 5;
     });
   });
@@ -290,23 +291,23 @@ int with_small_disk(const std::string& place, const std::function<int()>& work) 
   return work();
 }
 
-TEST_F(RoomTest, AFullDiskEvictsOnceAndThenKeepsNothing) {
+TEST_F(DiskQuotaTest, FullDiskEvictsOnceThenReadsUncached) {
   std::filesystem::create_directories(directory);
   Child child([&] {
     return with_small_disk(directory, [&] {
       for (uint32_t i = 0; i < 8; ++i) {
-        const MakingPtr made = making(some_bytes(kMember, i));
+        const TestProducerPtr made = test_producer(some_bytes(kMember, i));
         const BlobsPtr blobs = store();
-        if (read(*blobs->blob(recipe_of(made, str("zip ", i)))) != told(made->bytes)) return 1;
+        if (read(*blobs->blob(producer_of(made, str("zip ", i)))) != describe(made->bytes)) return 1;
       }
       if (!log.empty() || blobs().size() < 2) return 2;
-      const MakingPtr large = making(some_bytes(2'000'000));
+      const TestProducerPtr large = test_producer(some_bytes(2'000'000));
       const BlobsPtr blobs = store();
-      if (read(*blobs->blob(recipe_of(large, "large"))) != told(large->bytes)) return 3;
-      Recipe unsized = recipe_of(large, "unsized");
+      if (read(*blobs->blob(producer_of(large, "large"))) != describe(large->bytes)) return 3;
+      BlobProducer unsized = producer_of(large, "unsized");
       unsized.size = std::nullopt;
-      const auto made = blobs->made(unsized);
-      if (!made || read(**made) != told(large->bytes)) return 4;
+      const auto made = blobs->materialize(unsized);
+      if (!made || read(**made) != describe(large->bytes)) return 4;
       return log.size() == 1 && makings().empty() ? kRight : 5;
     });
   });
@@ -316,19 +317,19 @@ TEST_F(RoomTest, AFullDiskEvictsOnceAndThenKeepsNothing) {
 }
 
 // Where blocks cannot be had beforehand, the disk is found full in the middle; a limit on file sizes does the same.
-TEST_F(RoomTest, ADiskThatFillsInTheMiddleLosesNoReader) {
+TEST_F(DiskQuotaTest, DiskFullDuringWriteFallsBackToUncachedRead) {
   Child child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{150'000, 150'000};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return kSkip;
     const BlobsPtr blobs = store();
-    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-    if (read(*blob, 10'000, 5000) != told(bytes.substr(10'000, 5000))) return 1;
-    if (read(*blob) != told(bytes)) return 2;
-    Recipe unsized = recipe_of(member, "unsized");
+    const auto blob = blobs->blob(producer_of(member, "zip 1"));
+    if (read(*blob, 10'000, 5000) != describe(bytes.substr(10'000, 5000))) return 1;
+    if (read(*blob) != describe(bytes)) return 2;
+    BlobProducer unsized = producer_of(member, "unsized");
     unsized.size = std::nullopt;
-    const auto made = blobs->made(unsized);
-    if (!made || read(**made) != told(bytes)) return 3;
+    const auto made = blobs->materialize(unsized);
+    if (!made || read(**made) != describe(bytes)) return 3;
     return log.size() == 1 && makings().empty() && this->blobs().empty() ? kRight : 4;
   });
   const int status = child.wait();
@@ -337,17 +338,17 @@ TEST_F(RoomTest, ADiskThatFillsInTheMiddleLosesNoReader) {
 }
 
 // Room as one process after another takes it, with fetches that were left.
-class RoomForFetchesTest : public CacheFolders {
+class DownloadQuotaTest : public CacheFolders {
  protected:
   // Takes room for a file that is being made, of which `from` bytes are there.
   std::string take(const OpenFilePtr& file, uint64_t from, uint64_t to, uint64_t quota) const {
     const std::atomic<bool> stop = false;
-    const auto taken = Room(quota, [] {}).take(*folders(), file->fd(), from, to, Others::make_way, stop);
+    const auto taken = DiskQuota(quota, [] {}).reserve(*folders(), file->fd(), from, to, Eviction::allowed, stop);
     return taken ? "" : taken.error().message;
   }
   // A blob of that many bytes, of which some more are kept.
-  std::string take_new(uint64_t size, uint64_t quota) const { return take(held(making()), 0, size, quota); }
-  std::string making() const { return write("making/key-1.0123456789abcdef", ""); }
+  std::string take_new(uint64_t size, uint64_t quota) const { return take(held(new_making_file()), 0, size, quota); }
+  std::string new_making_file() const { return write("making/key-1.0123456789abcdef", ""); }
   void pin(const Digest& digest) const { ASSERT_TRUE(add_pin(*folders(), digest).value()); }
   bool is_kept(const Digest& digest) const { return std::filesystem::exists(blob_at(digest)); }
   bool is_left(const Digest& digest) const { return std::filesystem::exists(part_at(digest)); }
@@ -357,7 +358,7 @@ class RoomForFetchesTest : public CacheFolders {
 
 // A file of 50,000 bytes takes 13 blocks, 53,248 bytes; each that is being made or was left takes one more for its
 // link.
-TEST_F(RoomForFetchesTest, FetchesThatWereLeftMakeWayBeforeBlobsTheOldestFirst) {
+TEST_F(DownloadQuotaTest, PartialDownloadsAreEvictedBeforeBlobsOldestFirst) {
   const Digest blob = keep(1, 1);  // used long before either
   const Digest older = leave(2, now_ - 2000);
   const Digest newer = leave(3, now_ - 1000);
@@ -372,7 +373,7 @@ TEST_F(RoomForFetchesTest, FetchesThatWereLeftMakeWayBeforeBlobsTheOldestFirst) 
   EXPECT_THAT(makings(), ElementsAre("key-1.0123456789abcdef"));  // no note is left either
 }
 
-TEST_F(RoomForFetchesTest, AFetchThatAnotherProcessGoesOnWithStays) {
+TEST_F(DownloadQuotaTest, DownloadOfAnotherProcessIsNotEvicted) {
   const Digest blob = keep(1);
   const Digest fetched = leave(2, now_ - 1000);
   const auto shared = shared_memory();
@@ -386,38 +387,38 @@ TEST_F(RoomForFetchesTest, AFetchThatAnotherProcessGoesOnWithStays) {
   EXPECT_EQ(take_new(kKept, 150'000), "");
   EXPECT_TRUE(is_left(fetched));
   EXPECT_FALSE(is_kept(blob));
-  EXPECT_EQ(take_new(kKept * 2, 150'000), "all that may be kept is being made at the moment");
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "cache full: active writes use all of it");
   ::sem_post(&shared->second);
   EXPECT_EQ(fetching.wait(), 0);
   EXPECT_EQ(take_new(kKept * 2, 150'000), "");
   EXPECT_FALSE(is_left(fetched));
 }
 
-TEST_F(RoomForFetchesTest, WhatIsPinnedNeverMakesWay) {
+TEST_F(DownloadQuotaTest, PinnedBlobsAreNeverEvicted) {
   const Digest pinned = keep(1, 1000);
   const Digest other = keep(2, 2000);
   pin(pinned);
   EXPECT_EQ(take_new(kKept, 150'000), "");
   EXPECT_TRUE(is_kept(pinned));
   EXPECT_FALSE(is_kept(other));
-  EXPECT_EQ(take_new(kKept * 2, 150'000), "the pinned blobs leave no room for it");
+  EXPECT_EQ(take_new(kKept * 2, 150'000), "cache full: pinned blobs leave no space");
   EXPECT_TRUE(is_kept(pinned));
-  const OpenFilePtr making = held(write("making/key-2.0123456789abcdef", some_bytes(kKept)));
-  EXPECT_EQ(take_new(kKept, 150'000), "the pinned blobs, and what is being made at the moment, leave no room for it");
+  const OpenFilePtr test_producer = held(write("making/key-2.0123456789abcdef", some_bytes(kKept)));
+  EXPECT_EQ(take_new(kKept, 150'000), "cache full: pinned blobs and active writes leave no space");
   EXPECT_TRUE(is_kept(pinned));
 }
 
 // Whoever can write there could have everything removed that the user wants to keep.
-TEST_F(RoomForFetchesTest, NothingMakesWayWherePinsCannotBeTrusted) {
+TEST_F(DownloadQuotaTest, NothingIsEvictedWhenPinsAreUntrusted) {
   const Digest blob = keep(1);
   std::filesystem::create_directories(directory + "/v1/pins");
   std::filesystem::permissions(directory + "/v1/pins", std::filesystem::perms::all);
-  EXPECT_THAT(take_new(kKept, 100'000), HasSubstr("v1/pins: others may write there"));
+  EXPECT_THAT(take_new(kKept, 100'000), HasSubstr("v1/pins: writable by other users"));
   EXPECT_TRUE(is_kept(blob));
 }
 
 // Caches of earlier versions have no directory of pins, and a full or read-only one gets none.
-TEST_F(RoomForFetchesTest, WithoutPinsNothingIsPinned) {
+TEST_F(DownloadQuotaTest, MissingPinDirectoryMeansNoPins) {
   const Digest blob = keep(1);
   EXPECT_EQ(take_new(kKept, 100'000), "");
   EXPECT_FALSE(is_kept(blob));
@@ -425,7 +426,7 @@ TEST_F(RoomForFetchesTest, WithoutPinsNothingIsPinned) {
 }
 
 // The invariant of room.h, at each step of a fetch that is killed, left, continued by others and moved to its place.
-TEST_F(RoomForFetchesTest, WhatIsCountedIsNeverLessThanWhatIsUsedByAFetchThatIsContinued) {
+TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
   constexpr uint64_t kQuota = 10 << 20;
   constexpr uint64_t kPiece = 300'001;
   const std::string piece = some_bytes(kPiece);
@@ -457,13 +458,13 @@ TEST_F(RoomForFetchesTest, WhatIsCountedIsNeverLessThanWhatIsUsedByAFetchThatIsC
 }
 
 // Somebody else looks at all files while a fetch has taken its room, but has neither note nor link.
-TEST_F(RoomForFetchesTest, TheLinkOfWhatIsBeingMadeIsCountedBeforeItIsThere) {
+TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
   const Digest digest = sha256("the whole");
   folders();
   const OpenFilePtr file = held(part_at(digest));
   ASSERT_EQ(take(file, 0, kKept, 10 << 20), "");
   std::filesystem::resize_file(directory + "/v1/lock", 0);
-  const OpenFilePtr other = held(making());
+  const OpenFilePtr other = held(new_making_file());
   ASSERT_EQ(take(other, 0, kKept, 10 << 20), "");
   EXPECT_GE(counted(), used() + 2 * 4096);
   const uint64_t before = *counted();
@@ -472,15 +473,15 @@ TEST_F(RoomForFetchesTest, TheLinkOfWhatIsBeingMadeIsCountedBeforeItIsThere) {
   EXPECT_EQ(counted(), before + allocated(kKept) + 4096);
 }
 
-TEST_F(RoomForFetchesTest, WhatIsUnpinnedAndUsedLongestAgoGoesWhenTheCacheShrinks) {
+TEST_F(DownloadQuotaTest, ShrinkEvictsLeastRecentlyUsedUnpinnedBlobs) {
   const Digest first = keep(1, 3000);
   const Digest second = keep(2, 1000);
   const std::atomic<bool> stop = false;
-  Room room(10 << 20, [] {});
-  const Freed nothing = room.shrink(*folders(), UINT64_MAX, stop).value();
+  DiskQuota room(10 << 20, [] {});
+  const EvictResult nothing = room.shrink(*folders(), UINT64_MAX, stop).value();
   EXPECT_EQ(nothing.bytes, 0U);
   EXPECT_EQ(counted(), used());
-  const Freed freed = room.shrink(*folders(), used() - 1, stop).value();
+  const EvictResult freed = room.shrink(*folders(), used() - 1, stop).value();
   EXPECT_EQ(freed.blobs, 1U);
   EXPECT_GE(freed.bytes, kKept);
   EXPECT_TRUE(is_kept(first));
@@ -488,9 +489,9 @@ TEST_F(RoomForFetchesTest, WhatIsUnpinnedAndUsedLongestAgoGoesWhenTheCacheShrink
   EXPECT_GE(counted(), used());
 }
 
-using ContentsTest = CacheFolders;
+using InventoryTest = CacheFolders;
 
-TEST_F(ContentsTest, ABlobThatIsPublishedWhileTheyAreLookedAtIsCountedOnce) {
+TEST_F(InventoryTest, BlobPublishedDuringScanIsCountedOnce) {
   constexpr uint32_t kBlobs = 400;
   std::vector<Digest> digests;
   for (uint32_t i = 0; i < kBlobs; ++i) digests.push_back(leave(i, 1000));
@@ -499,20 +500,20 @@ TEST_F(ContentsTest, ABlobThatIsPublishedWhileTheyAreLookedAtIsCountedOnce) {
     std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
   }
   const FoldersPtr open = folders();
-  const uint64_t used = contents_of(*open)->on_disk;
+  const uint64_t used = scan_inventory(*open)->on_disk;
   std::atomic<bool> over = false;
   std::thread publishing([&] {
     for (const Digest& digest : digests) std::filesystem::rename(part_at(digest), blob_at(digest));
     over = true;
   });
   while (!over) {
-    const auto contents = contents_of(*open);
+    const auto contents = scan_inventory(*open);
     EXPECT_EQ(contents->blobs.size() + contents->parts.size(), kBlobs);
-    EXPECT_EQ(contents->makings, 0u);
+    EXPECT_EQ(contents->temporary_files, 0u);
     EXPECT_EQ(contents->on_disk, used);
   }
   publishing.join();
-  EXPECT_EQ(contents_of(*open)->blobs.size(), kBlobs);
+  EXPECT_EQ(scan_inventory(*open)->blobs.size(), kBlobs);
 }
 
 }  // namespace

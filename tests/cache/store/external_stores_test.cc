@@ -15,8 +15,8 @@
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
 #include "cache/store/file_range.h"
-#include "tests/cache/child.h"
-#include "tests/cache/making.h"
+#include "tests/cache/child_process.h"
+#include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test {
@@ -35,17 +35,17 @@ constexpr const char* kVariables[] = {"HOME",         "OLLAMA_MODELS", "CARTON_C
 constexpr int kRight = 0;
 constexpr int kSkip = 77;
 
-class ElsewhereTest : public testing::Test {
+class ExternalStoresTest : public testing::Test {
  protected:
   // None of this user's own places.
-  ElsewhereTest() {
+  ExternalStoresTest() {
     for (const char* name : kVariables) {
       const char* value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? std::nullopt : std::optional<std::string>(value));
       ::unsetenv(name);
     }
   }
-  ~ElsewhereTest() override {
+  ~ExternalStoresTest() override {
     for (const auto& [name, value] : before_) {
       if (value) {
         ::setenv(name.c_str(), value->c_str(), 1);
@@ -55,18 +55,20 @@ class ElsewhereTest : public testing::Test {
     }
   }
 
-  std::vector<std::string> found_in(const Elsewhere& elsewhere, std::optional<uint64_t> size = {}) {
+  std::vector<std::string> found_in(const ExternalStores& well_known_stores, std::optional<uint64_t> size = {}) {
     std::vector<std::string> paths;
-    for (const Candidate& candidate : elsewhere.find(digest, size, wrong)) {
-      EXPECT_EQ(read(*candidate.bytes), told(bytes)) << candidate.path;
+    for (const Candidate& candidate : well_known_stores.find(digest, size, wrong)) {
+      EXPECT_EQ(read(*candidate.bytes), describe(bytes)) << candidate.path;
       paths.push_back(candidate.path.substr(temporary.path("").size()));
     }
     return paths;
   }
-  std::vector<std::string> found_in(const std::string& place) { return found_in(Elsewhere({temporary.path(place)})); }
+  std::vector<std::string> found_in(const std::string& place) {
+    return found_in(ExternalStores({temporary.path(place)}));
+  }
 
   /// Each look is long after the one before.
-  Elsewhere::Clock quick_clock() {
+  ExternalStores::Clock quick_clock() {
     return [this] { return now += std::chrono::seconds(10); };
   }
 
@@ -81,7 +83,7 @@ class ElsewhereTest : public testing::Test {
   std::vector<std::pair<std::string, std::optional<std::string>>> before_;
 };
 
-TEST_F(ElsewhereTest, FindsABlobByEveryNameThatItMayHave) {
+TEST_F(ExternalStoresTest, FindsBlobByEverySupportedName) {
   const std::vector<std::string> names = {"sha256-" + hex,
                                           "sha256:" + hex,
                                           hex,
@@ -102,7 +104,7 @@ TEST_F(ElsewhereTest, FindsABlobByEveryNameThatItMayHave) {
   EXPECT_THAT(wrong, IsEmpty());
 }
 
-TEST_F(ElsewhereTest, FindsNothingUnderOtherNames) {
+TEST_F(ExternalStoresTest, IgnoresOtherNames) {
   std::string upper = hex;
   std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return std::toupper(c); });
   for (const std::string& name : {hex.substr(1), hex + "0", hex + ".incomplete", "sha512-" + hex, upper, "a/" + hex,
@@ -112,21 +114,21 @@ TEST_F(ElsewhereTest, FindsNothingUnderOtherNames) {
   EXPECT_THAT(wrong, IsEmpty());
 }
 
-TEST_F(ElsewhereTest, AFileOfAnotherSizeIsSaidAndLeftOut) {
+TEST_F(ExternalStoresTest, FileOfWrongSizeIsReportedAndSkipped) {
   const std::string path = temporary.write("place/sha256-" + hex, bytes);
-  EXPECT_THAT(found_in(Elsewhere({temporary.path("place")}), 999), IsEmpty());
+  EXPECT_THAT(found_in(ExternalStores({temporary.path("place")}), 999), IsEmpty());
   EXPECT_THAT(wrong, ElementsAre(path + ": has 1000 bytes, not 999"));
-  EXPECT_THAT(found_in(Elsewhere({temporary.path("place")}), 1000), SizeIs(1));
+  EXPECT_THAT(found_in(ExternalStores({temporary.path("place")}), 1000), SizeIs(1));
 }
 
-TEST_F(ElsewhereTest, ANameThatIsNotToBePrintedIsNotPrinted) {
+TEST_F(ExternalStoresTest, UnprintableNameIsEscapedInReports) {
   temporary.write("place/models--\n\033[2J/blobs/" + hex, bytes);
-  EXPECT_THAT(found_in(Elsewhere({temporary.path("place")}), 999), IsEmpty());
+  EXPECT_THAT(found_in(ExternalStores({temporary.path("place")}), 999), IsEmpty());
   EXPECT_THAT(wrong, ElementsAre(Not(HasSubstr("\033"))));
   EXPECT_THAT(wrong, ElementsAre(Not(HasSubstr("\n"))));
 }
 
-TEST_F(ElsewhereTest, ALinkIsFollowedAndAFileOfTwoNamesToldOnce) {
+TEST_F(ExternalStoresTest, SymlinksAreFollowedAndDuplicatesReturnedOnce) {
   temporary.write("store/bytes", bytes);
   std::filesystem::create_directories(temporary.path("place/blobs"));
   std::filesystem::create_symlink(temporary.path("store/bytes"), temporary.path("place/" + hex));
@@ -138,14 +140,14 @@ TEST_F(ElsewhereTest, ALinkIsFollowedAndAFileOfTwoNamesToldOnce) {
 }
 
 // To open a FIFO would be to wait for who writes to it.
-TEST_F(ElsewhereTest, OnlyARegularFileIsOpened) {
+TEST_F(ExternalStoresTest, OpensOnlyRegularFiles) {
   std::filesystem::create_directories(temporary.path("place/" + hex));
   ASSERT_EQ(::mkfifo(temporary.path("place/sha256-" + hex).c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/zero", temporary.path("place/sha256:" + hex));
   EXPECT_THAT(found_in("place"), IsEmpty());
 }
 
-TEST_F(ElsewhereTest, DirectoriesAreLookedAtInOrderTheUsersFirst) {
+TEST_F(ExternalStoresTest, UserDirectoriesAreSearchedFirstInOrder) {
   const std::vector<std::string> places = {"mine/" + hex,
                                            "ollama/blobs/sha256-" + hex,
                                            "home/.ollama/models/blobs/sha256-" + hex,
@@ -162,79 +164,79 @@ TEST_F(ElsewhereTest, DirectoriesAreLookedAtInOrderTheUsersFirst) {
   ::setenv("HF_HUB_CACHE", temporary.path("hub").c_str(), 1);
   ::setenv("HF_HOME", temporary.path("hf").c_str(), 1);
   ::setenv("XDG_CACHE_HOME", temporary.path("xdg").c_str(), 1);
-  EXPECT_EQ(found_in(Elsewhere({temporary.path("mine")})), places);
+  EXPECT_EQ(found_in(ExternalStores({temporary.path("mine")})), places);
 }
 
-TEST_F(ElsewhereTest, TheEnvironmentIsReadOnceAndOnlyItsAbsolutePaths) {
+TEST_F(ExternalStoresTest, UsesAbsolutePathsOfEnvironmentReadOnce) {
   temporary.write("home/.ollama/models/blobs/sha256-" + hex, bytes);
   ::setenv("HOME", temporary.path("home").c_str(), 1);
-  const Elsewhere elsewhere({});
+  const ExternalStores well_known_stores({});
   ::setenv("HOME", "/nonexistent", 1);
-  EXPECT_THAT(found_in(elsewhere), SizeIs(1));
+  EXPECT_THAT(found_in(well_known_stores), SizeIs(1));
   const auto here = std::filesystem::current_path();
   std::filesystem::current_path(temporary.path(""));
   ::setenv("HOME", "home", 1);
-  EXPECT_THAT(Elsewhere({}).find(digest, {}, wrong), IsEmpty());
+  EXPECT_THAT(ExternalStores({}).find(digest, {}, wrong), IsEmpty());
   // What the user names may be relative: to where he is now.
-  const Elsewhere relative({"home/.ollama/models"});
+  const ExternalStores relative({"home/.ollama/models"});
   std::filesystem::current_path(here);
   EXPECT_THAT(relative.find(digest, {}, wrong), SizeIs(1));
 }
 
-TEST_F(ElsewhereTest, WhatCameSinceTheLastTimeIsFound) {
+TEST_F(ExternalStoresTest, NewFilesAreFoundAfterRescan) {
   std::filesystem::create_directories(temporary.path("hub"));
-  const Elsewhere elsewhere({temporary.path("hub")}, quick_clock());
-  EXPECT_THAT(found_in(elsewhere), IsEmpty());
+  const ExternalStores well_known_stores({temporary.path("hub")}, quick_clock());
+  EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   for (int i = 0; i < 50; ++i) {
     const std::string path = str("hub/models--", i, "/blobs/", hex);
     temporary.write(path, bytes);
-    EXPECT_THAT(found_in(elsewhere), ElementsAre(path));
+    EXPECT_THAT(found_in(well_known_stores), ElementsAre(path));
     std::filesystem::remove_all(temporary.path(str("hub/models--", i)));
-    EXPECT_THAT(found_in(elsewhere), IsEmpty());
+    EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   }
 }
 
 // A repository that is there already, and gets a blob, changes nothing in the hub's own directory.
-TEST_F(ElsewhereTest, TheListOfRepositoriesIsKeptWhileTheirDirectoryIsUnchanged) {
+TEST_F(ExternalStoresTest, RepositoryListingIsCachedWhileDirectoryIsUnchanged) {
   temporary.write("hub/models--old/refs/main", "");
   const timespec times[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);
-  const Elsewhere elsewhere({temporary.path("hub")}, quick_clock());
-  EXPECT_THAT(found_in(elsewhere), IsEmpty());
+  const ExternalStores well_known_stores({temporary.path("hub")}, quick_clock());
+  EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   temporary.write("hub/models--new/blobs/" + hex, bytes);
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);  // as if it had not been changed
-  EXPECT_THAT(found_in(elsewhere), IsEmpty());
+  EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   const std::string path = "hub/models--old/blobs/" + hex;
   temporary.write(path, bytes);
-  EXPECT_THAT(found_in(elsewhere), ElementsAre(path));
+  EXPECT_THAT(found_in(well_known_stores), ElementsAre(path));
 }
 
 // A clock that ticks slowly gives two changes one time: what was changed just now, or later, is listed each time.
-TEST_F(ElsewhereTest, TheListOfADirectoryThatWasChangedJustNowIsNotKept) {
+TEST_F(ExternalStoresTest, ListingOfRecentlyChangedDirectoryIsNotCached) {
   std::filesystem::create_directories(temporary.path("hub"));
   const timespec times[2] = {{::time(nullptr) + 1000, 0}, {::time(nullptr) + 1000, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);
-  const Elsewhere elsewhere({temporary.path("hub")}, quick_clock());
-  EXPECT_THAT(found_in(elsewhere), IsEmpty());
+  const ExternalStores well_known_stores({temporary.path("hub")}, quick_clock());
+  EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   temporary.write("hub/models--new/blobs/" + hex, bytes);
   ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);
-  EXPECT_THAT(found_in(elsewhere), SizeIs(1));
+  EXPECT_THAT(found_in(well_known_stores), SizeIs(1));
 }
 
-TEST_F(ElsewhereTest, ManyMissesListADirectoryOnce) {
+TEST_F(ExternalStoresTest, ManyMissesListDirectoryOnce) {
   temporary.write("store/blobs/sha256-" + hex, bytes);
   const timespec times[2] = {{1000, 0}, {1000, 0}};
   for (const char* directory : {"store", "store/blobs"})
     ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path(directory).c_str(), times, 0), 0);
-  const Elsewhere elsewhere({temporary.path("store")}, [this] { return now; });
-  for (int i = 0; i < 10'000; ++i) EXPECT_THAT(elsewhere.find(sha256(str(i)), {}, wrong), IsEmpty());
-  EXPECT_EQ(elsewhere.listed(), 2U);
+  const ExternalStores well_known_stores({temporary.path("store")}, [this] { return now; });
+  for (int i = 0; i < 10'000; ++i) EXPECT_THAT(well_known_stores.find(sha256(str(i)), {}, wrong), IsEmpty());
+  EXPECT_EQ(well_known_stores.listing_count(), 2U);
   now += std::chrono::seconds(10);
-  EXPECT_THAT(found_in(elsewhere), SizeIs(1));
-  EXPECT_EQ(elsewhere.listed(), 2U);  // neither was changed
+  EXPECT_THAT(found_in(well_known_stores), SizeIs(1));
+  EXPECT_EQ(well_known_stores.listing_count(), 2U);  // neither was changed
 }
 
-TEST_F(ElsewhereTest, ADirectoryThatMayBeSearchedButNotListedIsSearched) {
+TEST_F(ExternalStoresTest, UnlistableDirectoryIsSearchedByName) {
   temporary.write("place/blobs/sha256-" + hex, bytes);
   std::filesystem::permissions(temporary.path("place/blobs"), std::filesystem::perms(0711));
   std::filesystem::permissions(temporary.path("place"), std::filesystem::perms(0711));
@@ -248,21 +250,21 @@ TEST_F(ElsewhereTest, ADirectoryThatMayBeSearchedButNotListedIsSearched) {
   EXPECT_EQ(status, kRight);
 }
 
-TEST_F(ElsewhereTest, ManyThreadsMayAsk) {
+TEST_F(ExternalStoresTest, IsThreadSafe) {
   for (int i = 0; i < 100; ++i) temporary.write(str("hub/models--", i, "/blobs/", hex), bytes);
-  const Elsewhere elsewhere({temporary.path("hub")});
+  const ExternalStores well_known_stores({temporary.path("hub")});
   std::atomic<size_t> found = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&] {
       std::vector<std::string> own;
-      for (int turn = 0; turn < 5; ++turn) found += elsewhere.find(digest, {}, own).size();
+      for (int turn = 0; turn < 5; ++turn) found += well_known_stores.find(digest, {}, own).size();
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(found, 4U * 5U * 100U);
 }
 
-TEST_F(ElsewhereTest, AFileThatCannotBeReadIsSaid) {
+TEST_F(ExternalStoresTest, UnreadableFileIsReported) {
   const std::string path = temporary.write("place/" + hex, bytes);
   std::filesystem::permissions(path, std::filesystem::perms::none);
   std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0755));
@@ -276,14 +278,6 @@ TEST_F(ElsewhereTest, AFileThatCannotBeReadIsSaid) {
   EXPECT_EQ(status, kRight);
 }
 
-TEST_F(ElsewhereTest, WhatTheUserNamesHasToBeADirectory) {
-  temporary.write("file", "");
-  EXPECT_TRUE(check_blob_directory(temporary.path("")));
-  EXPECT_EQ(check_blob_directory(temporary.path("absent")).error().code, Code::not_found);
-  EXPECT_THAT(check_blob_directory(temporary.path("file")).error().message, HasSubstr("file: not a directory"));
-  EXPECT_EQ(check_blob_directory(temporary.path("file/below")).error().code, Code::io);
-}
-
 // A mount that only the child sees, of a server that never answers: whoever asks it waits until he is killed.
 int with_silent_mount(const std::string& point, const std::function<int()>& work) {
   const OpenFile server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
@@ -295,13 +289,14 @@ int with_silent_mount(const std::string& point, const std::function<int()>& work
   return work();
 }
 
-TEST_F(ElsewhereTest, WhatIsOnAWeightfsMountIsNotAskedFor) {
+TEST_F(ExternalStoresTest, WeightfsMountsAreSkipped) {
   std::filesystem::create_directories(temporary.path("a mount/other/cache"));
   temporary.write("place/" + hex, bytes);
   Child child([&] {
     return with_silent_mount(temporary.path("a mount"), [&] {
-      const Elsewhere elsewhere({temporary.path("a mount"), temporary.path("a mount/below"), temporary.path("place")});
-      if (found_in(elsewhere) != std::vector<std::string>{"place/" + hex}) return 1;
+      const ExternalStores well_known_stores(
+          {temporary.path("a mount"), temporary.path("a mount/below"), temporary.path("place")});
+      if (found_in(well_known_stores) != std::vector<std::string>{"place/" + hex}) return 1;
       if (check_not_in_a_mount(temporary.path("a mount"))) return 2;
       if (check_not_in_a_mount(temporary.path("a mount/deep/cache"))) return 3;
       if (!check_not_in_a_mount(temporary.path("a mount beside"))) return 4;
@@ -315,7 +310,7 @@ TEST_F(ElsewhereTest, WhatIsOnAWeightfsMountIsNotAskedFor) {
 }
 
 // What lies on top of a mount is not on it.
-TEST_F(ElsewhereTest, TheMountThatWasMadeLastCounts) {
+TEST_F(ExternalStoresTest, LastMountOnPathDecides) {
   std::filesystem::create_directories(temporary.path("point"));
   Child child([&] {
     return with_silent_mount(temporary.path("point"), [&] {

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "cache/disk_quota.h"
-#include "tests/cache/cache_folders.h"
-#include "tests/cache/child.h"
+#include "tests/cache/cache_fixture.h"
+#include "tests/cache/child_process.h"
 
 namespace weightfs::test {
 namespace {
@@ -20,7 +20,7 @@ using testing::UnorderedElementsAre;
 
 constexpr time_t kDay = 24 * 3600;
 
-class UpkeepTest : public CacheFolders {
+class CacheMaintenanceTest : public CacheFolders {
  protected:
   // Puts other bytes in place of a blob's, as a bad disk does.
   void spoil(const Digest& digest) const {
@@ -30,66 +30,66 @@ class UpkeepTest : public CacheFolders {
   }
   std::vector<std::string> hexes() const {
     std::vector<std::string> hexes;
-    const Contents contents = upkeep.contents().value();
-    for (const Contents::Blob& blob : contents.blobs) hexes.push_back(blob.digest.hex());
+    const Inventory contents = maintenance.inventory().value();
+    for (const Inventory::Blob& blob : contents.blobs) hexes.push_back(blob.digest.hex());
     return hexes;
   }
-  Checked verify() const { return upkeep.verify({}).value(); }
+  VerifyResult verify() const { return maintenance.verify({}).value(); }
 
-  Upkeep upkeep{directory};
+  CacheMaintenance maintenance{directory};
 };
 
-TEST_F(UpkeepTest, ACacheThatIsNotThereIsEmptyAndIsNotMade) {
+TEST_F(CacheMaintenanceTest, MissingCacheIsEmptyAndNotCreated) {
   const Digest digest = sha256("");
-  EXPECT_EQ(usage_of(upkeep.contents().value()).all_bytes, 0U);
-  EXPECT_EQ(verify().right, 0U);
-  EXPECT_EQ(upkeep.collect(0).value().blobs, 0U);
-  EXPECT_EQ(upkeep.remove_all(Pinned::goes).value().blobs, 0U);
-  EXPECT_EQ(upkeep.pin(digest).error().code, Code::not_found);
-  EXPECT_FALSE(upkeep.unpin(digest).value());
+  EXPECT_EQ(usage_of(maintenance.inventory().value()).all_bytes, 0U);
+  EXPECT_EQ(verify().valid, 0U);
+  EXPECT_EQ(maintenance.collect(0).value().blobs, 0U);
+  EXPECT_EQ(maintenance.remove_all(PinnedBlobs::remove).value().blobs, 0U);
+  EXPECT_EQ(maintenance.pin(digest).error().code, Code::not_found);
+  EXPECT_FALSE(maintenance.unpin(digest).value());
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 // A process that was killed as it made the first blob.
-TEST_F(UpkeepTest, ACacheThatIsHalfMadeIsEmpty) {
+TEST_F(CacheMaintenanceTest, IncompleteCacheIsEmpty) {
   std::filesystem::create_directories(directory + "/v1/blobs");
-  EXPECT_THAT(upkeep.contents().value().blobs, IsEmpty());
+  EXPECT_THAT(maintenance.inventory().value().blobs, IsEmpty());
 }
 
-TEST_F(UpkeepTest, ADirectoryThatOthersMayWriteToIsRefusedByAll) {
+TEST_F(CacheMaintenanceTest, DirectoryWritableByOthersIsRejected) {
   const Digest digest = keep(1);
   std::filesystem::permissions(directory + "/v1", std::filesystem::perms::all);
-  const auto refused = HasSubstr("others may write there");
-  EXPECT_THAT(upkeep.contents().error().message, refused);
-  EXPECT_THAT(upkeep.verify({}).error().message, refused);
-  EXPECT_THAT(upkeep.collect(0).error().message, refused);
-  EXPECT_THAT(upkeep.remove_all(Pinned::goes).error().message, refused);
-  EXPECT_THAT(upkeep.pin(digest).error().message, refused);
+  const auto refused = HasSubstr("writable by other users");
+  EXPECT_THAT(maintenance.inventory().error().message, refused);
+  EXPECT_THAT(maintenance.verify({}).error().message, refused);
+  EXPECT_THAT(maintenance.collect(0).error().message, refused);
+  EXPECT_THAT(maintenance.remove_all(PinnedBlobs::remove).error().message, refused);
+  EXPECT_THAT(maintenance.pin(digest).error().message, refused);
   EXPECT_THAT(blobs(), SizeIs(1));
 }
 
 // Who may write there says what stays.
-TEST_F(UpkeepTest, PinsThatOthersMayWriteAreRefused) {
+TEST_F(CacheMaintenanceTest, PinsWritableByOthersAreRejected) {
   keep(1);
   std::filesystem::create_directories(directory + "/v1/pins");
   std::filesystem::permissions(directory + "/v1/pins", std::filesystem::perms::all);
-  EXPECT_THAT(upkeep.contents().error().message, HasSubstr("v1/pins: others may write there"));
-  EXPECT_FALSE(upkeep.collect(0));
+  EXPECT_THAT(maintenance.inventory().error().message, HasSubstr("v1/pins: writable by other users"));
+  EXPECT_FALSE(maintenance.collect(0));
   EXPECT_THAT(blobs(), SizeIs(1));
 }
 
-TEST_F(UpkeepTest, ContentsSayWhatThereIs) {
+TEST_F(CacheMaintenanceTest, InventoryListsEverything) {
   const Digest older = keep(1, 1000);
   const Digest newer = keep(2, 2000);
   const Digest left = leave(3, 1000);
   const Digest fetched = leave(4, 2000);
   const OpenFilePtr fetching = held(part_at(fetched));
-  const OpenFilePtr making = held(write("making/key-1.0123456789abcdef", "bytes"));
-  ASSERT_TRUE(upkeep.pin(older).value());
-  const Contents contents = upkeep.contents().value();
+  const OpenFilePtr test_producer = held(write("making/key-1.0123456789abcdef", "bytes"));
+  ASSERT_TRUE(maintenance.pin(older).value());
+  const Inventory contents = maintenance.inventory().value();
   ASSERT_THAT(contents.blobs, SizeIs(2));
   EXPECT_EQ(contents.blobs[0].digest, newer);
-  EXPECT_EQ(contents.blobs[0].used.tv_sec, 2000);
+  EXPECT_EQ(contents.blobs[0].last_used.tv_sec, 2000);
   EXPECT_FALSE(contents.blobs[0].pinned);
   EXPECT_EQ(contents.blobs[1].digest, older);
   EXPECT_EQ(contents.blobs[1].size, kKept);
@@ -97,12 +97,12 @@ TEST_F(UpkeepTest, ContentsSayWhatThereIs) {
   EXPECT_TRUE(contents.blobs[1].pinned);
   ASSERT_THAT(contents.parts, SizeIs(2));
   EXPECT_EQ(contents.parts[0].digest, fetched);
-  EXPECT_TRUE(contents.parts[0].held);
+  EXPECT_TRUE(contents.parts[0].is_active);
   EXPECT_EQ(contents.parts[1].digest, left);
   EXPECT_EQ(contents.parts[1].size, kKept);
-  EXPECT_FALSE(contents.parts[1].held);
+  EXPECT_FALSE(contents.parts[1].is_active);
   EXPECT_EQ(contents.links, 2U);
-  EXPECT_EQ(contents.makings, 1U);
+  EXPECT_EQ(contents.temporary_files, 1U);
   EXPECT_EQ(contents.on_disk, used());
   const Usage usage = usage_of(contents);
   EXPECT_EQ(usage.blobs, 2U);
@@ -112,17 +112,17 @@ TEST_F(UpkeepTest, ContentsSayWhatThereIs) {
   EXPECT_EQ(usage.all_bytes, used());
 }
 
-TEST_F(UpkeepTest, ToLookMakesAndRemovesNothing) {
+TEST_F(CacheMaintenanceTest, InventoryChangesNothing) {
   keep(1);
   leave(2, 1000);
   write("making/key-1.0123456789abcdef", "left by a killed process");
   const auto before = files_in(directory);
-  upkeep.contents().value();
+  maintenance.inventory().value();
   EXPECT_EQ(files_in(directory), before);
   EXPECT_FALSE(std::filesystem::exists(directory + "/v1/pins"));
 }
 
-TEST_F(UpkeepTest, NamesThatNoStoreGivesAreNoBlobsAndStay) {
+TEST_F(CacheMaintenanceTest, ForeignFilesAreIgnored) {
   const std::string hex = sha256("x").hex();
   std::string upper = hex;
   std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return std::toupper(c); });
@@ -140,81 +140,81 @@ TEST_F(UpkeepTest, NamesThatNoStoreGivesAreNoBlobsAndStay) {
   write("pins/../pins/" + upper, "");
   write("pins/no digest", "");
   const auto before = files_in(directory);
-  const Contents contents = upkeep.contents().value();
+  const Inventory contents = maintenance.inventory().value();
   EXPECT_THAT(contents.blobs, IsEmpty());
   EXPECT_THAT(contents.absent, IsEmpty());
-  const Checked checked = verify();
-  EXPECT_THAT(checked.wrong, IsEmpty());
-  EXPECT_EQ(upkeep.remove_all(Pinned::goes).value().blobs, 0U);
-  EXPECT_EQ(upkeep.collect(0).value().blobs, 0U);
+  const VerifyResult checked = verify();
+  EXPECT_THAT(checked.mismatched, IsEmpty());
+  EXPECT_EQ(maintenance.remove_all(PinnedBlobs::remove).value().blobs, 0U);
+  EXPECT_EQ(maintenance.collect(0).value().blobs, 0U);
   auto after = files_in(directory);
   std::erase(after, "v1/lock");
   EXPECT_EQ(after, before);
 }
 
-TEST_F(UpkeepTest, VerifyRemovesWhatDoesNotMatchAndNothingElse) {
+TEST_F(CacheMaintenanceTest, VerifyRemovesOnlyMismatchedBlobs) {
   const Digest right = keep(1);
   const Digest wrong = keep(2);
   const Digest cut = keep(3);
   spoil(wrong);
   std::filesystem::resize_file(blob_at(cut), kKept - 1);
   leave(4, ::time(nullptr));
-  ASSERT_TRUE(upkeep.pin(wrong).value());
-  const Checked checked = verify();
-  EXPECT_EQ(checked.right, 1U);
+  ASSERT_TRUE(maintenance.pin(wrong).value());
+  const VerifyResult checked = verify();
+  EXPECT_EQ(checked.valid, 1U);
   EXPECT_EQ(checked.bytes, 3 * kKept - 1);
-  EXPECT_THAT(checked.wrong, UnorderedElementsAre(
-                                 AllOf(HasSubstr(wrong.hex() + ": its bytes have the digest "), HasSubstr("; removed")),
-                                 HasSubstr(cut.hex() + ": its bytes have the digest ")));
+  EXPECT_THAT(checked.mismatched,
+              UnorderedElementsAre(AllOf(HasSubstr(wrong.hex() + ": digest mismatch, found "), HasSubstr("; removed")),
+                                   HasSubstr(cut.hex() + ": digest mismatch, found ")));
   EXPECT_THAT(checked.unreadable, IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(right.hex()));
   EXPECT_THAT(links(), SizeIs(1));
   EXPECT_THAT(makings(), SizeIs(2));
-  EXPECT_EQ(upkeep.contents().value().absent, std::vector{wrong});  // and pinned when it is there again
-  EXPECT_THAT(verify().wrong, IsEmpty());
+  EXPECT_EQ(maintenance.inventory().value().absent, std::vector{wrong});  // and pinned when it is there again
+  EXPECT_THAT(verify().mismatched, IsEmpty());
   EXPECT_GE(counted(), used());
 }
 
-TEST_F(UpkeepTest, VerifyTellsHowFarItIs) {
+TEST_F(CacheMaintenanceTest, VerifyReportsProgress) {
   keep(1);
   keep(2);
-  std::vector<uint64_t> told;
+  std::vector<uint64_t> describe;
   uint64_t whole = 0;
-  ASSERT_TRUE(upkeep.verify([&](const Checking& now) {
-    told.push_back(now.bytes);
-    whole = now.whole;
+  ASSERT_TRUE(maintenance.verify([&](const VerifyProgress& now) {
+    describe.push_back(now.bytes);
+    whole = now.total;
   }));
   EXPECT_EQ(whole, 2 * kKept);
-  ASSERT_FALSE(told.empty());
-  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
-  EXPECT_EQ(told.back(), whole);
+  ASSERT_FALSE(describe.empty());
+  EXPECT_TRUE(std::is_sorted(describe.begin(), describe.end()));
+  EXPECT_EQ(describe.back(), whole);
 }
 
 // A blob that somebody made again while the wrong one was read.
-TEST_F(UpkeepTest, VerifyDoesNotRemoveWhatTookThePlaceOfTheWrongOne) {
+TEST_F(CacheMaintenanceTest, VerifyKeepsReplacementOfMismatchedBlob) {
   const Digest digest = keep(1);
   spoil(digest);
   bool replaced = false;
-  ASSERT_TRUE(upkeep.verify([&](const Checking&) {
+  ASSERT_TRUE(maintenance.verify([&](const VerifyProgress&) {
     if (std::exchange(replaced, true)) return;
     const std::string anew = write("making/anew", some_bytes(kKept, 1));
     std::filesystem::rename(anew, blob_at(digest));
   }));
   EXPECT_TRUE(replaced);
   EXPECT_THAT(hexes(), ElementsAre(digest.hex()));
-  EXPECT_EQ(verify().right, 1U);
+  EXPECT_EQ(verify().valid, 1U);
 }
 
-TEST_F(UpkeepTest, WhatIsEvictedWhileItIsVerifiedIsNotWrong) {
+TEST_F(CacheMaintenanceTest, BlobEvictedDuringVerifyIsNotMismatch) {
   const Digest first = keep(1, 2000);
   const Digest second = keep(2, 1000);
-  const Checked checked = upkeep
-                              .verify([&](const Checking& now) {
-                                if (now.digest == first) std::filesystem::remove(blob_at(second));
-                              })
-                              .value();
-  EXPECT_EQ(checked.right, 1U);
-  EXPECT_THAT(checked.wrong, IsEmpty());
+  const VerifyResult checked = maintenance
+                                   .verify([&](const VerifyProgress& now) {
+                                     if (now.digest == first) std::filesystem::remove(blob_at(second));
+                                   })
+                                   .value();
+  EXPECT_EQ(checked.valid, 1U);
+  EXPECT_THAT(checked.mismatched, IsEmpty());
   EXPECT_THAT(checked.unreadable, IsEmpty());
 }
 
@@ -222,7 +222,7 @@ TEST_F(UpkeepTest, WhatIsEvictedWhileItIsVerifiedIsNotWrong) {
 constexpr int kRight = 0;
 constexpr int kSkip = 77;
 
-TEST_F(UpkeepTest, WhatCannotBeReadIsSaidAndStays) {
+TEST_F(CacheMaintenanceTest, UnreadableBlobIsReportedAndKept) {
   const Digest readable = keep(1);
   const Digest unreadable = keep(2);
   std::filesystem::permissions(blob_at(unreadable), std::filesystem::perms::none);
@@ -230,8 +230,8 @@ TEST_F(UpkeepTest, WhatCannotBeReadIsSaidAndStays) {
     std::filesystem::permissions(temporary.path(above), std::filesystem::perms(0755));
   Child child([&] {
     if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return kSkip;
-    const Checked checked = verify();
-    if (checked.right != 1 || !checked.wrong.empty() || checked.unreadable.size() != 1) return 1;
+    const VerifyResult checked = verify();
+    if (checked.valid != 1 || !checked.mismatched.empty() || checked.unreadable.size() != 1) return 1;
     return checked.unreadable[0].message.starts_with(unreadable.hex()) ? kRight : 2;
   });
   const int status = child.wait();
@@ -240,88 +240,88 @@ TEST_F(UpkeepTest, WhatCannotBeReadIsSaidAndStays) {
   EXPECT_THAT(hexes(), UnorderedElementsAre(readable.hex(), unreadable.hex()));
 }
 
-TEST_F(UpkeepTest, CollectRemovesWhatNobodyHolds) {
+TEST_F(CacheMaintenanceTest, CollectRemovesAbandonedFiles) {
   const Digest kept = keep(1);
   leave(2, ::time(nullptr));
   write("making/key-1.0123456789abcdef", some_bytes(kKept, 9));
   std::filesystem::create_symlink("a note", part_at(sha256("no such part")) + ".from");
   link("gone", sha256("what is gone"));
   set_time(link_at("gone"), 1000);
-  const Removed removed = upkeep.collect({}).value();
+  const GcResult removed = maintenance.collect({}).value();
   EXPECT_EQ(removed.blobs, 0U);
   EXPECT_EQ(removed.unfinished, 1U);
   EXPECT_EQ(removed.leftovers, 2U);
   EXPECT_GE(removed.bytes, 2 * kKept);
-  EXPECT_THAT(removed.stays, IsEmpty());
+  EXPECT_THAT(removed.not_removed, IsEmpty());
   EXPECT_THAT(makings(), IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(kept.hex()));
   EXPECT_THAT(links(), SizeIs(1));
   EXPECT_GE(counted(), used());
-  EXPECT_EQ(upkeep.collect({}).value().bytes, 0U);
+  EXPECT_EQ(maintenance.collect({}).value().bytes, 0U);
 }
 
 // Makers put the link before the blob.
-TEST_F(UpkeepTest, CollectLeavesALinkThatWasMadeJustNow) {
+TEST_F(CacheMaintenanceTest, CollectKeepsRecentDeadLink) {
   folders();
   link("soon", sha256("what is made soon"));
-  EXPECT_EQ(upkeep.collect({}).value().leftovers, 0U);
+  EXPECT_EQ(maintenance.collect({}).value().leftovers, 0U);
   EXPECT_THAT(links(), SizeIs(1));
 }
 
-TEST_F(UpkeepTest, CollectAndRemoveLeaveWhatAnotherProcessMakes) {
+TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   const Digest fetched = leave(1, 1000);
-  const std::string making = write("making/key-1.0123456789abcdef", "being made");
+  const std::string test_producer = write("making/key-1.0123456789abcdef", "being made");
   const auto shared = shared_memory();
   Child maker([&] {
     const OpenFilePtr part = held(part_at(fetched));
-    const OpenFilePtr file = held(making);
+    const OpenFilePtr file = held(test_producer);
     ::sem_post(&shared->first);
     wait_for(shared->second);
     return 0;
   });
   wait_for(shared->first);
   const auto before = makings();
-  EXPECT_EQ(upkeep.collect(0).value().unfinished, 0U);
-  const Removed all = upkeep.remove_all(Pinned::goes).value();
-  EXPECT_THAT(all.stays, ElementsAre(fetched.hex() + ": is being fetched"));
-  const Removed one = upkeep.remove({fetched}, Pinned::goes).value();
-  EXPECT_THAT(one.stays, SizeIs(1));
+  EXPECT_EQ(maintenance.collect(0).value().unfinished, 0U);
+  const GcResult all = maintenance.remove_all(PinnedBlobs::remove).value();
+  EXPECT_THAT(all.not_removed, ElementsAre(fetched.hex() + ": is being downloaded"));
+  const GcResult one = maintenance.remove({fetched}, PinnedBlobs::remove).value();
+  EXPECT_THAT(one.not_removed, SizeIs(1));
   EXPECT_EQ(makings(), before);
-  EXPECT_TRUE(upkeep.contents().value().parts.at(0).held);
+  EXPECT_TRUE(maintenance.inventory().value().parts.at(0).is_active);
   ::sem_post(&shared->second);
   EXPECT_EQ(maker.wait(), 0);
-  EXPECT_FALSE(upkeep.contents().value().parts.at(0).held);
-  EXPECT_EQ(upkeep.collect({}).value().unfinished, 1U);
+  EXPECT_FALSE(maintenance.inventory().value().parts.at(0).is_active);
+  EXPECT_EQ(maintenance.collect({}).value().unfinished, 1U);
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(UpkeepTest, CollectShrinksByWhatWasUsedLongestAgo) {
+TEST_F(CacheMaintenanceTest, CollectEvictsLeastRecentlyUsed) {
   const Digest first = keep(1, 3000);
   const Digest second = keep(2, 1000);
   const Digest third = keep(3, 2000);
   const Digest pinned = keep(4, 500);
-  ASSERT_TRUE(upkeep.pin(pinned).value());
-  const uint64_t all = upkeep.contents().value().on_disk;
-  EXPECT_EQ(upkeep.collect(all).value().blobs, 0U);
-  EXPECT_EQ(upkeep.collect(all - 1).value().blobs, 1U);
+  ASSERT_TRUE(maintenance.pin(pinned).value());
+  const uint64_t all = maintenance.inventory().value().on_disk;
+  EXPECT_EQ(maintenance.collect(all).value().blobs, 0U);
+  EXPECT_EQ(maintenance.collect(all - 1).value().blobs, 1U);
   EXPECT_THAT(hexes(), ElementsAre(first.hex(), third.hex(), pinned.hex()));
   EXPECT_THAT(links(), SizeIs(3));
-  const Removed rest = upkeep.collect(0).value();
+  const GcResult rest = maintenance.collect(0).value();
   EXPECT_EQ(rest.blobs, 2U);
-  EXPECT_THAT(rest.stays, ElementsAre(HasSubstr(" stay: what is pinned, and what is being made")));
+  EXPECT_THAT(rest.not_removed, ElementsAre(HasSubstr(" not removed: pinned blobs and active writes")));
   EXPECT_THAT(hexes(), ElementsAre(pinned.hex()));
   EXPECT_FALSE(std::filesystem::exists(blob_at(second)));
 }
 
-TEST_F(UpkeepTest, RemoveTakesWhatIsNamedAndItsLinks) {
+TEST_F(CacheMaintenanceTest, RemoveDeletesNamedBlobsAndLinks) {
   const Digest first = keep(1);
   const Digest second = keep(2);
   link("another key of the first", first);
   const Digest left = leave(3, 1000);
-  const Removed removed = upkeep.remove({first, left, sha256("unheard of")}, Pinned::stays).value();
+  const GcResult removed = maintenance.remove({first, left, sha256("unheard of")}, PinnedBlobs::keep).value();
   EXPECT_EQ(removed.blobs, 1U);
   EXPECT_EQ(removed.unfinished, 1U);
-  EXPECT_THAT(removed.stays, IsEmpty());
+  EXPECT_THAT(removed.not_removed, IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(second.hex()));
   EXPECT_THAT(links(), SizeIs(1));
   EXPECT_THAT(makings(), IsEmpty());
@@ -329,39 +329,40 @@ TEST_F(UpkeepTest, RemoveTakesWhatIsNamedAndItsLinks) {
   EXPECT_LT(counted(), used() + kKept);
 }
 
-TEST_F(UpkeepTest, WhatIsPinnedIsRemovedOnlyByForce) {
+TEST_F(CacheMaintenanceTest, PinnedBlobIsRemovedOnlyByForce) {
   const Digest pinned = keep(1);
   const Digest other = keep(2);
-  EXPECT_TRUE(upkeep.pin(pinned).value());
-  EXPECT_FALSE(upkeep.pin(pinned).value());
-  EXPECT_THAT(upkeep.remove({pinned}, Pinned::stays).value().stays, ElementsAre(pinned.hex() + ": is pinned"));
-  EXPECT_EQ(upkeep.remove_all(Pinned::stays).value().blobs, 1U);
+  EXPECT_TRUE(maintenance.pin(pinned).value());
+  EXPECT_FALSE(maintenance.pin(pinned).value());
+  EXPECT_THAT(maintenance.remove({pinned}, PinnedBlobs::keep).value().not_removed,
+              ElementsAre(pinned.hex() + ": is pinned"));
+  EXPECT_EQ(maintenance.remove_all(PinnedBlobs::keep).value().blobs, 1U);
   EXPECT_THAT(hexes(), ElementsAre(pinned.hex()));
-  EXPECT_EQ(upkeep.remove({pinned}, Pinned::goes).value().blobs, 1U);
+  EXPECT_EQ(maintenance.remove({pinned}, PinnedBlobs::remove).value().blobs, 1U);
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(files_in(directory + "/v1/pins"), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(blob_at(other)));
 }
 
-TEST_F(UpkeepTest, OnlyWhatIsThereIsPinned) {
+TEST_F(CacheMaintenanceTest, OnlyCachedBlobsCanBePinned) {
   keep(1);
-  const auto pinned = upkeep.pin(sha256("unheard of"));
+  const auto pinned = maintenance.pin(sha256("unheard of"));
   ASSERT_FALSE(pinned);
   EXPECT_EQ(pinned.error().code, Code::not_found);
   EXPECT_THAT(files_in(directory + "/v1/pins"), IsEmpty());
 }
 
-TEST_F(UpkeepTest, WhatIsNoLongerPinnedMakesWay) {
+TEST_F(CacheMaintenanceTest, UnpinnedBlobIsEvicted) {
   const Digest digest = keep(1);
-  ASSERT_TRUE(upkeep.pin(digest).value());
-  EXPECT_EQ(upkeep.collect(0).value().blobs, 0U);
-  EXPECT_TRUE(upkeep.unpin(digest).value());
-  EXPECT_FALSE(upkeep.unpin(digest).value());
-  EXPECT_EQ(upkeep.collect(0).value().blobs, 1U);
+  ASSERT_TRUE(maintenance.pin(digest).value());
+  EXPECT_EQ(maintenance.collect(0).value().blobs, 0U);
+  EXPECT_TRUE(maintenance.unpin(digest).value());
+  EXPECT_FALSE(maintenance.unpin(digest).value());
+  EXPECT_EQ(maintenance.collect(0).value().blobs, 1U);
 }
 
-TEST_F(UpkeepTest, ADigestIsNamedByItsBeginningIfThatIsOneOfThem) {
-  Contents contents;
+TEST_F(CacheMaintenanceTest, DigestIsResolvedByUniquePrefix) {
+  Inventory contents;
   const auto digest = [](const std::string& begin) {
     return *digest_of_hex(begin + std::string(64 - begin.size(), '0'));
   };
@@ -371,22 +372,22 @@ TEST_F(UpkeepTest, ADigestIsNamedByItsBeginningIfThatIsOneOfThem) {
   contents.parts.push_back({digest("abcdef1"), 0, 0, {}});  // the blob is made again
   contents.absent.push_back(digest("777777"));
   for (const std::string text : {"abcdef1", "ABCDEF1", "sha256:abcdef1", "sha256-abcdef10", "abcdef10000000000000"})
-    EXPECT_EQ(digest_in(contents, text).value(), digest("abcdef1")) << text;
-  EXPECT_EQ(digest_in(contents, digest("abcdef1").hex()).value(), digest("abcdef1"));
-  EXPECT_EQ(digest_in(contents, "123456").value(), digest("123456"));
-  EXPECT_EQ(digest_in(contents, "777777").value(), digest("777777"));
-  EXPECT_THAT(digest_in(contents, "abcdef").error().message, "abcdef: 2 digests begin so");
-  EXPECT_THAT(digest_in(contents, "999999").error().message, "999999: nothing in the cache has this digest");
+    EXPECT_EQ(resolve_digest_prefix(contents, text).value(), digest("abcdef1")) << text;
+  EXPECT_EQ(resolve_digest_prefix(contents, digest("abcdef1").hex()).value(), digest("abcdef1"));
+  EXPECT_EQ(resolve_digest_prefix(contents, "123456").value(), digest("123456"));
+  EXPECT_EQ(resolve_digest_prefix(contents, "777777").value(), digest("777777"));
+  EXPECT_THAT(resolve_digest_prefix(contents, "abcdef").error().message, "abcdef: 2 digests have this prefix");
+  EXPECT_THAT(resolve_digest_prefix(contents, "999999").error().message, "999999: not in the cache");
   for (const std::string text :
        {"", "abcde", "sha256:", "abcdeg", "../../", "md5:abcdef", "\xff\xff\xff\xff\xff\xff"}) {
-    EXPECT_FALSE(may_be_digest(text)) << text;
-    EXPECT_FALSE(digest_in(contents, text)) << text;
+    EXPECT_FALSE(is_digest_prefix(text)) << text;
+    EXPECT_FALSE(resolve_digest_prefix(contents, text)) << text;
   }
-  EXPECT_FALSE(may_be_digest(std::string(65, 'a')));
+  EXPECT_FALSE(is_digest_prefix(std::string(65, 'a')));
 }
 
 // Each of several processes does all of it, over and over.
-TEST_F(UpkeepTest, TwoAtOnceLoseNothing) {
+TEST_F(CacheMaintenanceTest, ConcurrentCollectsLoseNothing) {
   std::vector<std::string> right;
   for (uint32_t seed = 1; seed <= 10; ++seed) right.push_back(keep(seed).hex());
   for (uint32_t seed = 11; seed <= 20; ++seed) spoil(keep(seed));
@@ -394,8 +395,8 @@ TEST_F(UpkeepTest, TwoAtOnceLoseNothing) {
   const Digest pinned = *digest_of_hex(right[0]);
   const auto look_after = [&] {
     for (int turn = 0; turn < 5; ++turn) {
-      if (!upkeep.contents() || !upkeep.verify({}) || !upkeep.collect({})) return 1;
-      if (!upkeep.pin(pinned) || !upkeep.unpin(pinned)) return 2;
+      if (!maintenance.inventory() || !maintenance.verify({}) || !maintenance.collect({})) return 1;
+      if (!maintenance.pin(pinned) || !maintenance.unpin(pinned)) return 2;
     }
     return 0;
   };
@@ -411,27 +412,27 @@ TEST_F(UpkeepTest, TwoAtOnceLoseNothing) {
 
 class SweepTest : public CacheFolders {};
 
-TEST_F(SweepTest, AFetchThatWasLeftIsSweptAfterAWeek) {
+TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
   const time_t now = ::time(nullptr);
   const Digest lately = leave(1, now - 6 * kDay);
   leave(2, now - 8 * kDay);
   const Digest fetched = leave(3, now - 8 * kDay);
   const OpenFilePtr fetching = held(part_at(fetched));
-  const Swept swept = sweep(*folders());
+  const SweepResult swept = sweep(*folders());
   EXPECT_EQ(swept.files, 1U);
   EXPECT_GE(swept.bytes, kKept);
   EXPECT_THAT(makings(), UnorderedElementsAre(part_file(lately), part_file(lately) + ".from", part_file(fetched),
                                               part_file(fetched) + ".from"));
 }
 
-TEST_F(SweepTest, ANoteWithoutItsFetchIsSwept) {
+TEST_F(SweepTest, ResumeNoteWithoutPartialFileIsSwept) {
   const Digest left = leave(1, ::time(nullptr));
   std::filesystem::create_symlink("a note", part_at(sha256("none")) + ".from");
   EXPECT_EQ(sweep(*folders()).files, 0U);
   EXPECT_THAT(makings(), UnorderedElementsAre(part_file(left), part_file(left) + ".from"));
 }
 
-TEST_F(SweepTest, WhatOnlyLooksLikeAFetchIsSweptAtOnce) {
+TEST_F(SweepTest, InvalidPartialFileNameIsSweptAtOnce) {
   write("making/not-a-digest.part", "bytes");
   write("making/" + std::string(64, 'A') + ".part", "bytes");
   EXPECT_EQ(sweep(*folders()).files, 2U);
@@ -439,7 +440,7 @@ TEST_F(SweepTest, WhatOnlyLooksLikeAFetchIsSweptAtOnce) {
 }
 
 // Somebody made the blob again since it was removed, and its link.
-TEST_F(SweepTest, ALinkToABlobThatIsThereStays) {
+TEST_F(SweepTest, LinkToExistingBlobIsKept) {
   const Digest there = keep(1);
   const Digest gone = keep(2);
   std::filesystem::remove(blob_at(gone));

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "cache/blob_store.h"
-#include "tests/cache/child.h"
-#include "tests/cache/store_directory.h"
+#include "tests/cache/child_process.h"
+#include "tests/cache/store_fixture.h"
 
 namespace weightfs::test {
 namespace {
@@ -21,26 +21,26 @@ class ProcessesTest : public StoreDirectory {
   int reads_what_is_there(Shared& shared) {
     wait_for(shared.first);
     const BlobsPtr blobs = store();
-    const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-    const bool early = read(*blob, 100'000, 50'000) == told(bytes.substr(100'000, 50'000));
+    const auto blob = blobs->blob(producer_of(member, "zip 1"));
+    const bool early = read(*blob, 100'000, 50'000) == describe(bytes.substr(100'000, 50'000));
     ::sem_post(&shared.second);
-    return early && read(*blob) == told(bytes) ? kRight : kWrong;
+    return early && read(*blob) == describe(bytes) ? kRight : kWrong;
   }
 };
 
 // What a process did in one go with a store of its own.
-int reads_all(const BlobsPtr& blobs, const MakingPtr& member) {
-  return read(*blobs->blob(recipe_of(member, "zip 1"))) == told(member->bytes) ? kRight : kWrong;
+int reads_all(const BlobsPtr& blobs, const TestProducerPtr& member) {
+  return read(*blobs->blob(producer_of(member, "zip 1"))) == describe(member->bytes) ? kRight : kWrong;
 }
 
-TEST_F(ProcessesTest, WhatOneMadeAnotherFinds) {
+TEST_F(ProcessesTest, BlobOfOneProcessIsFoundByAnother) {
   Child child([&] { return reads_all(store(), member); });
   EXPECT_EQ(child.wait(), kRight);
   EXPECT_EQ(reads_all(store(), member), kRight);
   EXPECT_EQ(member->starts, 0);  // of this process
 }
 
-TEST_F(ProcessesTest, TwoThatReadAtOnceMakeItOnceAndBothSeeBytesBeforeItsEnd) {
+TEST_F(ProcessesTest, TwoReadersShareOneProducerAndSeeBytesEarly) {
   const auto shared = shared_memory();
   member->before = [&](size_t given) {
     if (given == 0) ++shared->starts;
@@ -57,7 +57,7 @@ TEST_F(ProcessesTest, TwoThatReadAtOnceMakeItOnceAndBothSeeBytesBeforeItsEnd) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(ProcessesTest, WhoFollowsOneThatIsKilledTakesOver) {
+TEST_F(ProcessesTest, FollowerTakesOverWhenProducerIsKilled) {
   const auto shared = shared_memory();
   member->before = [&](size_t given) {
     if (given == 0) ++shared->starts;
@@ -75,7 +75,7 @@ TEST_F(ProcessesTest, WhoFollowsOneThatIsKilledTakesOver) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(ProcessesTest, WhoFollowsOneThatIsStoppedMakesItForItself) {
+TEST_F(ProcessesTest, FollowerReadsUncachedWhenProducerIsStopped) {
   const auto shared = shared_memory();
   member->before = [&](size_t given) {
     if (given == 0) ++shared->starts;
@@ -94,7 +94,7 @@ TEST_F(ProcessesTest, WhoFollowsOneThatIsStoppedMakesItForItself) {
   EXPECT_THAT(blobs(), SizeIs(1));
 }
 
-TEST_F(ProcessesTest, WhoFollowsOneThatFailsTriesItself) {
+TEST_F(ProcessesTest, FollowerRetriesWhenProducerFails) {
   const auto shared = shared_memory();
   member->before = [&](size_t given) {
     if (given == 0) ++shared->starts;
@@ -105,14 +105,14 @@ TEST_F(ProcessesTest, WhoFollowsOneThatFailsTriesItself) {
     member->bytes.resize(200'000);
   };
   Child maker(
-      [&] { return read(*store()->blob(recipe_of(member, "zip 1"))) == "error: connection lost" ? kRight : kWrong; });
+      [&] { return read(*store()->blob(producer_of(member, "zip 1"))) == "error: connection lost" ? kRight : kWrong; });
   Child follower([&] { return reads_what_is_there(*shared); });
   EXPECT_EQ(maker.wait(), kRight);
   EXPECT_EQ(follower.wait(), kRight);
   EXPECT_EQ(shared->starts, 2);
 }
 
-TEST_F(ProcessesTest, ManyAtOnceMakeItOnce) {
+TEST_F(ProcessesTest, ConcurrentProcessesMaterializeBlobOnce) {
   const auto shared = shared_memory();
   member->before = [&](size_t given) {
     if (given == 0) ++shared->starts;
@@ -124,7 +124,7 @@ TEST_F(ProcessesTest, ManyAtOnceMakeItOnce) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(ProcessesTest, ToBeKilledAtAnyMomentLeavesNothingWrong) {
+TEST_F(ProcessesTest, KillAtAnyMomentLeavesConsistentCache) {
   constexpr size_t kMoments = 50;
   member->piece = kMember / (kMoments - 2);
   for (size_t moment = 0; moment < kMoments; ++moment) {
@@ -139,8 +139,8 @@ TEST_F(ProcessesTest, ToBeKilledAtAnyMomentLeavesNothingWrong) {
     EXPECT_THAT(makings(), SizeIs(1));
     member->before = nullptr;
     // Another blob: whoever uses the store first clears it up.
-    const MakingPtr other = making(some_bytes(70'000, 2));
-    EXPECT_EQ(read(*store()->blob(recipe_of(other, "zip 2"))), told(other->bytes));
+    const TestProducerPtr other = test_producer(some_bytes(70'000, 2));
+    EXPECT_EQ(read(*store()->blob(producer_of(other, "zip 2"))), describe(other->bytes));
     EXPECT_THAT(makings(), IsEmpty());
     EXPECT_EQ(reads_all(store(), member), kRight);
     EXPECT_THAT(blobs(), SizeIs(2));
@@ -148,7 +148,7 @@ TEST_F(ProcessesTest, ToBeKilledAtAnyMomentLeavesNothingWrong) {
 }
 
 // Whatever lies in the way of the name that is made: what is made goes by its own bytes only.
-TEST_F(ProcessesTest, WhatADeadProcessWroteIsNotContinued) {
+TEST_F(ProcessesTest, FileOfDeadProcessIsNotContinued) {
   member->before = [&](size_t given) {
     if (given == 200'000) ::raise(SIGKILL);
   };

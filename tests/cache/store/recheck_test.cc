@@ -8,7 +8,7 @@
 
 #include "cache/blob_store.h"
 #include "cache/maintenance.h"
-#include "tests/cache/store_directory.h"
+#include "tests/cache/store_fixture.h"
 
 namespace weightfs::test {
 namespace {
@@ -28,8 +28,8 @@ class RecheckTest : public StoreDirectory {
   void keep(size_t size) {
     std::filesystem::remove_all(directory);
     bytes = some_bytes(size);
-    member = making(bytes);
-    ASSERT_EQ(read(*opened()->blob(recipe_of(member, "zip"))), told(bytes));
+    member = test_producer(bytes);
+    ASSERT_EQ(read(*opened()->blob(producer_of(member, "zip"))), describe(bytes));
     ASSERT_EQ(member->starts, 1);
   }
   BlobStorePtr opened(Recheck recheck = Recheck::read) {
@@ -52,99 +52,101 @@ class RecheckTest : public StoreDirectory {
     ::close(fd);
   }
   // What a store of its own reads, and how often the member was decoded for it.
-  std::string reread(Recheck recheck = Recheck::read) { return read(*opened(recheck)->blob(recipe_of(member, "zip"))); }
+  std::string reread(Recheck recheck = Recheck::read) {
+    return read(*opened(recheck)->blob(producer_of(member, "zip")));
+  }
 };
 
-TEST_F(RecheckTest, AFlippedByteIsFoundReportedOnceAndMadeAgain) {
+TEST_F(RecheckTest, FlippedByteIsReportedOnceAndBlobRebuilt) {
   for (const off_t at : {0, 65'535, 65'536, 1'500'000, 2'999'999}) {
     log.clear();
     member->starts = 0;
     flip(blob_at(), at);
-    EXPECT_EQ(reread(), told(bytes)) << at;
+    EXPECT_EQ(reread(), describe(bytes)) << at;
     EXPECT_EQ(member->starts, 1);
     EXPECT_THAT(log, ElementsAre(HasSubstr("is damaged; removed")));
-    EXPECT_EQ(reread(), told(bytes));
+    EXPECT_EQ(reread(), describe(bytes));
     EXPECT_EQ(member->starts, 1);
     EXPECT_THAT(log, SizeIs(1));
   }
 }
 
-TEST_F(RecheckTest, ASmallBlobIsComparedWithItsDigest) {
+TEST_F(RecheckTest, SmallBlobIsComparedWithDigest) {
   keep(200'000);
   EXPECT_FALSE(std::filesystem::exists(sums_at()));
   flip(blob_at(), 100'000);
-  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(reread(), describe(bytes));
   EXPECT_EQ(member->starts, 2);
-  EXPECT_THAT(log, ElementsAre(HasSubstr("its bytes have the digest")));
+  EXPECT_THAT(log, ElementsAre(HasSubstr("digest mismatch, found")));
 }
 
-TEST_F(RecheckTest, OnlyTheDamagedBlockIsRefusedWhileTheBlobIsOpen) {
+TEST_F(RecheckTest, OnlyDamagedBlockFailsWhileBlobIsOpen) {
   const auto store = opened();
-  const auto blob = store->blob(recipe_of(member, "zip"));
+  const auto blob = store->blob(producer_of(member, "zip"));
   flip(blob_at(), 2'000'000);
-  EXPECT_EQ(read(*blob, 70'000, 10), told(bytes.substr(70'000, 10)));
+  EXPECT_EQ(read(*blob, 70'000, 10), describe(bytes.substr(70'000, 10)));
   EXPECT_THAT(log, IsEmpty());
-  EXPECT_EQ(read(*blob, 1'999'990, 20), told(bytes.substr(1'999'990, 20)));
+  EXPECT_EQ(read(*blob, 1'999'990, 20), describe(bytes.substr(1'999'990, 20)));
   EXPECT_THAT(log, SizeIs(1));
   EXPECT_EQ(member->starts, 2);
 }
 
-TEST_F(RecheckTest, WithoutChecksumsTheDigestIsComputedOnceAndTheyAreNoted) {
+TEST_F(RecheckTest, MissingChecksumsAreComputedOnceAndSaved) {
   std::filesystem::remove(sums_at());
-  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(reread(), describe(bytes));
   EXPECT_TRUE(std::filesystem::exists(sums_at()));
   std::filesystem::remove(sums_at());
   flip(blob_at(), 1'000'000);
-  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(reread(), describe(bytes));
   EXPECT_EQ(member->starts, 2);
   EXPECT_TRUE(std::filesystem::exists(sums_at()));
 }
 
-TEST_F(RecheckTest, DamagedChecksumsAreThoseOfNoBlob) {
+TEST_F(RecheckTest, DamagedChecksumsAreIgnored) {
   flip(sums_at(), 100);
-  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(reread(), describe(bytes));
   EXPECT_THAT(log, IsEmpty());
   EXPECT_EQ(member->starts, 1);
   ASSERT_EQ(::truncate(sums_at().c_str(), 50), 0);
-  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(reread(), describe(bytes));
   EXPECT_EQ(std::filesystem::file_size(sums_at()), BlockSums::encoded_size(kLarge));
 }
 
 // Those of other bytes, that fit them: as whoever writes to the cache could make both.
-TEST_F(RecheckTest, AFullCheckBelievesTheDigestOnly) {
+TEST_F(RecheckTest, FullRecheckIgnoresChecksums) {
   flip(blob_at(), 1'000'000);
   BlockSums sums;
   std::string wrong = bytes;
   wrong[1'000'000] = static_cast<char>(wrong[1'000'000] ^ 4);
   sums.add(std::as_bytes(std::span(wrong)));
   temporary.write("deep/cache/v1/sums/" + sha256(bytes).hex(), sums.encode(sha256(bytes)));
-  EXPECT_EQ(reread(Recheck::off), told(wrong));
-  EXPECT_EQ(reread(Recheck::read), told(wrong));
-  EXPECT_EQ(reread(Recheck::full), told(bytes));
+  EXPECT_EQ(reread(Recheck::off), describe(wrong));
+  EXPECT_EQ(reread(Recheck::read), describe(wrong));
+  EXPECT_EQ(reread(Recheck::full), describe(bytes));
   EXPECT_EQ(member->starts, 2);
 }
 
-TEST_F(RecheckTest, TheChecksumsGoWithTheBlob) {
+TEST_F(RecheckTest, ChecksumsAreRemovedWithBlob) {
   ASSERT_TRUE(std::filesystem::exists(sums_at()));
-  EXPECT_EQ(Upkeep(directory).remove_all(Pinned::goes)->blobs, 1U);
+  EXPECT_EQ(CacheMaintenance(directory).remove_all(PinnedBlobs::remove)->blobs, 1U);
   EXPECT_FALSE(std::filesystem::exists(sums_at()));
   keep(kLarge);
   std::filesystem::remove(blob_at());
-  std::ignore = Upkeep(directory).collect(std::nullopt);
+  std::ignore = CacheMaintenance(directory).collect(std::nullopt);
   EXPECT_FALSE(std::filesystem::exists(sums_at()));
 }
 
-TEST_F(RecheckTest, TheChecksumsAreCountedAndNeverExceedTheQuota) {
-  EXPECT_GE(Upkeep(directory).contents()->on_disk, std::filesystem::file_size(sums_at()) + kLarge);
+TEST_F(RecheckTest, ChecksumsCountTowardsQuota) {
+  EXPECT_GE(CacheMaintenance(directory).inventory()->on_disk, std::filesystem::file_size(sums_at()) + kLarge);
   std::filesystem::remove_all(directory);
   constexpr uint64_t kTight = 3'020'000;  // the blob and its link, but not its checksums
-  EXPECT_EQ(read(*store(kTight)->blob(recipe_of(member, "zip"))), told(bytes));
+  EXPECT_EQ(read(*store(kTight)->blob(producer_of(member, "zip"))), describe(bytes));
   EXPECT_THAT(this->blobs(), SizeIs(1));
   EXPECT_FALSE(std::filesystem::exists(sums_at()));
-  EXPECT_EQ(reread(), told(bytes));
+  EXPECT_EQ(reread(), describe(bytes));
 }
 
-TEST(BlockSumsTest, AreThatOfTheBytesHoweverTheyCome) {
+TEST(BlockSumsTest, DoNotDependOnWriteSizes) {
   const std::string bytes = some_bytes(200'000);
   BlockSums whole;
   whole.add(std::as_bytes(std::span(bytes)));

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cache/blob_store.h"
-#include "tests/cache/store_directory.h"
+#include "tests/cache/store_fixture.h"
 
 namespace weightfs::test {
 namespace {
@@ -18,30 +18,30 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class TemporaryBlobsTest : public StoreDirectory {
+class TempFileStoreTest : public StoreDirectory {
  protected:
-  TemporaryBlobsTest() { ::setenv("TMPDIR", temporary.path("").c_str(), 1); }
-  ~TemporaryBlobsTest() override { ::unsetenv("TMPDIR"); }
+  TempFileStoreTest() { ::setenv("TMPDIR", temporary.path("").c_str(), 1); }
+  ~TempFileStoreTest() override { ::unsetenv("TMPDIR"); }
 
   BlobsPtr blobs_of(std::optional<uint64_t> quota) {
-    return temporary_blobs(quota, [this](const std::string& line) { log.push_back(line); });
+    return blob_store({"", quota, [this](const std::string& line) { log.push_back(line); }});
   }
 };
 
-TEST_F(TemporaryBlobsTest, MakeEachOnceAndShowNoFile) {
+TEST_F(TempFileStoreTest, MaterializesEachBlobOnceWithoutVisibleFile) {
   const BlobsPtr blobs = blobs_of(100 << 20);
-  std::vector<MakingPtr> makings;
+  std::vector<TestProducerPtr> makings;
   std::vector<SourcePtr> sources;
   for (uint32_t i = 0; i < 20; ++i) {
-    makings.push_back(making(some_bytes(70'000 + i * 1001, i)));
-    sources.push_back(blobs->blob(recipe_of(makings.back(), str("zip ", i))));
+    makings.push_back(test_producer(some_bytes(70'000 + i * 1001, i)));
+    sources.push_back(blobs->blob(producer_of(makings.back(), str("zip ", i))));
   }
   std::vector<std::thread> threads;
   for (size_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < 40; ++i) {
         const size_t one = (i + 5 * t) % 20;
-        EXPECT_EQ(read(*sources[one]), told(makings[one]->bytes));
+        EXPECT_EQ(read(*sources[one]), describe(makings[one]->bytes));
       }
     });
   for (auto& thread : threads) thread.join();
@@ -49,20 +49,20 @@ TEST_F(TemporaryBlobsTest, MakeEachOnceAndShowNoFile) {
   EXPECT_THAT(files_in(temporary.path("")), IsEmpty());
 }
 
-TEST_F(TemporaryBlobsTest, ServeBytesWhileLaterOnesAreMade) {
+TEST_F(TempFileStoreTest, ServesBytesWhileLaterBytesAreProduced) {
   Gate middle;
   member->before = [&](size_t given) {
-    if (given == 200'000) middle.pass();
+    if (given == 200'000) middle.wait();
   };
   const BlobsPtr blobs = blobs_of(100 << 20);
-  const auto blob = blobs->blob(recipe_of(member, "zip 1"));
-  EXPECT_EQ(read(*blob, 0, 200'000), told(bytes.substr(0, 200'000)));
+  const auto blob = blobs->blob(producer_of(member, "zip 1"));
+  EXPECT_EQ(read(*blob, 0, 200'000), describe(bytes.substr(0, 200'000)));
   middle.open();
-  EXPECT_EQ(read(*blob), told(bytes));
+  EXPECT_EQ(read(*blob), describe(bytes));
 }
 
-TEST_F(TemporaryBlobsTest, WrongBytesAreNeverServedToTheEnd) {
-  Recipe wrong = recipe_of(member, "zip 1");
+TEST_F(TempFileStoreTest, MismatchedBytesAreNeverServedToTheEnd) {
+  BlobProducer wrong = producer_of(member, "zip 1");
   wrong.digest = sha256("others");
   const BlobsPtr blobs = blobs_of(100 << 20);
   const auto blob = blobs->blob(wrong);
@@ -70,93 +70,93 @@ TEST_F(TemporaryBlobsTest, WrongBytesAreNeverServedToTheEnd) {
   EXPECT_THAT(read(*blob, 0, 1), HasSubstr("not " + sha256("others").hex()));
 }
 
-TEST_F(TemporaryBlobsTest, HoldNoMoreThanTheirQuota) {
+TEST_F(TempFileStoreTest, StaysWithinQuota) {
   const BlobsPtr blobs = blobs_of(700'000);
   for (uint32_t i = 0; i < 4; ++i) {
-    const MakingPtr made = making(some_bytes(kMember, i));
-    const auto blob = blobs->blob(recipe_of(made, str("zip ", i)));
-    for (int again = 0; again < 2; ++again) EXPECT_EQ(read(*blob), told(made->bytes));
+    const TestProducerPtr made = test_producer(some_bytes(kMember, i));
+    const auto blob = blobs->blob(producer_of(made, str("zip ", i)));
+    for (int again = 0; again < 2; ++again) EXPECT_EQ(read(*blob), describe(made->bytes));
     EXPECT_EQ(made->starts, i < 2 ? 1 : 2);
   }
   EXPECT_THAT(log,
-              ElementsAre("not kept, made anew by each reader: the temporary file may hold no more than 683.6 KiB"));
+              ElementsAre("not cached, produced again by each reader: the temporary file is limited to 683.6 KiB"));
 }
 
-TEST_F(TemporaryBlobsTest, WhatFailedTakesNoRoom) {
+TEST_F(TempFileStoreTest, FailedBlobFreesItsSpace) {
   const BlobsPtr blobs = blobs_of(700'000);
   member->error = Error{Code::corrupt, "wrong checksum"};
   for (const std::string key : {"zip 1", "zip 2", "zip 3", "zip 4", "zip 5"})
-    EXPECT_EQ(read(*blobs->blob(recipe_of(member, key))), "error: wrong checksum");
+    EXPECT_EQ(read(*blobs->blob(producer_of(member, key))), "error: wrong checksum");
   member->error = std::nullopt;
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 6"))), told(bytes));
+  EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 6"))), describe(bytes));
   EXPECT_THAT(log, IsEmpty());
 }
 
 // What was made in vain, as far as somebody reads it.
-class TemporaryShelfTest : public TemporaryBlobsTest {
+class TempFileBackendTest : public TempFileStoreTest {
  protected:
   static constexpr uint64_t kQuota = 400'000;  // room for one
-  std::unique_ptr<Draft> draft(const std::string& name, const std::string& text) {
-    auto begun = shelf->begin(Name{name, "", {}}, text.size(), stop);
-    EXPECT_TRUE(begun && begun->draft->reserve(text.size(), Others::make_way));
-    EXPECT_TRUE(begun->draft->write(0, std::as_bytes(std::span(text))));
-    return std::move(begun->draft);
+  std::unique_ptr<PartialBlob> partial(const std::string& name, const std::string& text) {
+    auto begun = backend->acquire(BlobName{name, "", {}}, text.size(), stop);
+    EXPECT_TRUE(begun && begun->partial->reserve(text.size(), Eviction::allowed));
+    EXPECT_TRUE(begun->partial->write(0, std::as_bytes(std::span(text))));
+    return std::move(begun->partial);
   }
-  static std::string all_of(const Range& range) {
+  static std::string all_of(const FileRange& range) {
     std::string out(range.size(), '?');
     const auto done = range.read(0, std::as_writable_bytes(std::span(out)));
-    return done ? told(out) : "error: " + done.error().message;
+    return done ? describe(out) : "error: " + done.error().message;
   }
   std::atomic<bool> stop = false;
-  std::shared_ptr<Temporary> shelf = std::make_shared<Temporary>(kQuota);
+  std::shared_ptr<TempFileBackend> backend = std::make_shared<TempFileBackend>(kQuota);
 };
 
-TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheirDraftGoes) {
-  auto begun = draft("a", bytes);
-  RangePtr range = begun->range();
+TEST_F(TempFileBackendTest, BytesOutliveTheirPartialBlobWhileRead) {
+  auto begun = partial("a", bytes);
+  FileRangePtr range = begun->range();
   begun = nullptr;
-  EXPECT_EQ(all_of(*range), told(bytes));
-  EXPECT_FALSE(shelf->begin(Name{"b", "", {}}, kMember, stop)
-                   ->draft->reserve(kMember, Others::make_way));  // they take their room
+  EXPECT_EQ(all_of(*range), describe(bytes));
+  EXPECT_FALSE(backend->acquire(BlobName{"b", "", {}}, kMember, stop)
+                   ->partial->reserve(kMember, Eviction::allowed));  // they take their room
   range = nullptr;
-  EXPECT_TRUE(shelf->begin(Name{"b", "", {}}, kMember, stop)->draft->reserve(kMember, Others::make_way));
+  EXPECT_TRUE(backend->acquire(BlobName{"b", "", {}}, kMember, stop)->partial->reserve(kMember, Eviction::allowed));
 }
 
-TEST_F(TemporaryShelfTest, KeepsBytesForWhoReadsThemWhenTheyAreThereTwice) {
+TEST_F(TempFileBackendTest, BytesOfDuplicateBlobStayReadable) {
   const std::string half = bytes.substr(0, kMember / 2);
-  auto first = draft("a", half);
-  auto second = draft("b", half);
-  const RangePtr range = second->range();
+  auto first = partial("a", half);
+  auto second = partial("b", half);
+  const FileRangePtr range = second->range();
   ASSERT_TRUE(first->publish(sha256(half), half.size(), {}));
   const auto kept = second->publish(sha256(half), half.size(), {});
   second = nullptr;
-  EXPECT_EQ(all_of(*range), told(half));
-  EXPECT_EQ(all_of(*kept->range), told(half));
+  EXPECT_EQ(all_of(*range), describe(half));
+  EXPECT_EQ(all_of(*kept->range), describe(half));
 }
 
 // Its pieces lie between those of others.
-TEST_F(TemporaryBlobsTest, HoldABlobOfUnknownSizeInPieces) {
-  const MakingPtr large = making(some_bytes(5'000'000));
+TEST_F(TempFileStoreTest, StoresBlobOfUnknownSizeInSegments) {
+  const TestProducerPtr large = test_producer(some_bytes(5'000'000));
   const BlobsPtr blobs = blobs_of(100 << 20);
   large->before = [&](size_t given) {
     if (given == 0 || given % 1'000'000 != 0 || large->starts < 2) return;
-    const MakingPtr between = making(some_bytes(70'000, static_cast<uint32_t>(given)));
-    EXPECT_EQ(read(*blobs->blob(recipe_of(between, str("zip ", given)))), told(between->bytes));
+    const TestProducerPtr between = test_producer(some_bytes(70'000, static_cast<uint32_t>(given)));
+    EXPECT_EQ(read(*blobs->blob(producer_of(between, str("zip ", given)))), describe(between->bytes));
   };
-  Recipe recipe = recipe_of(large, "tar.gz 1");
-  recipe.size = std::nullopt;
-  const auto made = blobs->made(recipe);
+  BlobProducer producer = producer_of(large, "tar.gz 1");
+  producer.size = std::nullopt;
+  const auto made = blobs->materialize(producer);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ((*made)->size(), 5'000'000U);
-  EXPECT_EQ(read(**made), told(large->bytes));
-  EXPECT_EQ(read(**made, 1'048'000, 3'000'000), told(large->bytes.substr(1'048'000, 3'000'000)));
+  EXPECT_EQ(read(**made), describe(large->bytes));
+  EXPECT_EQ(read(**made, 1'048'000, 3'000'000), describe(large->bytes.substr(1'048'000, 3'000'000)));
   EXPECT_EQ(large->starts, 2);
 }
 
-TEST_F(TemporaryBlobsTest, WhatFindsNoPlaceForAFileIsMadeAnew) {
+TEST_F(TempFileStoreTest, BlobIsReadUncachedWithoutTempDirectory) {
   ::setenv("TMPDIR", temporary.path("missing").c_str(), 1);
   const BlobsPtr blobs = blobs_of(100 << 20);
-  EXPECT_EQ(read(*blobs->blob(recipe_of(member, "zip 1"))), told(bytes));  // in /var/tmp or /tmp
+  EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 1"))), describe(bytes));  // in /var/tmp or /tmp
 }
 
 }  // namespace

@@ -505,7 +505,7 @@ TEST(ArchiveBudget, ExhaustedBudgetListsMembersWithoutEnteringThem) {
 TEST(ArchiveBudget, TooManyMembersAreRefusedNamingTheLimit) {
   const std::string tar = times(200'000, tar_block({.name = "m"}));
   const auto budget = std::make_shared<Budget>(0);
-  const auto archive = tar_members(Container{"m.tar", in_memory(tar), nullptr, unstored_blobs(), 0, budget});
+  const auto archive = tar_members(Container{"m.tar", in_memory(tar), nullptr, uncached_blobs(), 0, budget});
   ASSERT_FALSE(archive);
   EXPECT_THAT(archive.error().message, HasSubstr("too many members: the memory limit of"));
   EXPECT_LE(budget->memory_used(), budget->memory_limit());

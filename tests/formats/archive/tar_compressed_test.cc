@@ -61,7 +61,7 @@ TEST(TarCompressed, IsDecodedOnceIntoOneBlob) {
   const auto archive = members(std::make_shared<const Disk>(gzip_stored(small_tar())), blobs);
   ASSERT_TRUE(archive);
   ASSERT_THAT(blobs->recipes, SizeIs(1));
-  const Recipe& recipe = blobs->recipes[0];
+  const BlobProducer& recipe = blobs->recipes[0];
   EXPECT_EQ(recipe.name, "m.tar");
   EXPECT_EQ(recipe.size, std::nullopt);
   EXPECT_EQ(recipe.key, "disk 7 decoded from gzip");
@@ -78,7 +78,7 @@ TEST(TarCompressed, BlobKeyNamesItsSource) {
   const auto blobs = std::make_shared<RecordingBlobs>();
   for (const std::string& bytes : compressed()) ASSERT_TRUE(members(std::make_shared<const Disk>(bytes), blobs));
   std::vector<std::string> keys;
-  for (const Recipe& recipe : blobs->recipes) keys.push_back(recipe.key);
+  for (const BlobProducer& recipe : blobs->recipes) keys.push_back(recipe.key);
   EXPECT_THAT(keys, ElementsAre("disk 7 decoded from gzip", "disk 7 decoded from xz", "disk 7 decoded from zstd",
                                 "disk 7 decoded from bzip2"));
 }

@@ -70,17 +70,19 @@ Error error_of_member(const ZipBuilder& zip) {
   return text ? Error{Code::io, "no error"} : text.error();
 }
 
-// Decodes like unstored_blobs(), and records the requests.
+// Decodes like uncached_blobs(), and records the requests.
 class Recording final : public Blobs {
  public:
-  SourcePtr blob(Recipe recipe) override {
+  SourcePtr blob(BlobProducer recipe) override {
     const std::scoped_lock lock(mutex_);
     recipes.push_back(recipe);
-    return unstored_blobs()->blob(std::move(recipe));
+    return uncached_blobs()->blob(std::move(recipe));
   }
-  Result<SourcePtr> made(Recipe recipe) override { return unstored_blobs()->made(std::move(recipe)); }
+  Result<SourcePtr> materialize(BlobProducer recipe) override {
+    return uncached_blobs()->materialize(std::move(recipe));
+  }
 
-  std::vector<Recipe> recipes;
+  std::vector<BlobProducer> recipes;
 
  private:
   std::mutex mutex_;

@@ -268,9 +268,9 @@ TEST(Carton, WarnsAboutMalformedLinks) {
 // Has no blobs, and counts the lookups.
 class EmptyStore final : public Blobs {
  public:
-  SourcePtr blob(Recipe) override { return in_memory(""); }
-  Result<SourcePtr> made(Recipe) override { return failure(Code::not_found, "nothing here"); }
-  bool is_at_hand(const Wanted&) override { return ++lookups, false; }
+  SourcePtr blob(BlobProducer) override { return in_memory(""); }
+  Result<SourcePtr> materialize(BlobProducer) override { return failure(Code::not_found, "nothing here"); }
+  bool is_local(const BlobRef&) override { return ++lookups, false; }
 
   uint64_t lookups = 0;
 };

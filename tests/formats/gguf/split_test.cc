@@ -129,7 +129,7 @@ TEST(GgufSplit, ShardOfTooManyIsShownAlone) {
 }
 
 TEST(GgufSplit, ShardBeyondBudgetIsLeftOut) {
-  // An entry of the list that is all zeroes is a nameless float32, without dimensions, at offset 0.
+  // An entry of the list that is all zeroes is a open_tmpfile float32, without dimensions, at offset 0.
   const std::string most =
       GgufBuilder().announcing(gguf::kMaxTensors, 0).build() + std::string(gguf::kMaxTensors * (8 + 4 + 4 + 8), '\0');
   const Files files = {{"m-00001-of-00003.gguf", shard(0, "a")},

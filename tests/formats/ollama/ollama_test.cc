@@ -96,16 +96,16 @@ class Far final : public Blobs {
  public:
   explicit Far(Files blobs) : blobs_(std::move(blobs)) {}
 
-  SourcePtr blob(Recipe recipe) override { return unstored_blobs()->blob(std::move(recipe)); }
-  Result<SourcePtr> made(Recipe recipe) override { return unstored_blobs()->made(std::move(recipe)); }
-  Result<Found> named(const Wanted& wanted) override {
+  SourcePtr blob(BlobProducer recipe) override { return uncached_blobs()->blob(std::move(recipe)); }
+  Result<SourcePtr> made(BlobProducer recipe) override { return uncached_blobs()->made(std::move(recipe)); }
+  Result<Found> named(const BlobRef& wanted) override {
     requested.push_back(wanted.name);
     if (offline) return failure(Code::network, wanted.name + ": no network");
     const auto blob = blobs_.find("sha256-" + wanted.digest.hex());
     if (blob == blobs_.end()) return failure(Code::not_found, wanted.name + ": nobody has it");
-    return Found{in_memory(blob->second), in_memory(blob->second)};
+    return ResolvedBlob{in_memory(blob->second), in_memory(blob->second)};
   }
-  bool is_at_hand(const Wanted& wanted) override { return at_hand.contains(wanted.name); }
+  bool is_local(const BlobRef& wanted) override { return at_hand.contains(wanted.name); }
 
   bool offline = false;
   std::set<std::string> at_hand;

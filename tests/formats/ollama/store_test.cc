@@ -85,7 +85,7 @@ struct Store {
       : manifests(shown), blobs(std::make_shared<Watched>(hidden)) {}
 
   OllamaStoreListing read() const {
-    auto shelves = read_ollama_store(manifests, blobs, unstored_blobs());
+    auto shelves = read_ollama_store(manifests, blobs, uncached_blobs());
     EXPECT_TRUE(shelves) << (shelves ? "" : shelves.error().message);
     return shelves.value_or(OllamaStoreListing{});
   }
@@ -186,7 +186,7 @@ TEST(OllamaStore, ChecksEachBlobOnce) {
 // A process may have 1,024 files open, and a store more models.
 TEST(OllamaStore, KeepsOnlyLargeManifestsOpen) {
   const Counted many;
-  const auto shelves = read_ollama_store(many, std::make_shared<Counted>(), unstored_blobs());
+  const auto shelves = read_ollama_store(many, std::make_shared<Counted>(), uncached_blobs());
   ASSERT_TRUE(shelves) << shelves.error().message;
   EXPECT_EQ(shelves->models.size(), 101u);
   EXPECT_EQ(many.open_now, 1);
@@ -205,7 +205,7 @@ TEST(OllamaStore, SkipsLinks) {
       return std::vector<Part>{link};
     }
   };
-  const auto shelves = read_ollama_store(Linked(), std::make_shared<Linked>(), unstored_blobs());
+  const auto shelves = read_ollama_store(Linked(), std::make_shared<Linked>(), uncached_blobs());
   ASSERT_TRUE(shelves);
   EXPECT_THAT(shelves->models, IsEmpty());
   EXPECT_THAT(shelves->warnings, IsEmpty());

@@ -49,7 +49,7 @@ std::vector<Ref> values(size_t count) {
 // A node costs four bytes where it is shared, and what is made of it some hundred: there are no more than bytes for
 // them.
 TEST(RtenLimits, NumberOfNodesIsBoundedByFileSize) {
-  EXPECT_THAT(error_of(version2(model_of(graph(std::vector<Ref>(5000, nameless(kValue, table({}))))))),
+  EXPECT_THAT(error_of(version2(model_of(graph(std::vector<Ref>(5000, open_tmpfile(kValue, table({}))))))),
               HasSubstr("tables, counted at each use"));
 }
 
@@ -64,7 +64,7 @@ TEST(RtenLimits, CountsSharedTextEachTime) {
 
 // Makes a file larger without text or tables.
 Ref weights(uint32_t size) {
-  return nameless(kConstant, inline_data({size}, kInt8, list(std::vector<int8_t>(size, 0))));
+  return open_tmpfile(kConstant, inline_data({size}, kInt8, list(std::vector<int8_t>(size, 0))));
 }
 
 // What stands for the one graph of many operators, fourteen deep, is 300 bytes each, and made of nothing in the file.

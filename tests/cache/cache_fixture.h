@@ -1,4 +1,4 @@
-// A cache's directory with blobs and unfinished fetches put there by hand, as stores leave them.
+// A cache directory with blobs and partial downloads created by hand.
 #pragma once
 
 #include <fcntl.h>
@@ -12,19 +12,19 @@
 
 #include "cache/paths.h"
 #include "cache/store/quota_ledger.h"
-#include "tests/cache/making.h"
+#include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test {
 
 constexpr size_t kKept = 50'000;
 
-/// Some time after the beginning of time.
+/// Seconds since the epoch.
 inline timespec at_second(time_t seconds) { return {seconds, 0}; }
 
 class CacheFolders : public testing::Test {
  protected:
-  FoldersPtr folders() const { return open_folders(directory, Missing::make).value(); }
+  FoldersPtr folders() const { return open_folders(directory, Missing::create).value(); }
 
   std::string write(const std::string& path, std::string_view bytes) const {
     folders();
@@ -32,7 +32,7 @@ class CacheFolders : public testing::Test {
   }
   std::string blob_at(const Digest& digest) const { return directory + "/v1/blobs/" + blob_file(digest); }
 
-  /// A blob that a link in the index leads to, used so long after the beginning of time.
+  /// Creates a blob with an index link, and with that time of last use.
   Digest keep(uint32_t seed, time_t used = 1000) const {
     const std::string bytes = some_bytes(kKept, seed);
     const Digest digest = sha256(bytes);
@@ -40,7 +40,7 @@ class CacheFolders : public testing::Test {
     link(str("key ", seed), digest);
     return digest;
   }
-  /// A fetch that was left, with its note.
+  /// Creates a partial download with its resume note.
   Digest leave(uint32_t seed, time_t written) const {
     const Digest digest = sha256(str("a whole of which there is a part ", seed));
     const std::string path = write("making/" + part_file(digest), some_bytes(kKept, seed));
@@ -61,7 +61,7 @@ class CacheFolders : public testing::Test {
     ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW), 0) << path;
   }
 
-  /// Open, and locked as its maker has it.
+  /// Opens and locks the file like its writer.
   static OpenFilePtr held(const std::string& path) {
     auto file = std::make_shared<const OpenFile>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     EXPECT_TRUE(try_lock(file->fd())) << path;
@@ -70,9 +70,9 @@ class CacheFolders : public testing::Test {
 
   std::optional<uint64_t> counted() const {
     const std::atomic<bool> stop = false;
-    return Count::locked(*folders(), stop).value().read();
+    return QuotaLedger::lock(*folders(), stop).value().read();
   }
-  /// What is taken on disk, but by the lock file.
+  /// The disk space in use, except the lock file.
   uint64_t used() const { return allocated_in(directory) - allocated_at(directory + "/v1/lock"); }
 
   std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }

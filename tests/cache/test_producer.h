@@ -1,4 +1,5 @@
-// What the tests of cache/ make blobs from: streams that count, wait, end early or lie, and what a store left on disk.
+// Producers for tests of cache/: streams that count, wait, end early or are wrong; and the files that a store left on
+// disk.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@
 
 namespace weightfs::test {
 
-/// Opened once, by whoever; all who wait go on.
+/// Blocks threads until it is opened.
 class Gate {
  public:
   void open() {
@@ -28,7 +29,7 @@ class Gate {
     open_ = true;
     opened_.notify_all();
   }
-  void pass() {
+  void wait() {
     std::unique_lock lock(mutex_);
     opened_.wait(lock, [&] { return open_; });
   }
@@ -39,35 +40,35 @@ class Gate {
   bool open_ = false;
 };
 
-/// How a blob is made in a test, and how often it was. May be changed while nothing is made of it.
-struct Making {
-  std::string bytes;                   ///< what the stream gives
-  size_t piece = 100'000;              ///< at most so many at a time
-  std::function<void(size_t)> before;  ///< called with the number of bytes given so far, before more
-  std::optional<Error> error;          ///< what it ends with
+/// The input of a test producer, and its number of starts. May be changed while no stream is active.
+struct TestProducer {
+  std::string bytes;  ///< the bytes of the stream
+  size_t piece = 100'000;  ///< maximum bytes per call
+  std::function<void(size_t)> before;  ///< called before each call, with the position
+  std::optional<Error> error;  ///< the error at the end
   std::atomic<int> starts = 0;
 };
-using MakingPtr = std::shared_ptr<Making>;
+using TestProducerPtr = std::shared_ptr<TestProducer>;
 
-class MakingStream final : public Stream {
+class TestStream final : public Stream {
  public:
-  explicit MakingStream(MakingPtr making) : making_(std::move(making)) {}
+  explicit TestStream(TestProducerPtr test_producer) : producer_(std::move(test_producer)) {}
 
   Result<size_t> next(std::span<std::byte> out) override {
-    if (making_->before) making_->before(at_);
-    const size_t count = std::min({out.size(), making_->piece, making_->bytes.size() - at_});
-    if (count == 0 && making_->error) return tl::unexpected(*making_->error);
-    std::memcpy(out.data(), making_->bytes.data() + at_, count);
+    if (producer_->before) producer_->before(at_);
+    const size_t count = std::min({out.size(), producer_->piece, producer_->bytes.size() - at_});
+    if (count == 0 && producer_->error) return tl::unexpected(*producer_->error);
+    std::memcpy(out.data(), producer_->bytes.data() + at_, count);
     at_ += count;
     return count;
   }
 
  private:
-  MakingPtr making_;
+  TestProducerPtr producer_;
   size_t at_ = 0;
 };
 
-/// `size` bytes that repeat nowhere soon; others for every seed.
+/// `size` pseudo-random bytes; different for every seed.
 inline std::string some_bytes(size_t size, uint32_t seed = 1) {
   std::string bytes(size, '\0');
   uint32_t state = seed * 2654435761U + 1;
@@ -78,39 +79,39 @@ inline std::string some_bytes(size_t size, uint32_t seed = 1) {
   return bytes;
 }
 
-inline MakingPtr making(std::string bytes) {
-  auto made = std::make_shared<Making>();
+inline TestProducerPtr test_producer(std::string bytes) {
+  auto made = std::make_shared<TestProducer>();
   made->bytes = std::move(bytes);
   return made;
 }
 
-/// A recipe of these bytes, found again by `key`.
-inline Recipe recipe_of(const MakingPtr& making, std::string key) {
-  Recipe recipe;
-  recipe.name = "member";
-  recipe.size = making->bytes.size();
-  recipe.key = std::move(key);
-  recipe.start = [making]() -> Result<StreamPtr> {
-    ++making->starts;
-    return std::make_unique<MakingStream>(making);
+/// A producer of these bytes, with this key.
+inline BlobProducer producer_of(const TestProducerPtr& test_producer, std::string key) {
+  BlobProducer producer;
+  producer.name = "member";
+  producer.size = test_producer->bytes.size();
+  producer.key = std::move(key);
+  producer.start = [test_producer]() -> Result<StreamPtr> {
+    ++test_producer->starts;
+    return std::make_unique<TestStream>(test_producer);
   };
-  return recipe;
+  return producer;
 }
 
-/// Bytes in a form to compare and to print: the first few, how many, and their digest.
-inline std::string told(std::string_view bytes) {
+/// Bytes as text to compare and print: the first few, the number, and the digest.
+inline std::string describe(std::string_view bytes) {
   return str(quoted(bytes.substr(0, 20)), ", ", bytes.size(), " bytes ", sha256(bytes).hex().substr(0, 8));
 }
 
-/// Those bytes of the source, told, or what went wrong.
+/// Those bytes of the source as text, or the error.
 inline std::string read(const Source& source, uint64_t offset, size_t size) {
   std::string out(size, '?');
   const auto got = source.read(offset, std::as_writable_bytes(std::span(out)));
-  return got ? told(std::string_view(out).substr(0, *got)) : "error: " + got.error().message;
+  return got ? describe(std::string_view(out).substr(0, *got)) : "error: " + got.error().message;
 }
 inline std::string read(const Source& source) { return read(source, 0, source.size()); }
 
-/// Every file below a directory, in order, by its path from there; directories are not told.
+/// Every file below a directory, sorted by relative path; without directories.
 inline std::vector<std::string> files_in(const std::string& directory) {
   std::vector<std::string> files;
   if (!std::filesystem::exists(directory)) return files;
@@ -125,7 +126,7 @@ inline std::string blob_path(std::string_view bytes) {
   return str("v1/blobs/", hex.substr(0, 2), "/", hex);
 }
 
-/// What the files below a directory take on disk.
+/// The disk space of the files below a directory.
 inline uint64_t allocated_in(const std::string& directory) {
   uint64_t sum = 0;
   for (const std::string& file : files_in(directory)) {

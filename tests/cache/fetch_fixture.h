@@ -1,4 +1,4 @@
-// What the tests of fetching share: short patience, and a fetch told as text.
+// Helpers for download tests: short timeouts, and a download's result as text.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -10,15 +10,15 @@
 
 #include "base/text.h"
 #include "cache/download/download.h"
-#include "tests/cache/making.h"
+#include "tests/cache/test_producer.h"
 #include "tests/support/http_server.h"
 
-namespace weightfs::fetching {
+namespace weightfs::fetch_fixture {
 
+using test::describe;
 using test::some_bytes;
-using test::told;
 
-inline const std::atomic<bool> kGoOn = false;
+inline const std::atomic<bool> kNeverStop = false;
 
 inline HttpOptions short_patience() {
   HttpOptions options;
@@ -29,9 +29,9 @@ inline HttpOptions short_patience() {
 inline FetchOptions quick_retries() {
   FetchOptions options;
   options.retries = 3;
-  options.first_pause = std::chrono::milliseconds(1);
-  options.longest_pause = std::chrono::milliseconds(1500);
-  options.look = std::chrono::milliseconds(10);
+  options.first_delay = std::chrono::milliseconds(1);
+  options.max_delay = std::chrono::milliseconds(1500);
+  options.scale_up_interval = std::chrono::milliseconds(10);
   return options;
 }
 
@@ -39,10 +39,10 @@ inline FetchPtr fetch_of(std::optional<uint64_t> size, const std::vector<std::st
                          FetchOptions options = quick_retries(), HttpOptions http = short_patience()) {
   std::vector<Origin> origins;
   for (const std::string& url : urls) origins.push_back({url});
-  return std::make_shared<Fetch>(std::make_shared<Http>(http), "model", size, origins, options);
+  return std::make_shared<Fetch>(std::make_shared<HttpClient>(http), "model", size, origins, options);
 }
 
-/// All that a stream gives, and how it ends.
+/// All bytes of a stream, and its error.
 struct Fetched {
   uint64_t begins_at = 0;
   std::string bytes;
@@ -50,11 +50,11 @@ struct Fetched {
   std::string source;
   std::optional<Error> error;
 
-  /// The bytes, told; then the error.
-  std::string text() const { return error ? str(told(bytes), ", then ", error->message) : told(bytes); }
+  /// The bytes as text, then the error.
+  std::string text() const { return error ? str(describe(bytes), ", then ", error->message) : describe(bytes); }
 };
 
-inline Fetched fetched(Fetch& fetch, const Left& left = {}, const std::atomic<bool>& stop = kGoOn) {
+inline Fetched fetched(Fetch& fetch, const ResumePoint& left = {}, const std::atomic<bool>& stop = kNeverStop) {
   auto begun = fetch.begin(left, stop);
   if (!begun) return {0, "", "", "", begun.error()};
   FetchStream& stream = **begun;
@@ -87,7 +87,7 @@ inline std::string head(uint64_t size, const std::string& headers = "") {
   return str("HTTP/1.1 200 OK\r\nContent-Length: ", size, "\r\n", headers, "\r\n");
 }
 
-/// The first answers in turn, then a good file server.
+/// Sends these responses first, then serves the file.
 inline HttpServer::Handler first(std::vector<std::string> answers) {
   auto count = std::make_shared<std::atomic<size_t>>(0);
   return [=](const SeenRequest& request, Wire& wire) {
@@ -96,7 +96,7 @@ inline HttpServer::Handler first(std::vector<std::string> answers) {
   };
 }
 
-/// Cut off after so many bytes of the body, the first time.
+/// Closes the first connection after this many bytes of the body.
 inline HttpServer::Handler cut_once(size_t after) {
   auto count = std::make_shared<std::atomic<size_t>>(0);
   return [=](const SeenRequest& request, Wire& wire) {
@@ -117,4 +117,4 @@ inline std::string dead_url() {
   return server.url("/dead");
 }
 
-}  // namespace weightfs::fetching
+}  // namespace weightfs::fetch_fixture

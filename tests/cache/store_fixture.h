@@ -1,4 +1,4 @@
-// A directory for stores, and one member to make a blob of.
+// A cache directory, and one member to produce a blob from.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cache/blob_store.h"
-#include "tests/cache/making.h"
+#include "tests/cache/test_producer.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test {
@@ -17,7 +17,7 @@ constexpr size_t kMember = 300'000;
 
 class StoreDirectory : public testing::Test {
  protected:
-  /// A store in `directory`, as another process would open it.
+  /// Opens a store in `directory`, like another process.
   BlobsPtr store(std::optional<uint64_t> quota = 100 << 20) {
     return blob_store({directory, quota, [this](const std::string& line) {
                          const std::scoped_lock lock(mutex);
@@ -33,7 +33,7 @@ class StoreDirectory : public testing::Test {
   std::mutex mutex;
   std::vector<std::string> log;
   std::string bytes = some_bytes(kMember);
-  MakingPtr member = making(bytes);
+  TestProducerPtr member = test_producer(bytes);
 };
 
 }  // namespace weightfs::test

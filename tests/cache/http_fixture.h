@@ -1,4 +1,4 @@
-// What the tests of HTTP share: one request, told as text.
+// Helpers for HTTP tests: one request, its result as text.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -13,9 +13,9 @@
 #include "cache/registry/request_with_retry.h"
 #include "tests/support/http_server.h"
 
-namespace weightfs::asking {
+namespace weightfs::http_fixture {
 
-inline const std::atomic<bool> kGoOn = false;
+inline const std::atomic<bool> kNeverStop = false;
 
 inline HttpOptions quick() {
   HttpOptions options;
@@ -37,17 +37,17 @@ inline Request get(const std::string& url, Trust trust = Trust::user) {
   return request;
 }
 
-/// Status and body, or the failure, in a form to compare.
-inline std::string told(const Result<Page>& page) {
-  if (page) return str(page->answer.status, " ", page->body);
+/// Status and body, or the error, as text.
+inline std::string describe(const Result<HttpResponse>& page) {
+  if (page) return str(page->head.status, " ", page->body);
   constexpr const char* kCodes[] = {"not_found",   "corrupt",     "unsupported", "mismatch",
                                     "unavailable", "unreachable", "io"};
   return str(kCodes[static_cast<int>(page.error().code)], ": ", page.error().message);
 }
 
-inline std::string ask(const Request& request, HttpOptions options = quick()) {
-  Http http(std::move(options));
-  return told(page_of(http, request, 1 << 20, kGoOn));
+inline std::string send(const Request& request, HttpOptions options = quick()) {
+  HttpClient http(std::move(options));
+  return describe(send_request(http, request, 1 << 20, kNeverStop));
 }
 
-}  // namespace weightfs::asking
+}  // namespace weightfs::http_fixture

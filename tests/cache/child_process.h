@@ -1,4 +1,4 @@
-// Other processes, for tests of what they share. They are forked while the test itself has one thread.
+// Child processes for tests of shared state. They are forked while the test has a single thread.
 #pragma once
 
 #include <semaphore.h>
@@ -15,7 +15,7 @@
 
 namespace weightfs::test {
 
-/// Counts and signals that processes share.
+/// Counters and semaphores in shared memory.
 struct Shared {
   std::atomic<int> starts = 0;
   std::atomic<int> others = 0;
@@ -38,7 +38,7 @@ inline void wait_for(sem_t& signal) {
   }
 }
 
-/// A process that does `work` and exits with what it returns; killed with its owner.
+/// A process that runs `work` and exits with its result; killed by the destructor.
 class Child {
  public:
   explicit Child(const std::function<int()>& work) : pid_(::fork()) {
@@ -54,14 +54,14 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void kill() const { ::kill(pid_, SIGKILL); }
-  /// Wakes one that stopped itself, or is about to: waits until it has.
+  /// Waits until the process has stopped itself, and continues it.
   void go_on() const {
     int status = 0;
     while (::waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
     }
     ::kill(pid_, SIGCONT);
   }
-  /// Its exit status; that of one that was killed is 128 and the signal.
+  /// The exit status; 128 plus the signal for a killed process.
   int wait() {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

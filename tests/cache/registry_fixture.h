@@ -1,4 +1,4 @@
-// A registry of a test's own, a store that only notes what it is told, and a model that is asked for.
+// A registry for tests, a store that records its calls, and a reference to a model.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,29 +17,29 @@
 
 namespace weightfs::test {
 
-// Remembers what it is told, and which blobs are wanted from where.
+// Records saved texts, and the origins of requested blobs.
 class StoreDouble final : public BlobStore {
  public:
-  SourcePtr blob(Recipe recipe) override { return in_memory("blob " + recipe.name); }
-  Result<SourcePtr> made(Recipe recipe) override { return in_memory("made " + recipe.name); }
-  Result<Found> named(const Wanted&) override { return failure(Code::io, "not asked for like this"); }
-  bool is_at_hand(const Wanted& wanted) override { return wanted.name == "here"; }
+  SourcePtr blob(BlobProducer producer) override { return in_memory("blob " + producer.name); }
+  Result<SourcePtr> materialize(BlobProducer producer) override { return in_memory("made " + producer.name); }
+  Result<ResolvedBlob> resolve(const BlobRef&) override { return failure(Code::io, "not asked for like this"); }
+  bool is_local(const BlobRef& wanted) override { return wanted.name == "here"; }
   void stop() override { ++stops; }
-  Result<Found> fetched(const Wanted& wanted, std::vector<Origin> origins) override {
+  Result<ResolvedBlob> resolve_from(const BlobRef& wanted, std::vector<Origin> origins) override {
     wanted_names.push_back(wanted.name);
     for (Origin& origin : origins) asked.push_back(std::move(origin));
-    return Found{in_memory("proved"), in_memory("arriving")};
+    return ResolvedBlob{in_memory("proved"), in_memory("arriving")};
   }
-  void remember(const std::string& key, std::string_view text) override {
+  void save_text(const std::string& key, std::string_view text) override {
     ++remembers;
     kept[key] = text;
   }
-  std::optional<std::string> recall(const std::string& key) override {
+  std::optional<std::string> load_text(const std::string& key) override {
     const auto found = kept.find(key);
     return found == kept.end() ? std::nullopt : std::optional(found->second);
   }
   StoreStatus status() override { return {}; }
-  StoreStatus status_of_running() override { return {}; }
+  StoreStatus in_progress_status() override { return {}; }
 
   std::map<std::string, std::string> kept;
   int remembers = 0;
@@ -56,10 +56,12 @@ constexpr const char* kManifestPath = "/v2/team/tiny/manifests/v1";
 class Resolving : public testing::Test {
  protected:
   Reference reference(const std::string& tag = "v1") const { return {"http", site.host(), "team/tiny", tag}; }
-  Result<Resolved> resolved(const std::string& tag = "v1") { return resolve(reference(tag), store, http, keys); }
+  Result<ResolvedManifest> resolved(const std::string& tag = "v1") {
+    return resolve(reference(tag), store, http, paths);
+  }
 
-  /// The manifest, or the error, the site's name cut out.
-  std::string told(const std::string& tag = "v1") {
+  /// The manifest or the error, with the site's host replaced.
+  std::string describe(const std::string& tag = "v1") {
     const auto found = resolved(tag);
     if (found) return found->manifest;
     std::string out = "error: " + found.error().message;
@@ -73,10 +75,10 @@ class Resolving : public testing::Test {
   }
 
   void has_login() {
-    keys.docker_config =
+    paths.docker_config =
         temporary.write("config.json", R"({"auths":{")" + site.host() + R"(":{"auth":"bWU6c2VjcmV0"}}})");
   }
-  /// The manifest is there for a token T that `realm` gives.
+  /// Serves the manifest only for the token T, with a challenge for `realm`.
   void needs_token(const std::string& realm, const std::string& service) {
     challenge = "Bearer realm=\"" + realm + "\",service=\"" + service + "\",scope=\"repository:team/tiny:pull\"";
     site.put(kManifestPath, guarded("Bearer T", challenge, answer("200 OK", kManifest)));
@@ -86,8 +88,8 @@ class Resolving : public testing::Test {
   Site site;
   Site other;
   std::shared_ptr<StoreDouble> store = std::make_shared<StoreDouble>();
-  HttpPtr http = std::make_shared<Http>(HttpOptions{});
-  Keys keys;
+  HttpClientPtr http = std::make_shared<HttpClient>(HttpOptions{});
+  CredentialPaths paths;
   std::string challenge;
 };
 

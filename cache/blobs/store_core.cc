@@ -1,0 +1,308 @@
+#include "cache/blobs/store_core.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+
+#include "base/cancel.h"
+#include "base/text.h"
+#include "cache/paths.h"
+
+namespace weightfs {
+namespace {
+
+// Concurrent decodings, and decodings started for readers. Each uses two threads, 2 MiB and its decoder.
+constexpr int kMaxDecodings = 4;
+
+// Concurrent downloads, each from one server over several connections. They mostly wait, so a stalled one does not
+// count.
+constexpr int kMaxDownloads = 16;
+constexpr int kMaxJobs = 256;  // including stalled ones: each uses three threads
+
+constexpr size_t kMaxFailures = 10'000;
+
+// After this many downloads that exceeded the limit for measuring a size, no other is started from that server.
+constexpr size_t kMaxUnsized = 2;
+
+// A thread that waits for a slot checks at this interval for idle jobs.
+constexpr std::chrono::milliseconds kSlotCheckInterval{20};
+
+// Detects that no decoder made progress for too long; must be polled.
+class StallDetector {
+ public:
+  explicit StallDetector(const Semaphore& permits) : semaphore_(permits), last_count_(permits.progress_count()) {}
+  bool is_stalled() {
+    const auto now = std::chrono::steady_clock::now();
+    const uint64_t count = semaphore_.progress_count();
+    if (count != last_count_) unchanged_since_ = now;
+    last_count_ = count;
+    return now - unchanged_since_ > Semaphore::kStallTimeout;
+  }
+
+ private:
+  const Semaphore& semaphore_;
+  uint64_t last_count_;
+  std::chrono::steady_clock::time_point unchanged_since_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+StoreCore::StoreCore(BlobBackendPtr backend, Log log, FetchSettings fetching, std::vector<std::string> blob_directories)
+    : fetching_(std::move(fetching)),
+      external_stores_(std::move(blob_directories)),
+      backend_(std::move(backend)),
+      log_(std::move(log)),
+      name_prefix_(random_hex(16)),
+      semaphore_(kMaxDecodings) {}
+
+// Bytes are served before verification, so only producers with the same key, size and declared digest share an
+// in-flight blob: a container's false digest must not affect readers of another container.
+BlobName StoreCore::name_of(const BlobProducer& producer) {
+  const std::string identity =
+      str(producer.size ? str(*producer.size) : "", " ", producer.digest ? producer.digest->hex() : "");
+  if (!producer.key.empty())
+    return {"key-" + sha256(str(identity, " ", producer.key)).hex(), producer.key, producer.digest};
+  if (producer.digest) return {"digest-" + sha256(identity).hex(), "", producer.digest};
+  const std::scoped_lock lock(mutex_);
+  return {str("own-", name_prefix_, "-", next_name_++), "", {}};
+}
+
+BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t> size) {
+  const std::string identity = str("fetched ", size ? str(*size) : "", " ", digest.hex());
+  return {"digest-" + sha256(identity).hex(), "", digest, true};
+}
+
+StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const BlobName& name) {
+  const std::scoped_lock lock(mutex_);
+  return find(name);
+}
+
+// A blob that has ended is not in flight, even if its thread has not reported it yet.
+StoreCore::InFlightBlobPtr StoreCore::find(const BlobName& name) {
+  const auto job =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& r) { return r.in_flight->name().text == name.text; });
+  if (job == jobs_.end()) return nullptr;
+  const InFlightBlobPtr in_flight = job->in_flight;
+  if (!in_flight->has_ended()) {
+    jobs_.splice(jobs_.end(), jobs_, job);
+    return in_flight;
+  }
+  retire(job);
+  return nullptr;
+}
+
+std::shared_ptr<const void> StoreCore::hold(const BlobName& name) {
+  change_holders(name.text, 1);
+  return {static_cast<const void*>(this),
+          [self = shared_from_this(), text = name.text](const void*) { self->change_holders(text, -1); }};
+}
+
+void StoreCore::change_holders(const std::string& name, int by) {
+  const std::scoped_lock lock(mutex_);
+  const auto held = holders_.try_emplace(name, 0).first;
+  const size_t holders = by > 0 ? ++held->second : --held->second;
+  if (holders == 0) holders_.erase(held);
+  for (const Job& job : jobs_)
+    if (job.in_flight->name().text == name) job.in_flight->set_holders(holders);
+}
+
+// Also records whether the bytes can be trusted next time.
+void StoreCore::retire(Jobs::iterator job) noexcept {
+  ended_jobs_.splice(ended_jobs_.end(), jobs_, job);
+  const InFlightBlob& in_flight = *job->in_flight;
+  const auto phase = in_flight.phase();
+  if (phase == InFlightBlob::Phase::finished) distrusted_.erase(in_flight.name().text);
+  try {
+    if (job->kind == WorkKind::fetching) stats_.record_download(in_flight);
+    if (phase == InFlightBlob::Phase::failed && is_about_the_bytes(in_flight.error())) remember_failure(*job);
+  } catch (const std::exception&) {  // out of memory: it will fail again
+  }
+}
+
+void StoreCore::remember_failure(const Job& job) {
+  const BlobName& name = job.in_flight->name();
+  if (job.kind == WorkKind::fetching || name.key.empty()) {
+    distrusted_.insert(name.text);
+    return;
+  }
+  if (failures_.size() == kMaxFailures) failures_.clear();
+  failures_.emplace(name.text, job.in_flight->error());
+}
+
+Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const BlobName& name,
+                                                            const FetchPtr& fetch) {
+  try {
+    return start_or_wait(producer, name, fetch);
+  } catch (const std::bad_alloc&) {
+    return failure(Code::resource, "out of memory");
+  } catch (const std::exception& error) {
+    return failure(Code::resource, error.what());
+  }
+}
+
+// A producer that needs a nested blob does not wait for a slot, because the holder of a slot may wait for the producer.
+// At most four outer decodings exist, each with one nested blob at a time.
+Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const BlobName& name,
+                                                            const FetchPtr& fetch) {
+  const WorkKind kind = fetch != nullptr                      ? WorkKind::fetching
+                        : InFlightBlob::is_producing_thread() ? WorkKind::nested
+                                                              : WorkKind::decoding;
+  std::unique_lock lock(mutex_);
+  Queue& queue = queues_[static_cast<size_t>(kind)];
+  const auto position = queue.insert(queue.end(), std::this_thread::get_id());
+  const auto leave_queue = [&](void*) {
+    queue.erase(position);
+    changed_.notify_all();
+  };
+  const std::unique_ptr<void, decltype(leave_queue)> queued(this, leave_queue);
+  StallDetector stall_detector(semaphore_);
+  for (;;) {
+    if (stopped_) return failure(Code::resource, "the store is closed");
+    if (auto in_flight = find(name)) return in_flight;
+    if (is_cancelled()) return failure(Code::resource, "cancelled before it was complete");
+    const bool stalled = kind == WorkKind::decoding && stall_detector.is_stalled();
+    const bool is_next = kind == WorkKind::nested || position == queue.begin();
+    if (is_next && (free_slot(kind) || kind == WorkKind::nested || stalled)) return start(producer, name, fetch, kind);
+    changed_.wait_for(lock, kSlotCheckInterval);
+  }
+}
+
+bool StoreCore::free_slot(WorkKind kind) {
+  reap();
+  for (auto job = jobs_.begin(); job != jobs_.end();)
+    if (const auto here = job++; here->in_flight->has_ended()) retire(here);
+  const auto counts = [&](const Job& r) { return r.kind == kind; };
+  const auto takes = [&](const Job& r) { return counts(r) && !r.in_flight->is_stalled(); };
+  const int most = kind == WorkKind::fetching ? kMaxDownloads : kMaxDecodings;
+  if (std::count_if(jobs_.begin(), jobs_.end(), takes) < most &&
+      std::count_if(jobs_.begin(), jobs_.end(), counts) < kMaxJobs)
+    return true;
+  const auto idle = std::find_if(jobs_.begin(), jobs_.end(),
+                                 [&](const Job& r) { return counts(r) && r.in_flight->cancel_if_idle(); });
+  if (idle == jobs_.end()) return false;
+  retire(idle);
+  return true;
+}
+
+StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch,
+                                            WorkKind kind) {
+  const bool fetched = kind == WorkKind::fetching;
+  const bool shared_by_digest = fetched ? !fetching_.stream : name.digest && name.key.empty();
+  const auto serve = shared_by_digest || distrusted_.contains(name.text) ? InFlightBlob::Serve::after_verification
+                                                                         : InFlightBlob::Serve::before_verification;
+  auto in_flight = std::make_shared<InFlightBlob>(producer, fetch, name, backend_, serve, semaphore_);
+  if (const auto held = holders_.find(name.text); held != holders_.end()) in_flight->set_holders(held->second);
+  Job& slot = jobs_.emplace_back(Job{in_flight, kind, {}});
+  try {
+    slot.thread = std::thread([self = shared_from_this(), in_flight] { self->run(in_flight); });
+  } catch (const std::exception&) {
+    jobs_.pop_back();
+    throw;
+  }
+  return in_flight;
+}
+
+void StoreCore::run(const InFlightBlobPtr& in_flight) noexcept {
+  in_flight->run();
+  const std::scoped_lock lock(mutex_);
+  const auto is_this = [&](const Job& r) { return r.in_flight == in_flight; };
+  const auto job = std::find_if(jobs_.begin(), jobs_.end(), is_this);
+  if (job != jobs_.end()) retire(job);
+  const auto ended = std::find_if(ended_jobs_.begin(), ended_jobs_.end(), is_this);
+  if (ended != ended_jobs_.end()) {
+    ended->is_done = true;
+    ended->in_flight = nullptr;  // closes its file
+  }
+  changed_.notify_all();
+}
+
+void StoreCore::reap() {
+  ended_jobs_.remove_if([](Job& r) {
+    if (r.is_done && r.thread.joinable()) r.thread.join();
+    return r.is_done;
+  });
+}
+
+// The store may be destroyed in one of its own producer threads, which must not wait for itself.
+void StoreCore::stop() {
+  std::unique_lock lock(mutex_);
+  stopped_ = true;
+  for (const Job& job : jobs_) job.in_flight->cancel();
+  ended_jobs_.splice(ended_jobs_.end(), jobs_);
+  for (Job& r : ended_jobs_) {
+    if (r.thread.get_id() != std::this_thread::get_id()) continue;
+    r.thread.detach();
+    r.is_done = true;
+  }
+  changed_.notify_all();
+  changed_.wait(lock, [&] {
+    return std::all_of(ended_jobs_.begin(), ended_jobs_.end(), [](const Job& r) { return r.is_done; });
+  });
+  reap();
+}
+
+void StoreCore::shut_down() {
+  stop_requested_ = true;
+  backend_->stop();
+  stop();
+}
+
+Result<void> StoreCore::check_open() const {
+  if (stop_requested_) return failure(Code::resource, "the mount is shutting down");
+  return {};
+}
+
+bool StoreCore::is_distrusted(const BlobName& name) {
+  const std::scoped_lock lock(mutex_);
+  return distrusted_.contains(name.text);
+}
+
+std::optional<Error> StoreCore::known_failure(const BlobName& name) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = failures_.find(name.text);
+  return known == failures_.end() ? std::nullopt : std::optional(known->second);
+}
+
+bool StoreCore::is_too_large_for_size(const BlobName& name, const std::string& server) {
+  const std::scoped_lock lock(mutex_);
+  const auto from = unsized_from_.find(server);
+  return unsized_.contains(name.text) || (from != unsized_from_.end() && from->second >= kMaxUnsized);
+}
+
+void StoreCore::set_too_large_for_size(const BlobName& name, const std::string& server) {
+  const std::scoped_lock lock(mutex_);
+  if (unsized_.insert(name.text).second) ++unsized_from_[server];
+}
+
+// Locks both, so that a download that ends now is counted exactly once.
+StoreStatus StoreCore::status() {
+  const std::scoped_lock lock(mutex_);
+  return stats_.status(fetches());
+}
+
+StoreStatus StoreCore::in_progress_status() {
+  const std::scoped_lock lock(mutex_);
+  return stats_.in_progress(fetches());
+}
+
+CacheStats::InFlightBlobs StoreCore::fetches() const {
+  CacheStats::InFlightBlobs fetches;
+  for (const Job& r : jobs_)
+    if (r.kind == WorkKind::fetching) fetches.push_back(r.in_flight);
+  return fetches;
+}
+
+void StoreCore::log_once(const std::string& line) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stopped_ || !logged_.insert(line).second) return;
+  }
+  if (log_) log_(line);
+}
+
+void StoreCore::log_uncached(const Error& reason) {
+  log_once(str("not cached, produced again by each reader: ", reason.message));
+}
+
+}  // namespace weightfs

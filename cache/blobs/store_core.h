@@ -1,0 +1,127 @@
+// The state shared by all blobs of one store: the table of in-flight blobs, with limits per kind of work.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/blobs.h"
+#include "cache/blob_store.h"
+#include "cache/blobs/cache_stats.h"
+#include "cache/blobs/in_flight_blob.h"
+#include "cache/external_stores.h"
+#include "cache/store/blob_backend.h"
+
+namespace weightfs {
+
+using Log = std::function<void(const std::string&)>;
+
+/// Thread-safe.
+class StoreCore : public std::enable_shared_from_this<StoreCore> {
+ public:
+  using InFlightBlobPtr = std::shared_ptr<InFlightBlob>;
+
+  StoreCore(BlobBackendPtr backend, Log log, FetchSettings fetching = {},
+            std::vector<std::string> blob_directories = {});
+
+  BlobBackend& backend() { return *backend_; }
+  const FetchSettings& fetching() const { return fetching_; }
+  const ExternalStores& external_stores() const { return external_stores_; }
+  const std::atomic<bool>& stop_requested() const { return stop_requested_; }
+  CacheStats& stats() { return stats_; }
+  StoreStatus status();
+  StoreStatus in_progress_status();
+  BlobName name_of(const BlobProducer& producer);
+  /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
+  static BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
+
+  /// The in-flight blob of that name; null if there is none.
+  InFlightBlobPtr find_in_flight(const BlobName& name);
+  /// The same, started if there is none; waits for a free slot. Fails when it cannot be started.
+  Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const BlobName& name,
+                                        const FetchPtr& fetch = nullptr);
+
+  /// While the result exists, the decoding of that name is not cancelled as unused.
+  std::shared_ptr<const void> hold(const BlobName& name);
+
+  /// Whether earlier bytes of that name failed verification, so that none are served before verification now.
+  bool is_distrusted(const BlobName& name);
+
+  /// The error of an earlier decoding of that name. The name includes the identity of the input, so the same input
+  /// fails again.
+  std::optional<Error> known_failure(const BlobName& name);
+
+  /// Whether a download of that name exceeded the limit for measuring a size (InFlightBlob::allow_any_size), or
+  /// kMaxUnsized downloads from the same server did.
+  bool is_too_large_for_size(const BlobName& name, const std::string& server);
+  void set_too_large_for_size(const BlobName& name, const std::string& server);
+
+  /// Logs each line once per store.
+  void log_once(const std::string& line);
+  /// Logs why a blob is not cached, once per reason.
+  void log_uncached(const Error& reason);
+
+  /// Cancels all in-flight blobs and starts no more. Readers then decode for themselves, until shut_down().
+  void stop();
+  void shut_down();
+  /// Fails after shut_down().
+  Result<void> check_open() const;
+
+ private:
+  /// Each kind has its own slots, so that no kind blocks another: decoding may wait for nested decoding and for
+  /// downloads.
+  enum class WorkKind { decoding, nested, fetching };
+  struct Job {
+    InFlightBlobPtr in_flight;
+    WorkKind kind;
+    std::thread thread;
+    bool is_done = false;  // the thread is about to end
+  };
+  using Jobs = std::list<Job>;
+  using Queue = std::list<std::thread::id>;
+
+  CacheStats::InFlightBlobs fetches() const;
+  InFlightBlobPtr find(const BlobName& name);
+  void change_holders(const std::string& name, int by);
+  void retire(Jobs::iterator job) noexcept;
+  void remember_failure(const Job& job);
+  Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch);
+  bool free_slot(WorkKind kind);
+  InFlightBlobPtr start(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch, WorkKind kind);
+  void run(const InFlightBlobPtr& in_flight) noexcept;
+  void reap();
+
+  const FetchSettings fetching_;
+  const ExternalStores external_stores_;
+  CacheStats stats_;
+  BlobBackendPtr backend_;
+  Log log_;
+  std::atomic<bool> stop_requested_ = false;
+  const std::string name_prefix_;  // unique to this store
+  Semaphore semaphore_;
+
+  std::mutex mutex_;                 // guards the rest
+  std::condition_variable changed_;  // a job ended, or a queue changed
+  Jobs jobs_;                        // most recently requested last
+  Jobs ended_jobs_;                  // ended or cancelled; joined later
+  std::array<Queue, 3> queues_;      // waiting threads, by kind
+  std::unordered_set<std::string> distrusted_;
+  std::unordered_map<std::string, Error> failures_;  // at most kMaxFailures
+  std::unordered_set<std::string> unsized_;
+  std::unordered_map<std::string, size_t> unsized_from_;  // count by server
+  std::set<std::string> logged_;
+  std::unordered_map<std::string, size_t> holders_;  // open files, by name
+  uint64_t next_name_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace weightfs
