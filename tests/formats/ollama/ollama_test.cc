@@ -717,6 +717,36 @@ TEST(OllamaRegistry, AsksForASizeThatTheManifestHasNot) {
   EXPECT_EQ(text_of_part(model, "system"), "s");
 }
 
+// semantics 18.3: the layers of a ModelPack, a KitOps and an ORAS package are files, even where they hold a model.
+TEST(OllamaRegistry, ShowsOtherPackagesAsFiles) {
+  struct Package {
+    const char* config;
+    const char* layer;
+  };
+  for (const auto& [config, layer] :
+       {Package{"application/vnd.cncf.model.config.v1+json", "application/vnd.cncf.model.weight.v1.raw"},
+        Package{"application/vnd.kitops.modelkit.config.v1+json", "application/vnd.kitops.modelkit.model.v1.tar"},
+        Package{"application/vnd.oci.empty.v1+json", "application/octet-stream"}}) {
+    OllamaBuilder b;
+    const std::string described = b.described(config, "{}", "");
+    const std::string title = R"(,"annotations":{"org.opencontainers.image.title":"model.gguf"})";
+    const std::string layers = b.described(layer, gguf("w"), title);
+    Registry registry(b);
+    registry.manifest = str(R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",)",
+                            R"("config":)", described, R"(,"layers":[)", layers, "]}");
+    const Model model = registry.read();
+    const std::string file = "blob-" + sha256(gguf("w")).hex().substr(0, 12);
+    EXPECT_THAT(paths(model), ElementsAre("manifest.json", "config.json", file)) << layer;
+    EXPECT_EQ(text_of_part(model, file), gguf("w")) << layer;
+    EXPECT_THAT(nested(model), IsEmpty()) << layer;
+    ASSERT_TRUE(model.whole) << layer;
+    const auto whole = model.whole->get();
+    ASSERT_TRUE(whole) << whole.error().message;
+    EXPECT_THAT((*whole)->tensors, IsEmpty()) << layer;
+    EXPECT_THAT((*whole)->warnings, IsEmpty()) << layer;
+  }
+}
+
 // Hostile manifests.
 
 TEST(OllamaLimits, LooksForEachBlobOnce) {
