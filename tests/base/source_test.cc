@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "base/os/descriptor.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs {
@@ -255,6 +257,95 @@ TEST(PrivateFile, IsNotWritableByOtherUsers) {
   EXPECT_TRUE(is_private(0644));
   file.st_uid = ::geteuid() + 1;
   EXPECT_FALSE(is_private(0644));
+}
+// Runs in a process of its own: the private group of its user is looked up once.
+[[noreturn]] void check_group_of_root() {
+  constexpr uid_t kUser = 4242;  // of no group that could be its private one
+  if (::geteuid() == 0 && ::setresuid(kUser, kUser, kUser) != 0) std::_Exit(1);
+  struct stat file {};
+  file.st_uid = ::geteuid();
+  file.st_mode = S_IFREG | 0664;
+  file.st_gid = 0;
+  if (!is_private_file(file)) std::_Exit(2);
+  file.st_gid = 12345;
+  std::_Exit(is_private_file(file) ? 3 : 0);
+}
+TEST(PrivateFileDeathTest, GroupOfRootMayWriteAndOtherGroupsMayNot) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(check_group_of_root(), testing::ExitedWithCode(0), "");
+}
+// The first 10 bytes of a file, mapped to write them.
+class Mapping {
+ public:
+  explicit Mapping(const std::string& path)
+      : file_(::open(path.c_str(), O_RDWR | O_CLOEXEC)),
+        bytes_(::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0)) {
+    if (bytes_ == MAP_FAILED) throw std::runtime_error("mmap failed");
+  }
+  ~Mapping() { ::munmap(bytes_, kSize); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  void write_first(char c) { *static_cast<volatile char*>(bytes_) = c; }
+
+ private:
+  static constexpr size_t kSize = 10;
+  Descriptor file_;
+  void* bytes_;
+};
+// semantics 6.3
+TEST_F(ChangedFile, WriteThroughAMappingToADirtyPageIsNotDetected) {
+  Mapping mapping(path);
+  mapping.write_first('a');
+  source = open_file(path).value();
+  EXPECT_EQ(text(*source), "a123456789");
+  wait_for_a_tick();
+  mapping.write_first('b');
+  EXPECT_EQ(text(*source), "b123456789");
+}
+TEST_F(ChangedFile, WriteThroughAMappingToACleanPageIsDetected) {
+  Mapping(path).write_first('a');
+  expect_refused();
+}
+// Since Linux 6.13 the times always differ on most file systems.
+TEST_F(ChangedFile, WriteInTheSameTickIsDetectedOnlyIfTheChangeTimeDiffers) {
+  const auto change_time = [&] {
+    struct stat file {};
+    EXPECT_EQ(::stat(path.c_str(), &file), 0);
+    return std::pair(file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
+  };
+  for (int i = 0; i < 100; ++i) {
+    directory.write("container", "0123456789");
+    source = open_file(path).value();
+    const auto opened = change_time();
+    write_in_place();
+    if (change_time() == opened)
+      EXPECT_EQ(text(*source), "9876543210");
+    else
+      EXPECT_THAT(text(*source), HasSubstr("changed or replaced"));
+  }
+}
+TEST_F(ChangedFile, RewriteWithTheTimePutBackAndAChangeOfModeIsNotDetectedInAPrivateFile) {
+  write_in_place();
+  put_time_back();
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  EXPECT_EQ(text(*source), "9876543210");
+}
+TEST_F(ChangedFile, RewriteWithTheTimePutBackIsDetectedIfAReadPrecedesTheChangeOfMode) {
+  write_in_place();
+  put_time_back();
+  expect_refused();
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  expect_refused();
+}
+TEST_F(ChangedFile, RewriteWithTheTimePutBackAndAChangeOfModeIsDetectedIfOthersMayWrite) {
+  ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
+  source = open_file(path).value();
+  wait_for_a_tick();
+  write_in_place();
+  put_time_back();
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  expect_refused();
 }
 TEST(Cancel, EndsReadsOfAFile) {
   const TemporaryDirectory directory;

@@ -1,12 +1,14 @@
 """Mounting and unmounting, as a person does it: several sources, directories, mistakes, signals, other users."""
+import errno
 import fcntl
 import glob
 import json
 import select
+import socket
 import threading
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, is_mounted, numbers, os, processes_of, run,
-                      sample_tensors, shutil, signal, subprocess, unittest, until)
+                      sample_tensors, shutil, signal, subprocess, sys, unittest, until)
 
 
 class Lifecycle(MountTestCase):
@@ -464,6 +466,50 @@ class ChangedContainer(MountTestCase):
         shutil.copyfile(self.source, self.source + ".new")
         os.rename(self.source + ".new", self.source)
         self.expect_error_beyond_what_was_read()
+
+    def pages_through_a_mapping(self, *offsets):
+        """Maps the tensor in a process of its own and prints the byte at each offset: (exit status, output)."""
+        script = ("import mmap, resource, sys; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); file = open(sys.argv[1], 'rb'); "
+                  "mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); "
+                  "[print(chr(mapped[int(offset)]), flush=True) for offset in sys.argv[2:]]")
+        done = subprocess.run([sys.executable, "-c", script, f"{self.mnt}/tensors/w", *map(str, offsets)], capture_output=True, text=True, timeout=LIMIT_S)
+        return done.returncode, done.stdout
+
+    def test_mapping_of_a_cut_container_reads_cached_pages_and_gets_sigbus_for_others(self):
+        os.truncate(self.source, 4096)
+        self.assertEqual(self.pages_through_a_mapping(0, 4095), (0, "1\n1\n"))
+        self.assertEqual(self.pages_through_a_mapping(0, self.SIZE // 2), (-signal.SIGBUS, "1\n"))
+        self.assertIsNone(self.process.poll(), "the server lives")
+
+    def test_read_across_the_cached_pages_of_a_cut_container_is_short_and_the_next_fails(self):
+        os.truncate(self.source, 4096)
+        file = os.open(f"{self.mnt}/tensors/w", os.O_RDONLY)
+        self.addCleanup(os.close, file)
+        data = os.read(file, self.SIZE)
+        self.assertTrue(4096 <= len(data) < self.SIZE, len(data))
+        self.assertEqual(data, b"1" * len(data))
+        for offset in (len(data), self.SIZE // 2, self.SIZE - 4096):
+            with self.assertRaises(OSError) as raised:
+                os.pread(file, 4096, offset)
+            self.assertEqual(raised.exception.errno, errno.EIO)
+        self.assertEqual(os.pread(file, len(data), 0), data)
+
+
+class Urls(MountTestCase):
+    """semantics 18.4: the URL of a model file is a path that does not exist."""
+
+    def test_url_as_source_is_not_found_and_nothing_is_requested(self):
+        server = self.enterContext(socket.create_server(("127.0.0.1", 0)))
+        server.setblocking(False)
+        port = server.getsockname()[1]
+        for source in (f"http://127.0.0.1:{port}/model.safetensors", f"https://127.0.0.1:{port}/model.safetensors", f"file://{self.sample()}"):
+            for argv in (["mount", source, self.path("mnt")], ["ls", source]):
+                done = run(*argv)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertEqual(done.stderr, f"weightfs: {source}: No such file or directory\n")
+            self.assertFalse(os.path.exists(self.path("mnt")))
+        with self.assertRaises(BlockingIOError, msg="no connection was made"):
+            server.accept()
 
 
 class Concurrency(MountTestCase):

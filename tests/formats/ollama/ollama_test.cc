@@ -97,8 +97,8 @@ class Far final : public Blobs {
   explicit Far(Files blobs) : blobs_(std::move(blobs)) {}
 
   SourcePtr blob(BlobProducer recipe) override { return uncached_blobs()->blob(std::move(recipe)); }
-  Result<SourcePtr> made(BlobProducer recipe) override { return uncached_blobs()->made(std::move(recipe)); }
-  Result<Found> named(const BlobRef& wanted) override {
+  Result<SourcePtr> materialize(BlobProducer recipe) override { return uncached_blobs()->materialize(std::move(recipe)); }
+  Result<ResolvedBlob> resolve(const BlobRef& wanted) override {
     requested.push_back(wanted.name);
     if (offline) return failure(Code::network, wanted.name + ": no network");
     const auto blob = blobs_.find("sha256-" + wanted.digest.hex());
@@ -715,6 +715,36 @@ TEST(OllamaRegistry, RequestsSizeMissingFromManifest) {
   const Model model = registry.read();
   EXPECT_THAT(registry.far->requested, IsEmpty());
   EXPECT_EQ(text_of_part(model, "system"), "s");
+}
+
+// semantics 18.3: the layers of a ModelPack, a KitOps and an ORAS package are files, even where they hold a model.
+TEST(OllamaRegistry, ShowsOtherPackagesAsFiles) {
+  struct Package {
+    const char* config;
+    const char* layer;
+  };
+  for (const auto& [config, layer] :
+       {Package{"application/vnd.cncf.model.config.v1+json", "application/vnd.cncf.model.weight.v1.raw"},
+        Package{"application/vnd.kitops.modelkit.config.v1+json", "application/vnd.kitops.modelkit.model.v1.tar"},
+        Package{"application/vnd.oci.empty.v1+json", "application/octet-stream"}}) {
+    OllamaBuilder b;
+    const std::string described = b.described(config, "{}", "");
+    const std::string title = R"(,"annotations":{"org.opencontainers.image.title":"model.gguf"})";
+    const std::string layers = b.described(layer, gguf("w"), title);
+    Registry registry(b);
+    registry.manifest = str(R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",)",
+                            R"("config":)", described, R"(,"layers":[)", layers, "]}");
+    const Model model = registry.read();
+    const std::string file = "blob-" + sha256(gguf("w")).hex().substr(0, 12);
+    EXPECT_THAT(paths(model), ElementsAre("manifest.json", "config.json", file)) << layer;
+    EXPECT_EQ(text_of_part(model, file), gguf("w")) << layer;
+    EXPECT_THAT(nested(model), IsEmpty()) << layer;
+    ASSERT_TRUE(model.complete_model) << layer;
+    const auto whole = model.complete_model->get();
+    ASSERT_TRUE(whole) << whole.error().message;
+    EXPECT_THAT((*whole)->tensors, IsEmpty()) << layer;
+    EXPECT_THAT((*whole)->warnings, IsEmpty()) << layer;
+  }
 }
 
 // Hostile manifests.
