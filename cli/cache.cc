@@ -275,7 +275,7 @@ std::vector<Command> cache_commands() {
                  flag("force", "also remove pinned blobs", given->force)}}};
   rm.run = [given, run = rm.run] {
     if (!given->all || given->digests.empty()) return run();
-    log_to_stderr("DIGEST or --all, not both (see weightfs cache rm --help)");
+    log_to_stderr("--all and DIGEST exclude each other (see weightfs cache rm --help)");
     return Exit::usage;
   };
 

@@ -41,7 +41,7 @@ Error usage_error(const Invocation& invocation, const std::string& message) {
 
 Error no_option(const Invocation& invocation, const std::string& word, const Words& known) {
   const std::string option = word.substr(0, word.find('='));
-  return usage_error(invocation, str(printable(option), ": no such option", did_you_mean(option, known)));
+  return usage_error(invocation, str(printable(option), ": unknown option", did_you_mean(option, known)));
 }
 
 // One command's options as getopt_long wants them.
@@ -118,9 +118,11 @@ class LeafParser {
 
   Error error_of(int number) const {
     const std::string word = argv_[static_cast<size_t>(optind) - 1];
-    const bool is_known = optopt != 0 && (number == ':' || optopt >= kFirstOption);
     if (number == ':') return usage_error(invocation_, str(printable(word), " needs a value", value_name()));
-    if (is_known) return usage_error(invocation_, str(printable(word.substr(0, word.find('='))), " takes no value"));
+    const std::string name = word.substr(0, word.find('='));
+    const Words known = names();
+    if (std::find(known.begin(), known.end(), name) != known.end())
+      return usage_error(invocation_, str(printable(name), " takes no value"));
     return no_option(invocation_, word.starts_with("--") ? word : str('-', static_cast<char>(optopt)), names());
   }
 
@@ -135,7 +137,7 @@ class LeafParser {
     for (const Argument& argument : command().arguments) {
       const bool is_needed = argument.count == Argument::Count::one || argument.count == Argument::Count::some;
       if (is_needed && next == words_.size())
-        return tl::unexpected(usage_error(invocation_, str(family(), " needs a ", argument.name)));
+        return tl::unexpected(usage_error(invocation_, str(family(), ": missing ", argument.name)));
       for (bool first = true; next < words_.size() && (first || argument.repeats()); first = false, ++next)
         if (const auto taken = argument.take(words_at(next)); !taken)
           return tl::unexpected(usage_error(invocation_, str(argument.name, ": ", taken.error().message)));
@@ -194,7 +196,7 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
     const std::string family = family_of(invocation);
     if (word == words.end())
       return tl::unexpected(
-          usage_error(invocation, str(family.empty() ? "give" : family + "needs", " a command: ", joined(known))));
+          usage_error(invocation, str(family.empty() ? "" : family.substr(0, family.size() - 1) + ": ", "missing command: ", joined(known))));
     if (*word == "-h" || *word == "--help") return Invocation{Invocation::What::help, invocation.path};
     const bool is_program = invocation.path.size() == 1;
     if (is_program && *word == "--version") return Invocation{Invocation::What::version, invocation.path};
@@ -204,8 +206,8 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
         std::find_if(commands.begin(), commands.end(), [&](const Command& each) { return each.name == *word; });
     if (found == commands.end()) {
       const std::string guess = did_you_mean(*word, known);
-      return tl::unexpected(usage_error(invocation, str("no command ", quoted(family + *word),
-                                                        guess.empty() ? "; there are " + joined(known) : guess)));
+      return tl::unexpected(usage_error(invocation, str("unknown command ", quoted(family + *word),
+                                                        guess.empty() ? "; known commands: " + joined(known) : guess)));
     }
     invocation.path.push_back(&*found);
     ++word;

@@ -91,50 +91,50 @@ TEST_F(Parser, HelpIsAnOptionOfEveryCommandAndACommand) {
 
 TEST_F(Parser, HelpNeedsNoArgumentsAndEndsParsing) {
   EXPECT_EQ(parsed({"fetch", "--all", "--help", "--unknown"}), "help weightfs fetch");
-  EXPECT_EQ(parsed({"fetch", "--unknown", "--help"}), "error: --unknown: no such option (see weightfs fetch --help)");
+  EXPECT_EQ(parsed({"fetch", "--unknown", "--help"}), "error: --unknown: unknown option (see weightfs fetch --help)");
 }
 
 TEST_F(Parser, VersionIsAnOptionOfTheProgramOnly) {
   EXPECT_EQ(parsed({"--version"}), "version weightfs");
-  EXPECT_EQ(parsed({"cache", "--version"}), "error: --version: no such option (see weightfs cache --help)");
-  EXPECT_EQ(parsed({"fetch", "--version"}), "error: --version: no such option (see weightfs fetch --help)");
+  EXPECT_EQ(parsed({"cache", "--version"}), "error: --version: unknown option (see weightfs cache --help)");
+  EXPECT_EQ(parsed({"fetch", "--version"}), "error: --version: unknown option (see weightfs fetch --help)");
 }
 
 TEST_F(Parser, MissingCommandIsRefusedWithTheKnownCommands) {
-  EXPECT_EQ(parsed({}), "error: give a command: fetch, cache (see weightfs --help)");
-  EXPECT_EQ(parsed({"cache"}), "error: cache needs a command: ls, rm, mv (see weightfs cache --help)");
+  EXPECT_EQ(parsed({}), "error: missing command: fetch, cache (see weightfs --help)");
+  EXPECT_EQ(parsed({"cache"}), "error: cache: missing command: ls, rm, mv (see weightfs cache --help)");
 }
 
 TEST_F(Parser, UnknownCommandIsRefusedWithASuggestionOrTheKnownCommands) {
-  EXPECT_EQ(parsed({"fetsh"}), "error: no command \"fetsh\"; did you mean fetch? (see weightfs --help)");
-  EXPECT_EQ(parsed({"serve"}), "error: no command \"serve\"; there are fetch, cache (see weightfs --help)");
-  EXPECT_EQ(parsed({"cache", "lss"}), "error: no command \"cache lss\"; did you mean ls? (see weightfs cache --help)");
-  EXPECT_EQ(parsed({"help", "serve"}), "error: no command \"serve\"; there are fetch, cache (see weightfs --help)");
-  EXPECT_EQ(parsed({""}), "error: no command \"\"; there are fetch, cache (see weightfs --help)");
+  EXPECT_EQ(parsed({"fetsh"}), "error: unknown command \"fetsh\"; did you mean fetch? (see weightfs --help)");
+  EXPECT_EQ(parsed({"serve"}), "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
+  EXPECT_EQ(parsed({"cache", "lss"}), "error: unknown command \"cache lss\"; did you mean ls? (see weightfs cache --help)");
+  EXPECT_EQ(parsed({"help", "serve"}), "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
+  EXPECT_EQ(parsed({""}), "error: unknown command \"\"; known commands: fetch, cache (see weightfs --help)");
 }
 
 TEST_F(Parser, UnknownOptionIsRefusedWithASuggestion) {
-  EXPECT_EQ(parsed({"--verison"}), "error: --verison: no such option; did you mean --version? (see weightfs --help)");
+  EXPECT_EQ(parsed({"--verison"}), "error: --verison: unknown option; did you mean --version? (see weightfs --help)");
   EXPECT_EQ(parsed({"cache", "--hepl"}),
-            "error: --hepl: no such option; did you mean --help? (see weightfs cache --help)");
+            "error: --hepl: unknown option; did you mean --help? (see weightfs cache --help)");
   for (const Words& words : {Words{"fetch", "--timeuot", "9", "m"}, Words{"fetch", "m", "--timeuot=9"}})
-    EXPECT_EQ(parsed(words), "error: --timeuot: no such option; did you mean --timeout? (see weightfs fetch --help)");
+    EXPECT_EQ(parsed(words), "error: --timeuot: unknown option; did you mean --timeout? (see weightfs fetch --help)");
   for (const Words& words : {Words{"fetch", "-x"}, Words{"fetch", "-qx"}, Words{"fetch", "m", "-x9"}})
-    EXPECT_EQ(parsed(words), "error: -x: no such option (see weightfs fetch --help)");
+    EXPECT_EQ(parsed(words), "error: -x: unknown option (see weightfs fetch --help)");
 }
 
 TEST_F(Parser, ControlCharactersInAMistakeAreEscaped) {
-  EXPECT_EQ(parsed({"fetch", "--\x1b[2J"}), "error: --\\x1b[2J: no such option (see weightfs fetch --help)");
+  EXPECT_EQ(parsed({"fetch", "--\x1b[2J"}), "error: --\\x1b[2J: unknown option (see weightfs fetch --help)");
   EXPECT_EQ(parsed({"cache", "ls", "\n"}), "error: too many arguments: \\x0a (see weightfs cache ls --help)");
 }
 
 TEST_F(Parser, AbbreviatedOptionIsRefused) {
   for (const Words& words : {Words{"fetch", "--time", "9", "m"}, Words{"fetch", "--time=9", "m"}})
-    EXPECT_EQ(parsed(words), "error: --time: no such option; did you mean --timeout? (see weightfs fetch --help)");
+    EXPECT_EQ(parsed(words), "error: --time: unknown option; did you mean --timeout? (see weightfs fetch --help)");
   EXPECT_EQ(parsed({"fetch", "m", "--quie"}),
-            "error: --quie: no such option; did you mean --quiet? (see weightfs fetch --help)");
+            "error: --quie: unknown option; did you mean --quiet? (see weightfs fetch --help)");
   EXPECT_EQ(parsed({"fetch", "--hel"}),
-            "error: --hel: no such option; did you mean --help? (see weightfs fetch --help)");
+            "error: --hel: unknown option; did you mean --help? (see weightfs fetch --help)");
   EXPECT_THAT(sample.timeouts, IsEmpty());
   EXPECT_FALSE(sample.quiet);
 }
@@ -194,8 +194,8 @@ TEST_F(Parser, SingleDashIsAnArgument) {
 }
 
 TEST_F(Parser, MissingArgumentIsRefused) {
-  EXPECT_EQ(parsed({"fetch", "--all"}), "error: fetch needs a SOURCE (see weightfs fetch --help)");
-  EXPECT_EQ(parsed({"cache", "rm"}), "error: cache rm needs a DIGEST (see weightfs cache rm --help)");
+  EXPECT_EQ(parsed({"fetch", "--all"}), "error: fetch: missing SOURCE (see weightfs fetch --help)");
+  EXPECT_EQ(parsed({"cache", "rm"}), "error: cache rm: missing DIGEST (see weightfs cache rm --help)");
 }
 
 TEST_F(Parser, OptionalArgumentMayBeMissing) {
@@ -227,7 +227,7 @@ TEST_F(Parser, WrongArgumentIsRefusedWithItsName) {
 }
 
 TEST_F(Parser, CallAfterAMistakeInAWordOfLettersParsesAnew) {
-  EXPECT_EQ(parsed({"fetch", "-xq", "m"}), "error: -x: no such option (see weightfs fetch --help)");
+  EXPECT_EQ(parsed({"fetch", "-xq", "m"}), "error: -x: unknown option (see weightfs fetch --help)");
   EXPECT_EQ(parsed({"cache", "ls"}), "run weightfs cache ls");
   EXPECT_FALSE(sample.quiet);
 }
