@@ -58,7 +58,7 @@ unsigned char type_of(const dirent& entry, int directory) {
   struct stat found {};
   if (entry.d_type != DT_UNKNOWN || ::fstatat(directory, &entry.d_name[0], &found, AT_SYMLINK_NOFOLLOW) != 0)
     return entry.d_type;
-  return IFTODT(found.st_mode);
+  return static_cast<unsigned char>(IFTODT(found.st_mode));
 }
 
 }  // namespace

@@ -148,6 +148,8 @@ TEST_F(Parser, FlagIsSetByItsNameOrItsLetter) {
 
 TEST_F(Parser, FlagWithAValueIsRefused) {
   EXPECT_EQ(parsed({"fetch", "--all=yes", "m"}), "error: --all takes no value (see weightfs fetch --help)");
+  EXPECT_EQ(parsed({"fetch", "--quiet=yes", "m"}), "error: --quiet takes no value (see weightfs fetch --help)");
+  EXPECT_EQ(parsed({"fetch", "--help=1"}), "error: --help takes no value (see weightfs fetch --help)");
   EXPECT_FALSE(sample.all);
 }
 

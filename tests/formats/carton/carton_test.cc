@@ -245,7 +245,7 @@ TEST(Carton, LinkedFileIsLocatedOnFirstRead) {
   const auto model = CartonBuilder().only_in_manifest("model/w", "weights").file("LINKS", links).model();
   const auto read = part(model, "model/w").source.get();
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message, "model/w: not here, and nothing is fetched");
+  EXPECT_EQ(read.error().message, "model/w: no local copy, and downloads are disabled");
   EXPECT_EQ(read.error().code, Code::network);
   EXPECT_THAT(model.warnings, IsEmpty());
   EXPECT_EQ(part(model, "model/w").digest, sha256("weights"));
@@ -440,7 +440,7 @@ TEST(Carton, LinkedTensorHasSizeOfShape) {
                           .model();
   EXPECT_EQ(model.tensors.at(0).nbytes(), 8U);
   std::array<std::byte, 8> out;
-  EXPECT_THAT(model.tensors.at(0).source.read(0, out).error().message, HasSubstr("far.bin: not here"));
+  EXPECT_THAT(model.tensors.at(0).source.read(0, out).error().message, HasSubstr("far.bin: no local copy"));
 }
 
 TEST(Carton, RefusesInvalidStringTensor) {
@@ -524,7 +524,7 @@ TEST(Verify, ReportsUnreadableFiles) {
   const auto found = verify(model, {});
   ASSERT_EQ(found.unreadable.size(), 2U);
   EXPECT_THAT(found.unreadable[0].message, HasSubstr("\"dangling\": a link to \"nowhere\""));
-  EXPECT_EQ(found.unreadable[1].message, "\"far\": far: not here, and nothing is fetched");
+  EXPECT_EQ(found.unreadable[1].message, "\"far\": far: no local copy, and downloads are disabled");
 }
 
 TEST(Verify, ReportsProgress) {

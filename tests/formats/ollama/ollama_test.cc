@@ -449,7 +449,7 @@ TEST(Ollama, MissingBlobLeavesOthersReadable) {
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "system", "tensors/t.safetensors"));
   EXPECT_THAT(listing(model), ElementsAre("t uint8 U8 [1] x"));
   EXPECT_THAT(model.missing, ElementsAre("model.gguf"));
-  EXPECT_THAT(model.warnings, ElementsAre("\"model.gguf\": model: not here, and nothing is fetched; it is missing"));
+  EXPECT_THAT(model.warnings, ElementsAre("\"model.gguf\": model: no local copy, and downloads are disabled; it is missing"));
 }
 
 // A download that was cut, a file that was zeroed, one that has grown.
@@ -459,8 +459,8 @@ TEST(Ollama, EscapesNamesInMessages) {
       .layer("tensor", "y", str(",\"name\":\"", std::string(300, 'n'), '"'));
   const Model model = read(b.manifest(), {});
   ASSERT_EQ(model.warnings.size(), 2U);
-  EXPECT_THAT(model.warnings[0], HasSubstr(R"(: \x1b[2J\x0a: not here)"));
-  EXPECT_THAT(model.warnings[1], HasSubstr(str(": ", std::string(80, 'n'), "...: not here")));
+  EXPECT_THAT(model.warnings[0], HasSubstr(R"(: \x1b[2J\x0a: no local copy)"));
+  EXPECT_THAT(model.warnings[1], HasSubstr(str(": ", std::string(80, 'n'), "...: no local copy")));
 }
 
 TEST(Ollama, BlobOfWrongSizeIsRefused) {
