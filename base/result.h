@@ -35,8 +35,9 @@ template <class T>
 using Result = tl::expected<T, Error>;
 
 /// Makes a failure that converts to any Result.
+inline tl::unexpected<Error> failure(Error error) { return tl::unexpected<Error>(std::move(error)); }
 inline tl::unexpected<Error> failure(Code code, std::string message) {
-  return tl::unexpected<Error>(Error{code, std::move(message)});
+  return failure(Error{code, std::move(message)});
 }
 
 }  // namespace weightfs

@@ -12,16 +12,14 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <system_error>
 
 #include "base/cancel.h"
 #include "base/os/opened_file.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
 namespace {
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 // The number of bytes of `out` before the end; 0 at and after the end.
 size_t clamp(uint64_t size, uint64_t offset, std::span<std::byte> out) {
@@ -34,7 +32,7 @@ Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   while (done < out.size()) {
     const ssize_t got = ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failure(Code::io, reason(errno));
+    if (got < 0) return failure(Code::io, errno_text(errno));
     if (got == 0) break;
     done += static_cast<size_t>(got);
   }
@@ -248,7 +246,7 @@ bool is_private_file(const struct stat& file) {
 Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return failure(is_missing(errno) ? Code::not_found : Code::io, str(path, ": ", reason(errno)));
+  if (!file) return failure(errno_code(errno), str(path, ": ", errno_text(errno)));
   return source_of_file(std::move(file), nullptr, path, path);
 }
 

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
-#include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/verbs.h"
@@ -151,7 +151,7 @@ Result<void> write_out(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failure(Code::io, str("standard output: ", std::generic_category().message(errno)));
+    if (written < 0) return failure(io_error("standard output"));
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return {};

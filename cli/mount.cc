@@ -1,4 +1,5 @@
 // weightfs mount: serves in the foreground, or in a background process.
+#include "base/os/system_error.h"
 #include "cli/mount/mount.h"
 
 #include <fcntl.h>
@@ -10,17 +11,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <system_error>
 
 #include "base/text.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
 namespace {
-
-Error cannot(const char* what, int error) {
-  return {Code::io, str(what, ": ", std::generic_category().message(error))};
-}
 
 void point_at_null(std::initializer_list<int> descriptors) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -39,9 +35,9 @@ Log::Sink background_log(const std::atomic<bool>& is_usable) {
 // Serves in a child process. Returns when the mount is usable, or with the exit status of the child.
 Exit in_background(ServeParams params, MountPoint& point) {
   std::array<int, 2> ready{};
-  if (::pipe2(ready.data(), O_CLOEXEC) != 0) return report_error(cannot("pipe", errno));
+  if (::pipe2(ready.data(), O_CLOEXEC) != 0) return report_error(io_error("pipe"));
   const pid_t child = ::fork();
-  if (child < 0) return report_error(cannot("fork", errno));
+  if (child < 0) return report_error(io_error("fork"));
   if (child == 0) {
     ::close(ready[0]);
     point_at_null({STDIN_FILENO, STDOUT_FILENO});

@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "base/os/descriptor.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/mount/mount.h"
 #include "cli/service/start_service.h"
@@ -78,7 +78,7 @@ Result<void> enter_mount_namespace(const std::string& name) {
   const std::string file = is_process ? str("/proc/", name, "/ns/mnt") : name;
   const Descriptor found(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (found && ::setns(found.number(), CLONE_NEWNS) == 0) return {};
-  return failure(Code::io, str("-N ", name, ": ", std::generic_category().message(errno)));
+  return failure(io_error(str("-N ", name)));
 }
 
 // Starts the service; its config has the source and the options.

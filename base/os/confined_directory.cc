@@ -8,16 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <system_error>
 
 #include "base/os/opened_file.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
 namespace {
 
 Error system_error(int number) {
-  return {is_missing(number) ? Code::not_found : Code::io, std::generic_category().message(number)};
+  return {errno_code(number), errno_text(number)};
 }
 
 int flags_for(OpenFor purpose) {
@@ -120,7 +120,7 @@ Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const st
   const auto about = [&](const Error& error) { return Error{error.code, str(path_of(name), ": ", error.message)}; };
   if (name.find('\0') != name.npos) return tl::unexpected(about({Code::not_found, "a NUL byte in a name"}));
   if (name.size() >= PATH_MAX)
-    return failure(Code::not_found, str(path_of(quoted(name)), ": ", std::generic_category().message(ENAMETOOLONG)));
+    return failure(Code::not_found, str(path_of(quoted(name)), ": ", errno_text(ENAMETOOLONG)));
   const char* const path = name.empty() ? "." : name.c_str();
   const int got =
       rules.use_openat2 && !rules.rights ? openat2_beneath(directory_->number(), path, flags_for(purpose)) : -ENOSYS;

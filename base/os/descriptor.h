@@ -30,7 +30,4 @@ class Descriptor {
   int number_;
 };
 
-/// Whether this errno of a system call that opens or examines a file means that the file does not exist.
-inline bool is_missing(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
-
 }  // namespace weightfs

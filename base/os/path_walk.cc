@@ -164,7 +164,7 @@ Result<void> PathWalk::check_place(const struct stat& status) const {
 Error PathWalk::error(int number) const {
   if (is_refused_outside())
     return {Code::unsupported, str(kNotFollowed, "its owner is not the mounting user; use --follow-links")};
-  return {is_missing(number) ? Code::not_found : Code::io, std::generic_category().message(number)};
+  return {errno_code(number), errno_text(number)};
 }
 
 }  // namespace weightfs

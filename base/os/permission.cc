@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -113,7 +113,7 @@ Result<FilePermissions> permissions_of(int descriptor, const struct stat& status
   if (got < 0 && errno == EBADF)
     got = ::getxattr(str("/proc/self/fd/", descriptor).c_str(), kAcl, acl.data(), acl.size());
   if (got < 0 && errno != ENODATA && errno != EOPNOTSUPP)
-    return failure(Code::io, str("access control list: ", std::generic_category().message(errno)));
+    return failure(io_error("access control list"));
   if (got > 0) file.acl.assign(acl, 0, static_cast<size_t>(got));
   return file;
 }

@@ -8,9 +8,9 @@
 #include <charconv>
 #include <chrono>
 #include <new>
-#include <system_error>
 #include <utility>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/address_policy.h"
 #include "cache/http/proxy.h"
@@ -351,7 +351,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
   const std::string system =
-      number == 0 ? "" : uncapitalized(std::generic_category().message(static_cast<int>(number)));
+      number == 0 ? "" : uncapitalized(errno_text(static_cast<int>(number)));
   const std::string detail = uncapitalized(text_[0] == '\0' ? curl_easy_strerror(code) : text_.data());
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:

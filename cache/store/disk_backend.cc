@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -68,10 +69,10 @@ class DiskPartialBlob final : public PartialBlob {
     const OpenFile& making = *folders_->making;
     const std::string new_name = str(file_name_, ".", random_hex(8));
     const int fd = ::openat(making.fd(), new_name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return tl::unexpected(system_error("cannot create a blob"));
+    if (fd < 0) return failure(io_error("cannot create a blob"));
     auto file = std::make_shared<OpenFile>(fd);
     if (!try_lock(fd) || ::renameat(making.fd(), new_name.c_str(), making.fd(), file_name_.c_str()) != 0) {
-      const Error error = system_error("cannot create a blob");
+      const Error error = io_error("cannot create a blob");
       ::unlinkat(making.fd(), new_name.c_str(), 0);
       return tl::unexpected(error);
     }
@@ -102,7 +103,7 @@ class DiskPartialBlob final : public PartialBlob {
   Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
     if (write_fully(file_->fd(), offset, bytes)) return {};
     const bool full = is_full(errno);
-    const Error error = system_error("cannot write a blob");
+    const Error error = io_error("cannot write a blob");
     const bool freed = full && directory_->disk_quota().free_up(*folders_, bytes.size(), stop_);
     if (freed && write_fully(file_->fd(), offset, bytes)) return {};
     return tl::unexpected(error);
@@ -147,7 +148,7 @@ Result<void> link(const Folders& folders, const BlobName& name, const Digest& di
   if (digest_in_link(index, path) == digest) return {};
   ::unlinkat(index.fd(), path.c_str(), 0);
   if (::symlinkat(digest.hex().c_str(), index.fd(), path.c_str()) == 0 || errno == EEXIST) return {};
-  return tl::unexpected(system_error("cannot write the cache's index"));
+  return failure(io_error("cannot write the cache's index"));
 }
 
 }  // namespace
@@ -215,7 +216,7 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
   const std::string text = str(kExternal, digest.hex());
   ::unlinkat(folders->index->fd(), path.c_str(), 0);
   if (::symlinkat(text.c_str(), folders->index->fd(), path.c_str()) == 0 || errno == EEXIST) return {};
-  return tl::unexpected(system_error("cannot write the cache's index"));
+  return failure(io_error("cannot write the cache's index"));
 }
 
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
@@ -235,12 +236,12 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   const OpenFile& making = *folders->making;
   const std::string file_name = file_name_of(name);
   const int fd = ::openat(making.fd(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return tl::unexpected(system_error(top_));
+  if (fd < 0) return failure(io_error(top_));
   auto file = std::make_shared<OpenFile>(fd);
   const bool locked = try_lock(fd);
-  if (!locked && errno != EWOULDBLOCK) return tl::unexpected(system_error(top_));
+  if (!locked && errno != EWOULDBLOCK) return failure(io_error(top_));
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return tl::unexpected(system_error(top_));
+  if (::fstat(fd, &status) != 0) return failure(io_error(top_));
   const auto current_size = static_cast<uint64_t>(status.st_size);
   if (!locked) return AcquireResult{{}, nullptr, whole_file(std::move(file), current_size), current_size};
   if (!is_same_file(making, file_name, fd)) return std::nullopt;
@@ -258,21 +259,21 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
 Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const OpenFilePtr& file,
                                         const std::string& file_name, const Digest& digest, uint64_t size,
                                         BlockSums sums) {
-  if (::fsync(file->fd()) != 0) return tl::unexpected(system_error(top_));
+  if (::fsync(file->fd()) != 0) return failure(io_error(top_));
   const std::string path = blob_file(digest);
   const int blobs = folders.blobs->fd();
   if (::mkdirat(blobs, path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
-    return tl::unexpected(system_error(top_));
+    return failure(io_error(top_));
   // The link first: a dead link is harmless, an unreachable blob is not.
   if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
   // Another process may have removed the directory, and may be writing the same blob.
   const OpenFile& making = *folders.making;
   if (!is_same_file(making, file_name, file->fd()))
     return failure(Code::resource, str(top_, ": removed by another process"));
-  if (::renameat(making.fd(), file_name.c_str(), blobs, path.c_str()) != 0) return tl::unexpected(system_error(top_));
+  if (::renameat(making.fd(), file_name.c_str(), blobs, path.c_str()) != 0) return failure(io_error(top_));
   save_sums(digest, sums);
   struct stat status {};
-  if (::fstat(file->fd(), &status) != 0) return tl::unexpected(system_error(top_));
+  if (::fstat(file->fd(), &status) != 0) return failure(io_error(top_));
   status.st_size = static_cast<off_t>(size);
   const BlobHandle handle{with_recheck(file, status, digest, std::move(sums)), digest};
   open_blobs_.add(name.text, handle);
@@ -327,7 +328,7 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
       ::fstatat((*folders)->blobs->fd(), blob_file(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!is_there || status.st_ino != inode) return;
   const bool removed = unlink_blob(**folders, digest);
-  const Error error = system_error("cannot be removed");
+  const Error error = io_error("cannot be removed");
   {
     const std::scoped_lock lock(mutex_);
     if (!removed && !damaged_.insert(digest.hex()).second) return;

@@ -1,3 +1,4 @@
+#include "base/os/system_error.h"
 #include "cache/disk_quota.h"
 
 #include <fcntl.h>
@@ -78,7 +79,7 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, u
   ledger.write(used + needed);  // first, so that being killed in between never undercounts
   if (allocate(fd, from, to)) return {};
   const bool full = is_full(errno);
-  const Error error = system_error(folders.top);
+  const Error error = io_error(folders.top);
   if (!full || eviction == Eviction::forbidden) return tl::unexpected(error);
   sweep(folders);
   auto inventory = scan_inventory(folders);

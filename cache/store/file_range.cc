@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -15,16 +15,12 @@ Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return tl::unexpected(system_error("cannot read a cached blob"));
+    if (got < 0) return failure(io_error("cannot read a cached blob"));
     if (got == 0) return failure(Code::io, "a cached blob is truncated");
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
   return {};
-}
-
-Error system_error(const std::string& what) {
-  return Error{Code::io, str(what, ": ", std::generic_category().message(errno))};
 }
 
 OpenFile::~OpenFile() { ::close(fd_); }

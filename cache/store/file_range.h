@@ -15,9 +15,6 @@
 
 namespace weightfs {
 
-/// An error for a failed system call on `what`, with errno's message.
-Error system_error(const std::string& what);
-
 /// Owns a file descriptor.
 class OpenFile {
  public:

@@ -1,3 +1,4 @@
+#include "base/os/system_error.h"
 #include "cache/maintenance.h"
 
 #include <fcntl.h>
@@ -47,7 +48,7 @@ class Verifier {
     const std::string path = blob_file(digest);
     const OpenFile file(::openat(folders_.blobs->fd(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (file.fd() < 0 && errno == ENOENT) return;  // evicted meanwhile
-    const auto found = file.fd() < 0 ? tl::unexpected(system_error(digest.hex())) : digest_of(file.fd(), digest);
+    const auto found = file.fd() < 0 ? failure(io_error(digest.hex())) : digest_of(file.fd(), digest);
     if (!found) {
       result_.unreadable.push_back(found.error());
     } else if (*found == digest) {
@@ -67,7 +68,7 @@ class Verifier {
       if (report_) report_({name, result_.bytes, total_});
       const ssize_t got = ::pread(fd, buffer_.data(), buffer_.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return tl::unexpected(system_error(name.hex()));
+      if (got < 0) return failure(io_error(name.hex()));
       if (got == 0) return hash.finish();
       hash.update(std::span(buffer_).first(static_cast<size_t>(got)));
       offset += static_cast<size_t>(got);
@@ -85,7 +86,7 @@ class Verifier {
       removed_digests_.insert(digest.hex());
       result_.mismatched.push_back(line + "; removed");
     } else {
-      result_.mismatched.push_back(str(line, "; ", system_error("cannot be removed").message));
+      result_.mismatched.push_back(str(line, "; ", io_error("cannot be removed").message));
     }
   }
 
@@ -111,7 +112,7 @@ class Removal {
       result_.bytes += blob.on_disk;
       ++result_.blobs;
     } else if (errno != ENOENT) {
-      keep(blob.digest, system_error("cannot be removed").message);
+      keep(blob.digest, io_error("cannot be removed").message);
     }
   }
 

@@ -1,3 +1,4 @@
+#include "base/os/system_error.h"
 #include "cache/paths.h"
 
 #include <fcntl.h>
@@ -36,10 +37,10 @@ std::string read_boot_id() {
 Result<OpenFilePtr> open_private(int at, const std::string& name, int flags, const std::string& path) {
   const int fd = ::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
   if (fd < 0 && errno == ENOENT) return failure(Code::not_found, str(path, ": no such directory"));
-  if (fd < 0) return tl::unexpected(system_error(path));
+  if (fd < 0) return failure(io_error(path));
   auto folder = std::make_shared<const OpenFile>(fd);
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return tl::unexpected(system_error(path));
+  if (::fstat(fd, &status) != 0) return failure(io_error(path));
   if (status.st_uid != ::geteuid() && status.st_uid != 0)
     return failure(Code::resource, str(path, ": owned by another user, ", status.st_uid));
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -50,10 +51,10 @@ Result<OpenFilePtr> open_private(int at, const std::string& name, int flags, con
 Result<void> read_folder(const OpenFile& folder, const std::string& name,
                          const std::function<void(const std::string&)>& each) {
   const int fd = ::openat(folder.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return tl::unexpected(system_error(name));
+  if (fd < 0) return failure(io_error(name));
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(fd), [](DIR* d) { return ::closedir(d); });
   if (open == nullptr) {
-    const Error error = system_error(name);
+    const Error error = io_error(name);
     ::close(fd);
     return tl::unexpected(error);
   }
@@ -108,13 +109,13 @@ std::string random_hex(size_t size) {
 
 Result<void> create_directories(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return {};
-  if (errno != ENOENT) return tl::unexpected(system_error(path));
+  if (errno != ENOENT) return failure(io_error(path));
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const std::string above = path.substr(0, slash);
     // Errors here (EROFS on an existing directory) show again at the last mkdir().
     ::mkdir(above.c_str(), 0700);
   }
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return tl::unexpected(system_error(path));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return failure(io_error(path));
   return {};
 }
 
@@ -166,7 +167,7 @@ Result<bool> add_pin(const Folders& folders, const Digest& digest) {
   const OpenFile pin(::openat(folder->fd(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (pin.fd() >= 0) return true;
   if (errno == EEXIST) return false;
-  return tl::unexpected(system_error(str(folders.top, "/v1/pins/", digest.hex())));
+  return failure(io_error(str(folders.top, "/v1/pins/", digest.hex())));
 }
 
 Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
@@ -175,7 +176,7 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
   if (!folder) return tl::unexpected(folder.error());
   if (::unlinkat((*folder)->fd(), digest.hex().c_str(), 0) == 0) return true;
   if (errno == ENOENT) return false;
-  return tl::unexpected(system_error(str(folders.top, "/v1/pins/", digest.hex())));
+  return failure(io_error(str(folders.top, "/v1/pins/", digest.hex())));
 }
 
 bool has_blob(const Folders& folders, const Digest& digest) { return exists(*folders.blobs, blob_file(digest)); }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -29,11 +30,11 @@ constexpr std::chrono::milliseconds kPollInterval{5};
 Result<QuotaLedger> QuotaLedger::lock(const Folders& folders, const std::atomic<bool>& stop) {
   const std::string path = folders.top + "/v1/lock";
   const int fd = ::openat(folders.root->fd(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return tl::unexpected(system_error(path));
+  if (fd < 0) return failure(io_error(path));
   auto file = std::make_shared<OpenFile>(fd);
   const auto deadline = std::chrono::steady_clock::now() + kMaxWait;
   while (!try_lock(fd)) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return tl::unexpected(system_error(path));
+    if (errno != EWOULDBLOCK && errno != EINTR) return failure(io_error(path));
     if (stop || std::chrono::steady_clock::now() > deadline)
       return failure(Code::resource, str(path, ": locked by another process"));
     std::this_thread::sleep_for(kPollInterval);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/os/system_error.h"
 #include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
@@ -34,7 +35,7 @@ class TempFilePartialBlob final : public PartialBlob {
       }
       const auto here = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), allocation->size() - offset)));
       if (!write_fully(file_->file()->fd(), allocation->offset() + offset, here))
-        return tl::unexpected(system_error("the temporary file"));
+        return failure(io_error("the temporary file"));
       bytes = bytes.subspan(here.size());
       offset = 0;
     }
@@ -83,7 +84,7 @@ Result<std::shared_ptr<TempFile>> TempFile::open(std::optional<uint64_t> quota) 
     if (fd < 0) continue;
     return std::make_shared<TempFile>(std::make_shared<OpenFile>(fd), quota ? *quota : default_quota(directory));
   }
-  return tl::unexpected(system_error("cannot create a temporary file"));
+  return failure(io_error("cannot create a temporary file"));
 }
 
 Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
@@ -91,7 +92,7 @@ Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
   const uint64_t available = quota_ - std::min(quota_, used_);
   if (size > available || size > INT64_MAX - end_)
     return failure(Code::resource, str("the temporary file is limited to ", human_size(quota_)));
-  if (!allocate(file_->fd(), end_, end_ + size)) return tl::unexpected(system_error("the temporary file"));
+  if (!allocate(file_->fd(), end_, end_ + size)) return failure(io_error("the temporary file"));
   auto allocation = std::make_shared<Allocation>(shared_from_this(), end_, size);
   end_ += size;
   used_ += size;

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/os/mounts.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
@@ -58,14 +59,14 @@ Check check_directory(const std::string& directory) {
   const std::string file_system = file_system_of(there);
   const std::string where = str(directory, file_system.empty() ? "" : str(" (", file_system, ")"));
   if (there != directory && ::access(there.c_str(), W_OK | X_OK) != 0)
-    return {kName, Verdict::warning, str(directory, " cannot be created: ", std::generic_category().message(errno)),
+    return {kName, Verdict::warning, str(directory, " cannot be created: ", errno_text(errno)),
             advice};
   // A missing directory is created on demand.
   const auto folders = open_folders(directory, Missing::fail);
   if (!folders && folders.error().code != Code::not_found)
     return {kName, Verdict::warning, str("cannot be used: ", folders.error().message), advice};
   if (folders && ::access(directory.c_str(), W_OK | X_OK) != 0)
-    return {kName, Verdict::warning, str(directory, ": ", std::generic_category().message(errno)), advice};
+    return {kName, Verdict::warning, str(directory, ": ", errno_text(errno)), advice};
   const std::string problem = file_system_problem(file_system);
   if (!problem.empty()) return {kName, Verdict::warning, str(where, ": ", problem), advice};
   return {kName, Verdict::ok, folders ? where : where + ", created on demand"};
@@ -74,7 +75,7 @@ Check check_directory(const std::string& directory) {
 Check check_space(const std::string& directory, uint64_t used) {
   struct statvfs system {};
   if (::statvfs(existing_parent(directory).c_str(), &system) != 0)
-    return {"cache room", Verdict::warning, std::generic_category().message(errno)};
+    return {"cache room", Verdict::warning, errno_text(errno)};
   const uint64_t free = uint64_t{system.f_bavail} * system.f_frsize;
   const uint64_t quota = default_quota(directory);
   const uint64_t left = quota - std::min(used, quota);

@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <system_error>
 
 #include "base/os/descriptor.h"
 #include "base/os/stderr_capture.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/doctor/checks.h"
 #include "cli/process/isolated.h"
@@ -36,7 +36,7 @@ Check check_device() {
   Check check{"/dev/fuse", Verdict::failure, {}};
   struct stat found {};
   if (::stat("/dev/fuse", &found) != 0) {
-    check.found = std::generic_category().message(errno);
+    check.found = errno_text(errno);
     check.advice = "load the module with `modprobe fuse`; start a container with --device /dev/fuse";
     return check;
   }
@@ -45,7 +45,7 @@ Check check_device() {
     ::close(device);
     return {"/dev/fuse", Verdict::ok, "can be opened"};
   }
-  check.found = str("cannot be opened: ", std::generic_category().message(errno));
+  check.found = str("cannot be opened: ", errno_text(errno));
   check.advice = errno == EACCES ? "allow all users to open it: `chmod 666 /dev/fuse`"
                                  : "load the module with `modprobe fuse`; in a container, allow the device";
   return check;

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/process/isolated.h"
 
@@ -27,7 +27,7 @@ constexpr uint64_t kPagesByDefault = 256;  // FUSE_MAX_MAX_PAGES
 
 Map refusal(const char* what) {
   Map result;
-  result.append("refused", str(what, ": ", std::generic_category().message(errno)));
+  result.append("refused", str(what, ": ", errno_text(errno)));
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/os/mounts.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount/unmount.h"
@@ -25,8 +26,6 @@ namespace {
 // Another weightfs holds the claim from the mount to the first reply. Any user who can open the directory can lock it
 // for longer, which must not prevent mounting.
 constexpr std::chrono::seconds kClaimTimeout{5};
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 // The path without links. If it does not exist (or respond) yet, only its directory is resolved.
 Result<std::string> real_path(const std::string& path) {
@@ -66,7 +65,7 @@ Result<MountPoint> MountPoint::at(const std::string& path) {
   if (::stat(point.path_.c_str(), &found) == 0) {
     if (!S_ISDIR(found.st_mode)) return failure(Code::io, str(path, ": not a directory"));
   } else if (errno != ENOENT) {
-    return failure(Code::io, str(path, ": ", reason(errno)));
+    return failure(io_error(path));
   }
   return point;
 }
@@ -80,7 +79,7 @@ MountPoint MountPoint::of_mount(const std::string& path) {
 
 Result<void> MountPoint::make() {
   made_ = ::mkdir(path_.c_str(), 0755) == 0;
-  if (!made_ && errno != EEXIST) return failure(Code::io, str(path_, ": ", reason(errno)));
+  if (!made_ && errno != EEXIST) return failure(io_error(path_));
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/os/descriptor.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/process/child_process.h"
 #include "cli/process/isolated.h"
@@ -20,8 +21,6 @@ namespace weightfs {
 namespace {
 
 constexpr const char* kUnresponsive = "path not responding";
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 // A resolved path and its mount. Resolving with O_PATH sends no request to a server and triggers no automount
 // (O_DIRECTORY would).
@@ -77,7 +76,7 @@ Result<Mount> weightfs_at(const std::string& path) {
   const auto result = run_isolated_or_here([&] { return find_mount_root(path); });
   if (!result) return failure(Code::io, str(path, ": ", kUnresponsive));
   if (const auto error = find_number(*result, "error").value_or(0); error != 0)
-    return failure(Code::io, str(path, ": ", reason(static_cast<int>(error))));
+    return failure(io_error(path, static_cast<int>(error)));
   const auto id = find_number(*result, "mount");
   const Mounts now = Mounts::now();
   const Mount* mount = id ? now.find(*id) : nullptr;
@@ -91,18 +90,18 @@ UnmountResult unmount_here(const Mount& mount, Detach detach) {
   const std::filesystem::path point(mount.point);
   // The parent directory is held open: after a rename of a directory above, the path could lead to another mount.
   const Descriptor folder(::open(point.parent_path().c_str(), O_PATH | O_CLOEXEC));
-  if (!folder) return {UnmountResult::refused, reason(errno)};
+  if (!folder) return {UnmountResult::refused, errno_text(errno)};
   const std::string at = str("/proc/self/fd/", folder.number(), "/", point.filename().string());
   // Another file system may be mounted there by now.
   const ResolvedPath resolved = resolve_path(at);
-  if (resolved.error != 0) return {UnmountResult::refused, reason(resolved.error)};
+  if (resolved.error != 0) return {UnmountResult::refused, errno_text(resolved.error)};
   if (resolved.mount != mount.id) return {UnmountResult::refused, "another file system is mounted over it"};
   if (::umount2(at.c_str(), UMOUNT_NOFOLLOW | (detach == Detach::now ? MNT_DETACH : 0)) == 0)
     return {UnmountResult::done, {}};
   if (errno == EPERM && mount.user.value_or(0) != ::geteuid())
     return {UnmountResult::refused, "mounted by another user; only that user and root can unmount it"};
   if (errno == EPERM) return run_fusermount(mount.point, detach);
-  return {errno == EBUSY ? UnmountResult::busy : UnmountResult::refused, reason(errno)};
+  return {errno == EBUSY ? UnmountResult::busy : UnmountResult::refused, errno_text(errno)};
 }
 
 UnmountResult unmount(const Mount& mount, Detach detach) {

@@ -9,14 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
 namespace {
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 // Reads to the end, so that the writer never blocks.
 std::string read_all(const Descriptor& pipe) {
@@ -46,7 +44,7 @@ Result<pid_t> spawn(std::vector<std::string> words, const Descriptor& errors) {
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, arguments[0], &descriptors, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&descriptors);
-  if (error != 0) return failure(Code::io, str(words[0], ": ", reason(error)));
+  if (error != 0) return failure(io_error(words[0], error));
   return child;
 }
 
@@ -54,7 +52,7 @@ Result<pid_t> spawn(std::vector<std::string> words, const Descriptor& errors) {
 
 ProcessResult run_program(std::vector<std::string> words, Stderr where) {
   std::array<int, 2> ends{-1, -1};
-  if (where == Stderr::captured && ::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, reason(errno)};
+  if (where == Stderr::captured && ::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, errno_text(errno)};
   const Descriptor out(ends[0]);
   const auto child = [&] {
     const Descriptor in(ends[1]);  // closed before reading, so that only the program holds the write end

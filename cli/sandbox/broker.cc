@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxMessageBytes = 4096;
 
 Error error_of(const char* what) {
-  return {Code::io, str("the broker process: ", what, ": ", std::generic_category().message(errno))};
+  return io_error(str("the broker process: ", what));
 }
 
 // A message with an optional descriptor.

@@ -9,8 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -55,7 +55,7 @@ Result<void> drop_capabilities(Keep keep) {
     sets[0].effective = sets[0].permitted;
   }
   if (known && (is_empty(had) || set_sets(sets))) return {};
-  return failure(Code::io, str("capabilities: ", std::generic_category().message(errno)));
+  return failure(io_error("capabilities"));
 }
 
 std::vector<std::string> permitted_capabilities() {

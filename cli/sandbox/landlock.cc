@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
-#include <system_error>
 
 #include "base/os/descriptor.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -72,8 +72,6 @@ size_t size_of(int version) {
   return version >= 4 ? offsetof(Ruleset, scope) : offsetof(Ruleset, ports);
 }
 
-Error error_of(const std::string& what) { return {Code::io, str(what, ": ", std::generic_category().message(errno))}; }
-
 Result<void> allow(int ruleset, const std::string& path, uint64_t rights) {
   constexpr uint64_t kOfFiles = kExecute | kWriteFile | kReadFile | kTruncate | kControlDevice;
   const Descriptor found(::open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -81,7 +79,7 @@ Result<void> allow(int ruleset, const std::string& path, uint64_t rights) {
   if (!found || ::fstat(found.number(), &status) != 0) return {};
   const PathBeneath rule{S_ISDIR(status.st_mode) ? rights : rights & kOfFiles, found.number()};
   if (::syscall(kAddRule, ruleset, kPathBeneath, &rule, 0) == 0) return {};
-  return tl::unexpected(error_of(str("landlock: ", path)));
+  return failure(io_error(str("landlock: ", path)));
 }
 
 }  // namespace
@@ -94,15 +92,15 @@ int landlock_version() {
 Result<void> restrict_files(const FileAccess& files, Network network) {
   const int version = landlock_version();
   // ENOSYS or EOPNOTSUPP from the kernel; a service's own system call filter gives EPERM.
-  if (version == 0) return failure(Code::unsupported, error_of("landlock: not available").message);
+  if (version == 0) return failure(Code::unsupported, str("landlock: not available: ", errno_text(errno)));
   const Ruleset rules = restricted(version, network);
   const Descriptor ruleset(static_cast<int>(::syscall(kCreateRuleset, &rules, size_of(version), 0)));
-  if (!ruleset) return tl::unexpected(error_of("landlock"));
+  if (!ruleset) return failure(io_error("landlock"));
   const uint64_t write =
       rules.files & ~(kExecute | kMakeCharacterDevice | kMakeBlockDevice | kMakeSocket | kMakePipe | kControlDevice);
   for (const std::string& path : files.read) TRY_VOID(allow(ruleset.number(), path, kReadFile | kReadDirectory));
   for (const std::string& path : files.write) TRY_VOID(allow(ruleset.number(), path, write));
-  if (::syscall(kRestrictSelf, ruleset.number(), 0) != 0) return tl::unexpected(error_of("landlock"));
+  if (::syscall(kRestrictSelf, ruleset.number(), 0) != 0) return failure(io_error("landlock"));
   return {};
 }
 

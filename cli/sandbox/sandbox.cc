@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/sandbox/capabilities.h"
 #include "cli/sandbox/seccomp.h"
@@ -80,7 +81,7 @@ Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::func
   TRY_VOID(check_has_one_thread());
   const Keep keep = needed_capabilities(access);
   status.no_new_privs = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-  if (!status.no_new_privs) return failure(Code::io, str("no_new_privs: ", std::generic_category().message(errno)));
+  if (!status.no_new_privs) return failure(io_error("no_new_privs"));
   if (TRY(is_active(restrict_files(access.files, access.network), warn))) status.landlock = landlock_version();
   TRY_VOID(drop_capabilities(keep));
   status.capabilities = permitted_capabilities();

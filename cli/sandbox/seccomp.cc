@@ -13,9 +13,9 @@
 
 #include <cerrno>
 #include <memory>
-#include <system_error>
 #include <type_traits>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -263,7 +263,7 @@ Result<void> filter_system_calls(Network network) {
   allow_sockets(filter, network);
   const int error = filter.load();
   if (error == 0) return {};
-  return failure(Code::io, str("seccomp: ", std::generic_category().message(-error)));
+  return failure(io_error("seccomp", -error));
 }
 
 }  // namespace weightfs

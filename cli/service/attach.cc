@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/os/mounts.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/mount/mount_point.h"
 #include "cli/mount/mount_report.h"
@@ -21,8 +22,6 @@
 
 namespace weightfs {
 namespace {
-
-Error cannot(const std::string& what) { return {Code::io, str(what, ": ", std::generic_category().message(errno))}; }
 
 unsigned long flags_of(const std::vector<std::string>& options) {
   unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
@@ -119,12 +118,12 @@ Result<Descriptor> mount_here(const Config& config, const std::vector<std::strin
 Result<Descriptor> mount_device(const Config& config, const std::vector<std::string>& options) {
   const std::string point = MountPoint::of_mount(config.mountpoint).path();
   Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
-  if (!device) return tl::unexpected(cannot("/dev/fuse"));
+  if (!device) return failure(io_error("/dev/fuse"));
   const std::string source = source_label(config.sources);
   const std::string data = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid(),
                                ",default_permissions,allow_other");
   if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags_of(options), data.c_str()) != 0)
-    return tl::unexpected(cannot(str(point, ": cannot mount")));
+    return failure(io_error(str(point, ": cannot mount")));
   return device;
 }
 

@@ -18,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -28,10 +29,6 @@ constexpr milliseconds kMessageTimeout = std::chrono::seconds(15);
 
 // TimeoutStartSec= of the service, which may wait for the network or for its previous instance.
 constexpr milliseconds kStartTimeout = std::chrono::minutes(5);
-
-tl::unexpected<Error> cannot(const std::string& what) {
-  return failure(Code::io, str(what, ": ", std::generic_category().message(errno)));
-}
 
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
@@ -60,9 +57,9 @@ std::string lock_of(const std::string& path) { return path + ".lock"; }
 Result<Descriptor> lock(const std::string& path) {
   for (;;) {
     Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return cannot(path);
+    if (!file) return failure(io_error(path));
     if (::flock(file.number(), LOCK_EX | LOCK_NB) != 0)
-      return errno == EWOULDBLOCK ? failure(Code::io, "already being mounted by another process") : cannot(path);
+      return errno == EWOULDBLOCK ? failure(Code::io, "already being mounted by another process") : failure(io_error(path));
     struct stat held {};
     struct stat there {};
     if (::fstat(file.number(), &held) == 0 && ::stat(path.c_str(), &there) == 0 && held.st_ino == there.st_ino)
@@ -121,7 +118,7 @@ Result<std::optional<Descriptor>> connect_to_sender(const std::string& path) {
   if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
     return std::optional(std::move(socket));
   if (errno == ENOENT || errno == ECONNREFUSED) return std::nullopt;
-  return cannot(path);
+  return failure(io_error(path));
 }
 
 }  // namespace
@@ -142,7 +139,7 @@ Result<FdSender> FdSender::listen(const std::string& name) {
   const mode_t before = ::umask(0077);  // only this user may connect
   const bool bound = ::bind(sender.socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   ::umask(before);
-  if (!bound || ::listen(sender.socket_.number(), 1) != 0) return cannot(path);
+  if (!bound || ::listen(sender.socket_.number(), 1) != 0) return failure(io_error(path));
   return sender;
 }
 
@@ -159,7 +156,7 @@ Result<void> FdSender::send(const std::function<Result<Descriptor>()>& make, con
   if (!wait_for_receiver(socket_, start))
     return failure(Code::io, "start failed or timed out before the service requested the mount");
   const Descriptor receiver(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!receiver) return cannot("the service disconnected");
+  if (!receiver) return failure(io_error("the service disconnected"));
   const Descriptor descriptor = TRY(make());
   // A receiver that dies before it reads the message loses the descriptor, hence the acknowledgement.
   if (send_message(receiver, descriptor.number()) && is_acknowledged(receiver)) return {};

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 #include <ctime>
-#include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -35,8 +35,7 @@ Result<void> keep_descriptor(int descriptor, const std::string& name) {
                    "no service manager ($NOTIFY_SOCKET is not set); this command is for "
                    "ExecStartPre= of a service");
   if (sent < 0)
-    return failure(Code::io,
-                   str("the service manager refused the descriptor: ", std::generic_category().message(-sent)));
+    return failure(io_error("the service manager refused the descriptor", -sent));
   wait_for_manager();
   return {};
 }

@@ -13,10 +13,10 @@
 #include <cerrno>
 #include <limits>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "base/digest.h"
+#include "base/os/system_error.h"
 #include "base/os/tmpfile.h"
 #include "base/text.h"
 #include "formats/codec/codec_input.h"
@@ -174,8 +174,6 @@ constexpr int kMaxWindowLog = 27;
 // A window is allocated with room for some blocks; an allocation larger than this is not of one up to 8 MiB.
 constexpr size_t kMaxInMemory = (8U << 20) + (1U << 20);
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 // The memory of one decoder. A window of 128 MiB for each open member could exhaust the machine's memory; the kernel
 // can write pages of a file to disk.
 class Workspace {
@@ -229,7 +227,7 @@ class Workspace {
     const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
     void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (memory == MAP_FAILED)
-      problem_ = str("no temporary file of ", size, " bytes in ", directory, ": ", reason(error != 0 ? error : errno));
+      problem_ = str("no temporary file of ", size, " bytes in ", directory, ": ", errno_text(error != 0 ? error : errno));
     if (fd >= 0) ::close(fd);
     return memory == MAP_FAILED ? nullptr : memory;
   }

@@ -1,3 +1,4 @@
+#include "base/os/system_error.h"
 #include "formats/common/compromise.h"
 
 #ifdef WEIGHTFS_TEST_HOOKS
@@ -22,7 +23,6 @@
 #include <cstring>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace weightfs {
@@ -94,7 +94,7 @@ void compromise_for_test() {
     const std::string verb = action.substr(0, action.find(':'));
     const std::string object = action.size() > verb.size() ? action.substr(verb.size() + 1) : "";
     const bool done = attempt(verb, object);
-    const std::string result = done ? "done" : std::generic_category().message(errno);
+    const std::string result = done ? "done" : errno_text(errno);
     std::fprintf(stderr, "compromise: %s: %s\n", action.c_str(), result.c_str());
   }
 }

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
-#include <system_error>
 #include <vector>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "formats/rten/schema.h"
 
@@ -241,7 +241,7 @@ void StructureImage::Unmap::operator()(uint8_t* bytes) const { ::munmap(bytes, s
 Result<StructureImage::Mapping> StructureImage::map(size_t size) {
   void* bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED)
-    return failure(Code::resource, str("rten: no memory for the model data: ", std::generic_category().message(errno)));
+    return failure(Code::resource, str("rten: no memory for the model data: ", errno_text(errno)));
   // One touched page must not become a huge one. Kernels without huge pages refuse this and need not care.
   ::madvise(bytes, size, MADV_NOHUGEPAGE);
   return Mapping(static_cast<uint8_t*>(bytes), Unmap{size});

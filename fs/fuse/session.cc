@@ -259,7 +259,7 @@ Result<int> open_mount(const SessionParams& params) {
   const SessionPtr session = TRY(mounted_session(nullptr, params));
   const int device = ::fcntl(fuse_session_fd(session.get()), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (device >= 0) return device;
-  const Error error{Code::io, str(params.mountpoint, ": ", std::strerror(errno))};
+  const Error error = io_error(params.mountpoint);
   fuse_session_unmount(session.get());
   return tl::unexpected(error);
 }
@@ -288,7 +288,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
     unmount(session.get(), params);
     return failure(Code::io, "cannot start a thread: process limit reached");
   }
-  if (ended < 0) return failure(Code::io, str(params.mountpoint, ": ", std::strerror(-ended)));
+  if (ended < 0) return failure(io_error(params.mountpoint, -ended));
   if (never_answered) return failure(Code::io, str(params.mountpoint, ": the mount is not responding"));
   return {};
 }

@@ -1,0 +1,20 @@
+// Errors of system calls.
+#pragma once
+
+#include <cerrno>
+#include <string>
+
+#include "base/result.h"
+
+namespace weightfs {
+
+/// The text of the errno value `error`: "Permission denied".
+std::string errno_text(int error);
+
+/// Code::not_found for an errno value of a path that does not exist, otherwise Code::io.
+Code errno_code(int error);
+
+/// A failed system call: "WHAT: Permission denied", of Code::io.
+Error io_error(const std::string& what, int error = errno);
+
+}  // namespace weightfs
