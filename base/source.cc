@@ -80,7 +80,7 @@ bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.t
 class FileSource final : public Source {
  public:
   // It was opened as `name` relative to `directory`, or where that is null to the working directory.
-  FileSource(Descriptor fd, const struct stat& opened, std::string path, std::shared_ptr<const Descriptor> directory,
+  FileSource(Descriptor fd, const struct stat& opened, std::string path, SharedDescriptor directory,
              std::string name)
       : file_(std::move(fd)),
         fd_(file_.number()),
@@ -139,7 +139,8 @@ class FileSource final : public Source {
   // change time. So an explanation counts only where this user and root alone may write.
   bool accepts(const struct stat& now, bool at_path) const {
     const auto attributes = [](const struct stat& file, bool is_there) {
-      return Attributes{is_there, file.st_nlink, file.st_mode, file.st_uid, file.st_gid};
+      return Attributes{
+          .at_path = is_there, .links = file.st_nlink, .mode = file.st_mode, .user = file.st_uid, .group = file.st_gid};
     };
     const std::scoped_lock lock(mutex_);
     const bool explained = attributes(now, at_path) != attributes(accepted_, is_at_path_);
@@ -154,7 +155,7 @@ class FileSource final : public Source {
   int fd_;
   struct stat opened_;
   std::string path_;
-  std::shared_ptr<const Descriptor> directory_;
+  SharedDescriptor directory_;
   std::string name_;
   mutable std::atomic<bool> changed_ = false;
   mutable std::mutex mutex_;      // guards the rest
@@ -250,7 +251,7 @@ Result<SourcePtr> open_file(const std::string& path) {
   return source_of_file(std::move(file), nullptr, path, path);
 }
 
-Result<SourcePtr> source_of_file(Descriptor file, std::shared_ptr<const Descriptor> directory, std::string name,
+Result<SourcePtr> source_of_file(Descriptor file, SharedDescriptor directory, std::string name,
                                  const std::string& path) {
   struct stat opened {};
   const bool known = ::fstat(file.number(), &opened) == 0;

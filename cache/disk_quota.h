@@ -8,11 +8,11 @@
 // process closes them (at its next open or eviction).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "cache/store/blob_backend.h"
@@ -51,7 +51,7 @@ class DiskQuota {
   /// `from` is 0 or the end of the previous reservation of that file, by any process. Fails when the store's lock is
   /// busy for two seconds, and when `stop` is set.
   Result<void> reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, Eviction eviction,
-                       const std::atomic<bool>& stop);
+                       const std::stop_token& stop);
 
   /// Records a symbolic link that is about to be created in index/.
   Result<void> reserve_link(const Folders& folders);
@@ -60,10 +60,10 @@ class DiskQuota {
   bool try_reserve(const Folders& folders, uint64_t size);
 
   /// For a full disk: evicts `size` bytes regardless of the quota. False when nothing could be evicted.
-  bool free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop);
+  bool free_up(const Folders& folders, uint64_t size, const std::stop_token& stop);
 
   /// Corrects the ledger, and evicts until at most `max_bytes` are in use or nothing more can be evicted.
-  Result<EvictResult> shrink(const Folders& folders, uint64_t max_bytes, const std::atomic<bool>& stop);
+  Result<EvictResult> shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop);
 
  private:
   uint64_t quota(const Folders& folders);

@@ -55,9 +55,9 @@ class ExternalStores {
   struct Listing {
     struct stat directory;
     bool is_stable;                                          // the mtime is old enough that any later change alters it
-    std::vector<std::pair<std::string, std::string>> blobs;  // digest in hex, and path
-    std::vector<std::string> subdirectories;                 // paths of directories to list
-    bool complete;                                           // false: the names must be tried one by one
+    std::vector<std::pair<std::string, std::string>> blobs = {};  // digest in hex, and path
+    std::vector<std::string> subdirectories = {};                 // paths of directories to list
+    bool complete = true;                                           // false: the names must be tried one by one
   };
   struct Table;
 

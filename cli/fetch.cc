@@ -10,9 +10,8 @@
 
 #include "base/text.h"
 #include "cli/console/progress.h"
-#include "cli/sandbox/sandbox.h"
+#include "cli/open_source.h"
 #include "cli/verbs.h"
-#include "fs/forest.h"
 
 namespace weightfs {
 namespace {
@@ -20,10 +19,8 @@ namespace {
 constexpr size_t kWorkers = 4;
 
 struct FetchArguments {
-  std::string source;
+  SourceInput input;
   std::vector<std::string> paths;
-  StoreFlags store_flags;
-  OpenOptions open_options;
 };
 
 // Downloads files by several threads. A directory stands for the files below it.
@@ -198,18 +195,13 @@ class Reporter {
 };
 
 Exit fetch(FetchArguments& arguments) {
-  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
-  if (!store) return report_error(store.error());
-  const auto sandbox =
-      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
-  if (!sandbox) return report_error(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.open_options);
-  if (!tree) return report_error(tree.error());
-  Forest forest(std::move(*tree));
+  const auto opened = open_source(arguments.input);
+  if (!opened) return report_error(opened.error());
+  Forest& forest = *opened->forest;
   Fetcher fetcher(forest);
   if (arguments.paths.empty()) fetcher.add(Forest::kRoot, "");
   for (const std::string& path : arguments.paths) fetcher.add_path(path);
-  Reporter reporter(*store);
+  Reporter reporter(opened->store);
   fetcher.run([&] { reporter.update(fetcher.take_errors()); });
   reporter.print_summary();
   return fetcher.status();
@@ -222,9 +214,9 @@ Command fetch_command() {
   return {
       "fetch",
       "download linked files and registry layers into the cache",
-      {source_argument(given->source),
+      {source_argument(given->input),
        arguments("PATH", "path in the model, such as files/model.gguf or tensors/NAME (default: all)", given->paths)},
-      source_options(given->open_options, given->store_flags),
+      source_options(given->input),
       {},
       [given] { return fetch(*given); }};
 }

@@ -7,9 +7,8 @@
 
 #include "base/text.h"
 #include "cli/console/table.h"
-#include "cli/sandbox/sandbox.h"
+#include "cli/open_source.h"
 #include "cli/verbs.h"
-#include "fs/forest.h"
 #include "fs/listing.h"
 
 namespace weightfs {
@@ -20,11 +19,9 @@ constexpr size_t kMaxText = 60;
 constexpr size_t kMaxPath = 1000;
 
 struct InfoArguments {
-  std::string source;
+  SourceInput input;
   bool json = false;
   bool tensors = false;
-  StoreFlags store_flags;
-  OpenOptions open_options;
 };
 
 // One line without control characters, cut after `max_characters`.
@@ -117,7 +114,7 @@ void print_nested(const ModelPtr& model) {
 
 void print_model(const ModelPtr& shared, const InfoArguments& arguments) {
   const Model& model = *shared;
-  print_facts(model, arguments.source);
+  print_facts(model, arguments.input.source);
   print_metadata(model);
   print_dtypes(model);
   print_tensors(model, arguments.tensors ? model.tensors.size() : kTensorsShown);
@@ -211,20 +208,15 @@ Exit print_models(Forest& forest, const InfoArguments& arguments) {
 }
 
 Exit info(InfoArguments& arguments) {
-  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
-  if (!store) return report_error(store.error());
-  const auto sandbox =
-      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
-  if (!sandbox) return report_error(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.open_options);
-  if (!tree) return report_error(tree.error());
-  Forest forest(std::move(*tree));
+  const auto opened = open_source(arguments.input);
+  if (!opened) return report_error(opened.error());
+  Forest& forest = *opened->forest;
   const ModelPtr model = forest.model_of(Forest::kRoot);
   if (model == nullptr) return print_models(forest, arguments);
   const auto known = with_lazy_parts(model);
   if (!known) return report_error(known.error());
   if (arguments.json) {
-    std::fputs(to_json(metadata_of(**known, arguments.source)).c_str(), stdout);
+    std::fputs(to_json(metadata_of(**known, arguments.input.source)).c_str(), stdout);
   } else {
     print_model(*known, arguments);
   }
@@ -237,8 +229,8 @@ Command info_command() {
   const auto given = std::make_shared<InfoArguments>();
   return {"info",
           "summarize a model: format, metadata, types, tensors",
-          {source_argument(given->source)},
-          source_options(given->open_options, given->store_flags,
+          {source_argument(given->input)},
+          source_options(given->input,
                          {flag("tensors", "list every tensor (default: the first 20)", given->tensors),
                           flag("json", "print the content of metadata.json", given->json)}),
           {},

@@ -8,21 +8,18 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/sandbox/sandbox.h"
+#include "cli/open_source.h"
 #include "cli/verbs.h"
-#include "fs/forest.h"
 
 namespace weightfs {
 namespace {
 
 struct ListArguments {
-  std::string source;
+  SourceInput input;
   std::string path;
   bool long_form = false;
   bool recursive = false;
   bool json = false;
-  StoreFlags store_flags;
-  OpenOptions open_options;
 };
 
 char type_letter(Kind kind) {
@@ -132,14 +129,9 @@ class Lister {
 };
 
 Exit ls(ListArguments& arguments) {
-  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
-  if (!store) return report_error(store.error());
-  const auto sandbox =
-      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
-  if (!sandbox) return report_error(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.open_options);
-  if (!tree) return report_error(tree.error());
-  Forest forest(std::move(*tree));
+  const auto opened = open_source(arguments.input);
+  if (!opened) return report_error(opened.error());
+  Forest& forest = *opened->forest;
   const auto ino = forest.resolve(arguments.path);
   if (!ino) return report_error({ino.error().code, str(arguments.path, ": ", ino.error().message)});
   Lister lister(forest, arguments);
@@ -170,21 +162,14 @@ Result<void> copy_out(const Source& source) {
 }
 
 struct CatArguments {
-  std::string source;
+  SourceInput input;
   std::vector<std::string> paths;
-  StoreFlags store_flags;
-  OpenOptions open_options;
 };
 
 Exit cat(CatArguments& arguments) {
-  const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
-  if (!store) return report_error(store.error());
-  const auto sandbox =
-      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
-  if (!sandbox) return report_error(sandbox.error());
-  auto tree = open_sources({arguments.source}, arguments.open_options);
-  if (!tree) return report_error(tree.error());
-  Forest forest(std::move(*tree));
+  const auto opened = open_source(arguments.input);
+  if (!opened) return report_error(opened.error());
+  Forest& forest = *opened->forest;
   Exit status = Exit::ok;
   for (const std::string& path : arguments.paths) {
     const auto copied = forest.resolve(path, Forest::Last::followed)
@@ -203,9 +188,9 @@ Command ls_command() {
   const auto given = std::make_shared<ListArguments>();
   return {"ls",
           "list the files of a model without mounting it",
-          {source_argument(given->source),
+          {source_argument(given->input),
            argument("PATH", "path in the model (default: its top directory)", given->path, Argument::Count::optional)},
-          source_options(given->open_options, given->store_flags,
+          source_options(given->input,
                          {flag('l', "long", "print modes, sizes and times", given->long_form),
                           flag('R', "recursive", "list subdirectories recursively", given->recursive),
                           flag("json", "print a JSON array of {path, type, size}", given->json)}),
@@ -217,9 +202,9 @@ Command cat_command() {
   const auto given = std::make_shared<CatArguments>();
   return {"cat",
           "write files of a model to standard output without mounting it",
-          {source_argument(given->source), arguments("PATH", "path in the model, such as tensors/NAME or metadata.json",
+          {source_argument(given->input), arguments("PATH", "path in the model, such as tensors/NAME or metadata.json",
                                                      given->paths, Argument::Count::some)},
-          source_options(given->open_options, given->store_flags),
+          source_options(given->input),
           {},
           [given] { return cat(*given); }};
 }

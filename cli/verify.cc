@@ -7,9 +7,8 @@
 
 #include "base/text.h"
 #include "cli/console/progress.h"
-#include "cli/sandbox/sandbox.h"
+#include "cli/open_source.h"
 #include "cli/verbs.h"
-#include "fs/forest.h"
 
 namespace weightfs {
 namespace {
@@ -93,31 +92,24 @@ class UncachedBlobs final : public Blobs {
   BlobsPtr store_;
 };
 
-Exit verify_source(const std::string& source, OpenOptions open_options, StoreFlags store_flags) {
-  store_flags.recheck = Recheck::full;
-  const auto store = use_store(open_options, store_flags, log_to_stderr);
-  if (!store) return report_error(store.error());
-  const auto sandbox = confine_command(source, open_options.access, store_flags, log_to_stderr);
-  if (!sandbox) return report_error(sandbox.error());
-  open_options.blobs = std::make_shared<UncachedBlobs>(*store);
-  auto tree = open_sources({source}, open_options);
-  if (!tree) return report_error(tree.error());
-  Forest forest(std::move(*tree));
-  return Verifier(forest).verify_all(Forest::kRoot, source);
+Exit verify_source(SourceInput& input) {
+  input.store_flags.recheck = Recheck::full;
+  const auto opened =
+      open_source(input, [](const BlobStorePtr& store) { return std::make_shared<UncachedBlobs>(store); });
+  if (!opened) return report_error(opened.error());
+  return Verifier(*opened->forest).verify_all(Forest::kRoot, input.source);
 }
 
 }  // namespace
 
 Command verify_command() {
-  const auto source = std::make_shared<std::string>();
-  const auto open_options = std::make_shared<OpenOptions>();
-  const auto store_flags = std::make_shared<StoreFlags>();
+  const auto given = std::make_shared<SourceInput>();
   return {"verify",
           "verify every file against the checksum in its container",
-          {source_argument(*source)},
-          source_options(*open_options, *store_flags),
+          {source_argument(*given)},
+          source_options(*given),
           {},
-          [=] { return verify_source(*source, *open_options, *store_flags); }};
+          [given] { return verify_source(*given); }};
 }
 
 }  // namespace weightfs

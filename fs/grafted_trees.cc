@@ -71,7 +71,7 @@ void GraftedTrees::add(TreePtr tree, Ino root) {
 // With the lock.
 GraftedTrees::Place GraftedTrees::place_of(uint32_t number, uint32_t index) const {
   const Grafted& grafted = trees_[number];
-  Place place{grafted.tree, number, index, grafted.root, nullptr};
+  Place place{.tree_ptr = grafted.tree, .number = number, .index = index, .root = grafted.root, .in_use = nullptr};
   if (grafted.model == kNever) return place;
   const auto& model = models_[grafted.model];
   model->last_use = ++uses_;
@@ -179,8 +179,13 @@ GraftedTrees::Place GraftedTrees::graft(const Place& parent, TreePtr tree) {
   const auto [grown, is_new] = grown_.emplace(parent.ino(), number);
   if (is_new) {
     const Grafted& above = trees_[parent.number];
-    Grafted grafted{std::move(tree), parent.ino(), 0, above.model, above.in_model, {}};
-    grafted.node_count = grafted.tree->size();
+    const uint32_t node_count = tree->size();
+    Grafted grafted{.tree = std::move(tree),
+                    .root = parent.ino(),
+                    .node_count = node_count,
+                    .model = above.model,
+                    .in_model = above.in_model,
+                    .fingerprint = {}};
     if (!above.in_model && grafted.tree->model() != nullptr) {
       grafted.in_model = true;
       grafted.model = static_cast<uint32_t>(models_.size());

@@ -69,7 +69,7 @@ class ConfinedDirectory {
   Confinement rules_for(Links links) const;
   Result<OpenedPath> open_by(const Confinement& rules, const std::string& name, OpenFor purpose) const;
 
-  std::shared_ptr<const Descriptor> directory_;
+  SharedDescriptor directory_;
   std::string path_;
   Confinement rules_;
 };

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <cerrno>
+#include <memory>
 #include <utility>
 
 namespace weightfs {
@@ -29,5 +29,7 @@ class Descriptor {
  private:
   int number_;
 };
+
+using SharedDescriptor = std::shared_ptr<const Descriptor>;
 
 }  // namespace weightfs

@@ -13,7 +13,7 @@ namespace weightfs {
 
 /// As open_file(path), of `file`, which was opened as `name` relative to `directory`; `path` is for messages. Fails
 /// with io when it is not a regular file.
-Result<SourcePtr> source_of_file(Descriptor file, std::shared_ptr<const Descriptor> directory, std::string name,
+Result<SourcePtr> source_of_file(Descriptor file, SharedDescriptor directory, std::string name,
                                  const std::string& path);
 
 /// Source::identity() and occupied() of a regular file, by stat(2).

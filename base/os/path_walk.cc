@@ -7,6 +7,7 @@
 #include <climits>
 #include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {

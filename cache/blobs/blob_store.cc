@@ -269,7 +269,7 @@ class CachingBlobStore final : public BlobStore {
     const Digest digest = sha256(text);
     BlobBackend& backend = store_->backend();
     auto acquired =
-        TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_requested()));
+        TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_token()));
     if (acquired.partial) {
       if (acquired.partial->resumed_size() > 0) TRY_VOID(acquired.partial->restart());
       TRY_VOID(acquired.partial->reserve(text.size(), Eviction::allowed));

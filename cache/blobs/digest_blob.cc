@@ -160,7 +160,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     if (!is_fetchable(*store_, origins_)) return tl::unexpected(not_available(*store_, ref_, {Code::not_found, ""}));
     store_->stats().record_miss(ref_.digest);
     const InFlightBlob::ScopedRelease release;
-    const BlobProducer producer{ref_.name, size_, ref_.digest, "", {}};
+    const BlobProducer producer{.name = ref_.name, .size = size_, .digest = ref_.digest};
     for (;;) {
       const auto in_flight = TRY(store_->find_or_start(producer, name_, new_fetch(*store_, ref_, size_, origins_)));
       auto read = in_flight->read(offset, out, mode);
@@ -296,9 +296,9 @@ Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::v
   const std::string server = server_of(origins);
   if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
   const FetchPtr fetch = new_fetch(store, ref, std::nullopt, origins);
-  if (const auto reported = TRY(fetch->size(store.stop_requested()))) return *reported;
+  if (const auto reported = TRY(fetch->size(store.stop_token()))) return *reported;
   store.stats().record_miss(ref.digest);
-  const BlobProducer producer{ref.name, std::nullopt, ref.digest, "", {}};
+  const BlobProducer producer{.name = ref.name, .digest = ref.digest};
   const InFlightBlob::ScopedRelease release;
   for (;;) {
     const auto in_flight = TRY(store.find_or_start(producer, name, fetch));

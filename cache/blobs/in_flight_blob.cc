@@ -38,7 +38,7 @@ Error too_large_for_size(const std::string& name) {
 
 void InFlightBlob::run() noexcept {
   current_producer = this;
-  const CancelScope scope([this] { return stop_ || cancel_if_unused(); });
+  const CancelScope scope([this] { return stop_.stop_requested() || cancel_if_unused(); });
   const HeldSources::Scope holding(&held_);
   FinalState ended{Phase::uncacheable, {Code::resource, ""}};
   auto done = exceptions_to_errors([&]() -> Result<void> {
@@ -60,13 +60,13 @@ void InFlightBlob::run() noexcept {
 InFlightBlob::FinalState InFlightBlob::run_to_end() {
   if (fetch_ == nullptr) acquire_permit();  // downloads mostly wait, and need no permit
   std::optional<FinalState> ended;
-  while (!ended) ended = stop_ ? FinalState{Phase::cancelled, cancelled_error()} : step();
+  while (!ended) ended = stop_.stop_requested() ? FinalState{Phase::cancelled, cancelled_error()} : step();
   return std::move(*ended);
 }
 
 // Nothing while another process produces the blob.
 std::optional<InFlightBlob::FinalState> InFlightBlob::step() {
-  auto acquired = backend_->acquire(name_, producer_.size, stop_);
+  auto acquired = backend_->acquire(name_, producer_.size, stop_.get_token());
   if (!acquired) return FinalState{Phase::uncacheable, acquired.error()};
   if (acquired->cached) return finish(std::move(acquired->cached));
   if (acquired->partial) {
@@ -215,15 +215,14 @@ void InFlightBlob::cancel() {
 // Releases the permit at once, so that others need not wait for this stream.
 void InFlightBlob::stop(Phase phase) {
   phase_ = phase;
-  stop_ = true;
-  semaphore_.wake_all();
+  stop_.request_stop();
   release_permit();
   changed_.notify_all();
 }
 
 void InFlightBlob::acquire_permit() {
-  has_permit_ = semaphore_.acquire(stop_);
-  if (stop_) release_permit();
+  has_permit_ = semaphore_.acquire(stop_.get_token());
+  if (stop_.stop_requested()) release_permit();
 }
 
 void InFlightBlob::release_permit() {

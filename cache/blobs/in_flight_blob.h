@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "base/blobs.h"
@@ -163,7 +164,7 @@ class InFlightBlob {
   Semaphore& semaphore_;
   std::atomic<bool> is_too_large_ = false;
   std::atomic<uint64_t> max_bytes_ = kMaxDownloadForSize;  // of a download of unknown size
-  std::atomic<bool> stop_ = false;
+  std::stop_source stop_;
   std::atomic<bool> has_permit_ = false;
   std::chrono::milliseconds poll_interval_{1};  // for the progress of another process
   std::chrono::milliseconds stalled_for_{0};    // time without progress of another process

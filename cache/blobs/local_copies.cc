@@ -78,7 +78,7 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
   }
   name.text = "copy-" + name.text;
   name.resumable = false;
-  BlobProducer producer{copy.name, copy.bytes->size(), ref.digest, "", {}};
+  BlobProducer producer{.name = copy.name, .size = copy.bytes->size(), .digest = ref.digest};
   producer.start = [bytes = copy.bytes]() -> Result<StreamPtr> { return std::make_unique<SourceStream>(bytes); };
   const InFlightBlob::ScopedRelease release;
   for (;;) {

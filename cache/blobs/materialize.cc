@@ -78,7 +78,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::attempt(PartialBlob& parti
     if (!too_large || partial.resumed_size() > 0) partial.keep_for_resume(pipeline.received);
     return ended;
   }
-  if (stop_ || !fetch_->reject()) return ended;
+  if (stop_.stop_requested() || !fetch_->reject()) return ended;
   const std::scoped_lock lock(mutex_);
   if (served_unverified_) return ended;
   range_ = nullptr;
@@ -109,13 +109,13 @@ InFlightBlob::FinalState InFlightBlob::run_pipeline(PartialBlob& partial, Pipeli
   if (produced) return publish(partial, pipeline);
   // An error before the first byte is about the server, not the bytes.
   pipeline.wrong = pipeline.start && is_about_the_bytes(produced.error());
-  return FinalState{stop_ ? Phase::cancelled : Phase::failed, produced.error()};
+  return FinalState{stop_.stop_requested() ? Phase::cancelled : Phase::failed, produced.error()};
 }
 
 // Reserves space for all bytes. Verified blobs that are being published can be evicted only afterwards, so wait for
 // them.
 Result<void> InFlightBlob::reserve(PartialBlob& partial) {
-  for (auto waited = kMaxPause * 0; !stop_ && waited < kMaxFlush; waited += kMaxPause) {
+  for (auto waited = kMaxPause * 0; !stop_.stop_requested() && waited < kMaxFlush; waited += kMaxPause) {
     const int publishing = semaphore_.publishing;
     auto reserved = partial.reserve(*producer_.size, Eviction::allowed);
     if (reserved || publishing == 0) return reserved;
@@ -127,7 +127,7 @@ Result<void> InFlightBlob::reserve(PartialBlob& partial) {
 Result<void> InFlightBlob::decode(Pipeline& pipeline) {
   const StreamPtr stream = TRY(producer_.start());
   while (auto buffer = pipeline.queue.acquire_buffer()) {
-    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled_error());
+    if (stop_.stop_requested() || cancel_if_unused()) return tl::unexpected(cancelled_error());
     buffer->filled = TRY(stream->next(buffer->bytes));
     if (buffer->filled == 0) break;
     pipeline.queue.push(std::move(*buffer));
@@ -136,9 +136,9 @@ Result<void> InFlightBlob::decode(Pipeline& pipeline) {
 }
 
 Result<void> InFlightBlob::fetch(Pipeline& pipeline, const PartialBlob& partial) {
-  const auto stream = TRY(fetch_->begin({partial.resumed_size(), partial.resume_note()}, stop_));
+  const auto stream = TRY(fetch_->begin({partial.resumed_size(), partial.resume_note()}, stop_.get_token()));
   while (auto buffer = pipeline.queue.acquire_buffer()) {
-    if (stop_ || cancel_if_unused()) return tl::unexpected(cancelled_error());
+    if (stop_.stop_requested() || cancel_if_unused()) return tl::unexpected(cancelled_error());
     buffer->filled = TRY(stream->next(buffer->bytes));
     if (!pipeline.start) pipeline.start = Pipeline::Start{stream->begins_at(), stream->validator()};
     {
@@ -200,7 +200,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::resume(PartialBlob& partia
   const FileRangePtr range = partial.range();
   std::vector<std::byte> bytes(begins_at > 0 ? kBufferSize : 0);
   while (verifier.bytes_added() < begins_at) {
-    if (stop_) return FinalState{Phase::cancelled, cancelled_error()};
+    if (stop_.stop_requested()) return FinalState{Phase::cancelled, cancelled_error()};
     const auto part = std::span(bytes).first(
         static_cast<size_t>(std::min<uint64_t>(bytes.size(), begins_at - verifier.bytes_added())));
     if (auto done = range->read(verifier.bytes_added(), part); !done) return FinalState{Phase::uncacheable, done.error()};
@@ -258,8 +258,8 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::follow(FileRangePtr others
   written_ = size;
   followed_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, poll_interval_, [&] { return stop_.load(); });
-  while (!stop_ && waiting_ == 0) {
+  changed_.wait_for(lock, poll_interval_, [&] { return stop_.stop_requested(); });
+  while (!stop_.stop_requested() && waiting_ == 0) {
     if (is_unused()) return FinalState{Phase::cancelled, cancelled_error()};
     changed_.wait_for(lock, kUnusedCheck);
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 namespace weightfs {
@@ -22,14 +23,14 @@ class Semaphore {
 
   std::atomic<int> publishing = 0;  ///< verified blobs that are being published
 
-  /// Waits for a permit; false without one when `stop` is set first. After setting `stop`, call wake_all().
-  bool acquire(const std::atomic<bool>& stop) {
+  /// Waits for a permit; false without one when `stop` is requested first.
+  bool acquire(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     const auto position = queue_.insert(queue_.end(), std::this_thread::get_id());
+    const auto is_next = [&] { return position == queue_.begin() && available_ > 0; };
     bool acquired = false;
-    const auto can_stop_waiting = [&] { return stop || (acquired = position == queue_.begin() && available_ > 0); };
     uint64_t before = progress_count_;
-    while (!changed_.wait_for(lock, kStallTimeout, can_stop_waiting)) {
+    while (!(acquired = changed_.wait_for(lock, stop, kStallTimeout, is_next)) && !stop.stop_requested()) {
       const uint64_t now = progress_count_;
       if (now == before && position == queue_.begin()) {
         acquired = true;
@@ -48,10 +49,6 @@ class Semaphore {
     ++progress_count_;
     changed_.notify_all();
   }
-  void wake_all() {
-    const std::scoped_lock lock(mutex_);
-    changed_.notify_all();
-  }
 
   /// Records that a decoder made progress.
   void note_progress() { ++progress_count_; }
@@ -61,7 +58,7 @@ class Semaphore {
  private:
   std::atomic<uint64_t> progress_count_ = 0;
   std::mutex mutex_;  // guards the rest
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::list<std::thread::id> queue_;
   int available_;  // negative after a deadlock was broken
 };

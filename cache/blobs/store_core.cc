@@ -243,13 +243,13 @@ void StoreCore::stop() {
 }
 
 void StoreCore::shut_down() {
-  stop_requested_ = true;
+  stop_.request_stop();
   backend_->stop();
   stop();
 }
 
 Result<void> StoreCore::check_open() const {
-  if (stop_requested_) return failure(Code::resource, "the mount is shutting down");
+  if (stop_.stop_requested()) return failure(Code::resource, "the mount is shutting down");
   return {};
 }
 

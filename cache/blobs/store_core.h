@@ -2,13 +2,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -36,7 +36,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   BlobBackend& backend() { return *backend_; }
   const FetchSettings& fetching() const { return fetching_; }
   const ExternalStores& external_stores() const { return external_stores_; }
-  const std::atomic<bool>& stop_requested() const { return stop_requested_; }
+  std::stop_token stop_token() const { return stop_.get_token(); }
   CacheStats& stats() { return stats_; }
   StoreStatus status();
   StoreStatus in_progress_status();
@@ -105,7 +105,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   CacheStats stats_;
   BlobBackendPtr backend_;
   Log log_;
-  std::atomic<bool> stop_requested_ = false;
+  std::stop_source stop_;
   const std::string name_prefix_;  // unique to this store
   Semaphore semaphore_;
 

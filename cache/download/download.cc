@@ -1,6 +1,7 @@
 #include "cache/download/download.h"
 
 #include <algorithm>
+#include <stop_token>
 #include <utility>
 
 #include "base/text.h"
@@ -27,7 +28,7 @@ std::optional<uint64_t> reported_size(const Response& response) {
 }
 
 // Sends a request, and returns the response without its body.
-Result<Response> response_head(HttpClient& http, const Request& request, const std::atomic<bool>& stop) {
+Result<Response> response_head(HttpClient& http, const Request& request, const std::stop_token& stop) {
   std::optional<Response> head;
   const ResponseHandler handler{[&](const Response& response) -> Result<void> {
                                   head = response;
@@ -56,7 +57,7 @@ struct Fetch::SizeReply {
   std::optional<uint64_t> size = {};
 };
 
-Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
+Result<std::optional<uint64_t>> Fetch::size(const std::stop_token& stop) {
   if (size_) return size_;
   const HttpOptions& limits = http_->options();
   const auto until = std::chrono::steady_clock::now() + limits.connect_timeout + limits.stall_timeout;
@@ -77,7 +78,7 @@ Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
       mirrors.exclude(*next);
     }
   }
-  if (stop) return failure(Code::network, str(name_, ": cancelled"));
+  if (stop.stop_requested()) return failure(Code::network, str(name_, ": cancelled"));
   if (size) return size;
   auto errors = mirrors.errors();
   if (errors.size() < origin_count()) errors.push_back({Code::network, "timed out before all origins were tried"});
@@ -85,7 +86,7 @@ Result<std::optional<uint64_t>> Fetch::size(const std::atomic<bool>& stop) {
 }
 
 Fetch::SizeReply Fetch::query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
-                                   const std::atomic<bool>& stop) {
+                                   const std::stop_token& stop) {
   Request request;
   request.url = origin.url;
   request.trust = origin.trust;
@@ -104,7 +105,7 @@ Fetch::SizeReply Fetch::query_size(const Origin& origin, std::chrono::steady_clo
   return {outcome_of(*response, credentials_for(origin, response->url).get())};
 }
 
-Result<std::unique_ptr<FetchStream>> Fetch::begin(const ResumePoint& resume, const std::atomic<bool>& stop) {
+Result<std::unique_ptr<FetchStream>> Fetch::begin(const ResumePoint& resume, const std::stop_token& stop) {
   const ResumePoint resume_from = !size_ || resume.bytes <= *size_ ? resume : ResumePoint{};
   {
     const std::scoped_lock lock(mutex_);

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -79,14 +79,14 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   /// The blob's size as reported by all responding origins (HEAD); nothing if one does not report the decoded size, or
   /// if they differ. Fails as begin() does when no origin responds. All requests together take at most one connect and
   /// stall timeout, because listing a directory may wait for it.
-  Result<std::optional<uint64_t>> size(const std::atomic<bool>& stop);
+  Result<std::optional<uint64_t>> size(const std::stop_token& stop);
 
   /// Starts the download, or resumes it. Sends no request before the first next(). Each origin is tried once before any
   /// is retried; an origin is used as long as it makes progress (HttpOptions::min_speed). next() fails with unreachable
   /// when no origin delivers the blob, not_found when all report that it is missing, unsupported when no URL is
   /// allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive the
   /// stream.
-  Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::atomic<bool>& stop);
+  Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::stop_token& stop);
 
   /// Reports that the downloaded bytes failed verification; the stream must be destroyed before. Excludes the origin
   /// that sent them, if it was the only one and nothing was resumed. Returns whether another attempt from the first
@@ -106,7 +106,7 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
 
   struct SizeReply;
   SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
-                       const std::atomic<bool>& stop);
+                       const std::stop_token& stop);
 
   const HttpClientPtr http_;
   const std::string name_;

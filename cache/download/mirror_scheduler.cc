@@ -2,26 +2,18 @@
 
 #include <algorithm>
 #include <random>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
 #include "base/text.h"
 
 namespace weightfs {
-namespace {
-
-constexpr std::chrono::milliseconds kWaitSlice{20};
-
-}  // namespace
-
-bool interruptible_sleep(std::chrono::milliseconds time, const std::atomic<bool>& stop) {
-  const auto until = std::chrono::steady_clock::now() + time;
-  while (!stop) {
-    const auto remaining = until - std::chrono::steady_clock::now();
-    if (remaining <= remaining.zero()) return true;
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(remaining, kWaitSlice));
-  }
-  return false;
+bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(lock, stop, time, [&] { return stop.stop_requested(); });
+  return !stop.stop_requested();
 }
 
 Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
@@ -38,13 +30,13 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
 
 MirrorScheduler::MirrorScheduler(size_t count, const RetryPolicy& policy) : mirrors_(count, Mirror{Backoff(policy)}) {}
 
-std::optional<size_t> MirrorScheduler::next(const std::atomic<bool>& stop, Clock::time_point until) {
+std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::time_point until) {
   const auto before = [](const Mirror& a, const Mirror& b) {
     return a.is_done == b.is_done ? a.at < b.at : !a.is_done;
   };
   const auto first = std::min_element(mirrors_.begin(), mirrors_.end(), before);
   const auto now = Clock::now();
-  if (first == mirrors_.end() || first->is_done || stop || now >= until || first->at >= until) return std::nullopt;
+  if (first == mirrors_.end() || first->is_done || stop.stop_requested() || now >= until || first->at >= until) return std::nullopt;
   const auto remaining = std::max(first->at, now) - now;
   if (!interruptible_sleep(std::chrono::ceil<std::chrono::milliseconds>(remaining), stop)) return std::nullopt;
   return static_cast<size_t>(first - mirrors_.begin());

@@ -1,9 +1,9 @@
 // Retry delays, and the order in which mirrors are tried.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -13,7 +13,7 @@
 namespace weightfs {
 
 /// Sleeps; returns false early when `stop` is set.
-bool interruptible_sleep(std::chrono::milliseconds time, const std::atomic<bool>& stop);
+bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop);
 
 /// Retry delays: exponential with full jitter, or as requested by the server.
 class Backoff {
@@ -37,7 +37,7 @@ class MirrorScheduler {
   MirrorScheduler(size_t count, const RetryPolicy& policy);
 
   /// Waits for the next origin; nothing when none is left, `stop` is set, or none is due before `until`.
-  std::optional<size_t> next(const std::atomic<bool>& stop, Clock::time_point until = Clock::time_point::max());
+  std::optional<size_t> next(const std::stop_token& stop, Clock::time_point until = Clock::time_point::max());
   /// Schedules a retry after a delay, if any attempts are left.
   void retry_later(size_t origin, const Outcome& outcome);
   /// Call after progress: forgets earlier failures.

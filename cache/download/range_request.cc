@@ -34,7 +34,7 @@ Fetch::Transfer::RangeRequest::RangeRequest(Transfer& transfer, ReassemblyBuffer
 Outcome Fetch::Transfer::RangeRequest::perform() {
   const ResponseHandler handler{[this](const Response& response) { return on_response(response); },
                                 [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
-  const auto done = transfer_.fetch_->http_->perform(request(), handler, transfer_.ended_);
+  const auto done = transfer_.fetch_->http_->perform(request(), handler, transfer_.ended_.get_token());
   if (outcome_) return *outcome_;
   const auto [at, end] = buffer_.bounds(chunk_);
   if (at == end) {
@@ -114,7 +114,11 @@ Result<void> Fetch::Transfer::RangeRequest::on_partial_response(const Response& 
     return end_with(give_up(std::move(range).error()));
   }
   if (range->total && !buffer_.set_end(*range->total)) return end_with(contradiction(response, *range->total));
-  OriginInfo info{response.url, strong_etag(response), range->total, false, true, false, response.from_public};
+  OriginInfo info{.url = response.url,
+                  .etag = strong_etag(response),
+                  .size = range->total,
+                  .ranges = true,
+                  .is_public = response.from_public};
   if (info.etag.empty() && !info_.encoded) info.etag = info_.etag;
   if (!info.size) info.size = info_.size;
   transfer_.record_info(origin_, info);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <stop_token>
 #include <system_error>
 
 #include "base/text.h"
@@ -25,7 +26,7 @@ std::string validator_of(const std::string& url, const std::string& etag) {
 
 // ---- the leader
 
-Fetch::Transfer::Transfer(std::shared_ptr<Fetch> fetch, ResumePoint resume, const std::atomic<bool>& stop)
+Fetch::Transfer::Transfer(std::shared_ptr<Fetch> fetch, ResumePoint resume, const std::stop_token& stop)
     : fetch_(std::move(fetch)),
       resume_(std::move(resume)),
       stop_(stop),
@@ -36,7 +37,7 @@ Fetch::Transfer::Transfer(std::shared_ptr<Fetch> fetch, ResumePoint resume, cons
 Fetch::Transfer::~Transfer() {
   {
     const std::scoped_lock lock(mutex_);  // prevents new helpers
-    ended_ = true;
+    ended_.request_stop();
   }
   buffer_.stop();
   if (leader_.joinable()) leader_.join();
@@ -51,9 +52,9 @@ Result<size_t> Fetch::Transfer::next(std::span<std::byte> out) {
       return failure(Code::resource, str(fetch_->name_, ": cannot start a download thread"));
     }
   }
-  while (!stop_)
+  while (!stop_.stop_requested())
     if (auto got = buffer_.next(out)) return std::move(*got);
-  ended_ = true;
+  ended_.request_stop();
   buffer_.stop();
   return failure(Code::network, str(fetch_->name_, ": cancelled"));
 }
@@ -75,7 +76,7 @@ Result<void> Fetch::Transfer::try_origins() {
   for (size_t i = 0; i < origins_.size(); ++i)
     if (fetch_->is_rejected(i)) mirrors.exclude(i);
   ProgressSample sample{Clock::now(), buffer_.progress().arrived};
-  while (const auto next = mirrors.next(ended_)) {
+  while (const auto next = mirrors.next(ended_.get_token())) {
     switch_to(*next);
     const Outcome outcome = download_from(*next, mirrors, sample);
     if (outcome.next == Next::done) return {};
@@ -103,7 +104,7 @@ Outcome Fetch::Transfer::download_from(size_t index, MirrorScheduler& mirrors, P
     if (outcome.retry_after) return outcome;
     Backoff once(fetch_->options_);
     const auto pause = once.pause(outcome.error, {});
-    if (!pause || !interruptible_sleep(*pause, ended_)) return outcome;
+    if (!pause || !interruptible_sleep(*pause, ended_.get_token())) return outcome;
   }
   return {};
 }
@@ -200,7 +201,7 @@ void Fetch::Transfer::maybe_scale_up() {
   const auto now = Clock::now();
   const std::scoped_lock lock(mutex_);
   const OriginState& state = origins_[origin_];
-  if (ended_ || state.single_connection || !state.info.ranges || now < next_scale_up_) return;
+  if (ended_.stop_requested() || state.single_connection || !state.info.ranges || now < next_scale_up_) return;
   if (running_ >= fetch_->options_.max_connections) return;
   if (is_slow(now) && buffer_.split()) open_helpers();
 }

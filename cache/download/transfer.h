@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace weightfs {
 
 class Fetch::Transfer final : public FetchStream {
  public:
-  Transfer(std::shared_ptr<Fetch> fetch, ResumePoint resume, const std::atomic<bool>& stop);
+  Transfer(std::shared_ptr<Fetch> fetch, ResumePoint resume, const std::stop_token& stop);
   ~Transfer() override;
 
   Result<size_t> next(std::span<std::byte> out) override;
@@ -63,8 +64,8 @@ class Fetch::Transfer final : public FetchStream {
 
   const std::shared_ptr<Fetch> fetch_;
   const ResumePoint resume_;
-  const std::atomic<bool>& stop_;
-  std::atomic<bool> ended_ = false;
+  const std::stop_token stop_;
+  std::stop_source ended_;
   ReassemblyBuffer buffer_;
   std::thread leader_;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <stop_token>
 
 #include "base/text.h"
 #include "cache/http/exchange.h"
@@ -51,7 +52,7 @@ struct RedirectChain {
 
 // Whether to repeat the request with other credentials.
 Result<bool> answer_challenge(const RedirectChain& chain, const Response& response, const std::string& sent,
-                              const std::atomic<bool>& stop) {
+                              const std::stop_token& stop) {
   UnauthorizedResponse rejected{{}, sent, response.from_public};
   for (const auto& [name, value] : response.headers)
     if (name == "www-authenticate") rejected.challenges.push_back(value);
@@ -96,15 +97,20 @@ HttpClient::~HttpClient() = default;
 const HttpOptions& HttpClient::options() const { return pool_->options; }
 
 Result<void> HttpClient::perform(const Request& request, const ResponseHandler& handler,
-                                 const std::atomic<bool>& stop) try {
+                                 const std::stop_token& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
   RedirectChain chain{options(), request, std::move(first), first_origin};
   for (;;) {
     const bool same_origin = request.credentials != nullptr && chain.is_same_origin();
     const std::string authorization = same_origin ? request.credentials->authorization() : "";
-    const ExchangeRequest exchange_request{
-        options(), request, handler, chain.url, chain.policy(), authorization, same_origin && !chain.was_challenged};
+    const ExchangeRequest exchange_request{.options = options(),
+                                           .request = request,
+                                           .handler = handler,
+                                           .url = chain.url,
+                                           .policy = chain.policy(),
+                                           .authorization = authorization,
+                                           .may_be_challenged = same_origin && !chain.was_challenged};
     CurlHandlePtr handle = pool_->take(chain.url.origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange_request, stop));
     pool_->give_back(std::move(handle), chain.url.origin);

@@ -3,13 +3,13 @@
 // requests.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,7 +54,7 @@ class Credentials {
 
   /// Answers a challenge; returns whether authorization() differs now from the rejected value. Thread-safe; several
   /// threads may report the same `sent`.
-  virtual Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::atomic<bool>& stop) = 0;
+  virtual Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) = 0;
 
   /// The credentials used last, for messages ("as alice"); empty if none were requested.
   virtual std::string description() { return {}; }
@@ -108,7 +108,7 @@ class HttpClient {
   /// checked. Fails with unreachable for network errors (no connection, stalled, too slow, truncated) and when `stop`
   /// is set (polled ten times a second); with unsupported when a rule forbids the URL. An error status is not a
   /// failure.
-  Result<void> perform(const Request& request, const ResponseHandler& handler, const std::atomic<bool>& stop);
+  Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
 
   const HttpOptions& options() const;
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 #include <new>
+#include <stop_token>
 #include <utility>
 
 #include "base/os/system_error.h"
@@ -96,7 +97,7 @@ class HttpExchange {
   explicit HttpExchange(const ExchangeRequest& request)
       : request_(request), url_(request.url), policy_(request.policy), proxy_(proxy_of(url_.scheme, url_.host)) {}
 
-  Result<ExchangeResult> run(CurlHandle& handle, const std::atomic<bool>& stop);
+  Result<ExchangeResult> run(CurlHandle& handle, const std::stop_token& stop);
 
  private:
   static HttpExchange& of(void* self) { return *static_cast<HttpExchange*>(self); }
@@ -124,7 +125,7 @@ class HttpExchange {
   Result<void> on_header_line(std::string_view line);
   Result<void> end_of_headers();
   Result<void> on_body_bytes(std::span<const char> bytes);
-  Result<CURLcode> transfer(CurlHandle& handle, const std::atomic<bool>& stop);
+  Result<CURLcode> transfer(CurlHandle& handle, const std::stop_token& stop);
   Result<void> check_timeouts(CURL* easy);
   void poll(CURLM* multi);
   Error error_of(CURL* easy, CURLcode code) const;
@@ -285,7 +286,7 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   return {};
 }
 
-Result<ExchangeResult> HttpExchange::run(CurlHandle& handle, const std::atomic<bool>& stop) {
+Result<ExchangeResult> HttpExchange::run(CurlHandle& handle, const std::stop_token& stop) {
   TRY_VOID(check_literal_address());
   TRY_VOID(configure(handle));
   if (curl_multi_add_handle(handle.multi, handle.easy) != CURLM_OK) throw std::bad_alloc();
@@ -302,14 +303,14 @@ Result<ExchangeResult> HttpExchange::run(CurlHandle& handle, const std::atomic<b
 }
 
 // libcurl's result; fails when the wait ended early.
-Result<CURLcode> HttpExchange::transfer(CurlHandle& handle, const std::atomic<bool>& stop) {
+Result<CURLcode> HttpExchange::transfer(CurlHandle& handle, const std::stop_token& stop) {
   last_activity_ = Clock::now();
   for (int running = 1;;) {
     if (curl_multi_perform(handle.multi, &running) != CURLM_OK) throw std::bad_alloc();
     int left = 0;
     if (const CURLMsg* const done = curl_multi_info_read(handle.multi, &left); done != nullptr)
       return done->data.result;
-    if (stop) return tl::unexpected(error(Code::network, "cancelled"));
+    if (stop.stop_requested()) return tl::unexpected(error(Code::network, "cancelled"));
     TRY_VOID(check_timeouts(handle.easy));
     poll(handle.multi);
   }
@@ -384,7 +385,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
 
 }  // namespace
 
-Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& request, const std::atomic<bool>& stop) {
+Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& request, const std::stop_token& stop) {
   return HttpExchange(request).run(handle, stop);
 }
 

@@ -2,9 +2,9 @@
 // connection is checked against the address policy of the URL.
 #pragma once
 
+#include <stop_token>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,6 +61,6 @@ struct ExchangeResult {
   std::string challenge_body;  ///< the first bytes of the body of a challenge
 };
 
-Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& request, const std::atomic<bool>& stop);
+Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& request, const std::stop_token& stop);
 
 }  // namespace weightfs

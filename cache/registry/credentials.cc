@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <stop_token>
 #include <string_view>
 
 #include "base/text.h"
@@ -95,14 +96,14 @@ std::string RegistryCredentials::description() {
   return authorization_.description;
 }
 
-Result<bool> RegistryCredentials::on_unauthorized(const UnauthorizedResponse& rejected, const std::atomic<bool>& stop) {
+Result<bool> RegistryCredentials::on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
     if (is_current() && authorization_.authorization != rejected.sent) return true;
     if (renewal_ == nullptr) return renew(rejected, stop, lock);
     const auto renewal = renewal_;
     while (!renewal->ended) {
-      if (stop) return failure(Code::network, str(origin_, ": stopped while waiting for a token"));
+      if (stop.stop_requested()) return failure(Code::network, str(origin_, ": stopped while waiting for a token"));
       renewed_.wait_for(lock, kStopCheckInterval);
     }
     const bool is_renewed = is_current() && authorization_.authorization != rejected.sent;
@@ -110,7 +111,7 @@ Result<bool> RegistryCredentials::on_unauthorized(const UnauthorizedResponse& re
   }
 }
 
-Result<bool> RegistryCredentials::renew(const UnauthorizedResponse& rejected, const std::atomic<bool>& stop,
+Result<bool> RegistryCredentials::renew(const UnauthorizedResponse& rejected, const std::stop_token& stop,
                                         std::unique_lock<std::mutex>& lock) {
   const auto renewal = renewal_ = std::make_shared<Renewal>();
   lock.unlock();
@@ -124,14 +125,14 @@ Result<bool> RegistryCredentials::renew(const UnauthorizedResponse& rejected, co
     renewal->result = tl::unexpected(value.error());
   }
   renewal->ended = true;
-  renewal->stopped = stop;
+  renewal->stopped = stop.stop_requested();
   renewal_ = nullptr;
   renewed_.notify_all();
   return renewal->result;
 }
 
 Result<RegistryCredentials::Authorization> RegistryCredentials::authorize(const UnauthorizedResponse& rejected,
-                                                                          const std::atomic<bool>& stop) {
+                                                                          const std::stop_token& stop) {
   std::vector<AuthChallenge> challenges;
   for (const std::string& header : rejected.challenges)
     for (AuthChallenge& challenge : parse_challenges(header)) challenges.push_back(std::move(challenge));
@@ -143,7 +144,7 @@ Result<RegistryCredentials::Authorization> RegistryCredentials::authorize(const 
 
 Result<RegistryCredentials::Authorization> RegistryCredentials::with_token(const AuthChallenge& bearer,
                                                                            RealmPolicy policy,
-                                                                           const std::atomic<bool>& stop) {
+                                                                           const std::stop_token& stop) {
   const std::string realm(bearer.parameter("realm"));
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
@@ -157,7 +158,7 @@ Result<RegistryCredentials::Authorization> RegistryCredentials::with_token(const
 
 Result<RegistryCredentials::Authorization> RegistryCredentials::with_key(const AuthChallenge& bearer,
                                                                          RealmPolicy policy,
-                                                                         const std::atomic<bool>& stop) {
+                                                                         const std::stop_token& stop) {
   const SigningKey key = TRY(read_key(paths_.ollama_key));
   const std::string description = "with the key " + printable(paths_.ollama_key);
   const auto token = ollama_token(*http_, bearer, key, clock_, policy, stop);
@@ -172,7 +173,7 @@ std::string RegistryCredentials::anonymous_reason(const AuthChallenge& bearer, c
 
 Result<RegistryCredentials::Authorization> RegistryCredentials::with_login(const AuthChallenge& bearer,
                                                                            RealmPolicy policy,
-                                                                           const std::atomic<bool>& stop) {
+                                                                           const std::stop_token& stop) {
   const auto entry = TRY(entry_for(origin_of(std::string(bearer.parameter("realm")))));
   const std::string description = entry.login
                                       ? str("as ", quoted(entry.login->user), " of ", printable(paths_.docker_config))

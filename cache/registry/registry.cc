@@ -129,7 +129,7 @@ class Repository {
   // Ignores the content type: Ollama's registry sends text/plain.
   Result<HttpResponse> page(const std::string& url) {
     return request_with_retry(*http_, {.url = url, .headers = {kAccept}, .credentials = credentials_}, kMaxManifest,
-                              never_);
+                              {});
   }
 
   Result<FetchedManifest> check_manifest(HttpResponse page) {
@@ -163,7 +163,6 @@ class Repository {
   const std::string url_;
   const HttpClientPtr http_;
   const std::shared_ptr<RegistryCredentials> credentials_;
-  const std::atomic<bool> never_ = false;
 };
 
 // The saved text: the digest on the first line, then the manifest.

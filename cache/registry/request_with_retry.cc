@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stop_token>
 
 #include "base/text.h"
 #include "base/values/json.h"
@@ -40,7 +41,7 @@ std::string reason_in(const Value& value) {
 }  // namespace
 
 Result<HttpResponse> send_request(HttpClient& http, const Request& request, size_t max_size,
-                                  const std::atomic<bool>& stop) {
+                                  const std::stop_token& stop) {
   HttpResponse page;
   bool truncated = false;
   const ResponseHandler handler{
@@ -62,7 +63,7 @@ Result<HttpResponse> send_request(HttpClient& http, const Request& request, size
 }
 
 Result<HttpResponse> request_with_retry(HttpClient& http, const Request& request, size_t max_size,
-                                        const std::atomic<bool>& stop) {
+                                        const std::stop_token& stop) {
   for (Backoff backoff(kRetryPolicy);;) {
     const Clock::time_point started = Clock::now();
     auto page = send_request(http, request, max_size, stop);

@@ -4,11 +4,11 @@
 // message that fits every blob.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "base/digest.h"
@@ -84,7 +84,7 @@ class BlobBackend {
   /// Starts writing a blob, unless it is cached or being written. The partial blob stops waiting once `stop` is set,
   /// which must outlive it.
   virtual Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
-                                        const std::atomic<bool>& stop) = 0;
+                                        const std::stop_token& stop) = 0;
 
   /// The digest saved last under a key, by this or an earlier process. For `cached` it may be evicted with its blob.
   virtual std::optional<Digest> find_digest(DigestOf of, const std::string& key) = 0;

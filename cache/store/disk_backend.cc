@@ -1,12 +1,14 @@
 #include "cache/store/disk_backend.h"
 
 #include <fcntl.h>
+#include <stop_token>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 
+#include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 
@@ -27,14 +29,14 @@ constexpr size_t kMaxChecks = 1024;
 // acquire() repeats only when another process interfered.
 constexpr int kMaxAttempts = 1000;
 
-FileRangePtr whole_file(OpenFilePtr file, uint64_t size) {
+FileRangePtr whole_file(SharedDescriptor file, uint64_t size) {
   return std::make_shared<FileRange>(std::move(file), std::vector<FileRange::Segment>{{0, size}});
 }
 
 class DiskPartialBlob final : public PartialBlob {
  public:
-  DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name, OpenFilePtr file,
-                  std::string file_name, uint64_t resumed_size, const std::atomic<bool>& stop)
+  DiskPartialBlob(std::shared_ptr<DiskBackend> directory, FoldersPtr folders, BlobName name, SharedDescriptor file,
+                  std::string file_name, uint64_t resumed_size, const std::stop_token& stop)
       : directory_(std::move(directory)),
         folders_(std::move(folders)),
         name_(std::move(name)),
@@ -45,12 +47,12 @@ class DiskPartialBlob final : public PartialBlob {
         reserved_(resumed_size) {}
 
   ~DiskPartialBlob() override {
-    const OpenFile& making = *folders_->making;
-    if (!is_done_ && is_same_file(making, file_name_, file_->fd())) {
+    const Descriptor& making = *folders_->making;
+    if (!is_done_ && is_same_file(making, file_name_, file_->number())) {
       remove_note();  // first: afterwards the file belongs to the next writer
-      ::unlinkat(making.fd(), file_name_.c_str(), 0);
+      ::unlinkat(making.number(), file_name_.c_str(), 0);
     }
-    unlock(file_->fd());
+    unlock(file_->number());
   }
 
   uint64_t resumed_size() const override { return resumed_size_; }
@@ -58,7 +60,7 @@ class DiskPartialBlob final : public PartialBlob {
   std::string resume_note() const override {
     std::array<char, kMaxNote + 1> text{};
     if (resumed_size_ == 0) return {};
-    const ssize_t got = ::readlinkat(folders_->making->fd(), note_file(file_name_).c_str(), text.data(), text.size());
+    const ssize_t got = ::readlinkat(folders_->making->number(), note_file(file_name_).c_str(), text.data(), text.size());
     return got > 0 ? std::string(text.data(), static_cast<size_t>(got)) : "";
   }
 
@@ -66,14 +68,14 @@ class DiskPartialBlob final : public PartialBlob {
   // until the next scan, so the ledger never undercounts.
   Result<void> restart() override {
     remove_note();
-    const OpenFile& making = *folders_->making;
+    const Descriptor& making = *folders_->making;
     const std::string new_name = str(file_name_, ".", random_hex(8));
-    const int fd = ::openat(making.fd(), new_name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int fd = ::openat(making.number(), new_name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return failure(io_error("cannot create a blob"));
-    auto file = std::make_shared<OpenFile>(fd);
-    if (!try_lock(fd) || ::renameat(making.fd(), new_name.c_str(), making.fd(), file_name_.c_str()) != 0) {
+    auto file = std::make_shared<Descriptor>(fd);
+    if (!try_lock(fd) || ::renameat(making.number(), new_name.c_str(), making.number(), file_name_.c_str()) != 0) {
       const Error error = io_error("cannot create a blob");
-      ::unlinkat(making.fd(), new_name.c_str(), 0);
+      ::unlinkat(making.number(), new_name.c_str(), 0);
       return tl::unexpected(error);
     }
     file_ = std::move(file);
@@ -85,27 +87,27 @@ class DiskPartialBlob final : public PartialBlob {
     if (!name_.resumable) return;
     remove_note();
     if (!line.empty() && line.size() <= kMaxNote)
-      std::ignore = ::symlinkat(line.c_str(), folders_->making->fd(), note_file(file_name_).c_str());
+      std::ignore = ::symlinkat(line.c_str(), folders_->making->number(), note_file(file_name_).c_str());
   }
 
   void keep_for_resume(uint64_t written) override {
     // Also frees blocks allocated beyond the end.
-    is_done_ = name_.resumable && written > 0 && ::ftruncate(file_->fd(), static_cast<off_t>(written)) == 0;
+    is_done_ = name_.resumable && written > 0 && ::ftruncate(file_->number(), static_cast<off_t>(written)) == 0;
   }
 
   Result<void> reserve(uint64_t size, Eviction eviction) override {
     if (size <= reserved_) return {};
-    TRY_VOID(directory_->disk_quota().reserve(*folders_, file_->fd(), reserved_, size, eviction, stop_));
+    TRY_VOID(directory_->disk_quota().reserve(*folders_, file_->number(), reserved_, size, eviction, stop_));
     reserved_ = size;
     return {};
   }
 
   Result<void> write(uint64_t offset, std::span<const std::byte> bytes) override {
-    if (write_fully(file_->fd(), offset, bytes)) return {};
+    if (write_fully(file_->number(), offset, bytes)) return {};
     const bool full = is_full(errno);
     const Error error = io_error("cannot write a blob");
     const bool freed = full && directory_->disk_quota().free_up(*folders_, bytes.size(), stop_);
-    if (freed && write_fully(file_->fd(), offset, bytes)) return {};
+    if (freed && write_fully(file_->number(), offset, bytes)) return {};
     return tl::unexpected(error);
   }
 
@@ -113,7 +115,7 @@ class DiskPartialBlob final : public PartialBlob {
 
   Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
     // frees blocks beyond the end
-    if (reserved_ > size) std::ignore = ::ftruncate(file_->fd(), static_cast<off_t>(size));
+    if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
     BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, file_name_, digest, size, std::move(sums)));
     is_done_ = true;
     remove_note();
@@ -122,16 +124,16 @@ class DiskPartialBlob final : public PartialBlob {
 
  private:
   void remove_note() const {
-    if (name_.resumable) ::unlinkat(folders_->making->fd(), note_file(file_name_).c_str(), 0);
+    if (name_.resumable) ::unlinkat(folders_->making->number(), note_file(file_name_).c_str(), 0);
   }
 
   std::shared_ptr<DiskBackend> directory_;
   FoldersPtr folders_;
   BlobName name_;
-  OpenFilePtr file_;
+  SharedDescriptor file_;
   std::string file_name_;  // in making/
   uint64_t resumed_size_;
-  const std::atomic<bool>& stop_;
+  const std::stop_token stop_;
   uint64_t reserved_;
   bool is_done_ = false;  // published, or kept for resuming
 };
@@ -143,11 +145,11 @@ BlobName digest_name(const std::string& key) { return {"", key, {}}; }
 
 // Symbolic links are created atomically with their target (symlink(2)).
 Result<void> link(const Folders& folders, const BlobName& name, const Digest& digest) {
-  const OpenFile& index = *folders.index;
+  const Descriptor& index = *folders.index;
   const std::string path = index_link(name);
   if (digest_in_link(index, path) == digest) return {};
-  ::unlinkat(index.fd(), path.c_str(), 0);
-  if (::symlinkat(digest.hex().c_str(), index.fd(), path.c_str()) == 0 || errno == EEXIST) return {};
+  ::unlinkat(index.number(), path.c_str(), 0);
+  if (::symlinkat(digest.hex().c_str(), index.number(), path.c_str()) == 0 || errno == EEXIST) return {};
   return failure(io_error("cannot write the cache's index"));
 }
 
@@ -179,9 +181,9 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
 BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size) {
   const auto digest = name.digest || name.key.empty() ? name.digest : digest_in_link(*folders.index, index_link(name));
   if (!digest) return {};
-  const int fd = ::openat(folders.blobs->fd(), blob_file(*digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int fd = ::openat(folders.blobs->number(), blob_file(*digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return {};
-  auto file = std::make_shared<OpenFile>(fd);
+  auto file = std::make_shared<Descriptor>(fd);
   struct stat status {};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return {};
   if (size && static_cast<uint64_t>(status.st_size) != *size) return {};
@@ -200,10 +202,10 @@ std::string DiskBackend::file_name_of(const BlobName& name) const {
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
   const auto folders = this->folders(Missing::fail);
   if (!folders) return std::nullopt;
-  const OpenFile& index = *(*folders)->index;
+  const Descriptor& index = *(*folders)->index;
   if (of == DigestOf::cached) return digest_in_link(index, index_link(digest_name(key)));
   std::array<char, 128> text{};
-  const ssize_t got = ::readlinkat(index.fd(), index_link(digest_name(key)).c_str(), text.data(), text.size());
+  const ssize_t got = ::readlinkat(index.number(), index_link(digest_name(key)).c_str(), text.data(), text.size());
   const std::string_view note(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
   return note.starts_with(kExternal) ? digest_of_hex(note.substr(kExternal.size())) : std::nullopt;
 }
@@ -214,13 +216,13 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
   if (of == DigestOf::cached) return link(*folders, digest_name(key), digest);
   const std::string path = index_link(digest_name(key));
   const std::string text = str(kExternal, digest.hex());
-  ::unlinkat(folders->index->fd(), path.c_str(), 0);
-  if (::symlinkat(text.c_str(), folders->index->fd(), path.c_str()) == 0 || errno == EEXIST) return {};
+  ::unlinkat(folders->index->number(), path.c_str(), 0);
+  if (::symlinkat(text.c_str(), folders->index->number(), path.c_str()) == 0 || errno == EEXIST) return {};
   return failure(io_error("cannot write the cache's index"));
 }
 
 Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
-                                           const std::atomic<bool>& stop) {
+                                           const std::stop_token& stop) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     auto acquired = TRY(try_acquire(name, size, stop));
     if (acquired) return std::move(*acquired);
@@ -230,14 +232,14 @@ Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<u
 
 // Nothing when another process interfered.
 Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& name, std::optional<uint64_t> size,
-                                                              const std::atomic<bool>& stop) {
+                                                              const std::stop_token& stop) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   if (auto handle = find_in(*folders, name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
-  const OpenFile& making = *folders->making;
+  const Descriptor& making = *folders->making;
   const std::string file_name = file_name_of(name);
-  const int fd = ::openat(making.fd(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return failure(io_error(top_));
-  auto file = std::make_shared<OpenFile>(fd);
+  auto file = std::make_shared<Descriptor>(fd);
   const bool locked = try_lock(fd);
   if (!locked && errno != EWOULDBLOCK) return failure(io_error(top_));
   struct stat status {};
@@ -246,7 +248,7 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   if (!locked) return AcquireResult{{}, nullptr, whole_file(std::move(file), current_size), current_size};
   if (!is_same_file(making, file_name, fd)) return std::nullopt;
   if (current_size > 0 && !name.resumable) {
-    ::unlinkat(making.fd(), file_name.c_str(), 0);
+    ::unlinkat(making.number(), file_name.c_str(), 0);
     return std::nullopt;
   }
   auto partial = std::make_unique<DiskPartialBlob>(shared_from_this(), folders, name, std::move(file), file_name,
@@ -256,24 +258,24 @@ Result<std::optional<AcquireResult>> DiskBackend::try_acquire(const BlobName& na
   return AcquireResult{{}, std::move(partial), nullptr, 0};
 }
 
-Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const OpenFilePtr& file,
+Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
                                         const std::string& file_name, const Digest& digest, uint64_t size,
                                         BlockSums sums) {
-  if (::fsync(file->fd()) != 0) return failure(io_error(top_));
+  if (::fsync(file->number()) != 0) return failure(io_error(top_));
   const std::string path = blob_file(digest);
-  const int blobs = folders.blobs->fd();
+  const int blobs = folders.blobs->number();
   if (::mkdirat(blobs, path.substr(0, path.find('/')).c_str(), 0700) != 0 && errno != EEXIST)
     return failure(io_error(top_));
   // The link first: a dead link is harmless, an unreachable blob is not.
   if (!name.key.empty()) TRY_VOID(link(folders, name, digest));
   // Another process may have removed the directory, and may be writing the same blob.
-  const OpenFile& making = *folders.making;
-  if (!is_same_file(making, file_name, file->fd()))
+  const Descriptor& making = *folders.making;
+  if (!is_same_file(making, file_name, file->number()))
     return failure(Code::resource, str(top_, ": removed by another process"));
-  if (::renameat(making.fd(), file_name.c_str(), blobs, path.c_str()) != 0) return failure(io_error(top_));
+  if (::renameat(making.number(), file_name.c_str(), blobs, path.c_str()) != 0) return failure(io_error(top_));
   save_sums(digest, sums);
   struct stat status {};
-  if (::fstat(file->fd(), &status) != 0) return failure(io_error(top_));
+  if (::fstat(file->number(), &status) != 0) return failure(io_error(top_));
   status.st_size = static_cast<off_t>(size);
   const BlobHandle handle{with_recheck(file, status, digest, std::move(sums)), digest};
   open_blobs_.add(name.text, handle);
@@ -281,7 +283,7 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
 }
 
 // Reopened blobs share their check state, so each block is compared once per process.
-FileRangePtr DiskBackend::with_recheck(OpenFilePtr file, const struct stat& status, const Digest& digest,
+FileRangePtr DiskBackend::with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
                                        std::optional<BlockSums> sums) {
   const auto size = static_cast<uint64_t>(status.st_size);
   if (recheck_ == Recheck::off) return whole_file(std::move(file), size);
@@ -325,7 +327,7 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
   const auto folders = this->folders(Missing::fail);
   if (!folders) return;
   const bool is_there =
-      ::fstatat((*folders)->blobs->fd(), blob_file(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+      ::fstatat((*folders)->blobs->number(), blob_file(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!is_there || status.st_ino != inode) return;
   const bool removed = unlink_blob(**folders, digest);
   const Error error = io_error("cannot be removed");

@@ -5,6 +5,7 @@
 // `<digest>.part` and is continued across boots, since its digest is verified.
 #pragma once
 
+#include <stop_token>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/os/descriptor.h"
 #include "cache/disk_quota.h"
 #include "cache/store/blob_backend.h"
 #include "cache/store/recheck.h"
@@ -31,12 +33,12 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   BlobHandle find_open(const BlobName& name) override { return open_blobs_.find(name.text); }
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
   Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
-                                const std::atomic<bool>& stop) override;
+                                const std::stop_token& stop) override;
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
 
   /// Publishes `file_name` in making/, locked by the caller, as the blob of that digest.
-  Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const OpenFilePtr& file,
+  Result<BlobHandle> publish(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
                              const std::string& file_name, const Digest& digest, uint64_t size, BlockSums sums);
 
   void stop() override { stopped_ = true; }
@@ -47,10 +49,10 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<FoldersPtr> folders(Missing missing);
   BlobHandle find_in(const Folders& folders, const BlobName& name, std::optional<uint64_t> size);
   Result<std::optional<AcquireResult>> try_acquire(const BlobName& name, std::optional<uint64_t> size,
-                                                   const std::atomic<bool>& stop);
+                                                   const std::stop_token& stop);
 
   std::string file_name_of(const BlobName& name) const;
-  FileRangePtr with_recheck(OpenFilePtr file, const struct stat& status, const Digest& digest,
+  FileRangePtr with_recheck(SharedDescriptor file, const struct stat& status, const Digest& digest,
                             std::optional<BlockSums> sums = {});
   void save_sums(const Digest& digest, const BlockSums& sums);
   void remove_damaged(const Digest& digest, ino_t inode, const std::string& what);

@@ -2,6 +2,7 @@
 #include "cache/disk_quota.h"
 
 #include <fcntl.h>
+#include <stop_token>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -67,7 +68,7 @@ uint64_t DiskQuota::quota(const Folders& folders) {
 }
 
 Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, Eviction eviction,
-                                const std::atomic<bool>& stop) {
+                                const std::stop_token& stop) {
   const uint64_t quota = this->quota(folders);
   if (to > INT64_MAX || allocated(to) + kBlock > quota)
     return failure(Code::resource, str("larger than the cache's quota of ", human_size(quota)));
@@ -91,23 +92,21 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, u
 }
 
 Result<void> DiskQuota::reserve_link(const Folders& folders) {
-  const std::atomic<bool> never = false;
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, never));
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
   if (const auto used = ledger.read()) ledger.write(*used + kLink);
   return {};
 }
 
 bool DiskQuota::try_reserve(const Folders& folders, uint64_t size) {
-  const std::atomic<bool> never = false;
   const uint64_t quota = this->quota(folders);
-  const auto ledger = QuotaLedger::lock(folders, never);
+  const auto ledger = QuotaLedger::lock(folders, {});
   const auto used = ledger ? ledger->read() : std::nullopt;
   if (!used || *used > quota || allocated(size) > quota - *used) return false;
   ledger->write(*used + allocated(size));
   return true;
 }
 
-bool DiskQuota::free_up(const Folders& folders, uint64_t size, const std::atomic<bool>& stop) {
+bool DiskQuota::free_up(const Folders& folders, uint64_t size, const std::stop_token& stop) {
   const auto ledger = QuotaLedger::lock(folders, stop);
   if (!ledger) return false;
   sweep(folders);
@@ -118,7 +117,7 @@ bool DiskQuota::free_up(const Folders& folders, uint64_t size, const std::atomic
   return evicted.bytes > 0;
 }
 
-Result<EvictResult> DiskQuota::shrink(const Folders& folders, uint64_t max_bytes, const std::atomic<bool>& stop) {
+Result<EvictResult> DiskQuota::shrink(const Folders& folders, uint64_t max_bytes, const std::stop_token& stop) {
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   sweep(folders);
   Inventory inventory = TRY(scan_inventory(folders));

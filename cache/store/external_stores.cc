@@ -180,7 +180,7 @@ const ExternalStores::Listing* ExternalStores::list(const std::string& directory
   const auto known = listings_.find(directory);
   if (known != listings_.end() && known->second.is_stable && is_unchanged(known->second.directory, status))
     return &known->second;
-  Listing listing{status, ::time(nullptr) - status.st_mtim.tv_sec >= kMtimeResolution, {}, {}, true};
+  Listing listing{.directory = status, .is_stable = ::time(nullptr) - status.st_mtim.tv_sec >= kMtimeResolution};
   ++listing_count_;
   std::vector<std::string> names;
   std::error_code failed;

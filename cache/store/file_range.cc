@@ -23,8 +23,6 @@ Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   return {};
 }
 
-OpenFile::~OpenFile() { ::close(fd_); }
-
 bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -43,7 +41,7 @@ uint64_t FileRange::size() const {
 }
 
 Result<void> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
-  if (check_ != nullptr) return check_->read(file_->fd(), offset, out);
+  if (check_ != nullptr) return check_->read(file_->number(), offset, out);
   for (const Segment& segment : segments_) {
     if (out.empty()) break;
     if (offset >= segment.size) {
@@ -51,7 +49,7 @@ Result<void> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
       continue;
     }
     const auto here = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), segment.size - offset)));
-    TRY_VOID(read_fully(file_->fd(), segment.offset + offset, here));
+    TRY_VOID(read_fully(file_->number(), segment.offset + offset, here));
     out = out.subspan(here.size());
     offset = 0;
   }
@@ -85,7 +83,7 @@ void OpenBlobs::remove_deleted() {
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto here = entry++;
     struct stat status {};
-    if (::fstat(here->blob.range->file()->fd(), &status) == 0 && status.st_nlink == 0) remove(here);
+    if (::fstat(here->blob.range->file()->number(), &status) == 0 && status.st_nlink == 0) remove(here);
   }
 }
 

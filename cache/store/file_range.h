@@ -11,25 +11,10 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/os/descriptor.h"
 #include "base/result.h"
 
 namespace weightfs {
-
-/// Owns a file descriptor.
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  ~OpenFile();
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-using OpenFilePtr = std::shared_ptr<const OpenFile>;
 
 /// Writes all bytes at `offset`; false with errno set on failure.
 bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
@@ -59,19 +44,19 @@ class FileRange {
     std::shared_ptr<const void> owner = nullptr;  ///< keeps the bytes allocated
   };
 
-  FileRange(OpenFilePtr file, std::vector<Segment> segments) : file_(std::move(file)), segments_(std::move(segments)) {}
+  FileRange(SharedDescriptor file, std::vector<Segment> segments) : file_(std::move(file)), segments_(std::move(segments)) {}
   /// A whole file of `size` bytes, compared as it is read.
-  FileRange(OpenFilePtr file, uint64_t size, std::shared_ptr<CheckedFile> check)
+  FileRange(SharedDescriptor file, uint64_t size, std::shared_ptr<CheckedFile> check)
       : file_(std::move(file)), segments_{{0, size}}, check_(std::move(check)) {}
 
   uint64_t size() const;
-  const OpenFilePtr& file() const { return file_; }
+  const SharedDescriptor& file() const { return file_; }
 
   /// Fills `out` from `offset` of the blob; fails with io on an error or early end.
   Result<void> read(uint64_t offset, std::span<std::byte> out) const;
 
  private:
-  OpenFilePtr file_;
+  SharedDescriptor file_;
   std::vector<Segment> segments_;
   std::shared_ptr<CheckedFile> check_;  // may be null
 };

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <unordered_map>
 
+#include "base/os/descriptor.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -23,7 +24,7 @@ class Scanner {
 
   // Scans making/ before blobs/, so that a blob published meanwhile is not missed.
   Inventory scan() {
-    const OpenFile& blobs = *folders_.blobs;
+    const Descriptor& blobs = *folders_.blobs;
     for_each_in(*folders_.making, ".", [&](const std::string& name) { making(name); });
     for_each_in(blobs, ".", [&](const std::string& two) {
       for_each_in(blobs, two, [&](const std::string& name) { blob(two, name); });
@@ -38,8 +39,8 @@ class Scanner {
 
  private:
   // Counts the file; false when it no longer exists.
-  bool count(const OpenFile& folder, const std::string& path) {
-    if (::fstatat(folder.fd(), path.c_str(), &file_, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  bool count(const Descriptor& folder, const std::string& path) {
+    if (::fstatat(folder.number(), path.c_str(), &file_, AT_SYMLINK_NOFOLLOW) != 0) return false;
     inventory_.on_disk += on_disk(file_);
     return true;
   }
@@ -84,9 +85,9 @@ Result<Inventory> scan_inventory(const Folders& folders) {
 void mark_active_downloads(const Folders& folders, Inventory& inventory) {
   for (Inventory::Part& part : inventory.parts) {
     const std::string name = part_file(part.digest);
-    const int fd = ::openat(folders.making->fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int fd = ::openat(folders.making->number(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) continue;
-    const OpenFile file(fd);
+    const Descriptor file(fd);
     part.is_active = !try_lock(fd) && errno == EWOULDBLOCK;
   }
 }

@@ -1,3 +1,4 @@
+#include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "cache/maintenance.h"
 
@@ -5,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <ctime>
 
@@ -22,7 +22,6 @@ constexpr size_t kMinDigits = 6;
 constexpr time_t kMinDeadLinkAge = 60;
 
 // Commands wait for the lock as long as stores do.
-const std::atomic<bool> kNeverStop = false;
 
 // Lower case, without "sha256:"; empty when it is not a digest or its prefix.
 std::string digest_prefix(std::string_view text) {
@@ -35,7 +34,7 @@ std::string digest_prefix(std::string_view text) {
 
 // Corrects the ledger after removals. If another process holds the lock, the next reservation corrects it.
 void recount(const Folders& folders) {
-  std::ignore = DiskQuota(std::nullopt, [] {}).shrink(folders, UINT64_MAX, kNeverStop);
+  std::ignore = DiskQuota(std::nullopt, [] {}).shrink(folders, UINT64_MAX, {});
 }
 
 // Hashes blobs and compares them with their names.
@@ -46,15 +45,15 @@ class Verifier {
 
   void verify(const Digest& digest) {
     const std::string path = blob_file(digest);
-    const OpenFile file(::openat(folders_.blobs->fd(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (file.fd() < 0 && errno == ENOENT) return;  // evicted meanwhile
-    const auto found = file.fd() < 0 ? failure(io_error(digest.hex())) : digest_of(file.fd(), digest);
+    const Descriptor file(::openat(folders_.blobs->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (file.number() < 0 && errno == ENOENT) return;  // evicted meanwhile
+    const auto found = file.number() < 0 ? failure(io_error(digest.hex())) : digest_of(file.number(), digest);
     if (!found) {
       result_.unreadable.push_back(found.error());
     } else if (*found == digest) {
       ++result_.valid;
     } else {
-      remove(digest, file.fd(), *found);
+      remove(digest, file.number(), *found);
     }
   }
 
@@ -142,7 +141,7 @@ class Removal {
 // Holds the lock, so that nothing is pinned meanwhile.
 Result<GcResult> remove_if(const Folders& folders, PinnedBlobs pinned,
                            const std::function<bool(const Digest&)>& selects) {
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, kNeverStop));
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, {}));
   const Inventory inventory = TRY(scan_inventory(folders));
   Removal removal(folders, pinned);
   for (const Inventory::Blob& blob : inventory.blobs)
@@ -154,13 +153,13 @@ Result<GcResult> remove_if(const Folders& folders, PinnedBlobs pinned,
 
 // Removes links to blobs that do not exist. If a writer uses such a link now, its blob is only produced once more.
 uint64_t unlink_dead_links(const Folders& folders) {
-  const OpenFile& index = *folders.index;
+  const Descriptor& index = *folders.index;
   std::set<std::string> removed_digests;
   for_each_in(index, ".", [&](const std::string& link) {
     struct stat status {};
     const auto digest = digest_in_link(index, link);
     if (!digest || has_blob(folders, *digest)) return;
-    if (::fstatat(index.fd(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if (::fstatat(index.number(), link.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
     if (status.st_mtim.tv_sec < ::time(nullptr) - kMinDeadLinkAge) removed_digests.insert(digest->hex());
   });
   return unlink_links_to(folders, removed_digests);
@@ -247,7 +246,7 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   const SweepResult swept = sweep(*folders);
   result.leftovers = swept.files + unlink_dead_links(*folders);
   const EvictResult evicted =
-      TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), kNeverStop));
+      TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
   result.blobs = evicted.blobs;
   result.bytes += swept.bytes + evicted.bytes;
   const Inventory after = TRY(scan_inventory(*folders));
@@ -277,7 +276,7 @@ Result<GcResult> CacheMaintenance::remove_all(PinnedBlobs pinned) const {
 Result<bool> CacheMaintenance::pin(const Digest& digest) const {
   const FoldersPtr folders = TRY(this->folders());
   if (!folders) return failure(Code::not_found, str(digest.hex(), ": the cache is empty"));
-  const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, kNeverStop));
+  const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, {}));
   if (!has_blob(*folders, digest)) return failure(Code::not_found, str(digest.hex(), ": not in the cache"));
   return add_pin(*folders, digest);
 }

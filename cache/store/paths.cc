@@ -1,3 +1,4 @@
+#include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "cache/paths.h"
 
@@ -24,9 +25,9 @@ constexpr std::string_view kPartSuffix = ".part";
 constexpr std::string_view kNoteSuffix = ".from";
 
 std::string read_boot_id() {
-  const OpenFile file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   std::array<char, 64> text{};
-  const ssize_t got = file.fd() < 0 ? 0 : ::read(file.fd(), text.data(), text.size());
+  const ssize_t got = file.number() < 0 ? 0 : ::read(file.number(), text.data(), text.size());
   std::string id;
   for (const char c : std::string_view(text.data(), got > 0 ? static_cast<size_t>(got) : 0))
     if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')) id += c;
@@ -34,11 +35,11 @@ std::string read_boot_id() {
 }
 
 // Opens a directory that only this user and root can modify.
-Result<OpenFilePtr> open_private(int at, const std::string& name, int flags, const std::string& path) {
+Result<SharedDescriptor> open_private(int at, const std::string& name, int flags, const std::string& path) {
   const int fd = ::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
   if (fd < 0 && errno == ENOENT) return failure(Code::not_found, str(path, ": no such directory"));
   if (fd < 0) return failure(io_error(path));
-  auto folder = std::make_shared<const OpenFile>(fd);
+  auto folder = std::make_shared<const Descriptor>(fd);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return failure(io_error(path));
   if (status.st_uid != ::geteuid() && status.st_uid != 0)
@@ -48,9 +49,9 @@ Result<OpenFilePtr> open_private(int at, const std::string& name, int flags, con
   return folder;
 }
 
-Result<void> read_folder(const OpenFile& folder, const std::string& name,
+Result<void> read_folder(const Descriptor& folder, const std::string& name,
                          const std::function<void(const std::string&)>& each) {
-  const int fd = ::openat(folder.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  const int fd = ::openat(folder.number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return failure(io_error(name));
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(fd), [](DIR* d) { return ::closedir(d); });
   if (open == nullptr) {
@@ -65,18 +66,18 @@ Result<void> read_folder(const OpenFile& folder, const std::string& name,
   return {};
 }
 
-Result<OpenFilePtr> open_pins(const Folders& folders) {
-  return open_private(folders.root->fd(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
+Result<SharedDescriptor> open_pins(const Folders& folders) {
+  return open_private(folders.root->number(), "pins", O_NOFOLLOW, folders.top + "/v1/pins");
 }
 
-bool exists(const OpenFile& folder, const std::string& name) {
+bool exists(const Descriptor& folder, const std::string& name) {
   struct stat status {};
-  return ::fstatat(folder.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+  return ::fstatat(folder.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-bool is_expired(const OpenFile& making, const std::string& part) {
+bool is_expired(const Descriptor& making, const std::string& part) {
   struct stat status {};
-  return ::fstatat(making.fd(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+  return ::fstatat(making.number(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
          status.st_mtim.tv_sec < ::time(nullptr) - kMaxPartAge;
 }
 
@@ -121,10 +122,10 @@ Result<void> create_directories(const std::string& path) {
 
 Result<FoldersPtr> open_folders(const std::string& top, Missing missing) {
   if (missing == Missing::create) TRY_VOID(create_directories(top));
-  const OpenFilePtr above = TRY(open_private(AT_FDCWD, top, 0, top));
-  const auto below = [&](const OpenFilePtr& folder, const std::string& name, const std::string& path) {
-    if (missing == Missing::create) ::mkdirat(folder->fd(), name.c_str(), 0700);  // a failure shows when it is opened
-    return open_private(folder->fd(), name, O_NOFOLLOW, str(top, path));
+  const SharedDescriptor above = TRY(open_private(AT_FDCWD, top, 0, top));
+  const auto below = [&](const SharedDescriptor& folder, const std::string& name, const std::string& path) {
+    if (missing == Missing::create) ::mkdirat(folder->number(), name.c_str(), 0700);  // a failure shows when it is opened
+    return open_private(folder->number(), name, O_NOFOLLOW, str(top, path));
   };
   auto folders = std::make_shared<Folders>();
   folders->top = top;
@@ -162,10 +163,10 @@ Result<std::set<std::string>> pins(const Folders& folders) {
 }
 
 Result<bool> add_pin(const Folders& folders, const Digest& digest) {
-  ::mkdirat(folders.root->fd(), "pins", 0700);  // a failure shows when it is opened
-  const OpenFilePtr folder = TRY(open_pins(folders));
-  const OpenFile pin(::openat(folder->fd(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (pin.fd() >= 0) return true;
+  ::mkdirat(folders.root->number(), "pins", 0700);  // a failure shows when it is opened
+  const SharedDescriptor folder = TRY(open_pins(folders));
+  const Descriptor pin(::openat(folder->number(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (pin.number() >= 0) return true;
   if (errno == EEXIST) return false;
   return failure(io_error(str(folders.top, "/v1/pins/", digest.hex())));
 }
@@ -174,7 +175,7 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
   const auto folder = open_pins(folders);
   if (!folder && folder.error().code == Code::not_found) return false;
   if (!folder) return tl::unexpected(folder.error());
-  if (::unlinkat((*folder)->fd(), digest.hex().c_str(), 0) == 0) return true;
+  if (::unlinkat((*folder)->number(), digest.hex().c_str(), 0) == 0) return true;
   if (errno == ENOENT) return false;
   return failure(io_error(str(folders.top, "/v1/pins/", digest.hex())));
 }
@@ -188,58 +189,58 @@ std::string sums_file(const Digest& digest) { return str(kSumsFolder, "/", diges
 }  // namespace
 
 bool unlink_blob(const Folders& folders, const Digest& digest) {
-  const bool gone = ::unlinkat(folders.blobs->fd(), blob_file(digest).c_str(), 0) == 0;
+  const bool gone = ::unlinkat(folders.blobs->number(), blob_file(digest).c_str(), 0) == 0;
   const int error = errno;
-  if (gone || error == ENOENT) ::unlinkat(folders.root->fd(), sums_file(digest).c_str(), 0);
+  if (gone || error == ENOENT) ::unlinkat(folders.root->number(), sums_file(digest).c_str(), 0);
   errno = error;
   return gone;
 }
 
 std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size) {
-  const OpenFile file(::openat(folders.root->fd(), sums_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file(::openat(folders.root->number(), sums_file(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat status {};
-  if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) return std::nullopt;
+  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) return std::nullopt;
   std::string text(BlockSums::encoded_size(size), '\0');
   if (static_cast<uint64_t>(status.st_size) != text.size()) return std::nullopt;
-  if (!read_fully(file.fd(), 0, std::as_writable_bytes(std::span(text)))) return std::nullopt;
+  if (!read_fully(file.number(), 0, std::as_writable_bytes(std::span(text)))) return std::nullopt;
   return BlockSums::decode(text, digest, size);
 }
 
 // Not written atomically: a partial file does not decode.
 void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums) {
   const std::string path = sums_file(digest);
-  const int root = folders.root->fd();
+  const int root = folders.root->number();
   ::mkdirat(root, kSumsFolder, 0700);  // a failure shows when the file is created
   ::unlinkat(root, path.c_str(), 0);
-  const OpenFile file(::openat(root, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.fd() < 0) return;
+  const Descriptor file(::openat(root, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.number() < 0) return;
   const std::string text = sums.encode(digest);
-  if (!write_fully(file.fd(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
+  if (!write_fully(file.number(), 0, std::as_bytes(std::span(text)))) ::unlinkat(root, path.c_str(), 0);
 }
 
 // Checks each blob again, because it may have been produced meanwhile.
 uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& gone) {
-  const OpenFile& index = *folders.index;
+  const Descriptor& index = *folders.index;
   uint64_t unlinked = 0;
   for_each_in(index, ".", [&](const std::string& link) {
     const auto digest = digest_in_link(index, link);
     if (digest && gone.contains(digest->hex()) && !has_blob(folders, *digest))
-      unlinked += ::unlinkat(index.fd(), link.c_str(), 0) == 0;
+      unlinked += ::unlinkat(index.number(), link.c_str(), 0) == 0;
   });
   return unlinked;
 }
 
-void for_each_in(const OpenFile& folder, const std::string& name, const std::function<void(const std::string&)>& each) {
+void for_each_in(const Descriptor& folder, const std::string& name, const std::function<void(const std::string&)>& each) {
   std::ignore = read_folder(folder, name, each);
 }
 
 SweepResult sweep(const Folders& folders) {
-  const OpenFile& making = *folders.making;
+  const Descriptor& making = *folders.making;
   SweepResult swept;
   for_each_in(making, ".", [&](const std::string& name) {
     // A download creates the file before the note. At worst, a new note is lost, and the download starts over later.
     if (const std::string part = part_of_note(name); !part.empty()) {
-      if (!exists(making, part)) ::unlinkat(making.fd(), name.c_str(), 0);
+      if (!exists(making, part)) ::unlinkat(making.number(), name.c_str(), 0);
     } else if (!digest_of_part(name) || is_expired(making, name)) {
       const auto removed = remove_unlocked(folders, name);
       swept.files += removed.has_value();
@@ -248,37 +249,37 @@ SweepResult sweep(const Folders& folders) {
   });
   for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
     const auto digest = digest_of_hex(name);
-    if (!digest || !has_blob(folders, *digest)) ::unlinkat(folders.root->fd(), str(kSumsFolder, "/", name).c_str(), 0);
+    if (!digest || !has_blob(folders, *digest)) ::unlinkat(folders.root->number(), str(kSumsFolder, "/", name).c_str(), 0);
   });
   return swept;
 }
 
 // The note first: after the file is gone, another download may create a new note.
 std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::string& file_name) {
-  const OpenFile& making = *folders.making;
-  const int fd = ::openat(making.fd(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const Descriptor& making = *folders.making;
+  const int fd = ::openat(making.number(), file_name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
-  const OpenFile file(fd);
+  const Descriptor file(fd);
   struct stat status {};
   if (!try_lock(fd) || !is_same_file(making, file_name, fd) || ::fstat(fd, &status) != 0) return std::nullopt;
-  if (digest_of_part(file_name)) ::unlinkat(making.fd(), str(file_name, kNoteSuffix).c_str(), 0);
-  return ::unlinkat(making.fd(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
+  if (digest_of_part(file_name)) ::unlinkat(making.number(), str(file_name, kNoteSuffix).c_str(), 0);
+  return ::unlinkat(making.number(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
 }
 
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 void unlock(int fd) { ::flock(fd, LOCK_UN); }
 
-bool is_same_file(const OpenFile& folder, const std::string& name, int fd) {
+bool is_same_file(const Descriptor& folder, const std::string& name, int fd) {
   struct stat there {};
   struct stat open {};
-  return ::fstatat(folder.fd(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
+  return ::fstatat(folder.number(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
          there.st_ino == open.st_ino && there.st_dev == open.st_dev;
 }
 
-std::optional<Digest> digest_in_link(const OpenFile& folder, const std::string& name) {
+std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name) {
   std::array<char, 65> text{};
-  const ssize_t got = ::readlinkat(folder.fd(), name.c_str(), text.data(), text.size());
+  const ssize_t got = ::readlinkat(folder.number(), name.c_str(), text.data(), text.size());
   return got < 0 ? std::nullopt : digest_of_hex(std::string_view(text.data(), static_cast<size_t>(got)));
 }
 

@@ -3,6 +3,7 @@
 #include "cache/store/quota_ledger.h"
 
 #include <fcntl.h>
+#include <stop_token>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
 
@@ -27,15 +29,15 @@ constexpr std::chrono::milliseconds kPollInterval{5};
 }  // namespace
 
 // Polls, because flock(2) waits forever if the holder is stopped.
-Result<QuotaLedger> QuotaLedger::lock(const Folders& folders, const std::atomic<bool>& stop) {
+Result<QuotaLedger> QuotaLedger::lock(const Folders& folders, const std::stop_token& stop) {
   const std::string path = folders.top + "/v1/lock";
-  const int fd = ::openat(folders.root->fd(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = ::openat(folders.root->number(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return failure(io_error(path));
-  auto file = std::make_shared<OpenFile>(fd);
+  auto file = std::make_shared<Descriptor>(fd);
   const auto deadline = std::chrono::steady_clock::now() + kMaxWait;
   while (!try_lock(fd)) {
     if (errno != EWOULDBLOCK && errno != EINTR) return failure(io_error(path));
-    if (stop || std::chrono::steady_clock::now() > deadline)
+    if (stop.stop_requested() || std::chrono::steady_clock::now() > deadline)
       return failure(Code::resource, str(path, ": locked by another process"));
     std::this_thread::sleep_for(kPollInterval);
   }
@@ -44,7 +46,7 @@ Result<QuotaLedger> QuotaLedger::lock(const Folders& folders, const std::atomic<
 
 std::optional<uint64_t> QuotaLedger::read() const {
   std::array<char, 64> buffer{};
-  const ssize_t got = ::pread(file_->fd(), buffer.data(), buffer.size(), 0);
+  const ssize_t got = ::pread(file_->number(), buffer.data(), buffer.size(), 0);
   std::string_view text(buffer.data(), got > 0 ? static_cast<size_t>(got) : 0);
   if (boot_id().empty() || !text.starts_with(boot_id() + " ") || !text.ends_with('\n')) return std::nullopt;
   text.remove_prefix(boot_id().size() + 1);
@@ -58,7 +60,7 @@ std::optional<uint64_t> QuotaLedger::read() const {
 void QuotaLedger::write(uint64_t used) const {
   const std::string digits = str(used);
   const std::string text = str(boot_id(), " ", std::string(kDigits - digits.size(), '0'), digits, "\n");
-  if (!write_fully(file_->fd(), 0, std::as_bytes(std::span(text)))) std::ignore = ::ftruncate(file_->fd(), 0);
+  if (!write_fully(file_->number(), 0, std::as_bytes(std::span(text)))) std::ignore = ::ftruncate(file_->number(), 0);
 }
 
 }  // namespace weightfs

@@ -1,10 +1,11 @@
 // The store's lock, and the recorded number of bytes in use that it protects.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 
+#include "base/os/descriptor.h"
 #include "cache/paths.h"
 
 namespace weightfs {
@@ -13,16 +14,16 @@ namespace weightfs {
 class QuotaLedger {
  public:
   /// Fails with unavailable when the lock is busy for two seconds, and when `stop` is set.
-  static Result<QuotaLedger> lock(const Folders& folders, const std::atomic<bool>& stop);
+  static Result<QuotaLedger> lock(const Folders& folders, const std::stop_token& stop);
 
   /// The recorded bytes; nothing when the record is not valid.
   std::optional<uint64_t> read() const;
   void write(uint64_t used) const;
 
  private:
-  explicit QuotaLedger(OpenFilePtr file) : file_(std::move(file)) {}
+  explicit QuotaLedger(SharedDescriptor file) : file_(std::move(file)) {}
 
-  OpenFilePtr file_;
+  SharedDescriptor file_;
 };
 
 }  // namespace weightfs

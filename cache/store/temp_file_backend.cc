@@ -1,12 +1,14 @@
 #include "cache/store/temp_file_backend.h"
 
 #include <fcntl.h>
+#include <stop_token>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/os/tmpfile.h"
 #include "base/text.h"
@@ -34,7 +36,7 @@ class TempFilePartialBlob final : public PartialBlob {
         continue;
       }
       const auto here = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), allocation->size() - offset)));
-      if (!write_fully(file_->file()->fd(), allocation->offset() + offset, here))
+      if (!write_fully(file_->file()->number(), allocation->offset() + offset, here))
         return failure(io_error("the temporary file"));
       bytes = bytes.subspan(here.size());
       offset = 0;
@@ -82,7 +84,7 @@ Result<std::shared_ptr<TempFile>> TempFile::open(std::optional<uint64_t> quota) 
   for (const std::string& directory : tmpfile_directories()) {
     const int fd = open_tmpfile(directory);
     if (fd < 0) continue;
-    return std::make_shared<TempFile>(std::make_shared<OpenFile>(fd), quota ? *quota : default_quota(directory));
+    return std::make_shared<TempFile>(std::make_shared<Descriptor>(fd), quota ? *quota : default_quota(directory));
   }
   return failure(io_error("cannot create a temporary file"));
 }
@@ -92,7 +94,7 @@ Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
   const uint64_t available = quota_ - std::min(quota_, used_);
   if (size > available || size > INT64_MAX - end_)
     return failure(Code::resource, str("the temporary file is limited to ", human_size(quota_)));
-  if (!allocate(file_->fd(), end_, end_ + size)) return failure(io_error("the temporary file"));
+  if (!allocate(file_->number(), end_, end_ + size)) return failure(io_error("the temporary file"));
   auto allocation = std::make_shared<Allocation>(shared_from_this(), end_, size);
   end_ += size;
   used_ += size;
@@ -101,7 +103,7 @@ Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
 
 void TempFile::free(uint64_t offset, uint64_t size) {
   const std::scoped_lock lock(mutex_);
-  const bool freed = ::fallocate(file_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+  const bool freed = ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                                  static_cast<off_t>(size)) == 0;
   if (freed) used_ -= size;
 }
@@ -126,7 +128,7 @@ BlobHandle TempFileBackend::find(const BlobName& name, std::optional<uint64_t> s
 }
 
 Result<AcquireResult> TempFileBackend::acquire(const BlobName& name, std::optional<uint64_t> size,
-                                               const std::atomic<bool>&) {
+                                               const std::stop_token&) {
   if (auto handle = find(name, size)) return AcquireResult{std::move(handle), nullptr, nullptr, 0};
   auto partial = std::make_unique<TempFilePartialBlob>(shared_from_this(), TRY(file()), name.text);
   return AcquireResult{{}, std::move(partial), nullptr, 0};

@@ -5,9 +5,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 
+#include "base/os/descriptor.h"
 #include "cache/store/blob_backend.h"
 
 namespace weightfs {
@@ -38,9 +40,9 @@ class TempFile : public std::enable_shared_from_this<TempFile> {
   /// Fails when no directory for temporary files is usable.
   static Result<std::shared_ptr<TempFile>> open(std::optional<uint64_t> quota);
 
-  TempFile(OpenFilePtr file, uint64_t quota) : file_(std::move(file)), quota_(quota) {}
+  TempFile(SharedDescriptor file, uint64_t quota) : file_(std::move(file)), quota_(quota) {}
 
-  const OpenFilePtr& file() const { return file_; }
+  const SharedDescriptor& file() const { return file_; }
 
   /// Reserves the next `size` bytes of the file, preallocated if possible.
   Result<std::shared_ptr<Allocation>> reserve(uint64_t size);
@@ -48,7 +50,7 @@ class TempFile : public std::enable_shared_from_this<TempFile> {
  private:
   void free(uint64_t offset, uint64_t size);
 
-  OpenFilePtr file_;
+  SharedDescriptor file_;
   uint64_t quota_;
   std::mutex mutex_;   // guards the rest
   uint64_t end_ = 0;   // end of all allocations
@@ -62,7 +64,7 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
   BlobHandle find_open(const BlobName& name) override;
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
   Result<AcquireResult> acquire(const BlobName& name, std::optional<uint64_t> size,
-                                const std::atomic<bool>& stop) override;
+                                const std::stop_token& stop) override;
 
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;

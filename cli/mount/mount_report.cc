@@ -150,7 +150,7 @@ MountCondition parse_condition(const Map& result) {
 }
 
 MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
-  MountReport report{mount, MountCondition::unresponsive, mount.source, {}, {}, {}, {}};
+  MountReport report{.mount = mount, .state = MountCondition::unresponsive, .source = mount.source};
   if (!result && result.error() == IsolationError::failed) report.state = MountCondition::unknown;
   if (!result) return report;
   report.state = parse_condition(*result);

@@ -27,10 +27,10 @@ struct MountReport {
   Mount mount;
   MountCondition state;
   std::string source;  ///< as reported by the server, else as in /proc/mounts
-  std::optional<pid_t> server;
-  std::optional<timespec> since;
-  std::optional<uint64_t> served_bytes;
-  std::optional<uint64_t> fetched_bytes;
+  std::optional<pid_t> server = {};
+  std::optional<timespec> since = {};
+  std::optional<uint64_t> served_bytes = {};
+  std::optional<uint64_t> fetched_bytes = {};
 };
 
 /// Probes all mounts at once, for two seconds at most. Root probes each mount as its user, because FUSE denies access

@@ -152,7 +152,13 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
 
   Statistics statistics;
-  MountState state{session_params.source, sources, session_params.mountpoint, *store, statistics, log, *sandbox};
+  MountState state{.source = session_params.source,
+                   .sources = sources,
+                   .mountpoint = session_params.mountpoint,
+                   .store = *store,
+                   .statistics = statistics,
+                   .log = log,
+                   .sandbox = *sandbox};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   forest.hide(kStatusDirectory, status_tree(state));
   Blobs& blobs = *options.open_options.blobs;
@@ -165,8 +171,15 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   auto device = *broker ? (*broker)->mount() : Result<Descriptor>(Descriptor(*params.device));
   const auto served = std::move(device).and_then([&](Descriptor mount) {
     return serve(forest, statistics,
-                 {session_params.mountpoint, session_params.source, options.kernel, mount.release(), options.ownership,
-                  options.store_flags.stream, warn, log_open, caretaker.callbacks()});
+                 {.mountpoint = session_params.mountpoint,
+                  .source = session_params.source,
+                  .options = options.kernel,
+                  .device = mount.release(),
+                  .ownership = options.ownership,
+                  .drop_pages = options.store_flags.stream,
+                  .log = warn,
+                  .on_open = log_open,
+                  .callbacks = caretaker.callbacks()});
   });
   // A reader may still hold its source, and with it the store, until the process exits.
   blobs.stop();

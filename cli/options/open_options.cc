@@ -22,9 +22,13 @@ Options opening_options(OpenOptions& open_options) {
            open_options.access.follow_links)};
 }
 
-Argument source_argument(std::string& source) {
+Argument source_argument(SourceInput& input) {
   return argument("SOURCE", "a model file, a directory of models, an Ollama store, or a name such as ollama:llama3.2",
-                  source);
+                  input.source);
+}
+
+std::vector<OptionGroup> source_options(SourceInput& input, Options own) {
+  return source_options(input.open_options, input.store_flags, std::move(own));
 }
 
 std::vector<OptionGroup> source_options(OpenOptions& open_options, StoreFlags& store_flags, Options own) {

@@ -10,10 +10,18 @@ namespace weightfs {
 /// The options of every verb that opens a source: --format, --all, --follow-links.
 Options opening_options(OpenOptions& open_options);
 
-/// SOURCE, of a command that reads one.
-Argument source_argument(std::string& source);
+/// SOURCE of a command that reads one, and the options of how it is read.
+struct SourceInput {
+  std::string source;
+  StoreFlags store_flags;
+  OpenOptions open_options;
+};
 
-/// The options of such a command: its own, and those of every command that reads a source.
-std::vector<OptionGroup> source_options(OpenOptions& open_options, StoreFlags& store_flags, Options own = {});
+/// The argument SOURCE.
+Argument source_argument(SourceInput& input);
+
+/// The options of a command that reads a source: its own, and those of every such command.
+std::vector<OptionGroup> source_options(SourceInput& input, Options own = {});
+std::vector<OptionGroup> source_options(OpenOptions& open_options, StoreFlags& store_flags, Options own);
 
 }  // namespace weightfs

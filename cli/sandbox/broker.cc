@@ -13,6 +13,7 @@
 #include <exception>
 #include <system_error>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {

@@ -42,10 +42,16 @@ Result<bool> is_mlf_metadata(const SourcePtr& entry);
 Result<Model> read_mlf(Archive archive, const Container& container);
 
 inline constexpr std::array kArchiveFormats = {
-    ArchiveFormat{
-        "carton", Packing::zip, matches_carton, read_carton, {"carton.toml", "MANIFEST", matches_carton_toml, nullptr}},
-    ArchiveFormat{
-        "tvm-mlf", Packing::tar, matches_mlf, read_mlf, {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
+    ArchiveFormat{.name = "carton",
+                  .packing = Packing::zip,
+                  .matches = matches_carton,
+                  .read = read_carton,
+                  .unpacked = {"carton.toml", "MANIFEST", matches_carton_toml, nullptr}},
+    ArchiveFormat{.name = "tvm-mlf",
+                  .packing = Packing::tar,
+                  .matches = matches_mlf,
+                  .read = read_mlf,
+                  .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
 };
 
 /// Reads a container as this format: a directory if the container is its entry file, else an archive. Fails with

@@ -166,12 +166,10 @@ class NestedFinder {
     }
     CandidateIterator at = first;
     for (; at != candidates_.cend() && at->key() == first->key(); ++at) {
-      const Container shown{std::string(name_of(model_->parts[at->part].path)),
-                            std::make_shared<const HeadSource>(head, at->bytes->size()),
-                            nullptr,
-                            nullptr,
-                            0,
-                            context_.budget};
+      const Container shown{.name = std::string(name_of(model_->parts[at->part].path)),
+                            .bytes = std::make_shared<const HeadSource>(head, at->bytes->size()),
+                            .blobs = nullptr,
+                            .budget = context_.budget};
       if (TRY(could_be_model(shown))) found_.emplace_back(at->part, first->part);
     }
     return at;
@@ -197,7 +195,11 @@ class NestedFinder {
       exhausted_ = exhausted_.value_or(paid.error());
       return;
     }
-    const Container container{name, *part.source.peek(), nullptr, context_.blobs, context_.depth, context_.budget};
+    const Container container{.name = name,
+                              .bytes = *part.source.peek(),
+                              .blobs = context_.blobs,
+                              .depth = context_.depth,
+                              .budget = context_.budget};
     const std::string directory(directory_of(part.path));
     const Later<ModelPtr> model([container, files = files_, directory, whole = context_.charge] {
       const DecodeCharge::Active active(whole);

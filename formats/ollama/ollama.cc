@@ -87,12 +87,12 @@ Container container_of(const Package& package, const Item& item, SourcePtr bytes
   const std::string& path = item.layer.path;
   // Only a manifest needs the blobs next to it.
   const bool is_manifest = item.layer.kind == Kind::manifest;
-  return {path.substr(path.rfind('/') + 1),
-          std::move(bytes),
-          is_manifest ? package.container.folder : nullptr,
-          package.container.blobs,
-          package.container.depth + 1,
-          package.container.budget};
+  return {.name = path.substr(path.rfind('/') + 1),
+          .bytes = std::move(bytes),
+          .folder = is_manifest ? package.container.folder : nullptr,
+          .blobs = package.container.blobs,
+          .depth = package.container.depth + 1,
+          .budget = package.container.budget};
 }
 
 Result<ModelPtr> read_nested(const Package& package, const Item& item) {

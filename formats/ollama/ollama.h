@@ -29,13 +29,13 @@ struct Item {
 /// A manifest with its located blobs.
 struct Package {
   Container container;
-  Manifest manifest;
+  Manifest manifest = {};
   Digest digest;                     ///< of the manifest
-  std::vector<Item> items;           ///< in the order of layers_of()
-  std::vector<Part> parts;           ///< the manifest, then the items' blobs
-  std::vector<std::string> missing;  ///< paths of unavailable blobs
+  std::vector<Item> items = {};      ///< in the order of layers_of()
+  std::vector<Part> parts = {};      ///< the manifest, then the items' blobs
+  std::vector<std::string> missing = {};  ///< paths of unavailable blobs
   uint64_t stored_bytes = 0;         ///< of the manifest and its blobs, each once
-  Warnings warnings;
+  Warnings warnings = {};
 };
 
 using PackagePtr = std::shared_ptr<const Package>;

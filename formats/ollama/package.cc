@@ -198,7 +198,7 @@ Result<Package> open_package(const Container& container) {
   if (size > kMaxManifestSize)
     return failure(Code::unsupported, str("a manifest of ", size, " bytes, at most ", kMaxManifestSize, " are read"));
   const std::string text = TRY(read_text(*container.bytes, 0, size));
-  Package package{container, {}, sha256(text), {}, {}, {}, 0, {}};
+  Package package{.container = container, .digest = sha256(text)};
   package.manifest = TRY(read_manifest(text, package.warnings, *container.budget));
   const size_t layers = package.manifest.layers.size() + package.manifest.manifests.size() + 1;
   TRY_VOID(container.budget->charge(Cost::member, kMembersPerLayer * layers));

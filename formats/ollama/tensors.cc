@@ -133,7 +133,7 @@ Result<uint64_t> header_length(const Source& bytes) {
 }
 
 Container container_of(const Item& item, const SourcePtr& bytes, const BudgetPtr& budget) {
-  return {item.layer.path, bytes, nullptr, uncached_blobs(), 0, budget};
+  return {.name = item.layer.path, .bytes = bytes, .budget = budget};
 }
 
 }  // namespace

@@ -69,12 +69,13 @@ Result<uint64_t> section(Cursor& header, const char* field, uint64_t file_size) 
 Result<Sections> find_sections(const Source& file) {
   const uint64_t size = file.size();
   if (size < kMagic.size()) return failure(Code::corrupt, str("rten: a file of ", size, " bytes is too short"));
-  if (TRY(read_text(file, 0, kMagic.size())) != kMagic) return Sections{1, size, 0, size, std::nullopt};
+  if (TRY(read_text(file, 0, kMagic.size())) != kMagic) return Sections{.version = 1, .file_size = size, .model_offset = 0, .model_size = size};
   if (size < kHeaderSize)
     return failure(Code::corrupt, str("rten: header: ends after ", size, " bytes, ", kHeaderSize, " needed"));
 
   Cursor header(file, kMagic.size(), kHeaderSize);
-  Sections found{TRY(header.number<uint32_t>()), size, 0, 0, std::nullopt};
+  const auto version = TRY(header.number<uint32_t>());
+  Sections found{.version = version, .file_size = size};
   if (found.version != 2) return failure(Code::unsupported, str("rten: header: version ", found.version, ", not 2"));
   found.model_offset = TRY(section(header, "model_data_offset", size));
   found.model_size = TRY(header.number<uint64_t>());

@@ -13,9 +13,9 @@ namespace weightfs::rten {
 struct Sections {
   uint32_t version;  ///< 1 or 2
   uint64_t file_size;
-  uint64_t model_offset;
-  uint64_t model_size;
-  std::optional<uint64_t> tensors;  ///< the origin of external tensors; nothing in version 1
+  uint64_t model_offset = 0;
+  uint64_t model_size = 0;
+  std::optional<uint64_t> tensors = {};  ///< the origin of external tensors; nothing in version 1
 };
 
 /// Locates the sections, with the checks of the reference reader in its order. Fails with corrupt, or with unsupported

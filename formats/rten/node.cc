@@ -153,7 +153,11 @@ Constant read_constant(const ConstantNode& node, const StructureImage& image, co
   const auto vector = inline_vector(node);
   const auto inline_type = vector ? std::optional(vector->type) : std::nullopt;
   const auto type = external ? node.dtype() : inline_type;
-  Constant constant{"", type ? &dtype_of(*type) : &kUnknownDType, shape_of(node.shape()), external, Range{}};
+  Constant constant{.stored_dtype = "",
+                    .dtype = type ? &dtype_of(*type) : &kUnknownDType,
+                    .shape = shape_of(node.shape()),
+                    .external = external,
+                    .bytes = Range{}};
   if (type) constant.stored_dtype = EnumNameConstantDataType(*type);
   if (type && constant.stored_dtype.empty()) constant.stored_dtype = unknown(static_cast<uint16_t>(*type));
   constant.bytes = range_of(node, constant, vector, image, sections);

@@ -68,8 +68,12 @@ class ModelReader {
     TRY_VOID(container_.budget->charge(Cost::tensor));
     TRY_VOID(container_.budget->charge(Cost::kept, name.size() + sizeof(uint64_t) * dimensions));
     Constant constant = read_constant(node, image_, sections_);
-    Tensor tensor{
-        std::string(name), constant.dtype, pooled(constant.stored_dtype), pooled(scope), std::move(constant.shape), {}};
+    Tensor tensor{.name = std::string(name),
+                  .dtype = constant.dtype,
+                  .stored_dtype = pooled(constant.stored_dtype),
+                  .scope = pooled(scope),
+                  .shape = std::move(constant.shape),
+                  .source = {}};
     auto bytes =
         constant.bytes.and_then([&](const Range& range) { return slice(container_.bytes, range.offset, range.size); });
     if (bytes)

@@ -16,6 +16,7 @@
 
 #include "base/os/mounts.h"
 #include "base/os/stderr_capture.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "fs/fuse/operations.h"
 

@@ -138,6 +138,6 @@ Result<SourcePtr> open_npy(const Model& model, size_t index) {
 }  // namespace
 
 extern const View kNpyView;
-const View kNpyView = {"npy", ".npy", has_either, npy_size, open_npy};
+const View kNpyView = {.directory = "npy", .suffix = ".npy", .has = has_either, .size = npy_size, .open = open_npy};
 
 }  // namespace weightfs

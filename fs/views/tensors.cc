@@ -17,6 +17,6 @@ Result<SourcePtr> open_tensor(const Model& model, size_t index) {
 
 }  // namespace
 
-const View kTensorsView = {"tensors", "", has_tensor, tensor_size, open_tensor};
+const View kTensorsView = {.directory = "tensors", .suffix = "", .has = has_tensor, .size = tensor_size, .open = open_tensor};
 
 }  // namespace weightfs

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/os/descriptor.h"
 #include "cache/paths.h"
 #include "cache/store/quota_ledger.h"
 #include "tests/cache/test_producer.h"
@@ -52,7 +53,7 @@ class CacheFolders : public testing::Test {
 
   void link(const std::string& key, const Digest& digest) const {
     const FoldersPtr open = folders();
-    ASSERT_EQ(::symlinkat(digest.hex().c_str(), open->index->fd(), index_link({"", key, {}}).c_str()), 0);
+    ASSERT_EQ(::symlinkat(digest.hex().c_str(), open->index->number(), index_link({"", key, {}}).c_str()), 0);
   }
   std::string link_at(const std::string& key) const { return directory + "/v1/index/" + index_link({"", key, {}}); }
 
@@ -62,15 +63,14 @@ class CacheFolders : public testing::Test {
   }
 
   /// Opens and locks the file like its writer.
-  static OpenFilePtr held(const std::string& path) {
-    auto file = std::make_shared<const OpenFile>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    EXPECT_TRUE(try_lock(file->fd())) << path;
+  static SharedDescriptor held(const std::string& path) {
+    auto file = std::make_shared<const Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_TRUE(try_lock(file->number())) << path;
     return file;
   }
 
   std::optional<uint64_t> counted() const {
-    const std::atomic<bool> stop = false;
-    return QuotaLedger::lock(*folders(), stop).value().read();
+      return QuotaLedger::lock(*folders(), {}).value().read();
   }
   /// The disk space in use, except the lock file.
   uint64_t used() const { return allocated_in(directory) - allocated_at(directory + "/v1/lock"); }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace weightfs::fetch_fixture {
 using test::describe;
 using test::some_bytes;
 
-inline const std::atomic<bool> kNeverStop = false;
+inline const std::stop_token kNeverStop;
 
 inline HttpOptions short_patience() {
   HttpOptions options;
@@ -54,7 +55,7 @@ struct Fetched {
   std::string text() const { return error ? str(describe(bytes), ", then ", error->message) : describe(bytes); }
 };
 
-inline Fetched fetched(Fetch& fetch, const ResumePoint& left = {}, const std::atomic<bool>& stop = kNeverStop) {
+inline Fetched fetched(Fetch& fetch, const ResumePoint& left = {}, const std::stop_token& stop = kNeverStop) {
   auto begun = fetch.begin(left, stop);
   if (!begun) return {0, "", "", "", begun.error()};
   FetchStream& stream = **begun;

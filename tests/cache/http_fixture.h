@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -15,7 +15,7 @@
 
 namespace weightfs::http_fixture {
 
-inline const std::atomic<bool> kNeverStop = false;
+inline const std::stop_token kNeverStop;
 
 inline HttpOptions quick() {
   HttpOptions options;

@@ -1,5 +1,7 @@
 #include "cache/download/download.h"
 
+#include <stop_token>
+
 #include "tests/cache/fetch_fixture.h"
 
 namespace weightfs {
@@ -253,29 +255,29 @@ TEST(FetchSize, LongRetryAfterIsNotWaitedFor) {
 // ---- stopping
 
 TEST(Fetch, StopCancelsWaitingNext) {
-  std::atomic<bool> stop = false;
+  std::stop_source stop;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(head(kSize) + "some");
-    stop = true;
+    stop.request_stop();
     wire.stall();
   });
   HttpOptions patient;
   patient.stall_timeout = std::chrono::hours(1);
   const auto fetch = fetch_of(kSize, {server.url("/m")}, quick_retries(), patient);
-  const Fetched got = fetched(*fetch, {}, stop);
+  const Fetched got = fetched(*fetch, {}, stop.get_token());
   ASSERT_TRUE(got.error);
   EXPECT_EQ(got.error->message, "model: cancelled");
 }
 
 TEST(Fetch, StopCancelsRetryDelay) {
-  std::atomic<bool> stop = false;
+  std::stop_source stop;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(answer("503 No", "", {"Retry-After: 3600"}));
-    stop = true;
+    stop.request_stop();
   });
   FetchOptions patient;
   patient.max_delay = std::chrono::hours(2);
-  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop).error->message, "model: cancelled");
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop.get_token()).error->message, "model: cancelled");
   EXPECT_EQ(server.requests().size(), 1u);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stop_token>
 
 #include "cache/download/download.h"
 #include "cache/download/reassembly_buffer.h"
@@ -186,7 +187,7 @@ TEST(FetchParallel, RedirectIsFollowedOnceForAllChunks) {
 class Secret final : public Credentials {
  public:
   std::string authorization() override { return "Bearer secret"; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
+  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::stop_token&) override { return false; }
 };
 
 TEST(FetchParallel, CredentialsAreSentOnlyToTheirOrigin) {
@@ -239,9 +240,8 @@ TEST(FetchParallel, DestroyedStreamClosesAllConnections) {
     if (++serving == 4) several.open();
     request.range() ? send_part(request, wire) : send_whole(wire);
   });
-  const std::atomic<bool> go_on = false;
   const auto fetch = fetch_of(kSize, {server.url("/m")});
-  auto stream = fetch->begin({}, go_on);
+  auto stream = fetch->begin({}, {});
   std::byte one{};
   ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
   several.wait();

@@ -1,5 +1,7 @@
 // Retries, other origins, and resumed downloads.
 #include "cache/download/download.h"
+
+#include <stop_token>
 #include "tests/cache/fetch_fixture.h"
 
 namespace weightfs {
@@ -228,7 +230,7 @@ TEST(Fetch, OriginTriedAgainLaterKeepsItsEtag) {
 class Refused final : public Credentials {
  public:
   std::string authorization() override { return ""; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
+  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::stop_token&) override { return false; }
   std::string description() override { return "anonymously: there is no docker config"; }
 };
 

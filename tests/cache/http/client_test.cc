@@ -1,5 +1,6 @@
 #include "cache/http/client.h"
 
+#include <stop_token>
 #include <thread>
 
 #include "tests/cache/http_fixture.h"
@@ -218,15 +219,15 @@ TEST(HttpClient, EndlessHeadersAreRejected) {
 }
 
 TEST(HttpClient, StopCancelsWaitingRequest) {
-  std::atomic<bool> stop = false;
+  std::stop_source stop;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
-    stop = true;
+    stop.request_stop();
     wire.stall();
   });
   HttpOptions patient;
   patient.stall_timeout = std::chrono::hours(1);
   HttpClient http(patient);
-  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, stop)),
+  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, stop.get_token())),
             "unreachable: " + server.url("/") + ": cancelled");
 }
 

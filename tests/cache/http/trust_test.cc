@@ -1,5 +1,6 @@
 // Where a request is led, and what goes with it: redirects, addresses, credentials, proxies.
 #include <cstdlib>
+#include <stop_token>
 
 #include "tests/cache/http_fixture.h"
 
@@ -127,7 +128,7 @@ TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
 class Token final : public Credentials {
  public:
   std::string authorization() override { return value; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse& denial, const std::atomic<bool>&) override {
+  Result<bool> on_unauthorized(const UnauthorizedResponse& denial, const std::stop_token&) override {
     seen = denial.challenges;
     sent = denial.sent;
     from_public = denial.from_public;

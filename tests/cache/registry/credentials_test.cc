@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <future>
+#include <stop_token>
 #include <thread>
 
 #include "tests/cache/site.h"
@@ -33,7 +34,7 @@ class RegistryCredentialsTest : public testing::Test {
   }
   /// The Authorization header after such a challenge, or the error.
   std::string describe(RegistryCredentials& asked, const std::string& challenge) {
-    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, stop);
+    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, {});
     if (!met) return "error: " + met.error().message;
     return *met ? asked.authorization() : "not met, tried " + asked.description();
   }
@@ -50,7 +51,6 @@ class RegistryCredentialsTest : public testing::Test {
   HttpClientPtr http = std::make_shared<HttpClient>(HttpOptions{});
   CredentialPaths paths;
   std::atomic<int64_t> now = 1'700'000'000;
-  std::atomic<bool> stop = false;
   bool from_public = false;  // the challenge
 };
 
@@ -228,7 +228,7 @@ TEST_F(RegistryCredentialsTest, RejectedTokenIsRenewedUnlessUnchanged) {
   const std::string challenge = bearer(site.url("/token"), "x");
   EXPECT_EQ(describe(*asked, challenge), "Bearer one");
   EXPECT_EQ(describe(*asked, challenge), "Bearer two");
-  EXPECT_EQ(asked->on_unauthorized({{challenge}, "Bearer one"}, stop), true);  // sent before it was renewed: no request
+  EXPECT_EQ(asked->on_unauthorized({{challenge}, "Bearer one"}, {}), true);  // sent before it was renewed: no request
   EXPECT_EQ(site.asked().size(), 2U);
   EXPECT_THAT(describe(*asked, challenge), StartsWith("not met"));
   EXPECT_EQ(site.asked().size(), 3U);
@@ -260,7 +260,7 @@ TEST_F(ConcurrentChallengesTest, OneThreadRequestsTokenForAll) {
   std::vector<std::future<std::string>> all;
   for (int i = 0; i < 8; ++i)
     all.push_back(std::async(std::launch::async, [&] {
-      const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stop);
+      const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, {});
       return met && *met ? asked->authorization() : "not met";
     }));
   gate->arrived.get_future().wait();
@@ -274,8 +274,9 @@ TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
   const auto asked = credentials();
   auto first = std::async(std::launch::async, [&] { return describe(*asked, bearer(site.url("/token"), "x")); });
   gate->arrived.get_future().wait();
-  const std::atomic<bool> stopped = true;
-  const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stopped);
+  std::stop_source stopped;
+  stopped.request_stop();
+  const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stopped.get_token());
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code, Code::network);
   gate->let_go.set_value();
@@ -285,12 +286,12 @@ TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
 TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
   hold_the_first();
   const auto asked = credentials();
-  std::atomic<bool> stopped = false;
+  std::stop_source stopped;
   const std::string challenge = bearer(site.url("/token"), "x");
-  auto first = std::async(std::launch::async, [&] { return asked->on_unauthorized({{challenge}, ""}, stopped); });
+  auto first = std::async(std::launch::async, [&] { return asked->on_unauthorized({{challenge}, ""}, stopped.get_token()); });
   gate->arrived.get_future().wait();
   auto second = std::async(std::launch::async, [&] { return describe(*asked, challenge); });
-  stopped = true;
+  stopped.request_stop();
   EXPECT_FALSE(first.get());
   EXPECT_EQ(second.get(), "Bearer T");
   EXPECT_EQ(site.asked().size(), 2U);

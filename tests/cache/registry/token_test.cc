@@ -66,7 +66,7 @@ class TokenAnswerTest : public testing::Test {
   std::string describe(const std::string& raw) {
     site.put("/token", raw);
     const auto token =
-        docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, RealmPolicy::any_address, stop);
+        docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, RealmPolicy::any_address, {});
     if (token) return token->value + " for " + std::to_string(token->lifetime) + " s";
     EXPECT_EQ(token.error().code, Code::unsupported);
     std::string message = token.error().message;
@@ -77,7 +77,6 @@ class TokenAnswerTest : public testing::Test {
 
   Site site;
   HttpClient http{HttpOptions{}};
-  std::atomic<bool> stop = false;
 };
 
 TEST_F(TokenAnswerTest, HasTokenAndLifetime) {
@@ -114,7 +113,7 @@ TEST_F(TokenAnswerTest, EndlessBodyIsRejected) {
     }
   });
   const auto token =
-      docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, RealmPolicy::any_address, stop);
+      docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, std::nullopt, RealmPolicy::any_address, {});
   ASSERT_FALSE(token);
   EXPECT_THAT(token.error().message, HasSubstr("larger than 256.0 KiB"));
 }
@@ -128,7 +127,7 @@ TEST_F(TokenAnswerTest, TemporaryFailureIsRetried) {
       wire.send(answer("200 OK", R"({"token":"abc"})"));
   });
   const auto token =
-      docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, Login{"me", "x"}, RealmPolicy::any_address, stop);
+      docker_token(http, {"bearer", {{"realm", site.url("/token")}}}, Login{"me", "x"}, RealmPolicy::any_address, {});
   ASSERT_TRUE(token) << token.error().message;
   EXPECT_THAT(site.authorizations(), ElementsAre("Basic bWU6eA==", "Basic bWU6eA=="));
 }

@@ -1,4 +1,5 @@
 // What a store does for room: its quota, full disks, and directories where nothing can be written.
+#include "base/os/descriptor.h"
 #include "cache/disk_quota.h"
 
 #include <fcntl.h>
@@ -211,8 +212,8 @@ TEST_F(DiskQuotaTest, HeldLockDoesNotBlockReaders) {
   const BlobsPtr blobs = store();
   const auto blob = blobs->blob(producer_of(other, "zip 2"));
   {
-    const OpenFile lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
-    ASSERT_EQ(::flock(lock.fd(), LOCK_EX), 0);
+    const Descriptor lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(lock.number(), LOCK_EX), 0);
     EXPECT_EQ(read(*blob), describe(other->bytes));
     EXPECT_THAT(log, ElementsAre(HasSubstr("v1/lock: locked by another process")));
     EXPECT_THAT(this->blobs(), SizeIs(1));
@@ -341,9 +342,8 @@ TEST_F(DiskQuotaTest, DiskFullDuringWriteFallsBackToUncachedRead) {
 class DownloadQuotaTest : public CacheFolders {
  protected:
   // Takes room for a file that is being made, of which `from` bytes are there.
-  std::string take(const OpenFilePtr& file, uint64_t from, uint64_t to, uint64_t quota) const {
-    const std::atomic<bool> stop = false;
-    const auto taken = DiskQuota(quota, [] {}).reserve(*folders(), file->fd(), from, to, Eviction::allowed, stop);
+  std::string take(const SharedDescriptor& file, uint64_t from, uint64_t to, uint64_t quota) const {
+      const auto taken = DiskQuota(quota, [] {}).reserve(*folders(), file->number(), from, to, Eviction::allowed, {});
     return taken ? "" : taken.error().message;
   }
   // A blob of that many bytes, of which some more are kept.
@@ -378,7 +378,7 @@ TEST_F(DownloadQuotaTest, DownloadOfAnotherProcessIsNotEvicted) {
   const Digest fetched = leave(2, now_ - 1000);
   const auto shared = shared_memory();
   Child fetching([&] {
-    const OpenFilePtr part = held(part_at(fetched));
+    const SharedDescriptor part = held(part_at(fetched));
     ::sem_post(&shared->first);
     wait_for(shared->second);
     return 0;
@@ -403,7 +403,7 @@ TEST_F(DownloadQuotaTest, PinnedBlobsAreNeverEvicted) {
   EXPECT_FALSE(is_kept(other));
   EXPECT_EQ(take_new(kKept * 2, 150'000), "cache full: pinned blobs leave no space");
   EXPECT_TRUE(is_kept(pinned));
-  const OpenFilePtr test_producer = held(write("making/key-2.0123456789abcdef", some_bytes(kKept)));
+  const SharedDescriptor test_producer = held(write("making/key-2.0123456789abcdef", some_bytes(kKept)));
   EXPECT_EQ(take_new(kKept, 150'000), "cache full: pinned blobs and active writes leave no space");
   EXPECT_TRUE(is_kept(pinned));
 }
@@ -438,10 +438,10 @@ TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
     folders();
     for (uint64_t from = 0; from < 5 * kPiece; from += kPiece) {
       if (count_is_lost) std::filesystem::resize_file(directory + "/v1/lock", 0);
-      const OpenFilePtr file = held(part);
+      const SharedDescriptor file = held(part);
       ASSERT_EQ(take(file, from, from + 2 * kPiece, kQuota), "");  // of which it comes to half
       EXPECT_GE(counted(), used());
-      ASSERT_TRUE(write_fully(file->fd(), from, std::as_bytes(std::span(piece))));
+      ASSERT_TRUE(write_fully(file->number(), from, std::as_bytes(std::span(piece))));
       std::filesystem::remove(part + ".from");
       std::filesystem::create_symlink(note, part + ".from");
       EXPECT_GE(counted(), used());
@@ -461,14 +461,14 @@ TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
 TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
   const Digest digest = sha256("the whole");
   folders();
-  const OpenFilePtr file = held(part_at(digest));
+  const SharedDescriptor file = held(part_at(digest));
   ASSERT_EQ(take(file, 0, kKept, 10 << 20), "");
   std::filesystem::resize_file(directory + "/v1/lock", 0);
-  const OpenFilePtr other = held(new_making_file());
+  const SharedDescriptor other = held(new_making_file());
   ASSERT_EQ(take(other, 0, kKept, 10 << 20), "");
   EXPECT_GE(counted(), used() + 2 * 4096);
   const uint64_t before = *counted();
-  const OpenFilePtr third = held(write("making/key-3.0123456789abcdef", ""));
+  const SharedDescriptor third = held(write("making/key-3.0123456789abcdef", ""));
   ASSERT_EQ(take(third, 0, kKept, 10 << 20), "");
   EXPECT_EQ(counted(), before + allocated(kKept) + 4096);
 }
@@ -476,12 +476,11 @@ TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
 TEST_F(DownloadQuotaTest, ShrinkEvictsLeastRecentlyUsedUnpinnedBlobs) {
   const Digest first = keep(1, 3000);
   const Digest second = keep(2, 1000);
-  const std::atomic<bool> stop = false;
   DiskQuota room(10 << 20, [] {});
-  const EvictResult nothing = room.shrink(*folders(), UINT64_MAX, stop).value();
+  const EvictResult nothing = room.shrink(*folders(), UINT64_MAX, {}).value();
   EXPECT_EQ(nothing.bytes, 0U);
   EXPECT_EQ(counted(), used());
-  const EvictResult freed = room.shrink(*folders(), used() - 1, stop).value();
+  const EvictResult freed = room.shrink(*folders(), used() - 1, {}).value();
   EXPECT_EQ(freed.blobs, 1U);
   EXPECT_GE(freed.bytes, kKept);
   EXPECT_TRUE(is_kept(first));

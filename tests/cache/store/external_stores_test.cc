@@ -1,4 +1,5 @@
 // Blobs in the directories of other programs.
+#include "base/os/descriptor.h"
 #include "cache/external_stores.h"
 
 #include <fcntl.h>
@@ -280,10 +281,10 @@ TEST_F(ExternalStoresTest, UnreadableFileIsReported) {
 
 // A mount that only the child sees, of a server that never answers: whoever asks it waits until he is killed.
 int with_silent_mount(const std::string& point, const std::function<int()>& work) {
-  const OpenFile server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
-  if (server.fd() < 0 || ::unshare(CLONE_NEWNS) != 0) return kSkip;
+  const Descriptor server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (server.number() < 0 || ::unshare(CLONE_NEWNS) != 0) return kSkip;
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
-  const std::string options = str("fd=", server.fd(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid());
+  const std::string options = str("fd=", server.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid());
   if (::mount("weightfs", point.c_str(), "fuse.weightfs", MS_RDONLY, options.c_str()) != 0) return kSkip;
   ::alarm(30);
   return work();

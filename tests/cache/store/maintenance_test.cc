@@ -1,4 +1,5 @@
 // What is done to a cache by hand, while others use it.
+#include "base/os/descriptor.h"
 #include "cache/maintenance.h"
 
 #include <gmock/gmock.h>
@@ -83,8 +84,8 @@ TEST_F(CacheMaintenanceTest, InventoryListsEverything) {
   const Digest newer = keep(2, 2000);
   const Digest left = leave(3, 1000);
   const Digest fetched = leave(4, 2000);
-  const OpenFilePtr fetching = held(part_at(fetched));
-  const OpenFilePtr test_producer = held(write("making/key-1.0123456789abcdef", "bytes"));
+  const SharedDescriptor fetching = held(part_at(fetched));
+  const SharedDescriptor test_producer = held(write("making/key-1.0123456789abcdef", "bytes"));
   ASSERT_TRUE(maintenance.pin(older).value());
   const Inventory contents = maintenance.inventory().value();
   ASSERT_THAT(contents.blobs, SizeIs(2));
@@ -273,8 +274,8 @@ TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   const std::string test_producer = write("making/key-1.0123456789abcdef", "being made");
   const auto shared = shared_memory();
   Child maker([&] {
-    const OpenFilePtr part = held(part_at(fetched));
-    const OpenFilePtr file = held(test_producer);
+    const SharedDescriptor part = held(part_at(fetched));
+    const SharedDescriptor file = held(test_producer);
     ::sem_post(&shared->first);
     wait_for(shared->second);
     return 0;
@@ -417,7 +418,7 @@ TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
   const Digest lately = leave(1, now - 6 * kDay);
   leave(2, now - 8 * kDay);
   const Digest fetched = leave(3, now - 8 * kDay);
-  const OpenFilePtr fetching = held(part_at(fetched));
+  const SharedDescriptor fetching = held(part_at(fetched));
   const SweepResult swept = sweep(*folders());
   EXPECT_EQ(swept.files, 1U);
   EXPECT_GE(swept.bytes, kKept);

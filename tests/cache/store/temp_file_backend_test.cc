@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <thread>
 
@@ -97,7 +96,7 @@ class TempFileBackendTest : public TempFileStoreTest {
  protected:
   static constexpr uint64_t kQuota = 400'000;  // room for one
   std::unique_ptr<PartialBlob> partial(const std::string& name, const std::string& text) {
-    auto begun = backend->acquire(BlobName{name, "", {}}, text.size(), stop);
+    auto begun = backend->acquire(BlobName{name, "", {}}, text.size(), {});
     EXPECT_TRUE(begun && begun->partial->reserve(text.size(), Eviction::allowed));
     EXPECT_TRUE(begun->partial->write(0, std::as_bytes(std::span(text))));
     return std::move(begun->partial);
@@ -107,7 +106,6 @@ class TempFileBackendTest : public TempFileStoreTest {
     const auto done = range.read(0, std::as_writable_bytes(std::span(out)));
     return done ? describe(out) : "error: " + done.error().message;
   }
-  std::atomic<bool> stop = false;
   std::shared_ptr<TempFileBackend> backend = std::make_shared<TempFileBackend>(kQuota);
 };
 
@@ -116,10 +114,10 @@ TEST_F(TempFileBackendTest, BytesOutliveTheirPartialBlobWhileRead) {
   FileRangePtr range = begun->range();
   begun = nullptr;
   EXPECT_EQ(all_of(*range), describe(bytes));
-  EXPECT_FALSE(backend->acquire(BlobName{"b", "", {}}, kMember, stop)
+  EXPECT_FALSE(backend->acquire(BlobName{"b", "", {}}, kMember, {})
                    ->partial->reserve(kMember, Eviction::allowed));  // they take their room
   range = nullptr;
-  EXPECT_TRUE(backend->acquire(BlobName{"b", "", {}}, kMember, stop)->partial->reserve(kMember, Eviction::allowed));
+  EXPECT_TRUE(backend->acquire(BlobName{"b", "", {}}, kMember, {})->partial->reserve(kMember, Eviction::allowed));
 }
 
 TEST_F(TempFileBackendTest, BytesOfDuplicateBlobStayReadable) {
