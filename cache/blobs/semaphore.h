@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// A fair semaphore (first come, first served). Thread-safe.
 class Semaphore {
@@ -66,4 +66,4 @@ class Semaphore {
   int available_;  // negative after a deadlock was broken
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

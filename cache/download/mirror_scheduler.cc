@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::download {
 namespace {
 
 constexpr std::chrono::milliseconds kWaitSlice{20};
@@ -87,4 +87,4 @@ Error combined_error(const std::string& name, const std::vector<Error>& errors) 
   return {wrong ? Code::corrupt : Code::network, text};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::download

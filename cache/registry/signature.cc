@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cache/registry/base64.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 // ssh-keygen writes 400 bytes; only the comment may be longer.
@@ -187,4 +187,4 @@ Result<std::string> SigningKey::sign(std::string_view text) const {
   return out;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

@@ -13,7 +13,7 @@
 #include "base/digest.h"
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// An error for a failed system call on `what`, with errno's message.
 Error system_error(const std::string& what);
@@ -115,4 +115,4 @@ class OpenBlobs {
   std::unordered_map<std::string, Entries::iterator> by_name_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 // The digest of blobs/<two>/<name>; nothing for other names.
@@ -91,4 +91,4 @@ void mark_active_downloads(const Folders& folders, Inventory& inventory) {
   }
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

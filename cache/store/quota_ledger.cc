@@ -14,7 +14,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 constexpr size_t kDigits = 20;  // of 2^64
@@ -60,4 +60,4 @@ void QuotaLedger::write(uint64_t used) const {
   if (!write_fully(file_->fd(), 0, std::as_bytes(std::span(text)))) std::ignore = ::ftruncate(file_->fd(), 0);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -7,7 +7,7 @@
 
 #include "cache/paths.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// The lock, held during the lifetime: no other process evicts or reserves space.
 class QuotaLedger {
@@ -25,4 +25,4 @@ class QuotaLedger {
   OpenFilePtr file_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cache/disk_quota.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 class TempFilePartialBlob final : public PartialBlob {
@@ -156,4 +156,4 @@ BlobHandle TempFileBackend::add(const std::string& name, BlobHandle blob) {
   return handle;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

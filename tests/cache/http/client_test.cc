@@ -7,15 +7,17 @@
 namespace weightfs {
 namespace {
 
+using namespace http;
+
 using namespace http_fixture;
 using ::testing::HasSubstr;
 
 // ---- answers
 
-TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
+TEST(Client, ResponseHasStatusHeadersAndBody) {
   HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
-  HttpClient http(quick());
-  const auto page = send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
+  Client http(quick());
+  const auto page = registry::send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
   ASSERT_EQ(describe(page), "200 body");
   EXPECT_EQ(page->head.header("x-thing"), "some value");
   EXPECT_EQ(page->head.header("absent"), std::nullopt);
@@ -27,40 +29,41 @@ TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
   EXPECT_EQ(server.requests()[0].header("authorization"), "");
 }
 
-TEST(HttpClient, ErrorStatusIsNotFailure) {
+TEST(Client, ErrorStatusIsNotFailure) {
   HttpServer server(always(answer("404 Not Found", "none")));
   EXPECT_EQ(send(get(server.url("/"))), "404 none");
 }
 
-TEST(HttpClient, HeadReadsNoBody) {
+TEST(Client, HeadReadsNoBody) {
   HttpServer server([](const SeenRequest& request, Wire& wire) { serve_file(request, wire, "12345"); });
-  HttpClient http(quick());
+  Client http(quick());
   Request request = get(server.url("/"));
   request.method = Request::Method::head;
-  const auto page = send_request(http, request, 0, kNeverStop);
+  const auto page = registry::send_request(http, request, 0, kNeverStop);
   ASSERT_EQ(describe(page), "200 ");
   EXPECT_EQ(page->head.header("content-length"), "5");
   EXPECT_EQ(server.count("HEAD"), 1u);
 }
 
-TEST(HttpClient, ConnectionsAreReused) {
+TEST(Client, ConnectionsAreReused) {
   HttpServer server(always(answer("200 OK", "x")));
-  HttpClient http(quick());
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(describe(send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
+  Client http(quick());
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
   ASSERT_EQ(server.requests().size(), 3u);
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
 }
 
-TEST(HttpClient, OverlongResponseIsRejected) {
+TEST(Client, OverlongResponseIsRejected) {
   HttpServer server(always(answer("200 OK", "12345")));
-  HttpClient http(quick());
-  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
-  EXPECT_THAT(describe(send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
+  Client http(quick());
+  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
+  EXPECT_THAT(describe(registry::send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
 }
 
-TEST(HttpClient, HandlerErrorEndsRequest) {
+TEST(Client, HandlerErrorEndsRequest) {
   HttpServer server(always(answer("200 OK", "12345")));
-  HttpClient http(quick());
+  Client http(quick());
   bool on_body = false;
   const ResponseHandler refuses{[](const Response&) -> Result<void> { return failure(Code::mismatch, "not this"); },
                                 [&](std::span<const std::byte>) -> Result<void> {
@@ -74,12 +77,12 @@ TEST(HttpClient, HandlerErrorEndsRequest) {
 }
 
 // Nor is it slowness: far less comes in that time than the least speed.
-TEST(HttpClient, SlowHandlerIsNotStall) {
+TEST(Client, SlowHandlerIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
     if (wire.pause(std::chrono::milliseconds(200))) wire.send("b");
   });
-  HttpClient http(quick());
+  Client http(quick());
   std::string body;
   const ResponseHandler slow{[](const Response&) -> Result<void> { return {}; },
                              [&](std::span<const std::byte> bytes) -> Result<void> {
@@ -111,7 +114,7 @@ const std::string kZstd = bytes_of({0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x6d, 0x
 const std::string kBrotli = bytes_of({0x20, 0x01, 0x10, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65,
                                       0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x03});
 
-TEST(HttpClient, EncodedBodyIsAlwaysDecoded) {
+TEST(Client, EncodedBodyIsAlwaysDecoded) {
   const std::pair<const char*, std::string> encodings[] = {
       {"gzip", kGzip}, {"deflate", kDeflate}, {"zstd", kZstd}, {"br", kBrotli}, {"identity", kPlain}};
   for (const auto& [name, bytes] : encodings)
@@ -125,7 +128,7 @@ TEST(HttpClient, EncodedBodyIsAlwaysDecoded) {
     }
 }
 
-TEST(HttpClient, InvalidContentEncodingIsCorrupt) {
+TEST(Client, InvalidContentEncodingIsCorrupt) {
   for (const char* name : {"gzip", "zstd", "br", "never-heard-of"}) {
     HttpServer server(always(answer("200 OK", "this is not encoded", {str("Content-Encoding: ", name)})));
     EXPECT_THAT(send(get(server.url("/"))), HasSubstr("corrupt: http://127.0.0.1")) << name;
@@ -134,7 +137,7 @@ TEST(HttpClient, InvalidContentEncodingIsCorrupt) {
 
 // ---- failures
 
-TEST(HttpClient, RefusedConnectionIsReportedWithoutQuery) {
+TEST(Client, RefusedConnectionIsReportedWithoutQuery) {
   std::string url;
   {
     HttpServer server(always(""));
@@ -143,7 +146,7 @@ TEST(HttpClient, RefusedConnectionIsReportedWithoutQuery) {
   EXPECT_EQ(send(get(url + "?secret=1")), "unreachable: " + url + ": connection refused");
 }
 
-TEST(HttpClient, StalledBodyIsUnreachable) {
+TEST(Client, StalledBodyIsUnreachable) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     wire.stall();
@@ -151,7 +154,7 @@ TEST(HttpClient, StalledBodyIsUnreachable) {
   EXPECT_EQ(send(get(server.url("/"))), "unreachable: " + server.url("/") + ": no data for 300 ms");
 }
 
-TEST(HttpClient, StalledResponseIsUnreachable) {
+TEST(Client, StalledResponseIsUnreachable) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
   EXPECT_THAT(send(get(server.url("/"))), HasSubstr("no data for 300 ms"));
 }
@@ -163,17 +166,17 @@ void drip(Wire& wire, const std::string& head) {
   wire.close();
 }
 
-TEST(HttpClient, TrickleAboveMinSpeedIsNotStall) {
+TEST(Client, TrickleAboveMinSpeedIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
     for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i % 10));
   });
-  HttpOptions options = quick();
+  Options options = quick();
   options.min_speed = 1;
   EXPECT_EQ(send(get(server.url("/")), options), "200 012345678901234567890123456789");
 }
 
-TEST(HttpClient, SlowTrickleTimesOut) {
+TEST(Client, SlowTrickleTimesOut) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     drip(wire, request.target == "/body" ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nX-Header: ");
   });
@@ -182,16 +185,16 @@ TEST(HttpClient, SlowTrickleTimesOut) {
   EXPECT_THAT(send(get(server.url("/headers"))), HasSubstr("unreachable: "));
 }
 
-TEST(HttpClient, RequestEndsAtDeadline) {
+TEST(Client, RequestEndsAtDeadline) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
-  HttpOptions patient;
+  Options patient;
   patient.stall_timeout = std::chrono::hours(1);
   Request request = get(server.url("/"));
   request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   EXPECT_EQ(send(request, patient), "unreachable: " + server.url("/") + ": timed out");
 }
 
-TEST(HttpClient, TruncatedBodyIsUnreachable) {
+TEST(Client, TruncatedBodyIsUnreachable) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     request.target == "/reset" ? wire.reset() : wire.close();
@@ -200,7 +203,7 @@ TEST(HttpClient, TruncatedBodyIsUnreachable) {
   EXPECT_THAT(send(get(server.url("/reset"))), HasSubstr("unreachable: " + server.url("/reset") + ": "));
 }
 
-TEST(HttpClient, NonHttpResponseIsCorrupt) {
+TEST(Client, NonHttpResponseIsCorrupt) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("220 mail.example.com ESMTP\r\n");
     wire.close();
@@ -208,7 +211,7 @@ TEST(HttpClient, NonHttpResponseIsCorrupt) {
   EXPECT_THAT(send(get(server.url("/"))), HasSubstr("corrupt: "));
 }
 
-TEST(HttpClient, EndlessHeadersAreRejected) {
+TEST(Client, EndlessHeadersAreRejected) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\n");
     while (wire.send("X-Header: " + std::string(1000, 'x') + "\r\n")) {
@@ -217,16 +220,16 @@ TEST(HttpClient, EndlessHeadersAreRejected) {
   EXPECT_THAT(send(get(server.url("/"))), HasSubstr("256.0 KiB of response headers"));
 }
 
-TEST(HttpClient, StopCancelsWaitingRequest) {
+TEST(Client, StopCancelsWaitingRequest) {
   std::atomic<bool> stop = false;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     stop = true;
     wire.stall();
   });
-  HttpOptions patient;
+  Options patient;
   patient.stall_timeout = std::chrono::hours(1);
-  HttpClient http(patient);
-  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, stop)),
+  Client http(patient);
+  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, stop)),
             "unreachable: " + server.url("/") + ": cancelled");
 }
 

@@ -6,13 +6,15 @@
 namespace weightfs {
 namespace {
 
+using namespace http;
+
 using namespace http_fixture;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 // ---- redirects
 
-TEST(HttpClient, EveryRedirectStatusIsFollowed) {
+TEST(Client, EveryRedirectStatusIsFollowed) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/0") return void(wire.send(answer("301 Moved", "x", {"Location: 1"})));
     if (request.target == "/1") return void(wire.send(answer("302 Found", "", {"Location: /2"})));
@@ -22,26 +24,26 @@ TEST(HttpClient, EveryRedirectStatusIsFollowed) {
     if (request.target == "/4") return void(wire.send(answer("308 Permanent", "", {"Location: /a b"})));
     wire.send(answer("200 OK", request.target));
   });
-  HttpClient http(quick());
-  const auto page = send_request(http, get(server.url("/0")), 100, kNeverStop);
+  Client http(quick());
+  const auto page = registry::send_request(http, get(server.url("/0")), 100, kNeverStop);
   ASSERT_EQ(describe(page), "200 /a%20b");
   EXPECT_EQ(page->head.url, server.url("/a%20b"));
   EXPECT_EQ(server.requests().size(), 6u);
 }
 
-TEST(HttpClient, RedirectWithoutLocationIsDeliveredAsResponse) {
+TEST(Client, RedirectWithoutLocationIsDeliveredAsResponse) {
   HttpServer server(always(answer("302 Found", "where?")));
   EXPECT_EQ(send(get(server.url("/"))), "302 where?");
 }
 
-TEST(HttpClient, RedirectLoopEndsAfterTen) {
+TEST(Client, RedirectLoopEndsAfterTen) {
   HttpServer server(always(answer("302 Found", "", {"Location: /again"})));
   EXPECT_THAT(send(get(server.url("/"))),
               HasSubstr("unreachable: " + server.url("/again") + ": more than 10 redirects"));
   EXPECT_EQ(server.requests().size(), 11u);
 }
 
-TEST(HttpClient, RedirectToOtherSchemeIsRefused) {
+TEST(Client, RedirectToOtherSchemeIsRefused) {
   for (const char* location : {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/"}) {
     HttpServer server(always(answer("302 Found", "", {str("Location: ", location)})));
     EXPECT_THAT(send(get(server.url("/"))), HasSubstr("only http and https are supported")) << location;
@@ -49,7 +51,7 @@ TEST(HttpClient, RedirectToOtherSchemeIsRefused) {
   }
 }
 
-TEST(HttpClient, RedirectFromHttpsToHttpIsRefused) {
+TEST(Client, RedirectFromHttpsToHttpIsRefused) {
   EXPECT_FALSE(may_redirect("https://a/", "http://a/"));
   EXPECT_FALSE(may_redirect("HTTPS://a/", "HTTP://b/"));
   EXPECT_TRUE(may_redirect("https://a/", "https://b/"));
@@ -57,7 +59,7 @@ TEST(HttpClient, RedirectFromHttpsToHttpIsRefused) {
   EXPECT_TRUE(may_redirect("http://a/", "http://b/"));
 }
 
-TEST(HttpClient, HugeRedirectBodyIsNotRead) {
+TEST(Client, HugeRedirectBodyIsNotRead) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/there") return void(wire.send(answer("200 OK", "there")));
     wire.send("HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 1000000000000\r\n\r\n");
@@ -69,7 +71,7 @@ TEST(HttpClient, HugeRedirectBodyIsNotRead) {
 
 // ---- where a URL may lead (design.md, Trust)
 
-TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
+TEST(Client, ContainerCannotReachLoopbackInAnyNotation) {
   HttpServer server(always(answer("200 OK", "secret")));
   for (const char* host : {"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "localhost", "localhost.",
                            "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "[::1]"}) {
@@ -83,16 +85,16 @@ TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
   EXPECT_EQ(send(get(server.url("/"), Trust::container), private_allowed()), "200 secret");
 }
 
-TEST(HttpClient, ContainerCannotReuseConnectionToPrivateAddress) {
+TEST(Client, ContainerCannotReuseConnectionToPrivateAddress) {
   HttpServer server(always(answer("200 OK", "secret")));
-  HttpClient http(quick());
-  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
-  EXPECT_THAT(describe(send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
+  Client http(quick());
+  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
+  EXPECT_THAT(describe(registry::send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
               HasSubstr("unsupported: "));
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(HttpClient, PublicRedirectMustStayPublic) {
+TEST(Client, PublicRedirectMustStayPublic) {
   HttpServer server(always(answer("200 OK", "secret")));
   Request request = get(server.url("/"));
   request.public_only = true;
@@ -100,18 +102,18 @@ TEST(HttpClient, PublicRedirectMustStayPublic) {
   EXPECT_EQ(server.requests().size(), 0u);
 }
 
-TEST(HttpClient, PlainHttpIsLoopbackOnlyUnlessInsecure) {
+TEST(Client, PlainHttpIsLoopbackOnlyUnlessInsecure) {
   EXPECT_THAT(send(get("http://192.0.2.1/")),
               HasSubstr("unsupported: http://192.0.2.1/: plain http to 192.0.2.1 refused; use https or --insecure"));
 }
 
-TEST(HttpClient, OnlyHttpAndHttpsAreAllowed) {
+TEST(Client, OnlyHttpAndHttpsAreAllowed) {
   EXPECT_EQ(send(get("file:///etc/passwd?q")), "unsupported: file:///etc/passwd: only http and https are supported");
   EXPECT_THAT(send(get("nothing at all\x01")), HasSubstr("unsupported: "));
   EXPECT_THAT(send(get("")), HasSubstr("unsupported: "));
 }
 
-TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
+TEST(Client, UserAndPasswordInUrlAreRejectedAndNotShown) {
   HttpServer server(always(answer("200 OK", "")));
   for (const Trust trust : {Trust::user, Trust::container}) {
     const std::string said = send(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
@@ -156,7 +158,7 @@ Request with(Request request, std::shared_ptr<Credentials> credentials) {
   return request;
 }
 
-TEST(HttpClient, ChallengeIsAnsweredOnce) {
+TEST(Client, ChallengeIsAnsweredOnce) {
   HttpServer server(wants("Bearer new"));
   const auto token = std::make_shared<Token>();
   token->value = "Bearer old";
@@ -171,7 +173,7 @@ TEST(HttpClient, ChallengeIsAnsweredOnce) {
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(HttpClient, UnansweredChallengeIsDeliveredAsResponse) {
+TEST(Client, UnansweredChallengeIsDeliveredAsResponse) {
   HttpServer server(wants("Bearer new"));
   const auto token = std::make_shared<Token>();
   EXPECT_EQ(send(with(get(server.url("/")), token)), "401 out");
@@ -180,7 +182,7 @@ TEST(HttpClient, UnansweredChallengeIsDeliveredAsResponse) {
   EXPECT_EQ(send(get(server.url("/"))), "401 out");
 }
 
-TEST(HttpClient, CredentialsAreNotSentToAnotherPort) {
+TEST(Client, CredentialsAreNotSentToAnotherPort) {
   HttpServer other(wants("Bearer it"));
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     wire.send(answer("307 Temporary", "", {"Location: " + (request.target == "/" ? "/next" : other.url("/"))}));
@@ -195,7 +197,7 @@ TEST(HttpClient, CredentialsAreNotSentToAnotherPort) {
   EXPECT_EQ(token->times, 0);
 }
 
-TEST(HttpClient, LineBreakInCredentialIsRejected) {
+TEST(Client, LineBreakInCredentialIsRejected) {
   HttpServer server(wants(""));
   const auto token = std::make_shared<Token>();
   token->value = "Bearer x\r\nHost: evil";
@@ -240,7 +242,7 @@ TEST_F(HttpProxy, IsBypassedForNoProxyHosts) {
 
 TEST_F(HttpProxy, ChallengeRecordsWhetherAddressWasPublic) {
   HttpServer denies(wants("Bearer it"));
-  HttpOptions insecure = quick();
+  Options insecure = quick();
   insecure.insecure = true;
   const auto token = std::make_shared<Token>();
   EXPECT_EQ(send(with(get(denies.url("/")), token), insecure), "401 out");
@@ -255,7 +257,7 @@ TEST_F(HttpProxy, PublicNameCannotRedirectToPrivateAddress) {
   HttpServer leads(
       [](const SeenRequest&, Wire& wire) { wire.send(answer("302 Found", "", {"Location: http://10.0.0.1/"})); });
   ::setenv("http_proxy", leads.url("").c_str(), 1);
-  HttpOptions insecure = quick();
+  Options insecure = quick();
   insecure.insecure = true;
   EXPECT_THAT(send(get("http://model.example/"), insecure), HasSubstr("redirects from a public address"));
   EXPECT_EQ(leads.requests().size(), 1u);

@@ -9,6 +9,8 @@
 namespace weightfs::test {
 namespace {
 
+using namespace registry;
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -76,7 +78,7 @@ class TokenAnswerTest : public testing::Test {
   std::string told_json(const std::string& body) { return describe(answer("200 OK", body)); }
 
   Site site;
-  HttpClient http{HttpOptions{}};
+  http::Client http{http::Options{}};
   std::atomic<bool> stop = false;
 };
 

@@ -24,6 +24,8 @@
 namespace weightfs::test {
 namespace {
 
+using namespace store;
+
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -11,6 +11,8 @@
 namespace weightfs::test {
 namespace {
 
+using namespace store;
+
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -14,6 +14,8 @@
 namespace weightfs::test {
 namespace {
 
+using namespace store;
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
