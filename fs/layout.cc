@@ -54,7 +54,7 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
     for (size_t i = 0; i < paths.size(); ++i) {
       const Part& part = model->parts[i];
       // A link leads on from where it is shown, which is not always where the container has it.
-      if (!part.link_target.empty() && stays_inside(paths[i], part.link_target))
+      if (!part.link_target.empty() && archive::stays_inside(paths[i], part.link_target))
         builder.add_link(paths[i], part.link_target);
       else
         builder.add_file(paths[i], part.source);

@@ -14,7 +14,7 @@ using carton::Links;
 using carton::Manifest;
 
 // A text of the carton; if it cannot be read, nothing and a warning.
-Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
+Result<std::optional<std::string>> text_of(const archive::Archive& archive, std::string_view path, uint64_t most,
                                            Warnings& warnings) {
   auto text = archive.text(path, most);
   if (text) return std::move(*text);
@@ -32,7 +32,7 @@ Result<void> charge_linked(const BlobRef& wanted, Budget& budget) {
 }
 
 // Files in MANIFEST that are not in the archive: stored elsewhere, behind a link, or missing.
-Result<void> add_linked(Model& model, Archive& archive, const Container& container, const Manifest& manifest,
+Result<void> add_linked(Model& model, archive::Archive& archive, const Container& container, const Manifest& manifest,
                         const Links& links, Warnings& warnings) {
   std::vector<Part> linked;
   std::map<Digest, Later<SourcePtr>> sources;  // several files may have the same digest
@@ -68,7 +68,8 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
 }
 
 // Sets the digest of each part from MANIFEST.
-Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifest, Warnings& warnings, Budget& budget) {
+Result<void> set_digests(Model& model, archive::Archive& archive, const Manifest& manifest, Warnings& warnings,
+                         Budget& budget) {
   constexpr uint64_t kVerified = 256;  // bytes of the Source that verifies a digest
   for (Part& part : archive.parts) {
     if (part.path == "MANIFEST" || part.path == "LINKS") continue;
@@ -80,12 +81,12 @@ Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifes
       continue;
     }
     part.digest = entry->second;
-    if (part.link_target.empty()) expect_digest(part);
+    if (part.link_target.empty()) archive::expect_digest(part);
   }
   return {};
 }
 
-Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) {
+Result<Map> toml_of(const archive::Archive& archive, Warnings& warnings, Budget& budget) {
   const auto text = TRY(text_of(archive, "carton.toml", carton::kMaxTomlSize, warnings));
   if (!text) return Map{};
   auto parsed = parse_toml(*text, budget);
@@ -94,7 +95,7 @@ Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) 
   return Map{};
 }
 
-Result<Links> links_of(const Archive& archive, Warnings& warnings, Budget& budget) {
+Result<Links> links_of(const archive::Archive& archive, Warnings& warnings, Budget& budget) {
   if (archive.find("LINKS") == nullptr) return Links{};
   const auto text = TRY(text_of(archive, "LINKS", carton::kMaxTomlSize, warnings));
   if (!text) return Links{};
@@ -106,13 +107,13 @@ Result<Links> links_of(const Archive& archive, Warnings& warnings, Budget& budge
 
 }  // namespace
 
-Result<bool> matches_carton(const Archive& archive) {
+Result<bool> matches_carton(const archive::Archive& archive) {
   // Every file may be behind a link, even carton.toml.
   return archive.find("carton.toml") != nullptr ||
          (archive.find("MANIFEST") != nullptr && archive.find("LINKS") != nullptr);
 }
 
-Result<Model> read_carton(Archive archive, const Container& container) {
+Result<Model> read_carton(archive::Archive archive, const Container& container) {
   Model model;
   model.format = "carton";
   Warnings warnings;
@@ -139,7 +140,7 @@ Result<Model> read_carton(Archive archive, const Container& container) {
   model.metadata = std::move(toml);
 
   archive.warnings.append(warnings, "");
-  add_members(model, std::move(archive), container);
+  archive::add_members(model, std::move(archive), container);
   return model;
 }
 

@@ -153,8 +153,8 @@ class Paths {
 
 bool is_plain(std::string_view path) {
   bool plain = true;
-  for_each_component(path,
-                     [&](std::string_view part) { plain = plain && !part.empty() && part != "." && part != ".."; });
+  archive::for_each_component(
+      path, [&](std::string_view part) { plain = plain && !part.empty() && part != "." && part != ".."; });
   return plain;
 }
 

@@ -11,6 +11,8 @@
 namespace weightfs {
 namespace {
 
+using namespace ollama;
+
 using ollama::Descriptor;
 using ollama::Manifest;
 
@@ -112,7 +114,7 @@ class ManifestReader {
 
 }  // namespace
 
-bool is_manifest_path(std::string_view path) { return ollama_name_of_path(path).has_value(); }
+bool is_manifest_path(std::string_view path) { return name_of_path(path).has_value(); }
 
 Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
                                              const BlobsPtr& store) {

@@ -6,6 +6,8 @@
 namespace weightfs {
 namespace {
 
+using namespace archive;
+
 using namespace test::tars;
 using testing::AllOf;
 using testing::Contains;

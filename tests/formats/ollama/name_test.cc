@@ -11,32 +11,34 @@
 namespace weightfs {
 namespace {
 
+using namespace ollama;
+
 using testing::HasSubstr;
 
 const std::string kHex(64, 'a');
 
 // "scheme host namespace model tag[ digest]", or the error.
 std::string read(const std::string& text) {
-  const auto name = parse_ollama_name(text);
+  const auto name = parse_name(text);
   if (!name) return "error: " + name.error().message;
   return str(name->scheme, ' ', name->host, ' ', name->name_space, ' ', name->model, ' ', name->tag,
              name->digest ? " " + name->digest->hex() : "");
 }
 
-TEST(OllamaName, DefaultsToLibraryNamespace) {
+TEST(Name, DefaultsToLibraryNamespace) {
   EXPECT_EQ(read("llama3.2"), "https registry.ollama.ai library llama3.2 latest");
   EXPECT_EQ(read("llama3.2:1b"), "https registry.ollama.ai library llama3.2 1b");
   EXPECT_EQ(read("me/pirate"), "https registry.ollama.ai me pirate latest");
   EXPECT_EQ(read("hf.co/Example-Org/Tiny-GGUF:Q4_K_M"), "https hf.co Example-Org Tiny-GGUF Q4_K_M");
 }
 
-TEST(OllamaName, HasAHostWithAPort) {
+TEST(Name, HasAHostWithAPort) {
   EXPECT_EQ(read("localhost:5000/team/tiny"), "https localhost:5000 team tiny latest");
   EXPECT_EQ(read("http://localhost:5000/team/tiny:v1"), "http localhost:5000 team tiny v1");
   EXPECT_EQ(read("https://r.example/ns/m"), "https r.example ns m latest");
 }
 
-TEST(OllamaName, MayEndInADigest) {
+TEST(Name, MayEndInADigest) {
   EXPECT_EQ(read("m:7b@sha256:" + kHex), "https registry.ollama.ai library m 7b " + kHex);
   EXPECT_EQ(read("m@sha256-" + std::string(64, 'A')), "https registry.ollama.ai library m latest " + kHex);
   for (const std::string& wrong :
@@ -45,13 +47,13 @@ TEST(OllamaName, MayEndInADigest) {
 }
 
 // A separator with an empty side is invalid.
-TEST(OllamaName, EmptyPartIsRefused) {
+TEST(Name, EmptyPartIsRefused) {
   for (const char* const wrong :
        {"", ":", "/", "m:", ":tag", "/m", "ns/", "h//m", "/ns/m", "h/ns/", "@sha256:", "//", "///"})
     EXPECT_THAT(read(wrong), HasSubstr("error: ")) << wrong;
 }
 
-TEST(OllamaName, InvalidCharacterIsRefused) {
+TEST(Name, InvalidCharacterIsRefused) {
   EXPECT_EQ(read("a.b/m"), "error: \"a.b/m\": not a model's name: \"a.b\" cannot be a namespace");
   EXPECT_EQ(read("h/a/b/m"), "error: \"h/a/b/m\": not a model's name: \"h/a\" cannot be a host");
   EXPECT_EQ(read("m:a:b"), "error: \"m:a:b\": not a model's name: \"m:a\" cannot be a model");
@@ -60,7 +62,7 @@ TEST(OllamaName, InvalidCharacterIsRefused) {
     EXPECT_THAT(read(wrong), HasSubstr("not a model's name")) << wrong;
 }
 
-TEST(OllamaName, PartLengthIsBounded) {
+TEST(Name, PartLengthIsBounded) {
   const std::string long_part(80, 'a');
   const std::string long_host(350, 'h');
   EXPECT_THAT(read(str(long_host, '/', long_part, '/', long_part, ':', long_part)), testing::StartsWith("https h"));
@@ -70,25 +72,25 @@ TEST(OllamaName, PartLengthIsBounded) {
   EXPECT_THAT(read(str(long_host, "h/n/m")), HasSubstr("cannot be a host"));
 }
 
-TEST(OllamaName, SchemeIsHttpOrHttps) {
+TEST(Name, SchemeIsHttpOrHttps) {
   EXPECT_THAT(read("ftp://h/n/m"), HasSubstr("scheme \"ftp\", http or https expected"));
   EXPECT_THAT(read("https+insecure://h/n/m"), HasSubstr("http or https expected"));
   EXPECT_THAT(read("http://h/m"), HasSubstr("host/namespace/model expected after http://"));
   EXPECT_THAT(read("http://"), HasSubstr("host/namespace/model expected"));
 }
 
-TEST(OllamaName, ShortestOmitsDefaults) {
+TEST(Name, ShortestOmitsDefaults) {
   for (const char* const name :
        {"llama3.2:latest", "me/pirate:7b", "hf.co/Example-Org/Tiny-GGUF:Q4_K_M", "localhost:5000/library/tiny:v1"}) {
-    EXPECT_EQ(parse_ollama_name(name)->shortest(), name);
-    EXPECT_EQ(*parse_ollama_name(parse_ollama_name(name)->shortest()), *parse_ollama_name(name));
+    EXPECT_EQ(parse_name(name)->shortest(), name);
+    EXPECT_EQ(*parse_name(parse_name(name)->shortest()), *parse_name(name));
   }
-  EXPECT_EQ(parse_ollama_name("registry.ollama.ai/library/m")->shortest(), "m:latest");
+  EXPECT_EQ(parse_name("registry.ollama.ai/library/m")->shortest(), "m:latest");
 }
 
-TEST(OllamaName, IsParsedFromStorePath) {
+TEST(Name, IsParsedFromStorePath) {
   const auto read_path = [](std::string_view path) {
-    const auto name = ollama_name_of_path(path);
+    const auto name = name_of_path(path);
     return name ? name->shortest() : "none";
   };
   EXPECT_EQ(read_path("registry.ollama.ai/library/Tiny-Random/Latest"), "Tiny-Random:Latest");
