@@ -225,7 +225,7 @@ Exit set_service_readahead(const std::string& path) {
   const auto mount = Mounts::now().on(MountPoint::of_mount(config->mountpoint).path());
   if (!mount || !mount->is_weightfs())
     return failed(log, {Code::io, str(config->mountpoint, ": weightfs is not mounted there")}, Exit::mount);
-  set_readahead(mount->device);
+  fuse::set_readahead(mount->device);
   return Exit::ok;
 }
 

@@ -64,7 +64,7 @@ void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> 
   tree_->trees_.push_back({std::move(tree), modified});
 }
 
-Result<void> TreeBuilder::add_tensors(const View& view) {
+Result<void> TreeBuilder::add_tensors(const views::View& view) {
   tree_->view_ = &view;
   const auto& tensors = tree_->model_->tensors;
   const BudgetPtr& budget = tree_->model_->budget;

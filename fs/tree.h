@@ -74,7 +74,7 @@ class Tree {
   /// The node that shows the tensor with this index; the root if none does.
   uint32_t node_of_tensor(size_t tensor) const { return tensor_nodes_[tensor]; }
 
-  const View& view() const { return *view_; }  ///< of the nodes of kind tensor; there must be some
+  const views::View& view() const { return *view_; }  ///< of the nodes of kind tensor; there must be some
 
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
@@ -85,7 +85,7 @@ class Tree {
   Tree() = default;
 
   ModelPtr model_;
-  const View* view_ = nullptr;
+  const views::View* view_ = nullptr;
   Time modified_ = 0;
   uint64_t container_bytes_ = 0;
   std::vector<Node> nodes_;
@@ -117,7 +117,7 @@ class TreeBuilder {
 
   /// Adds the tensors of the model that `view` has, at their paths; at most one view in a tree. Charges their nodes to
   /// the model's budget, and fails as that does.
-  Result<void> add_tensors(const View& view);
+  Result<void> add_tensors(const views::View& view);
 
   /// Charges the nodes of what was added, and their names, to `budget`; does nothing when it is null. Before freeze().
   Result<void> charge(const BudgetPtr& budget);

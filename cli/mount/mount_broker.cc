@@ -18,7 +18,7 @@ constexpr char kMount = 'm', kStartUse = 's', kUnmountUnused = 'u', kDetach = 'd
 // Handles the requests in the broker process.
 class MountService {
  public:
-  MountService(MountPoint point, SessionParams params) : point_(std::move(point)), params_(std::move(params)) {}
+  MountService(MountPoint point, fuse::SessionParams params) : point_(std::move(point)), params_(std::move(params)) {}
 
   BrokerReply reply(char request, std::string_view argument) {
     switch (request) {
@@ -48,7 +48,7 @@ class MountService {
   BrokerReply mount() {
     if (state_ != State::not_mounted) return {EINVAL, "already mounted"};
     const auto device =
-        point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return open_mount(params_); });
+        point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return fuse::open_mount(params_); });
     if (!device) return {EIO, device.error().message};
     state_ = State::mounted;
     const auto mount = Mounts::now().on(point_.path());
@@ -63,7 +63,7 @@ class MountService {
     // Not earlier: at an automount point only the process group of the mounting process may pass (autofs).
     ::setsid();
     const Mounts now = Mounts::now();
-    if (const Mount* mount = id_ ? now.find(*id_) : nullptr) set_readahead(mount->device);
+    if (const Mount* mount = id_ ? now.find(*id_) : nullptr) fuse::set_readahead(mount->device);
     const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.number(), standard);
   }
@@ -90,14 +90,14 @@ class MountService {
   enum class State { not_mounted, mounted, in_use };
 
   MountPoint point_;
-  const SessionParams params_;
+  const fuse::SessionParams params_;
   State state_ = State::not_mounted;
   std::optional<uint64_t> id_;  // of the mount
 };
 
 }  // namespace
 
-Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, SessionParams params) {
+Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, fuse::SessionParams params) {
   auto service = std::make_shared<MountService>(std::move(point), std::move(params));
   auto broker = TRY(
       Broker::start([service](char request, std::string_view argument) { return service->reply(request, argument); }));

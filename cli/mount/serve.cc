@@ -34,8 +34,8 @@ class MountController {
   MountController(ServeParams& params, MountState& state, const MountBroker* broker, Blobs& blobs)
       : params_(params), state_(state), broker_(broker), blobs_(blobs) {}
 
-  SessionCallbacks callbacks() {
-    SessionCallbacks callbacks;
+  fuse::SessionCallbacks callbacks() {
+    fuse::SessionCallbacks callbacks;
     callbacks.on_usable = [this](uint64_t) {
       if (broker_ != nullptr) broker_->start_use();
       state_.log.write(Level::info, str("mounted ", printable(state_.source), " at ", printable(state_.mountpoint)));
@@ -140,7 +140,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
       return log_failure(log, checked.error(), Exit::usage);
   std::vector<std::string> sources;
   for (const std::string& source : params.sources) sources.push_back(absolute_source(source));
-  const SessionParams session_params{point.path(), source_label(sources), options.kernel};
+  const fuse::SessionParams session_params{point.path(), source_label(sources), options.kernel};
   const auto broker =
       params.device ? Result<MountBrokerPtr>(nullptr) : MountBroker::start(std::move(point), session_params);
   if (!broker) return log_failure(log, broker.error(), Exit::mount);
@@ -151,7 +151,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   auto tree = open_sources(params.sources, options.open_options);
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
 
-  Statistics statistics;
+  fuse::Statistics statistics;
   MountState state{session_params.source, sources, session_params.mountpoint, *store, statistics, log, *sandbox};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   forest.hide(kStatusDirectory, status_tree(state));
@@ -164,9 +164,9 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) block_signal(signal);
   auto device = *broker ? (*broker)->mount() : Result<Descriptor>(Descriptor(*params.device));
   const auto served = std::move(device).and_then([&](Descriptor mount) {
-    return serve(forest, statistics,
-                 {session_params.mountpoint, session_params.source, options.kernel, mount.release(), options.ownership,
-                  options.store_flags.stream, warn, log_open, caretaker.callbacks()});
+    return fuse::serve(forest, statistics,
+                       {session_params.mountpoint, session_params.source, options.kernel, mount.release(),
+                        options.ownership, options.store_flags.stream, warn, log_open, caretaker.callbacks()});
   });
   // A reader may still hold its source, and with it the store, until the process exits.
   blobs.stop();

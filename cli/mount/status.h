@@ -22,7 +22,7 @@ struct MountState {
   std::vector<std::string> sources;  ///< absolute paths, or model names
   std::string mountpoint;
   BlobStorePtr store;
-  Statistics& statistics;
+  fuse::Statistics& statistics;
   Log& log;
   SandboxStatus sandbox = {};
   timespec since = now();

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::fuse {
 
 class Server::Handle {
  public:
@@ -433,4 +433,4 @@ fuse_lowlevel_ops operations() {
   return ops;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-namespace weightfs {
+namespace weightfs::fuse {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -81,4 +81,4 @@ Statistics::Clock::duration Statistics::idle_time() const {
   return Clock::now() - last_use_.load(kRelaxed);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

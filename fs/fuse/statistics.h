@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace weightfs {
+namespace weightfs::fuse {
 
 /// The counted FUSE requests.
 enum class Operation : uint8_t {
@@ -117,4 +117,4 @@ class Statistics {
   std::atomic<Clock::time_point> last_use_ = Clock::now();
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

@@ -271,7 +271,7 @@ class ModelInvariants {
   void check_views(const Mount& mount) {
     ptrdiff_t expected = 0;
     for (size_t i = 0; i < mount.model->tensors.size(); ++i)
-      if (has_npy(mount.model->tensors[i]) || has_string_npy(*mount.model, i)) ++expected;
+      if (views::has_npy(mount.model->tensors[i]) || views::has_string_npy(*mount.model, i)) ++expected;
     if (seen_ < kMaxNodes)
       require(mount.views == expected, mount.at + "npy", mount.views, " .npy views of ", expected,
               " tensors that have one");

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 // ---- answers
 
-TEST(Client, ResponseHasStatusHeadersAndBody) {
+TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
   HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
   Client http(quick());
   const auto page = registry::send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
@@ -29,12 +29,12 @@ TEST(Client, ResponseHasStatusHeadersAndBody) {
   EXPECT_EQ(server.requests()[0].header("authorization"), "");
 }
 
-TEST(Client, ErrorStatusIsNotFailure) {
+TEST(HttpClient, ErrorStatusIsNotFailure) {
   HttpServer server(always(answer("404 Not Found", "none")));
   EXPECT_EQ(send(get(server.url("/"))), "404 none");
 }
 
-TEST(Client, HeadReadsNoBody) {
+TEST(HttpClient, HeadReadsNoBody) {
   HttpServer server([](const SeenRequest& request, Wire& wire) { serve_file(request, wire, "12345"); });
   Client http(quick());
   Request request = get(server.url("/"));
@@ -45,7 +45,7 @@ TEST(Client, HeadReadsNoBody) {
   EXPECT_EQ(server.count("HEAD"), 1u);
 }
 
-TEST(Client, ConnectionsAreReused) {
+TEST(HttpClient, ConnectionsAreReused) {
   HttpServer server(always(answer("200 OK", "x")));
   Client http(quick());
   for (int i = 0; i < 3; ++i)
@@ -54,14 +54,14 @@ TEST(Client, ConnectionsAreReused) {
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
 }
 
-TEST(Client, OverlongResponseIsRejected) {
+TEST(HttpClient, OverlongResponseIsRejected) {
   HttpServer server(always(answer("200 OK", "12345")));
   Client http(quick());
   EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
   EXPECT_THAT(describe(registry::send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
 }
 
-TEST(Client, HandlerErrorEndsRequest) {
+TEST(HttpClient, HandlerErrorEndsRequest) {
   HttpServer server(always(answer("200 OK", "12345")));
   Client http(quick());
   bool on_body = false;
@@ -77,7 +77,7 @@ TEST(Client, HandlerErrorEndsRequest) {
 }
 
 // Nor is it slowness: far less comes in that time than the least speed.
-TEST(Client, SlowHandlerIsNotStall) {
+TEST(HttpClient, SlowHandlerIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
     if (wire.pause(std::chrono::milliseconds(200))) wire.send("b");
@@ -114,7 +114,7 @@ const std::string kZstd = bytes_of({0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x6d, 0x
 const std::string kBrotli = bytes_of({0x20, 0x01, 0x10, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65,
                                       0x6c, 0x6c, 0x6f, 0x2c, 0x20, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x03});
 
-TEST(Client, EncodedBodyIsAlwaysDecoded) {
+TEST(HttpClient, EncodedBodyIsAlwaysDecoded) {
   const std::pair<const char*, std::string> encodings[] = {
       {"gzip", kGzip}, {"deflate", kDeflate}, {"zstd", kZstd}, {"br", kBrotli}, {"identity", kPlain}};
   for (const auto& [name, bytes] : encodings)
@@ -128,7 +128,7 @@ TEST(Client, EncodedBodyIsAlwaysDecoded) {
     }
 }
 
-TEST(Client, InvalidContentEncodingIsCorrupt) {
+TEST(HttpClient, InvalidContentEncodingIsCorrupt) {
   for (const char* name : {"gzip", "zstd", "br", "never-heard-of"}) {
     HttpServer server(always(answer("200 OK", "this is not encoded", {str("Content-Encoding: ", name)})));
     EXPECT_THAT(send(get(server.url("/"))), HasSubstr("corrupt: http://127.0.0.1")) << name;
@@ -137,7 +137,7 @@ TEST(Client, InvalidContentEncodingIsCorrupt) {
 
 // ---- failures
 
-TEST(Client, RefusedConnectionIsReportedWithoutQuery) {
+TEST(HttpClient, RefusedConnectionIsReportedWithoutQuery) {
   std::string url;
   {
     HttpServer server(always(""));
@@ -146,7 +146,7 @@ TEST(Client, RefusedConnectionIsReportedWithoutQuery) {
   EXPECT_EQ(send(get(url + "?secret=1")), "unreachable: " + url + ": connection refused");
 }
 
-TEST(Client, StalledBodyIsUnreachable) {
+TEST(HttpClient, StalledBodyIsUnreachable) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     wire.stall();
@@ -154,7 +154,7 @@ TEST(Client, StalledBodyIsUnreachable) {
   EXPECT_EQ(send(get(server.url("/"))), "unreachable: " + server.url("/") + ": no data for 300 ms");
 }
 
-TEST(Client, StalledResponseIsUnreachable) {
+TEST(HttpClient, StalledResponseIsUnreachable) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
   EXPECT_THAT(send(get(server.url("/"))), HasSubstr("no data for 300 ms"));
 }
@@ -166,7 +166,7 @@ void drip(Wire& wire, const std::string& head) {
   wire.close();
 }
 
-TEST(Client, TrickleAboveMinSpeedIsNotStall) {
+TEST(HttpClient, TrickleAboveMinSpeedIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
     for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i % 10));
@@ -176,7 +176,7 @@ TEST(Client, TrickleAboveMinSpeedIsNotStall) {
   EXPECT_EQ(send(get(server.url("/")), options), "200 012345678901234567890123456789");
 }
 
-TEST(Client, SlowTrickleTimesOut) {
+TEST(HttpClient, SlowTrickleTimesOut) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     drip(wire, request.target == "/body" ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nX-Header: ");
   });
@@ -185,7 +185,7 @@ TEST(Client, SlowTrickleTimesOut) {
   EXPECT_THAT(send(get(server.url("/headers"))), HasSubstr("unreachable: "));
 }
 
-TEST(Client, RequestEndsAtDeadline) {
+TEST(HttpClient, RequestEndsAtDeadline) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
   Options patient;
   patient.stall_timeout = std::chrono::hours(1);
@@ -194,7 +194,7 @@ TEST(Client, RequestEndsAtDeadline) {
   EXPECT_EQ(send(request, patient), "unreachable: " + server.url("/") + ": timed out");
 }
 
-TEST(Client, TruncatedBodyIsUnreachable) {
+TEST(HttpClient, TruncatedBodyIsUnreachable) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     request.target == "/reset" ? wire.reset() : wire.close();
@@ -203,7 +203,7 @@ TEST(Client, TruncatedBodyIsUnreachable) {
   EXPECT_THAT(send(get(server.url("/reset"))), HasSubstr("unreachable: " + server.url("/reset") + ": "));
 }
 
-TEST(Client, NonHttpResponseIsCorrupt) {
+TEST(HttpClient, NonHttpResponseIsCorrupt) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("220 mail.example.com ESMTP\r\n");
     wire.close();
@@ -211,7 +211,7 @@ TEST(Client, NonHttpResponseIsCorrupt) {
   EXPECT_THAT(send(get(server.url("/"))), HasSubstr("corrupt: "));
 }
 
-TEST(Client, EndlessHeadersAreRejected) {
+TEST(HttpClient, EndlessHeadersAreRejected) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\n");
     while (wire.send("X-Header: " + std::string(1000, 'x') + "\r\n")) {
@@ -220,7 +220,7 @@ TEST(Client, EndlessHeadersAreRejected) {
   EXPECT_THAT(send(get(server.url("/"))), HasSubstr("256.0 KiB of response headers"));
 }
 
-TEST(Client, StopCancelsWaitingRequest) {
+TEST(HttpClient, StopCancelsWaitingRequest) {
   std::atomic<bool> stop = false;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     stop = true;

@@ -14,7 +14,7 @@ using ::testing::Not;
 
 // ---- redirects
 
-TEST(Client, EveryRedirectStatusIsFollowed) {
+TEST(HttpClient, EveryRedirectStatusIsFollowed) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/0") return void(wire.send(answer("301 Moved", "x", {"Location: 1"})));
     if (request.target == "/1") return void(wire.send(answer("302 Found", "", {"Location: /2"})));
@@ -31,19 +31,19 @@ TEST(Client, EveryRedirectStatusIsFollowed) {
   EXPECT_EQ(server.requests().size(), 6u);
 }
 
-TEST(Client, RedirectWithoutLocationIsDeliveredAsResponse) {
+TEST(HttpClient, RedirectWithoutLocationIsDeliveredAsResponse) {
   HttpServer server(always(answer("302 Found", "where?")));
   EXPECT_EQ(send(get(server.url("/"))), "302 where?");
 }
 
-TEST(Client, RedirectLoopEndsAfterTen) {
+TEST(HttpClient, RedirectLoopEndsAfterTen) {
   HttpServer server(always(answer("302 Found", "", {"Location: /again"})));
   EXPECT_THAT(send(get(server.url("/"))),
               HasSubstr("unreachable: " + server.url("/again") + ": more than 10 redirects"));
   EXPECT_EQ(server.requests().size(), 11u);
 }
 
-TEST(Client, RedirectToOtherSchemeIsRefused) {
+TEST(HttpClient, RedirectToOtherSchemeIsRefused) {
   for (const char* location : {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/"}) {
     HttpServer server(always(answer("302 Found", "", {str("Location: ", location)})));
     EXPECT_THAT(send(get(server.url("/"))), HasSubstr("only http and https are supported")) << location;
@@ -51,7 +51,7 @@ TEST(Client, RedirectToOtherSchemeIsRefused) {
   }
 }
 
-TEST(Client, RedirectFromHttpsToHttpIsRefused) {
+TEST(HttpClient, RedirectFromHttpsToHttpIsRefused) {
   EXPECT_FALSE(may_redirect("https://a/", "http://a/"));
   EXPECT_FALSE(may_redirect("HTTPS://a/", "HTTP://b/"));
   EXPECT_TRUE(may_redirect("https://a/", "https://b/"));
@@ -59,7 +59,7 @@ TEST(Client, RedirectFromHttpsToHttpIsRefused) {
   EXPECT_TRUE(may_redirect("http://a/", "http://b/"));
 }
 
-TEST(Client, HugeRedirectBodyIsNotRead) {
+TEST(HttpClient, HugeRedirectBodyIsNotRead) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (request.target == "/there") return void(wire.send(answer("200 OK", "there")));
     wire.send("HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 1000000000000\r\n\r\n");
@@ -71,7 +71,7 @@ TEST(Client, HugeRedirectBodyIsNotRead) {
 
 // ---- where a URL may lead (design.md, Trust)
 
-TEST(Client, ContainerCannotReachLoopbackInAnyNotation) {
+TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
   HttpServer server(always(answer("200 OK", "secret")));
   for (const char* host : {"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "localhost", "localhost.",
                            "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "[::1]"}) {
@@ -85,7 +85,7 @@ TEST(Client, ContainerCannotReachLoopbackInAnyNotation) {
   EXPECT_EQ(send(get(server.url("/"), Trust::container), private_allowed()), "200 secret");
 }
 
-TEST(Client, ContainerCannotReuseConnectionToPrivateAddress) {
+TEST(HttpClient, ContainerCannotReuseConnectionToPrivateAddress) {
   HttpServer server(always(answer("200 OK", "secret")));
   Client http(quick());
   EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
@@ -94,7 +94,7 @@ TEST(Client, ContainerCannotReuseConnectionToPrivateAddress) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(Client, PublicRedirectMustStayPublic) {
+TEST(HttpClient, PublicRedirectMustStayPublic) {
   HttpServer server(always(answer("200 OK", "secret")));
   Request request = get(server.url("/"));
   request.public_only = true;
@@ -102,18 +102,18 @@ TEST(Client, PublicRedirectMustStayPublic) {
   EXPECT_EQ(server.requests().size(), 0u);
 }
 
-TEST(Client, PlainHttpIsLoopbackOnlyUnlessInsecure) {
+TEST(HttpClient, PlainHttpIsLoopbackOnlyUnlessInsecure) {
   EXPECT_THAT(send(get("http://192.0.2.1/")),
               HasSubstr("unsupported: http://192.0.2.1/: plain http to 192.0.2.1 refused; use https or --insecure"));
 }
 
-TEST(Client, OnlyHttpAndHttpsAreAllowed) {
+TEST(HttpClient, OnlyHttpAndHttpsAreAllowed) {
   EXPECT_EQ(send(get("file:///etc/passwd?q")), "unsupported: file:///etc/passwd: only http and https are supported");
   EXPECT_THAT(send(get("nothing at all\x01")), HasSubstr("unsupported: "));
   EXPECT_THAT(send(get("")), HasSubstr("unsupported: "));
 }
 
-TEST(Client, UserAndPasswordInUrlAreRejectedAndNotShown) {
+TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
   HttpServer server(always(answer("200 OK", "")));
   for (const Trust trust : {Trust::user, Trust::container}) {
     const std::string said = send(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
@@ -158,7 +158,7 @@ Request with(Request request, std::shared_ptr<Credentials> credentials) {
   return request;
 }
 
-TEST(Client, ChallengeIsAnsweredOnce) {
+TEST(HttpClient, ChallengeIsAnsweredOnce) {
   HttpServer server(wants("Bearer new"));
   const auto token = std::make_shared<Token>();
   token->value = "Bearer old";
@@ -173,7 +173,7 @@ TEST(Client, ChallengeIsAnsweredOnce) {
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(Client, UnansweredChallengeIsDeliveredAsResponse) {
+TEST(HttpClient, UnansweredChallengeIsDeliveredAsResponse) {
   HttpServer server(wants("Bearer new"));
   const auto token = std::make_shared<Token>();
   EXPECT_EQ(send(with(get(server.url("/")), token)), "401 out");
@@ -182,7 +182,7 @@ TEST(Client, UnansweredChallengeIsDeliveredAsResponse) {
   EXPECT_EQ(send(get(server.url("/"))), "401 out");
 }
 
-TEST(Client, CredentialsAreNotSentToAnotherPort) {
+TEST(HttpClient, CredentialsAreNotSentToAnotherPort) {
   HttpServer other(wants("Bearer it"));
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     wire.send(answer("307 Temporary", "", {"Location: " + (request.target == "/" ? "/next" : other.url("/"))}));
@@ -197,7 +197,7 @@ TEST(Client, CredentialsAreNotSentToAnotherPort) {
   EXPECT_EQ(token->times, 0);
 }
 
-TEST(Client, LineBreakInCredentialIsRejected) {
+TEST(HttpClient, LineBreakInCredentialIsRejected) {
   HttpServer server(wants(""));
   const auto token = std::make_shared<Token>();
   token->value = "Bearer x\r\nHost: evil";

@@ -25,20 +25,20 @@ std::string read(const std::string& text) {
              name->digest ? " " + name->digest->hex() : "");
 }
 
-TEST(Name, DefaultsToLibraryNamespace) {
+TEST(OllamaName, DefaultsToLibraryNamespace) {
   EXPECT_EQ(read("llama3.2"), "https registry.ollama.ai library llama3.2 latest");
   EXPECT_EQ(read("llama3.2:1b"), "https registry.ollama.ai library llama3.2 1b");
   EXPECT_EQ(read("me/pirate"), "https registry.ollama.ai me pirate latest");
   EXPECT_EQ(read("hf.co/Example-Org/Tiny-GGUF:Q4_K_M"), "https hf.co Example-Org Tiny-GGUF Q4_K_M");
 }
 
-TEST(Name, HasAHostWithAPort) {
+TEST(OllamaName, HasAHostWithAPort) {
   EXPECT_EQ(read("localhost:5000/team/tiny"), "https localhost:5000 team tiny latest");
   EXPECT_EQ(read("http://localhost:5000/team/tiny:v1"), "http localhost:5000 team tiny v1");
   EXPECT_EQ(read("https://r.example/ns/m"), "https r.example ns m latest");
 }
 
-TEST(Name, MayEndInADigest) {
+TEST(OllamaName, MayEndInADigest) {
   EXPECT_EQ(read("m:7b@sha256:" + kHex), "https registry.ollama.ai library m 7b " + kHex);
   EXPECT_EQ(read("m@sha256-" + std::string(64, 'A')), "https registry.ollama.ai library m latest " + kHex);
   for (const std::string& wrong :
@@ -47,13 +47,13 @@ TEST(Name, MayEndInADigest) {
 }
 
 // A separator with an empty side is invalid.
-TEST(Name, EmptyPartIsRefused) {
+TEST(OllamaName, EmptyPartIsRefused) {
   for (const char* const wrong :
        {"", ":", "/", "m:", ":tag", "/m", "ns/", "h//m", "/ns/m", "h/ns/", "@sha256:", "//", "///"})
     EXPECT_THAT(read(wrong), HasSubstr("error: ")) << wrong;
 }
 
-TEST(Name, InvalidCharacterIsRefused) {
+TEST(OllamaName, InvalidCharacterIsRefused) {
   EXPECT_EQ(read("a.b/m"), "error: \"a.b/m\": not a model's name: \"a.b\" cannot be a namespace");
   EXPECT_EQ(read("h/a/b/m"), "error: \"h/a/b/m\": not a model's name: \"h/a\" cannot be a host");
   EXPECT_EQ(read("m:a:b"), "error: \"m:a:b\": not a model's name: \"m:a\" cannot be a model");
@@ -62,7 +62,7 @@ TEST(Name, InvalidCharacterIsRefused) {
     EXPECT_THAT(read(wrong), HasSubstr("not a model's name")) << wrong;
 }
 
-TEST(Name, PartLengthIsBounded) {
+TEST(OllamaName, PartLengthIsBounded) {
   const std::string long_part(80, 'a');
   const std::string long_host(350, 'h');
   EXPECT_THAT(read(str(long_host, '/', long_part, '/', long_part, ':', long_part)), testing::StartsWith("https h"));
@@ -72,14 +72,14 @@ TEST(Name, PartLengthIsBounded) {
   EXPECT_THAT(read(str(long_host, "h/n/m")), HasSubstr("cannot be a host"));
 }
 
-TEST(Name, SchemeIsHttpOrHttps) {
+TEST(OllamaName, SchemeIsHttpOrHttps) {
   EXPECT_THAT(read("ftp://h/n/m"), HasSubstr("scheme \"ftp\", http or https expected"));
   EXPECT_THAT(read("https+insecure://h/n/m"), HasSubstr("http or https expected"));
   EXPECT_THAT(read("http://h/m"), HasSubstr("host/namespace/model expected after http://"));
   EXPECT_THAT(read("http://"), HasSubstr("host/namespace/model expected"));
 }
 
-TEST(Name, ShortestOmitsDefaults) {
+TEST(OllamaName, ShortestOmitsDefaults) {
   for (const char* const name :
        {"llama3.2:latest", "me/pirate:7b", "hf.co/Example-Org/Tiny-GGUF:Q4_K_M", "localhost:5000/library/tiny:v1"}) {
     EXPECT_EQ(parse_name(name)->shortest(), name);
@@ -88,7 +88,7 @@ TEST(Name, ShortestOmitsDefaults) {
   EXPECT_EQ(parse_name("registry.ollama.ai/library/m")->shortest(), "m:latest");
 }
 
-TEST(Name, IsParsedFromStorePath) {
+TEST(OllamaName, IsParsedFromStorePath) {
   const auto read_path = [](std::string_view path) {
     const auto name = name_of_path(path);
     return name ? name->shortest() : "none";

@@ -8,6 +8,8 @@
 namespace weightfs {
 namespace {
 
+using namespace fuse;
+
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
