@@ -20,7 +20,7 @@ namespace weightfs {
 class Tree;
 using TreePtr = std::shared_ptr<const Tree>;
 
-enum class Kind : uint8_t {
+enum class NodeKind : uint8_t {
   directory,
   file,    ///< a source of its own
   live,    ///< a file whose content is made anew each time that it is opened: the one thing in a mount that changes
@@ -38,7 +38,7 @@ using Live = std::function<Result<SourcePtr>()>;
 struct Node {
   const char* name_begin;
   uint32_t name_size;
-  Kind kind;
+  NodeKind kind;
   uint32_t parent;
   uint32_t first;
   uint32_t count;
@@ -127,11 +127,11 @@ class TreeBuilder {
  private:
   struct Leaf {
     std::string_view path;
-    Kind kind;
+    NodeKind kind;
     uint32_t first;
   };
 
-  void add(std::string_view path, Kind kind, size_t first);
+  void add(std::string_view path, NodeKind kind, size_t first);
   void sort_leaves();
   uint64_t count_nodes() const;
   void lay_nodes();

@@ -88,14 +88,14 @@ struct Input {
 };
 
 // A reader of libarchive.
-class Reader {
+class ArchiveReader {
  public:
-  static Result<std::unique_ptr<Reader>> of_headers(SourcePtr source) {
+  static Result<std::unique_ptr<ArchiveReader>> of_headers(SourcePtr source) {
     return open({.source = std::move(source), .headers_only = true}, archive_read_support_format_tar);
   }
 
   // For libarchive a compressed stream has one member, without a name and a size.
-  static Result<std::unique_ptr<Reader>> of_bzip2(SourcePtr source) {
+  static Result<std::unique_ptr<ArchiveReader>> of_bzip2(SourcePtr source) {
     auto reader = TRY(open({std::move(source)}, archive_read_support_format_raw, archive_read_support_filter_bzip2));
     const int got = reader->next_header();
     if (got != ARCHIVE_OK && got != ARCHIVE_EOF) return tl::unexpected(reader->error());
@@ -128,11 +128,11 @@ class Reader {
   }
 
  private:
-  explicit Reader(Input input) : input_(std::move(input)) {}
+  explicit ArchiveReader(Input input) : input_(std::move(input)) {}
 
   template <class... Support>
-  static Result<std::unique_ptr<Reader>> open(Input input, Support... support) {
-    std::unique_ptr<Reader> reader(new Reader(std::move(input)));
+  static Result<std::unique_ptr<ArchiveReader>> open(Input input, Support... support) {
+    std::unique_ptr<ArchiveReader> reader(new ArchiveReader(std::move(input)));
     ::archive* const handle = reader->get();
     if (handle == nullptr) return failure(Code::resource, "out of memory");
     // ARCHIVE_WARN: it would run a program.
@@ -151,7 +151,7 @@ class Reader {
   archive_entry* entry_ = nullptr;
 };
 
-using ReaderPtr = std::unique_ptr<Reader>;
+using ReaderPtr = std::unique_ptr<ArchiveReader>;
 
 // Decodes bzip2 by a Reader.
 class Bzip2Stream final : public Stream {
@@ -199,7 +199,7 @@ class TarLister {
       : tar_(std::move(tar)), budget_(std::move(budget)), builder_(DuplicatePolicy::last_wins, budget_) {}
 
   Result<Archive> all() && {
-    reader_ = TRY(Reader::of_headers(tar_));
+    reader_ = TRY(ArchiveReader::of_headers(tar_));
     while (TRY(add_next())) {
     }
     return std::move(builder_).finish();
@@ -359,7 +359,7 @@ class TarLister {
 
 Result<StreamPtr> tar::bzip2_stream(SourcePtr compressed) {
   return codec::limit_input("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
-    return std::make_unique<Bzip2Stream>(TRY(Reader::of_bzip2(std::move(bytes)).map_error(Bzip2Stream::about)));
+    return std::make_unique<Bzip2Stream>(TRY(ArchiveReader::of_bzip2(std::move(bytes)).map_error(Bzip2Stream::about)));
   });
 }
 

@@ -7,11 +7,8 @@
 #include "formats/archive/zip.h"
 #include "formats/common/flat.h"
 
-namespace weightfs {
+namespace weightfs::carton {
 namespace {
-
-using carton::Links;
-using carton::Manifest;
 
 // A text of the carton; if it cannot be read, nothing and a warning.
 Result<std::optional<std::string>> text_of(const archive::Archive& archive, std::string_view path, uint64_t most,
@@ -87,7 +84,7 @@ Result<void> set_digests(Model& model, archive::Archive& archive, const Manifest
 }
 
 Result<Map> toml_of(const archive::Archive& archive, Warnings& warnings, Budget& budget) {
-  const auto text = TRY(text_of(archive, "carton.toml", carton::kMaxTomlSize, warnings));
+  const auto text = TRY(text_of(archive, "carton.toml", kMaxTomlSize, warnings));
   if (!text) return Map{};
   auto parsed = parse_toml(*text, budget);
   if (parsed) return std::move(*parsed);
@@ -97,15 +94,20 @@ Result<Map> toml_of(const archive::Archive& archive, Warnings& warnings, Budget&
 
 Result<Links> links_of(const archive::Archive& archive, Warnings& warnings, Budget& budget) {
   if (archive.find("LINKS") == nullptr) return Links{};
-  const auto text = TRY(text_of(archive, "LINKS", carton::kMaxTomlSize, warnings));
+  const auto text = TRY(text_of(archive, "LINKS", kMaxTomlSize, warnings));
   if (!text) return Links{};
-  auto links = carton::read_links(*text, warnings, budget);
+  auto links = read_links(*text, warnings, budget);
   if (links) return std::move(*links);
   warnings.add("LINKS: ", links.error().message);
   return Links{};
 }
 
 }  // namespace
+}  // namespace weightfs::carton
+
+namespace weightfs {
+
+using namespace carton;
 
 Result<bool> matches_carton(const archive::Archive& archive) {
   // Every file may be behind a link, even carton.toml.
@@ -118,8 +120,8 @@ Result<Model> read_carton(archive::Archive archive, const Container& container) 
   model.format = "carton";
   Warnings warnings;
   std::optional<Manifest> manifest;
-  if (const auto text = TRY(text_of(archive, "MANIFEST", carton::kMaxManifestSize, warnings)))
-    manifest = carton::read_manifest(*text, warnings, *container.budget);
+  if (const auto text = TRY(text_of(archive, "MANIFEST", kMaxManifestSize, warnings)))
+    manifest = read_manifest(*text, warnings, *container.budget);
   const Links links = TRY(links_of(archive, warnings, *container.budget));
   if (manifest) {
     TRY_VOID(add_linked(model, archive, container, *manifest, links, warnings));
@@ -128,9 +130,9 @@ Result<Model> read_carton(archive::Archive archive, const Container& container) 
   Map toml = TRY(toml_of(archive, warnings, *container.budget));
   if (!manifest) model.missing.emplace_back("MANIFEST");
   if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
-  model.common = carton::common_fields(toml, warnings, *container.budget);
-  TRY_VOID(carton::add_tensors(model, archive, manifest.value_or(Manifest{}), warnings, container.budget));
-  carton::check_references(toml, archive, model, warnings);
+  model.common = common_fields(toml, warnings, *container.budget);
+  TRY_VOID(add_tensors(model, archive, manifest.value_or(Manifest{}), warnings, container.budget));
+  check_references(toml, archive, model, warnings);
 
   Map facts;
   if (manifest) facts.append("model_hash", manifest->hash.hex());

@@ -9,29 +9,29 @@ namespace weightfs::ollama {
 namespace {
 
 // A part of a name: its title, its maximum length, and the characters allowed beside letters, digits, `_`, `-`.
-struct Kind {
+struct PartRule {
   std::string_view name;
   size_t longest;
   std::string_view also;
 };
 
-constexpr Kind kHost = {"host", 350, ".:"};
-constexpr Kind kNamespace = {"namespace", 80, ""};
-constexpr Kind kModel = {"model", 80, "."};
-constexpr Kind kTag = {"tag", 80, "."};
+constexpr PartRule kHost = {"host", 350, ".:"};
+constexpr PartRule kNamespace = {"namespace", 80, ""};
+constexpr PartRule kModel = {"model", 80, "."};
+constexpr PartRule kTag = {"tag", 80, "."};
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
-bool is_valid(const Kind& kind, std::string_view part) {
-  if (part.empty() || part.size() > kind.longest || !is_word(part[0])) return false;
+bool is_valid(const PartRule& rule, std::string_view part) {
+  if (part.empty() || part.size() > rule.longest || !is_word(part[0])) return false;
   return std::all_of(part.begin(), part.end(),
-                     [&](char c) { return is_word(c) || c == '-' || kind.also.find(c) != kind.also.npos; });
+                     [&](char c) { return is_word(c) || c == '-' || rule.also.find(c) != rule.also.npos; });
 }
 
-Result<void> check(const Kind& kind, std::string_view part, std::string_view name) {
-  if (is_valid(kind, part)) return {};
+Result<void> check(const PartRule& rule, std::string_view part, std::string_view name) {
+  if (is_valid(rule, part)) return {};
   return failure(Code::unsupported,
-                 str(quoted(name), ": not a model's name: ", quoted(part), " cannot be a ", kind.name));
+                 str(quoted(name), ": not a model's name: ", quoted(part), " cannot be a ", rule.name));
 }
 
 Result<void> check(const Name& parts, std::string_view name) {

@@ -11,7 +11,7 @@
 #include "formats/common/json_outline.h"
 #include "formats/tvm/params.h"
 
-namespace weightfs {
+namespace weightfs::tvm {
 namespace {
 
 constexpr const char* kMetadata = "metadata.json";
@@ -60,7 +60,7 @@ Result<bool> has_magic(const Part& part) {
   const auto head = part.source.get().and_then(
       [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), 8)); });
   if (!head && !is_about_the_bytes(head.error())) return tl::unexpected(head.error());
-  return head && tvm::is_params(*head);
+  return head && is_params(*head);
 }
 
 // The first documentation of the format has `.json`, exporters write `.params`.
@@ -130,7 +130,7 @@ class ParametersReader {
         share(file, *same->second);
         continue;
       }
-      auto params = tvm::read_params(bytes, budget_);
+      auto params = read_params(bytes, budget_);
       if (!params && !is_about_the_bytes(params.error())) return tl::unexpected(params.error());
       if (!params) {
         warn(file, params.error().message, "; its tensors are missing");
@@ -154,7 +154,7 @@ class ParametersReader {
     warn(file, "the same file as ", quoted(first.part->path), ", where its tensors are shown");
   }
 
-  void add(ParamsFile& file, tvm::Params params) {
+  void add(ParamsFile& file, Params params) {
     warnings_.append(params.warnings, quoted(file.part->path) + ": ");
     const std::string_view scope =
         all_.files.size() > 1 ? all_.string_pool.emplace_back(file.name) : std::string_view();
@@ -369,6 +369,11 @@ Result<Model> package_of(archive::Archive archive, const Container& container) {
 }
 
 }  // namespace
+}  // namespace weightfs::tvm
+
+namespace weightfs {
+
+using namespace tvm;
 
 // Many files are named metadata.json and have a version. The keys that all exporters write are required too.
 Result<bool> is_mlf_metadata(const SourcePtr& metadata) {

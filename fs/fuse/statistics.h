@@ -103,14 +103,14 @@ class Statistics {
   Clock::duration idle_time() const;
 
  private:
-  struct Kind {
+  struct Counters {
     std::atomic<uint64_t> errors = 0;
     std::atomic<uint64_t> longest_ns = 0;
     std::atomic<uint64_t> total_ns = 0;
     LatencyHistogram took;
   };
 
-  std::array<Kind, kOperationNames.size()> kinds_;
+  std::array<Counters, kOperationNames.size()> counters_;
   std::atomic<uint64_t> bytes_ = 0;
   std::atomic<uint64_t> open_files_ = 0;
   std::atomic<uint64_t> active_requests_ = 0;
