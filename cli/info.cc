@@ -214,7 +214,7 @@ Exit info(InfoArguments& arguments) {
   const auto store = use_store(arguments.open_options, arguments.store_flags, log_to_stderr);
   if (!store) return report_error(store.error());
   const auto sandbox =
-      confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
+      sandbox::confine_command(arguments.source, arguments.open_options.access, arguments.store_flags, log_to_stderr);
   if (!sandbox) return report_error(sandbox.error());
   auto tree = open_sources({arguments.source}, arguments.open_options);
   if (!tree) return report_error(tree.error());

@@ -99,7 +99,7 @@ Exit verify_source(const std::string& source, OpenOptions open_options, StoreFla
   store_flags.recheck = Recheck::full;
   const auto store = use_store(open_options, store_flags, log_to_stderr);
   if (!store) return report_error(store.error());
-  const auto sandbox = confine_command(source, open_options.access, store_flags, log_to_stderr);
+  const auto sandbox = sandbox::confine_command(source, open_options.access, store_flags, log_to_stderr);
   if (!sandbox) return report_error(sandbox.error());
   open_options.blobs = std::make_shared<UncachedBlobs>(*store);
   auto tree = open_sources({source}, open_options);

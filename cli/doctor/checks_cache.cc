@@ -18,7 +18,7 @@
 #include "cache/paths.h"
 #include "cli/doctor/checks.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 namespace {
 
 constexpr const char* kName = "cache";
@@ -112,4 +112,4 @@ Checks check_cache() {
   return checks;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

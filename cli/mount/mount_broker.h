@@ -33,12 +33,12 @@ class MountBroker {
   void remove_mount_point() const;
 
   /// For use_broker_for_temporary_files().
-  const Broker& broker() const { return *broker_; }
+  const sandbox::Broker& broker() const { return *broker_; }
 
  private:
-  explicit MountBroker(std::unique_ptr<Broker> broker) : broker_(std::move(broker)) {}
+  explicit MountBroker(std::unique_ptr<sandbox::Broker> broker) : broker_(std::move(broker)) {}
 
-  std::unique_ptr<Broker> broker_;
+  std::unique_ptr<sandbox::Broker> broker_;
 };
 
 }  // namespace weightfs

@@ -111,14 +111,14 @@ void block_signal(int signal) {
 using MountBrokerPtr = std::unique_ptr<MountBroker>;
 
 // Called before the first byte of a container is read.
-Result<SandboxStatus> confine_server(const ServeParams& params, const MountBroker* broker,
-                                     const std::function<void(const std::string&)>& warn) {
+Result<sandbox::SandboxStatus> confine_server(const ServeParams& params, const MountBroker* broker,
+                                              const std::function<void(const std::string&)>& warn) {
   const StoreFlags& store_flags = params.options.store_flags;
-  if (broker != nullptr) use_broker_for_temporary_files(broker->broker());
-  if (!store_flags.sandbox) return without_sandbox(warn);
-  SandboxAccess access = access_for(params.sources, params.options.open_options.access, store_flags);
+  if (broker != nullptr) sandbox::use_broker_for_temporary_files(broker->broker());
+  if (!store_flags.sandbox) return sandbox::without_sandbox(warn);
+  sandbox::SandboxAccess access = sandbox::access_for(params.sources, params.options.open_options.access, store_flags);
   for (const std::string& path : params.observer.reload_reads) access.files.read.push_back(path);
-  return enter_sandbox(access, warn);
+  return sandbox::enter_sandbox(access, warn);
 }
 
 }  // namespace

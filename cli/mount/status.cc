@@ -60,7 +60,7 @@ std::string status_text(const MountState& state) {
   out.append("sources", std::move(sources));
   out.append("mountpoint", to_utf8(state.mountpoint));
   out.append("since", utc_time(state.since));
-  out.append("sandbox", as_value(state.sandbox));
+  out.append("sandbox", sandbox::as_value(state.sandbox));
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
   out.append("counters", counters_of(status));

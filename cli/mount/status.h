@@ -24,7 +24,7 @@ struct MountState {
   BlobStorePtr store;
   fuse::Statistics& statistics;
   Log& log;
-  SandboxStatus sandbox = {};
+  sandbox::SandboxStatus sandbox = {};
   timespec since = now();
 };
 

@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 4096;
@@ -150,4 +150,4 @@ Result<BrokerReply> Broker::ask(char request, std::string_view argument) const {
   return read;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

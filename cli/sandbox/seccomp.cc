@@ -18,7 +18,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 // Allowed with any arguments. Landlock restricts file access; chmod, chown and setxattr, which it does not restrict,
@@ -266,4 +266,4 @@ Result<void> filter_system_calls(Network network) {
   return failure(Code::io, str("seccomp: ", std::generic_category().message(-error)));
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

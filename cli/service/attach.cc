@@ -19,7 +19,7 @@
 #include "cli/process/child_process.h"
 #include "cli/service/notify.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 Error cannot(const std::string& what) { return {Code::io, str(what, ": ", std::generic_category().message(errno))}; }
@@ -154,4 +154,4 @@ Result<void> detach(const std::string& name, const std::string& mountpoint) {
   return {};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

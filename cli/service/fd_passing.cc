@@ -20,7 +20,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 using std::chrono::milliseconds;
@@ -180,4 +180,4 @@ Result<std::optional<Descriptor>> receive_fd(const std::string& name, ReceiveWai
   }
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service
