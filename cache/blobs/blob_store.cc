@@ -17,7 +17,6 @@ namespace weightfs {
 namespace {
 
 using namespace blobs;
-
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 using Phase = InFlightBlob::Phase;
 

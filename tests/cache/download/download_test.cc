@@ -6,7 +6,6 @@ namespace weightfs {
 namespace {
 
 using namespace download;
-
 using namespace fetch_fixture;
 using ::testing::HasSubstr;
 

@@ -12,7 +12,6 @@ namespace weightfs {
 namespace {
 
 using namespace download;
-
 using fetch_fixture::fetch_of;
 using fetch_fixture::fetched;
 using fetch_fixture::quick_retries;

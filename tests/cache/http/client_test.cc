@@ -8,7 +8,6 @@ namespace weightfs {
 namespace {
 
 using namespace http;
-
 using namespace http_fixture;
 using ::testing::HasSubstr;
 

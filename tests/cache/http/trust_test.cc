@@ -7,7 +7,6 @@ namespace weightfs {
 namespace {
 
 using namespace http;
-
 using namespace http_fixture;
 using ::testing::HasSubstr;
 using ::testing::Not;

@@ -15,7 +15,6 @@ namespace weightfs::test {
 namespace {
 
 using namespace registry;
-
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;

@@ -9,7 +9,6 @@ namespace weightfs::test {
 namespace {
 
 using namespace registry;
-
 using testing::HasSubstr;
 
 class DockerConfigTest : public testing::Test {

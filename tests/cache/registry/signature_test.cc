@@ -11,7 +11,6 @@ namespace weightfs::test {
 namespace {
 
 using namespace registry;
-
 using testing::HasSubstr;
 
 std::string armour(const std::string& bytes) {

@@ -10,7 +10,6 @@ namespace weightfs::test {
 namespace {
 
 using namespace registry;
-
 using testing::ElementsAre;
 using testing::HasSubstr;
 

@@ -25,7 +25,6 @@ namespace weightfs::test {
 namespace {
 
 using namespace store;
-
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;

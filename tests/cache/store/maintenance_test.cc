@@ -12,7 +12,6 @@ namespace weightfs::test {
 namespace {
 
 using namespace store;
-
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

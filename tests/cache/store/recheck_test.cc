@@ -14,7 +14,6 @@ namespace weightfs::test {
 namespace {
 
 using namespace store;
-
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;

@@ -12,7 +12,6 @@ namespace weightfs {
 namespace {
 
 using namespace archive;
-
 using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -19,7 +19,6 @@ namespace weightfs {
 namespace {
 
 using namespace archive;
-
 using namespace test;
 using namespace test::tars;
 using testing::AllOf;

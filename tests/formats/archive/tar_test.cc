@@ -7,7 +7,6 @@ namespace weightfs {
 namespace {
 
 using namespace archive;
-
 using namespace test::tars;
 using testing::AllOf;
 using testing::Contains;

@@ -17,7 +17,6 @@ namespace weightfs {
 namespace {
 
 using namespace codec;
-
 using namespace test;
 using testing::HasSubstr;
 using testing::StartsWith;

@@ -10,7 +10,6 @@ namespace weightfs {
 namespace {
 
 using namespace ollama;
-
 using testing::HasSubstr;
 
 // "type|name=value|name=value", or the error.

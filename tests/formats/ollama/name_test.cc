@@ -12,7 +12,6 @@ namespace weightfs {
 namespace {
 
 using namespace ollama;
-
 using testing::HasSubstr;
 
 const std::string kHex(64, 'a');

@@ -9,7 +9,6 @@ namespace weightfs {
 namespace {
 
 using namespace fuse;
-
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
