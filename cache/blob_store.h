@@ -18,8 +18,8 @@ namespace weightfs {
 
 /// How blobs that are not local are downloaded.
 struct FetchSettings {
-  HttpClientPtr http;  ///< null: offline
-  FetchOptions options = {};
+  http::ClientPtr http;  ///< null: offline
+  download::FetchOptions options = {};
   /// Serve downloaded bytes in order before verification; reads fail once verification fails.
   bool stream = false;
 };
@@ -58,7 +58,7 @@ struct StoreStatus {
 class BlobStore : public Blobs {
  public:
   /// As resolve(), with `origins` tried before `ref.urls`.
-  virtual Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<Origin> origins) = 0;
+  virtual Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<download::Origin> origins) = 0;
 
   /// Saves a text of at most 16 MiB under `key`, for this and later processes; without a directory for this process
   /// only.

@@ -50,8 +50,8 @@ class DiskQuota {
   /// Allocates the bytes [from, to) of a file in making/, and evicts others if necessary and `eviction` permits it.
   /// `from` is 0 or the end of the previous reservation of that file, by any process. Fails when the store's lock is
   /// busy for two seconds, and when `stop` is set.
-  Result<void> reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, Eviction eviction,
-                       const std::stop_token& stop);
+  Result<void> reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, store::Eviction eviction,
+                       const std::atomic<bool>& stop);
 
   /// Records a symbolic link that is about to be created in index/.
   Result<void> reserve_link(const Folders& folders);
@@ -67,8 +67,8 @@ class DiskQuota {
 
  private:
   uint64_t quota(const Folders& folders);
-  Result<uint64_t> evict_for(const Folders& folders, uint64_t quota, uint64_t needed, Eviction eviction);
-  EvictResult evict(const Folders& folders, Inventory& inventory, uint64_t needed);
+  Result<uint64_t> evict_for(const Folders& folders, uint64_t quota, uint64_t needed, store::Eviction eviction);
+  EvictResult evict(const Folders& folders, store::Inventory& inventory, uint64_t needed);
 
   std::mutex mutex_;  // guards quota_
   std::optional<uint64_t> quota_;

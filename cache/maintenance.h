@@ -24,7 +24,7 @@ struct Usage {
   uint64_t all_bytes = 0;        ///< the sum, and the index
 };
 
-Usage usage_of(const Inventory& inventory);
+Usage usage_of(const store::Inventory& inventory);
 
 /// What was removed, and what could not be removed.
 struct GcResult {
@@ -56,7 +56,7 @@ enum class PinnedBlobs { keep, remove };
 bool is_digest_prefix(std::string_view text);
 
 /// The digest in the inventory that has this prefix. Fails with not_found when there is none or more than one.
-Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::string& text);
+Result<Digest> resolve_digest_prefix(const store::Inventory& inventory, const std::string& text);
 
 /// The maintenance of a cache directory. Creates nothing but pins. A missing directory is an empty cache; a directory
 /// that others may write to fails every call. Safe to use from any thread and process, concurrently with other users of
@@ -66,7 +66,7 @@ class CacheMaintenance {
   explicit CacheMaintenance(std::string directory) : directory_(std::move(directory)) {}
 
   /// Blobs and downloads, most recently used first, with the active downloads marked.
-  Result<Inventory> inventory() const;
+  Result<store::Inventory> inventory() const;
 
   /// Hashes every blob, and removes each that does not match its name, pinned or not. Calls `report` regularly.
   Result<VerifyResult> verify(const std::function<void(const VerifyProgress&)>& report) const;

@@ -23,10 +23,10 @@ namespace weightfs {
 /// them.
 struct Folders {
   std::string top;
-  SharedDescriptor root;    ///< v1, the version of the layout; its file `lock` belongs to quota_ledger.cc
-  SharedDescriptor blobs;   ///< ab/<64 hex digits>: finished blobs, named by SHA-256
-  SharedDescriptor index;   ///< <SHA-256 of a key>: a symbolic link to the blob's digest
-  SharedDescriptor making;  ///< <name>.<boot>: written by the holder of its lock; downloads: see part_file()
+  store::OpenFilePtr root;    ///< v1, the version of the layout; its file `lock` belongs to quota_ledger.cc
+  store::OpenFilePtr blobs;   ///< ab/<64 hex digits>: finished blobs, named by SHA-256
+  store::OpenFilePtr index;   ///< <SHA-256 of a key>: a symbolic link to the blob's digest
+  store::OpenFilePtr making;  ///< <name>.<boot>: written by the holder of its lock; downloads: see part_file()
 };
 
 using FoldersPtr = std::shared_ptr<const Folders>;
@@ -40,7 +40,7 @@ Result<FoldersPtr> open_folders(const std::string& top, Missing missing);
 
 /// The path of a blob in `blobs`, and of its link in `index`.
 std::string blob_file(const Digest& digest);
-std::string index_link(const BlobName& name);
+std::string index_link(const store::BlobName& name);
 
 /// The name of a resumable download in `making`: <64 hex digits>.part, without the boot ID. Its lock is free when no
 /// process downloads it. The symbolic link <64 hex digits>.part.from beside it holds the resume note.
@@ -63,9 +63,9 @@ bool unlink_blob(const Folders& folders, const Digest& digest);
 
 /// The saved checksums of a blob, in v1/sums, which is created with the first of them (cache/store/block_sums.h).
 /// Nothing when they are missing or damaged.
-std::optional<BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size);
+std::optional<store::BlockSums> read_sums(const Folders& folders, const Digest& digest, uint64_t size);
 /// Replaces the checksums. After a failure they are missing or do not decode.
-void write_sums(const Folders& folders, const Digest& digest, const BlockSums& sums);
+void write_sums(const Folders& folders, const Digest& digest, const store::BlockSums& sums);
 inline constexpr const char* kSumsFolder = "sums";
 
 /// Removes index links to those of the digests (in hex) that are not cached; returns their number.
@@ -83,7 +83,8 @@ Result<void> create_directories(const std::string& path);
 
 /// Calls `each` for every entry of the directory `name` in `folder` except `.` and `..`; never if it is missing or a
 /// symbolic link.
-void for_each_in(const Descriptor& folder, const std::string& name, const std::function<void(const std::string&)>& each);
+void for_each_in(const store::OpenFile& folder, const std::string& name,
+                 const std::function<void(const std::string&)>& each);
 
 /// What a sweep removed, except resume notes.
 struct SweepResult {
@@ -106,9 +107,9 @@ bool try_lock(int fd);
 void unlock(int fd);
 
 /// Whether `name` in `folder` is the file open as `fd`.
-bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
+bool is_same_file(const store::OpenFile& folder, const std::string& name, int fd);
 
 /// The digest that is the target of a symbolic link.
-std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name);
+std::optional<Digest> digest_in_link(const store::OpenFile& folder, const std::string& name);
 
 }  // namespace weightfs

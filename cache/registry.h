@@ -38,7 +38,7 @@ struct CredentialPaths {
 /// none. Fails with not_found (no such model or tag), unreachable, unsupported (http to a host other than loopback
 /// without insecure; not a manifest; access denied), mismatch (the digest differs from the requested one or from the
 /// registry's header), and corrupt (more than 4 MiB).
-Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const HttpClientPtr& http,
+Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,
                                  const CredentialPaths& paths);
 
 }  // namespace weightfs

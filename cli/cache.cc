@@ -58,11 +58,11 @@ struct Entry {
   const char* state;
 };
 
-std::vector<Entry> entries_of(const Inventory& contents) {
+std::vector<Entry> entries_of(const store::Inventory& contents) {
   std::vector<Entry> entries;
-  for (const Inventory::Blob& b : contents.blobs)
+  for (const store::Inventory::Blob& b : contents.blobs)
     entries.push_back({b.digest, b.size, b.on_disk, b.last_used, b.pinned, "complete"});
-  for (const Inventory::Part& p : contents.parts)
+  for (const store::Inventory::Part& p : contents.parts)
     entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.is_active ? "fetching" : "unfinished"});
   for (const Digest& digest : contents.absent) entries.push_back({digest, 0, 0, {}, true, "absent"});
   return entries;
@@ -180,7 +180,7 @@ Result<Exit> collect(const CacheMaintenance& cache, const CacheArguments& argume
 }
 
 Result<std::vector<Digest>> digests_of(const CacheMaintenance& cache, const std::vector<std::string>& texts) {
-  const Inventory contents = TRY(cache.inventory());
+  const store::Inventory contents = TRY(cache.inventory());
   std::vector<Digest> digests;
   for (const std::string& text : texts) digests.push_back(TRY(resolve_digest_prefix(contents, text)));
   return digests;

@@ -33,8 +33,8 @@ std::string kind_of(const std::string& option, const std::string& value) {
   return "other";
 }
 
-OptionSpec option_spec(const Option& option) {
-  OptionSpec spec;
+completion::OptionSpec option_spec(const Option& option) {
+  completion::OptionSpec spec;
   if (option.letter != 0) spec.names.push_back(str('-', option.letter));
   if (!option.name.empty()) spec.names.push_back("--" + option.name);
   spec.help = option.help;
@@ -44,8 +44,8 @@ OptionSpec option_spec(const Option& option) {
   return spec;
 }
 
-CommandSpec command_spec(const Command& command, const std::string& path) {
-  CommandSpec spec;
+completion::CommandSpec command_spec(const Command& command, const std::string& path) {
+  completion::CommandSpec spec;
   spec.path = path;
   spec.help = command.help;
   spec.options.push_back({{"-h", "--help"}, kHelpOption, "", ""});
@@ -59,9 +59,9 @@ CommandSpec command_spec(const Command& command, const std::string& path) {
   return spec;
 }
 
-std::vector<MountOptionSpec> mount_options() {
+std::vector<completion::MountOptionSpec> mount_options() {
   MountOptions options;
-  std::vector<MountOptionSpec> words;
+  std::vector<completion::MountOptionSpec> words;
   for (const Option& option : all_mount_options(options))
     words.push_back({option.word(), option.value, kind_of("--" + option.name, option.value), option.help});
   return words;
@@ -69,8 +69,8 @@ std::vector<MountOptionSpec> mount_options() {
 
 }  // namespace
 
-Completion describe_commands(const Command& program) {
-  Completion completion{command_spec(program, ""), {}, mount_options()};
+completion::Completion completion::describe_commands(const Command& program) {
+  completion::Completion completion{command_spec(program, ""), {}, mount_options()};
   for (const Format& format : formats()) completion.formats.emplace_back(format.name);
   return completion;
 }
@@ -89,8 +89,10 @@ Command completion_command() {
           {},
           {},
           [shell] {
-            const Completion completion = describe_commands(program());
-            std::fputs((*shell == "bash" ? bash_script(completion) : zsh_script(completion)).c_str(), stdout);
+            const completion::Completion completion = completion::describe_commands(program());
+            std::fputs(
+                (*shell == "bash" ? completion::bash_script(completion) : completion::zsh_script(completion)).c_str(),
+                stdout);
             return Exit::ok;
           }};
 }

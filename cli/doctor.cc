@@ -16,7 +16,7 @@ namespace {
 constexpr std::array kVerdicts = {"ok", "warning", "failure"};
 constexpr std::array kColors = {CellColor::green, CellColor::yellow, CellColor::red};
 
-Value as_value(const Check& check) {
+Value as_value(const doctor::Check& check) {
   Map out;
   out.append("check", check.name);
   out.append("verdict", kVerdicts.at(static_cast<size_t>(check.verdict)));
@@ -25,45 +25,46 @@ Value as_value(const Check& check) {
   return out;
 }
 
-Check check_in(const Map& map) {
+doctor::Check check_in(const Map& map) {
   const auto text = [&](const char* key) { return find_text(map, key).value_or(""); };
   const auto verdict = std::find(kVerdicts.begin(), kVerdicts.end(), text("verdict")) - kVerdicts.begin();
-  return {text("check"), static_cast<Verdict>(verdict), text("found"), text("advice")};
+  return {text("check"), static_cast<doctor::Verdict>(verdict), text("found"), text("advice")};
 }
 
 // A group of checks. Each runs in a process of its own, because it may hang: the cache may be on an unresponsive
 // server.
 struct Group {
   const char* name;
-  Checks (*run)();
+  doctor::Checks (*run)();
 };
 
-constexpr std::array<Group, 5> kGroups = {{{"fuse", check_fuse},
-                                           {"cache", check_cache},
-                                           {"limits", check_limits},
-                                           {"kernel", check_kernel},
-                                           {"sandbox", check_sandbox}}};
+constexpr std::array<Group, 5> kGroups = {{{"fuse", doctor::check_fuse},
+                                           {"cache", doctor::check_cache},
+                                           {"limits", doctor::check_limits},
+                                           {"kernel", doctor::check_kernel},
+                                           {"sandbox", doctor::check_sandbox}}};
 
-Check unchecked(const char* name, IsolationError why) {
+doctor::Check unchecked(const char* name, IsolationError why) {
   if (why == IsolationError::timed_out)
-    return {name, Verdict::failure, "check timed out", "check whether a file system of this machine is unresponsive"};
-  return {name, Verdict::failure, "check failed", "check for free memory and the limit of processes"};
+    return {name, doctor::Verdict::failure, "check timed out",
+            "check whether a file system of this machine is unresponsive"};
+  return {name, doctor::Verdict::failure, "check failed", "check for free memory and the limit of processes"};
 }
 
-Checks run_checks() {
+doctor::Checks run_checks() {
   constexpr std::chrono::seconds kTimeout{10};
   std::vector<IsolatedTask> tasks;
   for (const Group& group : kGroups) {
     tasks.emplace_back([run = group.run] {
       List list;
-      for (const Check& check : run()) list.push_back(as_value(check));
+      for (const doctor::Check& check : run()) list.push_back(as_value(check));
       Map result;
       result.append("checks", std::move(list));
       return result;
     });
   }
   const auto results = run_isolated(tasks, kTimeout);
-  Checks checks;
+  doctor::Checks checks;
   for (size_t i = 0; i < results.size(); ++i) {
     const Value* found = results[i] ? results[i]->find("checks") : nullptr;
     const List* list = found == nullptr ? nullptr : std::get_if<List>(found);
@@ -76,9 +77,9 @@ Checks run_checks() {
   return checks;
 }
 
-void print(const Checks& checks) {
+void print(const doctor::Checks& checks) {
   Table table({{"check"}, {"verdict"}, {"found"}, {"what to do"}});
-  for (const Check& check : checks) {
+  for (const doctor::Check& check : checks) {
     const auto number = static_cast<size_t>(check.verdict);
     table.add(
         {check.name, {kVerdicts.at(number), kVerdicts.at(number), kColors.at(number)}, check.found, check.advice});
@@ -86,19 +87,19 @@ void print(const Checks& checks) {
   table.print();
 }
 
-void print_as_json(const Checks& checks) {
+void print_as_json(const doctor::Checks& checks) {
   List list;
-  for (const Check& check : checks) list.push_back(as_value(check));
+  for (const doctor::Check& check : checks) list.push_back(as_value(check));
   std::fputs(to_json(std::move(list)).c_str(), stdout);
 }
 
 Exit run_doctor(bool json) {
-  const Checks checks = run_checks();
+  const doctor::Checks checks = run_checks();
   if (json)
     print_as_json(checks);
   else
     print(checks);
-  const auto failed = [](const Check& check) { return check.verdict == Verdict::failure; };
+  const auto failed = [](const doctor::Check& check) { return check.verdict == doctor::Verdict::failure; };
   return std::any_of(checks.begin(), checks.end(), failed) ? Exit::io : Exit::ok;
 }
 

@@ -40,9 +40,9 @@ class Fetcher {
     for (uint32_t i = 0; i < listing->count; ++i) {
       const Node& node = listing->tree->node(listing->first + i);
       const std::string name = join(path, node.name());
-      if (node.kind == Kind::directory || node.kind == Kind::tree)
+      if (node.kind == NodeKind::directory || node.kind == NodeKind::tree)
         add(listing->ino + i, name);
-      else if (node.kind != Kind::link && node.kind != Kind::live)
+      else if (node.kind != NodeKind::link && node.kind != NodeKind::live)
         files_.push_back({listing->ino + i, name});
     }
   }

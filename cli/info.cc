@@ -135,8 +135,8 @@ Result<ModelPtr> with_lazy_parts(const ModelPtr& model) {
 }
 
 DirectoryItem inspect_entry(Forest& forest, Ino ino, const Node& node, const std::string& name) {
-  DirectoryItem found{name, nullptr, node.kind == Kind::file ? "file" : "directory", {}};
-  if (node.kind == Kind::file) return found;
+  DirectoryItem found{name, nullptr, node.kind == NodeKind::file ? "file" : "directory", {}};
+  if (node.kind == NodeKind::file) return found;
   const auto inside = forest.list(ino);
   if (!inside) found.error = inside.error();
   if (!inside || inside->count == 0) return found;
@@ -174,7 +174,7 @@ Result<std::vector<DirectoryItem>> find_all(Forest& forest, Ino directory, const
   for (uint32_t i = 0; i < all.count; ++i) {
     const Node& node = all.tree->node(all.first + i);
     const std::string name = str(path, path.empty() ? "" : "/", node.name());
-    if (node.kind == Kind::directory) {
+    if (node.kind == NodeKind::directory) {
       auto below = TRY(find_all(forest, all.ino + i, name));
       std::move(below.begin(), below.end(), std::back_inserter(out));
     } else {

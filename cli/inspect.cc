@@ -22,9 +22,9 @@ struct ListArguments {
   bool json = false;
 };
 
-char type_letter(Kind kind) {
-  if (kind == Kind::directory || kind == Kind::tree) return 'd';
-  return kind == Kind::link ? 'l' : '-';
+char type_letter(NodeKind kind) {
+  if (kind == NodeKind::directory || kind == NodeKind::tree) return 'd';
+  return kind == NodeKind::link ? 'l' : '-';
 }
 
 std::string iso_time(Time time) {
@@ -85,14 +85,14 @@ class Lister {
     if (status_ == Exit::ok) status_ = status;
   }
 
-  Result<void> print(Ino ino, const std::string& name, Kind kind) {
+  Result<void> print(Ino ino, const std::string& name, NodeKind kind) {
     if (!arguments_.json && !arguments_.long_form) {
       std::printf("%s\n", name.c_str());
       return {};
     }
     const auto about = [&](const Error& error) { return Error{error.code, str(printable(name), ": ", error.message)}; };
     const Attributes attributes = TRY(forest_.attributes(ino).map_error(about));
-    const std::string target = kind == Kind::link ? TRY(forest_.link(ino)) : "";
+    const std::string target = kind == NodeKind::link ? TRY(forest_.link(ino)) : "";
     if (!arguments_.json) {
       std::printf("%c%s %4u %14llu %s %s%s%s\n", type_letter(kind),
                   attributes.is_directory() ? "r-xr-xr-x" : "r--r--r--", attributes.links,
@@ -105,7 +105,7 @@ class Lister {
     append_json_string(line, name);
     line += str(", \"type\": \"",
                 attributes.is_directory() ? "directory"
-                : kind == Kind::link      ? "link"
+                : kind == NodeKind::link  ? "link"
                                           : "file",
                 "\", \"size\": ", attributes.size);
     if (!target.empty()) {
@@ -116,7 +116,7 @@ class Lister {
     return {};
   }
 
-  static bool is_directory(const Node& node) { return node.kind == Kind::directory || node.kind == Kind::tree; }
+  static bool is_directory(const Node& node) { return node.kind == NodeKind::directory || node.kind == NodeKind::tree; }
   static std::string join(const std::string& path, std::string_view name) {
     return str(path, path.empty() ? "" : "/", name);
   }

@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();
-  if (is_generator(argv[0])) return static_cast<int>(generate(argc, argv));
+  if (service::is_generator(argv[0])) return static_cast<int>(service::generate(argc, argv));
   if (is_mount_helper(argv[0]) || is_called_by_mount_fuse(argc, argv)) return run_mount_helper(argc, argv);
   try {
     return run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));

@@ -83,7 +83,7 @@ Result<void> enter_mount_namespace(const std::string& name) {
 
 // Starts the service; its config has the source and the options.
 Exit start(const Arguments& arguments) {
-  const auto started = start_service(arguments.service, arguments.paths[1]);
+  const auto started = service::start_service(arguments.service, arguments.paths[1]);
   if (started) return Exit::ok;
   report_error(started.error());
   return Exit::mount;

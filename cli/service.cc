@@ -25,13 +25,13 @@ namespace {
 
 // A config and its parsed OPTIONS.
 struct Service {
-  Config config;
+  service::Config config;
   MountOptions options;
 };
 
 Result<Service> read_service(const std::string& path) {
   Service service;
-  service.config = TRY(read_config(path));
+  service.config = TRY(service::read_config(path));
   TRY_VOID(parse_mount_options(service.options, service.config.options, OptionOrigin::command_line)
                .map_error([&](const Error& error) {
                  return Error{error.code, str(path, ":", service.config.options_line, ": OPTIONS: ", error.message)};
@@ -55,7 +55,7 @@ bool is_reloadable(const std::string& word) {
 }
 
 // The names of the options that differ between two configs and cannot be reloaded.
-std::vector<std::string> changed_options(const Config& before, const Config& after) {
+std::vector<std::string> changed_options(const service::Config& before, const service::Config& after) {
   std::vector<std::string> changed;
   const auto words_before = split_words(before.options);
   const auto words_after = split_words(after.options);
@@ -71,7 +71,7 @@ std::vector<std::string> changed_options(const Config& before, const Config& aft
 }
 
 // The changed settings that need a restart, separated by commas.
-std::string settings_needing_restart(const Config& before, const Config& after) {
+std::string settings_needing_restart(const service::Config& before, const service::Config& after) {
   std::vector<std::string> changed;
   if (before.sources != after.sources) changed.emplace_back("SOURCE");
   if (before.mountpoint != after.mountpoint) changed.emplace_back("MOUNTPOINT");
@@ -93,22 +93,22 @@ std::string shortened(std::string text) {
 // Reports the state of a mount to the service manager, and reloads its config.
 class ServiceObserver {
  public:
-  ServiceObserver(std::string path, Config config, Log& log)
+  ServiceObserver(std::string path, service::Config config, Log& log)
       : path_(std::move(path)), config_(std::move(config)), log_(log) {}
 
   MountObserver observer() {
     MountObserver observer;
     observer.on_usable = [this](const MountState& state) {
       status_ = status_of(state);
-      notify(str("READY=1\nSTATUS=", status_));
-      if (const auto limit = watchdog_limit()) start_heartbeat(state.mountpoint, *limit);
+      service::notify(str("READY=1\nSTATUS=", status_));
+      if (const auto limit = service::watchdog_limit()) start_heartbeat(state.mountpoint, *limit);
     };
     observer.on_tick = [this](const MountState& state) { send_status(state); };
     observer.tick_every = std::chrono::seconds(2);
     observer.on_reload = [this](MountOptions& options) { reload(options); };
     // The directory, because an editor replaces the file.
     observer.reload_reads = {std::filesystem::absolute(path_).parent_path()};
-    observer.on_end = [] { notify("STOPPING=1\nSTATUS=Shutting down."); };
+    observer.on_end = [] { service::notify("STOPPING=1\nSTATUS=Shutting down."); };
     return observer;
   }
 
@@ -129,13 +129,13 @@ class ServiceObserver {
   void send_status(const MountState& state) {
     std::string status = status_of(state);
     if (status == status_) return;
-    notify(str("STATUS=", status));
+    service::notify(str("STATUS=", status));
     status_ = std::move(status);
   }
 
   // An invalid config is logged and changes nothing.
   void reload(MountOptions& options) {
-    notify_reloading();
+    service::notify_reloading();
     const auto read = read_service(path_);
     if (!read) {
       log_.write(Level::error, str("not reloaded: ", read.error().message));
@@ -147,14 +147,14 @@ class ServiceObserver {
       const std::string changed = settings_needing_restart(config_, read->config);
       if (!changed.empty()) log_.write(Level::warning, str(path_, ": restart needed to apply: ", changed));
     }
-    notify("READY=1");
+    service::notify("READY=1");
   }
 
   const std::string path_;
-  const Config config_;  // as read at the start
+  const service::Config config_;  // as read at the start
   Log& log_;
   std::string status_;  // as last sent
-  std::optional<Heartbeat> heartbeat_;
+  std::optional<service::Heartbeat> heartbeat_;
 };
 
 // Whether the path is on a weightfs mount. AT_STATX_DONT_SYNC returns the device without a request to the server.
@@ -165,10 +165,10 @@ bool is_weightfs_root(const std::string& path) {
 }
 
 // The mount point of the mount made by attach(). It may be invisible to the service, and it is not served yet.
-Result<MountPoint> attached_point(const Config& config) {
+Result<MountPoint> attached_point(const service::Config& config) {
   MountPoint point = MountPoint::of_mount(config.mountpoint);
   if (is_weightfs_root(point.path())) return point;
-  if (const auto reached = check_reachable(point.path()); !reached) return tl::unexpected(reached.error());
+  if (const auto reached = service::check_reachable(point.path()); !reached) return tl::unexpected(reached.error());
   return failure(Code::io, str(config.mountpoint,
                                ": mount not visible to the service, which has a private directory "
                                "there (PrivateTmp=, PrivateDevices=, ...)"));
@@ -180,18 +180,18 @@ Exit failed(Log& log, const Error& error, Exit status) {
 }
 
 Exit serve_service(const std::string& path) {
-  const auto device = kept_descriptor(kDeviceName);
+  const auto device = service::kept_descriptor(service::kDeviceName);
   Log log(Level::info, stderr_sink());
   auto service = read_service(path);
   if (!service) return failed(log, service.error(), Exit::usage);
   log.set_level(service->options.log_level);
   // The service manager must not keep the mount open: when this process exits, waiting readers must get an error.
-  if (device) forget_descriptor(kDeviceName);
+  if (device) service::forget_descriptor(service::kDeviceName);
   auto point = device ? attached_point(service->config) : MountPoint::at(service->config.mountpoint);
   // Missing permissions are a usage error, for which systemd does not restart the service.
   if (!point) return failed(log, point.error(), device ? Exit::usage : Exit::mount);
   for (const std::string& source : service->config.sources)
-    if (const auto done = check_readable(source); !done) return failed(log, done.error(), Exit::usage);
+    if (const auto done = service::check_readable(source); !done) return failed(log, done.error(), Exit::usage);
   ServiceObserver service_observer(path, service->config, log);
   return serve_sources({service->config.sources, std::move(service->options), device, service_observer.observer()},
                        *point, log);
@@ -202,7 +202,7 @@ Exit attach_service(const std::string& path) {
   Log log(Level::info, stderr_sink());
   const auto service = read_service(path);
   if (!service) return Exit::ok;
-  if (const auto done = attach(service->config, service->options.kernel); !done)
+  if (const auto done = service::attach(service->config, service->options.kernel); !done)
     return failed(log, done.error(), Exit::mount);
   return Exit::ok;
 }
@@ -210,9 +210,9 @@ Exit attach_service(const std::string& path) {
 // The config may be invalid or missing by now, which the server has reported.
 Exit detach_service(const std::string& path) {
   Log log(Level::info, stderr_sink());
-  const auto config = read_config(path);
+  const auto config = service::read_config(path);
   const std::string name = std::filesystem::path(path).stem();
-  if (const auto done = detach(name, config ? config->mountpoint : ""); !done)
+  if (const auto done = service::detach(name, config ? config->mountpoint : ""); !done)
     return failed(log, done.error(), Exit::mount);
   return Exit::ok;
 }
@@ -220,12 +220,12 @@ Exit detach_service(const std::string& path) {
 // Needs root, which the server is not, and a mount that is served.
 Exit set_service_readahead(const std::string& path) {
   Log log(Level::info, stderr_sink());
-  const auto config = read_config(path);
+  const auto config = service::read_config(path);
   if (!config) return failed(log, config.error(), Exit::usage);
   const auto mount = Mounts::now().on(MountPoint::of_mount(config->mountpoint).path());
   if (!mount || !mount->is_weightfs())
     return failed(log, {Code::io, str(config->mountpoint, ": weightfs is not mounted there")}, Exit::mount);
-  set_readahead(mount->device);
+  fuse::set_readahead(mount->device);
   return Exit::ok;
 }
 
@@ -235,7 +235,7 @@ Exit show_service(const std::string& path) {
     report_error(service.error());
     return Exit::usage;
   }
-  const Config& config = service->config;
+  const service::Config& config = service->config;
   Map out;
   out.append("service", str("weightfs@", config.name, ".service"));
   List sources;

@@ -52,7 +52,7 @@ class Verifier {
     Exit status = Exit::ok;
     for (uint32_t i = 0; i < all->count; ++i) {
       const Node& node = all->tree->node(all->first + i);
-      if (node.kind != Kind::tree && node.kind != Kind::directory) continue;
+      if (node.kind != NodeKind::tree && node.kind != NodeKind::directory) continue;
       const Exit other = verify_all(all->ino + i, str(name, "/", node.name()));
       status = status == Exit::ok ? other : status;
     }
@@ -84,7 +84,9 @@ class UncachedBlobs final : public Blobs {
  public:
   explicit UncachedBlobs(BlobsPtr store) : store_(std::move(store)) {}
   SourcePtr blob(BlobProducer recipe) override { return uncached_blobs()->blob(std::move(recipe)); }
-  Result<SourcePtr> materialize(BlobProducer recipe) override { return uncached_blobs()->materialize(std::move(recipe)); }
+  Result<SourcePtr> materialize(BlobProducer recipe) override {
+    return uncached_blobs()->materialize(std::move(recipe));
+  }
   Result<ResolvedBlob> resolve(const BlobRef& wanted) override { return store_->resolve(wanted); }
   bool is_local(const BlobRef& wanted) override { return store_->is_local(wanted); }
 

@@ -14,15 +14,15 @@ Match never(const Probe&) { return Match::no; }
 
 template <size_t row>
 Result<Model> read_archive_row(const Container& container) {
-  return read_archive_format(kArchiveFormats[row], container);
+  return archive::read_archive_format(archive::kArchiveFormats[row], container);
 }
 
 // The formats in archives as rows of formats(): only an unpacked one is detected by its row, a packed one by read_zip
 // or read_tar.
 template <size_t... rows>
 constexpr auto archive_rows(std::index_sequence<rows...>) {
-  return std::array{
-      Format{kArchiveFormats[rows].name, "", kArchiveFormats[rows].unpacked.matches, read_archive_row<rows>}...};
+  return std::array{Format{archive::kArchiveFormats[rows].name, "", archive::kArchiveFormats[rows].unpacked.matches,
+                           read_archive_row<rows>}...};
 }
 
 // Formats with a magic number come first: the others accept almost any bytes.
@@ -52,7 +52,8 @@ constexpr auto joined(const std::array<Format, sizes>&... arrays) {
   return all;
 }
 
-constexpr auto kFormats = joined(kFirst, archive_rows(std::make_index_sequence<kArchiveFormats.size()>()), kLast);
+constexpr auto kFormats =
+    joined(kFirst, archive_rows(std::make_index_sequence<archive::kArchiveFormats.size()>()), kLast);
 
 // The name, head and tail of a container: the input of detection.
 class ContainerProbe {
@@ -194,10 +195,10 @@ Result<bool> could_be_model(const Container& member) {
 
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder) {
   const auto exists = [&](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
-  const auto has_files_of = [&](const UnpackedForm& form) {
+  const auto has_files_of = [&](const archive::UnpackedForm& form) {
     return exists(form.entry_file) && (form.companion.empty() || exists(form.companion));
   };
-  for (const ArchiveFormat& format : kArchiveFormats)
+  for (const archive::ArchiveFormat& format : archive::kArchiveFormats)
     if (format.unpacked.identifies == nullptr && has_files_of(format.unpacked))
       return std::string(format.unpacked.entry_file);
   const auto is_index = [](std::string_view name) {
@@ -208,8 +209,8 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
   for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
     if (exists(index)) return index;
   // Last the entry files with a common name (metadata.json), which have to be read.
-  for (const ArchiveFormat& format : kArchiveFormats) {
-    const UnpackedForm& form = format.unpacked;
+  for (const archive::ArchiveFormat& format : archive::kArchiveFormats) {
+    const archive::UnpackedForm& form = format.unpacked;
     if (form.identifies == nullptr || !has_files_of(form)) continue;
     const auto bytes = folder.open(form.entry_file);
     if (bytes && TRY(form.identifies(*bytes))) return std::string(form.entry_file);

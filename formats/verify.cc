@@ -54,7 +54,7 @@ struct Stored {
 };
 
 Result<Stored> stored_of(const Source& source) {
-  if (const auto range = TRY(stored_range_of(source))) {
+  if (const auto range = TRY(archive::stored_range_of(source))) {
     const Source* const zip = range->bytes.whole().get();
     return Stored{str("zip ", reinterpret_cast<uintptr_t>(zip), " ", range->bytes.offset(), "+", range->bytes.size(),
                       " ", range->method, " ", range->size),
@@ -139,7 +139,7 @@ class Verifier {
   }
 
   Result<std::string> compare(const Part& part) {
-    const Part* file = resolve_link(&part, [this](const std::string& path) {
+    const Part* file = archive::resolve_link(&part, [this](const std::string& path) {
       const auto found = by_path_.find(path);
       return found == by_path_.end() ? nullptr : found->second;
     });

@@ -32,7 +32,7 @@ uint64_t fingerprint_of(const Tree& tree) {
     hash = mixed(hash, std::hash<std::string_view>()(node.name()));
     hash = mixed(hash, uint64_t{node.parent} << 8 | static_cast<uint64_t>(node.kind));
     hash = mixed(hash, uint64_t{node.first} << 32 | node.count);
-    if (node.kind == Kind::tensor) hash = mixed(hash, tree.tensor(node).nbytes());
+    if (node.kind == NodeKind::tensor) hash = mixed(hash, tree.tensor(node).nbytes());
   }
   return hash;
 }

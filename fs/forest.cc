@@ -37,7 +37,7 @@ bool Forest::is_hidden(Ino ino) const { return !hidden_.empty() && ino >> 40 == 
 
 bool Forest::is_live(Ino ino) const {
   const auto at = trees_.find(ino);  // what changes is in no model, and never dropped
-  return at && at->node().kind == Kind::live;
+  return at && at->node().kind == NodeKind::live;
 }
 
 Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
@@ -61,20 +61,20 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
   const Node& node = at->node();
   const auto of_size = [&](uint64_t size) { return Attributes{node.kind, size, 1, tree.modified()}; };
   switch (node.kind) {
-    case Kind::directory:
+    case NodeKind::directory:
       return Attributes{node.kind, 0, 2 + tree.directories_in(at->index), tree.modified()};
-    case Kind::tree:
+    case NodeKind::tree:
       return Attributes{node.kind, 0, 1, tree.modified_of_tree(node)};
-    case Kind::tensor: {
+    case NodeKind::tensor: {
       const auto size = tree.view().size(*tree.model(), node.first);
       return size ? std::optional(of_size(*size)) : std::nullopt;
     }
-    case Kind::link:
+    case NodeKind::link:
       return of_size(tree.link(node).size());
-    case Kind::file:
+    case NodeKind::file:
       if (const auto source = tree.file(node).peek()) return of_size((*source)->size());
       return std::nullopt;
-    case Kind::live:
+    case NodeKind::live:
       return std::nullopt;
   }
   return std::nullopt;
@@ -109,15 +109,15 @@ Result<SourcePtr> Forest::open(Ino ino) const {
 Result<SourcePtr> Forest::open(const Place& at) const {
   const Node& node = at.node();
   switch (node.kind) {
-    case Kind::file:
+    case NodeKind::file:
       return present(at.tree().file(node).get());
-    case Kind::live:
+    case NodeKind::live:
       return at.tree().live(node)();
-    case Kind::tensor:
+    case NodeKind::tensor:
       return present(at.tree().view().open(*at.tree().model(), node.first));
-    case Kind::directory:
-    case Kind::tree:
-    case Kind::link:
+    case NodeKind::directory:
+    case NodeKind::tree:
+    case NodeKind::link:
       break;
   }
   return failure(Code::io, "not a file");
@@ -125,14 +125,14 @@ Result<SourcePtr> Forest::open(const Place& at) const {
 
 Result<std::string> Forest::link(Ino ino) const {
   const Place at = TRY(trees_.place(ino));
-  if (at.node().kind != Kind::link) return failure(Code::io, "not a symbolic link");
+  if (at.node().kind != NodeKind::link) return failure(Code::io, "not a symbolic link");
   return at.tree().link(at.node());
 }
 
 Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   if (ino == kRoot) return root_xattrs_;
   const Place at = TRY(trees_.place(ino));
-  if (at.node().kind != Kind::tensor) return std::vector<Xattr>();
+  if (at.node().kind != NodeKind::tensor) return std::vector<Xattr>();
   const Model& model = *at.tree().model();
   const Tensor& tensor = at.tree().tensor(at.node());
   std::vector<Xattr> xattrs = {{"user.weightfs.name", tensor.name},
@@ -157,7 +157,7 @@ Result<Ino> Forest::resolve(std::string_view path, Last last) {
     if (name.empty() || name == ".") continue;
     const Ino found = name == ".." ? TRY(parent(ino)) : TRY(lookup(ino, name));
     const bool is_last = left.find_first_not_of('/') == left.npos;
-    if (TRY(trees_.place(found)).node().kind != Kind::link || (is_last && last == Last::kept)) {
+    if (TRY(trees_.place(found)).node().kind != NodeKind::link || (is_last && last == Last::kept)) {
       ino = found;
       continue;
     }

@@ -15,13 +15,13 @@ namespace weightfs {
 
 /// What stat says, but for what the mount decides (owner, device).
 struct Attributes {
-  Kind kind;      ///< directory and tree are directories, link is a link, all else regular files
+  NodeKind kind;  ///< directory and tree are directories, link is a link, all else regular files
   uint64_t size;  ///< bytes; of a link, those of its text
   uint32_t
       links;  ///< a directory's 2 + its directories; 1 for one that is not entered yet (as btrfs has it: not counted)
   Time modified;
 
-  bool is_directory() const { return kind == Kind::directory || kind == Kind::tree; }
+  bool is_directory() const { return kind == NodeKind::directory || kind == NodeKind::tree; }
 };
 
 /// An extended attribute: its name in full ("user.weightfs.dtype") and its value.

@@ -159,8 +159,8 @@ Result<GraftedTrees::Place> GraftedTrees::enter(Ino directory) {
     if (trees_[number_of(directory)].tree != nullptr) here = place_of(number_of(directory), index_of(directory));
   }
   if (!here) here = TRY(place(directory));
-  if (here->node().kind == Kind::directory) return *here;
-  if (here->node().kind != Kind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
+  if (here->node().kind == NodeKind::directory) return *here;
+  if (here->node().kind != NodeKind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
   std::optional<uint32_t> known;
   {
     const std::scoped_lock lock(mutex_);

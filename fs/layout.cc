@@ -14,7 +14,7 @@ using LaterModel = Later<ModelPtr>;
 constexpr uint64_t kModelMemory = 20'000;  // bytes
 constexpr uint64_t kModelSteps = 200;      // of Cost::step
 
-Later<TreePtr> tree_of(const LaterModel& model, const View& view, Time modified) {
+Later<TreePtr> tree_of(const LaterModel& model, const views::View& view, Time modified) {
   return Later<TreePtr>([=, &view]() -> Result<TreePtr> {
     TreeBuilder builder(TRY(model.get()));
     builder.set_modified(modified);
@@ -54,7 +54,7 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
     for (size_t i = 0; i < paths.size(); ++i) {
       const Part& part = model->parts[i];
       // A link leads on from where it is shown, which is not always where the container has it.
-      if (!part.link_target.empty() && stays_inside(paths[i], part.link_target))
+      if (!part.link_target.empty() && archive::stays_inside(paths[i], part.link_target))
         builder.add_link(paths[i], part.link_target);
       else
         builder.add_file(paths[i], part.source);
@@ -93,14 +93,15 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   builder.set_modified(modified);
   builder.set_container_bytes(file_bytes(*model));
   const LaterModel whole = model->complete_model ? *model->complete_model : LaterModel::of(model);
-  const auto tensors = tree_of(whole, kTensorsView, modified);
+  const auto tensors = tree_of(whole, views::kTensorsView, modified);
   const auto name = std::make_shared<const std::string>(source);
   builder.add_file("metadata.json", text(whole, [=](const Model& m) { return metadata_json(m, *name); }));
   builder.add_file("metadata.toml", text(whole, [=](const Model& m) { return metadata_toml(m, *name); }));
   builder.add_file("tensors.json",
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
-  for (const View* const view : views())
-    builder.add_tree(view->directory, modified, view == &kTensorsView ? tensors : tree_of(whole, *view, modified));
+  for (const views::View* const view : views::all())
+    builder.add_tree(view->directory, modified,
+                     view == &views::kTensorsView ? tensors : tree_of(whole, *view, modified));
   builder.add_tree("files", modified, files_tree(model, modified));
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);

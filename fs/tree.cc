@@ -26,7 +26,7 @@ uint32_t Tree::directories_in(uint32_t directory) const {
   const Node& d = nodes_[directory];
   const auto begin = nodes_.begin() + d.first;
   return static_cast<uint32_t>(std::count_if(
-      begin, begin + d.count, [](const Node& n) { return n.kind == Kind::directory || n.kind == Kind::tree; }));
+      begin, begin + d.count, [](const Node& n) { return n.kind == NodeKind::directory || n.kind == NodeKind::tree; }));
 }
 
 TreeBuilder::TreeBuilder(ModelPtr model) : tree_(new Tree) { tree_->model_ = std::move(model); }
@@ -35,36 +35,36 @@ void TreeBuilder::set_modified(Time modified) { tree_->modified_ = modified; }
 
 void TreeBuilder::set_container_bytes(uint64_t bytes) { tree_->container_bytes_ = bytes; }
 
-void TreeBuilder::add(std::string_view path, Kind kind, size_t first) {
+void TreeBuilder::add(std::string_view path, NodeKind kind, size_t first) {
   sorted_ = false;
   leaves_.push_back({tree_->texts_.keep(path), kind, static_cast<uint32_t>(first)});
   kept_ += path.size();
 }
 
-void TreeBuilder::add_directory(std::string_view path) { add(path, Kind::directory, 0); }
+void TreeBuilder::add_directory(std::string_view path) { add(path, NodeKind::directory, 0); }
 
 void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
-  add(path, Kind::file, tree_->files_.size());
+  add(path, NodeKind::file, tree_->files_.size());
   tree_->files_.push_back(std::move(source));
 }
 
 void TreeBuilder::add_live(std::string_view path, Live live) {
-  add(path, Kind::live, tree_->lives_.size());
+  add(path, NodeKind::live, tree_->lives_.size());
   tree_->lives_.push_back(std::move(live));
 }
 
 void TreeBuilder::add_link(std::string_view path, std::string target) {
-  add(path, Kind::link, tree_->links_.size());
+  add(path, NodeKind::link, tree_->links_.size());
   tree_->links_.push_back(std::move(target));
 }
 
 void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> tree) {
-  add(path, Kind::tree, tree_->trees_.size());
+  add(path, NodeKind::tree, tree_->trees_.size());
   if (tree_->model_ == nullptr) tree.keep_make();  // a model in a directory can be dropped and read again
   tree_->trees_.push_back({std::move(tree), modified});
 }
 
-Result<void> TreeBuilder::add_tensors(const View& view) {
+Result<void> TreeBuilder::add_tensors(const views::View& view) {
   tree_->view_ = &view;
   const auto& tensors = tree_->model_->tensors;
   const BudgetPtr& budget = tree_->model_->budget;
@@ -79,7 +79,7 @@ Result<void> TreeBuilder::add_tensors(const View& view) {
   const auto paths = TRY(paths_within(budget.get(), names, view.suffix, tree_->texts_));
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths)
-    if (view.has(*tree_->model_, name)) leaves_.push_back({path, Kind::tensor, name});
+    if (view.has(*tree_->model_, name)) leaves_.push_back({path, NodeKind::tensor, name});
   tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
   auto charged = charge(budget);
   if (!charged) budget->release(Cost::kept, tree_->texts_.size() - kept_before);
@@ -127,7 +127,7 @@ void TreeBuilder::lay_nodes() {
   };
   auto& nodes = tree_->nodes_;
   nodes.reserve(count_nodes() + 1);
-  nodes.push_back({"", 0, Kind::directory, Tree::kRoot, 0, 0});
+  nodes.push_back({"", 0, NodeKind::directory, Tree::kRoot, 0, 0});
   std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
   for (size_t next = 0; next < pending.size(); ++next) {
     const Pending d = pending[next];
@@ -142,11 +142,11 @@ void TreeBuilder::lay_nodes() {
       };
       while (end < d.end && same_directory(leaves_[end].path)) ++end;
       const auto node = static_cast<uint32_t>(nodes.size());
-      const bool leaf = slash == path.size() && leaves_[i].kind != Kind::directory;
-      nodes.push_back({name.data(), static_cast<uint32_t>(name.size()), leaf ? leaves_[i].kind : Kind::directory,
+      const bool leaf = slash == path.size() && leaves_[i].kind != NodeKind::directory;
+      nodes.push_back({name.data(), static_cast<uint32_t>(name.size()), leaf ? leaves_[i].kind : NodeKind::directory,
                        d.node, leaf ? leaves_[i].first : 0, 0});
       if (leaf) {
-        if (leaves_[i].kind == Kind::tensor) tree_->tensor_nodes_[leaves_[i].first] = node;
+        if (leaves_[i].kind == NodeKind::tensor) tree_->tensor_nodes_[leaves_[i].first] = node;
       } else {
         const size_t inside = slash == path.size() ? i + 1 : i;  // past the leaf that only names the directory
         pending.push_back({node, inside, end, slash + 1});

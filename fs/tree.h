@@ -20,7 +20,7 @@ namespace weightfs {
 class Tree;
 using TreePtr = std::shared_ptr<const Tree>;
 
-enum class Kind : uint8_t {
+enum class NodeKind : uint8_t {
   directory,
   file,    ///< a source of its own
   live,    ///< a file whose content is made anew each time that it is opened: the one thing in a mount that changes
@@ -38,7 +38,7 @@ using Live = std::function<Result<SourcePtr>()>;
 struct Node {
   const char* name_begin;
   uint32_t name_size;
-  Kind kind;
+  NodeKind kind;
   uint32_t parent;
   uint32_t first;
   uint32_t count;
@@ -74,7 +74,7 @@ class Tree {
   /// The node that shows the tensor with this index; the root if none does.
   uint32_t node_of_tensor(size_t tensor) const { return tensor_nodes_[tensor]; }
 
-  const View& view() const { return *view_; }  ///< of the nodes of kind tensor; there must be some
+  const views::View& view() const { return *view_; }  ///< of the nodes of kind tensor; there must be some
 
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
@@ -85,7 +85,7 @@ class Tree {
   Tree() = default;
 
   ModelPtr model_;
-  const View* view_ = nullptr;
+  const views::View* view_ = nullptr;
   Time modified_ = 0;
   uint64_t container_bytes_ = 0;
   std::vector<Node> nodes_;
@@ -117,7 +117,7 @@ class TreeBuilder {
 
   /// Adds the tensors of the model that `view` has, at their paths; at most one view in a tree. Charges their nodes to
   /// the model's budget, and fails as that does.
-  Result<void> add_tensors(const View& view);
+  Result<void> add_tensors(const views::View& view);
 
   /// Charges the nodes of what was added, and their names, to `budget`; does nothing when it is null. Before freeze().
   Result<void> charge(const BudgetPtr& budget);
@@ -127,11 +127,11 @@ class TreeBuilder {
  private:
   struct Leaf {
     std::string_view path;
-    Kind kind;
+    NodeKind kind;
     uint32_t first;
   };
 
-  void add(std::string_view path, Kind kind, size_t first);
+  void add(std::string_view path, NodeKind kind, size_t first);
   void sort_leaves();
   uint64_t count_nodes() const;
   void lay_nodes();

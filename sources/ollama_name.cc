@@ -18,7 +18,7 @@ namespace {
 
 // The path of the manifest in a local store; empty if none has it. A manifest that must not be opened is returned too:
 // opening it reports the error.
-std::string local_manifest(const OllamaName& name, const Access& access) {
+std::string local_manifest(const ollama::Name& name, const Access& access) {
   for (const std::string& store : local_ollama_stores()) {
     const std::string path = str(store, "/manifests/", name.host, "/", name.name_space, "/", name.model, "/", name.tag);
     const auto found =
@@ -47,7 +47,7 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
   const bool in_registry = text.starts_with("//");
   const std::string_view named = std::string_view(text).substr(in_registry ? 2 : 0);
   const bool has_scheme = named.starts_with("http://") || named.starts_with("https://");
-  OllamaName name = TRY(parse_ollama_name(named));
+  ollama::Name name = TRY(ollama::parse_name(named));
   if (!in_registry && !has_scheme && !name.digest)
     if (const std::string path = local_manifest(name, options.access); !path.empty()) return find_path(path, options);
   const RegistryOptions& registries = options.registries;

@@ -16,6 +16,7 @@
 namespace weightfs {
 namespace {
 
+using namespace blobs;
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 using Phase = InFlightBlob::Phase;
 
@@ -104,14 +105,15 @@ class ProducedBlob final : public Source {
 
   Result<void> read_large(uint64_t offset, std::span<std::byte> out) const {
     const InFlightBlob::ScopedRelease release;
-    if (const BlobHandle handle = store_->backend().find_open(name_); handle && handle.range->read(offset, out))
+    if (const store::BlobHandle handle = store_->backend().find_open(name_); handle && handle.range->read(offset, out))
       return {};
     HeldSources::add_to_current(name_.text, [this] { return hold(); });
     if (const SourcePtr fallback_source = fallback(offset, out.size())) return read_from(*fallback_source, offset, out);
-    const BlobName name = known_name();
+    const store::BlobName name = known_name();
     auto in_flight = store_->find_in_flight(name);
     if (in_flight == nullptr) {
-      if (const BlobHandle handle = store_->backend().find(name, size_); handle && handle.range->read(offset, out))
+      if (const store::BlobHandle handle = store_->backend().find(name, size_);
+          handle && handle.range->read(offset, out))
         return {};
       if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
       if (offset <= kHeadSize && out.size() <= kHeadSize - offset && !store_->is_distrusted(name))
@@ -129,7 +131,7 @@ class ProducedBlob final : public Source {
     return {};
   }
 
-  Result<void> read_in_flight(StoreCore::InFlightBlobPtr in_flight, const BlobName& name, uint64_t offset,
+  Result<void> read_in_flight(StoreCore::InFlightBlobPtr in_flight, const store::BlobName& name, uint64_t offset,
                               std::span<std::byte> out) const {
     Result<void> result;
     for (auto phase = Phase::cancelled; phase == Phase::cancelled; in_flight = nullptr) {
@@ -183,9 +185,9 @@ class ProducedBlob final : public Source {
   }
 
   // The name of a blob without key and digest does not identify it; its digest does, after the first materialization.
-  BlobName known_name() const {
+  store::BlobName known_name() const {
     const std::scoped_lock lock(mutex_);
-    BlobName name = name_;
+    store::BlobName name = name_;
     if (!name.digest && name.key.empty()) name.digest = known_digest_;
     return name;
   }
@@ -198,7 +200,7 @@ class ProducedBlob final : public Source {
   StoreCorePtr store_;
   BlobProducer producer_;
   uint64_t size_;
-  BlobName name_;
+  store::BlobName name_;
   mutable std::mutex mutex_;                    // guards the rest
   mutable std::weak_ptr<HeldSources> sources_;  // sources of an uncached decoding, while a file is open
   mutable SourcePtr fallback_;
@@ -208,7 +210,7 @@ class ProducedBlob final : public Source {
 
 class CachingBlobStore final : public BlobStore {
  public:
-  CachingBlobStore(BlobBackendPtr backend, StoreOptions options)
+  CachingBlobStore(store::BlobBackendPtr backend, StoreOptions options)
       : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options.log), std::move(options.fetching),
                                            std::move(options.blob_directories))) {}
   ~CachingBlobStore() override { store_->stop(); }
@@ -222,8 +224,8 @@ class CachingBlobStore final : public BlobStore {
 
   Result<SourcePtr> materialize(BlobProducer producer) override {
     producer.size = std::nullopt;
-    const BlobName name = store_->name_of(producer);
-    if (const BlobHandle handle = find(name))
+    const store::BlobName name = store_->name_of(producer);
+    if (const store::BlobHandle handle = find(name))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     if (const auto failure = store_->known_failure(name)) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
@@ -234,16 +236,16 @@ class CachingBlobStore final : public BlobStore {
       const Phase phase = TRY((*in_flight)->wait());
       if (phase == Phase::failed) return tl::unexpected((*in_flight)->error());
       if (phase == Phase::uncacheable) return materialize_uncached((*in_flight)->error(), producer);
-      const BlobHandle handle = (*in_flight)->handle();
+      const store::BlobHandle handle = (*in_flight)->handle();
       if (phase == Phase::finished) return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
     }
   }
 
   Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(store_, ref, {}); }
-  Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<Origin> origins) override {
+  Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<download::Origin> origins) override {
     return resolve_blob(store_, ref, std::move(origins));
   }
-  bool is_local(const BlobRef& ref) override { return weightfs::is_local(*store_, ref); }
+  bool is_local(const BlobRef& ref) override { return weightfs::blobs::is_local(*store_, ref); }
 
   // A text is a blob whose key may be moved to another text.
   void save_text(const std::string& key, std::string_view text) override {
@@ -251,9 +253,9 @@ class CachingBlobStore final : public BlobStore {
   }
 
   std::optional<std::string> load_text(const std::string& key) override {
-    const auto digest = store_->backend().find_digest(DigestOf::cached, "text " + key);
+    const auto digest = store_->backend().find_digest(store::DigestOf::cached, "text " + key);
     if (!digest) return std::nullopt;
-    const BlobHandle handle = store_->backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
+    const store::BlobHandle handle = store_->backend().find(StoreCore::name_of(*digest, std::nullopt), std::nullopt);
     if (!handle || handle.range->size() > kMaxText) return std::nullopt;
     std::string text(static_cast<size_t>(handle.range->size()), '\0');
     if (!handle.range->read(0, std::as_writable_bytes(std::span(text))) || sha256(text) != *digest) return std::nullopt;
@@ -267,22 +269,22 @@ class CachingBlobStore final : public BlobStore {
   Result<void> write_text(const std::string& key, std::string_view text) {
     if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
     const Digest digest = sha256(text);
-    BlobBackend& backend = store_->backend();
+    store::BlobBackend& backend = store_->backend();
     auto acquired =
         TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_token()));
     if (acquired.partial) {
       if (acquired.partial->resumed_size() > 0) TRY_VOID(acquired.partial->restart());
-      TRY_VOID(acquired.partial->reserve(text.size(), Eviction::allowed));
+      TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));
       TRY_VOID(acquired.partial->write(0, std::as_bytes(std::span(text))));
-      BlockSums sums;
+      store::BlockSums sums;
       sums.add(std::as_bytes(std::span(text)));
       TRY(acquired.partial->publish(digest, text.size(), std::move(sums)));
     }
-    return backend.save_digest(DigestOf::cached, "text " + key, digest);
+    return backend.save_digest(store::DigestOf::cached, "text " + key, digest);
   }
 
-  BlobHandle find(const BlobName& name) {
-    const BlobHandle handle = store_->backend().find_open(name);
+  store::BlobHandle find(const store::BlobName& name) {
+    const store::BlobHandle handle = store_->backend().find_open(name);
     return handle ? handle : store_->backend().find(name, std::nullopt);
   }
 
@@ -316,11 +318,11 @@ class CachingBlobStore final : public BlobStore {
 }  // namespace
 
 BlobStorePtr blob_store(StoreOptions options) {
-  BlobBackendPtr backend;
+  store::BlobBackendPtr backend;
   if (options.directory.empty())
-    backend = std::make_shared<TempFileBackend>(options.quota);
+    backend = std::make_shared<store::TempFileBackend>(options.quota);
   else
-    backend = std::make_shared<DiskBackend>(options.directory, options.quota, options.recheck, options.log);
+    backend = std::make_shared<store::DiskBackend>(options.directory, options.quota, options.recheck, options.log);
   return std::make_shared<CachingBlobStore>(std::move(backend), std::move(options));
 }
 

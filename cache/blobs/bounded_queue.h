@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// One producer thread, one consumer thread.
 class BoundedQueue {
@@ -75,4 +75,4 @@ class BoundedQueue {
   bool cancelled_ = false;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weightfs {
+namespace weightfs::blobs {
 namespace {
 
 // Limits memory for containers with many blobs: further blobs are neither reported nor counted.
@@ -111,4 +111,4 @@ bool CacheStats::is_first_read(const Digest& digest) {
   return true;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

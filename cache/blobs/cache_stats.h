@@ -13,7 +13,7 @@
 #include "cache/blob_store.h"
 #include "cache/blobs/in_flight_blob.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// Thread-safe.
 class CacheStats {
@@ -52,4 +52,4 @@ class CacheStats {
   std::unordered_map<std::string, Entry> entries_;  // by digest
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

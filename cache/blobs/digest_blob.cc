@@ -7,14 +7,14 @@
 #include "base/text.h"
 #include "cache/blobs/local_copies.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 namespace {
 
 using StoreCorePtr = std::shared_ptr<StoreCore>;
 using Phase = InFlightBlob::Phase;
 using ReadMode = InFlightBlob::ReadMode;
 
-bool is_fetchable(const StoreCore& store, const std::vector<Origin>& origins) {
+bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& origins) {
   return store.fetching().http != nullptr && !origins.empty();
 }
 
@@ -26,20 +26,22 @@ Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
 }
 
 // A new download, which tries all origins.
-FetchPtr new_fetch(const StoreCore& store, const BlobRef& ref, std::optional<uint64_t> size,
-                   const std::vector<Origin>& origins) {
-  return std::make_shared<Fetch>(store.fetching().http, ref.name, size, origins, store.fetching().options);
+download::FetchPtr new_fetch(const StoreCore& store, const BlobRef& ref, std::optional<uint64_t> size,
+                             const std::vector<download::Origin>& origins) {
+  return std::make_shared<download::Fetch>(store.fetching().http, ref.name, size, origins, store.fetching().options);
 }
 
 // Whether a download started by another reader used other origins, so that its failure means nothing for these.
-bool has_other_origins(const Fetch& fetch, const std::vector<Origin>& origins) {
-  const auto same = [](const Origin& a, const Origin& b) { return a.url == b.url && a.credentials == b.credentials; };
+bool has_other_origins(const download::Fetch& fetch, const std::vector<download::Origin>& origins) {
+  const auto same = [](const download::Origin& a, const download::Origin& b) {
+    return a.url == b.url && a.credentials == b.credentials;
+  };
   return !std::equal(fetch.origins().begin(), fetch.origins().end(), origins.begin(), origins.end(), same);
 }
 
 class DigestBlob final : public Source, public std::enable_shared_from_this<DigestBlob> {
  public:
-  DigestBlob(StoreCorePtr store, BlobRef ref, uint64_t size, std::vector<Origin> origins)
+  DigestBlob(StoreCorePtr store, BlobRef ref, uint64_t size, std::vector<download::Origin> origins)
       : store_(std::move(store)),
         ref_(std::move(ref)),
         size_(size),
@@ -61,7 +63,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     const std::scoped_lock lock(mutex_);
     ++holders_;
     const auto let_go = [self = shared_from_this()](const void*) {
-      FileRangePtr last;  // closed without the lock
+      store::FileRangePtr last;  // closed without the lock
       const std::scoped_lock letting_go(self->mutex_);
       if (--self->holders_ == 0) last = std::move(self->held_);
     };
@@ -112,7 +114,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   }
 
   bool fill_from_cache(uint64_t offset, std::span<std::byte> out) const {
-    BlobHandle handle = store_->backend().find_open(name_);
+    store::BlobHandle handle = store_->backend().find_open(name_);
     if (!handle) handle = held();
     if (!handle) handle = store_->backend().find(name_, size_);
     if (!handle || !handle.range->read(offset, out)) return false;
@@ -121,11 +123,11 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return true;
   }
 
-  BlobHandle held() const {
+  store::BlobHandle held() const {
     const std::scoped_lock lock(mutex_);
     return {held_, ref_.digest};
   }
-  void set_held(FileRangePtr range) const {
+  void set_held(store::FileRangePtr range) const {
     const std::scoped_lock lock(mutex_);
     if (holders_ > 0) held_ = std::move(range);
   }
@@ -253,15 +255,15 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   StoreCorePtr store_;
   BlobRef ref_;
   uint64_t size_;
-  std::vector<Origin> origins_;
-  BlobName name_;
+  std::vector<download::Origin> origins_;
+  store::BlobName name_;
   mutable std::mutex comparing_;  // locked before mutex_
   mutable std::mutex mutex_;      // guards the rest
   mutable Later<LocalCopy> copy_;
   mutable std::vector<UnverifiedRead> unverified_reads_;
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
-  mutable FileRangePtr held_;  // set while there are holders
+  mutable store::FileRangePtr held_;  // set while there are holders
 };
 
 class UnverifiedSource final : public Source {
@@ -277,12 +279,12 @@ class UnverifiedSource final : public Source {
   std::shared_ptr<const DigestBlob> blob_;
 };
 
-BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
+store::BlobHandle cached_blob(StoreCore& store, const BlobRef& ref) {
   return store.backend().find(StoreCore::name_of(ref.digest, ref.size), ref.size);
 }
 
 // Scheme, host and port of the first origin.
-std::string server_of(const std::vector<Origin>& origins) {
+std::string server_of(const std::vector<download::Origin>& origins) {
   if (origins.empty()) return "";
   const std::string& url = origins.front().url;
   const size_t scheme = url.find("://");
@@ -290,13 +292,13 @@ std::string server_of(const std::vector<Origin>& origins) {
 }
 
 // The size of a blob that must be downloaded: as reported by servers, or measured.
-Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<Origin>& origins) {
-  const BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
+Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
+  const store::BlobName name = StoreCore::name_of(ref.digest, std::nullopt);
   const bool wants_size_only = SizeQuery::is_active();
   const std::string server = server_of(origins);
   if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
-  const FetchPtr fetch = new_fetch(store, ref, std::nullopt, origins);
-  if (const auto reported = TRY(fetch->size(store.stop_token()))) return *reported;
+  const download::FetchPtr fetch = new_fetch(store, ref, std::nullopt, origins);
+  if (const auto reported = TRY(fetch->size(store.stop_requested()))) return *reported;
   store.stats().record_miss(ref.digest);
   const BlobProducer producer{.name = ref.name, .digest = ref.digest};
   const InFlightBlob::ScopedRelease release;
@@ -314,9 +316,9 @@ Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::v
   }
 }
 
-Result<uint64_t> size_of(StoreCore& store, const BlobRef& ref, const std::vector<Origin>& origins) {
+Result<uint64_t> size_of(StoreCore& store, const BlobRef& ref, const std::vector<download::Origin>& origins) {
   if (ref.size) return *ref.size;
-  if (const BlobHandle handle = cached_blob(store, ref)) return handle.range->size();
+  if (const store::BlobHandle handle = cached_blob(store, ref)) return handle.range->size();
   const auto copy = verified_copy(store, ref);
   if (copy) return copy->bytes->size();
   if (is_fetchable(store, origins)) return fetched_size(store, ref, origins);
@@ -325,8 +327,9 @@ Result<uint64_t> size_of(StoreCore& store, const BlobRef& ref, const std::vector
 
 }  // namespace
 
-Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref, std::vector<Origin> origins) {
-  for (const std::string& url : ref.urls) origins.push_back({url, Trust::container});
+Result<ResolvedBlob> resolve_blob(const StoreCorePtr& store, const BlobRef& ref,
+                                  std::vector<download::Origin> origins) {
+  for (const std::string& url : ref.urls) origins.push_back({url, http::Trust::container});
   store->stats().add(ref, ref.size);
   if (!is_fetchable(*store, origins) && !cached_blob(*store, ref)) {
     const LocalCopies copies = find_local_copies(*store, ref);
@@ -347,4 +350,4 @@ bool is_local(StoreCore& store, const BlobRef& ref) {
   return cached_blob(store, ref) || !find_local_copies(store, ref).found.empty();
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

@@ -7,13 +7,13 @@
 
 #include "cache/blobs/store_core.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// Implements Blobs::resolve() and BlobStore::resolve_from().
 Result<ResolvedBlob> resolve_blob(const std::shared_ptr<StoreCore>& store, const BlobRef& ref,
-                                  std::vector<Origin> origins);
+                                  std::vector<download::Origin> origins);
 
 /// Implements Blobs::is_local().
 bool is_local(StoreCore& store, const BlobRef& ref);
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

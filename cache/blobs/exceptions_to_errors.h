@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// The error that waiting readers get when a producer is cancelled.
 inline Error cancelled_error() { return Error{Code::resource, "cancelled before it was complete"}; }
@@ -35,4 +35,4 @@ Result<void> exceptions_to_errors(Work work) noexcept {
   }
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

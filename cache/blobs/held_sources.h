@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// Thread-safe.
 class HeldSources {
@@ -51,4 +51,4 @@ class HeldSources {
   std::map<std::string, std::shared_ptr<const void>> held_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

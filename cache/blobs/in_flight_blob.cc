@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cache/blobs/exceptions_to_errors.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 namespace {
 
 constexpr std::chrono::milliseconds kMaxPause{20};
@@ -70,13 +70,13 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::step() {
   if (!acquired) return FinalState{Phase::uncacheable, acquired.error()};
   if (acquired->cached) return finish(std::move(acquired->cached));
   if (acquired->partial) {
-    const std::unique_ptr<PartialBlob> partial = std::move(acquired->partial);
+    const std::unique_ptr<store::PartialBlob> partial = std::move(acquired->partial);
     return attempt(*partial);
   }
   return follow(std::move(acquired->other_range), acquired->other_size);
 }
 
-void InFlightBlob::set_range(FileRangePtr range) {
+void InFlightBlob::set_range(store::FileRangePtr range) {
   const std::scoped_lock lock(mutex_);
   range_ = std::move(range);
   written_ = 0;
@@ -106,7 +106,7 @@ InFlightBlob::ReadResult InFlightBlob::read(uint64_t offset, std::span<std::byte
   served_unverified_ = served_unverified_ || (phase == Phase::producing && mode == ReadMode::served);
   if (phase == Phase::failed || phase == Phase::uncacheable) return {phase, tl::unexpected(error_)};
   if (phase == Phase::cancelled) return {phase, {}};
-  const FileRangePtr range = range_;
+  const store::FileRangePtr range = range_;
   lock.unlock();
   // A read error means that the cache does not work.
   auto done = range->read(offset, out);
@@ -184,12 +184,12 @@ Error InFlightBlob::error() const {
   return error_;
 }
 
-FileRangePtr InFlightBlob::verified_range() const {
+store::FileRangePtr InFlightBlob::verified_range() const {
   const std::scoped_lock lock(mutex_);
   return phase_ == Phase::verified || phase_ == Phase::finished ? range_ : nullptr;
 }
 
-BlobHandle InFlightBlob::handle() const {
+store::BlobHandle InFlightBlob::handle() const {
   const std::scoped_lock lock(mutex_);
   return handle_;
 }
@@ -243,4 +243,4 @@ InFlightBlob::ScopedRelease::~ScopedRelease() {
     });
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

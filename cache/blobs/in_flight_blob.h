@@ -21,7 +21,7 @@
 #include "cache/download/download.h"
 #include "cache/store/blob_backend.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// The error for a file whose size only a complete download would tell.
 Error too_large_for_size(const std::string& name);
@@ -56,8 +56,8 @@ class InFlightBlob {
   };
 
   /// Produces the blob with the producer or, if not null, downloads it with `fetch`. The semaphore must outlive it.
-  InFlightBlob(BlobProducer producer, FetchPtr fetch, BlobName name, BlobBackendPtr backend, Serve serve,
-               Semaphore& permits)
+  InFlightBlob(BlobProducer producer, download::FetchPtr fetch, store::BlobName name, store::BlobBackendPtr backend,
+               Serve serve, Semaphore& permits)
       : producer_(std::move(producer)),
         fetch_(std::move(fetch)),
         name_(std::move(name)),
@@ -84,16 +84,16 @@ class InFlightBlob {
   bool was_single_attempt() const;
 
   Progress progress() const;
-  const FetchPtr& fetch() const { return fetch_; }
+  const download::FetchPtr& fetch() const { return fetch_; }
 
   /// Waits for the final state.
   Result<Phase> wait();
   /// The reason, if it failed or was uncacheable.
   Error error() const;
   /// The cached blob, if it finished.
-  BlobHandle handle() const;
+  store::BlobHandle handle() const;
   /// The verified bytes, published or not; null before verification.
-  FileRangePtr verified_range() const;
+  store::FileRangePtr verified_range() const;
 
   /// Whether it is a download that has received nothing for a while.
   bool is_stalled() const;
@@ -122,7 +122,7 @@ class InFlightBlob {
     static void release();
   };
 
-  const BlobName& name() const { return name_; }
+  const store::BlobName& name() const { return name_; }
 
  private:
   struct FinalState {
@@ -133,18 +133,18 @@ class InFlightBlob {
   FinalState run_to_end();
   std::optional<FinalState> step();
   struct Pipeline;
-  std::optional<FinalState> attempt(PartialBlob& partial);
-  FinalState run_pipeline(PartialBlob& partial, Pipeline& pipeline);
-  Result<void> reserve(PartialBlob& partial);
+  std::optional<FinalState> attempt(store::PartialBlob& partial);
+  FinalState run_pipeline(store::PartialBlob& partial, Pipeline& pipeline);
+  Result<void> reserve(store::PartialBlob& partial);
   Result<void> decode(Pipeline& pipeline);
-  Result<void> fetch(Pipeline& pipeline, const PartialBlob& partial);
-  std::optional<FinalState> write(PartialBlob& partial, Pipeline& pipeline);
-  std::optional<FinalState> resume(PartialBlob& partial, Pipeline& pipeline);
+  Result<void> fetch(Pipeline& pipeline, const store::PartialBlob& partial);
+  std::optional<FinalState> write(store::PartialBlob& partial, Pipeline& pipeline);
+  std::optional<FinalState> resume(store::PartialBlob& partial, Pipeline& pipeline);
   static FinalState wrong(Pipeline& pipeline, const Error& error);
-  FinalState publish(PartialBlob& partial, Pipeline& pipeline);
-  std::optional<FinalState> follow(FileRangePtr others, uint64_t size);
-  FinalState finish(BlobHandle handle);
-  void set_range(FileRangePtr range);
+  FinalState publish(store::PartialBlob& partial, Pipeline& pipeline);
+  std::optional<FinalState> follow(store::FileRangePtr others, uint64_t size);
+  FinalState finish(store::BlobHandle handle);
+  void set_range(store::FileRangePtr range);
   void advance(uint64_t written);
   bool is_ready(uint64_t offset, size_t size, ReadMode mode) const;
   bool is_unused() const;
@@ -157,9 +157,9 @@ class InFlightBlob {
   Result<void> wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
 
   BlobProducer producer_;
-  const FetchPtr fetch_;
-  const BlobName name_;
-  BlobBackendPtr backend_;
+  const download::FetchPtr fetch_;
+  const store::BlobName name_;
+  store::BlobBackendPtr backend_;
   const Serve serve_;
   Semaphore& semaphore_;
   std::atomic<bool> is_too_large_ = false;
@@ -174,8 +174,8 @@ class InFlightBlob {
   mutable std::condition_variable changed_;
   Phase phase_ = Phase::producing;
   Error error_{Code::resource, ""};
-  FileRangePtr range_;  // the bytes to serve
-  BlobHandle handle_;   // set in phase finished
+  store::FileRangePtr range_;  // the bytes to serve
+  store::BlobHandle handle_;   // set in phase finished
   uint64_t written_ = 0;
   std::chrono::steady_clock::time_point last_data_ = std::chrono::steady_clock::now();  // of a download
   bool served_unverified_ = false;
@@ -187,4 +187,4 @@ class InFlightBlob {
   std::optional<std::chrono::steady_clock::time_point> last_wanted_;  // unset until the first read
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

@@ -5,7 +5,7 @@
 #include "base/cancel.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 namespace {
 
 // Digests of smaller files are not saved, since hashing them is fast.
@@ -35,7 +35,7 @@ std::string digest_key(const Source& bytes) {
 
 std::optional<Digest> saved_digest_of(StoreCore& store, const Source& bytes) {
   const std::string key = digest_key(bytes);
-  return key.empty() ? std::nullopt : store.backend().find_digest(DigestOf::external, key);
+  return key.empty() ? std::nullopt : store.backend().find_digest(store::DigestOf::external, key);
 }
 
 // The saved digest of this file, or a newly computed one.
@@ -43,7 +43,7 @@ Result<Digest> digest_of_file(StoreCore& store, const Source& bytes) {
   if (const auto known = saved_digest_of(store, bytes)) return *known;
   const Digest digest = TRY(digest_of(store, bytes));
   if (const std::string key = digest_key(bytes); !key.empty())
-    std::ignore = store.backend().save_digest(DigestOf::external, key, digest);
+    std::ignore = store.backend().save_digest(store::DigestOf::external, key, digest);
   return digest;
 }
 
@@ -71,7 +71,7 @@ class SourceStream final : public Stream {
 
 // Verifies while copying. Concurrent requests for the same copy share it.
 Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCopy copy) {
-  BlobName name = StoreCore::name_of(ref.digest, copy.bytes->size());
+  store::BlobName name = StoreCore::name_of(ref.digest, copy.bytes->size());
   if (store.backend().find(name, copy.bytes->size())) {
     copy.is_cached = true;
     return copy;
@@ -141,4 +141,4 @@ bool may_match(StoreCore& store, const LocalCopy& copy, const Digest& digest) {
   return computed && *computed == digest;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

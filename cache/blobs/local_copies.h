@@ -8,7 +8,7 @@
 
 #include "cache/blobs/store_core.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// A file that should hold the blob, with its name for messages and its origin for status.json.
 struct LocalCopy {
@@ -35,4 +35,4 @@ Result<LocalCopy> verified_copy(StoreCore& store, const BlobRef& ref);
 /// Whether the copy may match: exact for small files; for large files only as far as a saved digest tells.
 bool may_match(StoreCore& store, const LocalCopy& copy, const Digest& digest);
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

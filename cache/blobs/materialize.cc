@@ -8,7 +8,7 @@
 #include "cache/blobs/exceptions_to_errors.h"
 #include "cache/blobs/in_flight_blob.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 namespace {
 
 // 2 MiB per blob: decouples the two threads at low memory cost.
@@ -61,14 +61,14 @@ struct InFlightBlob::Pipeline {
   BoundedQueue queue;
   std::optional<Start> start;
   DigestVerifier verifier;  // used by the writing thread
-  BlockSums sums;           // of the same bytes
+  store::BlockSums sums;    // of the same bytes
   uint64_t received = 0;    // valid bytes in the partial file, including resumed ones
   bool wrong = false;       // received bytes failed verification
 };
 
 // Nothing when the bytes failed verification and another attempt makes sense. If wrong bytes were served, the readers
 // must learn of it, so the attempt is final.
-std::optional<InFlightBlob::FinalState> InFlightBlob::attempt(PartialBlob& partial) {
+std::optional<InFlightBlob::FinalState> InFlightBlob::attempt(store::PartialBlob& partial) {
   Pipeline pipeline(producer_, partial.resumed_size());
   FinalState ended = run_pipeline(partial, pipeline);
   if (fetch_ == nullptr || ended.phase == Phase::finished) return ended;
@@ -88,7 +88,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::attempt(PartialBlob& parti
   return std::nullopt;
 }
 
-InFlightBlob::FinalState InFlightBlob::run_pipeline(PartialBlob& partial, Pipeline& pipeline) {
+InFlightBlob::FinalState InFlightBlob::run_pipeline(store::PartialBlob& partial, Pipeline& pipeline) {
   if (producer_.size)
     if (auto reserved = reserve(partial); !reserved) return FinalState{Phase::uncacheable, reserved.error()};
   set_range(partial.range());
@@ -114,14 +114,14 @@ InFlightBlob::FinalState InFlightBlob::run_pipeline(PartialBlob& partial, Pipeli
 
 // Reserves space for all bytes. Verified blobs that are being published can be evicted only afterwards, so wait for
 // them.
-Result<void> InFlightBlob::reserve(PartialBlob& partial) {
-  for (auto waited = kMaxPause * 0; !stop_.stop_requested() && waited < kMaxFlush; waited += kMaxPause) {
+Result<void> InFlightBlob::reserve(store::PartialBlob& partial) {
+  for (auto waited = kMaxPause * 0; !stop_ && waited < kMaxFlush; waited += kMaxPause) {
     const int publishing = semaphore_.publishing;
-    auto reserved = partial.reserve(*producer_.size, Eviction::allowed);
+    auto reserved = partial.reserve(*producer_.size, store::Eviction::allowed);
     if (reserved || publishing == 0) return reserved;
     std::this_thread::sleep_for(kMaxPause);
   }
-  return partial.reserve(*producer_.size, Eviction::allowed);
+  return partial.reserve(*producer_.size, store::Eviction::allowed);
 }
 
 Result<void> InFlightBlob::decode(Pipeline& pipeline) {
@@ -135,8 +135,8 @@ Result<void> InFlightBlob::decode(Pipeline& pipeline) {
   return {};
 }
 
-Result<void> InFlightBlob::fetch(Pipeline& pipeline, const PartialBlob& partial) {
-  const auto stream = TRY(fetch_->begin({partial.resumed_size(), partial.resume_note()}, stop_.get_token()));
+Result<void> InFlightBlob::fetch(Pipeline& pipeline, const store::PartialBlob& partial) {
+  const auto stream = TRY(fetch_->begin({partial.resumed_size(), partial.resume_note()}, stop_));
   while (auto buffer = pipeline.queue.acquire_buffer()) {
     if (stop_.stop_requested() || cancel_if_unused()) return tl::unexpected(cancelled_error());
     buffer->filled = TRY(stream->next(buffer->bytes));
@@ -154,7 +154,7 @@ Result<void> InFlightBlob::fetch(Pipeline& pipeline, const PartialBlob& partial)
 }
 
 // Nothing when all bytes were written.
-std::optional<InFlightBlob::FinalState> InFlightBlob::write(PartialBlob& partial, Pipeline& pipeline) {
+std::optional<InFlightBlob::FinalState> InFlightBlob::write(store::PartialBlob& partial, Pipeline& pipeline) {
   DigestVerifier& verifier = pipeline.verifier;
   uint64_t reserved = producer_.size.value_or(0);
   auto buffer = pipeline.queue.pop();
@@ -171,7 +171,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::write(PartialBlob& partial
     }
     if (verifier.bytes_added() > reserved) {
       // A download of unknown size may be endless, so it never evicts other blobs.
-      const Eviction eviction = fetch_ == nullptr ? Eviction::allowed : Eviction::forbidden;
+      const store::Eviction eviction = fetch_ == nullptr ? store::Eviction::allowed : store::Eviction::forbidden;
       reserved = verifier.bytes_added() + std::max(kMinStep, offset / 16);
       if (!partial.reserve(reserved, eviction)) reserved = verifier.bytes_added();  // the remaining space may be enough
       if (auto done = partial.reserve(reserved, eviction); !done) return FinalState{Phase::uncacheable, done.error()};
@@ -186,7 +186,7 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::write(PartialBlob& partial
 
 // Called before the first write to a resumed partial file: verifies the earlier bytes, or discards them if the download
 // starts at 0.
-std::optional<InFlightBlob::FinalState> InFlightBlob::resume(PartialBlob& partial, Pipeline& pipeline) {
+std::optional<InFlightBlob::FinalState> InFlightBlob::resume(store::PartialBlob& partial, Pipeline& pipeline) {
   const uint64_t begins_at = pipeline.start->at;
   DigestVerifier& verifier = pipeline.verifier;
   if (begins_at == 0 && partial.resumed_size() > 0) {
@@ -197,13 +197,14 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::resume(PartialBlob& partia
     set_range(partial.range());
   }
   partial.save_resume_note(pipeline.start->validator);
-  const FileRangePtr range = partial.range();
+  const store::FileRangePtr range = partial.range();
   std::vector<std::byte> bytes(begins_at > 0 ? kBufferSize : 0);
   while (verifier.bytes_added() < begins_at) {
     if (stop_.stop_requested()) return FinalState{Phase::cancelled, cancelled_error()};
     const auto part = std::span(bytes).first(
         static_cast<size_t>(std::min<uint64_t>(bytes.size(), begins_at - verifier.bytes_added())));
-    if (auto done = range->read(verifier.bytes_added(), part); !done) return FinalState{Phase::uncacheable, done.error()};
+    if (auto done = range->read(verifier.bytes_added(), part); !done)
+      return FinalState{Phase::uncacheable, done.error()};
     if (auto right = verifier.add(part); !right) return wrong(pipeline, right.error());
     pipeline.sums.add(part);
   }
@@ -216,7 +217,7 @@ InFlightBlob::FinalState InFlightBlob::wrong(Pipeline& pipeline, const Error& er
   return FinalState{Phase::failed, error};
 }
 
-InFlightBlob::FinalState InFlightBlob::publish(PartialBlob& partial, Pipeline& pipeline) {
+InFlightBlob::FinalState InFlightBlob::publish(store::PartialBlob& partial, Pipeline& pipeline) {
   release_permit();  // decoding is over
   const auto digest = pipeline.verifier.finish();
   if (!digest) return wrong(pipeline, digest.error());
@@ -232,7 +233,7 @@ InFlightBlob::FinalState InFlightBlob::publish(PartialBlob& partial, Pipeline& p
   return finish(std::move(*handle));
 }
 
-InFlightBlob::FinalState InFlightBlob::finish(BlobHandle handle) {
+InFlightBlob::FinalState InFlightBlob::finish(store::BlobHandle handle) {
   const std::scoped_lock lock(mutex_);
   range_ = handle.range;
   handle_ = std::move(handle);
@@ -241,7 +242,7 @@ InFlightBlob::FinalState InFlightBlob::finish(BlobHandle handle) {
 
 // Serves the bytes that another process has written so far, and waits a little. Ends when the other process makes no
 // progress.
-std::optional<InFlightBlob::FinalState> InFlightBlob::follow(FileRangePtr others, uint64_t size) {
+std::optional<InFlightBlob::FinalState> InFlightBlob::follow(store::FileRangePtr others, uint64_t size) {
   std::unique_lock lock(mutex_);
   const bool grew = size != written_ || range_ == nullptr;
   stalled_for_ = grew ? stalled_for_.zero() : stalled_for_ + poll_interval_;
@@ -250,9 +251,8 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::follow(FileRangePtr others
   if (stalled_for_ > max_stall) {
     if (fetch_ == nullptr)
       return FinalState{Phase::uncacheable, {Code::resource, "another process that writes it makes no progress"}};
-    return FinalState{
-        Phase::failed,
-        {Code::network, str(producer_.name, ": another process that downloads it makes no progress")}};
+    return FinalState{Phase::failed,
+                      {Code::network, str(producer_.name, ": another process that downloads it makes no progress")}};
   }
   range_ = std::move(others);
   written_ = size;
@@ -266,4 +266,4 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::follow(FileRangePtr others
   return std::nullopt;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

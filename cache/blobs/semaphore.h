@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <thread>
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 /// A fair semaphore (first come, first served). Thread-safe.
 class Semaphore {
@@ -63,4 +63,4 @@ class Semaphore {
   int available_;  // negative after a deadlock was broken
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cache/paths.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 namespace {
 
 // Concurrent decodings, and decodings started for readers. Each uses two threads, 2 MiB and its decoder.
@@ -48,7 +48,8 @@ class StallDetector {
 
 }  // namespace
 
-StoreCore::StoreCore(BlobBackendPtr backend, Log log, FetchSettings fetching, std::vector<std::string> blob_directories)
+StoreCore::StoreCore(store::BlobBackendPtr backend, Log log, FetchSettings fetching,
+                     std::vector<std::string> blob_directories)
     : fetching_(std::move(fetching)),
       external_stores_(std::move(blob_directories)),
       backend_(std::move(backend)),
@@ -58,7 +59,7 @@ StoreCore::StoreCore(BlobBackendPtr backend, Log log, FetchSettings fetching, st
 
 // Bytes are served before verification, so only producers with the same key, size and declared digest share an
 // in-flight blob: a container's false digest must not affect readers of another container.
-BlobName StoreCore::name_of(const BlobProducer& producer) {
+store::BlobName StoreCore::name_of(const BlobProducer& producer) {
   const std::string identity =
       str(producer.size ? str(*producer.size) : "", " ", producer.digest ? producer.digest->hex() : "");
   if (!producer.key.empty())
@@ -68,18 +69,18 @@ BlobName StoreCore::name_of(const BlobProducer& producer) {
   return {str("own-", name_prefix_, "-", next_name_++), "", {}};
 }
 
-BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t> size) {
+store::BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t> size) {
   const std::string identity = str("fetched ", size ? str(*size) : "", " ", digest.hex());
   return {"digest-" + sha256(identity).hex(), "", digest, true};
 }
 
-StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const BlobName& name) {
+StoreCore::InFlightBlobPtr StoreCore::find_in_flight(const store::BlobName& name) {
   const std::scoped_lock lock(mutex_);
   return find(name);
 }
 
 // A blob that has ended is not in flight, even if its thread has not reported it yet.
-StoreCore::InFlightBlobPtr StoreCore::find(const BlobName& name) {
+StoreCore::InFlightBlobPtr StoreCore::find(const store::BlobName& name) {
   const auto job =
       std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& r) { return r.in_flight->name().text == name.text; });
   if (job == jobs_.end()) return nullptr;
@@ -92,7 +93,7 @@ StoreCore::InFlightBlobPtr StoreCore::find(const BlobName& name) {
   return nullptr;
 }
 
-std::shared_ptr<const void> StoreCore::hold(const BlobName& name) {
+std::shared_ptr<const void> StoreCore::hold(const store::BlobName& name) {
   change_holders(name.text, 1);
   return {static_cast<const void*>(this),
           [self = shared_from_this(), text = name.text](const void*) { self->change_holders(text, -1); }};
@@ -121,7 +122,7 @@ void StoreCore::retire(Jobs::iterator job) noexcept {
 }
 
 void StoreCore::remember_failure(const Job& job) {
-  const BlobName& name = job.in_flight->name();
+  const store::BlobName& name = job.in_flight->name();
   if (job.kind == WorkKind::fetching || name.key.empty()) {
     distrusted_.insert(name.text);
     return;
@@ -130,8 +131,8 @@ void StoreCore::remember_failure(const Job& job) {
   failures_.emplace(name.text, job.in_flight->error());
 }
 
-Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const BlobName& name,
-                                                            const FetchPtr& fetch) {
+Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& producer, const store::BlobName& name,
+                                                            const download::FetchPtr& fetch) {
   try {
     return start_or_wait(producer, name, fetch);
   } catch (const std::bad_alloc&) {
@@ -143,8 +144,8 @@ Result<StoreCore::InFlightBlobPtr> StoreCore::find_or_start(const BlobProducer& 
 
 // A producer that needs a nested blob does not wait for a slot, because the holder of a slot may wait for the producer.
 // At most four outer decodings exist, each with one nested blob at a time.
-Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const BlobName& name,
-                                                            const FetchPtr& fetch) {
+Result<StoreCore::InFlightBlobPtr> StoreCore::start_or_wait(const BlobProducer& producer, const store::BlobName& name,
+                                                            const download::FetchPtr& fetch) {
   const WorkKind kind = fetch != nullptr                      ? WorkKind::fetching
                         : InFlightBlob::is_producing_thread() ? WorkKind::nested
                                                               : WorkKind::decoding;
@@ -185,8 +186,8 @@ bool StoreCore::free_slot(WorkKind kind) {
   return true;
 }
 
-StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch,
-                                            WorkKind kind) {
+StoreCore::InFlightBlobPtr StoreCore::start(const BlobProducer& producer, const store::BlobName& name,
+                                            const download::FetchPtr& fetch, WorkKind kind) {
   const bool fetched = kind == WorkKind::fetching;
   const bool shared_by_digest = fetched ? !fetching_.stream : name.digest && name.key.empty();
   const auto serve = shared_by_digest || distrusted_.contains(name.text) ? InFlightBlob::Serve::after_verification
@@ -253,24 +254,24 @@ Result<void> StoreCore::check_open() const {
   return {};
 }
 
-bool StoreCore::is_distrusted(const BlobName& name) {
+bool StoreCore::is_distrusted(const store::BlobName& name) {
   const std::scoped_lock lock(mutex_);
   return distrusted_.contains(name.text);
 }
 
-std::optional<Error> StoreCore::known_failure(const BlobName& name) {
+std::optional<Error> StoreCore::known_failure(const store::BlobName& name) {
   const std::scoped_lock lock(mutex_);
   const auto known = failures_.find(name.text);
   return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
-bool StoreCore::is_too_large_for_size(const BlobName& name, const std::string& server) {
+bool StoreCore::is_too_large_for_size(const store::BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
   const auto from = unsized_from_.find(server);
   return unsized_.contains(name.text) || (from != unsized_from_.end() && from->second >= kMaxUnsized);
 }
 
-void StoreCore::set_too_large_for_size(const BlobName& name, const std::string& server) {
+void StoreCore::set_too_large_for_size(const store::BlobName& name, const std::string& server) {
   const std::scoped_lock lock(mutex_);
   if (unsized_.insert(name.text).second) ++unsized_from_[server];
 }
@@ -305,4 +306,4 @@ void StoreCore::log_uncached(const Error& reason) {
   log_once(str("not cached, produced again by each reader: ", reason.message));
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

@@ -21,7 +21,7 @@
 #include "cache/external_stores.h"
 #include "cache/store/blob_backend.h"
 
-namespace weightfs {
+namespace weightfs::blobs {
 
 using Log = std::function<void(const std::string&)>;
 
@@ -30,40 +30,40 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
  public:
   using InFlightBlobPtr = std::shared_ptr<InFlightBlob>;
 
-  StoreCore(BlobBackendPtr backend, Log log, FetchSettings fetching = {},
+  StoreCore(store::BlobBackendPtr backend, Log log, FetchSettings fetching = {},
             std::vector<std::string> blob_directories = {});
 
-  BlobBackend& backend() { return *backend_; }
+  store::BlobBackend& backend() { return *backend_; }
   const FetchSettings& fetching() const { return fetching_; }
   const ExternalStores& external_stores() const { return external_stores_; }
   std::stop_token stop_token() const { return stop_.get_token(); }
   CacheStats& stats() { return stats_; }
   StoreStatus status();
   StoreStatus in_progress_status();
-  BlobName name_of(const BlobProducer& producer);
+  store::BlobName name_of(const BlobProducer& producer);
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.
-  static BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
+  static store::BlobName name_of(const Digest& digest, std::optional<uint64_t> size);
 
   /// The in-flight blob of that name; null if there is none.
-  InFlightBlobPtr find_in_flight(const BlobName& name);
+  InFlightBlobPtr find_in_flight(const store::BlobName& name);
   /// The same, started if there is none; waits for a free slot. Fails when it cannot be started.
-  Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const BlobName& name,
-                                        const FetchPtr& fetch = nullptr);
+  Result<InFlightBlobPtr> find_or_start(const BlobProducer& producer, const store::BlobName& name,
+                                        const download::FetchPtr& fetch = nullptr);
 
   /// While the result exists, the decoding of that name is not cancelled as unused.
-  std::shared_ptr<const void> hold(const BlobName& name);
+  std::shared_ptr<const void> hold(const store::BlobName& name);
 
   /// Whether earlier bytes of that name failed verification, so that none are served before verification now.
-  bool is_distrusted(const BlobName& name);
+  bool is_distrusted(const store::BlobName& name);
 
   /// The error of an earlier decoding of that name. The name includes the identity of the input, so the same input
   /// fails again.
-  std::optional<Error> known_failure(const BlobName& name);
+  std::optional<Error> known_failure(const store::BlobName& name);
 
   /// Whether a download of that name exceeded the limit for measuring a size (InFlightBlob::allow_any_size), or
   /// kMaxUnsized downloads from the same server did.
-  bool is_too_large_for_size(const BlobName& name, const std::string& server);
-  void set_too_large_for_size(const BlobName& name, const std::string& server);
+  bool is_too_large_for_size(const store::BlobName& name, const std::string& server);
+  void set_too_large_for_size(const store::BlobName& name, const std::string& server);
 
   /// Logs each line once per store.
   void log_once(const std::string& line);
@@ -90,20 +90,22 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   using Queue = std::list<std::thread::id>;
 
   CacheStats::InFlightBlobs fetches() const;
-  InFlightBlobPtr find(const BlobName& name);
+  InFlightBlobPtr find(const store::BlobName& name);
   void change_holders(const std::string& name, int by);
   void retire(Jobs::iterator job) noexcept;
   void remember_failure(const Job& job);
-  Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch);
+  Result<InFlightBlobPtr> start_or_wait(const BlobProducer& producer, const store::BlobName& name,
+                                        const download::FetchPtr& fetch);
   bool free_slot(WorkKind kind);
-  InFlightBlobPtr start(const BlobProducer& producer, const BlobName& name, const FetchPtr& fetch, WorkKind kind);
+  InFlightBlobPtr start(const BlobProducer& producer, const store::BlobName& name, const download::FetchPtr& fetch,
+                        WorkKind kind);
   void run(const InFlightBlobPtr& in_flight) noexcept;
   void reap();
 
   const FetchSettings fetching_;
   const ExternalStores external_stores_;
   CacheStats stats_;
-  BlobBackendPtr backend_;
+  store::BlobBackendPtr backend_;
   Log log_;
   std::stop_source stop_;
   const std::string name_prefix_;  // unique to this store
@@ -124,4 +126,4 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
   bool stopped_ = false;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::blobs

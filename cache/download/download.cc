@@ -9,18 +9,18 @@
 #include "cache/download/origin_info.h"
 #include "cache/download/transfer.h"
 
-namespace weightfs {
+namespace weightfs::download {
 namespace {
 
 constexpr int kMaxUnattributed = 2;
 
 // Whether a range request may tell more than HEAD did: store URLs are often signed for GET only.
-bool is_inconclusive(const Response& response) {
+bool is_inconclusive(const http::Response& response) {
   return response.status == 200 || response.status == 400 || response.status == 403 || response.status == 405 ||
          response.status == 501;
 }
 
-std::optional<uint64_t> reported_size(const Response& response) {
+std::optional<uint64_t> reported_size(const http::Response& response) {
   if (response.status == 200) return content_length(response);
   const auto range = parse_content_range(response.header("content-range").value_or(""));
   const bool has_range = response.status == 206 || response.status == 416;  // 416: the blob is empty
@@ -28,14 +28,14 @@ std::optional<uint64_t> reported_size(const Response& response) {
 }
 
 // Sends a request, and returns the response without its body.
-Result<Response> response_head(HttpClient& http, const Request& request, const std::stop_token& stop) {
-  std::optional<Response> head;
-  const ResponseHandler handler{[&](const Response& response) -> Result<void> {
-                                  head = response;
-                                  if (request.method == Request::Method::head) return {};
-                                  return failure(Code::resource, "enough");  // not reported
-                                },
-                                [](std::span<const std::byte>) -> Result<void> { return {}; }};
+Result<http::Response> response_head(http::Client& http, const http::Request& request, const std::atomic<bool>& stop) {
+  std::optional<http::Response> head;
+  const http::ResponseHandler handler{[&](const http::Response& response) -> Result<void> {
+                                        head = response;
+                                        if (request.method == http::Request::Method::head) return {};
+                                        return failure(Code::resource, "enough");  // not reported
+                                      },
+                                      [](std::span<const std::byte>) -> Result<void> { return {}; }};
   const auto done = http.perform(request, handler, stop);
   if (head) return *head;
   return tl::unexpected(done ? Error{Code::corrupt, "no response"} : done.error());
@@ -43,11 +43,11 @@ Result<Response> response_head(HttpClient& http, const Request& request, const s
 
 }  // namespace
 
-std::shared_ptr<Credentials> credentials_for(const Origin& origin, const std::string& url) {
-  return origin_of(url) == origin_of(origin.url) ? origin.credentials : nullptr;
+std::shared_ptr<http::Credentials> credentials_for(const Origin& origin, const std::string& url) {
+  return http::origin_of(url) == http::origin_of(origin.url) ? origin.credentials : nullptr;
 }
 
-Fetch::Fetch(HttpClientPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
+Fetch::Fetch(http::ClientPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
              FetchOptions options)
     : http_(std::move(http)), name_(std::move(name)), size_(size), origins_(std::move(origins)), options_(options) {}
 
@@ -59,7 +59,7 @@ struct Fetch::SizeReply {
 
 Result<std::optional<uint64_t>> Fetch::size(const std::stop_token& stop) {
   if (size_) return size_;
-  const HttpOptions& limits = http_->options();
+  const http::Options& limits = http_->options();
   const auto until = std::chrono::steady_clock::now() + limits.connect_timeout + limits.stall_timeout;
   RetryPolicy once = options_;
   once.retries = std::min(once.retries, 1);
@@ -86,16 +86,16 @@ Result<std::optional<uint64_t>> Fetch::size(const std::stop_token& stop) {
 }
 
 Fetch::SizeReply Fetch::query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
-                                   const std::stop_token& stop) {
-  Request request;
+                                   const std::atomic<bool>& stop) {
+  http::Request request;
   request.url = origin.url;
   request.trust = origin.trust;
   request.credentials = origin.credentials;
-  request.method = Request::Method::head;
+  request.method = http::Request::Method::head;
   request.deadline = until;
   auto response = response_head(*http_, request, stop);
   if (response && !reported_size(*response) && is_inconclusive(*response)) {
-    request.method = Request::Method::get;
+    request.method = http::Request::Method::get;
     request.headers = {"Range: bytes=0-0"};
     response = response_head(*http_, request, stop);
   }
@@ -140,4 +140,4 @@ bool Fetch::reject() {
   return rejected_.size() < origin_count();
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::download

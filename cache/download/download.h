@@ -17,18 +17,18 @@
 #include "cache/download/memory_budget.h"
 #include "cache/http/client.h"
 
-namespace weightfs {
+namespace weightfs::download {
 
 /// A URL from which a blob can be downloaded, with its credentials.
 struct Origin {
   std::string url;
-  Trust trust = Trust::user;
-  std::shared_ptr<Credentials> credentials = nullptr;
+  http::Trust trust = http::Trust::user;
+  std::shared_ptr<http::Credentials> credentials = nullptr;
 };
 
 /// The origin's credentials, if `url` (the origin's URL or a redirect target) has the same scheme, host and port; else
 /// null.
-std::shared_ptr<Credentials> credentials_for(const Origin& origin, const std::string& url);
+std::shared_ptr<http::Credentials> credentials_for(const Origin& origin, const std::string& url);
 
 /// The bytes that an interrupted download left.
 struct ResumePoint {
@@ -73,7 +73,7 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
 
   /// `name` is for messages. If `size` is known, origins that report another size are rejected. Only the first
   /// kMaxOrigins of `origins` are used.
-  Fetch(HttpClientPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
+  Fetch(http::ClientPtr http, std::string name, std::optional<uint64_t> size, std::vector<Origin> origins,
         FetchOptions options = {});
 
   /// The blob's size as reported by all responding origins (HEAD); nothing if one does not report the decoded size, or
@@ -82,11 +82,11 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   Result<std::optional<uint64_t>> size(const std::stop_token& stop);
 
   /// Starts the download, or resumes it. Sends no request before the first next(). Each origin is tried once before any
-  /// is retried; an origin is used as long as it makes progress (HttpOptions::min_speed). next() fails with unreachable
-  /// when no origin delivers the blob, not_found when all report that it is missing, unsupported when no URL is
-  /// allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive the
-  /// stream.
-  Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::stop_token& stop);
+  /// is retried; an origin is used as long as it makes progress (http::Options::min_speed). next() fails with
+  /// unreachable when no origin delivers the blob, not_found when all report that it is missing, unsupported when no
+  /// URL is allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive
+  /// the stream.
+  Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::atomic<bool>& stop);
 
   /// Reports that the downloaded bytes failed verification; the stream must be destroyed before. Excludes the origin
   /// that sent them, if it was the only one and nothing was resumed. Returns whether another attempt from the first
@@ -108,7 +108,7 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
                        const std::stop_token& stop);
 
-  const HttpClientPtr http_;
+  const http::ClientPtr http_;
   const std::string name_;
   const std::optional<uint64_t> size_;
   const std::vector<Origin> origins_;
@@ -122,4 +122,4 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
 
 using FetchPtr = std::shared_ptr<Fetch>;
 
-}  // namespace weightfs
+}  // namespace weightfs::download

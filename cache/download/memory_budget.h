@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-namespace weightfs {
+namespace weightfs::download {
 
 /// Divides the bytes equally between the shares. Thread-safe.
 class MemoryBudget {
@@ -33,4 +33,4 @@ class MemoryBudget {
   std::atomic<uint64_t> shares_ = 0;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::download

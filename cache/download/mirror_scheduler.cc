@@ -8,12 +8,21 @@
 
 #include "base/text.h"
 
-namespace weightfs {
-bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any().wait_for(lock, stop, time, [&] { return stop.stop_requested(); });
-  return !stop.stop_requested();
+namespace weightfs::download {
+namespace {
+
+constexpr std::chrono::milliseconds kWaitSlice{20};
+
+}  // namespace
+
+bool interruptible_sleep(std::chrono::milliseconds time, const std::atomic<bool>& stop) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (!stop) {
+    const auto remaining = until - std::chrono::steady_clock::now();
+    if (remaining <= remaining.zero()) return true;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(remaining, kWaitSlice));
+  }
+  return false;
 }
 
 Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
@@ -79,4 +88,4 @@ Error combined_error(const std::string& name, const std::vector<Error>& errors) 
   return {wrong ? Code::corrupt : Code::network, text};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::download

@@ -10,7 +10,7 @@
 #include "cache/download/download.h"
 #include "cache/download/origin_info.h"
 
-namespace weightfs {
+namespace weightfs::download {
 
 /// Sleeps; returns false early when `stop` is set.
 bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop);
@@ -62,4 +62,4 @@ class MirrorScheduler {
 /// Combines the errors of all origins.
 Error combined_error(const std::string& name, const std::vector<Error>& errors);
 
-}  // namespace weightfs
+}  // namespace weightfs::download

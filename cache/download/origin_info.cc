@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cache/download/reassembly_buffer.h"
 
-namespace weightfs {
+namespace weightfs::download {
 namespace {
 
 std::optional<uint64_t> number(std::string_view digits) {
@@ -20,12 +20,12 @@ std::optional<uint64_t> number(std::string_view digits) {
   return value;
 }
 
-tl::unexpected<Error> corrupt(const Response& response, const std::string& text) {
-  return failure(Code::corrupt, str(printable_url(response.url), ": ", text));
+tl::unexpected<Error> corrupt(const http::Response& response, const std::string& text) {
+  return failure(Code::corrupt, str(http::printable_url(response.url), ": ", text));
 }
 
 // Whether it is the same representation as before. Tags of encoded responses belong to their encoding.
-Result<void> check_same(const Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
+Result<void> check_same(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
   const std::string etag = strong_etag(response);
   if (!etag.empty() && !info.etag.empty() && etag != info.etag && !info.encoded && !is_encoded(response))
     return corrupt(response, str("changed during the download: ETag is ", etag, ", was ", info.etag));
@@ -66,31 +66,31 @@ std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text
   return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kDay));
 }
 
-std::string strong_etag(const Response& response) {
+std::string strong_etag(const http::Response& response) {
   const std::string_view etag = response.header("etag").value_or("");
   const bool quoted = etag.size() >= 2 && etag.front() == '"' && etag.back() == '"';
   const bool plain = std::all_of(etag.begin(), etag.end(), [](char c) { return c > ' ' && c < 0x7f; });
   return quoted && plain && etag.size() <= 500 ? std::string(etag) : "";
 }
 
-bool is_encoded(const Response& response) {
+bool is_encoded(const http::Response& response) {
   const std::string_view encoding = response.header("content-encoding").value_or("");
   return !encoding.empty() && encoding != "identity";
 }
 
-std::optional<uint64_t> content_length(const Response& response) {
+std::optional<uint64_t> content_length(const http::Response& response) {
   // With a Transfer-Encoding a Content-Length means nothing (RFC 9112, section 6.3).
   if (is_encoded(response) || response.header("transfer-encoding")) return std::nullopt;
   return number(response.header("content-length").value_or(""));
 }
 
-Result<void> check_full_response(const Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
+Result<void> check_full_response(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
   const auto length = content_length(response);
   if (size && length && *length != *size) return corrupt(response, str("has ", *length, " bytes, expected ", *size));
   return check_same(response, info, length);
 }
 
-Result<ContentRange> check_partial_response(const Response& response, ByteRange requested, const OriginInfo& info,
+Result<ContentRange> check_partial_response(const http::Response& response, ByteRange requested, const OriginInfo& info,
                                             std::optional<uint64_t> size) {
   const std::string header(response.header("content-range").value_or("nothing"));
   const auto range = parse_content_range(header);
@@ -127,10 +127,10 @@ std::string printable_status(int status) {
   return str("status ", status);
 }
 
-Outcome outcome_of(const Response& response, Credentials* credentials) {
+Outcome outcome_of(const http::Response& response, http::Credentials* credentials) {
   const int status = response.status;
   Outcome outcome{Outcome::Next::give_up,
-                  {Code::network, str(printable_url(response.url), ": ", printable_status(status))}};
+                  {Code::network, str(http::printable_url(response.url), ": ", printable_status(status))}};
   if (status == 404 || status == 410) outcome.error.code = Code::not_found;
   if (status < 300) outcome.error.code = Code::corrupt;
   if (credentials != nullptr && (status == 401 || status == 403)) {
@@ -150,4 +150,4 @@ Outcome outcome_of(const Error& error) {
   return {may_pass ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::download

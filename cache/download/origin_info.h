@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "cache/http/client.h"
 
-namespace weightfs {
+namespace weightfs::download {
 
 /// "bytes 0-9/100", "bytes 0-9/*", "bytes */100".
 struct ContentRange {
@@ -27,12 +27,12 @@ std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text
                                                            std::chrono::system_clock::time_point now);
 
 /// The response's ETag if it is strong (equal tags mean equal bytes), else empty.
-std::string strong_etag(const Response& response);
+std::string strong_etag(const http::Response& response);
 
-bool is_encoded(const Response& response);
+bool is_encoded(const http::Response& response);
 
 /// The length of the decoded body, if known.
-std::optional<uint64_t> content_length(const Response& response);
+std::optional<uint64_t> content_length(const http::Response& response);
 
 /// The requested bytes.
 struct ByteRange {
@@ -52,10 +52,10 @@ struct OriginInfo {
 };
 
 /// Checks that a response 200 can be the blob: the known size, and unchanged since `info`. Fails with corrupt.
-Result<void> check_full_response(const Response& response, const OriginInfo& info, std::optional<uint64_t> size);
+Result<void> check_full_response(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size);
 
 /// The same for a response 206 to a request for `requested`.
-Result<ContentRange> check_partial_response(const Response& response, ByteRange requested, const OriginInfo& info,
+Result<ContentRange> check_partial_response(const http::Response& response, ByteRange requested, const OriginInfo& info,
                                             std::optional<uint64_t> size);
 
 /// The result of a request.
@@ -72,7 +72,7 @@ struct Outcome {
 };
 
 /// The result for an error status. `credentials` are those sent, for the message of a denied request; may be null.
-Outcome outcome_of(const Response& response, Credentials* credentials = nullptr);
+Outcome outcome_of(const http::Response& response, http::Credentials* credentials = nullptr);
 
 /// The result for a request that failed before or during the response.
 Outcome outcome_of(const Error& error);
@@ -80,4 +80,4 @@ Outcome outcome_of(const Error& error);
 /// "404 Not Found".
 std::string printable_status(int status);
 
-}  // namespace weightfs
+}  // namespace weightfs::download

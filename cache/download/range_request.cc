@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::download {
 namespace {
 
 using Next = Outcome::Next;
@@ -15,8 +15,9 @@ constexpr uint64_t kMaxEncoded = 16 << 20;
 
 Outcome give_up(Error error) { return {Next::give_up, std::move(error)}; }
 
-Outcome contradiction(const Response& response, uint64_t size) {
-  return give_up({Code::corrupt, str(printable_url(response.url), ": has ", size, " bytes, but more were received")});
+Outcome contradiction(const http::Response& response, uint64_t size) {
+  return give_up(
+      {Code::corrupt, str(http::printable_url(response.url), ": has ", size, " bytes, but more were received")});
 }
 
 }  // namespace
@@ -32,9 +33,9 @@ Fetch::Transfer::RangeRequest::RangeRequest(Transfer& transfer, ReassemblyBuffer
 }
 
 Outcome Fetch::Transfer::RangeRequest::perform() {
-  const ResponseHandler handler{[this](const Response& response) { return on_response(response); },
-                                [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
-  const auto done = transfer_.fetch_->http_->perform(request(), handler, transfer_.ended_.get_token());
+  const http::ResponseHandler handler{[this](const http::Response& response) { return on_response(response); },
+                                      [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
+  const auto done = transfer_.fetch_->http_->perform(request(), handler, transfer_.ended_);
   if (outcome_) return *outcome_;
   const auto [at, end] = buffer_.bounds(chunk_);
   if (at == end) {
@@ -44,8 +45,8 @@ Outcome Fetch::Transfer::RangeRequest::perform() {
   return done ? after_body_end(at) : after_error(done.error());
 }
 
-Request Fetch::Transfer::RangeRequest::request() const {
-  Request request;
+http::Request Fetch::Transfer::RangeRequest::request() const {
+  http::Request request;
   request.url = info_.url;
   request.trust = origin().trust;
   request.credentials = credentials_for(origin(), info_.url);
@@ -62,7 +63,7 @@ Request Fetch::Transfer::RangeRequest::request() const {
 std::string Fetch::Transfer::RangeRequest::expected_tag() const {
   if (!info_.etag.empty()) return info_.encoded ? "" : info_.etag;
   const std::string& state = transfer_.resume_.validator;
-  const std::string url = printable_url(origin().url) + " ";
+  const std::string url = http::printable_url(origin().url) + " ";
   const bool same = buffer_.progress().arrived == 0 && state.substr(0, url.size()) == url;
   return same ? state.substr(url.size()) : "";
 }
@@ -73,7 +74,7 @@ Result<void> Fetch::Transfer::RangeRequest::end_with(Outcome outcome) {
   return failure(Code::resource, "enough");
 }
 
-Result<void> Fetch::Transfer::RangeRequest::on_response(const Response& response) {
+Result<void> Fetch::Transfer::RangeRequest::on_response(const http::Response& response) {
   if (response.status == 206 && is_ranged_) return on_partial_response(response);
   if (response.status == 200 && is_leader()) return on_full_response(response);
   if (response.status == 416 && is_ranged_ && is_leader()) return on_range_not_satisfiable(response);
@@ -87,7 +88,7 @@ Result<void> Fetch::Transfer::RangeRequest::on_response(const Response& response
   return end_with(std::move(outcome));
 }
 
-Result<void> Fetch::Transfer::RangeRequest::on_full_response(const Response& response) {
+Result<void> Fetch::Transfer::RangeRequest::on_full_response(const http::Response& response) {
   if (auto same = check_full_response(response, info_, size()); !same)
     return end_with(give_up(std::move(same).error()));
   const auto length = content_length(response);
@@ -107,7 +108,7 @@ Result<void> Fetch::Transfer::RangeRequest::on_full_response(const Response& res
   return {};
 }
 
-Result<void> Fetch::Transfer::RangeRequest::on_partial_response(const Response& response) {
+Result<void> Fetch::Transfer::RangeRequest::on_partial_response(const http::Response& response) {
   auto range = check_partial_response(response, span_, info_, size());
   if (!range) {
     if (!is_leader()) transfer_.use_single_connection(origin_);
@@ -127,7 +128,7 @@ Result<void> Fetch::Transfer::RangeRequest::on_partial_response(const Response& 
 }
 
 // No bytes beyond the start: either the blob is complete, or the earlier bytes belong to another one.
-Result<void> Fetch::Transfer::RangeRequest::on_range_not_satisfiable(const Response& response) {
+Result<void> Fetch::Transfer::RangeRequest::on_range_not_satisfiable(const http::Response& response) {
   const auto range = parse_content_range(response.header("content-range").value_or(""));
   const bool complete = range && range->total == span_.from && size().value_or(span_.from) == span_.from;
   if (complete && buffer_.set_end(span_.from)) {
@@ -135,7 +136,7 @@ Result<void> Fetch::Transfer::RangeRequest::on_range_not_satisfiable(const Respo
     return end_with({});
   }
   Error error{Code::corrupt,
-              str(printable_url(response.url), ": no data from byte ", span_.from, " on, but more is expected")};
+              str(http::printable_url(response.url), ": no data from byte ", span_.from, " on, but more is expected")};
   return end_with({restart_from_zero() ? Next::retry_now : Next::give_up, std::move(error)});
 }
 
@@ -171,7 +172,7 @@ Result<void> Fetch::Transfer::RangeRequest::on_body(std::span<const std::byte> b
 
 Outcome Fetch::Transfer::RangeRequest::past_end() const {
   return give_up(
-      {Code::corrupt, str(printable_url(info_.url), ": longer than the expected ", buffer_.end(), " bytes")});
+      {Code::corrupt, str(http::printable_url(info_.url), ": longer than the expected ", buffer_.end(), " bytes")});
 }
 
 // The body ended before the chunk did.
@@ -181,7 +182,7 @@ Outcome Fetch::Transfer::RangeRequest::after_body_end(uint64_t at) {
     buffer_.confirm(chunk_);
     return {};
   }
-  const std::string url = printable_url(info_.url);
+  const std::string url = http::printable_url(info_.url);
   if (is_full_response_) {
     const uint64_t end = buffer_.end();
     const std::string expected = end == ReassemblyBuffer::kUnknown ? "more" : str(end);
@@ -197,4 +198,4 @@ Outcome Fetch::Transfer::RangeRequest::after_error(const Error& error) {
   return outcome_of(error);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::download

@@ -3,7 +3,7 @@
 
 #include "cache/download/transfer.h"
 
-namespace weightfs {
+namespace weightfs::download {
 
 class Fetch::Transfer::RangeRequest {
  public:
@@ -17,13 +17,13 @@ class Fetch::Transfer::RangeRequest {
   std::optional<uint64_t> size() const { return transfer_.fetch_->size_; }
   bool is_leader() const { return owner_ == ReassemblyBuffer::Owner::leader; }
 
-  Request request() const;
+  http::Request request() const;
   std::string expected_tag() const;
 
-  Result<void> on_response(const Response& response);
-  Result<void> on_full_response(const Response& response);
-  Result<void> on_partial_response(const Response& response);
-  Result<void> on_range_not_satisfiable(const Response& response);
+  Result<void> on_response(const http::Response& response);
+  Result<void> on_full_response(const http::Response& response);
+  Result<void> on_partial_response(const http::Response& response);
+  Result<void> on_range_not_satisfiable(const http::Response& response);
   bool restart_from_zero();
   Result<void> on_body(std::span<const std::byte> bytes);
   Result<void> end_with(Outcome outcome);
@@ -47,4 +47,4 @@ class Fetch::Transfer::RangeRequest {
   std::optional<Outcome> outcome_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::download

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-namespace weightfs {
+namespace weightfs::download {
 namespace {
 
 constexpr size_t kBlock = 256 * 1024;
@@ -288,4 +288,4 @@ uint64_t ReassemblyBuffer::begins_at() const {
   return begins_at_;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::download

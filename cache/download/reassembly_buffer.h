@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "cache/download/memory_budget.h"
 
-namespace weightfs {
+namespace weightfs::download {
 
 /// A byte queue.
 class Fifo {
@@ -149,4 +149,4 @@ class ReassemblyBuffer {
   std::optional<Result<void>> finished_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::download

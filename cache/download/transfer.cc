@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cache/download/range_request.h"
 
-namespace weightfs {
+namespace weightfs::download {
 namespace {
 
 using Next = Outcome::Next;
@@ -150,7 +150,7 @@ void Fetch::Transfer::record_info(size_t origin, const OriginInfo& info) {
   const std::scoped_lock lock(mutex_);
   if (origin != origin_) return;
   origins_[origin_].info = info;
-  from_ = printable_url(fetch_->origins_[origin_].url);
+  from_ = http::printable_url(fetch_->origins_[origin_].url);
   etag_ = info.encoded ? "" : info.etag;
   if (running_ > 1) return;
   sampled_at_ = Clock::now();
@@ -259,4 +259,4 @@ void Fetch::Transfer::fetch_chunks() {
   }
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::download

@@ -12,7 +12,7 @@
 #include "cache/download/origin_info.h"
 #include "cache/download/reassembly_buffer.h"
 
-namespace weightfs {
+namespace weightfs::download {
 
 class Fetch::Transfer final : public FetchStream {
  public:
@@ -81,4 +81,4 @@ class Fetch::Transfer final : public FetchStream {
   std::vector<std::unique_ptr<Worker>> helpers_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::download

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cache/http/exchange.h"
 
-namespace weightfs {
+namespace weightfs::http {
 namespace {
 
 constexpr int kMaxRedirects = 10;
@@ -16,7 +16,7 @@ constexpr size_t kMaxIdle = 32;  // handles, each with a few connections
 
 // A request and the redirects it followed.
 struct RedirectChain {
-  const HttpOptions& options;
+  const Options& options;
   const Request& request;
   Url url;
   std::string first_origin;
@@ -69,8 +69,8 @@ Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handle
 }  // namespace
 
 // Idle handles, with the origin of the newest connection of each.
-struct HttpClient::Pool {
-  HttpOptions options;
+struct Client::Pool {
+  Options options;
   std::mutex mutex;  // guards the rest
   std::vector<std::pair<std::string, CurlHandlePtr>> idle;
 
@@ -90,14 +90,14 @@ struct HttpClient::Pool {
   }
 };
 
-HttpClient::HttpClient(HttpOptions options) : pool_(std::make_unique<Pool>()) { pool_->options = std::move(options); }
+Client::Client(Options options) : pool_(std::make_unique<Pool>()) { pool_->options = std::move(options); }
 
-HttpClient::~HttpClient() = default;
+Client::~Client() = default;
 
-const HttpOptions& HttpClient::options() const { return pool_->options; }
+const Options& Client::options() const { return pool_->options; }
 
-Result<void> HttpClient::perform(const Request& request, const ResponseHandler& handler,
-                                 const std::stop_token& stop) try {
+Result<void> Client::perform(const Request& request, const ResponseHandler& handler,
+                             const std::atomic<bool>& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
   RedirectChain chain{options(), request, std::move(first), first_origin};
@@ -134,4 +134,4 @@ std::optional<std::string_view> Response::header(std::string_view name) const {
   return found->second;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::http

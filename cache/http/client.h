@@ -17,13 +17,13 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::http {
 
 /// The origin of a URL. A URL from a container is fetched only over http and https, without credentials, and only from
 /// public addresses.
 enum class Trust { user, container };
 
-struct HttpOptions {
+struct Options {
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds stall_timeout{30'000};  ///< maximum time without data
   /// Minimum bytes per second during the response: the average over twice the stall timeout, counting only time spent
@@ -95,12 +95,12 @@ struct ResponseHandler {
 };
 
 /// Thread-safe; connections are reused.
-class HttpClient {
+class Client {
  public:
-  explicit HttpClient(HttpOptions options);
-  ~HttpClient();
-  HttpClient(const HttpClient&) = delete;
-  HttpClient& operator=(const HttpClient&) = delete;
+  explicit Client(Options options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   /// Performs the request; returns after the last byte of the body. Follows at most 10 redirects, each checked like the
   /// first URL; never from https to http, and to a non-public address only if the first one was not public either. Uses
@@ -110,14 +110,14 @@ class HttpClient {
   /// failure.
   Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
 
-  const HttpOptions& options() const;
+  const Options& options() const;
 
  private:
   struct Pool;
   std::unique_ptr<Pool> pool_;
 };
 
-using HttpClientPtr = std::shared_ptr<HttpClient>;
+using ClientPtr = std::shared_ptr<Client>;
 
 /// The origin of a URL ("https://example.com:443"), to which credentials are limited; empty unless it is a valid http
 /// or https URL.
@@ -132,4 +132,4 @@ bool may_redirect(const std::string& from, const std::string& to);
 /// A URL for logs and files: without user, password and query.
 std::string printable_url(const std::string& url);
 
-}  // namespace weightfs
+}  // namespace weightfs::http

@@ -16,7 +16,7 @@
 #include "cache/address_policy.h"
 #include "cache/http/proxy.h"
 
-namespace weightfs {
+namespace weightfs::http {
 
 struct CurlHandle {
   CurlHandle() : easy(curl_easy_init()), multi(curl_multi_init()) {
@@ -318,7 +318,7 @@ Result<CURLcode> HttpExchange::transfer(CurlHandle& handle, const std::stop_toke
 
 // Limits how long a slow server is waited for.
 Result<void> HttpExchange::check_timeouts(CURL* easy) {
-  const HttpOptions& options = request_.options;
+  const Options& options = request_.options;
   const auto now = Clock::now();
   if (now >= request_.request.deadline) return tl::unexpected(error(Code::network, "timed out"));
   curl_off_t arrived = 0;
@@ -334,7 +334,7 @@ Result<void> HttpExchange::check_timeouts(CURL* easy) {
       static_cast<double>(total_now - speed_mark_) / std::chrono::duration<double>(network_time_).count();
   if (speed < static_cast<double>(options.min_speed))
     return tl::unexpected(error(Code::network, str("slower than ", human_size(options.min_speed), "/s for ",
-                                                       human_time(2 * options.stall_timeout))));
+                                                   human_time(2 * options.stall_timeout))));
   network_time_ = {};
   speed_mark_ = total_now;
   return {};
@@ -389,4 +389,4 @@ Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& r
   return HttpExchange(request).run(handle, stop);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::http

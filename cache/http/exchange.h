@@ -11,7 +11,7 @@
 
 #include "cache/http/client.h"
 
-namespace weightfs {
+namespace weightfs::http {
 
 /// A parsed URL.
 struct Url {
@@ -44,7 +44,7 @@ CurlHandlePtr new_curl_handle();
 
 /// The parameters of an exchange.
 struct ExchangeRequest {
-  const HttpOptions& options;
+  const Options& options;
   const Request& request;
   const ResponseHandler& handler;
   Url url;
@@ -63,4 +63,4 @@ struct ExchangeResult {
 
 Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& request, const std::stop_token& stop);
 
-}  // namespace weightfs
+}  // namespace weightfs::http

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "cache/address_policy.h"
 
-namespace weightfs {
+namespace weightfs::http {
 namespace {
 
 std::string first_set(std::initializer_list<const char*> names) {
@@ -83,4 +83,4 @@ std::string proxy_of(const std::string& scheme, const std::string& host) {
   return proxy.empty() || is_exempt(host, first_set({"no_proxy", "NO_PROXY"})) ? "" : proxy;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::http

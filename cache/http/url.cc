@@ -8,7 +8,7 @@
 #include "cache/http/client.h"
 #include "cache/http/exchange.h"
 
-namespace weightfs {
+namespace weightfs::http {
 namespace {
 
 struct CurlUrlDeleter {
@@ -78,4 +78,4 @@ bool may_redirect(const std::string& from, const std::string& to) {
   return is_https(to) || !is_https(from);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::http

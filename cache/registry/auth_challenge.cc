@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 constexpr size_t kMaxChallenges = 16;
@@ -108,4 +108,4 @@ std::string_view AuthChallenge::parameter(std::string_view name) const {
 
 std::vector<AuthChallenge> parse_challenges(std::string_view header) { return Parser(header).challenges(); }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

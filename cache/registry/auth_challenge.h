@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace weightfs {
+namespace weightfs::registry {
 
 /// An authentication scheme and its parameters.
 struct AuthChallenge {
@@ -21,4 +21,4 @@ struct AuthChallenge {
 /// text that is not followed by a comma is part of the text, as in Ollama (server/auth.go).
 std::vector<AuthChallenge> parse_challenges(std::string_view header);
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

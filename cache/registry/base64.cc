@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
@@ -40,4 +40,4 @@ std::optional<std::string> from_base64(std::string_view text) {
   return base64(out) == text ? std::optional(std::move(out)) : std::nullopt;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cache/address_policy.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 constexpr uint64_t kMaxKeyFile = 64 * 1024;
@@ -31,7 +31,7 @@ bool is_confidential(std::string_view origin) { return origin.starts_with("https
 
 // The origin of the token server, or why it is refused.
 Result<std::string> check_token_server(const std::string& url, const std::string& registry) {
-  const std::string origin = origin_of(url);
+  const std::string origin = http::origin_of(url);
   const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7F'; });
   if (origin.empty() || !is_plain || host_of(url).find('@') != std::string_view::npos)
     return failure(Code::unsupported, str(registry, " names ", quoted(url), " as token realm: invalid URL"));
@@ -74,29 +74,26 @@ auto exceptions_to_errors(const Ask& request_with_retry) -> decltype(request_wit
 
 }  // namespace
 
-RegistryCredentials::RegistryCredentials(HttpClientPtr http, const std::string& registry, CredentialPaths paths,
-                                         ClockAndNonce clock)
+Credentials::Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths, ClockAndNonce clock)
     : http_(std::move(http)),
       host_(host_of(registry)),
-      origin_(origin_of(registry)),
+      origin_(http::origin_of(registry)),
       paths_(std::move(paths)),
       clock_(std::move(clock)) {}
 
-bool RegistryCredentials::is_current() const {
-  return !authorization_.authorization.empty() && clock_.seconds() < expires_;
-}
+bool Credentials::is_current() const { return !authorization_.authorization.empty() && clock_.seconds() < expires_; }
 
-std::string RegistryCredentials::authorization() {
+std::string Credentials::authorization() {
   const std::scoped_lock lock(mutex_);
   return is_current() ? authorization_.authorization : std::string();
 }
 
-std::string RegistryCredentials::description() {
+std::string Credentials::description() {
   const std::scoped_lock lock(mutex_);
   return authorization_.description;
 }
 
-Result<bool> RegistryCredentials::on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) {
+Result<bool> Credentials::on_unauthorized(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
     if (is_current() && authorization_.authorization != rejected.sent) return true;
@@ -111,8 +108,8 @@ Result<bool> RegistryCredentials::on_unauthorized(const UnauthorizedResponse& re
   }
 }
 
-Result<bool> RegistryCredentials::renew(const UnauthorizedResponse& rejected, const std::stop_token& stop,
-                                        std::unique_lock<std::mutex>& lock) {
+Result<bool> Credentials::renew(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop,
+                                std::unique_lock<std::mutex>& lock) {
   const auto renewal = renewal_ = std::make_shared<Renewal>();
   lock.unlock();
   auto value = exceptions_to_errors([&] { return authorize(rejected, stop); });
@@ -131,8 +128,8 @@ Result<bool> RegistryCredentials::renew(const UnauthorizedResponse& rejected, co
   return renewal->result;
 }
 
-Result<RegistryCredentials::Authorization> RegistryCredentials::authorize(const UnauthorizedResponse& rejected,
-                                                                          const std::stop_token& stop) {
+Result<Credentials::Authorization> Credentials::authorize(const http::UnauthorizedResponse& rejected,
+                                                          const std::atomic<bool>& stop) {
   std::vector<AuthChallenge> challenges;
   for (const std::string& header : rejected.challenges)
     for (AuthChallenge& challenge : parse_challenges(header)) challenges.push_back(std::move(challenge));
@@ -142,9 +139,8 @@ Result<RegistryCredentials::Authorization> RegistryCredentials::authorize(const 
   return Authorization{{}, 0, "anonymously: unsupported authentication scheme"};
 }
 
-Result<RegistryCredentials::Authorization> RegistryCredentials::with_token(const AuthChallenge& bearer,
-                                                                           RealmPolicy policy,
-                                                                           const std::stop_token& stop) {
+Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& bearer, RealmPolicy policy,
+                                                           const std::atomic<bool>& stop) {
   const std::string realm(bearer.parameter("realm"));
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
@@ -156,9 +152,8 @@ Result<RegistryCredentials::Authorization> RegistryCredentials::with_token(const
   return with_login(bearer, policy, stop);
 }
 
-Result<RegistryCredentials::Authorization> RegistryCredentials::with_key(const AuthChallenge& bearer,
-                                                                         RealmPolicy policy,
-                                                                         const std::stop_token& stop) {
+Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, RealmPolicy policy,
+                                                         const std::atomic<bool>& stop) {
   const SigningKey key = TRY(read_key(paths_.ollama_key));
   const std::string description = "with the key " + printable(paths_.ollama_key);
   const auto token = ollama_token(*http_, bearer, key, clock_, policy, stop);
@@ -166,15 +161,14 @@ Result<RegistryCredentials::Authorization> RegistryCredentials::with_key(const A
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }
 
-std::string RegistryCredentials::anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const {
+std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const {
   const bool wants_key = bearer.parameter("service") == "ollama" && paths_.ollama_key.empty();
   return str("anonymously: ", wants_key ? "there is no ollama key, and " : "", entry.reason);
 }
 
-Result<RegistryCredentials::Authorization> RegistryCredentials::with_login(const AuthChallenge& bearer,
-                                                                           RealmPolicy policy,
-                                                                           const std::stop_token& stop) {
-  const auto entry = TRY(entry_for(origin_of(std::string(bearer.parameter("realm")))));
+Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, RealmPolicy policy,
+                                                           const std::atomic<bool>& stop) {
+  const auto entry = TRY(entry_for(http::origin_of(std::string(bearer.parameter("realm")))));
   const std::string description = entry.login
                                       ? str("as ", quoted(entry.login->user), " of ", printable(paths_.docker_config))
                                       : anonymous_reason(bearer, entry);
@@ -183,7 +177,7 @@ Result<RegistryCredentials::Authorization> RegistryCredentials::with_login(const
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }
 
-Result<RegistryCredentials::Authorization> RegistryCredentials::with_basic_login() {
+Result<Credentials::Authorization> Credentials::with_basic_login() {
   const auto entry = TRY(entry_for(origin_));
   if (!entry.login) return Authorization{{}, 0, "anonymously: " + entry.reason};
   return Authorization{basic_authorization(*entry.login), INT32_MAX,
@@ -191,7 +185,7 @@ Result<RegistryCredentials::Authorization> RegistryCredentials::with_basic_login
 }
 
 // The registry's login, if it may be sent to `origin`.
-Result<DockerEntry> RegistryCredentials::entry_for(const std::string& origin) const {
+Result<DockerEntry> Credentials::entry_for(const std::string& origin) const {
   if (paths_.docker_config.empty()) return DockerEntry{std::nullopt, "there is no docker config"};
   auto entry = docker_entry(paths_.docker_config, host_).map_error([](const Error& error) {
     return Error{Code::unsupported, error.message};
@@ -202,4 +196,4 @@ Result<DockerEntry> RegistryCredentials::entry_for(const std::string& origin) co
   return DockerEntry{std::nullopt, str("the login of ", printable(paths_.docker_config), " is not sent over http")};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

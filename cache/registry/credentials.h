@@ -13,14 +13,14 @@
 #include "cache/registry.h"
 #include "cache/registry/token.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 
-class RegistryCredentials final : public Credentials {
+class Credentials final : public http::Credentials {
  public:
   /// `registry` is a URL of the registry. When several threads are challenged, one requests the token and the others
   /// wait.
-  RegistryCredentials(HttpClientPtr http, const std::string& registry, CredentialPaths paths,
-                      ClockAndNonce clock = ClockAndNonce::of_system());
+  Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
+              ClockAndNonce clock = ClockAndNonce::of_system());
 
   /// The current token or login until it expires.
   std::string authorization() override;
@@ -35,7 +35,7 @@ class RegistryCredentials final : public Credentials {
   /// docker login, by the same rule. Returns false when nothing is left to try. Fails with unsupported when a rule or
   /// the token server refuses, or when a required key or docker config cannot be read; otherwise as
   /// request_with_retry().
-  Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) override;
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop) override;
 
   std::string description() override;
 
@@ -53,18 +53,18 @@ class RegistryCredentials final : public Credentials {
   };
 
   bool is_current() const;
-  Result<bool> renew(const UnauthorizedResponse& rejected, const std::stop_token& stop,
+  Result<bool> renew(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop,
                      std::unique_lock<std::mutex>& lock);
 
-  Result<Authorization> authorize(const UnauthorizedResponse& rejected, const std::stop_token& stop);
-  Result<Authorization> with_token(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
-  Result<Authorization> with_key(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
-  Result<Authorization> with_login(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
+  Result<Authorization> authorize(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop);
+  Result<Authorization> with_token(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
+  Result<Authorization> with_key(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
+  Result<Authorization> with_login(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
   Result<Authorization> with_basic_login();
   std::string anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const;
   Result<DockerEntry> entry_for(const std::string& origin) const;
 
-  const HttpClientPtr http_;
+  const http::ClientPtr http_;
   const std::string host_;    // with the port if the URL has one
   const std::string origin_;  // of the registry
   const CredentialPaths paths_;
@@ -77,4 +77,4 @@ class RegistryCredentials final : public Credentials {
   int64_t expires_ = 0;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

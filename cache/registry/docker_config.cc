@@ -8,7 +8,7 @@
 #include "base/values/json.h"
 #include "cache/registry/base64.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 constexpr uint64_t kMaxConfig = 1024 * 1024;
@@ -100,4 +100,4 @@ Result<DockerEntry> docker_entry(const std::string& path, const std::string& hos
   });
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

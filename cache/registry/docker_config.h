@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 
 struct Login {
   std::string user;
@@ -25,4 +25,4 @@ struct DockerEntry {
 /// and corrupt (not a docker config, or more than 1 MiB).
 Result<DockerEntry> docker_entry(const std::string& path, const std::string& host);
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

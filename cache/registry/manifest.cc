@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 // This machine's architecture as a GOARCH value, which `platform` uses.
@@ -67,4 +67,4 @@ Result<std::optional<Digest>> select_from_index(const std::string& body) {
   return digest;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

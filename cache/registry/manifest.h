@@ -7,11 +7,11 @@
 #include "base/digest.h"
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 
 /// Nothing if `body` is a manifest: an object with `layers` or `config`. For an index (an object with `manifests`; OCI
 /// image-spec, image-index.md, and Docker's manifest list), the digest of the selected manifest: the first for Linux on
 /// this machine's architecture, else the first that is not an attestation. Fails with unsupported otherwise.
 Result<std::optional<Digest>> select_from_index(const std::string& body);
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

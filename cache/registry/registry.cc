@@ -15,6 +15,8 @@
 namespace weightfs {
 namespace {
 
+using namespace registry;
+
 constexpr size_t kMaxManifest = 4 * 1024 * 1024;
 
 // An index may refer to indexes.
@@ -64,13 +66,14 @@ Result<Reference> normalize(Reference reference) {
 // The store, with downloads from this registry.
 class RegistryBlobs final : public Blobs {
  public:
-  RegistryBlobs(BlobStorePtr store, std::string repository, std::shared_ptr<Credentials> credentials)
+  RegistryBlobs(BlobStorePtr store, std::string repository, std::shared_ptr<http::Credentials> credentials)
       : store_(std::move(store)), repository_(std::move(repository)), credentials_(std::move(credentials)) {}
 
   SourcePtr blob(BlobProducer producer) override { return store_->blob(std::move(producer)); }
   Result<SourcePtr> materialize(BlobProducer producer) override { return store_->materialize(std::move(producer)); }
   Result<ResolvedBlob> resolve(const BlobRef& ref) override {
-    return store_->resolve_from(ref, {{repository_ + "/blobs/sha256:" + ref.digest.hex(), Trust::user, credentials_}});
+    return store_->resolve_from(ref,
+                                {{repository_ + "/blobs/sha256:" + ref.digest.hex(), http::Trust::user, credentials_}});
   }
   bool is_local(const BlobRef& ref) override { return store_->is_local(ref); }
   void stop() override { store_->stop(); }
@@ -78,7 +81,7 @@ class RegistryBlobs final : public Blobs {
  private:
   BlobStorePtr store_;
   std::string repository_;  // its URL
-  std::shared_ptr<Credentials> credentials_;
+  std::shared_ptr<http::Credentials> credentials_;
 };
 
 struct FetchedManifest {
@@ -89,13 +92,13 @@ struct FetchedManifest {
 // Requests manifests of one repository.
 class Repository {
  public:
-  Repository(const Reference& reference, std::string url, HttpClientPtr http, const CredentialPaths& paths)
+  Repository(const Reference& reference, std::string url, http::ClientPtr http, const CredentialPaths& paths)
       : name_(name_of(reference)),
         url_(std::move(url)),
         http_(std::move(http)),
-        credentials_(std::make_shared<RegistryCredentials>(http_, url_, paths)) {}
+        credentials_(std::make_shared<Credentials>(http_, url_, paths)) {}
 
-  const std::shared_ptr<RegistryCredentials>& credentials() const { return credentials_; }
+  const std::shared_ptr<Credentials>& credentials() const { return credentials_; }
 
   // The manifest of a tag or digest; for an index, the selected one.
   Result<FetchedManifest> manifest(const std::string& tag) {
@@ -127,12 +130,12 @@ class Repository {
   }
 
   // Ignores the content type: Ollama's registry sends text/plain.
-  Result<HttpResponse> page(const std::string& url) {
+  Result<Response> page(const std::string& url) {
     return request_with_retry(*http_, {.url = url, .headers = {kAccept}, .credentials = credentials_}, kMaxManifest,
                               {});
   }
 
-  Result<FetchedManifest> check_manifest(HttpResponse page) {
+  Result<FetchedManifest> check_manifest(Response page) {
     const int status = page.head.status;
     if (status == 404) return failure(Code::not_found, str("no such model or tag: ", name_, error_detail(page)));
     if (status == 401 || status == 403) return failure(Code::unsupported, access_denied(page));
@@ -146,7 +149,7 @@ class Repository {
     return found;
   }
 
-  std::string access_denied(const HttpResponse& page) {
+  std::string access_denied(const Response& page) {
     const std::string description = credentials_->description();
     return str("access denied to ", name_, error_detail(page), " (tried ",
                description.empty() ? "anonymously" : description, ")");
@@ -161,8 +164,9 @@ class Repository {
 
   const std::string name_;
   const std::string url_;
-  const HttpClientPtr http_;
-  const std::shared_ptr<RegistryCredentials> credentials_;
+  const http::ClientPtr http_;
+  const std::shared_ptr<Credentials> credentials_;
+  const std::atomic<bool> never_ = false;
 };
 
 // The saved text: the digest on the first line, then the manifest.
@@ -195,14 +199,14 @@ CredentialPaths CredentialPaths::of_user() {
           is_set ? existing_path("DOCKER_CONFIG", "/config.json") : existing_path("HOME", "/.docker/config.json")};
 }
 
-Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const HttpClientPtr& http,
+Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,
                                  const CredentialPaths& paths) {
   const Reference reference = TRY(normalize(requested));
   const std::string registry = str(reference.scheme, "://", reference.host);
   const std::string url = str(registry, "/v2/", reference.repository);
   const std::string from = str(url, "/manifests/", reference.tag);
   const std::string key = "manifest " + from;
-  const auto resolved = [&](FetchedManifest manifest, std::shared_ptr<Credentials> credentials) {
+  const auto resolved = [&](FetchedManifest manifest, std::shared_ptr<http::Credentials> credentials) {
     auto blobs = std::make_shared<RegistryBlobs>(store, url, std::move(credentials));
     return ResolvedManifest{std::move(manifest.body), manifest.digest, from, std::move(blobs)};
   };

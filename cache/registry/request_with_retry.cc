@@ -9,13 +9,13 @@
 #include "cache/download/mirror_scheduler.h"
 #include "cache/download/origin_info.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 // A longer Retry-After is not waited for: the user can retry.
-constexpr RetryPolicy kRetryPolicy{2, std::chrono::milliseconds(400), std::chrono::seconds(5)};
+constexpr download::RetryPolicy kRetryPolicy{2, std::chrono::milliseconds(400), std::chrono::seconds(5)};
 
 // An attempt that took this long ended by a timeout, and is not repeated.
 constexpr std::chrono::seconds kLongAttempt{5};
@@ -40,12 +40,12 @@ std::string reason_in(const Value& value) {
 
 }  // namespace
 
-Result<HttpResponse> send_request(HttpClient& http, const Request& request, size_t max_size,
-                                  const std::stop_token& stop) {
-  HttpResponse page;
+Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
+                              const std::atomic<bool>& stop) {
+  Response page;
   bool truncated = false;
-  const ResponseHandler handler{
-      [&](const Response& head) -> Result<void> {
+  const http::ResponseHandler handler{
+      [&](const http::Response& head) -> Result<void> {
         page.head = head;
         return {};
       },
@@ -55,29 +55,30 @@ Result<HttpResponse> send_request(HttpClient& http, const Request& request, size
         page.body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
         if (bytes.size() <= room) return {};
         truncated = is_error;
-        return failure(Code::corrupt, str(printable_url(request.url), ": response larger than ", human_size(max_size)));
+        return failure(Code::corrupt,
+                       str(http::printable_url(request.url), ": response larger than ", human_size(max_size)));
       }};
   const auto done = http.perform(request, handler, stop);
   if (!done && !truncated) return tl::unexpected(done.error());
   return page;
 }
 
-Result<HttpResponse> request_with_retry(HttpClient& http, const Request& request, size_t max_size,
-                                        const std::stop_token& stop) {
-  for (Backoff backoff(kRetryPolicy);;) {
+Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                    const std::atomic<bool>& stop) {
+  for (download::Backoff backoff(kRetryPolicy);;) {
     const Clock::time_point started = Clock::now();
     auto page = send_request(http, request, max_size, stop);
-    const auto outcome = page ? outcome_of(page->head) : outcome_of(page.error());
-    if (outcome.next != Outcome::Next::retry_later) return page;
+    const auto outcome = page ? download::outcome_of(page->head) : download::outcome_of(page.error());
+    if (outcome.next != download::Outcome::Next::retry_later) return page;
     const Error error =
-        page ? Error{Code::network, printable_url(request.url) + error_detail(*page)} : page.error();
+        page ? Error{Code::network, http::printable_url(request.url) + error_detail(*page)} : page.error();
     if (Clock::now() - started > kLongAttempt) return tl::unexpected(error);
     const auto pause = TRY(backoff.pause(error, outcome.retry_after));
-    if (!interruptible_sleep(pause, stop)) return tl::unexpected(error);
+    if (!download::interruptible_sleep(pause, stop)) return tl::unexpected(error);
   }
 }
 
-std::string error_detail(const HttpResponse& page) {
+std::string error_detail(const Response& page) {
   std::string out = str(": status ", page.head.status);
   ValueBuilder builder(kMaxErrorValues);
   const SourcePtr text = in_memory(page.body);
@@ -87,4 +88,4 @@ std::string error_detail(const HttpResponse& page) {
   return reason.empty() ? out : out + ", " + printable(reason);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

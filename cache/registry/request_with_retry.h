@@ -6,26 +6,26 @@
 
 #include "cache/http/client.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 
 /// A response with its body.
-struct HttpResponse {
-  Response head;
+struct Response {
+  http::Response head;
   std::string body;
 };
 
 /// Sends a request; the body has at most `max_size` bytes. Bodies of error statuses are truncated. Fails as
-/// HttpClient::perform() does, and with corrupt when the body is longer. An error status is not a failure.
-Result<HttpResponse> send_request(HttpClient& http, const Request& request, size_t max_size,
-                                  const std::stop_token& stop);
+/// http::Client::perform() does, and with corrupt when the body is longer. An error status is not a failure.
+Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
+                              const std::atomic<bool>& stop);
 
 /// The same, with up to three attempts for network errors and temporary statuses like 429 and 503; then fails with
 /// unreachable. Other error statuses are not failures.
-Result<HttpResponse> request_with_retry(HttpClient& http, const Request& request, size_t max_size,
-                                        const std::stop_token& stop);
+Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                    const std::atomic<bool>& stop);
 
 /// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.
-std::string error_detail(const HttpResponse& page);
+std::string error_detail(const Response& page);
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cache/registry/base64.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 // ssh-keygen writes 400 bytes; only the comment may be longer.
@@ -39,9 +39,9 @@ struct Secret {
 };
 
 // Reads integers and strings in SSH wire format (RFC 4251, section 5).
-class Reader {
+class SshWireReader {
  public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  explicit SshWireReader(std::string_view bytes) : left_(bytes) {}
 
   Result<uint32_t> number(const char* what) {
     if (left_.size() < 4) return truncated_key(what);
@@ -63,7 +63,7 @@ class Reader {
   std::string_view left_;
 };
 
-Result<void> take_type(Reader& reader, const char* what) {
+Result<void> take_type(SshWireReader& reader, const char* what) {
   const std::string_view type = TRY(reader.string(what));
   if (type == kType) return {};
   return failure(Code::unsupported, str("private key: of type ", quoted(type), ", ", kType, " required"));
@@ -91,7 +91,7 @@ struct KeyPair {
 
 // Parses the public part: type and key.
 Result<std::string_view> parse_public_key(std::string_view blob) {
-  Reader reader(blob);
+  SshWireReader reader(blob);
   TRY_VOID(take_type(reader, "the public key's type"));
   const std::string_view key = TRY(reader.string("the public key"));
   if (key.size() != kKey || !reader.rest().empty()) return damaged("public key of wrong size");
@@ -101,7 +101,7 @@ Result<std::string_view> parse_public_key(std::string_view blob) {
 // Parses the private part of a file without a passphrase: two equal numbers, the key, a comment, and the padding 1, 2,
 // 3… up to a multiple of 8 bytes.
 Result<KeyPair> parse_private_section(std::string_view part) {
-  Reader reader(part);
+  SshWireReader reader(part);
   const uint32_t check = TRY(reader.number("the check numbers"));
   if (check != TRY(reader.number("the check numbers"))) return damaged("its two check numbers differ");
   TRY_VOID(take_type(reader, "the private key's type"));
@@ -123,7 +123,7 @@ struct KeyFile {
 
 Result<KeyFile> parse_key_file(std::string_view bytes) {
   if (!bytes.starts_with(kMagic)) return damaged("does not begin with openssh-key-v1");
-  Reader reader(bytes.substr(kMagic.size()));
+  SshWireReader reader(bytes.substr(kMagic.size()));
   const std::string_view cipher = TRY(reader.string("the cipher"));
   const std::string_view derivation = TRY(reader.string("the key derivation"));
   if (cipher != "none" || derivation != "none")
@@ -187,4 +187,4 @@ Result<std::string> SigningKey::sign(std::string_view text) const {
   return out;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 
 /// A private key. Copies share it; thread-safe.
 class SigningKey {
@@ -30,4 +30,4 @@ class SigningKey {
   std::string public_blob_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

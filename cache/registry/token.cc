@@ -15,7 +15,7 @@
 #include "cache/registry/base64.h"
 #include "cache/registry/request_with_retry.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 namespace {
 
 using Parameters = std::vector<std::pair<std::string, std::string>>;
@@ -28,11 +28,11 @@ constexpr uint64_t kMaxTokenValues = 1000;
 constexpr int64_t kMaxLifetime = 24 * 3600;
 
 // A fixed Authorization header.
-class FixedAuthorization final : public Credentials {
+class FixedAuthorization final : public http::Credentials {
  public:
   explicit FixedAuthorization(std::string what) : what_(std::move(what)) {}
   std::string authorization() override { return what_; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::stop_token&) override { return false; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
 
  private:
   const std::string what_;
@@ -104,7 +104,7 @@ bool is_token(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7F'; });
 }
 
-Result<Token> parse_token(const HttpResponse& page) {
+Result<Token> parse_token(const Response& page) {
   ValueBuilder builder(kMaxTokenValues);
   const SourcePtr text = in_memory(page.body);
   TRY_VOID(read_json(*text, 0, text->size(), builder));
@@ -122,14 +122,14 @@ Result<Token> parse_token(const HttpResponse& page) {
   return token;
 }
 
-Result<Token> request_token(HttpClient& http, const std::string& url, const std::string& authorization,
-                            RealmPolicy policy, const std::stop_token& stop) {
-  Request request{.url = url, .headers = {"Accept: application/json"}};
+Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
+                            RealmPolicy policy, const std::atomic<bool>& stop) {
+  http::Request request{.url = url, .headers = {"Accept: application/json"}};
   request.public_only = policy == RealmPolicy::public_addresses;
   if (!authorization.empty()) request.credentials = std::make_shared<FixedAuthorization>(authorization);
   const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
   const bool is_denied = page.head.status == 401 || page.head.status == 403;
-  const std::string prefix = str(is_denied ? "access denied: " : "", "no token from ", printable_url(url));
+  const std::string prefix = str(is_denied ? "access denied: " : "", "no token from ", http::printable_url(url));
   if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
   return parse_token(page).map_error([&](const Error& error) {
     return Error{Code::unsupported, prefix + ": " + error.message};
@@ -176,15 +176,15 @@ Result<std::string> signature(const SigningKey& key, const std::string& url) {
   return base64(key.public_blob()) + ":" + base64(bytes);
 }
 
-Result<Token> docker_token(HttpClient& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           RealmPolicy policy, const std::stop_token& stop) {
+Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
+                           RealmPolicy policy, const std::atomic<bool>& stop) {
   return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), policy, stop);
 }
 
-Result<Token> ollama_token(HttpClient& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop) {
+Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
+                           const ClockAndNonce& clock, RealmPolicy policy, const std::atomic<bool>& stop) {
   const std::string url = token_url(bearer, {{"ts", str(clock.seconds())}, {"nonce", clock.nonce()}});
   return request_token(http, url, TRY(signature(key, url)), policy, stop);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

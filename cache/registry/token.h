@@ -14,7 +14,7 @@
 #include "cache/registry/docker_config.h"
 #include "cache/registry/signature.h"
 
-namespace weightfs {
+namespace weightfs::registry {
 
 struct Token {
   std::string value;
@@ -48,11 +48,11 @@ enum class RealmPolicy { any_address, public_addresses };
 
 /// Requests a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
 /// one. Fails with unreachable, and with unsupported when the response has no token or the realm is refused.
-Result<Token> docker_token(HttpClient& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           RealmPolicy policy, const std::stop_token& stop);
+Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
+                           RealmPolicy policy, const std::atomic<bool>& stop);
 
 /// Requests a token as Ollama does (server/auth.go): the URL with time and nonce is signed.
-Result<Token> ollama_token(HttpClient& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop);
+Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
+                           const ClockAndNonce& clock, RealmPolicy policy, const std::atomic<bool>& stop);
 
-}  // namespace weightfs
+}  // namespace weightfs::registry

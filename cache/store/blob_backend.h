@@ -16,7 +16,7 @@
 #include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// The names of a blob in a backend.
 struct BlobName {
@@ -96,4 +96,4 @@ class BlobBackend {
 
 using BlobBackendPtr = std::shared_ptr<BlobBackend>;
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 constexpr std::string_view kMagic = "weightfs sums 1\n";
@@ -67,4 +67,4 @@ std::optional<BlockSums> BlockSums::decode(std::string_view file, const Digest& 
   return out;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -13,7 +13,7 @@
 
 #include "base/digest.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// The CRC-32 of each block.
 class BlockSums {
@@ -42,4 +42,4 @@ class BlockSums {
   uint64_t size_ = 0;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -12,7 +12,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 // Open blobs: enough for concurrent reads, few of a process's 1024 descriptors.
@@ -340,4 +340,4 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
   if (log_) log_(str("cached blob ", digest.hex(), ": ", what, "; ", removed ? "removed" : error.message));
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

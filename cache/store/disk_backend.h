@@ -22,7 +22,7 @@
 #include "cache/store/blob_backend.h"
 #include "cache/store/recheck.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 class DiskBackend final : public BlobBackend, public std::enable_shared_from_this<DiskBackend> {
  public:
@@ -75,4 +75,4 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::set<std::string> damaged_;                  // damaged blobs that could not be removed, and were reported
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -16,6 +16,8 @@
 namespace weightfs {
 namespace {
 
+using namespace store;
+
 constexpr uint64_t kBlock = 4096;
 
 // A link in the index, or a resume note: ext4 stores long targets in a block.

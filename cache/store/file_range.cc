@@ -10,7 +10,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::store {
 Result<void> read_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
@@ -92,4 +92,4 @@ void OpenBlobs::remove(Entries::iterator entry) {
   entries_.erase(entry);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -14,7 +14,7 @@
 #include "base/os/descriptor.h"
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// Writes all bytes at `offset`; false with errno set on failure.
 bool write_fully(int fd, uint64_t offset, std::span<const std::byte> bytes);
@@ -97,4 +97,4 @@ class OpenBlobs {
   std::unordered_map<std::string, Entries::iterator> by_name_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

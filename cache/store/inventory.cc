@@ -9,7 +9,7 @@
 #include "base/os/descriptor.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 // The digest of blobs/<two>/<name>; nothing for other names.
@@ -92,4 +92,4 @@ void mark_active_downloads(const Folders& folders, Inventory& inventory) {
   }
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

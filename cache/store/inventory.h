@@ -6,7 +6,7 @@
 
 #include "cache/paths.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 struct Inventory {
   struct Blob {
@@ -45,4 +45,4 @@ inline bool is_older(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -16,6 +16,8 @@
 namespace weightfs {
 namespace {
 
+using namespace store;
+
 constexpr size_t kMinDigits = 6;
 
 // A dead link may precede its blob, because writers create the link first.

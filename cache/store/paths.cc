@@ -18,6 +18,8 @@
 namespace weightfs {
 namespace {
 
+using namespace store;
+
 // Partial downloads older than this are removed.
 constexpr time_t kMaxPartAge = 7 * 24 * 3600;
 

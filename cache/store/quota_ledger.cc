@@ -17,7 +17,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 constexpr size_t kDigits = 20;  // of 2^64
@@ -63,4 +63,4 @@ void QuotaLedger::write(uint64_t used) const {
   if (!write_fully(file_->number(), 0, std::as_bytes(std::span(text)))) std::ignore = ::ftruncate(file_->number(), 0);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -8,7 +8,7 @@
 #include "base/os/descriptor.h"
 #include "cache/paths.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// The lock, held during the lifetime: no other process evicts or reserves space.
 class QuotaLedger {
@@ -26,4 +26,4 @@ class QuotaLedger {
   SharedDescriptor file_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

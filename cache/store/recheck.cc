@@ -8,7 +8,7 @@
 #include "base/cancel.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 constexpr size_t kBufferSize = 1 << 20;
@@ -100,4 +100,4 @@ Error RecheckedFile::damage(const std::string& what) {
   return {Code::io, str("cached blob ", digest_.hex(), ": ", what)};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -12,7 +12,7 @@
 #include "cache/store/block_sums.h"
 #include "cache/store/file_range.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// State per blob and process. Each block is compared once; later reads take no lock.
 class RecheckedFile final : public CheckedFile {
@@ -44,4 +44,4 @@ class RecheckedFile final : public CheckedFile {
   std::unique_ptr<std::atomic<uint64_t>[]> verified_blocks_;  // one bit per verified block
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

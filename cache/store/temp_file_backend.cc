@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "cache/disk_quota.h"
 
-namespace weightfs {
+namespace weightfs::store {
 namespace {
 
 class TempFilePartialBlob final : public PartialBlob {
@@ -159,4 +159,4 @@ BlobHandle TempFileBackend::add(const std::string& name, BlobHandle blob) {
   return handle;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::store

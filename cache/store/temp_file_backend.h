@@ -12,7 +12,7 @@
 #include "base/os/descriptor.h"
 #include "cache/store/blob_backend.h"
 
-namespace weightfs {
+namespace weightfs::store {
 
 /// The file, and its allocated ranges. Thread-safe.
 class TempFile : public std::enable_shared_from_this<TempFile> {
@@ -82,4 +82,4 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
   std::unordered_map<std::string, BlobHandle> blobs_;  // by digest, and by requested names
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::store

@@ -7,7 +7,7 @@
 
 #include "cli/verbs.h"
 
-namespace weightfs {
+namespace weightfs::completion {
 
 /// An option of a verb, with all of its names.
 struct OptionSpec {
@@ -55,4 +55,4 @@ Completion describe_commands(const Command& program);
 std::string bash_script(const Completion& completion);
 std::string zsh_script(const Completion& completion);
 
-}  // namespace weightfs
+}  // namespace weightfs::completion

@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "cli/completion/completion.h"
 
-namespace weightfs {
+namespace weightfs::completion {
 namespace {
 
 constexpr const char* kStart =
@@ -207,4 +207,4 @@ std::string bash_script(const Completion& completion) {
              words, "'\n_weightfs_mount_values='", values, "'\n", kEngine);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::completion

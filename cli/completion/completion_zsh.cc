@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "cli/completion/completion.h"
 
-namespace weightfs {
+namespace weightfs::completion {
 namespace {
 
 constexpr const char* kStart = R"zsh(#compdef weightfs
@@ -130,4 +130,4 @@ std::string zsh_script(const Completion& completion) {
              options_function(completion), kEngine);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::completion

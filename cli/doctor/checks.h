@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace weightfs {
+namespace weightfs::doctor {
 
 enum class Verdict { ok, warning, failure };
 
@@ -24,4 +24,4 @@ Checks check_limits();   ///< certificates, open files, mounts whose server died
 Checks check_kernel();   ///< features of the kernel's FUSE; never a failure
 Checks check_sandbox();  ///< sandbox features of the kernel
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

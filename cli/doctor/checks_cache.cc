@@ -19,7 +19,7 @@
 #include "cache/paths.h"
 #include "cli/doctor/checks.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 namespace {
 
 constexpr const char* kName = "cache";
@@ -86,10 +86,10 @@ Check check_space(const std::string& directory, uint64_t used) {
           "free disk space, or set --cache-size"};
 }
 
-Check check_unfinished(const Inventory& contents) {
+Check check_unfinished(const store::Inventory& contents) {
   uint64_t count = 0;
   uint64_t bytes = 0;
-  for (const Inventory::Part& part : contents.parts) {
+  for (const store::Inventory::Part& part : contents.parts) {
     if (part.is_active) continue;
     ++count;
     bytes += part.on_disk;
@@ -113,4 +113,4 @@ Checks check_cache() {
   return checks;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

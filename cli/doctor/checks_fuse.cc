@@ -18,7 +18,7 @@
 #include "cli/doctor/checks.h"
 #include "cli/process/isolated.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 namespace {
 
 bool has_line(const char* file, const std::string& wanted) {
@@ -127,4 +127,4 @@ Checks check_fuse() {
   return {check_device(), check_module(), check_fusermount(), check_allow_other(), check_mount_helper()};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

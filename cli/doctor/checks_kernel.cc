@@ -6,7 +6,7 @@
 #include "cli/doctor/checks.h"
 #include "cli/doctor/kernel_features.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 namespace {
 
 struct Release {
@@ -49,4 +49,4 @@ Checks check_kernel() {
   return checks;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

@@ -9,7 +9,7 @@
 #include "cli/doctor/checks.h"
 #include "cli/mount/mount_report.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 namespace {
 
 // The default bundle of Debian's libcurl and OpenSSL.
@@ -65,4 +65,4 @@ Checks check_limits() {
   return checks;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

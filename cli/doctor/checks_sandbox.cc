@@ -3,12 +3,12 @@
 #include "cli/sandbox/landlock.h"
 #include "cli/sandbox/seccomp.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 namespace {
 
 Check check_landlock() {
   constexpr int kRestrictsTcp = 4;
-  const int version = landlock_version();
+  const int version = sandbox::landlock_version();
   if (version == 0)
     return {"landlock", Verdict::warning, "not available: a server can open every file that its user can",
             "use Linux 5.13 or newer, with landlock among the `lsm=` of the kernel's command line"};
@@ -18,7 +18,7 @@ Check check_landlock() {
 }
 
 Check check_seccomp() {
-  if (has_seccomp()) return {"seccomp", Verdict::ok, "available"};
+  if (sandbox::has_seccomp()) return {"seccomp", Verdict::ok, "available"};
   return {"seccomp", Verdict::warning, "not available: system calls of a server are not filtered",
           "use a kernel with CONFIG_SECCOMP_FILTER"};
 }
@@ -27,4 +27,4 @@ Check check_seccomp() {
 
 Checks check_sandbox() { return {check_landlock(), check_seccomp()}; }
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

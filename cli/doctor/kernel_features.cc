@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "cli/process/isolated.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 namespace {
 
 // From linux/fuse.h of newer kernels: a bit of flags2, which holds the flags from 32 on.
@@ -97,4 +97,4 @@ Result<KernelFeatures> kernel_features() {
       number("read_ahead"), number("pages") * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

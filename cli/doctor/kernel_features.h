@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::doctor {
 
 struct KernelFeatures {
   uint32_t major;  ///< of the protocol: 7
@@ -19,4 +19,4 @@ struct KernelFeatures {
 /// io if that is not permitted, or without /dev/fuse. To be called while the process has one thread.
 Result<KernelFeatures> kernel_features();
 
-}  // namespace weightfs
+}  // namespace weightfs::doctor

@@ -57,7 +57,7 @@ class MetricsText {
   const char* name_ = "";
 };
 
-void add_durations(MetricsText& page, const std::string& operation, const Statistics::OperationStats& answered) {
+void add_durations(MetricsText& page, const std::string& operation, const fuse::Statistics::OperationStats& answered) {
   for (const size_t power : kPowers)
     page.add(answered.took.below_power(power),
              str(operation, ",", label("le", number(std::ldexp(1e-9, static_cast<int>(power))))), "_bucket");
@@ -66,10 +66,10 @@ void add_durations(MetricsText& page, const std::string& operation, const Statis
   page.add(answered.took.count(), operation, "_count");
 }
 
-void add_requests(MetricsText& page, const Statistics& statistics) {
-  std::array<Statistics::OperationStats, kOperationNames.size()> all{};
-  for (size_t i = 0; i < all.size(); ++i) all[i] = statistics.stats(static_cast<Operation>(i));
-  const auto operation = [](size_t i) { return label("operation", kOperationNames[i]); };
+void add_requests(MetricsText& page, const fuse::Statistics& statistics) {
+  std::array<fuse::Statistics::OperationStats, fuse::kOperationNames.size()> all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = statistics.stats(static_cast<fuse::Operation>(i));
+  const auto operation = [](size_t i) { return label("operation", fuse::kOperationNames[i]); };
   page.describe("weightfs_request_errors_total", "counter", "Kernel requests that failed.");
   for (size_t i = 0; i < all.size(); ++i) page.add(all[i].errors, operation(i));
   page.describe("weightfs_request_duration_seconds", "histogram", "Duration of kernel requests.");

@@ -18,9 +18,9 @@ constexpr char kMount = 'm', kStartUse = 's', kUnmountUnused = 'u', kDetach = 'd
 // Handles the requests in the broker process.
 class MountService {
  public:
-  MountService(MountPoint point, SessionParams params) : point_(std::move(point)), params_(std::move(params)) {}
+  MountService(MountPoint point, fuse::SessionParams params) : point_(std::move(point)), params_(std::move(params)) {}
 
-  BrokerReply reply(char request, std::string_view argument) {
+  sandbox::BrokerReply reply(char request, std::string_view argument) {
     switch (request) {
       case kMount:
         return mount();
@@ -34,9 +34,9 @@ class MountService {
       case kRemoveMountPoint:
         point_.remove_if_made();
         return {};
-      case kOpenTemporaryFile:
-        return open_temporary_file(argument);
-      case Broker::kEnd:
+      case sandbox::kOpenTemporaryFile:
+        return sandbox::open_temporary_file(argument);
+      case sandbox::Broker::kEnd:
         end();
         return {};
       default:
@@ -45,10 +45,10 @@ class MountService {
   }
 
  private:
-  BrokerReply mount() {
+  sandbox::BrokerReply mount() {
     if (state_ != State::not_mounted) return {EINVAL, "already mounted"};
     const auto device =
-        point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return open_mount(params_); });
+        point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return fuse::open_mount(params_); });
     if (!device) return {EIO, device.error().message};
     state_ = State::mounted;
     const auto mount = Mounts::now().on(point_.path());
@@ -63,14 +63,14 @@ class MountService {
     // Not earlier: at an automount point only the process group of the mounting process may pass (autofs).
     ::setsid();
     const Mounts now = Mounts::now();
-    if (const Mount* mount = id_ ? now.find(*id_) : nullptr) set_readahead(mount->device);
+    if (const Mount* mount = id_ ? now.find(*id_) : nullptr) fuse::set_readahead(mount->device);
     const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.number(), standard);
   }
 
   // Fails if the mount is busy, as umount(8) does. The mount is found by its id, because after a detach another mount
   // may be at its path.
-  BrokerReply unmount(Detach detach) const {
+  sandbox::BrokerReply unmount(Detach detach) const {
     const Mounts now = Mounts::now();
     const Mount* mount = id_ ? now.find(*id_) : nullptr;
     if (mount == nullptr) return {UnmountResult::refused, "no longer mounted"};
@@ -90,22 +90,22 @@ class MountService {
   enum class State { not_mounted, mounted, in_use };
 
   MountPoint point_;
-  const SessionParams params_;
+  const fuse::SessionParams params_;
   State state_ = State::not_mounted;
   std::optional<uint64_t> id_;  // of the mount
 };
 
 }  // namespace
 
-Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, SessionParams params) {
+Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, fuse::SessionParams params) {
   auto service = std::make_shared<MountService>(std::move(point), std::move(params));
-  auto broker = TRY(
-      Broker::start([service](char request, std::string_view argument) { return service->reply(request, argument); }));
+  auto broker = TRY(sandbox::Broker::start(
+      [service](char request, std::string_view argument) { return service->reply(request, argument); }));
   return std::unique_ptr<MountBroker>(new MountBroker(std::move(broker)));
 }
 
 Result<Descriptor> MountBroker::mount() const {
-  BrokerReply reply = TRY(broker_->ask(kMount));
+  sandbox::BrokerReply reply = TRY(broker_->ask(kMount));
   if (reply.status != 0) return failure(Code::io, reply.text);
   if (!reply.descriptor) return failure(Code::io, "too many open files");
   return std::move(reply.descriptor);

@@ -17,7 +17,7 @@ class MountBroker {
   /// Starts the broker of a mount at `point`, with the source and options of `params`. To be called while the process
   /// has one thread. Fails with io. If the server dies, the mount remains, unless it was not usable yet or has the
   /// option auto_unmount.
-  static Result<std::unique_ptr<MountBroker>> start(MountPoint point, SessionParams params);
+  static Result<std::unique_ptr<MountBroker>> start(MountPoint point, fuse::SessionParams params);
 
   /// Creates and claims the mount point and mounts there. Returns the descriptor of /dev/fuse. Fails with io.
   Result<Descriptor> mount() const;
@@ -33,12 +33,12 @@ class MountBroker {
   void remove_mount_point() const;
 
   /// For use_broker_for_temporary_files().
-  const Broker& broker() const { return *broker_; }
+  const sandbox::Broker& broker() const { return *broker_; }
 
  private:
-  explicit MountBroker(std::unique_ptr<Broker> broker) : broker_(std::move(broker)) {}
+  explicit MountBroker(std::unique_ptr<sandbox::Broker> broker) : broker_(std::move(broker)) {}
 
-  std::unique_ptr<Broker> broker_;
+  std::unique_ptr<sandbox::Broker> broker_;
 };
 
 }  // namespace weightfs

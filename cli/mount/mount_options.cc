@@ -117,7 +117,7 @@ bool is_for_others(const MountOptions& options) {
 }
 
 Options own_mount_options(MountOptions& options) {
-  Ownership& ownership = options.ownership;
+  fuse::Ownership& ownership = options.ownership;
   return {
       kernel_flag(options.kernel, "allow-other",
                   "allow access by other users; ordinary users need user_allow_other in /etc/fuse.conf"),

@@ -17,7 +17,7 @@ namespace weightfs {
 struct MountOptions {
   OpenOptions open_options;
   StoreFlags store_flags;
-  Ownership ownership;
+  fuse::Ownership ownership;
   std::vector<std::string> kernel;       ///< passed to the kernel and fusermount3, such as "allow_other"
   std::chrono::seconds idle_timeout{0};  ///< unmount after this time without use; 0: never
   Level log_level = Level::info;

@@ -34,8 +34,8 @@ class MountController {
   MountController(ServeParams& params, MountState& state, const MountBroker* broker, Blobs& blobs)
       : params_(params), state_(state), broker_(broker), blobs_(blobs) {}
 
-  SessionCallbacks callbacks() {
-    SessionCallbacks callbacks;
+  fuse::SessionCallbacks callbacks() {
+    fuse::SessionCallbacks callbacks;
     callbacks.on_usable = [this](uint64_t) {
       if (broker_ != nullptr) broker_->start_use();
       state_.log.write(Level::info, str("mounted ", printable(state_.source), " at ", printable(state_.mountpoint)));
@@ -111,14 +111,14 @@ void block_signal(int signal) {
 using MountBrokerPtr = std::unique_ptr<MountBroker>;
 
 // Called before the first byte of a container is read.
-Result<SandboxStatus> confine_server(const ServeParams& params, const MountBroker* broker,
-                                     const std::function<void(const std::string&)>& warn) {
+Result<sandbox::SandboxStatus> confine_server(const ServeParams& params, const MountBroker* broker,
+                                              const std::function<void(const std::string&)>& warn) {
   const StoreFlags& store_flags = params.options.store_flags;
-  if (broker != nullptr) use_broker_for_temporary_files(broker->broker());
-  if (!store_flags.sandbox) return without_sandbox(warn);
-  SandboxAccess access = access_for(params.sources, params.options.open_options.access, store_flags);
+  if (broker != nullptr) sandbox::use_broker_for_temporary_files(broker->broker());
+  if (!store_flags.sandbox) return sandbox::without_sandbox(warn);
+  sandbox::SandboxAccess access = sandbox::access_for(params.sources, params.options.open_options.access, store_flags);
   for (const std::string& path : params.observer.reload_reads) access.files.read.push_back(path);
-  return enter_sandbox(access, warn);
+  return sandbox::enter_sandbox(access, warn);
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
       return log_failure(log, checked.error(), Exit::usage);
   std::vector<std::string> sources;
   for (const std::string& source : params.sources) sources.push_back(absolute_source(source));
-  const SessionParams session_params{point.path(), source_label(sources), options.kernel};
+  const fuse::SessionParams session_params{point.path(), source_label(sources), options.kernel};
   const auto broker =
       params.device ? Result<MountBrokerPtr>(nullptr) : MountBroker::start(std::move(point), session_params);
   if (!broker) return log_failure(log, broker.error(), Exit::mount);

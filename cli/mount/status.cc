@@ -37,7 +37,7 @@ Map counters_of(const StoreStatus& status) {
 }
 
 // The upper end of the histogram step, limited to the maximum.
-std::chrono::nanoseconds percentile(const Statistics::OperationStats& answered, double share) {
+std::chrono::nanoseconds percentile(const fuse::Statistics::OperationStats& answered, double share) {
   return std::min(answered.took.percentile(share), answered.longest);
 }
 
@@ -60,7 +60,7 @@ std::string status_text(const MountState& state) {
   out.append("sources", std::move(sources));
   out.append("mountpoint", to_utf8(state.mountpoint));
   out.append("since", utc_time(state.since));
-  out.append("sandbox", as_value(state.sandbox));
+  out.append("sandbox", sandbox::as_value(state.sandbox));
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
   out.append("counters", counters_of(status));
@@ -68,7 +68,7 @@ std::string status_text(const MountState& state) {
   return to_json(std::move(out));
 }
 
-Map as_value(const Statistics::OperationStats& answered) {
+Map as_value(const fuse::Statistics::OperationStats& answered) {
   Map latency;
   for (const auto& [name, share] : kPercentiles) latency.append(name, microseconds(percentile(answered, share)));
   latency.append("max", microseconds(answered.longest));
@@ -81,8 +81,8 @@ Map as_value(const Statistics::OperationStats& answered) {
 
 std::string stats_text(const MountState& state) {
   Map operations;
-  for (size_t i = 0; i < kOperationNames.size(); ++i)
-    operations.append(kOperationNames[i], as_value(state.statistics.stats(static_cast<Operation>(i))));
+  for (size_t i = 0; i < fuse::kOperationNames.size(); ++i)
+    operations.append(fuse::kOperationNames[i], as_value(state.statistics.stats(static_cast<fuse::Operation>(i))));
   Map out;
   out.append("since", utc_time(state.since));
   out.append("uptime_seconds", seconds_since(state.since));
@@ -148,10 +148,11 @@ std::vector<std::string> statistics_of(const MountState& state) {
   std::vector<std::string> lines = {str("statistics since ", utc_time(state.since), ": ", summary_of(state),
                                         "; cache: ", status.hits, " hits, ", status.misses, " misses, ", status.errors,
                                         " errors")};
-  for (size_t i = 0; i < kOperationNames.size(); ++i) {
-    const auto answered = state.statistics.stats(static_cast<Operation>(i));
+  for (size_t i = 0; i < fuse::kOperationNames.size(); ++i) {
+    const auto answered = state.statistics.stats(static_cast<fuse::Operation>(i));
     if (answered.took.count() == 0) continue;
-    std::string line = str(kOperationNames[i], ": ", answered.took.count(), " requests, ", answered.errors, " failed");
+    std::string line =
+        str(fuse::kOperationNames[i], ": ", answered.took.count(), " requests, ", answered.errors, " failed");
     for (const auto& [name, share] : kPercentiles)
       line += str(", ", name, " ", human_time(percentile(answered, share)));
     lines.push_back(line + ", max " + human_time(answered.longest));

@@ -22,9 +22,9 @@ struct MountState {
   std::vector<std::string> sources;  ///< absolute paths, or model names
   std::string mountpoint;
   BlobStorePtr store;
-  Statistics& statistics;
+  fuse::Statistics& statistics;
   Log& log;
-  SandboxStatus sandbox = {};
+  sandbox::SandboxStatus sandbox = {};
   timespec since = now();
 };
 

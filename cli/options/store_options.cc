@@ -15,15 +15,15 @@ namespace {
 
 constexpr unsigned kMaxTimeout = 24 * 60 * 60;
 
-HttpClientPtr http_for(const StoreFlags& store_flags) {
+http::ClientPtr http_for(const StoreFlags& store_flags) {
   if (store_flags.offline) return nullptr;
-  HttpOptions options;
+  http::Options options;
   options.stall_timeout = std::chrono::seconds(store_flags.timeout);
   options.connect_timeout = std::min<std::chrono::milliseconds>(options.connect_timeout, options.stall_timeout);
   options.allow_private_urls = store_flags.allow_private_urls;
   options.insecure = store_flags.insecure;
   options.user_agent = "weightfs/" WEIGHTFS_VERSION;
-  return std::make_shared<HttpClient>(options);
+  return std::make_shared<http::Client>(options);
 }
 
 // An absolute path, because a server changes its working directory.
@@ -116,7 +116,7 @@ Result<BlobStorePtr> use_store(OpenOptions& open_options, const StoreFlags& stor
   for (const std::string& directory : store_flags.blob_directories)
     options.blob_directories.push_back(TRY(blob_directory(directory)));
   if (const auto directory = cache_directory(); directory && !store_flags.no_cache) options.directory = *directory;
-  const HttpClientPtr http = http_for(store_flags);
+  const http::ClientPtr http = http_for(store_flags);
   options.quota = store_flags.size;
   open_options.log = log;
   options.log = std::move(log);

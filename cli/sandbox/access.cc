@@ -21,7 +21,7 @@
 #include "cli/sandbox/sandbox.h"
 #include "sources/ollama_name.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 using Paths = std::vector<std::string>;
@@ -214,4 +214,4 @@ SandboxAccess access_for(const std::vector<std::string>& sources, const Access& 
   return granted;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

@@ -16,7 +16,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 4096;
@@ -151,4 +151,4 @@ Result<BrokerReply> Broker::ask(char request, std::string_view argument) const {
   return read;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

@@ -13,7 +13,7 @@
 #include "base/os/descriptor.h"
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 
 /// The reply of the broker.
 struct BrokerReply {
@@ -50,4 +50,4 @@ class Broker {
   mutable std::mutex mutex_;  // from a request to its reply
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

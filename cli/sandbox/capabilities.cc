@@ -13,7 +13,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
@@ -68,4 +68,4 @@ std::vector<std::string> permitted_capabilities() {
   return names;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 
 enum class Keep {
   nothing,
@@ -20,4 +20,4 @@ Result<void> drop_capabilities(Keep keep);
 /// The permitted capabilities of this thread, such as "dac_read_search"; others by number.
 std::vector<std::string> permitted_capabilities();
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

@@ -15,7 +15,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 // linux/landlock.h, of which Debian 12 has version 2. The system calls have these numbers on every architecture.
@@ -104,4 +104,4 @@ Result<void> restrict_files(const FileAccess& files, Network network) {
   return {};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

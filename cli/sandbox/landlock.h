@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 
 /// The files that a confined process can use. Paths are resolved once, when the rules are created; missing files are
 /// skipped. A directory includes everything below it.
@@ -26,4 +26,4 @@ int landlock_version();
 /// available (the message has the errno), with io if the kernel refuses the rules.
 Result<void> restrict_files(const FileAccess& files, Network network);
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

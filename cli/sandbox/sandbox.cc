@@ -15,7 +15,7 @@
 #include "cli/sandbox/seccomp.h"
 #include "cli/sandbox/temporary_files.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 // WEIGHTFS_COVERAGE: counters are written to the build folder when a process ends (scripts/coverage).
@@ -114,4 +114,4 @@ Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const
   return broker;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

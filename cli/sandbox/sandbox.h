@@ -14,7 +14,7 @@
 #include "cli/sandbox/landlock.h"
 #include "sources/location.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 
 /// Which layers are active in this process.
 struct SandboxStatus {
@@ -56,4 +56,4 @@ Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const
                                                 const StoreFlags& store_flags,
                                                 const std::function<void(const std::string&)>& warn);
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

@@ -18,7 +18,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 namespace {
 
 // Allowed with any arguments. Landlock restricts file access; chmod, chown and setxattr, which it does not restrict,
@@ -266,4 +266,4 @@ Result<void> filter_system_calls(Network network) {
   return failure(io_error("seccomp", -error));
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

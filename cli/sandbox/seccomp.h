@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "cli/sandbox/landlock.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 
 /// Whether the kernel supports seccomp filters.
 bool has_seccomp();
@@ -16,4 +16,4 @@ bool has_seccomp();
 /// Fails with unsupported if the kernel has no filters, else with io.
 Result<void> filter_system_calls(Network network);
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

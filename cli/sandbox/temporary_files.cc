@@ -6,7 +6,7 @@
 
 #include "base/os/tmpfile.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 
 BrokerReply open_temporary_file(std::string_view argument) {
   const auto places = tmpfile_directories();
@@ -28,4 +28,4 @@ void use_broker_for_temporary_files(const Broker& broker) {
   });
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

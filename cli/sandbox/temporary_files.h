@@ -6,7 +6,7 @@
 
 #include "cli/sandbox/broker.h"
 
-namespace weightfs {
+namespace weightfs::sandbox {
 
 /// The request. Its argument is the index in temporary_places(), as a digit.
 inline constexpr char kOpenTemporaryFile = 't';
@@ -18,4 +18,4 @@ BrokerReply open_temporary_file(std::string_view argument);
 /// process has one thread.
 void use_broker_for_temporary_files(const Broker& broker);
 
-}  // namespace weightfs
+}  // namespace weightfs::sandbox

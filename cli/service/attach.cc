@@ -20,7 +20,7 @@
 #include "cli/process/child_process.h"
 #include "cli/service/notify.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 unsigned long flags_of(const std::vector<std::string>& options) {
@@ -153,4 +153,4 @@ Result<void> detach(const std::string& name, const std::string& mountpoint) {
   return {};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

@@ -10,7 +10,7 @@
 #include "cli/service/config.h"
 #include "cli/service/fd_passing.h"
 
-namespace weightfs {
+namespace weightfs::service {
 
 /// The name under which the service manager stores the descriptor.
 inline constexpr const char* kDeviceName = "fuse";
@@ -33,4 +33,4 @@ Result<void> attach(const Config& config, const std::vector<std::string>& option
 /// not known to be dead and not started by attach(), or another file system covers it.
 Result<void> detach(const std::string& name, const std::string& mountpoint);
 
-}  // namespace weightfs
+}  // namespace weightfs::service

@@ -14,7 +14,7 @@
 #include "cli/console/suggestions.h"
 #include "cli/options/number.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 constexpr uint64_t kMaxBytes = 64 * 1024;
@@ -218,4 +218,4 @@ Result<Config> read_config(const std::string& path) {
   return config;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::service {
 
 struct Config {
   std::string name;                        ///< name of the file without .conf: the instance of the service
@@ -26,4 +26,4 @@ Result<Config> read_config(const std::string& path);
 /// The directory of the config files: $WEIGHTFS_MOUNTS, else /etc/weightfs/mounts.d.
 std::string config_directory();
 
-}  // namespace weightfs
+}  // namespace weightfs::service

@@ -21,7 +21,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 using std::chrono::milliseconds;
@@ -177,4 +177,4 @@ Result<std::optional<Descriptor>> receive_fd(const std::string& name, ReceiveWai
   }
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

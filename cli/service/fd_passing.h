@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "cli/process/child_process.h"
 
-namespace weightfs {
+namespace weightfs::service {
 
 /// The directory of the sockets and records of services: $RUNTIME_DIRECTORY, else /run/weightfs for root and
 /// $XDG_RUNTIME_DIR/weightfs for users.
@@ -45,4 +45,4 @@ enum class ReceiveWait { none, for_sender };
 /// received.
 Result<std::optional<Descriptor>> receive_fd(const std::string& name, ReceiveWait when);
 
-}  // namespace weightfs
+}  // namespace weightfs::service

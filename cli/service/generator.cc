@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "cli/service/config.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 namespace files = std::filesystem;
@@ -144,4 +144,4 @@ Exit generate(int argc, char** argv) {
   return Exit::ok;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

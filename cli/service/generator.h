@@ -6,7 +6,7 @@
 
 #include "cli/exit.h"
 
-namespace weightfs {
+namespace weightfs::service {
 
 /// Whether argv[0] is the name of the generator.
 bool is_generator(std::string_view program);
@@ -15,4 +15,4 @@ bool is_generator(std::string_view program);
 /// the directory argv[1]. An invalid config is skipped with a log message, so that it cannot prevent booting.
 Exit generate(int argc, char** argv);
 
-}  // namespace weightfs
+}  // namespace weightfs::service

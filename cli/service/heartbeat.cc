@@ -11,7 +11,7 @@
 #include "cli/mount/mount_point.h"
 #include "cli/service/notify.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 // A thread that waits for a FUSE reply cannot be killed. If this thread had the descriptor of the mount open, a killed
@@ -51,4 +51,4 @@ void Heartbeat::beat() {
   } while (!stopped_.wait_for(lock, every_, [this] { return stop_; }));
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-namespace weightfs {
+namespace weightfs::service {
 
 class Heartbeat {
  public:
@@ -31,4 +31,4 @@ class Heartbeat {
   std::thread thread_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::service

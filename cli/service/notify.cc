@@ -9,7 +9,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 constexpr uint64_t kBarrierTimeoutUs = 5'000'000;
@@ -67,4 +67,4 @@ std::optional<std::chrono::microseconds> watchdog_limit() {
   return std::chrono::microseconds(limit);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

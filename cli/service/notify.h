@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::service {
 
 /// Sends lines such as READY=1 or STATUS=... Does not wait for a reply. Callable from any thread.
 void notify(const std::string& lines);
@@ -30,4 +30,4 @@ std::optional<int> kept_descriptor(const std::string& name);
 /// The watchdog timeout of the service; nothing without a watchdog.
 std::optional<std::chrono::microseconds> watchdog_limit();
 
-}  // namespace weightfs
+}  // namespace weightfs::service

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cli/process/user.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 bool is_denied(const std::string& path, int mode) { return ::access(path.c_str(), mode) != 0 && errno == EACCES; }
@@ -35,4 +35,4 @@ Result<void> check_readable(const std::string& source) {
   return {};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

@@ -7,7 +7,7 @@
 #include "cli/process/child_process.h"
 #include "cli/service/attach.h"
 
-namespace weightfs {
+namespace weightfs::service {
 namespace {
 
 // All processes that access the automount point, and the service too, block until this process exits. So this process
@@ -47,4 +47,4 @@ Result<void> start_service(const std::string& name, const std::string& mountpoin
   return failure(Code::io, str(printable(unit), " started, but did not mount at ", printable(mountpoint)));
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::service

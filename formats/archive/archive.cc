@@ -9,7 +9,7 @@
 #include "formats/archive/nested.h"
 #include "formats/archive/symlink.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 const Part* Archive::find(std::string_view path) const {
   const auto place = std::lower_bound(sorted_.begin(), sorted_.end(), path,
                                       [&](uint32_t i, std::string_view wanted) { return parts[i].path < wanted; });
@@ -42,16 +42,14 @@ Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
   return read_text(*source, 0, source->size()).map_error(about);
 }
 
-ArchiveBuilder::ArchiveBuilder(DuplicatePolicy twice, BudgetPtr budget) : duplicates_(twice) {
-  archive_.budget = std::move(budget);
-}
+Builder::Builder(DuplicatePolicy twice, BudgetPtr budget) : duplicates_(twice) { archive_.budget = std::move(budget); }
 
-Result<void> ArchiveBuilder::charge_member(std::string_view name) {
+Result<void> Builder::charge_member(std::string_view name) {
   TRY_VOID(archive_.budget->charge(Cost::member));
   return archive_.budget->charge(Cost::kept, name.size());
 }
 
-std::string ArchiveBuilder::clean(std::string_view name) {
+std::string Builder::clean(std::string_view name) {
   std::string path;
   bool up = false;
   for_each_component(name, [&](std::string_view component) {
@@ -64,13 +62,13 @@ std::string ArchiveBuilder::clean(std::string_view name) {
   return path;
 }
 
-void ArchiveBuilder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32) {
+void Builder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32) {
   Part part{clean(name), Later<SourcePtr>::of(std::move(source))};
   part.crc32 = crc32;
   archive_.parts.push_back(std::move(part));
 }
 
-void ArchiveBuilder::add_link(std::string_view name, std::string target) {
+void Builder::add_link(std::string_view name, std::string target) {
   std::string path = clean(name);
   const bool shown = !target.empty() && target.size() <= kMaxLinkLength && target.find('\0') == target.npos &&
                      stays_inside(path, target);
@@ -80,23 +78,23 @@ void ArchiveBuilder::add_link(std::string_view name, std::string target) {
   archive_.parts.push_back(std::move(part));
 }
 
-void ArchiveBuilder::warn_of_link(std::string_view name, std::string_view target) {
+void Builder::warn_of_link(std::string_view name, std::string_view target) {
   warnings().add("link ", quoted(name), " to ", quoted(target), ": does not stay inside; shown as a file of that text");
 }
 
-void ArchiveBuilder::add_directory(std::string_view name) {
+void Builder::add_directory(std::string_view name) {
   std::string path = clean(name);
   if (!path.empty()) archive_.directories.push_back(std::move(path));
 }
 
-void ArchiveBuilder::add_hard_link(std::string_view name, std::string_view target) {
+void Builder::add_hard_link(std::string_view name, std::string_view target) {
   hard_links_.emplace_back(archive_.parts.size(), clean(target));
   archive_.parts.push_back({clean(name), Later<SourcePtr>::of(in_memory(""))});
 }
 
 // Sets the bytes of hard links in the archive's order, as unpacking would: those of the last member of that path before
 // the link. A forward link gets those of the last member of all.
-void ArchiveBuilder::resolve_hard_links() {
+void Builder::resolve_hard_links() {
   auto& parts = archive_.parts;
   std::unordered_map<std::string_view, size_t> latest;  // members with bytes
   std::vector<std::pair<size_t, std::string_view>> forward;
@@ -123,7 +121,7 @@ void ArchiveBuilder::resolve_hard_links() {
 }
 
 // A link that is safe at one path may leave the archive from another.
-void ArchiveBuilder::share(const Part& original, Part& link) {
+void Builder::share(const Part& original, Part& link) {
   link.source = original.source;
   link.crc32 = original.crc32;
   if (original.link_target.empty()) return;
@@ -133,7 +131,7 @@ void ArchiveBuilder::share(const Part& original, Part& link) {
     warn_of_link(link.path, original.link_target);
 }
 
-void ArchiveBuilder::keep_one_of_each_path() {
+void Builder::keep_one_of_each_path() {
   auto& parts = archive_.parts;
   std::vector<uint32_t> places(parts.size());
   std::iota(places.begin(), places.end(), 0U);
@@ -161,7 +159,7 @@ void ArchiveBuilder::keep_one_of_each_path() {
   archive_.sort();
 }
 
-Archive ArchiveBuilder::finish() && {
+Archive Builder::finish() && {
   if (!hard_links_.empty()) resolve_hard_links();
   keep_one_of_each_path();
   return std::move(archive_);
@@ -169,7 +167,7 @@ Archive ArchiveBuilder::finish() && {
 
 Result<Archive> folder_members(const Container& container) {
   if (container.folder == nullptr) return failure(Code::unsupported, "no other files in its directory");
-  ArchiveBuilder builder(DuplicatePolicy::first_wins, container.budget);
+  Builder builder(DuplicatePolicy::first_wins, container.budget);
   for (const Part& part : TRY(container.folder->parts())) {
     TRY_VOID(builder.charge_member(part.path));
     if (!part.link_target.empty())
@@ -192,11 +190,11 @@ void add_members(Model& model, Archive archive, const Container& container) {
     };
 }
 
-Model archive_model(Archive archive, const Container& container, std::string format) {
+Model model_of(Archive archive, const Container& container, std::string format) {
   Model model;
   model.format = std::move(format);
   add_members(model, std::move(archive), container);
   return model;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -13,7 +13,7 @@
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 
 /// The members of an archive. Paths are unique, without empty components and `.`.
 struct Archive {
@@ -21,7 +21,7 @@ struct Archive {
   std::vector<std::string> directories;  ///< directories with an entry of their own
   Warnings warnings;                     ///< irregularities of the members
   BudgetPtr budget = {};                 ///< charged for texts that are read; null if nothing is charged
-  DecodeChargePtr charge = {};           ///< charged for decoding the archive; null if it is not compressed as a whole
+  codec::DecodeChargePtr charge = {};    ///< charged for decoding the archive; null if it is not compressed as a whole
 
   /// The part with this path; null if there is none. Links are not followed.
   const Part* find(std::string_view path) const;
@@ -37,7 +37,7 @@ struct Archive {
   Result<std::string> text(std::string_view path, uint64_t most) const;
 
  private:
-  friend class ArchiveBuilder;
+  friend class Builder;
   void sort();
 
   std::vector<uint32_t> sorted_;  // indices of `parts`, sorted by path
@@ -51,9 +51,9 @@ inline constexpr uint64_t kMaxLinkLength = 4095;
 
 /// Builds an Archive from members as the container spells them. Names are normalized: empty components, `.` and a
 /// leading `/` are dropped. Irregularities become warnings.
-class ArchiveBuilder {
+class Builder {
  public:
-  explicit ArchiveBuilder(DuplicatePolicy twice, BudgetPtr budget = std::make_shared<Budget>(0));
+  explicit Builder(DuplicatePolicy twice, BudgetPtr budget = std::make_shared<Budget>(0));
 
   /// Charges the budget for a member of this name; call it before the member is added. Fails as the budget does.
   Result<void> charge_member(std::string_view name);
@@ -97,6 +97,6 @@ Result<Archive> folder_members(const Container& container);
 void add_members(Model& model, Archive archive, const Container& container);
 
 /// The model of an archive of plain files: its members in files/, the containers among them in nested/.
-Model archive_model(Archive archive, const Container& container, std::string format);
+Model model_of(Archive archive, const Container& container, std::string format);
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 namespace {
 
 Result<Archive> members(Packing packing, const Container& container) {
@@ -21,7 +21,7 @@ Result<Model> read_archive(Packing packing, const char* plain, const Container& 
   for (const ArchiveFormat& format : kArchiveFormats)
     if (format.packing == packing && TRY(format.matches(archive)))
       return with_stored_size(format.read(std::move(archive), container), container);
-  return with_stored_size(archive_model(std::move(archive), container, plain), container);
+  return with_stored_size(model_of(std::move(archive), container, plain), container);
 }
 
 Result<bool> is_entry_file(const UnpackedForm& form, const Container& container) {
@@ -45,8 +45,16 @@ Result<Model> read_archive_format(const ArchiveFormat& format, const Container& 
   return with_stored_size(format.read(std::move(archive), container), container);
 }
 
-Result<Model> read_zip(const Container& container) { return read_archive(Packing::zip, "zip", container); }
+}  // namespace weightfs::archive
 
-Result<Model> read_tar(const Container& container) { return read_archive(Packing::tar, "tar", container); }
+namespace weightfs {
+
+Result<Model> read_zip(const Container& container) {
+  return archive::read_archive(archive::Packing::zip, "zip", container);
+}
+
+Result<Model> read_tar(const Container& container) {
+  return archive::read_archive(archive::Packing::tar, "tar", container);
+}
 
 }  // namespace weightfs

@@ -7,7 +7,7 @@
 
 #include "formats/archive/archive.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 
 /// The kind of archive that a format is packed in.
 enum class Packing { zip, tar };
@@ -31,15 +31,23 @@ struct ArchiveFormat {
   UnpackedForm unpacked;
 };
 
-// The functions of the rows, each format's in its file.
-Result<bool> matches_carton(const Archive& archive);
-Match matches_carton_toml(const Probe& entry);
-Result<Model> read_carton(Archive archive, const Container& container);
+}  // namespace weightfs::archive
 
-Result<bool> matches_mlf(const Archive& archive);
+namespace weightfs {
+
+// The functions of the rows, each format's in its file.
+Result<bool> matches_carton(const archive::Archive& archive);
+Match matches_carton_toml(const Probe& entry);
+Result<Model> read_carton(archive::Archive archive, const Container& container);
+
+Result<bool> matches_mlf(const archive::Archive& archive);
 Match matches_mlf_metadata(const Probe& entry);
 Result<bool> is_mlf_metadata(const SourcePtr& entry);
-Result<Model> read_mlf(Archive archive, const Container& container);
+Result<Model> read_mlf(archive::Archive archive, const Container& container);
+
+}  // namespace weightfs
+
+namespace weightfs::archive {
 
 inline constexpr std::array kArchiveFormats = {
     ArchiveFormat{.name = "carton",
@@ -58,4 +66,4 @@ inline constexpr std::array kArchiveFormats = {
 /// unsupported when it is of another format.
 Result<Model> read_archive_format(const ArchiveFormat& format, const Container& container);
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 namespace {
 
 class CrcCheckedStream final : public Stream {
@@ -50,4 +50,4 @@ StreamPtr crc_checked(StreamPtr stream, std::string name, uint64_t size, uint32_
   return std::make_unique<CrcCheckedStream>(std::move(stream), std::move(name), size, crc);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

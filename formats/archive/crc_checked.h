@@ -5,10 +5,10 @@
 
 #include "base/blobs.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 
 /// Passes `stream` through, at most `size` bytes. Fails with corrupt, naming `name`, if the stream is longer or
 /// shorter, and with mismatch at the end if the CRC-32 of the bytes is not `crc`.
 StreamPtr crc_checked(StreamPtr stream, std::string name, uint64_t size, uint32_t crc);
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -11,7 +11,7 @@
 #include "formats/archive/symlink.h"
 #include "formats/archive/zip.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 namespace {
 
 std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -38,7 +38,7 @@ struct FilesByPath {
 class PartsFolder final : public Folder {
  public:
   /// `charge` is charged for decoding them.
-  PartsFolder(std::shared_ptr<const FilesByPath> files, std::string_view directory, DecodeChargePtr charge)
+  PartsFolder(std::shared_ptr<const FilesByPath> files, std::string_view directory, codec::DecodeChargePtr charge)
       : files_(std::move(files)), prefix_(directory.empty() ? "" : str(directory, "/")), charge_(std::move(charge)) {}
 
   Result<std::vector<std::string>> names() const override {
@@ -74,7 +74,7 @@ class PartsFolder final : public Folder {
 
   std::shared_ptr<const FilesByPath> files_;
   std::string prefix_;
-  DecodeChargePtr charge_;
+  codec::DecodeChargePtr charge_;
 };
 
 // A member that may be a container, and its stored range.
@@ -117,7 +117,7 @@ class NestedFinder {
       : model_(std::move(model)), context_(std::move(context)), files_(std::make_shared<const FilesByPath>(model_)) {}
 
   Result<std::vector<Nested>> find() && {
-    const DecodeCharge::Active active(context_.charge);
+    const codec::DecodeCharge::Active active(context_.charge);
     for (size_t i = 0; i < model_->parts.size(); ++i) TRY_VOID(add_candidate(i));
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       const auto of_a = a.key(), of_b = b.key();
@@ -202,7 +202,7 @@ class NestedFinder {
                               .budget = context_.budget};
     const std::string directory(directory_of(part.path));
     const Later<ModelPtr> model([container, files = files_, directory, whole = context_.charge] {
-      const DecodeCharge::Active active(whole);
+      const codec::DecodeCharge::Active active(whole);
       return read(container, files, directory);
     });
     if (is_self_contained(name))
@@ -224,10 +224,10 @@ class NestedFinder {
   // Decoding is charged while the container is parsed, but not when a user reads from it later.
   static Result<ModelPtr> read(Container container, const std::shared_ptr<const FilesByPath>& files,
                                const std::string& directory) {
-    const auto charge = std::make_shared<DecodeCharge>(container.budget);
+    const auto charge = std::make_shared<codec::DecodeCharge>(container.budget);
     container.bytes = TRY(bytes_to_parse(container.bytes, charge));
     container.folder = std::make_shared<PartsFolder>(files, directory, charge);
-    const DecodeCharge::Active active(charge);
+    const codec::DecodeCharge::Active active(charge);
     return std::make_shared<const Model>(TRY(read_model(container)));
   }
 
@@ -248,4 +248,4 @@ Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingCont
   return NestedFinder(model, context).find();
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -6,14 +6,14 @@
 #include "formats/codec/codec_meter.h"
 #include "formats/format.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 
 /// The context of the containers that are nested in another one.
 struct NestingContext {
   BlobsPtr blobs;
   BudgetPtr budget;
-  DecodeChargePtr charge;  ///< of the outer container if it is compressed as a whole; or null
-  int depth;               ///< of the nested containers
+  codec::DecodeChargePtr charge;  ///< of the outer container if it is compressed as a whole; or null
+  int depth;                      ///< of the nested containers
 };
 
 /// Finds the parts of `model` that are containers, by their first bytes. These are read once for each stored range,
@@ -21,4 +21,4 @@ struct NestingContext {
 /// not checked; the first of them is in the result, and entering it fails with the name of the limit. Fails with io.
 Result<std::vector<Nested>> find_nested(const ModelPtr& model, const NestingContext& context);
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

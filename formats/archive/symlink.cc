@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 
 std::string_view directory_of(std::string_view path) {
   const size_t slash = path.rfind('/');
@@ -38,4 +38,4 @@ std::string target_of(std::string_view path, std::string_view target) {
   return str(directory, "/", below);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace weightfs {
+namespace weightfs::archive {
 
 /// Whether a link with this text at `path` leads inside the root, whatever other such links are on its way: it is
 /// relative, has `..` only at its beginning, and no more of them than there are directories above it.
@@ -37,4 +37,4 @@ void for_each_component(std::string_view path, const Take& take) {
   }
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

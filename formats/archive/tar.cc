@@ -18,7 +18,7 @@
 #include "formats/archive/tar_sparse.h"
 #include "formats/codec/codec_meter.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 namespace {
 
 using namespace tar;
@@ -63,7 +63,7 @@ struct Input {
   }
 
   // The callbacks. No exception may pass through a C library.
-  static la_ssize_t read(archive*, void* self, const void** block) noexcept {
+  static la_ssize_t read(::archive*, void* self, const void** block) noexcept {
     auto& input = *static_cast<Input*>(self);
     *block = input.buffer.data();
     try {
@@ -76,7 +76,7 @@ struct Input {
     return ARCHIVE_FATAL;
   }
 
-  static la_int64_t skip(archive*, void* self, la_int64_t request) noexcept {
+  static la_int64_t skip(::archive*, void* self, la_int64_t request) noexcept {
     auto& input = *static_cast<Input*>(self);
     const uint64_t step = std::min(static_cast<uint64_t>(request), input.source->size() - input.at);
     input.at += step;
@@ -88,14 +88,14 @@ struct Input {
 };
 
 // A reader of libarchive.
-class Reader {
+class ArchiveReader {
  public:
-  static Result<std::unique_ptr<Reader>> of_headers(SourcePtr source) {
+  static Result<std::unique_ptr<ArchiveReader>> of_headers(SourcePtr source) {
     return open({.source = std::move(source), .headers_only = true}, archive_read_support_format_tar);
   }
 
   // For libarchive a compressed stream has one member, without a name and a size.
-  static Result<std::unique_ptr<Reader>> of_bzip2(SourcePtr source) {
+  static Result<std::unique_ptr<ArchiveReader>> of_bzip2(SourcePtr source) {
     auto reader = TRY(open({std::move(source)}, archive_read_support_format_raw, archive_read_support_filter_bzip2));
     const int got = reader->next_header();
     if (got != ARCHIVE_OK && got != ARCHIVE_EOF) return tl::unexpected(reader->error());
@@ -104,7 +104,7 @@ class Reader {
     return reader;
   }
 
-  archive* get() const { return handle_.get(); }
+  ::archive* get() const { return handle_.get(); }
   archive_entry* entry() const { return entry_; }
 
   int next_header() { return archive_read_next_header(get(), &entry_); }
@@ -128,12 +128,12 @@ class Reader {
   }
 
  private:
-  explicit Reader(Input input) : input_(std::move(input)) {}
+  explicit ArchiveReader(Input input) : input_(std::move(input)) {}
 
   template <class... Support>
-  static Result<std::unique_ptr<Reader>> open(Input input, Support... support) {
-    std::unique_ptr<Reader> reader(new Reader(std::move(input)));
-    archive* const handle = reader->get();
+  static Result<std::unique_ptr<ArchiveReader>> open(Input input, Support... support) {
+    std::unique_ptr<ArchiveReader> reader(new ArchiveReader(std::move(input)));
+    ::archive* const handle = reader->get();
     if (handle == nullptr) return failure(Code::resource, "out of memory");
     // ARCHIVE_WARN: it would run a program.
     if (((support(handle) != ARCHIVE_OK) || ...)) return failure(Code::unsupported, "libarchive was built without it");
@@ -143,15 +143,15 @@ class Reader {
   }
 
   struct Free {
-    void operator()(archive* handle) const { archive_read_free(handle); }
+    void operator()(::archive* handle) const { archive_read_free(handle); }
   };
 
   Input input_;
-  std::unique_ptr<archive, Free> handle_{archive_read_new()};
+  std::unique_ptr<::archive, Free> handle_{archive_read_new()};
   archive_entry* entry_ = nullptr;
 };
 
-using ReaderPtr = std::unique_ptr<Reader>;
+using ReaderPtr = std::unique_ptr<ArchiveReader>;
 
 // Decodes bzip2 by a Reader.
 class Bzip2Stream final : public Stream {
@@ -175,9 +175,9 @@ class Bzip2Stream final : public Stream {
 // Decodes a compressed tar to a blob. Data that do not begin like a tar are not decoded to the end. The budget is
 // charged now, but not when the blob was evicted and is decoded again for a reader.
 Result<SourcePtr> decode_to_blob(const Container& container, const Compression& compression,
-                                 const DecodeChargePtr& charge) {
+                                 const codec::DecodeChargePtr& charge) {
   const SourcePtr stored = container.bytes;
-  const StreamPtr peek = TRY(charge_decoding(charge, stored, compression.decompress));
+  const StreamPtr peek = TRY(codec::charge_decoding(charge, stored, compression.decompress));
   const std::string block = TRY(first_block(*peek));
   if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, not a tar"));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
@@ -187,7 +187,7 @@ Result<SourcePtr> decode_to_blob(const Container& container, const Compression& 
   const std::string identity = stored->identity();
   if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
   recipe.start = [charge, stored, decompress = compression.decompress] {
-    return charge_decoding(charge, stored, decompress);
+    return codec::charge_decoding(charge, stored, decompress);
   };
   return container.blobs->materialize(std::move(recipe));
 }
@@ -199,7 +199,7 @@ class TarLister {
       : tar_(std::move(tar)), budget_(std::move(budget)), builder_(DuplicatePolicy::last_wins, budget_) {}
 
   Result<Archive> all() && {
-    reader_ = TRY(Reader::of_headers(tar_));
+    reader_ = TRY(ArchiveReader::of_headers(tar_));
     while (TRY(add_next())) {
     }
     return std::move(builder_).finish();
@@ -246,7 +246,7 @@ class TarLister {
   // The member of the current headers; nothing if its name cannot be read. A name has the bytes of the tar: weightfs
   // sets no locale, so libarchive fails to convert a non-ASCII PAX name, returns EILSEQ and keeps the bytes.
   std::optional<Member> next_member(int got) {
-    archive* const a = reader_->get();
+    ::archive* const a = reader_->get();
     const char* const name = archive_entry_pathname(reader_->entry());
     Member member{name == nullptr ? "" : name, header_position(), reader_->position(), std::nullopt};
     if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
@@ -352,14 +352,14 @@ class TarLister {
   BudgetPtr budget_;
   ReaderPtr reader_;
   uint64_t members_ = 0;
-  ArchiveBuilder builder_;
+  Builder builder_;
 };
 
 }  // namespace
 
 Result<StreamPtr> tar::bzip2_stream(SourcePtr compressed) {
-  return limit_input("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
-    return std::make_unique<Bzip2Stream>(TRY(Reader::of_bzip2(std::move(bytes)).map_error(Bzip2Stream::about)));
+  return codec::limit_input("bzip2", std::move(compressed), [](SourcePtr bytes) -> Result<StreamPtr> {
+    return std::make_unique<Bzip2Stream>(TRY(ArchiveReader::of_bzip2(std::move(bytes)).map_error(Bzip2Stream::about)));
   });
 }
 
@@ -370,12 +370,12 @@ Result<Archive> tar_members(const Container& container) {
   const Compression* const compression = is_header(head) ? nullptr : compression_of(head);
   if (compression == nullptr) return TarLister(container.bytes, container.budget).all();
   // Without a cache the tar is decoded again to be listed, and again for its nested containers.
-  const auto charge = std::make_shared<DecodeCharge>(container.budget);
-  const DecodeCharge::Active active(charge);
+  const auto charge = std::make_shared<codec::DecodeCharge>(container.budget);
+  const codec::DecodeCharge::Active active(charge);
   SourcePtr tar = TRY(decode_to_blob(container, *compression, charge));
   Archive archive = TRY(TarLister(std::move(tar), container.budget).all());
   archive.charge = charge;
   return archive;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -8,7 +8,7 @@
 
 #include "base/blobs.h"
 
-namespace weightfs::tar {
+namespace weightfs::archive::tar {
 
 /// The size of a header; the data after it are padded to a multiple of it.
 inline constexpr size_t kBlock = 512;
@@ -40,4 +40,4 @@ Result<StreamPtr> bzip2_stream(SourcePtr compressed);
 /// The first kBlock bytes of a stream, or all if it has less.
 Result<std::string> first_block(Stream& stream);
 
-}  // namespace weightfs::tar
+}  // namespace weightfs::archive::tar

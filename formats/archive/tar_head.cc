@@ -8,8 +8,7 @@
 #include "formats/codec/codec.h"
 #include "formats/format.h"
 
-namespace weightfs {
-namespace tar {
+namespace weightfs::archive::tar {
 namespace {
 
 // Parses a field: octal digits after optional spaces; nothing for anything else.
@@ -57,9 +56,9 @@ Match matches_decompressed(std::string_view head, const Compression& compression
 }
 
 constexpr Compression kCompressions[] = {
-    {"gzip", {"\x1F\x8B", 2}, gunzip_stream},
-    {"xz", {"\xFD\x37\x7A\x58\x5A\0", 6}, xz_stream},
-    {"zstd", {"\x28\xB5\x2F\xFD", 4}, zstd_stream},
+    {"gzip", {"\x1F\x8B", 2}, codec::gunzip_stream},
+    {"xz", {"\xFD\x37\x7A\x58\x5A\0", 6}, codec::xz_stream},
+    {"zstd", {"\x28\xB5\x2F\xFD", 4}, codec::zstd_stream},
     {"bzip2", {"BZh", 3}, bzip2_stream},
 };
 
@@ -107,13 +106,15 @@ Result<std::string> first_block(Stream& stream) {
   return block;
 }
 
-}  // namespace tar
+}  // namespace weightfs::archive::tar
+
+namespace weightfs {
 
 // tar(1) reads a file of zeros as an empty tar; here only --format=tar does.
 Match matches_tar(const Probe& probe) {
-  if (tar::is_header(probe.head)) return Match::yes;
-  const tar::Compression* const compression = tar::compression_of(probe.head);
-  return compression == nullptr ? Match::no : tar::matches_decompressed(probe.head, *compression);
+  if (archive::tar::is_header(probe.head)) return Match::yes;
+  const archive::tar::Compression* const compression = archive::tar::compression_of(probe.head);
+  return compression == nullptr ? Match::no : archive::tar::matches_decompressed(probe.head, *compression);
 }
 
 }  // namespace weightfs

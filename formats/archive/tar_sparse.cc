@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weightfs::tar {
+namespace weightfs::archive::tar {
 namespace {
 
 class SparseSource final : public Source {
@@ -48,4 +48,4 @@ SourcePtr sparse_member(SourcePtr tar, uint64_t size, std::vector<Piece> pieces,
   return std::make_shared<SparseSource>(std::move(tar), size, std::move(pieces), std::move(identity));
 }
 
-}  // namespace weightfs::tar
+}  // namespace weightfs::archive::tar

@@ -6,7 +6,7 @@
 
 #include "base/source.h"
 
-namespace weightfs::tar {
+namespace weightfs::archive::tar {
 
 /// A stored piece of a sparse member.
 struct Piece {
@@ -19,4 +19,4 @@ struct Piece {
 /// without overlap, and inside the member and the tar. `identity`: as in Source.
 SourcePtr sparse_member(SourcePtr tar, uint64_t size, std::vector<Piece> pieces, std::string identity);
 
-}  // namespace weightfs::tar
+}  // namespace weightfs::archive::tar

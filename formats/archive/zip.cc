@@ -17,7 +17,7 @@
 #include "formats/codec/codec.h"
 #include "formats/codec/codec_meter.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 namespace {
 
 using zips::ZipSource;
@@ -72,10 +72,10 @@ class Member final : public Source {
   /// The stored range.
   Result<StoredRange> stored() const;
   /// A member's bytes for a parser.
-  Result<SourcePtr> to_parse(const DecodeChargePtr& charge) const;
+  Result<SourcePtr> to_parse(const codec::DecodeChargePtr& charge) const;
 
  private:
-  Result<SourcePtr> made(const DecodeChargePtr& charge = nullptr) const;
+  Result<SourcePtr> made(const codec::DecodeChargePtr& charge = nullptr) const;
   Result<const Source*> opened() const;
 
   Zip& zip_;
@@ -114,7 +114,7 @@ class Zip {
 
   /// A member's bytes, decoded if compressed and charged to `charge` unless it is null. After the directory phase the
   /// caller holds mutex(). The same applies to the next method.
-  Result<SourcePtr> member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge);
+  Result<SourcePtr> member(uint64_t index, const std::optional<Digest>& digest, const codec::DecodeChargePtr& charge);
   Result<StoredRange> stored_range(uint64_t index);
 
   std::mutex& mutex() { return mutex_; }
@@ -252,7 +252,8 @@ bool Zip::agrees(uint64_t offset, const zip_stat_t& stat) {
   return claims_.try_emplace(offset, claim).first->second == claim;
 }
 
-Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& digest, const DecodeChargePtr& charge) {
+Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& digest,
+                              const codec::DecodeChargePtr& charge) {
   const zip_stat_t stat = this->stat(index);
   const std::string name = quoted(this->name(index));
   const Slice stored = TRY(stored_bytes(index, stat).map_error([&](const Error& e) {
@@ -263,9 +264,9 @@ Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& diges
   BlobProducer recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
   if (!recipe.key.empty()) recipe.key += str(" method ", stat.comp_method, " size ", stat.size, " crc32 ", stat.crc);
   recipe.start = [=, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {
-    const Decode decode = method == kZstd ? zstd_stream : inflate_stream;
-    return crc_checked(TRY(charge == nullptr ? decode(bytes) : charge_decoding(charge, bytes, decode)), name, size,
-                       crc);
+    const codec::Decode decode = method == kZstd ? codec::zstd_stream : codec::inflate_stream;
+    return crc_checked(TRY(charge == nullptr ? decode(bytes) : codec::charge_decoding(charge, bytes, decode)), name,
+                       size, crc);
   };
   return blobs_->blob(std::move(recipe));
 }
@@ -275,7 +276,7 @@ Result<StoredRange> Zip::stored_range(uint64_t index) {
   return StoredRange{TRY(stored_bytes(index, stat)), stat.comp_method, stat.size};
 }
 
-Result<SourcePtr> Member::made(const DecodeChargePtr& charge) const {
+Result<SourcePtr> Member::made(const codec::DecodeChargePtr& charge) const {
   const std::scoped_lock lock(zip_.mutex());
   return zip_.member(index_, digest_ ? std::optional(*digest_) : std::nullopt, charge);
 }
@@ -285,7 +286,7 @@ Result<StoredRange> Member::stored() const {
   return zip_.stored_range(index_);
 }
 
-Result<SourcePtr> Member::to_parse(const DecodeChargePtr& charge) const { return made(charge); }
+Result<SourcePtr> Member::to_parse(const codec::DecodeChargePtr& charge) const { return made(charge); }
 
 Result<const Source*> Member::opened() const {
   if (const Source* source = opened_.load(std::memory_order_acquire)) return source;
@@ -347,7 +348,7 @@ class Links {
   std::map<Key, std::optional<std::string>> known_;
 };
 
-Result<void> add_member(ArchiveBuilder& builder, const std::shared_ptr<Zip>& zip, Links& links, uint64_t index) {
+Result<void> add_member(Builder& builder, const std::shared_ptr<Zip>& zip, Links& links, uint64_t index) {
   const std::string name = zip->name(index);
   const zip_stat_t stat = zip->stat(index);
   TRY_VOID(builder.charge_member(name));
@@ -381,7 +382,7 @@ const Member* member_of(const Source& source) { return dynamic_cast<const Member
 Result<Archive> zip_members(const Container& container) {
   const auto zip = TRY(Zip::open(container));
   const uint64_t members = zip->size();
-  ArchiveBuilder builder(DuplicatePolicy::first_wins, container.budget);
+  Builder builder(DuplicatePolicy::first_wins, container.budget);
   Links links(*zip, container.budget);
   if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes before the zip are ignored");
   for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, links, i));
@@ -399,9 +400,9 @@ Result<std::optional<StoredRange>> stored_range_of(const Source& source) {
   return member == nullptr ? Result<std::optional<StoredRange>>(std::nullopt) : TRY(member->stored());
 }
 
-Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const DecodeChargePtr& charge) {
+Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const codec::DecodeChargePtr& charge) {
   const Member* const member = member_of(*source);
   return member == nullptr ? source : member->to_parse(charge);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -8,7 +8,7 @@
 #include "formats/codec/codec_meter.h"
 #include "formats/model.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 
 /// Sets the digest of the part as the expected digest of a compressed member of a zip. Call it before the first read.
 /// Other sources, and parts without a digest, are unchanged.
@@ -43,6 +43,6 @@ Result<void> charge_head(Budget& budget, const HeadCost& cost);
 Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& cost);
 
 /// The bytes of `source` for a parser: decoding them is charged to `charge` while it is active.
-Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const DecodeChargePtr& charge);
+Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const codec::DecodeChargePtr& charge);
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

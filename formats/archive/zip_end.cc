@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "formats/format.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 namespace {
 
 using namespace std::string_view_literals;
@@ -109,8 +109,13 @@ Result<ZipEnd> find_zip_end(const Source& zip) {
   return failure(Code::corrupt, str("zip: no end record that leads to a directory in the last ", looked_at, " bytes"));
 }
 
+}  // namespace weightfs::archive
+
+namespace weightfs {
+
 // A zip after other data is detectable only at its end, where a file of another format may have a zip inside.
 Match matches_zip(const Probe& probe) {
+  using namespace archive;
   if (probe.head.starts_with(kMember)) return Match::yes;
   if (probe.head.starts_with(kEnd) && probe.size >= kEndSize) return Match::yes;
   for (size_t at = probe.tail.find(kEnd); at != probe.tail.npos; at = probe.tail.find(kEnd, at + 1)) {

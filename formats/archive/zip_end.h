@@ -4,7 +4,7 @@
 
 #include "base/source.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 
 /// The values of the end record, as offsets in the file.
 struct ZipEnd {
@@ -18,4 +18,4 @@ struct ZipEnd {
 /// begins first. Fails with corrupt if there is none.
 Result<ZipEnd> find_zip_end(const Source& zip);
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -4,7 +4,7 @@
 #include "formats/archive/zip.h"
 #include "formats/codec/codec.h"
 
-namespace weightfs {
+namespace weightfs::archive {
 namespace {
 
 // Reads little at a time, so that the input read is the input decoded.
@@ -30,7 +30,7 @@ class SmallReads final : public Source {
 
 Result<void> charge_head(Budget& budget, const HeadCost& cost) {
   constexpr uint64_t kSteps = 4;  // a decoder is made
-  TRY_VOID(budget.charge(Cost::step, kSteps + steps_of_empty_input(cost.empty)));
+  TRY_VOID(budget.charge(Cost::step, kSteps + codec::steps_of_empty_input(cost.empty)));
   TRY_VOID(budget.charge(Cost::input, cost.input));
   return budget.charge(Cost::output, cost.output);
 }
@@ -48,7 +48,7 @@ Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& c
   const auto stored = std::make_shared<const SmallReads>(TRY(read_text(range.bytes, 0, input)));
   std::string out(blocks ? std::max<size_t>(most, kZstdBlock) : most, '\0');
   const auto decode = [&]() -> Result<size_t> {
-    const StreamPtr stream = TRY((blocks ? zstd_stream : inflate_stream)(stored));
+    const StreamPtr stream = TRY((blocks ? codec::zstd_stream : codec::inflate_stream)(stored));
     while (cost.output < most) {
       const size_t got = TRY(stream->next(std::as_writable_bytes(std::span(out)).subspan(cost.output)));
       if (got == 0) break;
@@ -63,4 +63,4 @@ Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& c
   return out;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::archive

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "formats/format.h"
 
-namespace weightfs::zips {
+namespace weightfs::archive::zips {
 
 zip_int64_t ZipSource::answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
   auto& feed = *static_cast<ZipSource*>(self);
@@ -123,4 +123,4 @@ Result<size_t> ZipSource::read_window(std::span<std::byte> out) {
   return wanted;
 }
 
-}  // namespace weightfs::zips
+}  // namespace weightfs::archive::zips

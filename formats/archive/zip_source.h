@@ -9,7 +9,7 @@
 
 #include "base/source.h"
 
-namespace weightfs::zips {
+namespace weightfs::archive::zips {
 
 /// Replaces the method of a member that WinZip encrypted (99) in the data for libzip.
 inline constexpr uint16_t kHiddenMethod = 0xFF63;
@@ -56,4 +56,4 @@ class ZipSource {
   zip_error_t zip_error_ = {};  // holds codes only: nothing to free
 };
 
-}  // namespace weightfs::zips
+}  // namespace weightfs::archive::zips

@@ -5,10 +5,8 @@
 #include "base/text.h"
 #include "formats/format.h"
 
-namespace weightfs {
+namespace weightfs::bintensors {
 namespace {
-
-using namespace bintensors;
 
 std::string_view name_of(Layout layout) { return layout == Layout::release ? "release" : "legacy"; }
 
@@ -74,6 +72,11 @@ Result<Model> read(const Container& container, std::optional<Layout> layout) {
 }
 
 }  // namespace
+}  // namespace weightfs::bintensors
+
+namespace weightfs {
+
+using namespace bintensors;
 
 // There is no magic number: the length must fit, and the byte of an Option must follow it.
 Match matches_bintensors(const Probe& probe) {

@@ -7,14 +7,11 @@
 #include "formats/archive/zip.h"
 #include "formats/common/flat.h"
 
-namespace weightfs {
+namespace weightfs::carton {
 namespace {
 
-using carton::Links;
-using carton::Manifest;
-
 // A text of the carton; if it cannot be read, nothing and a warning.
-Result<std::optional<std::string>> text_of(const Archive& archive, std::string_view path, uint64_t most,
+Result<std::optional<std::string>> text_of(const archive::Archive& archive, std::string_view path, uint64_t most,
                                            Warnings& warnings) {
   auto text = archive.text(path, most);
   if (text) return std::move(*text);
@@ -32,7 +29,7 @@ Result<void> charge_linked(const BlobRef& wanted, Budget& budget) {
 }
 
 // Files in MANIFEST that are not in the archive: stored elsewhere, behind a link, or missing.
-Result<void> add_linked(Model& model, Archive& archive, const Container& container, const Manifest& manifest,
+Result<void> add_linked(Model& model, archive::Archive& archive, const Container& container, const Manifest& manifest,
                         const Links& links, Warnings& warnings) {
   std::vector<Part> linked;
   std::map<Digest, Later<SourcePtr>> sources;  // several files may have the same digest
@@ -68,7 +65,8 @@ Result<void> add_linked(Model& model, Archive& archive, const Container& contain
 }
 
 // Sets the digest of each part from MANIFEST.
-Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifest, Warnings& warnings, Budget& budget) {
+Result<void> set_digests(Model& model, archive::Archive& archive, const Manifest& manifest, Warnings& warnings,
+                         Budget& budget) {
   constexpr uint64_t kVerified = 256;  // bytes of the Source that verifies a digest
   for (Part& part : archive.parts) {
     if (part.path == "MANIFEST" || part.path == "LINKS") continue;
@@ -80,13 +78,13 @@ Result<void> set_digests(Model& model, Archive& archive, const Manifest& manifes
       continue;
     }
     part.digest = entry->second;
-    if (part.link_target.empty()) expect_digest(part);
+    if (part.link_target.empty()) archive::expect_digest(part);
   }
   return {};
 }
 
-Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) {
-  const auto text = TRY(text_of(archive, "carton.toml", carton::kMaxTomlSize, warnings));
+Result<Map> toml_of(const archive::Archive& archive, Warnings& warnings, Budget& budget) {
+  const auto text = TRY(text_of(archive, "carton.toml", kMaxTomlSize, warnings));
   if (!text) return Map{};
   auto parsed = parse_toml(*text, budget);
   if (parsed) return std::move(*parsed);
@@ -94,31 +92,36 @@ Result<Map> toml_of(const Archive& archive, Warnings& warnings, Budget& budget) 
   return Map{};
 }
 
-Result<Links> links_of(const Archive& archive, Warnings& warnings, Budget& budget) {
+Result<Links> links_of(const archive::Archive& archive, Warnings& warnings, Budget& budget) {
   if (archive.find("LINKS") == nullptr) return Links{};
-  const auto text = TRY(text_of(archive, "LINKS", carton::kMaxTomlSize, warnings));
+  const auto text = TRY(text_of(archive, "LINKS", kMaxTomlSize, warnings));
   if (!text) return Links{};
-  auto links = carton::read_links(*text, warnings, budget);
+  auto links = read_links(*text, warnings, budget);
   if (links) return std::move(*links);
   warnings.add("LINKS: ", links.error().message);
   return Links{};
 }
 
 }  // namespace
+}  // namespace weightfs::carton
 
-Result<bool> matches_carton(const Archive& archive) {
+namespace weightfs {
+
+using namespace carton;
+
+Result<bool> matches_carton(const archive::Archive& archive) {
   // Every file may be behind a link, even carton.toml.
   return archive.find("carton.toml") != nullptr ||
          (archive.find("MANIFEST") != nullptr && archive.find("LINKS") != nullptr);
 }
 
-Result<Model> read_carton(Archive archive, const Container& container) {
+Result<Model> read_carton(archive::Archive archive, const Container& container) {
   Model model;
   model.format = "carton";
   Warnings warnings;
   std::optional<Manifest> manifest;
-  if (const auto text = TRY(text_of(archive, "MANIFEST", carton::kMaxManifestSize, warnings)))
-    manifest = carton::read_manifest(*text, warnings, *container.budget);
+  if (const auto text = TRY(text_of(archive, "MANIFEST", kMaxManifestSize, warnings)))
+    manifest = read_manifest(*text, warnings, *container.budget);
   const Links links = TRY(links_of(archive, warnings, *container.budget));
   if (manifest) {
     TRY_VOID(add_linked(model, archive, container, *manifest, links, warnings));
@@ -127,9 +130,9 @@ Result<Model> read_carton(Archive archive, const Container& container) {
   Map toml = TRY(toml_of(archive, warnings, *container.budget));
   if (!manifest) model.missing.emplace_back("MANIFEST");
   if (const Value* version = toml.find("spec_version")) model.version = to_json_line(*version);
-  model.common = carton::common_fields(toml, warnings, *container.budget);
-  TRY_VOID(carton::add_tensors(model, archive, manifest.value_or(Manifest{}), warnings, container.budget));
-  carton::check_references(toml, archive, model, warnings);
+  model.common = common_fields(toml, warnings, *container.budget);
+  TRY_VOID(add_tensors(model, archive, manifest.value_or(Manifest{}), warnings, container.budget));
+  check_references(toml, archive, model, warnings);
 
   Map facts;
   if (manifest) facts.append("model_hash", manifest->hash.hex());
@@ -139,7 +142,7 @@ Result<Model> read_carton(Archive archive, const Container& container) {
   model.metadata = std::move(toml);
 
   archive.warnings.append(warnings, "");
-  add_members(model, std::move(archive), container);
+  archive::add_members(model, std::move(archive), container);
   return model;
 }
 

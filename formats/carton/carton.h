@@ -40,11 +40,11 @@ Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budg
 Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget);
 
 /// Checks that the files that carton.toml references as @tensor_data/NAME and @misc/PATH exist.
-void check_references(const Map& carton_toml, const Archive& archive, const Model& model, Warnings& warnings);
+void check_references(const Map& carton_toml, const archive::Archive& archive, const Model& model, Warnings& warnings);
 
 /// Adds the tensors of tensor_data/index.toml to the model. `manifest` has their digests. Fails if the index cannot be
 /// read; errors in it become warnings. Tensors beyond the budget are left out, with a warning.
-Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings,
+Result<void> add_tensors(Model& model, const archive::Archive& archive, const Manifest& manifest, Warnings& warnings,
                          const BudgetPtr& budget);
 
 }  // namespace weightfs::carton

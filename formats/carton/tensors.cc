@@ -108,7 +108,8 @@ uint64_t bytes_kept(const Entry& entry) {
 // Reads the index and adds its tensors.
 class TensorAdder {
  public:
-  TensorAdder(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings, BudgetPtr budget)
+  TensorAdder(Model& model, const archive::Archive& archive, const Manifest& manifest, Warnings& warnings,
+              BudgetPtr budget)
       : model_(model), archive_(archive), manifest_(manifest), warnings_(warnings), budget_(std::move(budget)) {}
 
   void add_all(const List& index) {
@@ -215,7 +216,7 @@ class TensorAdder {
   }
 
   Model& model_;
-  const Archive& archive_;
+  const archive::Archive& archive_;
   const Manifest& manifest_;
   Warnings& warnings_;
   BudgetPtr budget_;
@@ -228,7 +229,7 @@ class TensorAdder {
 
 }  // namespace
 
-Result<void> add_tensors(Model& model, const Archive& archive, const Manifest& manifest, Warnings& warnings,
+Result<void> add_tensors(Model& model, const archive::Archive& archive, const Manifest& manifest, Warnings& warnings,
                          const BudgetPtr& budget) {
   constexpr std::string_view kIndex = "tensor_data/index.toml";
   if (archive.find(kIndex) == nullptr) {

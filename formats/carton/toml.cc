@@ -277,7 +277,7 @@ Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget) {
   return room ? copied_fields(carton_toml) : Map{};
 }
 
-void check_references(const Map& carton_toml, const Archive& archive, const Model& model, Warnings& warnings) {
+void check_references(const Map& carton_toml, const archive::Archive& archive, const Model& model, Warnings& warnings) {
   std::vector<std::string_view> tensors;
   for (const Tensor& tensor : model.tensors) tensors.push_back(tensor.scope.empty() ? tensor.name : tensor.scope);
   std::sort(tensors.begin(), tensors.end());

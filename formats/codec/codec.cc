@@ -22,11 +22,8 @@
 #include "formats/codec/codec_input.h"
 #include "formats/codec/codec_meter.h"
 
-namespace weightfs {
+namespace weightfs::codec {
 namespace {
-
-using codec::decoder_of;
-using codec::Input;
 
 // Deflate data, decoded by isa-l.
 class Deflate {
@@ -310,4 +307,4 @@ Result<StreamPtr> zstd_stream(SourcePtr compressed) {
   return limit_input("zstd", std::move(compressed), decoder_of<ZstdStream>);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::codec

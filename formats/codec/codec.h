@@ -3,7 +3,7 @@
 
 #include "base/blobs.h"
 
-namespace weightfs {
+namespace weightfs::codec {
 
 /// Decodes raw Deflate (RFC 1951). Ends at the end of the Deflate data; following bytes are not read. Fails with
 /// corrupt.
@@ -28,4 +28,4 @@ Result<StreamPtr> zstd_stream(SourcePtr compressed);
 // All decoders fail with Code::resource if memory is exhausted, as reading `compressed` does, and with corrupt if they
 // read more than 1 MiB and four bytes per decoded byte (formats/codec/codec_meter.h).
 
-}  // namespace weightfs
+}  // namespace weightfs::codec

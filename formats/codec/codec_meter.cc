@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::codec {
 namespace {
 
 // The limits of a meter: both methods fail when the limit is exceeded.
@@ -131,4 +131,4 @@ Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compr
   return metered(std::move(compressed), std::make_unique<ChargedLimit>(charge), decode);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::codec

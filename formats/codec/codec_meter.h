@@ -8,7 +8,7 @@
 #include "base/blobs.h"
 #include "base/budget.h"
 
-namespace weightfs {
+namespace weightfs::codec {
 
 /// A decoder function, such as inflate_stream() or gunzip_stream().
 using Decode = Result<StreamPtr> (*)(SourcePtr compressed);
@@ -62,4 +62,4 @@ Result<StreamPtr> charge_decoding(const DecodeChargePtr& charge, SourcePtr compr
 /// The steps to charge for this many bytes of input that decoded to nothing: tables of empty blocks take 300 ns a byte.
 constexpr uint64_t steps_of_empty_input(uint64_t bytes) { return bytes / 4; }
 
-}  // namespace weightfs
+}  // namespace weightfs::codec

@@ -6,7 +6,7 @@
 #include "formats/codec/codec_input.h"
 #include "formats/codec/codec_meter.h"
 
-namespace weightfs {
+namespace weightfs::codec {
 namespace {
 
 constexpr uint64_t kMaxMemory = 80ULL << 20;
@@ -60,7 +60,7 @@ class XzStream final : public Stream {
     }
   }
 
-  codec::Input input_;
+  Input input_;
   lzma_stream stream_ = LZMA_STREAM_INIT;
   bool ended_ = false;
 };
@@ -68,7 +68,7 @@ class XzStream final : public Stream {
 }  // namespace
 
 Result<StreamPtr> xz_stream(SourcePtr compressed) {
-  return limit_input("xz", std::move(compressed), codec::decoder_of<XzStream>);
+  return limit_input("xz", std::move(compressed), decoder_of<XzStream>);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::codec

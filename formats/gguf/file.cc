@@ -39,9 +39,9 @@ Result<Dialect> read_dialect(const Source& bytes) {
 }
 
 // Reads a file front to back.
-class Reader {
+class FileReader {
  public:
-  Reader(const SourcePtr& bytes, const Dialect& dialect, BudgetPtr budget)
+  FileReader(const SourcePtr& bytes, const Dialect& dialect, BudgetPtr budget)
       : bytes_(bytes),
         cursor_(*bytes, 8, kMaxHeaderSize, dialect.order),
         charges_(*budget),
@@ -195,7 +195,7 @@ std::optional<uint64_t> round_up(uint64_t value, uint64_t alignment) {
 
 Result<File> read_file(const SourcePtr& bytes, const BudgetPtr& budget) {
   const Dialect dialect = TRY(read_dialect(*bytes));
-  auto file = Reader(bytes, dialect, budget).run();
+  auto file = FileReader(bytes, dialect, budget).run();
   if (!file && file.error().code == Code::corrupt && bytes->size() > kMaxHeaderSize)
     file.error().message += str(" (at most ", human_size(kMaxHeaderSize), " of header are read)");
   return file;

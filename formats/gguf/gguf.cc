@@ -11,10 +11,8 @@
 #include "formats/gguf/tensors.h"
 #include "formats/gguf/types.h"
 
-namespace weightfs {
+namespace weightfs::gguf {
 namespace {
-
-using namespace gguf;
 
 // What models of every format have in common, by the keys that GGUF has for it (ggml's docs/gguf.md).
 constexpr std::array kCommon = {
@@ -164,6 +162,11 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
 }
 
 }  // namespace
+}  // namespace weightfs::gguf
+
+namespace weightfs {
+
+using namespace gguf;
 
 Match matches_gguf(const Probe& probe) { return probe.head.starts_with("GGUF") ? Match::yes : Match::no; }
 

@@ -33,7 +33,7 @@ bool is_short(const Item& item, uint64_t most) {
 }
 
 // The config.json of the model that this one was made of.
-bool is_own_config(const Item& item) { return item.layer.kind == Kind::json && item.layer.name == "config.json"; }
+bool is_own_config(const Item& item) { return item.layer.kind == LayerKind::json && item.layer.name == "config.json"; }
 
 class Contents {
  public:
@@ -41,9 +41,9 @@ class Contents {
       : package_(package), model_(model), warnings_(warnings) {}
 
   Result<void> add() {
-    TRY_VOID(add_json("config", Kind::config));
-    TRY_VOID(add_json("parameters", Kind::params));
-    TRY_VOID(add_json("messages", Kind::messages));
+    TRY_VOID(add_json("config", LayerKind::config));
+    TRY_VOID(add_json("parameters", LayerKind::params));
+    TRY_VOID(add_json("messages", LayerKind::messages));
     TRY_VOID(add_tensors());
     add_common();
     TRY_VOID(add_architecture());
@@ -62,16 +62,16 @@ class Contents {
   }
 
   // The first item of a kind with an available blob; null if there is none.
-  const Item* first(Kind kind) const {
+  const Item* first(LayerKind kind) const {
     const auto found = std::find_if(package_.items.begin(), package_.items.end(),
                                     [&](const Item& item) { return item.layer.kind == kind && item.blob != nullptr; });
     return found == package_.items.end() ? nullptr : &*found;
   }
 
   // Short texts are verified first, as they are shown directly.
-  Result<void> add_json(const char* key, Kind kind) {
+  Result<void> add_json(const char* key, LayerKind kind) {
     const Item* const item = first(kind);
-    if (item == nullptr || (kind == Kind::messages && !is_short(*item, kMaxMessagesSize))) return {};
+    if (item == nullptr || (kind == LayerKind::messages && !is_short(*item, kMaxMessagesSize))) return {};
     auto value = item->blob->bytes.get().and_then(
         [&](const SourcePtr& bytes) { return parse(*bytes, *package_.container.budget); });
     if (value)
@@ -87,8 +87,8 @@ class Contents {
     Tensors tensors(model_, warnings_, package_.container.budget);
     for (const Item& item : package_.items) {
       if (item.blob == nullptr) continue;
-      if (item.layer.kind == Kind::model) TRY_VOID(tensors.add_model(item));
-      if (item.layer.kind == Kind::tensor) TRY_VOID(tensors.add_tensor(item));
+      if (item.layer.kind == LayerKind::model) TRY_VOID(tensors.add_model(item));
+      if (item.layer.kind == LayerKind::tensor) TRY_VOID(tensors.add_tensor(item));
     }
     Map quantization = tensors.take_quantization();
     if (quantization.size() > kMaxInlineList)
@@ -145,7 +145,7 @@ class Contents {
 
   // A license that is a line is the name of one.
   Result<void> add_license() {
-    const Item* const item = first(Kind::license);
+    const Item* const item = first(LayerKind::license);
     if (item == nullptr || !is_short(*item, kMaxLicenseLength) || model_.common.find("license") != nullptr) return {};
     const auto text = item->blob->bytes.get().and_then(
         [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min(bytes->size(), kMaxLicenseLength)); });
@@ -167,17 +167,17 @@ class Contents {
 bool needs_fetch(const Item& item) {
   if (item.blob == nullptr || item.blob->is_local) return false;
   switch (item.layer.kind) {
-    case Kind::config:
-    case Kind::params:
-    case Kind::model:
+    case LayerKind::config:
+    case LayerKind::params:
+    case LayerKind::model:
       return true;
-    case Kind::tensor:  // a bare one is told by its media type
+    case LayerKind::tensor:  // a bare one is told by its media type
       return !item.layer.dtype || !item.layer.descriptor.size;
-    case Kind::json:
+    case LayerKind::json:
       return is_own_config(item);
-    case Kind::messages:
+    case LayerKind::messages:
       return is_short(item, kMaxMessagesSize);
-    case Kind::license:
+    case LayerKind::license:
       return is_short(item, kMaxLicenseLength);
     default:
       return false;

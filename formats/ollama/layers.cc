@@ -15,30 +15,30 @@ namespace {
 
 constexpr std::string_view kPrefix = "application/vnd.ollama.image.";
 
-constexpr std::array<std::pair<std::string_view, Kind>, 16> kKinds = {{
-    {"config", Kind::config},
-    {"model", Kind::model},
-    {"projector", Kind::projector},
-    {"adapter", Kind::adapter},
-    {"draft", Kind::draft},
-    {"template", Kind::chat_template},
-    {"prompt", Kind::chat_template},  // before December 2023
-    {"system", Kind::system},
-    {"license", Kind::license},
-    {"params", Kind::params},
-    {"messages", Kind::messages},
-    {"embed", Kind::embed},
-    {"tensor", Kind::tensor},
-    {"json", Kind::json},
-    {"tokenizer", Kind::tokenizer},
-    {"tokenizer.config", Kind::tokenizer_config},
+constexpr std::array<std::pair<std::string_view, LayerKind>, 16> kKinds = {{
+    {"config", LayerKind::config},
+    {"model", LayerKind::model},
+    {"projector", LayerKind::projector},
+    {"adapter", LayerKind::adapter},
+    {"draft", LayerKind::draft},
+    {"template", LayerKind::chat_template},
+    {"prompt", LayerKind::chat_template},  // before December 2023
+    {"system", LayerKind::system},
+    {"license", LayerKind::license},
+    {"params", LayerKind::params},
+    {"messages", LayerKind::messages},
+    {"embed", LayerKind::embed},
+    {"tensor", LayerKind::tensor},
+    {"json", LayerKind::json},
+    {"tokenizer", LayerKind::tokenizer},
+    {"tokenizer.config", LayerKind::tokenizer_config},
 }};
 
-Kind kind_of(std::string_view media_type) {
-  if (!media_type.starts_with(kPrefix)) return Kind::other;
+LayerKind kind_of(std::string_view media_type) {
+  if (!media_type.starts_with(kPrefix)) return LayerKind::other;
   const std::string_view suffix = media_type.substr(kPrefix.size());
   const auto row = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == suffix; });
-  return row == kKinds.end() || suffix.empty() ? Kind::other : row->second;
+  return row == kKinds.end() || suffix.empty() ? LayerKind::other : row->second;
 }
 
 std::optional<std::string> parameter(const MediaType& type, std::string_view name) {
@@ -94,39 +94,39 @@ FileName named_other(const Layer& layer) {
 FileName named(const Layer& layer) {
   const std::string own = percent_escaped(layer.name);
   switch (layer.kind) {
-    case Kind::config:
+    case LayerKind::config:
       return {"config", ".json"};
-    case Kind::model:
+    case LayerKind::model:
       return {"model", extension_of(layer)};
-    case Kind::projector:
+    case LayerKind::projector:
       return {"projector", extension_of(layer)};
-    case Kind::adapter:
+    case LayerKind::adapter:
       return {"adapter", extension_of(layer)};
-    case Kind::draft:
+    case LayerKind::draft:
       return {"draft", extension_of(layer)};
-    case Kind::chat_template:
+    case LayerKind::chat_template:
       return {own.empty() ? "template" : "template-" + own};
-    case Kind::system:
+    case LayerKind::system:
       return {"system"};
-    case Kind::license:
+    case LayerKind::license:
       return {"license"};
-    case Kind::params:
+    case LayerKind::params:
       return {"params", ".json"};
-    case Kind::messages:
+    case LayerKind::messages:
       return {"messages", ".json"};
-    case Kind::embed:
+    case LayerKind::embed:
       return {"embed"};
-    case Kind::tensor:
+    case LayerKind::tensor:
       return {"tensors/" + (layer.name.empty() ? blob_name(layer) : layer.name), layer.dtype ? "" : ".safetensors"};
-    case Kind::json:
+    case LayerKind::json:
       return named_json(layer);
-    case Kind::tokenizer:
+    case LayerKind::tokenizer:
       return {"tokenizer", ".json"};
-    case Kind::tokenizer_config:
+    case LayerKind::tokenizer_config:
       return {"tokenizer_config", ".json"};
-    case Kind::manifest:
+    case LayerKind::manifest:
       return {"manifest-" + (own.empty() ? blob_name(layer) : own), ".json"};
-    case Kind::other:
+    case LayerKind::other:
       break;
   }
   return named_other(layer);
@@ -153,23 +153,24 @@ class Paths {
 
 bool is_plain(std::string_view path) {
   bool plain = true;
-  for_each_component(path,
-                     [&](std::string_view part) { plain = plain && !part.empty() && part != "." && part != ".."; });
+  archive::for_each_component(
+      path, [&](std::string_view part) { plain = plain && !part.empty() && part != "." && part != ".."; });
   return plain;
 }
 
 bool keeps_its_name(const Layer& layer) {
-  return !layer.name.empty() && (layer.kind == Kind::json || layer.kind == Kind::other);
+  return !layer.name.empty() && (layer.kind == LayerKind::json || layer.kind == LayerKind::other);
 }
 
 }  // namespace
 
 bool Layer::is_container() const {
-  return kind == Kind::model || kind == Kind::projector || kind == Kind::adapter || kind == Kind::draft;
+  return kind == LayerKind::model || kind == LayerKind::projector || kind == LayerKind::adapter ||
+         kind == LayerKind::draft;
 }
 
 std::vector<Layer> layers_of(const Manifest& manifest, Warnings& warnings) {
-  const auto of_kind = [](const Descriptor& descriptor, Kind kind, const std::string& name) {
+  const auto of_kind = [](const Descriptor& descriptor, LayerKind kind, const std::string& name) {
     Layer layer;
     layer.descriptor = descriptor;
     layer.kind = kind;
@@ -177,9 +178,10 @@ std::vector<Layer> layers_of(const Manifest& manifest, Warnings& warnings) {
     return layer;
   };
   std::vector<Layer> layers;
-  if (manifest.config) layers.push_back(of_kind(*manifest.config, Kind::config, ""));
+  if (manifest.config) layers.push_back(of_kind(*manifest.config, LayerKind::config, ""));
   for (const Descriptor& descriptor : manifest.layers) layers.push_back(layer_of(descriptor, warnings));
-  for (const Descriptor& child : manifest.manifests) layers.push_back(of_kind(child, Kind::manifest, child.runner));
+  for (const Descriptor& child : manifest.manifests)
+    layers.push_back(of_kind(child, LayerKind::manifest, child.runner));
   return layers;
 }
 
@@ -196,7 +198,7 @@ std::string name_layers(const std::vector<Layer*>& layers, Warnings& warnings) {
   for (Layer* const layer : layers) {
     if (keeps_its_name(*layer)) continue;
     FileName name = named(*layer);
-    if (layer->kind == Kind::config && has_config) name.stem = "image-config";
+    if (layer->kind == LayerKind::config && has_config) name.stem = "image-config";
     layer->path = paths.take(name);
   }
   return own;

@@ -12,7 +12,7 @@
 
 namespace weightfs::ollama {
 
-enum class Kind {
+enum class LayerKind {
   config,
   model,      ///< GGUF, or an older format
   projector,  ///< of images to tokens: GGUF
@@ -37,7 +37,7 @@ enum class Content { unknown, gguf, safetensors, other };
 
 struct Layer {
   Descriptor descriptor;
-  Kind kind = Kind::other;
+  LayerKind kind = LayerKind::other;
   std::string name;                    ///< the field `name`, or the media type's parameter
   std::optional<std::string> dtype;    ///< of a tensor whose blob is only its data (document layout)
   std::optional<std::string> shape;    ///< likewise, as in the media type

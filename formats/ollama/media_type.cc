@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::ollama {
 namespace {
 
 constexpr std::string_view kWhite = " \t\r\n\v\f";
@@ -118,4 +118,4 @@ Result<MediaType> parse_media_type(std::string_view text) {
   return out;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::ollama

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::ollama {
 
 struct MediaType {
   std::string type;                                             ///< "application/x", in lower case
@@ -27,4 +27,4 @@ Result<MediaType> parse_media_type(std::string_view text);
 /// The type without parameters, in lower case; also works if the parameters are invalid.
 std::string without_parameters(std::string_view media_type);
 
-}  // namespace weightfs
+}  // namespace weightfs::ollama

@@ -5,36 +5,36 @@
 #include "base/text.h"
 #include "formats/ollama/manifest.h"
 
-namespace weightfs {
+namespace weightfs::ollama {
 namespace {
 
 // A part of a name: its title, its maximum length, and the characters allowed beside letters, digits, `_`, `-`.
-struct Kind {
+struct PartRule {
   std::string_view name;
   size_t longest;
   std::string_view also;
 };
 
-constexpr Kind kHost = {"host", 350, ".:"};
-constexpr Kind kNamespace = {"namespace", 80, ""};
-constexpr Kind kModel = {"model", 80, "."};
-constexpr Kind kTag = {"tag", 80, "."};
+constexpr PartRule kHost = {"host", 350, ".:"};
+constexpr PartRule kNamespace = {"namespace", 80, ""};
+constexpr PartRule kModel = {"model", 80, "."};
+constexpr PartRule kTag = {"tag", 80, "."};
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
-bool is_valid(const Kind& kind, std::string_view part) {
-  if (part.empty() || part.size() > kind.longest || !is_word(part[0])) return false;
+bool is_valid(const PartRule& rule, std::string_view part) {
+  if (part.empty() || part.size() > rule.longest || !is_word(part[0])) return false;
   return std::all_of(part.begin(), part.end(),
-                     [&](char c) { return is_word(c) || c == '-' || kind.also.find(c) != kind.also.npos; });
+                     [&](char c) { return is_word(c) || c == '-' || rule.also.find(c) != rule.also.npos; });
 }
 
-Result<void> check(const Kind& kind, std::string_view part, std::string_view name) {
-  if (is_valid(kind, part)) return {};
+Result<void> check(const PartRule& rule, std::string_view part, std::string_view name) {
+  if (is_valid(rule, part)) return {};
   return failure(Code::unsupported,
-                 str(quoted(name), ": not a model's name: ", quoted(part), " cannot be a ", kind.name));
+                 str(quoted(name), ": not a model's name: ", quoted(part), " cannot be a ", rule.name));
 }
 
-Result<void> check(const OllamaName& parts, std::string_view name) {
+Result<void> check(const Name& parts, std::string_view name) {
   TRY_VOID(check(kHost, parts.host, name));
   TRY_VOID(check(kNamespace, parts.name_space, name));
   TRY_VOID(check(kModel, parts.model, name));
@@ -72,14 +72,14 @@ Result<std::optional<Digest>> cut_digest(std::string_view& text, std::string_vie
 
 }  // namespace
 
-std::string OllamaName::shortest() const {
-  const OllamaName defaults;
+std::string Name::shortest() const {
+  const Name defaults;
   if (host != defaults.host) return str(host, '/', name_space, '/', model, ':', tag);
   return str(name_space != defaults.name_space ? name_space + "/" : "", model, ':', tag);
 }
 
-Result<OllamaName> parse_ollama_name(std::string_view text) {
-  OllamaName name;
+Result<Name> parse_name(std::string_view text) {
+  Name name;
   std::string_view left = text;
   name.scheme = TRY(cut_scheme(left, text));
   name.digest = TRY(cut_digest(left, text));
@@ -101,8 +101,8 @@ Result<OllamaName> parse_ollama_name(std::string_view text) {
   return name;
 }
 
-std::optional<OllamaName> ollama_name_of_path(std::string_view path) {
-  OllamaName name;
+std::optional<Name> name_of_path(std::string_view path) {
+  Name name;
   for (std::string* const part : {&name.tag, &name.model, &name.name_space}) {
     auto last = cut_last(path, '/');
     if (!last) return std::nullopt;
@@ -113,4 +113,4 @@ std::optional<OllamaName> ollama_name_of_path(std::string_view path) {
   return name;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::ollama

@@ -9,9 +9,9 @@
 #include "base/digest.h"
 #include "base/result.h"
 
-namespace weightfs {
+namespace weightfs::ollama {
 
-struct OllamaName {
+struct Name {
   std::string scheme = "https";  ///< or http
   std::string host = "registry.ollama.ai";
   std::string name_space = "library";
@@ -22,16 +22,16 @@ struct OllamaName {
   /// The shortest form, always with the tag: "llama3.2:latest", "someone/model:7b".
   std::string shortest() const;
 
-  friend bool operator==(const OllamaName&, const OllamaName&) = default;
+  friend bool operator==(const Name&, const Name&) = default;
 };
 
 /// Parses `[http[s]://][host/][namespace/]model[:tag][@sha256:digest]`. Fails with unsupported, naming the invalid
 /// part: parts are 1 to 80 letters, digits, `_`, `-` and `.` that begin with a letter, digit or `_`; a namespace has no
 /// `.`; a host may have `:` and 350 characters.
-Result<OllamaName> parse_ollama_name(std::string_view text);
+Result<Name> parse_name(std::string_view text);
 
 /// The name of a manifest by its path below manifests/, `host/namespace/model/tag`; nothing if the path does not have
 /// four valid parts, as with files of other programs.
-std::optional<OllamaName> ollama_name_of_path(std::string_view path);
+std::optional<Name> name_of_path(std::string_view path);
 
-}  // namespace weightfs
+}  // namespace weightfs::ollama

@@ -10,10 +10,8 @@
 #include "base/text.h"
 #include "base/values/rendering.h"
 
-namespace weightfs {
+namespace weightfs::ollama {
 namespace {
-
-using namespace ollama;
 
 Map described(const Descriptor& descriptor, const std::string& path) {
   Map out;
@@ -78,7 +76,7 @@ Map facts_of(const PackagePtr& package, Model& model) {
 size_t main_model(const Package& package) {
   const auto& items = package.items;
   const auto found = std::find_if(items.begin(), items.end(), [](const Item& item) {
-    return item.layer.kind == Kind::model && item.blob != nullptr && item.layer.content != Content::other;
+    return item.layer.kind == LayerKind::model && item.blob != nullptr && item.layer.content != Content::other;
   });
   return static_cast<size_t>(found - items.begin());
 }
@@ -112,7 +110,7 @@ Result<ModelPtr> read_nested(const Package& package, const Item& item) {
 // Whether the item is a nested container. A blob that is not local is judged by its media type.
 Result<bool> is_nested(const Package& package, const Item& item) {
   if (item.blob->is_local) return could_be_model(container_of(package, item, TRY(item.blob->found.get()).unverified));
-  return item.layer.is_container() || item.layer.kind == Kind::manifest;
+  return item.layer.is_container() || item.layer.kind == LayerKind::manifest;
 }
 
 // The indices of items that may be containers, except the model itself.
@@ -121,8 +119,8 @@ std::vector<size_t> beside_model(const Package& package) {
   std::vector<size_t> places;
   for (size_t i = 0; i < package.items.size(); ++i) {
     const Item& item = package.items[i];
-    const Kind kind = item.layer.kind;
-    const bool may_be = item.layer.is_container() || kind == Kind::manifest || kind == Kind::other;
+    const LayerKind kind = item.layer.kind;
+    const bool may_be = item.layer.is_container() || kind == LayerKind::manifest || kind == LayerKind::other;
     if (may_be && item.blob != nullptr && i != model) places.push_back(i);
   }
   return places;
@@ -131,7 +129,7 @@ std::vector<size_t> beside_model(const Package& package) {
 Result<std::vector<Nested>> nested_in(const PackagePtr& package, const std::vector<size_t>& places) {
   std::vector<Nested> nested;
   // A blob is detected and read once, under its first name.
-  std::map<const Blob*, std::optional<Later<ModelPtr>>> models;
+  std::map<const LayerBlob*, std::optional<Later<ModelPtr>>> models;
   for (const size_t i : places) {
     const Item& item = package->items[i];
     const auto [row, is_new] = models.try_emplace(item.blob.get());
@@ -179,6 +177,11 @@ Result<Model> read(const Container& container) {
 }
 
 }  // namespace
+}  // namespace weightfs::ollama
+
+namespace weightfs {
+
+using namespace ollama;
 
 // A manifest begins with its schema version, media type, config or layers. Other JSON files of models (config.json, a
 // tokenizer, an index of shards) have neither these keys nor these media types.

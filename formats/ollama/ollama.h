@@ -13,7 +13,7 @@
 namespace weightfs::ollama {
 
 /// The blob of a layer.
-struct Blob {
+struct LayerBlob {
   Later<ResolvedBlob> found;
   Later<SourcePtr> bytes;  ///< verified bytes: available at once if the size is known
   bool is_local;           ///< no download is needed
@@ -22,8 +22,8 @@ struct Blob {
 /// A layer and its blob.
 struct Item {
   Layer layer;
-  std::shared_ptr<const Blob> blob = {};  ///< null if it has no digest, or the blob is not available
-  size_t part = 0;                        ///< the index of its blob in the parts
+  std::shared_ptr<const LayerBlob> blob = {};  ///< null if it has no digest, or the blob is not available
+  size_t part = 0;                             ///< the index of its blob in the parts
 };
 
 /// A manifest with its located blobs.

@@ -14,7 +14,7 @@ namespace {
 
 // The layer's title in messages, before it has a path: printable, and at most one line.
 std::string title(const Layer& layer) {
-  if (layer.kind == Kind::config) return "config";
+  if (layer.kind == LayerKind::config) return "config";
   const std::string& type = layer.descriptor.media_type;
   const std::string name = !layer.name.empty() ? layer.name : type.substr(type.rfind('.') + 1);
   if (name.empty()) return "layer";
@@ -67,7 +67,7 @@ class BlobFinder {
       if (const auto& d = item.layer.descriptor; d.digest && d.size) sizes_.emplace(*d.digest, *d.size);
   }
 
-  using BlobPtr = std::shared_ptr<const Blob>;
+  using BlobPtr = std::shared_ptr<const LayerBlob>;
 
   Result<BlobPtr> find(const Layer& layer, Warnings& warnings) {
     const Digest& digest = *layer.descriptor.digest;
@@ -101,7 +101,7 @@ class BlobFinder {
     TRY_VOID(verify_empty(wanted, found->verified->size()));
     if (is_local) container_.budget->add_file(*found->unverified);
     const auto proved = Later<SourcePtr>::of(found->verified);
-    return std::make_shared<Blob>(Blob{Later<ResolvedBlob>::of(std::move(*found)), proved, is_local});
+    return std::make_shared<LayerBlob>(LayerBlob{Later<ResolvedBlob>::of(std::move(*found)), proved, is_local});
   }
 
   // No request is made before the blob is read, nor for its size if the manifest has it.
@@ -110,7 +110,7 @@ class BlobFinder {
     const Later<ResolvedBlob> found([blobs = container_.blobs, wanted] { return blobs->resolve(wanted); });
     const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).verified; });
     const auto bytes = wanted.size ? Later<SourcePtr>::of(lazy(*wanted.size, proved)) : proved;
-    return std::make_shared<Blob>(Blob{found, bytes, false});
+    return std::make_shared<LayerBlob>(LayerBlob{found, bytes, false});
   }
 
   const Container& container_;
@@ -159,7 +159,7 @@ class PackageOpener {
   }
 
   // Unreadable bytes are named by their media type; reading them reports the error.
-  Result<Content> content_once(const Blob& blob) {
+  Result<Content> content_once(const LayerBlob& blob) {
     const auto known = contents_.find(&blob);
     if (known != contents_.end()) return known->second;
     const ResolvedBlob found = TRY(blob.found.get());
@@ -188,7 +188,7 @@ class PackageOpener {
   Package& package_;
   std::vector<Layer*> layers_;
   std::set<const Source*> counted_;
-  std::map<const Blob*, Content> contents_;
+  std::map<const LayerBlob*, Content> contents_;
 };
 
 }  // namespace

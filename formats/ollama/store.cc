@@ -8,11 +8,8 @@
 #include "formats/ollama/manifest.h"
 #include "formats/ollama/name.h"
 
-namespace weightfs {
+namespace weightfs::ollama {
 namespace {
-
-using ollama::Descriptor;
-using ollama::Manifest;
 
 constexpr size_t kMaxListedBlobs = 3;  // invalid blobs in one warning
 
@@ -87,7 +84,7 @@ class ManifestReader {
 
  private:
   Result<ManifestEntry> read_new(const SourcePtr& bytes) {
-    if (bytes->size() > ollama::kMaxManifestSize)
+    if (bytes->size() > kMaxManifestSize)
       return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
     const bool cached = bytes->size() <= std::min(kMaxCachedManifest, kMaxCachedTotal - cached_);
     if (!cached && open_ == kMaxOpenManifests)
@@ -96,7 +93,7 @@ class ManifestReader {
     std::string text = TRY(read_text(*bytes, 0, bytes->size()));
     Warnings manifest_warnings;  // repeated when the model is shown
     Budget budget(text.size());
-    const Manifest manifest = TRY(ollama::read_manifest(text, manifest_warnings, budget));
+    const Manifest manifest = TRY(read_manifest(text, manifest_warnings, budget));
     if (cached)
       cached_ += text.size();
     else
@@ -111,8 +108,13 @@ class ManifestReader {
 };
 
 }  // namespace
+}  // namespace weightfs::ollama
 
-bool is_manifest_path(std::string_view path) { return ollama_name_of_path(path).has_value(); }
+namespace weightfs {
+
+using namespace ollama;
+
+bool is_manifest_path(std::string_view path) { return name_of_path(path).has_value(); }
 
 Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
                                              const BlobsPtr& store) {

@@ -10,7 +10,7 @@
 #include "base/values/json.h"
 #include "formats/common/flat.h"
 
-namespace weightfs {
+namespace weightfs::safetensors {
 namespace {
 
 // A hundred thousand tensors take about 10 MB of it.
@@ -320,6 +320,11 @@ Result<Model> read(const Container& container) {
 }
 
 }  // namespace
+}  // namespace weightfs::safetensors
+
+namespace weightfs {
+
+using namespace safetensors;
 
 // Any JSON object may be an index, and beside a model lie many that are none: it must begin like one. Writers put
 // "metadata" first, which may be long, and "weight_map" next.

@@ -4,10 +4,8 @@
 
 #include "formats/format.h"
 
-namespace weightfs {
+namespace weightfs::safetensors {
 namespace {
-
-using namespace safetensors;
 
 bool is_white(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
@@ -56,6 +54,11 @@ bool begins_an_object(std::string_view text) {
 }
 
 }  // namespace
+}  // namespace weightfs::safetensors
+
+namespace weightfs {
+
+using namespace safetensors;
 
 Match matches_safetensors(const Probe& probe) {
   const auto& [name, head, tail, size] = probe;

@@ -11,7 +11,7 @@
 #include "formats/common/json_outline.h"
 #include "formats/tvm/params.h"
 
-namespace weightfs {
+namespace weightfs::tvm {
 namespace {
 
 constexpr const char* kMetadata = "metadata.json";
@@ -60,7 +60,7 @@ Result<bool> has_magic(const Part& part) {
   const auto head = part.source.get().and_then(
       [](const SourcePtr& bytes) { return read_text(*bytes, 0, std::min<uint64_t>(bytes->size(), 8)); });
   if (!head && !is_about_the_bytes(head.error())) return tl::unexpected(head.error());
-  return head && tvm::is_params(*head);
+  return head && is_params(*head);
 }
 
 // The first documentation of the format has `.json`, exporters write `.params`.
@@ -71,7 +71,7 @@ std::string_view without_suffix(std::string_view path) {
 }
 
 // The files in parameters/; those named `.params` should be lists of parameters.
-Result<std::vector<ParamsFile>> in_parameters(const Archive& archive) {
+Result<std::vector<ParamsFile>> in_parameters(const archive::Archive& archive) {
   std::vector<ParamsFile> files;
   for (const Part& part : archive.parts) {
     if (!part.path.starts_with(kParameters) || !part.link_target.empty()) continue;
@@ -84,7 +84,7 @@ Result<std::vector<ParamsFile>> in_parameters(const Archive& archive) {
 }
 
 // The files at the root of a package: `mod.params` beside the graph `mod.json`, under any name.
-Result<std::vector<ParamsFile>> at_root(const Archive& archive) {
+Result<std::vector<ParamsFile>> at_root(const archive::Archive& archive) {
   std::vector<ParamsFile> files;
   for (const Part& part : archive.parts) {
     if (part.path.find('/') != part.path.npos || !part.path.ends_with(kSuffix) || !part.link_target.empty()) continue;
@@ -130,7 +130,7 @@ class ParametersReader {
         share(file, *same->second);
         continue;
       }
-      auto params = tvm::read_params(bytes, budget_);
+      auto params = read_params(bytes, budget_);
       if (!params && !is_about_the_bytes(params.error())) return tl::unexpected(params.error());
       if (!params) {
         warn(file, params.error().message, "; its tensors are missing");
@@ -154,7 +154,7 @@ class ParametersReader {
     warn(file, "the same file as ", quoted(first.part->path), ", where its tensors are shown");
   }
 
-  void add(ParamsFile& file, tvm::Params params) {
+  void add(ParamsFile& file, Params params) {
     warnings_.append(params.warnings, quoted(file.part->path) + ": ");
     const std::string_view scope =
         all_.files.size() > 1 ? all_.string_pool.emplace_back(file.name) : std::string_view();
@@ -176,7 +176,7 @@ class ParametersReader {
 };
 
 // Charges the budget twice: library_facts copies most of it.
-Result<Map> read_metadata(const Archive& archive, Budget& budget) {
+Result<Map> read_metadata(const archive::Archive& archive, Budget& budget) {
   const auto about = [](const Error& error) { return Error{error.code, str(kMetadata, ": ", error.message)}; };
   const std::string text = TRY(archive.text(kMetadata, kMaxMetadataSize));
   Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMaxValues).map_error(about));
@@ -320,7 +320,7 @@ Map library_facts(const Map& metadata, const std::vector<Module>& modules, const
 }
 
 // An archive with parameters in the place of a library is one, even if its metadata.json is invalid.
-Result<bool> is_library(const Archive& archive) {
+Result<bool> is_library(const archive::Archive& archive) {
   const Part* const metadata = archive.resolve(kMetadata);
   if (metadata == nullptr) return false;
   const auto bytes = metadata->source.get();
@@ -330,7 +330,7 @@ Result<bool> is_library(const Archive& archive) {
   return any_has_magic(TRY(in_parameters(archive)));
 }
 
-Result<Model> library_of(Archive archive, const Container& container) {
+Result<Model> library_of(archive::Archive archive, const Container& container) {
   auto files = TRY(in_parameters(archive));
   Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings, *container.budget).read());
   auto metadata = read_metadata(archive, *container.budget);
@@ -346,7 +346,7 @@ Result<Model> library_of(Archive archive, const Container& container) {
     metadata = Map{};
   }
   Map facts = library_facts(*metadata, modules, parameters);
-  Model model = archive_model(std::move(archive), container, "tvm-mlf");
+  Model model = archive::model_of(std::move(archive), container, "tvm-mlf");
   model.version = std::move(version);
   if (modules.size() == 1) model.common.append("name", modules[0].name);
   model.metadata = std::move(*metadata);
@@ -356,12 +356,12 @@ Result<Model> library_of(Archive archive, const Container& container) {
   return model;
 }
 
-Result<Model> package_of(Archive archive, const Container& container) {
+Result<Model> package_of(archive::Archive archive, const Container& container) {
   auto files = TRY(at_root(archive));
   Parameters parameters = TRY(ParametersReader(std::move(files), archive.warnings, *container.budget).read());
   Map facts;
   facts.append("parameters", counts_of(parameters.files));
-  Model model = archive_model(std::move(archive), container, "tvm-package");
+  Model model = archive::model_of(std::move(archive), container, "tvm-package");
   flat::add_facts(model.metadata, model.format, std::move(facts));
   model.tensors = std::move(parameters.tensors);
   model.string_pool = std::move(parameters.string_pool);
@@ -369,6 +369,11 @@ Result<Model> package_of(Archive archive, const Container& container) {
 }
 
 }  // namespace
+}  // namespace weightfs::tvm
+
+namespace weightfs {
+
+using namespace tvm;
 
 // Many files are named metadata.json and have a version. The keys that all exporters write are required too.
 Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
@@ -380,12 +385,12 @@ Result<bool> is_mlf_metadata(const SourcePtr& metadata) {
          (keys->find("memory") != nullptr || keys->find("target") != nullptr);
 }
 
-Result<bool> matches_mlf(const Archive& archive) {
+Result<bool> matches_mlf(const archive::Archive& archive) {
   if (TRY(is_library(archive))) return true;
   return !TRY(at_root(archive)).empty();
 }
 
-Result<Model> read_mlf(Archive archive, const Container& container) {
+Result<Model> read_mlf(archive::Archive archive, const Container& container) {
   const bool library = TRY(is_library(archive));
   return library ? library_of(std::move(archive), container) : package_of(std::move(archive), container);
 }

@@ -84,9 +84,9 @@ std::optional<uint64_t> written_size(TypeKey type, const Shape& shape) {
   return size;
 }
 
-class Reader {
+class ParamsReader {
  public:
-  Reader(const SourcePtr& file, Budget& budget) : file_(file), budget_(budget), in_(*file, 0, file->size()) {}
+  ParamsReader(const SourcePtr& file, Budget& budget) : file_(file), budget_(budget), in_(*file, 0, file->size()) {}
 
   Result<Params> read() {
     auto params = read_list();
@@ -269,7 +269,7 @@ std::optional<Part> graph_beside(const Container& container) {
 
 bool is_params(std::string_view head) { return head.starts_with(kListMagicBytes); }
 
-Result<Params> read_params(const SourcePtr& file, Budget& budget) { return Reader(file, budget).read(); }
+Result<Params> read_params(const SourcePtr& file, Budget& budget) { return ParamsReader(file, budget).read(); }
 
 }  // namespace tvm
 

@@ -11,7 +11,7 @@
 #include "formats/common/flat.h"
 #include "formats/common/json_outline.h"
 
-namespace weightfs {
+namespace weightfs::tvm {
 namespace {
 
 // A tensor takes some 250 bytes of the index and ten values: 100,000 tensors fit, of models that have up to 10,000.
@@ -330,6 +330,11 @@ Result<Model> read(const Container& container) {
 }
 
 }  // namespace
+}  // namespace weightfs::tvm
+
+namespace weightfs {
+
+using namespace tvm;
 
 Match matches_tensor_cache(const Probe& probe) {
   const size_t first = probe.head.find_first_not_of(" \t\r\n");

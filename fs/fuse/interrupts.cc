@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::fuse {
 namespace {
 
 constexpr uint64_t bit(int signal) { return uint64_t{1} << (signal - 1); }
@@ -91,4 +91,4 @@ bool InterruptibleRequests::end(PendingRequest& pending, fuse_req_t request) {
   return ours;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

@@ -15,7 +15,7 @@
 
 #include "base/cancel.h"
 
-namespace weightfs {
+namespace weightfs::fuse {
 
 /// Whether the thread that sent a READ has been killed; polled during the read. For a killed reader of read-ahead pages
 /// the kernel sends no INTERRUPT, and no RELEASE before the reply. False if this process cannot see the thread.
@@ -69,4 +69,4 @@ class InterruptibleRequests {
   std::vector<PendingRequest*> free_;
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

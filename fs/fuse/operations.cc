@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 
-namespace weightfs {
+namespace weightfs::fuse {
 
 class Server::Handle {
  public:
@@ -98,7 +98,7 @@ void respond(fuse_req_t request, Operation operation, const Answer& answer) {
   fuse_reply_err(request, errno_of(done.error().code));
 }
 
-double timeout_of(const Attributes& attributes) { return attributes.kind == Kind::live ? 0 : kForever; }
+double timeout_of(const Attributes& attributes) { return attributes.kind == NodeKind::live ? 0 : kForever; }
 
 fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes) {
   fuse_entry_param entry{};
@@ -228,9 +228,9 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
 // With ENOSYS the kernel caches listings and sends no OPENDIR and RELEASEDIR any more.
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
-mode_t type_of(Kind kind) {
-  if (kind == Kind::directory || kind == Kind::tree) return S_IFDIR;
-  return kind == Kind::link ? S_IFLNK : S_IFREG;
+mode_t type_of(NodeKind kind) {
+  if (kind == NodeKind::directory || kind == NodeKind::tree) return S_IFDIR;
+  return kind == NodeKind::link ? S_IFLNK : S_IFREG;
 }
 
 enum class EntryForm { names, attributes };
@@ -241,7 +241,7 @@ class DirectoryReply {
   DirectoryReply(fuse_req_t request, size_t size, EntryForm form) : request_(request), form_(form), bytes_(size) {}
 
   // False when the page is full.
-  bool add(const char* name, Ino ino, Kind kind, off_t next) {
+  bool add(const char* name, Ino ino, NodeKind kind, off_t next) {
     char* at = bytes_.data() + used_;
     const size_t left = bytes_.size() - used_;
     size_t needed = 0;
@@ -263,7 +263,7 @@ class DirectoryReply {
 
  private:
   // Inode 0 means an entry without attributes: for `.` and `..`, and for files of unknown size.
-  fuse_entry_param entry_for(std::string_view name, Ino ino, Kind kind) const {
+  fuse_entry_param entry_for(std::string_view name, Ino ino, NodeKind kind) const {
     Server& s = server(request_);
     const bool dots = name == "." || name == "..";
     if (const auto known = dots ? std::nullopt : s.forest().known_attributes(ino)) return entry_of(s, ino, *known);
@@ -290,8 +290,8 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, EntryFo
     const Forest::Listing all = TRY(*listing);
     DirectoryReply entries(request, size, form);
     bool has_space = true;
-    if (offset < 1) has_space = entries.add(".", ino, Kind::directory, 1);
-    if (offset < 2 && has_space) has_space = entries.add("..", TRY(forest.parent(ino)), Kind::directory, 2);
+    if (offset < 1) has_space = entries.add(".", ino, NodeKind::directory, 1);
+    if (offset < 2 && has_space) has_space = entries.add("..", TRY(forest.parent(ino)), NodeKind::directory, 2);
     std::string name;  // fuse_add_direntry needs a terminated string
     for (auto i = static_cast<uint64_t>(std::max<off_t>(offset, 2)) - 2; has_space && i < all.count; ++i) {
       const Node& child = all.tree->node(all.first + static_cast<uint32_t>(i));
@@ -368,9 +368,9 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 struct stat Server::stat_of(Ino ino, const Attributes& attributes) const {
   struct stat out {};
   out.st_ino = ino;
-  out.st_mode = attributes.is_directory()       ? S_IFDIR | (0555U & ~params_.ownership.mask)
-                : attributes.kind == Kind::link ? S_IFLNK | 0777U
-                                                : S_IFREG | (0444U & ~params_.ownership.mask);
+  out.st_mode = attributes.is_directory()           ? S_IFDIR | (0555U & ~params_.ownership.mask)
+                : attributes.kind == NodeKind::link ? S_IFLNK | 0777U
+                                                    : S_IFREG | (0444U & ~params_.ownership.mask);
   out.st_nlink = attributes.links;
   out.st_uid = params_.ownership.user;
   out.st_gid = params_.ownership.group;
@@ -433,4 +433,4 @@ fuse_lowlevel_ops operations() {
   return ops;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

@@ -13,7 +13,7 @@
 #include "fs/fuse/interrupts.h"
 #include "fs/fuse/session.h"
 
-namespace weightfs {
+namespace weightfs::fuse {
 
 /// The read-ahead of a mount, if it can be set: requests of 1 MiB instead of 128 KiB.
 inline constexpr int kReadaheadKiB = 1024;
@@ -61,4 +61,4 @@ class Server {
 /// The operations for fuse_session_new(), whose user data is a Server.
 fuse_lowlevel_ops operations();
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

@@ -20,7 +20,7 @@
 #include "base/text.h"
 #include "fs/fuse/operations.h"
 
-namespace weightfs {
+namespace weightfs::fuse {
 namespace {
 
 struct Destroy {
@@ -294,4 +294,4 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
   return {};
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

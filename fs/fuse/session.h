@@ -15,7 +15,7 @@
 #include "fs/forest.h"
 #include "fs/fuse/statistics.h"
 
-namespace weightfs {
+namespace weightfs::fuse {
 
 /// The owner of the files, and the permission bits to remove (files have 0444, directories 0555).
 struct Ownership {
@@ -72,4 +72,4 @@ Result<int> open_mount(const SessionParams& params);
 /// `statistics` counts the requests. Fails with io if mounting fails.
 Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& params);
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-namespace weightfs {
+namespace weightfs::fuse {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -59,21 +59,22 @@ Statistics::Request::Request(Statistics& statistics, Operation operation)
 
 Statistics::Request::~Request() {
   const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_);
-  Kind& kind = statistics_.kinds_[static_cast<size_t>(operation_)];
-  kind.took.add(took);
-  if (failed_) kind.errors.fetch_add(1, kRelaxed);
+  Counters& counters = statistics_.counters_[static_cast<size_t>(operation_)];
+  counters.took.add(took);
+  if (failed_) counters.errors.fetch_add(1, kRelaxed);
   const auto nanoseconds = static_cast<uint64_t>(took.count());
-  kind.total_ns.fetch_add(nanoseconds, kRelaxed);
-  uint64_t longest = kind.longest_ns.load(kRelaxed);
-  while (nanoseconds > longest && !kind.longest_ns.compare_exchange_weak(longest, nanoseconds, kRelaxed)) {
+  counters.total_ns.fetch_add(nanoseconds, kRelaxed);
+  uint64_t longest = counters.longest_ns.load(kRelaxed);
+  while (nanoseconds > longest && !counters.longest_ns.compare_exchange_weak(longest, nanoseconds, kRelaxed)) {
   }
   statistics_.active_requests_.fetch_sub(1, kRelaxed);
 }
 
 Statistics::OperationStats Statistics::stats(Operation operation) const {
-  const Kind& kind = kinds_[static_cast<size_t>(operation)];
-  return {kind.errors.load(kRelaxed), kind.took.snapshot(), std::chrono::nanoseconds(kind.longest_ns.load(kRelaxed)),
-          std::chrono::nanoseconds(kind.total_ns.load(kRelaxed))};
+  const Counters& counters = counters_[static_cast<size_t>(operation)];
+  return {counters.errors.load(kRelaxed), counters.took.snapshot(),
+          std::chrono::nanoseconds(counters.longest_ns.load(kRelaxed)),
+          std::chrono::nanoseconds(counters.total_ns.load(kRelaxed))};
 }
 
 Statistics::Clock::duration Statistics::idle_time() const {
@@ -81,4 +82,4 @@ Statistics::Clock::duration Statistics::idle_time() const {
   return Clock::now() - last_use_.load(kRelaxed);
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

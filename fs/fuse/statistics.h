@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace weightfs {
+namespace weightfs::fuse {
 
 /// The counted FUSE requests.
 enum class Operation : uint8_t {
@@ -103,18 +103,18 @@ class Statistics {
   Clock::duration idle_time() const;
 
  private:
-  struct Kind {
+  struct Counters {
     std::atomic<uint64_t> errors = 0;
     std::atomic<uint64_t> longest_ns = 0;
     std::atomic<uint64_t> total_ns = 0;
     LatencyHistogram took;
   };
 
-  std::array<Kind, kOperationNames.size()> kinds_;
+  std::array<Counters, kOperationNames.size()> counters_;
   std::atomic<uint64_t> bytes_ = 0;
   std::atomic<uint64_t> open_files_ = 0;
   std::atomic<uint64_t> active_requests_ = 0;
   std::atomic<Clock::time_point> last_use_ = Clock::now();
 };
 
-}  // namespace weightfs
+}  // namespace weightfs::fuse

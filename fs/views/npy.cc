@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "fs/views/view.h"
 
-namespace weightfs {
+namespace weightfs::views {
 namespace {
 
 constexpr size_t kMostOfNumpy = 32;  // NPY_MAXDIMS
@@ -140,4 +140,4 @@ Result<SourcePtr> open_npy(const Model& model, size_t index) {
 extern const View kNpyView;
 const View kNpyView = {.directory = "npy", .suffix = ".npy", .has = has_either, .size = npy_size, .open = open_npy};
 
-}  // namespace weightfs
+}  // namespace weightfs::views

@@ -7,7 +7,7 @@
 
 #include "formats/model.h"
 
-namespace weightfs {
+namespace weightfs::views {
 
 /// Whether `tensor` has a .npy view of its bytes: not if it was refused, if its type has none in NumPy, or if it has
 /// more than 32 dimensions, which NumPy cannot hold.
@@ -29,4 +29,4 @@ Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vect
 /// Bytes of the longest array of texts.
 inline constexpr uint64_t kLongestStringArray = uint64_t{256} << 20;
 
-}  // namespace weightfs
+}  // namespace weightfs::views

@@ -1,7 +1,7 @@
 #include "base/text.h"
 #include "fs/views/view.h"
 
-namespace weightfs {
+namespace weightfs::views {
 namespace {
 
 bool has_tensor(const Model&, size_t) { return true; }
@@ -19,4 +19,4 @@ Result<SourcePtr> open_tensor(const Model& model, size_t index) {
 
 const View kTensorsView = {.directory = "tensors", .suffix = "", .has = has_tensor, .size = tensor_size, .open = open_tensor};
 
-}  // namespace weightfs
+}  // namespace weightfs::views

@@ -9,7 +9,7 @@
 
 #include "formats/model.h"
 
-namespace weightfs {
+namespace weightfs::views {
 
 /// A row of the table of views (fs/views/views.cc). `tensor` is an index into Model::tensors. The functions may be
 /// called from any thread.
@@ -24,9 +24,9 @@ struct View {
 };
 
 /// All views, in the order in which a model's directory has them. The first shows every tensor, under its own name.
-std::span<const View* const> views();
+std::span<const View* const> all();
 
 /// tensors/: the bytes of each tensor as stored.
 extern const View kTensorsView;
 
-}  // namespace weightfs
+}  // namespace weightfs::views

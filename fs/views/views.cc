@@ -2,13 +2,13 @@
 
 #include "fs/views/view.h"
 
-namespace weightfs {
+namespace weightfs::views {
 
 extern const View kNpyView;
 
-std::span<const View* const> views() {
+std::span<const View* const> all() {
   static constexpr std::array<const View*, 2> kViews = {&kTensorsView, &kNpyView};
   return kViews;
 }
 
-}  // namespace weightfs
+}  // namespace weightfs::views

@@ -21,14 +21,14 @@ using test::some_bytes;
 
 inline const std::stop_token kNeverStop;
 
-inline HttpOptions short_patience() {
-  HttpOptions options;
+inline http::Options short_patience() {
+  http::Options options;
   options.stall_timeout = std::chrono::milliseconds(300);
   return options;
 }
 
-inline FetchOptions quick_retries() {
-  FetchOptions options;
+inline download::FetchOptions quick_retries() {
+  download::FetchOptions options;
   options.retries = 3;
   options.first_delay = std::chrono::milliseconds(1);
   options.max_delay = std::chrono::milliseconds(1500);
@@ -36,11 +36,12 @@ inline FetchOptions quick_retries() {
   return options;
 }
 
-inline FetchPtr fetch_of(std::optional<uint64_t> size, const std::vector<std::string>& urls,
-                         FetchOptions options = quick_retries(), HttpOptions http = short_patience()) {
-  std::vector<Origin> origins;
+inline download::FetchPtr fetch_of(std::optional<uint64_t> size, const std::vector<std::string>& urls,
+                                   download::FetchOptions options = quick_retries(),
+                                   http::Options http = short_patience()) {
+  std::vector<download::Origin> origins;
   for (const std::string& url : urls) origins.push_back({url});
-  return std::make_shared<Fetch>(std::make_shared<HttpClient>(http), "model", size, origins, options);
+  return std::make_shared<download::Fetch>(std::make_shared<http::Client>(http), "model", size, origins, options);
 }
 
 /// All bytes of a stream, and its error.
@@ -55,10 +56,11 @@ struct Fetched {
   std::string text() const { return error ? str(describe(bytes), ", then ", error->message) : describe(bytes); }
 };
 
-inline Fetched fetched(Fetch& fetch, const ResumePoint& left = {}, const std::stop_token& stop = kNeverStop) {
+inline Fetched fetched(download::Fetch& fetch, const download::ResumePoint& left = {},
+                       const std::atomic<bool>& stop = kNeverStop) {
   auto begun = fetch.begin(left, stop);
   if (!begun) return {0, "", "", "", begun.error()};
-  FetchStream& stream = **begun;
+  download::FetchStream& stream = **begun;
   Fetched out;
   std::string buffer(100'000, '\0');
   for (;;) {

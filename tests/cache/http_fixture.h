@@ -17,37 +17,37 @@ namespace weightfs::http_fixture {
 
 inline const std::stop_token kNeverStop;
 
-inline HttpOptions quick() {
-  HttpOptions options;
+inline http::Options quick() {
+  http::Options options;
   options.connect_timeout = std::chrono::seconds(20);
   options.stall_timeout = std::chrono::milliseconds(300);
   return options;
 }
 
-inline HttpOptions private_allowed() {
-  HttpOptions options = quick();
+inline http::Options private_allowed() {
+  http::Options options = quick();
   options.allow_private_urls = true;
   return options;
 }
 
-inline Request get(const std::string& url, Trust trust = Trust::user) {
-  Request request;
+inline http::Request get(const std::string& url, http::Trust trust = http::Trust::user) {
+  http::Request request;
   request.url = url;
   request.trust = trust;
   return request;
 }
 
 /// Status and body, or the error, as text.
-inline std::string describe(const Result<HttpResponse>& page) {
+inline std::string describe(const Result<registry::Response>& page) {
   if (page) return str(page->head.status, " ", page->body);
   constexpr const char* kCodes[] = {"not_found",   "corrupt",     "unsupported", "mismatch",
                                     "unavailable", "unreachable", "io"};
   return str(kCodes[static_cast<int>(page.error().code)], ": ", page.error().message);
 }
 
-inline std::string send(const Request& request, HttpOptions options = quick()) {
-  HttpClient http(std::move(options));
-  return describe(send_request(http, request, 1 << 20, kNeverStop));
+inline std::string send(const http::Request& request, http::Options options = quick()) {
+  http::Client http(std::move(options));
+  return describe(registry::send_request(http, request, 1 << 20, kNeverStop));
 }
 
 }  // namespace weightfs::http_fixture

@@ -25,9 +25,9 @@ class StoreDouble final : public BlobStore {
   Result<ResolvedBlob> resolve(const BlobRef&) override { return failure(Code::io, "not asked for like this"); }
   bool is_local(const BlobRef& wanted) override { return wanted.name == "here"; }
   void stop() override { ++stops; }
-  Result<ResolvedBlob> resolve_from(const BlobRef& wanted, std::vector<Origin> origins) override {
+  Result<ResolvedBlob> resolve_from(const BlobRef& wanted, std::vector<download::Origin> origins) override {
     wanted_names.push_back(wanted.name);
-    for (Origin& origin : origins) asked.push_back(std::move(origin));
+    for (download::Origin& origin : origins) asked.push_back(std::move(origin));
     return ResolvedBlob{in_memory("proved"), in_memory("arriving")};
   }
   void save_text(const std::string& key, std::string_view text) override {
@@ -45,7 +45,7 @@ class StoreDouble final : public BlobStore {
   int remembers = 0;
   int stops = 0;
   std::vector<std::string> wanted_names;
-  std::vector<Origin> asked;
+  std::vector<download::Origin> asked;
 };
 
 inline std::string sha256_of(const std::string& body) { return "sha256:" + sha256(body).hex(); }
@@ -88,7 +88,7 @@ class Resolving : public testing::Test {
   Site site;
   Site other;
   std::shared_ptr<StoreDouble> store = std::make_shared<StoreDouble>();
-  HttpClientPtr http = std::make_shared<HttpClient>(HttpOptions{});
+  http::ClientPtr http = std::make_shared<http::Client>(http::Options{});
   CredentialPaths paths;
   std::string challenge;
 };

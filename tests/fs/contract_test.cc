@@ -25,7 +25,7 @@ std::vector<std::string> walk(Forest& forest, Ino directory = Forest::kRoot) {
     const Ino ino = all.ino + i;
     const auto attributes = forest.attributes(ino);
     const bool is_directory = attributes && attributes->is_directory();
-    const bool is_link = attributes && attributes->kind == Kind::link;
+    const bool is_link = attributes && attributes->kind == NodeKind::link;
     out.push_back(forest.path(ino) + (is_directory ? "/"
                                       : is_link    ? " -> " + *forest.link(ino)
                                       : attributes ? ""

@@ -256,7 +256,7 @@ TEST_F(ArchiveForest, ShowsItsMembersUnderTheirOwnPaths) {
 TEST_F(ArchiveForest, LinksHaveATextAndAreNotFollowed) {
   const Ino ino = forest.resolve("files/d/link").value();
   EXPECT_EQ(forest.link(ino), "in.gguf");
-  EXPECT_EQ(forest.known_attributes(ino)->kind, Kind::link);
+  EXPECT_EQ(forest.known_attributes(ino)->kind, NodeKind::link);
   EXPECT_EQ(forest.known_attributes(ino)->size, 7U);
   EXPECT_EQ(forest.open(ino).error().message, "not a file");
   EXPECT_EQ(forest.resolve("files/d/link/x").error().code, Code::not_found);

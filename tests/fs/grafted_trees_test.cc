@@ -170,7 +170,7 @@ TEST_F(DroppedModels, AreMadeAgainForAnInodeOfThem) {
   ASSERT_TRUE(dropped(tensor));
   EXPECT_EQ(forest.model_of(tensor)->format, "test");
   ASSERT_TRUE(dropped(tensor));
-  EXPECT_EQ(forest.unsized_attributes(tensor).value().kind, Kind::tensor);
+  EXPECT_EQ(forest.unsized_attributes(tensor).value().kind, NodeKind::tensor);
   ASSERT_TRUE(dropped(inner));
   EXPECT_EQ(forest.attributes(inner).value().size, 2U);
   ASSERT_TRUE(dropped(inner));

@@ -333,7 +333,7 @@ TEST_P(HostileValues, StayInTheirBudget) {
       read_through(metadata_toml(*model, "m"));
       read_through(warnings_text(*model));
       TreeBuilder tree(model);
-      tree.add_tensors(kTensorsView);
+      tree.add_tensors(views::kTensorsView);
       read_through(tensor_index(std::move(tree).freeze()));
       for (const auto& [place, strings] : model->strings) (void)strings.get();
     } else {

@@ -75,7 +75,8 @@ TEST(FuzzMutation, TextIsNestedDeeperThanTheLimit) {
 }
 
 size_t members_of(const std::string& zip) {
-  const auto archive = zip_members({.name = "m.zip", .bytes = in_memory(zip), .blobs = std::make_shared<SmallDisk>()});
+  const auto archive =
+      archive::zip_members({.name = "m.zip", .bytes = in_memory(zip), .blobs = std::make_shared<SmallDisk>()});
   return archive ? archive->parts.size() + archive->warnings.size() : 0;
 }
 
@@ -106,7 +107,8 @@ TEST(FuzzMutation, RepairedTarIsRead) {
   std::string tar = tars::small_tar();
   tar.replace(0, 1, "Q");
   repair_tar(tar);
-  const auto archive = tar_members({.name = "m.tar", .bytes = in_memory(tar), .blobs = std::make_shared<SmallDisk>()});
+  const auto archive =
+      archive::tar_members({.name = "m.tar", .bytes = in_memory(tar), .blobs = std::make_shared<SmallDisk>()});
   ASSERT_TRUE(archive) << archive.error().message;
   EXPECT_TRUE(archive->parts[0].path.starts_with('Q') || archive->directories[0].starts_with('Q'));
 }

@@ -14,7 +14,7 @@ namespace weightfs::test {
 namespace {
 
 // Reads the first bytes of the first members, as format detection does.
-void check_members(const Archive& archive) {
+void check_members(const archive::Archive& archive) {
   constexpr size_t kMembers = 8;
   std::array<std::byte, 512> buffer;
   for (size_t i = 0; i < std::min(archive.parts.size(), kMembers); ++i) {
@@ -33,7 +33,7 @@ void check_members(const Archive& archive) {
 
 void run_zip(std::string_view input) {
   const Container container = parse_input(input).named("m.zip");
-  if (const auto archive = zip_members(container))
+  if (const auto archive = archive::zip_members(container))
     check_members(*archive);
   else if (!is_one_line(archive.error().message))
     complain("an error that is not one line: " + quoted(archive.error().message));
@@ -41,7 +41,7 @@ void run_zip(std::string_view input) {
 
 void run_tar(std::string_view input) {
   const Container container = parse_input(input).named("m.tar");
-  if (const auto archive = tar_members(container))
+  if (const auto archive = archive::tar_members(container))
     check_members(*archive);
   else if (!is_one_line(archive.error().message))
     complain("an error that is not one line: " + quoted(archive.error().message));
@@ -49,7 +49,8 @@ void run_tar(std::string_view input) {
 
 // The first byte chooses the decoder, the rest is decoded up to 256 KiB.
 void run_codec(std::string_view input) {
-  constexpr std::array kDecoders = {inflate_stream, gunzip_stream, xz_stream, zstd_stream, tar::bzip2_stream};
+  constexpr std::array kDecoders = {codec::inflate_stream, codec::gunzip_stream, codec::xz_stream, codec::zstd_stream,
+                                    archive::tar::bzip2_stream};
   constexpr size_t kMaxOutput = 256 << 10;
   if (input.empty()) return;
   const auto stream = kDecoders.at(static_cast<uint8_t>(input[0]) % kDecoders.size())(counted_source(input.substr(1)));

@@ -154,9 +154,9 @@ void run_names(std::string_view input) {
 }
 
 // The short form means the same model. It has neither a scheme nor a digest.
-void check_shortest(OllamaName name) {
-  const auto again = parse_ollama_name(name.shortest());
-  name.scheme = OllamaName().scheme;
+void check_shortest(ollama::Name name) {
+  const auto again = ollama::parse_name(name.shortest());
+  name.scheme = ollama::Name().scheme;
   name.digest = std::nullopt;
   if (!again || !(*again == name)) complain(quoted(name.shortest()) + " means another model");
 }
@@ -168,17 +168,17 @@ void run_ollama_manifest(std::string_view input) {
     check_message(manifest.error());
   else
     for (const ollama::Descriptor& layer : manifest->layers)
-      if (const auto type = parse_media_type(layer.media_type); !type) check_message(type.error());
+      if (const auto type = ollama::parse_media_type(layer.media_type); !type) check_message(type.error());
   for (const std::string& warning : std::move(warnings).take())
     if (!is_one_line(warning)) complain("a warning that is not one line: " + quoted(warning));
   const std::string_view line = input.substr(0, std::min(input.find('\n'), input.size()));
-  if (const auto name = parse_ollama_name(line); !name)
+  if (const auto name = ollama::parse_name(line); !name)
     check_message(name.error());
   else
     check_shortest(*name);
-  if (const auto name = ollama_name_of_path(line); name && !is_file_name(name->tag))
+  if (const auto name = ollama::name_of_path(line); name && !is_file_name(name->tag))
     complain(quoted(line) + " is not a path");
-  if (const auto type = parse_media_type(line); !type) check_message(type.error());
+  if (const auto type = ollama::parse_media_type(line); !type) check_message(type.error());
 }
 
 }  // namespace

@@ -122,11 +122,11 @@ class ModelInvariants {
     require(forest_.lookup(directory, node.name()) == ino, path, "listed, but not found");
     require(forest_.resolve(path) == ino, path, "does not lead back to its node");
     require(forest_.parent(ino) == directory, path, "has another parent");
-    if (node.kind == Kind::tree && path.starts_with(mount.at + "nested/")) return enter(mount, ino, path);
+    if (node.kind == NodeKind::tree && path.starts_with(mount.at + "nested/")) return enter(mount, ino, path);
     const auto attributes = forest_.attributes(ino);
     if (!attributes) return check_unreadable(mount, node, path, attributes.error());
     if (attributes->is_directory()) return walk(mount, ino);
-    if (node.kind == Kind::link)
+    if (node.kind == NodeKind::link)
       check_link(mount, path, forest_.link(ino).value(), attributes->size);
     else
       check_file(mount, ino, node, path, attributes->size);
@@ -141,13 +141,13 @@ class ModelInvariants {
   }
 
   static bool is_npy(const Mount& mount, const Node& node, const std::string& path) {
-    return node.kind == Kind::tensor && path.starts_with(mount.at + "npy/");
+    return node.kind == NodeKind::tensor && path.starts_with(mount.at + "npy/");
   }
 
   // A file whose bytes have to be made to tell its size: one behind a link of a carton, an array of texts.
   void check_unreadable(Mount& mount, const Node& node, const std::string& path, const Error& error) {
     const bool texts = is_npy(mount, node, path) && mount.model->strings.contains(node.first);
-    const bool member = node.kind == Kind::file && path.starts_with(mount.at + "files/");
+    const bool member = node.kind == NodeKind::file && path.starts_with(mount.at + "files/");
     const bool linked = member && error.code == Code::network;  // and here nothing is fetched
     require(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path,
             error.message);
@@ -175,12 +175,12 @@ class ModelInvariants {
 
   void check_file(Mount& mount, Ino ino, const Node& node, const std::string& path, uint64_t size) {
     const auto source = forest_.open(ino);
-    if (node.kind == Kind::file && !path.starts_with(mount.at + "files/")) {
+    if (node.kind == NodeKind::file && !path.starts_with(mount.at + "files/")) {
       if (!source) return require(false, path, source.error().message);
       return check_text(**source, path);
     }
-    if (node.kind != Kind::file) check_xattrs(mount, ino, node, path);
-    const bool refused = node.kind == Kind::tensor && !is_npy(mount, node, path) &&
+    if (node.kind != NodeKind::file) check_xattrs(mount, ino, node, path);
+    const bool refused = node.kind == NodeKind::tensor && !is_npy(mount, node, path) &&
                          forest_.xattrs(ino).value()[3].second == "0" && !source;
     if (refused) return require(!mount.model->warnings.empty(), path, "refused without a warning");
     if (!source) return require(false, path, source.error().message);
@@ -271,7 +271,7 @@ class ModelInvariants {
   void check_views(const Mount& mount) {
     ptrdiff_t expected = 0;
     for (size_t i = 0; i < mount.model->tensors.size(); ++i)
-      if (has_npy(mount.model->tensors[i]) || has_string_npy(*mount.model, i)) ++expected;
+      if (views::has_npy(mount.model->tensors[i]) || views::has_string_npy(*mount.model, i)) ++expected;
     if (seen_ < kMaxNodes)
       require(mount.views == expected, mount.at + "npy", mount.views, " .npy views of ", expected,
               " tensors that have one");

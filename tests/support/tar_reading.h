@@ -50,13 +50,13 @@ class Disk final : public Source {
   uint64_t broken_from_;
 };
 
-inline Result<Archive> members(SourcePtr bytes, BlobsPtr blobs = uncached_blobs()) {
-  return tar_members(Container{"m.tar", std::move(bytes), nullptr, std::move(blobs)});
+inline Result<archive::Archive> members(SourcePtr bytes, BlobsPtr blobs = uncached_blobs()) {
+  return archive::tar_members(Container{"m.tar", std::move(bytes), nullptr, std::move(blobs)});
 }
-inline Result<Archive> members(std::string bytes) { return members(in_memory(std::move(bytes))); }
+inline Result<archive::Archive> members(std::string bytes) { return members(in_memory(std::move(bytes))); }
 
 // One line per part: its path, then its bytes or its link or why it cannot be read.
-inline std::vector<std::string> listing(const Archive& archive) {
+inline std::vector<std::string> listing(const archive::Archive& archive) {
   std::vector<std::string> lines;
   for (const Part& part : archive.parts) {
     const SourcePtr source = *part.source.get();
@@ -69,7 +69,7 @@ inline std::vector<std::string> listing(const Archive& archive) {
 }
 
 // The members, or none and a failed test.
-inline Archive read_well(std::string bytes) {
+inline archive::Archive read_well(std::string bytes) {
   auto archive = members(std::move(bytes));
   if (archive) return std::move(*archive);
   ADD_FAILURE() << archive.error().message;
@@ -77,10 +77,10 @@ inline Archive read_well(std::string bytes) {
 }
 
 inline std::vector<std::string> listing_of(std::string bytes) { return listing(read_well(std::move(bytes))); }
-inline std::vector<std::string> warnings_of(Archive archive) { return std::move(archive.warnings).take(); }
+inline std::vector<std::string> warnings_of(archive::Archive archive) { return std::move(archive.warnings).take(); }
 inline std::vector<std::string> warnings_of(std::string bytes) { return warnings_of(read_well(std::move(bytes))); }
 
-inline std::string error_of(const Result<Archive>& archive) {
+inline std::string error_of(const Result<archive::Archive>& archive) {
   return archive ? "no error" : str(archive.error().code == Code::corrupt ? "corrupt: " : "", archive.error().message);
 }
 inline std::string error_of(std::string bytes) { return error_of(members(std::move(bytes))); }

@@ -48,15 +48,15 @@ class DigestBlobTest : public test::StoreDirectory {
               log.push_back(line);
             }};
   }
-  static HttpClientPtr http() {
-    HttpOptions options;
+  static http::ClientPtr http() {
+    http::Options options;
     options.connect_timeout = std::chrono::seconds(2);
     options.stall_timeout = std::chrono::seconds(2);
     options.allow_private_urls = true;
-    return std::make_shared<HttpClient>(options);
+    return std::make_shared<http::Client>(options);
   }
-  static FetchOptions quick() {
-    FetchOptions options;
+  static download::FetchOptions quick() {
+    download::FetchOptions options;
     options.retries = 1;
     options.first_delay = std::chrono::milliseconds(1);
     return options;

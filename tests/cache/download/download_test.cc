@@ -7,6 +7,7 @@
 namespace weightfs {
 namespace {
 
+using namespace download;
 using namespace fetch_fixture;
 using ::testing::HasSubstr;
 
@@ -231,7 +232,7 @@ TEST(FetchSize, IsUnknownWhenOnlyEncodedSizeIsReported) {
 TEST(FetchSize, AllOriginsShareOneTimeout) {
   HttpServer silent([](const SeenRequest&, Wire& wire) { wire.stall(); });
   HttpServer good(serves(kBody));
-  HttpOptions http = short_patience();
+  http::Options http = short_patience();
   http.connect_timeout = http.stall_timeout;
   std::vector<std::string> urls(16, silent.url("/m"));
   const auto none = fetch_of(std::nullopt, urls, quick_retries(), http)->size(kNeverStop);
@@ -261,7 +262,7 @@ TEST(Fetch, StopCancelsWaitingNext) {
     stop.request_stop();
     wire.stall();
   });
-  HttpOptions patient;
+  http::Options patient;
   patient.stall_timeout = std::chrono::hours(1);
   const auto fetch = fetch_of(kSize, {server.url("/m")}, quick_retries(), patient);
   const Fetched got = fetched(*fetch, {}, stop.get_token());

@@ -7,6 +7,8 @@
 namespace weightfs {
 namespace {
 
+using namespace download;
+
 TEST(OriginInfo, ContentRangeIsParsedStrictly) {
   const auto range = parse_content_range("bytes 1-2/3");
   ASSERT_TRUE(range);

@@ -12,6 +12,7 @@
 namespace weightfs {
 namespace {
 
+using namespace download;
 using fetch_fixture::fetch_of;
 using fetch_fixture::fetched;
 using fetch_fixture::quick_retries;
@@ -34,7 +35,7 @@ void send_slowly(Wire& wire, std::string_view bytes, size_t slow = kSize) {
 struct Lies {
   std::string status = "206 Partial Content";
   std::string etag = "\"e1\"";
-  uint64_t shift = 0;  // added to Content-Range
+  uint64_t shift = 0;    // added to Content-Range
   size_t after = kSize;  // closes after this many bytes
 };
 
@@ -135,7 +136,7 @@ TEST(FetchParallel, IgnoredOrWrongRangeFallsBackToOneConnection) {
         if (!wire.pause(std::chrono::milliseconds(1)) || !wire.send(std::string_view(body()).substr(at, 4096))) return;
       if (at < kSize) wire.send(std::string_view(body()).substr(at));
     });
-    EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, HttpOptions{})).text(), describe(body()));
+    EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, options, http::Options{})).text(), describe(body()));
     EXPECT_EQ(server.requests().size(), 2u);
   }
 }
@@ -166,7 +167,7 @@ TEST(FetchParallel, StalledChunkIsRequestedOverAnotherConnection) {
     if (!stalled.exchange(true)) return wire.stall();
     send_part(request, wire);
   });
-  HttpOptions patient;
+  http::Options patient;
   patient.stall_timeout = std::chrono::hours(1);
   FetchOptions options = quick_retries();
   options.reassign_after = std::chrono::milliseconds(100);
@@ -184,10 +185,10 @@ TEST(FetchParallel, RedirectIsFollowedOnceForAllChunks) {
   EXPECT_GE(server.count("GET", "/link"), 4u);
 }
 
-class Secret final : public Credentials {
+class Secret final : public http::Credentials {
  public:
   std::string authorization() override { return "Bearer secret"; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::stop_token&) override { return false; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
 };
 
 TEST(FetchParallel, CredentialsAreSentOnlyToTheirOrigin) {
@@ -195,8 +196,8 @@ TEST(FetchParallel, CredentialsAreSentOnlyToTheirOrigin) {
   HttpServer server([&](const SeenRequest&, Wire& wire) {
     wire.send(answer("307 Temporary", "", {"Location: " + other.url("/link")}));
   });
-  const std::vector<Origin> origins = {{server.url("/m"), Trust::user, std::make_shared<Secret>()}};
-  const auto http = std::make_shared<HttpClient>(HttpOptions{});  // a busy machine must not cause a stall
+  const std::vector<Origin> origins = {{server.url("/m"), http::Trust::user, std::make_shared<Secret>()}};
+  const auto http = std::make_shared<http::Client>(http::Options{});  // a busy machine must not cause a stall
   EXPECT_EQ(fetched(*std::make_shared<Fetch>(http, "model", kSize, origins, quick_retries())).text(), describe(body()));
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].header("authorization"), "Bearer secret");

@@ -12,6 +12,8 @@
 namespace weightfs {
 namespace {
 
+using namespace download;
+
 // Without other shares and without timeouts.
 class TestBuffer : public ReassemblyBuffer {
  public:

@@ -7,6 +7,7 @@
 namespace weightfs {
 namespace {
 
+using namespace download;
 using namespace fetch_fixture;
 using ::testing::HasSubstr;
 
@@ -148,7 +149,7 @@ TEST(Fetch, TooFewBytesBetweenRetriesAreNotProgress) {
     wire.close();
   });
   HttpServer good(serves(kBody));
-  HttpOptions http = short_patience();
+  http::Options http = short_patience();
   http.min_speed = uint64_t{1} << 40;
   const auto fetch = fetch_of(kSize, {drips.url("/m")}, quick_retries(), http);
   EXPECT_THAT(fetched(*fetch).text(), HasSubstr(drips.url("/m") + ": truncated"));
@@ -167,7 +168,7 @@ TEST(Fetch, OneBytePerRequestIsNotProgress) {
     wire.send(head(kSize) + kBody.substr(0, 1));
     wire.close();
   });
-  HttpOptions http = short_patience();
+  http::Options http = short_patience();
   http.min_speed = uint64_t{1} << 40;
   EXPECT_THAT(fetched(*fetch_of(kSize, {server.url("/m")}, quick_retries(), http)).text(),
               HasSubstr("sends less than requested"));
@@ -227,10 +228,10 @@ TEST(Fetch, OriginTriedAgainLaterKeepsItsEtag) {
   EXPECT_EQ(requests[3].header("if-range"), "\"e1\"");
 }
 
-class Refused final : public Credentials {
+class Refused final : public http::Credentials {
  public:
   std::string authorization() override { return ""; }
-  Result<bool> on_unauthorized(const UnauthorizedResponse&, const std::stop_token&) override { return false; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
   std::string description() override { return "anonymously: there is no docker config"; }
 };
 
@@ -242,8 +243,8 @@ TEST(Fetch, DeniedRequestNamesCredentials) {
     wire.send(answer("401 No", "", {"WWW-Authenticate: Basic"}));
   });
   const auto said = [&](const std::string& url) {
-    const std::vector<Origin> origins = {{url, Trust::user, std::make_shared<Refused>()}};
-    const auto http = std::make_shared<HttpClient>(short_patience());
+    const std::vector<Origin> origins = {{url, http::Trust::user, std::make_shared<Refused>()}};
+    const auto http = std::make_shared<http::Client>(short_patience());
     const auto fetch = std::make_shared<Fetch>(http, "model", std::nullopt, origins, quick_retries());
     const std::string message = fetched(*fetch).error->message;
     EXPECT_EQ(fetch->size(kNeverStop).error().message, message);

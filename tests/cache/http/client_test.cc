@@ -8,6 +8,7 @@
 namespace weightfs {
 namespace {
 
+using namespace http;
 using namespace http_fixture;
 using ::testing::HasSubstr;
 
@@ -15,8 +16,8 @@ using ::testing::HasSubstr;
 
 TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
   HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
-  HttpClient http(quick());
-  const auto page = send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
+  Client http(quick());
+  const auto page = registry::send_request(http, get(server.url("/a?q=1")), 100, kNeverStop);
   ASSERT_EQ(describe(page), "200 body");
   EXPECT_EQ(page->head.header("x-thing"), "some value");
   EXPECT_EQ(page->head.header("absent"), std::nullopt);
@@ -35,10 +36,10 @@ TEST(HttpClient, ErrorStatusIsNotFailure) {
 
 TEST(HttpClient, HeadReadsNoBody) {
   HttpServer server([](const SeenRequest& request, Wire& wire) { serve_file(request, wire, "12345"); });
-  HttpClient http(quick());
+  Client http(quick());
   Request request = get(server.url("/"));
   request.method = Request::Method::head;
-  const auto page = send_request(http, request, 0, kNeverStop);
+  const auto page = registry::send_request(http, request, 0, kNeverStop);
   ASSERT_EQ(describe(page), "200 ");
   EXPECT_EQ(page->head.header("content-length"), "5");
   EXPECT_EQ(server.count("HEAD"), 1u);
@@ -46,22 +47,23 @@ TEST(HttpClient, HeadReadsNoBody) {
 
 TEST(HttpClient, ConnectionsAreReused) {
   HttpServer server(always(answer("200 OK", "x")));
-  HttpClient http(quick());
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(describe(send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
+  Client http(quick());
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
   ASSERT_EQ(server.requests().size(), 3u);
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
 }
 
 TEST(HttpClient, OverlongResponseIsRejected) {
   HttpServer server(always(answer("200 OK", "12345")));
-  HttpClient http(quick());
-  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
-  EXPECT_THAT(describe(send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
+  Client http(quick());
+  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 5, kNeverStop)), "200 12345");
+  EXPECT_THAT(describe(registry::send_request(http, get(server.url("/")), 4, kNeverStop)), HasSubstr("corrupt: "));
 }
 
 TEST(HttpClient, HandlerErrorEndsRequest) {
   HttpServer server(always(answer("200 OK", "12345")));
-  HttpClient http(quick());
+  Client http(quick());
   bool on_body = false;
   const ResponseHandler refuses{[](const Response&) -> Result<void> { return failure(Code::mismatch, "not this"); },
                                 [&](std::span<const std::byte>) -> Result<void> {
@@ -80,7 +82,7 @@ TEST(HttpClient, SlowHandlerIsNotStall) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
     if (wire.pause(std::chrono::milliseconds(200))) wire.send("b");
   });
-  HttpClient http(quick());
+  Client http(quick());
   std::string body;
   const ResponseHandler slow{[](const Response&) -> Result<void> { return {}; },
                              [&](std::span<const std::byte> bytes) -> Result<void> {
@@ -169,7 +171,7 @@ TEST(HttpClient, TrickleAboveMinSpeedIsNotStall) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
     for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i % 10));
   });
-  HttpOptions options = quick();
+  Options options = quick();
   options.min_speed = 1;
   EXPECT_EQ(send(get(server.url("/")), options), "200 012345678901234567890123456789");
 }
@@ -185,7 +187,7 @@ TEST(HttpClient, SlowTrickleTimesOut) {
 
 TEST(HttpClient, RequestEndsAtDeadline) {
   HttpServer server([](const SeenRequest&, Wire& wire) { wire.stall(); });
-  HttpOptions patient;
+  Options patient;
   patient.stall_timeout = std::chrono::hours(1);
   Request request = get(server.url("/"));
   request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
@@ -224,10 +226,10 @@ TEST(HttpClient, StopCancelsWaitingRequest) {
     stop.request_stop();
     wire.stall();
   });
-  HttpOptions patient;
+  Options patient;
   patient.stall_timeout = std::chrono::hours(1);
-  HttpClient http(patient);
-  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, stop.get_token())),
+  Client http(patient);
+  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, stop)),
             "unreachable: " + server.url("/") + ": cancelled");
 }
 

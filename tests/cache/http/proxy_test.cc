@@ -9,6 +9,8 @@
 namespace weightfs {
 namespace {
 
+using namespace http;
+
 class Proxy : public ::testing::Test {
  protected:
   static constexpr const char* kNames[] = {"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY",

@@ -7,6 +7,7 @@
 namespace weightfs {
 namespace {
 
+using namespace http;
 using namespace http_fixture;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -23,8 +24,8 @@ TEST(HttpClient, EveryRedirectStatusIsFollowed) {
     if (request.target == "/4") return void(wire.send(answer("308 Permanent", "", {"Location: /a b"})));
     wire.send(answer("200 OK", request.target));
   });
-  HttpClient http(quick());
-  const auto page = send_request(http, get(server.url("/0")), 100, kNeverStop);
+  Client http(quick());
+  const auto page = registry::send_request(http, get(server.url("/0")), 100, kNeverStop);
   ASSERT_EQ(describe(page), "200 /a%20b");
   EXPECT_EQ(page->head.url, server.url("/a%20b"));
   EXPECT_EQ(server.requests().size(), 6u);
@@ -86,9 +87,9 @@ TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
 
 TEST(HttpClient, ContainerCannotReuseConnectionToPrivateAddress) {
   HttpServer server(always(answer("200 OK", "secret")));
-  HttpClient http(quick());
-  EXPECT_EQ(describe(send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
-  EXPECT_THAT(describe(send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
+  Client http(quick());
+  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
+  EXPECT_THAT(describe(registry::send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
               HasSubstr("unsupported: "));
   EXPECT_EQ(server.requests().size(), 1u);
 }
@@ -241,7 +242,7 @@ TEST_F(HttpProxy, IsBypassedForNoProxyHosts) {
 
 TEST_F(HttpProxy, ChallengeRecordsWhetherAddressWasPublic) {
   HttpServer denies(wants("Bearer it"));
-  HttpOptions insecure = quick();
+  Options insecure = quick();
   insecure.insecure = true;
   const auto token = std::make_shared<Token>();
   EXPECT_EQ(send(with(get(denies.url("/")), token), insecure), "401 out");
@@ -256,7 +257,7 @@ TEST_F(HttpProxy, PublicNameCannotRedirectToPrivateAddress) {
   HttpServer leads(
       [](const SeenRequest&, Wire& wire) { wire.send(answer("302 Found", "", {"Location: http://10.0.0.1/"})); });
   ::setenv("http_proxy", leads.url("").c_str(), 1);
-  HttpOptions insecure = quick();
+  Options insecure = quick();
   insecure.insecure = true;
   EXPECT_THAT(send(get("http://model.example/"), insecure), HasSubstr("redirects from a public address"));
   EXPECT_EQ(leads.requests().size(), 1u);

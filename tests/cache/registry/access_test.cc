@@ -15,6 +15,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace registry;
 using testing::ElementsAre;
 
 constexpr const char* kToken = R"({"token":"T"})";

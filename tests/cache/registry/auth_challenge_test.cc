@@ -5,6 +5,8 @@
 namespace weightfs::test {
 namespace {
 
+using namespace registry;
+
 // "scheme name=value name=value; scheme …"
 std::string describe(std::string_view header) {
   std::string out;

@@ -8,6 +8,8 @@
 namespace weightfs {
 namespace {
 
+using namespace registry;
+
 // RFC 4648, section 10.
 TEST(Base64, GivesTheKnownAnswersBothWays) {
   const std::vector<std::pair<std::string, std::string>> known = {{"", ""},

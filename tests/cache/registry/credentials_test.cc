@@ -15,6 +15,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace registry;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -27,14 +28,14 @@ class RegistryCredentialsTest : public testing::Test {
     paths.docker_config =
         temporary.write("config.json", R"({"auths":{")" + site.host() + R"(":{"auth":"bWU6c2VjcmV0"}}})");
   }
-  std::shared_ptr<RegistryCredentials> credentials() { return credentials_of(site.url()); }
-  std::shared_ptr<RegistryCredentials> credentials_of(const std::string& registry) {
-    return std::make_shared<RegistryCredentials>(http, registry, paths,
-                                                 ClockAndNonce{[this] { return now.load(); }, [] { return "nonce"; }});
+  std::shared_ptr<Credentials> credentials() { return credentials_of(site.url()); }
+  std::shared_ptr<Credentials> credentials_of(const std::string& registry) {
+    return std::make_shared<Credentials>(http, registry, paths,
+                                         ClockAndNonce{[this] { return now.load(); }, [] { return "nonce"; }});
   }
   /// The Authorization header after such a challenge, or the error.
-  std::string describe(RegistryCredentials& asked, const std::string& challenge) {
-    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, {});
+  std::string describe(Credentials& asked, const std::string& challenge) {
+    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, stop);
     if (!met) return "error: " + met.error().message;
     return *met ? asked.authorization() : "not met, tried " + asked.description();
   }
@@ -48,7 +49,7 @@ class RegistryCredentialsTest : public testing::Test {
   TemporaryDirectory temporary;
   Site site;
   Site other;
-  HttpClientPtr http = std::make_shared<HttpClient>(HttpOptions{});
+  http::ClientPtr http = std::make_shared<http::Client>(http::Options{});
   CredentialPaths paths;
   std::atomic<int64_t> now = 1'700'000'000;
   bool from_public = false;  // the challenge
@@ -149,7 +150,8 @@ TEST_F(RegistryCredentialsTest, InvalidRealmIsRejected) {
   has_login();
   for (const std::string realm : {"", "nowhere", "ftp://127.0.0.1/token", "file:///etc/passwd"})
     EXPECT_THAT(describe(bearer(realm, "ollama")), HasSubstr("as token realm: invalid URL")) << realm;
-  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")), HasSubstr("as token realm: invalid URL"));
+  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")),
+              HasSubstr("as token realm: invalid URL"));
   EXPECT_THAT(describe(bearer(site.url("/v2/to ken"), "ollama")), HasSubstr("as token realm: invalid URL"));
   EXPECT_EQ(
       describe(bearer("http://registry.example/token", "ollama")),
@@ -169,7 +171,7 @@ TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")), HasSubstr("127.0.0.1 is a loopback address"));
   EXPECT_THAT(site.asked(), IsEmpty());
   EXPECT_THAT(other.asked(), IsEmpty());
-  http = std::make_shared<HttpClient>(HttpOptions{.allow_private_urls = true});
+  http = std::make_shared<http::Client>(http::Options{.allow_private_urls = true});
   EXPECT_EQ(describe(bearer(other.url("/token"), "docker")), "Bearer T");
 }
 
@@ -194,7 +196,7 @@ TEST_F(RegistryCredentialsTest, LoginIsNotSentOverHttp) {
   HttpServer proxy([](const SeenRequest&, Wire& wire) { wire.send(answer("200 OK", kToken)); });
   ::setenv("http_proxy", proxy.url("").c_str(), 1);
   paths.docker_config = temporary.write("config.json", R"({"auths":{"registry.example":{"auth":"bWU6c2VjcmV0"}}})");
-  http = std::make_shared<HttpClient>(HttpOptions{.insecure = true});
+  http = std::make_shared<http::Client>(http::Options{.insecure = true});
   const auto asked = credentials_of("http://registry.example");
   EXPECT_EQ(describe(*asked, "Basic realm=\"x\""),
             "not met, tried anonymously: the login of " + paths.docker_config + " is not sent over http");

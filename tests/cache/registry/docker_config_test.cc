@@ -8,6 +8,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace registry;
 using testing::HasSubstr;
 
 class DockerConfigTest : public testing::Test {

@@ -48,7 +48,7 @@ TEST_F(RegistryTest, LayerIsDownloadedFromSameRepository) {
   EXPECT_THAT(store->wanted_names, ElementsAre("model.gguf"));
   ASSERT_EQ(store->asked.size(), 1U);
   EXPECT_EQ(store->asked[0].url, site.url("/v2/team/tiny/blobs/" + sha256_of("layer")));
-  EXPECT_EQ(store->asked[0].trust, Trust::user);
+  EXPECT_EQ(store->asked[0].trust, http::Trust::user);
   ASSERT_NE(store->asked[0].credentials, nullptr);
   EXPECT_EQ(store->asked[0].credentials->authorization(), "");
   EXPECT_EQ(site.requests().size(), 1U);
@@ -103,7 +103,8 @@ TEST_F(RegistryTest, PersistentFailureIsUnreachable) {
   site.put(kManifestPath, answer("500 Internal Server Error", R"({"errors":[{"message":"out of disk"}]})"));
   EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: status 500, out of disk");
   EXPECT_EQ(site.requests().size(), 3U);
-  http = std::make_shared<HttpClient>(HttpOptions{});  // libcurl by itself asks again where a kept connection is gone
+  http =
+      std::make_shared<http::Client>(http::Options{});  // libcurl by itself asks again where a kept connection is gone
   site.put(kManifestPath, [](const SeenRequest&, Wire& wire) { wire.reset(); });
   EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 6U);

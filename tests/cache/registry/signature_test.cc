@@ -10,6 +10,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace registry;
 using testing::HasSubstr;
 
 std::string armour(const std::string& bytes) {

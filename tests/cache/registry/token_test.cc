@@ -9,6 +9,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace registry;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -76,7 +77,8 @@ class TokenAnswerTest : public testing::Test {
   std::string told_json(const std::string& body) { return describe(answer("200 OK", body)); }
 
   Site site;
-  HttpClient http{HttpOptions{}};
+  http::Client http{http::Options{}};
+  std::atomic<bool> stop = false;
 };
 
 TEST_F(TokenAnswerTest, HasTokenAndLifetime) {

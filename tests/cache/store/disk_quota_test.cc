@@ -25,6 +25,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace store;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -12,6 +12,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace store;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -13,6 +13,7 @@
 namespace weightfs::test {
 namespace {
 
+using namespace store;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;

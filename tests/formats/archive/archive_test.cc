@@ -11,6 +11,7 @@
 namespace weightfs {
 namespace {
 
+using namespace archive;
 using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -30,12 +31,10 @@ std::vector<std::string> listing(const std::vector<Part>& parts) {
   return out;
 }
 
-void add(ArchiveBuilder& builder, std::string_view name, const std::string& text) {
-  builder.add_file(name, in_memory(text));
-}
+void add(Builder& builder, std::string_view name, const std::string& text) { builder.add_file(name, in_memory(text)); }
 
 TEST(Archive, DropsEmptyComponentsAndDots) {
-  ArchiveBuilder b(DuplicatePolicy::first_wins);
+  Builder b(DuplicatePolicy::first_wins);
   add(b, "./a", "1");
   add(b, "b//c/./d", "2");
   b.add_directory("./");
@@ -47,7 +46,7 @@ TEST(Archive, DropsEmptyComponentsAndDots) {
 }
 
 TEST(Archive, KeepsHostileNamesAsDataWithWarning) {
-  ArchiveBuilder b(DuplicatePolicy::first_wins);
+  Builder b(DuplicatePolicy::first_wins);
   add(b, "../../etc/passwd", "1");
   add(b, "/etc/shadow", "2");
   add(b, "a\\..\\b", "3");
@@ -60,7 +59,7 @@ TEST(Archive, KeepsHostileNamesAsDataWithWarning) {
 
 TEST(Archive, DuplicatePolicyKeepsFirstOrLast) {
   const auto build = [](DuplicatePolicy twice) {
-    ArchiveBuilder b(twice);
+    Builder b(twice);
     for (const auto& [name, text] : {std::pair("a", "1"), {"b", "2"}, {"./a", "3"}, {"c", "4"}, {"a", "5"}})
       add(b, name, text);
     return std::move(b).finish();
@@ -81,7 +80,7 @@ TEST(Archive, LinkStaysInsideWithOtherLinksOnItsWay) {
 }
 
 TEST(Archive, EscapingLinkBecomesTextFile) {
-  ArchiveBuilder b(DuplicatePolicy::first_wins);
+  Builder b(DuplicatePolicy::first_wins);
   b.add_link("good", "dir/file");
   b.add_link("dir/bad", "../../etc/passwd");
   b.add_link("empty", "");
@@ -95,7 +94,7 @@ TEST(Archive, EscapingLinkBecomesTextFile) {
 }
 
 TEST(Archive, FollowsLinkChainUpToLimit) {
-  ArchiveBuilder b(DuplicatePolicy::first_wins);
+  Builder b(DuplicatePolicy::first_wins);
   add(b, "real/file", "bytes");
   b.add_link("a/one", "../b");
   b.add_link("b", "real/file");
@@ -110,7 +109,7 @@ TEST(Archive, FollowsLinkChainUpToLimit) {
 }
 
 TEST(Archive, RefusesTooLongText) {
-  ArchiveBuilder b(DuplicatePolicy::first_wins);
+  Builder b(DuplicatePolicy::first_wins);
   add(b, "t", "12345");
   const Archive archive = std::move(b).finish();
   EXPECT_EQ(archive.text("t", 5).value(), "12345");
@@ -120,7 +119,7 @@ TEST(Archive, RefusesTooLongText) {
 }
 
 TEST(Archive, HardLinkHasBytesOfTarget) {
-  ArchiveBuilder b(DuplicatePolicy::last_wins);
+  Builder b(DuplicatePolicy::last_wins);
   b.add_hard_link("early", "file");
   add(b, "file", "old");
   b.add_hard_link("between", "./file");
@@ -139,7 +138,7 @@ TEST(Archive, HardLinkHasBytesOfTarget) {
 }
 
 TEST(Archive, HardLinkToSymlinkIsSymlinkOnlyIfItStaysInside) {
-  ArchiveBuilder b(DuplicatePolicy::last_wins);
+  Builder b(DuplicatePolicy::last_wins);
   b.add_link("a/b/c/deep", "../../../etc/passwd");
   b.add_hard_link("shallow", "a/b/c/deep");
   b.add_hard_link("x/y/z/other", "a/b/c/deep");
@@ -151,7 +150,7 @@ TEST(Archive, HardLinkToSymlinkIsSymlinkOnlyIfItStaysInside) {
 
 // As many as this took minutes when each looked at all others.
 TEST(Archive, ResolvesManyHardLinksToOneName) {
-  ArchiveBuilder b(DuplicatePolicy::last_wins);
+  Builder b(DuplicatePolicy::last_wins);
   constexpr int kMany = 50'000;
   for (int i = 0; i < kMany; ++i) b.add_hard_link(str("x", i), "t");
   for (int i = 0; i < kMany; ++i) b.add_hard_link("t", "t");
@@ -168,7 +167,7 @@ class Nesting : public testing::Test {
   std::vector<std::string> nested_paths(int depth = 0) {
     Container container{"x.zip", in_memory("")};
     container.depth = depth;
-    model_ = std::make_shared<const Model>(archive_model(std::move(builder_).finish(), container, "zip"));
+    model_ = std::make_shared<const Model>(model_of(std::move(builder_).finish(), container, "zip"));
     if (!model_->nested) return {"none"};
     nested_ = model_->nested(model_).value();
     std::vector<std::string> paths;
@@ -176,7 +175,7 @@ class Nesting : public testing::Test {
     return paths;
   }
 
-  ArchiveBuilder builder_{DuplicatePolicy::first_wins};
+  Builder builder_{DuplicatePolicy::first_wins};
   ModelPtr model_;
   std::vector<Nested> nested_;
 };

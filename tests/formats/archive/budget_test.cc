@@ -18,6 +18,7 @@
 namespace weightfs {
 namespace {
 
+using namespace archive;
 using namespace test;
 using namespace test::tars;
 using testing::AllOf;
@@ -87,30 +88,32 @@ std::string empty_gzip() { return gzip_stored(""); }
 std::string empty_bzip2() { return std::string("BZh9\x17\x72\x45\x38\x50\x90\0\0\0\0", 14); }
 
 const EndlessStream kEndless[] = {
-    {"deflate of empty stored blocks", inflate_stream, [] { return times(3'000'000, kEmptyBlock); }},
-    {"deflate of empty dynamic blocks", inflate_stream, [] { return empty_dynamic_blocks(400'000); }},
-    {"deflate of a byte before empty blocks", inflate_stream,
+    {"deflate of empty stored blocks", codec::inflate_stream, [] { return times(3'000'000, kEmptyBlock); }},
+    {"deflate of empty dynamic blocks", codec::inflate_stream, [] { return empty_dynamic_blocks(400'000); }},
+    {"deflate of a byte before empty blocks", codec::inflate_stream,
      [] { return std::string("\0\1\0\xFE\xFFx", 6) + times(3'000'000, kEmptyBlock); }},
-    {"gzip of empty stored blocks", gunzip_stream, [] { return gzip_member(times(3'000'000, kEmptyBlock), "", 0); }},
-    {"gzip of empty members", gunzip_stream, [] { return times(500'000, empty_gzip()); }},
-    {"gzip of empty members with names", gunzip_stream,
+    {"gzip of empty stored blocks", codec::gunzip_stream,
+     [] { return gzip_member(times(3'000'000, kEmptyBlock), "", 0); }},
+    {"gzip of empty members", codec::gunzip_stream, [] { return times(500'000, empty_gzip()); }},
+    {"gzip of empty members with names", codec::gunzip_stream,
      [] { return times(150, gzip_stored("", 8, std::string(100'000, 'n') + '\0')); }},
-    {"zstd of empty frames", zstd_stream, [] { return times(1'500'000, zstd::frame(zstd::raw_block(""))); }},
-    {"zstd of skippable frames", zstd_stream, [] { return times(1'500'000, zstd::skippable("")); }},
-    {"zstd of a long skippable frame", zstd_stream, [] { return zstd::skippable(std::string(9'000'000, 's')); }},
-    {"zstd of empty blocks", zstd_stream, [] { return zstd::frame(times(4'000'000, zstd::raw_block("", false))); }},
-    {"zstd of windows that change", zstd_stream,
+    {"zstd of empty frames", codec::zstd_stream, [] { return times(1'500'000, zstd::frame(zstd::raw_block(""))); }},
+    {"zstd of skippable frames", codec::zstd_stream, [] { return times(1'500'000, zstd::skippable("")); }},
+    {"zstd of a long skippable frame", codec::zstd_stream, [] { return zstd::skippable(std::string(9'000'000, 's')); }},
+    {"zstd of empty blocks", codec::zstd_stream,
+     [] { return zstd::frame(times(4'000'000, zstd::raw_block("", false))); }},
+    {"zstd of windows that change", codec::zstd_stream,
      [] {
        const std::string small = times(200, zstd::frame(zstd::raw_block("")));
        return times(6'000, zstd::frame(zstd::raw_block(""), 27) + small);
      }},
-    {"xz of empty streams", xz_stream,
+    {"xz of empty streams", codec::xz_stream,
      [] {
        return times(300'000, std::string("\xFD\x37\x7A\x58\x5A\0\0\4\xE6\xD6\xB4\x46\0\0\0\0\x1C\xDF\x44\x21\x1F\xB6"
                                          "\xF3\x7D\1\0\0\0\0\4\x59\x5A",
                                          32));
      }},
-    {"xz of stream padding", xz_stream, [] { return xz::stream("x") + std::string(9'000'000, '\0'); }},
+    {"xz of stream padding", codec::xz_stream, [] { return xz::stream("x") + std::string(9'000'000, '\0'); }},
     {"bzip2 of empty streams", tar::bzip2_stream, [] { return times(600'000, empty_bzip2()); }},
 };
 
@@ -132,7 +135,7 @@ TEST(CodecBudget, InputThatDecodesToAlmostNothingIsRefused) {
 
 TEST(CodecBudget, EndlessGzipHeaderIsNamed) {
   for (const char flag : {'\x08', '\x10'}) {
-    const Read read = decode_all(gunzip_stream, gzip_member("", "", 0, flag, std::string(5'000'000, 'h')));
+    const Read read = decode_all(codec::gunzip_stream, gzip_member("", "", 0, flag, std::string(5'000'000, 'h')));
     EXPECT_EQ(read.message(), "gzip: a header of more than 131072 bytes at byte 0");
   }
 }
@@ -143,17 +146,17 @@ TEST(CodecBudget, StreamsOfUsualWritersAreRead) {
   // Flushed after every line, as by Z_FULL_FLUSH.
   const std::string flushed =
       times(100'000, std::string("\0\x28\0\xD7\xFF", 5) + line + kEmptyBlock) + std::string("\1\0\0\xFF\xFF", 5);
-  EXPECT_EQ(decode_all(inflate_stream, flushed, 1 << 20).bytes.size(), 4'000'000u);
+  EXPECT_EQ(decode_all(codec::inflate_stream, flushed, 1 << 20).bytes.size(), 4'000'000u);
   // One member a record, blocks of bgzf, which ends with an empty member, and frames with a table to seek by.
-  EXPECT_EQ(decode_all(gunzip_stream, times(50'000, gzip_stored(line)), 1 << 20).bytes.size(), 2'000'000u);
+  EXPECT_EQ(decode_all(codec::gunzip_stream, times(50'000, gzip_stored(line)), 1 << 20).bytes.size(), 2'000'000u);
   const std::string extra = le(6, 2) + "BC" + le(2, 2) + le(0, 2);
-  EXPECT_EQ(
-      decode_all(gunzip_stream, times(100, gzip_stored(std::string(60'000, 'b'), 4, extra)) + gzip_stored("", 4, extra))
-          .message(),
-      "no error");
+  EXPECT_EQ(decode_all(codec::gunzip_stream,
+                       times(100, gzip_stored(std::string(60'000, 'b'), 4, extra)) + gzip_stored("", 4, extra))
+                .message(),
+            "no error");
   const std::string frames =
       times(5'000, zstd::skippable("size") + zstd::sized_frame(line)) + zstd::skippable(std::string(8 * 5'000, 't'));
-  EXPECT_EQ(decode_all(zstd_stream, frames, 1 << 20).bytes.size(), 200'000u);
+  EXPECT_EQ(decode_all(codec::zstd_stream, frames, 1 << 20).bytes.size(), 200'000u);
 }
 
 // Archives.

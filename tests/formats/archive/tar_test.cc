@@ -6,6 +6,7 @@
 namespace weightfs {
 namespace {
 
+using namespace archive;
 using namespace test::tars;
 using testing::AllOf;
 using testing::Contains;

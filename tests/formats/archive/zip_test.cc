@@ -17,6 +17,7 @@
 namespace weightfs {
 namespace {
 
+using namespace archive;
 using namespace test;
 using namespace std::string_literals;
 using testing::AllOf;

@@ -50,8 +50,8 @@ class CartonBuilder {
     for (const auto& [path, hex] : lines) out += path + "=" + hex + "\n";
     return out;
   }
-  Archive archive() const {
-    ArchiveBuilder builder(DuplicatePolicy::first_wins);
+  archive::Archive archive() const {
+    archive::Builder builder(archive::DuplicatePolicy::first_wins);
     for (const auto& [path, text] : files_) builder.add_file(path, in_memory(text));
     for (const auto& [path, target] : links_) builder.add_link(path, target);
     if (!files_.contains("MANIFEST")) builder.add_file("MANIFEST", in_memory(manifest()));
@@ -77,7 +77,7 @@ std::string text_of(const Source& source) { return read_text(source, 0, source.s
 
 TEST(Carton, IsDetectedByCartonTomlOrLinks) {
   const auto with = [](std::initializer_list<const char*> paths) {
-    ArchiveBuilder builder(DuplicatePolicy::first_wins);
+    archive::Builder builder(archive::DuplicatePolicy::first_wins);
     for (const char* path : paths) builder.add_file(path, in_memory(""));
     return matches_carton(std::move(builder).finish()).value();
   };
@@ -508,7 +508,7 @@ TEST(Verify, ReportsMissingAndUnlistedFiles) {
 }
 
 TEST(Verify, CartonWithoutManifestFails) {
-  ArchiveBuilder builder(DuplicatePolicy::first_wins);
+  archive::Builder builder(archive::DuplicatePolicy::first_wins);
   builder.add_file("carton.toml", in_memory(std::string(kMinimal)));
   const auto model = read_carton(std::move(builder).finish(), Container{"m", in_memory("")}).value();
   EXPECT_THAT(verify(model, {}).wrong, ElementsAre("\"MANIFEST\": missing"));

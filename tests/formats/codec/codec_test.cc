@@ -16,6 +16,7 @@
 namespace weightfs {
 namespace {
 
+using namespace codec;
 using namespace test;
 using testing::HasSubstr;
 using testing::StartsWith;

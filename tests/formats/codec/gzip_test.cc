@@ -8,6 +8,7 @@
 namespace weightfs {
 namespace {
 
+using namespace codec;
 using namespace test;
 using testing::StartsWith;
 

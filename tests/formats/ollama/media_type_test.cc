@@ -9,6 +9,7 @@
 namespace weightfs {
 namespace {
 
+using namespace ollama;
 using testing::HasSubstr;
 
 // "type|name=value|name=value", or the error.

@@ -11,13 +11,14 @@
 namespace weightfs {
 namespace {
 
+using namespace ollama;
 using testing::HasSubstr;
 
 const std::string kHex(64, 'a');
 
 // "scheme host namespace model tag[ digest]", or the error.
 std::string read(const std::string& text) {
-  const auto name = parse_ollama_name(text);
+  const auto name = parse_name(text);
   if (!name) return "error: " + name.error().message;
   return str(name->scheme, ' ', name->host, ' ', name->name_space, ' ', name->model, ' ', name->tag,
              name->digest ? " " + name->digest->hex() : "");
@@ -80,15 +81,15 @@ TEST(OllamaName, SchemeIsHttpOrHttps) {
 TEST(OllamaName, ShortestOmitsDefaults) {
   for (const char* const name :
        {"llama3.2:latest", "me/pirate:7b", "hf.co/Example-Org/Tiny-GGUF:Q4_K_M", "localhost:5000/library/tiny:v1"}) {
-    EXPECT_EQ(parse_ollama_name(name)->shortest(), name);
-    EXPECT_EQ(*parse_ollama_name(parse_ollama_name(name)->shortest()), *parse_ollama_name(name));
+    EXPECT_EQ(parse_name(name)->shortest(), name);
+    EXPECT_EQ(*parse_name(parse_name(name)->shortest()), *parse_name(name));
   }
-  EXPECT_EQ(parse_ollama_name("registry.ollama.ai/library/m")->shortest(), "m:latest");
+  EXPECT_EQ(parse_name("registry.ollama.ai/library/m")->shortest(), "m:latest");
 }
 
 TEST(OllamaName, IsParsedFromStorePath) {
   const auto read_path = [](std::string_view path) {
-    const auto name = ollama_name_of_path(path);
+    const auto name = name_of_path(path);
     return name ? name->shortest() : "none";
   };
   EXPECT_EQ(read_path("registry.ollama.ai/library/Tiny-Random/Latest"), "Tiny-Random:Latest");

@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Archive archive_of(const Files& files) {
-  ArchiveBuilder builder(DuplicatePolicy::last_wins);
+archive::Archive archive_of(const Files& files) {
+  archive::Builder builder(archive::DuplicatePolicy::last_wins);
   for (const auto& [path, bytes] : files) builder.add_file(path, in_memory(bytes));
   return std::move(builder).finish();
 }
@@ -227,7 +227,7 @@ TEST(Mlf, FileWithManyNamesIsParsedOnce) {
   ParamsBuilder b;
   for (int i = 0; i < 1'000; ++i) b.array(str("p", i), kTvmInt8, {}, "x");
   const SourcePtr file = in_memory(b.build());
-  ArchiveBuilder builder(DuplicatePolicy::last_wins);
+  archive::Builder builder(archive::DuplicatePolicy::last_wins);
   builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
   builder.add_file("parameters/a.params", file);
   for (int i = 1; i < 100; ++i) builder.add_hard_link(str("parameters/", i, ".params"), "parameters/a.params");
@@ -246,7 +246,7 @@ TEST(Mlf, FileWithManyNamesIsParsedOnce) {
 TEST(Mlf, RefusesParametersBeyondTheBudget) {
   ParamsBuilder b;
   for (int i = 0; i < 700; ++i) b.array(std::string(60'000, 'n') + str(i), kTvmInt8, {}, "x");
-  ArchiveBuilder builder(DuplicatePolicy::last_wins);
+  archive::Builder builder(archive::DuplicatePolicy::last_wins);
   builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
   for (int i = 0; i < 5; ++i) builder.add_file(str("parameters/", i, ".params"), in_memory(b.build()));
   const auto model = read_mlf(std::move(builder).finish(), container());
@@ -260,7 +260,7 @@ TEST(Mlf, RefusesParametersBeyondTheBudget) {
 // An I/O error is not a property of the file.
 TEST(Mlf, FailsOnIoErrorOfParameters) {
   for (const Code code : {Code::io, Code::resource}) {
-    ArchiveBuilder builder(DuplicatePolicy::last_wins);
+    archive::Builder builder(archive::DuplicatePolicy::last_wins);
     builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
     builder.add_file("parameters/mlp.params",
                      lazy(100, Later<SourcePtr>([code]() -> Result<SourcePtr> { return failure(code, "gone"); })));

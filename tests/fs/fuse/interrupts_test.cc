@@ -9,6 +9,8 @@
 namespace weightfs {
 namespace {
 
+using namespace fuse;
+
 pid_t sleeping_child() {
   const pid_t child = ::fork();
   if (child == 0) {

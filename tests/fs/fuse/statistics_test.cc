@@ -8,6 +8,7 @@
 namespace weightfs {
 namespace {
 
+using namespace fuse;
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 

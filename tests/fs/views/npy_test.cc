@@ -10,6 +10,8 @@
 namespace weightfs {
 namespace {
 
+using namespace views;
+
 std::string dict(const Tensor& tensor) {
   const std::string header = npy_header(tensor);
   EXPECT_EQ(header.size() % 64, 0U);
