@@ -51,7 +51,7 @@ class DiskQuota {
   /// `from` is 0 or the end of the previous reservation of that file, by any process. Fails when the store's lock is
   /// busy for two seconds, and when `stop` is set.
   Result<void> reserve(const Folders& folders, int fd, uint64_t from, uint64_t to, store::Eviction eviction,
-                       const std::atomic<bool>& stop);
+                       const std::stop_token& stop);
 
   /// Records a symbolic link that is about to be created in index/.
   Result<void> reserve_link(const Folders& folders);

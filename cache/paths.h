@@ -23,10 +23,10 @@ namespace weightfs {
 /// them.
 struct Folders {
   std::string top;
-  store::OpenFilePtr root;    ///< v1, the version of the layout; its file `lock` belongs to quota_ledger.cc
-  store::OpenFilePtr blobs;   ///< ab/<64 hex digits>: finished blobs, named by SHA-256
-  store::OpenFilePtr index;   ///< <SHA-256 of a key>: a symbolic link to the blob's digest
-  store::OpenFilePtr making;  ///< <name>.<boot>: written by the holder of its lock; downloads: see part_file()
+  SharedDescriptor root;    ///< v1, the version of the layout; its file `lock` belongs to quota_ledger.cc
+  SharedDescriptor blobs;   ///< ab/<64 hex digits>: finished blobs, named by SHA-256
+  SharedDescriptor index;   ///< <SHA-256 of a key>: a symbolic link to the blob's digest
+  SharedDescriptor making;  ///< <name>.<boot>: written by the holder of its lock; downloads: see part_file()
 };
 
 using FoldersPtr = std::shared_ptr<const Folders>;
@@ -83,7 +83,7 @@ Result<void> create_directories(const std::string& path);
 
 /// Calls `each` for every entry of the directory `name` in `folder` except `.` and `..`; never if it is missing or a
 /// symbolic link.
-void for_each_in(const store::OpenFile& folder, const std::string& name,
+void for_each_in(const Descriptor& folder, const std::string& name,
                  const std::function<void(const std::string&)>& each);
 
 /// What a sweep removed, except resume notes.
@@ -107,9 +107,9 @@ bool try_lock(int fd);
 void unlock(int fd);
 
 /// Whether `name` in `folder` is the file open as `fd`.
-bool is_same_file(const store::OpenFile& folder, const std::string& name, int fd);
+bool is_same_file(const Descriptor& folder, const std::string& name, int fd);
 
 /// The digest that is the target of a symbolic link.
-std::optional<Digest> digest_in_link(const store::OpenFile& folder, const std::string& name);
+std::optional<Digest> digest_in_link(const Descriptor& folder, const std::string& name);
 
 }  // namespace weightfs

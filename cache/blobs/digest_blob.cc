@@ -298,7 +298,7 @@ Result<uint64_t> fetched_size(StoreCore& store, const BlobRef& ref, const std::v
   const std::string server = server_of(origins);
   if (wants_size_only && store.is_too_large_for_size(name, server)) return tl::unexpected(too_large_for_size(ref.name));
   const download::FetchPtr fetch = new_fetch(store, ref, std::nullopt, origins);
-  if (const auto reported = TRY(fetch->size(store.stop_requested()))) return *reported;
+  if (const auto reported = TRY(fetch->size(store.stop_token()))) return *reported;
   store.stats().record_miss(ref.digest);
   const BlobProducer producer{.name = ref.name, .digest = ref.digest};
   const InFlightBlob::ScopedRelease release;

@@ -115,7 +115,7 @@ InFlightBlob::FinalState InFlightBlob::run_pipeline(store::PartialBlob& partial,
 // Reserves space for all bytes. Verified blobs that are being published can be evicted only afterwards, so wait for
 // them.
 Result<void> InFlightBlob::reserve(store::PartialBlob& partial) {
-  for (auto waited = kMaxPause * 0; !stop_ && waited < kMaxFlush; waited += kMaxPause) {
+  for (auto waited = kMaxPause * 0; !stop_.stop_requested() && waited < kMaxFlush; waited += kMaxPause) {
     const int publishing = semaphore_.publishing;
     auto reserved = partial.reserve(*producer_.size, store::Eviction::allowed);
     if (reserved || publishing == 0) return reserved;
@@ -136,7 +136,7 @@ Result<void> InFlightBlob::decode(Pipeline& pipeline) {
 }
 
 Result<void> InFlightBlob::fetch(Pipeline& pipeline, const store::PartialBlob& partial) {
-  const auto stream = TRY(fetch_->begin({partial.resumed_size(), partial.resume_note()}, stop_));
+  const auto stream = TRY(fetch_->begin({partial.resumed_size(), partial.resume_note()}, stop_.get_token()));
   while (auto buffer = pipeline.queue.acquire_buffer()) {
     if (stop_.stop_requested() || cancel_if_unused()) return tl::unexpected(cancelled_error());
     buffer->filled = TRY(stream->next(buffer->bytes));

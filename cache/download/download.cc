@@ -28,7 +28,7 @@ std::optional<uint64_t> reported_size(const http::Response& response) {
 }
 
 // Sends a request, and returns the response without its body.
-Result<http::Response> response_head(http::Client& http, const http::Request& request, const std::atomic<bool>& stop) {
+Result<http::Response> response_head(http::Client& http, const http::Request& request, const std::stop_token& stop) {
   std::optional<http::Response> head;
   const http::ResponseHandler handler{[&](const http::Response& response) -> Result<void> {
                                         head = response;
@@ -86,7 +86,7 @@ Result<std::optional<uint64_t>> Fetch::size(const std::stop_token& stop) {
 }
 
 Fetch::SizeReply Fetch::query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
-                                   const std::atomic<bool>& stop) {
+                                   const std::stop_token& stop) {
   http::Request request;
   request.url = origin.url;
   request.trust = origin.trust;

@@ -86,7 +86,7 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   /// unreachable when no origin delivers the blob, not_found when all report that it is missing, unsupported when no
   /// URL is allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive
   /// the stream.
-  Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::atomic<bool>& stop);
+  Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::stop_token& stop);
 
   /// Reports that the downloaded bytes failed verification; the stream must be destroyed before. Excludes the origin
   /// that sent them, if it was the only one and nothing was resumed. Returns whether another attempt from the first

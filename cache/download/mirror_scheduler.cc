@@ -9,20 +9,11 @@
 #include "base/text.h"
 
 namespace weightfs::download {
-namespace {
-
-constexpr std::chrono::milliseconds kWaitSlice{20};
-
-}  // namespace
-
-bool interruptible_sleep(std::chrono::milliseconds time, const std::atomic<bool>& stop) {
-  const auto until = std::chrono::steady_clock::now() + time;
-  while (!stop) {
-    const auto remaining = until - std::chrono::steady_clock::now();
-    if (remaining <= remaining.zero()) return true;
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(remaining, kWaitSlice));
-  }
-  return false;
+bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(lock, stop, time, [&] { return stop.stop_requested(); });
+  return !stop.stop_requested();
 }
 
 Result<std::chrono::milliseconds> Backoff::pause(const Error& error,

@@ -35,7 +35,7 @@ Fetch::Transfer::RangeRequest::RangeRequest(Transfer& transfer, ReassemblyBuffer
 Outcome Fetch::Transfer::RangeRequest::perform() {
   const http::ResponseHandler handler{[this](const http::Response& response) { return on_response(response); },
                                       [this](std::span<const std::byte> bytes) { return on_body(bytes); }};
-  const auto done = transfer_.fetch_->http_->perform(request(), handler, transfer_.ended_);
+  const auto done = transfer_.fetch_->http_->perform(request(), handler, transfer_.ended_.get_token());
   if (outcome_) return *outcome_;
   const auto [at, end] = buffer_.bounds(chunk_);
   if (at == end) {

@@ -2,7 +2,6 @@
 // contiguous; a chunk is planned before it is requested.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

@@ -97,7 +97,7 @@ Client::~Client() = default;
 const Options& Client::options() const { return pool_->options; }
 
 Result<void> Client::perform(const Request& request, const ResponseHandler& handler,
-                             const std::atomic<bool>& stop) try {
+                             const std::stop_token& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
   RedirectChain chain{options(), request, std::move(first), first_origin};

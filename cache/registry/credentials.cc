@@ -93,7 +93,7 @@ std::string Credentials::description() {
   return authorization_.description;
 }
 
-Result<bool> Credentials::on_unauthorized(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop) {
+Result<bool> Credentials::on_unauthorized(const http::UnauthorizedResponse& rejected, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
     if (is_current() && authorization_.authorization != rejected.sent) return true;
@@ -108,7 +108,7 @@ Result<bool> Credentials::on_unauthorized(const http::UnauthorizedResponse& reje
   }
 }
 
-Result<bool> Credentials::renew(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop,
+Result<bool> Credentials::renew(const http::UnauthorizedResponse& rejected, const std::stop_token& stop,
                                 std::unique_lock<std::mutex>& lock) {
   const auto renewal = renewal_ = std::make_shared<Renewal>();
   lock.unlock();
@@ -129,7 +129,7 @@ Result<bool> Credentials::renew(const http::UnauthorizedResponse& rejected, cons
 }
 
 Result<Credentials::Authorization> Credentials::authorize(const http::UnauthorizedResponse& rejected,
-                                                          const std::atomic<bool>& stop) {
+                                                          const std::stop_token& stop) {
   std::vector<AuthChallenge> challenges;
   for (const std::string& header : rejected.challenges)
     for (AuthChallenge& challenge : parse_challenges(header)) challenges.push_back(std::move(challenge));
@@ -140,7 +140,7 @@ Result<Credentials::Authorization> Credentials::authorize(const http::Unauthoriz
 }
 
 Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& bearer, RealmPolicy policy,
-                                                           const std::atomic<bool>& stop) {
+                                                           const std::stop_token& stop) {
   const std::string realm(bearer.parameter("realm"));
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
@@ -153,7 +153,7 @@ Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& 
 }
 
 Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, RealmPolicy policy,
-                                                         const std::atomic<bool>& stop) {
+                                                         const std::stop_token& stop) {
   const SigningKey key = TRY(read_key(paths_.ollama_key));
   const std::string description = "with the key " + printable(paths_.ollama_key);
   const auto token = ollama_token(*http_, bearer, key, clock_, policy, stop);
@@ -167,7 +167,7 @@ std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const Doc
 }
 
 Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, RealmPolicy policy,
-                                                           const std::atomic<bool>& stop) {
+                                                           const std::stop_token& stop) {
   const auto entry = TRY(entry_for(http::origin_of(std::string(bearer.parameter("realm")))));
   const std::string description = entry.login
                                       ? str("as ", quoted(entry.login->user), " of ", printable(paths_.docker_config))

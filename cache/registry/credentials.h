@@ -35,7 +35,7 @@ class Credentials final : public http::Credentials {
   /// docker login, by the same rule. Returns false when nothing is left to try. Fails with unsupported when a rule or
   /// the token server refuses, or when a required key or docker config cannot be read; otherwise as
   /// request_with_retry().
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop) override;
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse& rejected, const std::stop_token& stop) override;
 
   std::string description() override;
 
@@ -53,13 +53,13 @@ class Credentials final : public http::Credentials {
   };
 
   bool is_current() const;
-  Result<bool> renew(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop,
+  Result<bool> renew(const http::UnauthorizedResponse& rejected, const std::stop_token& stop,
                      std::unique_lock<std::mutex>& lock);
 
-  Result<Authorization> authorize(const http::UnauthorizedResponse& rejected, const std::atomic<bool>& stop);
-  Result<Authorization> with_token(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
-  Result<Authorization> with_key(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
-  Result<Authorization> with_login(const AuthChallenge& bearer, RealmPolicy policy, const std::atomic<bool>& stop);
+  Result<Authorization> authorize(const http::UnauthorizedResponse& rejected, const std::stop_token& stop);
+  Result<Authorization> with_token(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
+  Result<Authorization> with_key(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
+  Result<Authorization> with_login(const AuthChallenge& bearer, RealmPolicy policy, const std::stop_token& stop);
   Result<Authorization> with_basic_login();
   std::string anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const;
   Result<DockerEntry> entry_for(const std::string& origin) const;

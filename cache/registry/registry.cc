@@ -166,7 +166,6 @@ class Repository {
   const std::string url_;
   const http::ClientPtr http_;
   const std::shared_ptr<Credentials> credentials_;
-  const std::atomic<bool> never_ = false;
 };
 
 // The saved text: the digest on the first line, then the manifest.

@@ -41,7 +41,7 @@ std::string reason_in(const Value& value) {
 }  // namespace
 
 Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
-                              const std::atomic<bool>& stop) {
+                              const std::stop_token& stop) {
   Response page;
   bool truncated = false;
   const http::ResponseHandler handler{
@@ -64,7 +64,7 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 }
 
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
-                                    const std::atomic<bool>& stop) {
+                                    const std::stop_token& stop) {
   for (download::Backoff backoff(kRetryPolicy);;) {
     const Clock::time_point started = Clock::now();
     auto page = send_request(http, request, max_size, stop);

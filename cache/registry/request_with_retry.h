@@ -17,12 +17,12 @@ struct Response {
 /// Sends a request; the body has at most `max_size` bytes. Bodies of error statuses are truncated. Fails as
 /// http::Client::perform() does, and with corrupt when the body is longer. An error status is not a failure.
 Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
-                              const std::atomic<bool>& stop);
+                              const std::stop_token& stop);
 
 /// The same, with up to three attempts for network errors and temporary statuses like 429 and 503; then fails with
 /// unreachable. Other error statuses are not failures.
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
-                                    const std::atomic<bool>& stop);
+                                    const std::stop_token& stop);
 
 /// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.

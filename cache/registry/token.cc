@@ -32,7 +32,7 @@ class FixedAuthorization final : public http::Credentials {
  public:
   explicit FixedAuthorization(std::string what) : what_(std::move(what)) {}
   std::string authorization() override { return what_; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
 
  private:
   const std::string what_;
@@ -123,7 +123,7 @@ Result<Token> parse_token(const Response& page) {
 }
 
 Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
-                            RealmPolicy policy, const std::atomic<bool>& stop) {
+                            RealmPolicy policy, const std::stop_token& stop) {
   http::Request request{.url = url, .headers = {"Accept: application/json"}};
   request.public_only = policy == RealmPolicy::public_addresses;
   if (!authorization.empty()) request.credentials = std::make_shared<FixedAuthorization>(authorization);
@@ -177,12 +177,12 @@ Result<std::string> signature(const SigningKey& key, const std::string& url) {
 }
 
 Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           RealmPolicy policy, const std::atomic<bool>& stop) {
+                           RealmPolicy policy, const std::stop_token& stop) {
   return request_token(http, token_url(bearer), login ? basic_authorization(*login) : std::string(), policy, stop);
 }
 
 Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, RealmPolicy policy, const std::atomic<bool>& stop) {
+                           const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop) {
   const std::string url = token_url(bearer, {{"ts", str(clock.seconds())}, {"nonce", clock.nonce()}});
   return request_token(http, url, TRY(signature(key, url)), policy, stop);
 }

@@ -49,10 +49,10 @@ enum class RealmPolicy { any_address, public_addresses };
 /// Requests a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
 /// one. Fails with unreachable, and with unsupported when the response has no token or the realm is refused.
 Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
-                           RealmPolicy policy, const std::atomic<bool>& stop);
+                           RealmPolicy policy, const std::stop_token& stop);
 
 /// Requests a token as Ollama does (server/auth.go): the URL with time and nonce is signed.
 Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
-                           const ClockAndNonce& clock, RealmPolicy policy, const std::atomic<bool>& stop);
+                           const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop);
 
 }  // namespace weightfs::registry

@@ -63,15 +63,14 @@ class CacheFolders : public testing::Test {
   }
 
   /// Opens and locks the file like its writer.
-  static store::OpenFilePtr held(const std::string& path) {
-    auto file = std::make_shared<const store::OpenFile>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    EXPECT_TRUE(try_lock(file->fd())) << path;
+  static SharedDescriptor held(const std::string& path) {
+    auto file = std::make_shared<const Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_TRUE(try_lock(file->number())) << path;
     return file;
   }
 
   std::optional<uint64_t> counted() const {
-    const std::atomic<bool> stop = false;
-    return store::QuotaLedger::lock(*folders(), stop).value().read();
+      return store::QuotaLedger::lock(*folders(), {}).value().read();
   }
   /// The disk space in use, except the lock file.
   uint64_t used() const { return allocated_in(directory) - allocated_at(directory + "/v1/lock"); }

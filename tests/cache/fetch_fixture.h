@@ -57,7 +57,7 @@ struct Fetched {
 };
 
 inline Fetched fetched(download::Fetch& fetch, const download::ResumePoint& left = {},
-                       const std::atomic<bool>& stop = kNeverStop) {
+                       const std::stop_token& stop = kNeverStop) {
   auto begun = fetch.begin(left, stop);
   if (!begun) return {0, "", "", "", begun.error()};
   download::FetchStream& stream = **begun;

@@ -81,8 +81,8 @@ TEST_F(ShutdownTest, CancelsReaderThatFollowsAnotherProcess) {
 
 TEST_F(ShutdownTest, CancelsReaderThatWaitsForQuota) {
   EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
-  const store::OpenFile lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_EQ(::flock(lock.fd(), LOCK_EX), 0);
+  const Descriptor lock(::open((directory + "/v1/lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.number(), LOCK_EX), 0);
   const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
   const BlobsPtr blobs = store();
   std::thread reader([&] { EXPECT_EQ(read(*blobs->blob(producer_of(other, "zip 2"))), kEnding); });

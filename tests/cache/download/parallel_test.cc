@@ -188,7 +188,7 @@ TEST(FetchParallel, RedirectIsFollowedOnceForAllChunks) {
 class Secret final : public http::Credentials {
  public:
   std::string authorization() override { return "Bearer secret"; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
 };
 
 TEST(FetchParallel, CredentialsAreSentOnlyToTheirOrigin) {

@@ -231,7 +231,7 @@ TEST(Fetch, OriginTriedAgainLaterKeepsItsEtag) {
 class Refused final : public http::Credentials {
  public:
   std::string authorization() override { return ""; }
-  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::atomic<bool>&) override { return false; }
+  Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
   std::string description() override { return "anonymously: there is no docker config"; }
 };
 

@@ -229,7 +229,7 @@ TEST(HttpClient, StopCancelsWaitingRequest) {
   Options patient;
   patient.stall_timeout = std::chrono::hours(1);
   Client http(patient);
-  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, stop)),
+  EXPECT_EQ(describe(registry::send_request(http, get(server.url("/")), 100, stop.get_token())),
             "unreachable: " + server.url("/") + ": cancelled");
 }
 

@@ -35,7 +35,7 @@ class RegistryCredentialsTest : public testing::Test {
   }
   /// The Authorization header after such a challenge, or the error.
   std::string describe(Credentials& asked, const std::string& challenge) {
-    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, stop);
+    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, {});
     if (!met) return "error: " + met.error().message;
     return *met ? asked.authorization() : "not met, tried " + asked.description();
   }

@@ -78,7 +78,6 @@ class TokenAnswerTest : public testing::Test {
 
   Site site;
   http::Client http{http::Options{}};
-  std::atomic<bool> stop = false;
 };
 
 TEST_F(TokenAnswerTest, HasTokenAndLifetime) {
