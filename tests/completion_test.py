@@ -38,7 +38,7 @@ def script(shell):
 
 
 class Shell:
-    """An interactive shell on a terminal of its own."""
+    """An interactive shell on a pseudo-terminal."""
 
     def __init__(self, argv, folder, environment):
         self.pid, self.terminal = pty.fork()
@@ -114,7 +114,7 @@ class Bash(TestCase):
     argv = ["bash", "--norc", "--noprofile", "-i"]
 
     def offers(self, *words, line=None, folder="/", path=None, lines=None):
-        """What is offered behind these words, the last of which is being typed."""
+        """The completions of the last of these words."""
         environment = dict(os.environ, PATH=path or os.environ["PATH"])
         done = subprocess.run(["bash", "--norc", "-c", CALL, "bash", self.script, line or " ".join(words), *words], cwd=folder,
                               capture_output=True, text=True, timeout=LIMIT_S, env=environment)

@@ -1,4 +1,4 @@
-"""--help, the manual page, the completions and README.md agree about verbs and options."""
+"""--help, the manual page, the completions and README.md name the same commands and options."""
 import os
 import re
 import shutil

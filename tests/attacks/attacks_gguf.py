@@ -27,7 +27,7 @@ def tensor(name, dimensions=(1,), kind=24, offset=0):
 
 
 def model(pairs=(), tensors=(), data=b"1" * 64, keys=None, count=None):
-    """A file of these entries and tensors; the counts may lie."""
+    """A file of these entries and tensors; the counts may be wrong."""
     pairs, tensors = list(pairs), list(tensors)
     begin = head(len(tensors) if count is None else count, len(pairs) if keys is None else keys) + b"".join(pairs) + b"".join(tensors)
     return begin + bytes(-len(begin) % 32) + data

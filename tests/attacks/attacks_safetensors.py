@@ -40,7 +40,7 @@ def weight_map(pairs, more=""):
 
 
 def index(make, fill=None):
-    """An index, and what `fill(folder)` puts beside it."""
+    """An index, and the files that `fill(folder)` writes beside it."""
     def build(folder):
         put(folder, "m.safetensors.index.json", make().encode())
         if fill:
@@ -59,7 +59,7 @@ def linked(count, tensors, hard):
 
 
 def zipped(count, tensors, nested=False):
-    """As linked(), but the shards are members of a zip that share their bytes."""
+    """Like linked(), but the shards are members of a zip that share their bytes."""
     def build(folder):
         from attacks_zip import RawZip
         names = [f"m/m-{i}.safetensors" for i in range(count)]

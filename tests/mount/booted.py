@@ -1,5 +1,5 @@
 """Checks of the units, run as root inside a container in which systemd is PID 1, by test_systemd.py. Prints a line of JSON for
-each check: [name, null], or [name, what went wrong]."""
+each check: [name, null], or [name, the failure]."""
 import glob
 import json
 import os
@@ -27,7 +27,7 @@ def systemctl(*argv, **kwargs):
 
 
 def shown(unit, *properties):
-    """Properties of a unit, as systemctl shows them; one of them alone as text."""
+    """Properties of a unit, as printed by systemctl; a single one as text."""
     out = dict(line.partition("=")[::2] for line in systemctl("show", unit, "-p", ",".join(properties)).splitlines())
     return out[properties[0]] if len(properties) == 1 else out
 
@@ -39,7 +39,7 @@ def journal(unit):
 
 
 def mounts(point):
-    """The types of what is mounted at a point, the lowest first."""
+    """The types of the file systems mounted at a point, the lowest first."""
     with open("/proc/self/mountinfo") as file:
         return [line.split(" - ")[1].split()[0] for line in file if line.split()[4] == point]
 
@@ -53,7 +53,7 @@ def wait_until(condition, what):
 
 
 class Booted(unittest.TestCase):
-    """Each check has a service of its own."""
+    """Each check has its own service."""
 
     def setUp(self):
         self.name = self.id().rpartition(".test_")[2]
@@ -81,7 +81,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(mounts(self.point), [])
 
     def bias(self):
-        """A tensor's bytes, as another user reads them."""
+        """The bytes of a tensor, read by another user."""
         return bytes.fromhex(command("od", "-An", "-v", "-tx1", f"{self.point}/tensors/bias", user="nobody", group="nogroup"))
 
     def pid(self):
@@ -107,12 +107,12 @@ class Booted(unittest.TestCase):
         self.assertEqual(status["Uid"].split()[0], str(pwd.getpwnam("weightfs").pw_uid))
         self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (0, 0))
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
-        self.assertNotIn("landlock", self.said())  # it says when it cannot use it
+        self.assertNotIn("landlock", self.said())  # logged if Landlock cannot be used
         self.assertEqual(shown(self.unit, "NFileDescriptorStore"), "0")
-        # Whoever waits for it and is killed is told by his status; a fetch is shared by the boot's name.
+        # A waiting reader that is killed is recognised by /proc/PID/status; locks of downloads contain the boot id.
         for path in ("/proc/1/status", "/proc/sys/kernel/random/boot_id"):
             self.assertTrue(command("nsenter", f"--target={self.pid()}", "--mount", "setpriv", "--reuid=weightfs", "--clear-groups", "cat", path))
-        # The thread that asks the mount has no part in it.
+        # The heartbeat thread, which probes the mount, is not counted.
         without = [task for task in glob.glob(f"/proc/{self.pid()}/task/*")
                    if not any(os.path.realpath(descriptor).endswith("/fuse") for descriptor in glob.glob(f"{task}/fd/*"))]
         self.assertEqual(len(without), 1)
@@ -275,7 +275,7 @@ class Booted(unittest.TestCase):
         self.assertEqual((mounts(self.point), shown(self.unit, "ActiveState")), (["autofs"], "inactive"))
         self.assertEqual(self.bias(), BIAS)
         self.assertEqual(mounts(self.point), ["autofs", "fuse.weightfs"])
-        # It has answered before it says so.
+        # The server replies to its first request before it reports that it is ready.
         wait_until(lambda: shown(self.unit, "ActiveState") == "active", "a service that is ready")
         wait_until(lambda: mounts(self.point) == ["autofs"], "unmounted when unused")
         wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
@@ -314,7 +314,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(mounts(self.point), [])
 
     def test_fstab_automount_mounts_on_first_access(self):
-        # The line is in /etc/fstab since the boot.
+        # The line was in /etc/fstab at boot.
         self.assertEqual(mounts("/srv/fstab"), ["autofs"])
         self.point = "/srv/fstab"
         self.assertEqual(self.bias(), BIAS)

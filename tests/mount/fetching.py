@@ -1,4 +1,4 @@
-"""What the tests of fetching share: a user with a home of his own, whom no proxy serves, and a look into his cache."""
+"""Shared by the tests of downloads: an environment with a separate home and without a proxy, and checks of the cache."""
 import errno
 import os
 import signal
@@ -10,11 +10,11 @@ from test_archives import ArchiveTestCase, blobs_in, debris_in, noise
 import stores
 
 MEGABYTE = 1 << 20
-FAR = noise(MEGABYTE // 2) + bytes(MEGABYTE // 2)  # half of it can be packed
+FAR = noise(MEGABYTE // 2) + bytes(MEGABYTE // 2)  # half of it is compressible
 ALLOWED = "--allow-private-urls"
 NOT_REACHED = (errno.EHOSTUNREACH, errno.EIO)
 
-# What would let the tests see the models, the logins and the network of whoever runs them.
+# Variables that would expose models, logins and network settings of the user who runs the tests.
 OUTER = ("OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG", "http_proxy", "https_proxy",
          "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -30,7 +30,7 @@ class FetchTestCase(ArchiveTestCase):
         os.mkdir(self.path("home"))
 
     def assert_cache_holds(self, *blobs):
-        """These and no others, each under its own name; nothing that is being made, and nothing that was left."""
+        """The cache has exactly these blobs, each under its digest, and no partial or temporary files."""
         kept = self.published(len(blobs))
         self.assertEqual(sorted(os.path.basename(path) for path in kept), sorted(map(stores.sha256, blobs)))
         for path in kept:
@@ -38,12 +38,12 @@ class FetchTestCase(ArchiveTestCase):
         self.assertEqual(debris_in(self.cache()), [])
 
     def assert_nothing_readable(self, folder, name):
-        """It is not there, or it cannot be opened, or its first byte cannot be read."""
+        """The file is missing, or cannot be opened, or its first byte cannot be read."""
         with self.assertRaises(OSError):
             self.whole(folder, name)
 
     def end(self, process):
-        """Ends a mount in the foreground; the lines that it logged."""
+        """Ends a mount in the foreground; returns its log lines."""
         process.send_signal(signal.SIGTERM)
         process.wait(60)
         self.assertEqual(process.returncode, 0)
@@ -64,7 +64,7 @@ class LinkTestCase(FetchTestCase):
         self.assertIn(caught.exception.errno, errors)
 
     def read_at_once(self, points):
-        """Reads model/far of each mount, all at the same time."""
+        """Reads model/far of all mounts at the same time."""
         seen = [None] * len(points)
 
         def read(i):
@@ -78,7 +78,7 @@ class LinkTestCase(FetchTestCase):
 
 
 def closed_port():
-    """One on which nobody listens."""
+    """A port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
 

@@ -1,8 +1,7 @@
-"""A server on 127.0.0.1 that answers as a test tells it to: too short, too long, never, or with something else.
+"""A server on 127.0.0.1 with scripted responses: too short, too long, missing, or wrong.
 
-What is asked for at a path is answered by a list of scripts, one after the other; the last one answers whatever comes
-after it. A script is a function of the Ask that it answers. Every request and connection is counted, and a test waits for
-them, not for time to pass.
+A path has a list of scripts, one per request; the last one also serves all later requests. A script is a function of a
+Request. Every request and connection is counted, so a test waits for them instead of sleeping.
 """
 import hashlib
 import re
@@ -18,11 +17,11 @@ BLOCK = 1 << 16
 
 
 class Ask:
-    """A request, and the connection to answer it on."""
+    """A request, and the connection for its response."""
 
     def __init__(self, server, sock, method, path, headers):
         self.server, self.sock, self.method, self.path, self.headers = server, sock, method, path, headers
-        self.keeps = False  # whether the connection is good for another request
+        self.keeps = False  # whether the connection can be used for another request
         span = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
         self.first = int(span[1]) if span else None
         self.last = int(span[2]) if span and span[2] else None
@@ -32,7 +31,7 @@ class Ask:
         return f"{self.method} {self.path} {self.headers.get('range', '')}"
 
     def head(self, status, **headers):
-        """The head of an answer; `_` in a header's name is a dash."""
+        """Sends the head of a response; `_` in the name of a header is a dash."""
         lines = [f"HTTP/1.1 {status} Scripted"] + [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         self.sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
@@ -43,7 +42,7 @@ class Ask:
             self.sent += len(block)
 
     def wait(self, event):
-        """Until a test sets the event, the client goes, or the server ends; whether it was set."""
+        """Waits until a test sets the event, the client disconnects, or the server ends; returns whether it was set."""
         self.sock.settimeout(0.02)
         while not event.is_set() and not self.server.over.is_set():
             try:
@@ -57,7 +56,7 @@ class Ask:
         return event.is_set()
 
     def hang(self):
-        """Says nothing more; returns when the client goes."""
+        """Sends nothing more; returns when the client disconnects."""
         self.wait(threading.Event())
 
     def reset(self):
@@ -70,7 +69,7 @@ def tag_of(data):
 
 
 def well(data, **headers):
-    """As a server should: HEAD, GET, ranges, an ETag."""
+    """A correct server: HEAD, GET, ranges, an ETag."""
     tag = tag_of(data)
 
     def answer(ask):
@@ -92,7 +91,7 @@ def well(data, **headers):
 
 
 def says(status, body=b"", **headers):
-    """A status, and nothing of what was wanted."""
+    """A status without the requested data."""
     def answer(ask):
         ask.head(status, Content_Length=len(body), **headers)
         if ask.method != "HEAD":
@@ -101,7 +100,7 @@ def says(status, body=b"", **headers):
 
 
 def sends(data, length=None, **headers):
-    """All of `data` from its first byte on, whatever was asked for, under a length that may lie; then the end."""
+    """All of `data` for every request, with a length that may be wrong; then closes the connection."""
     def answer(ask):
         ask.head(200, Content_Length=len(data) if length is None else length, **headers)
         ask.body(data)
@@ -109,7 +108,7 @@ def sends(data, length=None, **headers):
 
 
 def raw(data):
-    """These bytes instead of an answer, and then the end: not a RST, which might come before them."""
+    """These bytes instead of a response, then a FIN: a RST might arrive before them."""
     def answer(ask):
         ask.sock.sendall(data)
         ask.sock.shutdown(socket.SHUT_WR)
@@ -118,7 +117,7 @@ def raw(data):
 
 
 def cut(data, at, reset=False):
-    """As well(), but the connection ends once byte `at` of the blob was sent."""
+    """Like correct(), but the connection ends after byte `at` of the blob."""
     def answer(ask):
         first, last = ask.first or 0, len(data) - 1 if ask.last is None else ask.last
         span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{last}/{len(data)}"}
@@ -130,7 +129,7 @@ def cut(data, at, reset=False):
 
 
 def stalls(data, at=0, begun=None):
-    """As cut(), but nothing more comes then; `begun` is set when it came to that."""
+    """Like cut(), but the connection stays open; `begun` is set when it stalls."""
     answer_cut = cut(data, at)
 
     def answer(ask):
@@ -142,7 +141,7 @@ def stalls(data, at=0, begun=None):
 
 
 def gated(data, gate, at=0):
-    """The bytes from `at` on come once the event `gate` is set."""
+    """The bytes from `at` on are sent after the event `gate` is set."""
     def answer(ask):
         ask.head(200, Content_Length=len(data))
         ask.body(data[:at])
@@ -162,7 +161,7 @@ def trickles(data, pieces, pause):
 
 
 def chunked(piece, count=None, end=b"0\r\n\r\n", **headers):
-    """`count` chunks, or chunks without end, and then `end`."""
+    """`count` chunks, or endless chunks, and then `end`."""
     def answer(ask):
         ask.head(200, Transfer_Encoding="chunked", **headers)
         chunk = b"%x\r\n" % len(piece) + piece + b"\r\n"
@@ -174,7 +173,7 @@ def chunked(piece, count=None, end=b"0\r\n\r\n", **headers):
 
 
 def packed_zeroes(mebibytes):
-    """gzip of so many MiB of zeroes, in a thousandth of their size: one block again and again."""
+    """gzip of this many MiB of zeros, in a thousandth of their size: one repeated block."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
     crc = 0
@@ -190,7 +189,7 @@ class Server:
         self.scripts = {}  # (path, method or None) to a list
         self.asked = []
         self.connections = 0
-        self.errors = []  # what went wrong in a script, but for a client that went away
+        self.errors = []  # exceptions of scripts, except for disconnected clients
         self.over = threading.Event()
         self.changed = threading.Condition()
         self.tls = None
@@ -208,7 +207,7 @@ class Server:
         return f"{'https' if self.tls else 'http'}://{self.address}:{self.port}/{path}"
 
     def serve(self, path, *scripts, head=None):
-        """The URL of `path`. `head` answers HEAD; without it the scripts do."""
+        """The URL of `path`. `head` serves HEAD requests (default: the scripts)."""
         with self.changed:
             self.scripts["/" + path, None] = list(scripts)
             if head:
@@ -220,7 +219,7 @@ class Server:
         self.acceptor.start()
 
     def go_down(self):
-        """Nobody listens any more, and all connections end."""
+        """Closes the listener and all connections."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.acceptor.join(LIMIT_S)
         self.listener.close()
@@ -230,10 +229,10 @@ class Server:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it has gone already
+                pass  # already closed
 
     def come_back(self):
-        """At the same port."""
+        """Listens on the same port again."""
         self.listener = socket.create_server((self.address, self.port))
         self.start()
 
@@ -270,7 +269,7 @@ class Server:
                 while self.answer(sock, requests):
                     pass
         except OSError:
-            pass  # the client went away, or would not have our certificate
+            pass  # the client disconnected, or rejected the certificate
         except Exception as error:
             self.errors.append(error)
         finally:
@@ -279,7 +278,7 @@ class Server:
             sock.close()
 
     def answer(self, sock, requests):
-        """Whether another request may follow."""
+        """Serves a request; returns whether another one may follow."""
         words = requests.readline(BLOCK).split()
         if len(words) != 3:
             return False
@@ -300,7 +299,7 @@ class Server:
             return scripts.pop(0) if len(scripts) > 1 else scripts[0]
 
     def asks(self, method=None, path=None):
-        """What was asked so far."""
+        """The requests so far."""
         with self.changed:
             return [ask for ask in self.asked if method in (None, ask.method) and path in (None, ask.path.lstrip("/"))]
 
@@ -308,7 +307,7 @@ class Server:
         return len(self.asks(method, path))
 
     def wait_for(self, ready, what="a request"):
-        """Until `ready()`, which is looked at whenever somebody connects or asks."""
+        """Waits until `ready()`, which is called after each connection and request."""
         end = time.monotonic() + LIMIT_S
         with self.changed:
             while not ready():

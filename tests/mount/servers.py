@@ -1,7 +1,7 @@
-"""Real servers on 127.0.0.1 for the tests that fetch: nginx, caddy and docker-registry, as Debian has them.
+"""Real servers on 127.0.0.1 for download tests: nginx, caddy and docker-registry, from Debian's packages.
 
-The kernel picks every port, and no other process can get in between: nginx is given its socket, the others are asked
-which one they opened. They end with their test, also when that is killed. Each counts what it was asked.
+The kernel chooses every port, without races: nginx inherits its socket; the ports of the others are read from /proc.
+Servers end with their test, also if it is killed. Each counts its requests.
 """
 import base64
 import ctypes
@@ -27,7 +27,7 @@ libc = ctypes.CDLL(None)
 
 
 def ended_with_parent(number):
-    """What a child runs before it becomes the server: it gets the signal when the test dies."""
+    """Runs in the child before exec: the server gets the signal when the test dies."""
     return lambda: libc.prctl(PR_SET_PDEATHSIG, number)
 
 
@@ -36,7 +36,7 @@ def path_of(program):
 
 
 def needs(*programs):
-    """Skips a test, or a class of them, where a program is missing."""
+    """Skips a test, or a class of them, if a program is missing."""
     missing = [program for program in programs if path_of(program) is None]
     return unittest.skipIf(missing, f"needs {', '.join(missing)} (see scripts/dependencies)")
 
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 def listening_port(pid):
-    """The port of the one TCP socket on which a process listens; None before it does."""
+    """The port of the one TCP socket on which a process listens; None before that."""
     inodes = set()
     try:
         for descriptor in os.listdir(f"/proc/{pid}/fd"):
@@ -71,7 +71,7 @@ def listening_port(pid):
 
 
 class Server:
-    """A program that serves from a directory of its own, which is gone with the test."""
+    """A server program with its own directory, which is removed after the test."""
     program = None
     scheme = "http"
     end = signal.SIGKILL
@@ -92,7 +92,7 @@ class Server:
         return path
 
     def publish(self, name, data):
-        """Serves `data` under /name from now on; its URL."""
+        """Serves `data` at /name; returns its URL."""
         path = os.path.join(self.content, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
@@ -135,7 +135,7 @@ class Server:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
 
     def ask(self, method, path, body=None, headers={}):
-        """One request of the test's own; these are logged, too."""
+        """Sends a request from the test, which is logged, too."""
         connection = self.connection()
         try:
             connection.request(method, path, body, headers)
@@ -145,7 +145,7 @@ class Server:
             connection.close()
 
     def asked(self):
-        """All requests so far. A server logs a request when it has answered it: what is asked now is logged after it."""
+        """All requests so far. A server logs a request after its response, so a final request of the test is logged last."""
         before = self.logged().count(SENTINEL)
         self.ask("GET", SENTINEL)
         end = time.monotonic() + LIMIT_S
@@ -171,10 +171,10 @@ class Server:
 
 
 class Nginx(Server):
-    """Files with their ranges and ETags; name.gz beside a file is what those get who take gzip. `extra` goes into the
+    """Files with their ranges and ETags; name.gz beside a file is sent to clients that accept gzip. `extra` is added to the
     location, for example `limit_rate 100k;`."""
     program = "nginx"
-    end = signal.SIGTERM  # which it passes on to the process that does the work
+    end = signal.SIGTERM  # which it passes on to its worker process
 
     def __init__(self, test, extra="", name=None):
         super().__init__(test, name)
@@ -198,7 +198,7 @@ server {{
 }}
 }}
 """)
-        # It takes the sockets that another nginx would hand over when it is replaced.
+        # nginx inherits sockets in the way of a binary upgrade.
         descriptor = listener.fileno()
         self.start(["-e", "stderr", "-p", self.folder, "-c", config], pass_fds=[descriptor], NGINX=f"{descriptor};")
         listener.close()
@@ -209,8 +209,8 @@ server {{
 
 
 class Caddy(Server):
-    """Files, encoded as they are asked for: zstd and gzip as they are sent, brotli from name.br beside a file. With a
-    `certificate` (its file and that of its key) https, over HTTP/2."""
+    """Files with the requested encoding: zstd and gzip on the fly, brotli from name.br beside a file. With a `certificate`
+    (its file and that of its key) https with HTTP/2."""
     program = "caddy"
 
     def __init__(self, test, certificate=None, name=None):
@@ -243,19 +243,19 @@ class Caddy(Server):
         return Asked(entry["request"]["method"], entry["request"]["uri"], entry["status"], entry["size"], encoding)
 
     def protocols(self):
-        """Of the requests so far: HTTP/1.1, HTTP/2.0."""
+        """The protocols of the requests so far: HTTP/1.1, HTTP/2.0."""
         self.asked()
         entries = [json.loads(line)["request"] for line in self.logged().splitlines()]
         return {entry["proto"] for entry in entries if entry["uri"] != SENTINEL}
 
 
-# A name, its password, and the bcrypt of that, the one kind of hash that docker-registry takes.
+# A name, its password, and its bcrypt hash, the only kind that docker-registry accepts.
 LOGIN = ("anna", "secret")
 HASH = "$2y$04$zg7R26FQ7pq80s3eQdIZGOWvUvJbKFuJ0cgaY/uj1oAzIuPRChQa2"
 
 
 class Registry(Server):
-    """docker-registry. With `login` it lets in only those who know LOGIN."""
+    """docker-registry. With `login` it requires LOGIN."""
     program = "docker-registry"
 
     def __init__(self, test, login=False, name=None):
@@ -276,7 +276,7 @@ class Registry(Server):
         return Asked(match[1], match[2], int(match[3]), int(match[4])) if match else None
 
     def push_blob(self, name, data):
-        """Uploads as the distribution specification has it (Pushing blobs): POST, then PUT with the digest."""
+        """Uploads by the distribution specification (Pushing blobs): POST, then PUT with the digest."""
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         status, headers, body = self.ask("POST", f"/v2/{name}/blobs/uploads/", b"", self.headers)
         if status != 202:
@@ -294,7 +294,7 @@ class Registry(Server):
             raise AssertionError((status, body))
 
     def pulled(self):
-        """The requests that are no part of a push, without those that ask for credentials."""
+        """The requests except those of pushes and those that were answered with 401."""
         return [a for a in self.asked() if a.method in ("GET", "HEAD") and a.status != 401]
 
     def count(self, method=None, path=None):
@@ -302,7 +302,7 @@ class Registry(Server):
 
 
 def self_made_certificate(folder):
-    """A certificate for 127.0.0.1 that signs itself, and its key: their files."""
+    """The files of a self-signed certificate for 127.0.0.1 and of its key."""
     certificate, key = os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
                     "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],

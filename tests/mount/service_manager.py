@@ -1,4 +1,4 @@
-"""What systemd is to a service, as far as a service can tell: a socket for notifications, and a store of descriptors."""
+"""The part of systemd that a service sees: a socket for notifications, and a store of descriptors."""
 import array
 import os
 import select
@@ -7,11 +7,11 @@ import threading
 import time
 
 LIMIT_S = 60
-LONGEST = select.PIPE_BUF  # of what is longer systemd takes nothing
+LONGEST = select.PIPE_BUF  # systemd ignores longer messages
 
 
 class ServiceManager:
-    """Listens at `path`. `told` is every notification as a dict, in order; `kept` the descriptors by name."""
+    """Listens at `path`. `notifications` has every notification as a dict, in order; `stored` the descriptors by name."""
 
     def __init__(self, path):
         self.path = path
@@ -35,7 +35,7 @@ class ServiceManager:
         return {**os.environ, "NOTIFY_SOCKET": self.path, **more}
 
     def wait_for(self, wanted, after=0):
-        """The index of the first notification from `after` on that `wanted` is true of."""
+        """The index of the first notification from `after` on for which `wanted` is true."""
         end = time.monotonic() + LIMIT_S
         with self._news:
             while True:
@@ -62,7 +62,7 @@ class ServiceManager:
                 self._news.notify_all()
 
     def _take(self, told, descriptors):
-        # A barrier has been passed when its descriptor is closed.
+        # Closing the descriptor of a barrier acknowledges it.
         if told.get("FDSTORE") == "1":
             self._forget(told["FDNAME"])
             self.kept[told["FDNAME"]] = descriptors.pop()

@@ -32,7 +32,7 @@ def index_of(tensors):
 
 
 def blobs_in(cache):
-    """Every finished blob."""
+    """Every complete blob."""
     return sorted(os.path.join(base, name) for base, _, names in os.walk(os.path.join(cache, "v1", "blobs")) for name in names)
 
 
@@ -50,7 +50,7 @@ class ArchiveTestCase(MountTestCase):
         return self.path("cache")
 
     def published(self, count=1):
-        """The finished blobs, once there are so many and nothing is being made: they get their names after the last byte
+        """The complete blobs, as soon as there are `count` and none is in progress: a blob gets its name after its last byte
         was read."""
         for _ in range(3000):
             if len(blobs_in(self.cache())) >= count and not debris_in(self.cache()):
@@ -309,7 +309,7 @@ class Cache(ArchiveTestCase):
                 process.kill()
                 process.wait()
             subprocess.run(["umount", "-l", point], check=True)
-            # On a busy machine all may have been decoded before.
+            # On a busy machine everything may have been decoded before.
             if blobs_in(self.cache()):
                 shutil.rmtree(self.cache())
             else:
@@ -475,7 +475,7 @@ class Verify(TestCase):
         done = run("verify", self.path("m.carton"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, f"{self.path('m.carton')}: 4 files match their checksums\n")
-        # The sandbox makes the directory; nothing is put into it.
+        # The sandbox creates the directory; it stays empty.
         self.assertEqual(os.listdir(self.path("cache")) if os.path.exists(self.path("cache")) else [], [])
 
     def test_each_differing_file_is_reported(self):

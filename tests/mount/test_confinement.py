@@ -20,7 +20,7 @@ def exchange(one, other):
 
 
 class ConfinementTestCase(UsersTestCase):
-    """home/models belongs to the user nobody and holds a model of that user; private/ is readable by root only."""
+    """home/models belongs to the user nobody and has a model of that user; private/ is readable by root only."""
 
     def setUp(self):
         super().setUp()
@@ -70,7 +70,7 @@ class ConfinementTestCase(UsersTestCase):
         return found
 
     def assert_confined(self, line):
-        """No byte from outside is served, the honest model is, and the log has one line that ends so."""
+        """No byte from outside is served, the regular model is served, and the log has one line with this end."""
         found = self.everything()
         self.assertNotIn(SECRET, found)
         self.assertIn(b"honest", found)
@@ -239,7 +239,7 @@ class RootForOthers(ConfinementTestCase):
 
 
 class RootAlone(ConfinementTestCase):
-    """Root for himself: a user's links are not followed, a user's files are read."""
+    """A mount of root without other users: a user's links are not followed, a user's files are read."""
 
     def test_link_of_a_user_to_outside_is_not_followed(self):
         self.link(self.secret, "b.safetensors")
@@ -339,7 +339,7 @@ class Stores(ConfinementTestCase):
 
 
 class HubSnapshots(ConfinementTestCase):
-    """A snapshot of the hub's cache is full of links out of it, into blobs/."""
+    """A snapshot in the cache of the hub consists of links out of it, into blobs/."""
 
     def setUp(self):
         super().setUp()

@@ -8,7 +8,7 @@ ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another 
 
 class Case(TestCase):
     def examine(self, *argv, status=0, **kwargs):
-        """The checks by their names. Of one name the last counts."""
+        """The checks by name. Of duplicate names the last is used."""
         done = subprocess.run([*argv, WEIGHTFS, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
         self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
         return self.by_name(done.stdout)
@@ -122,7 +122,7 @@ class Cache(Case):
 
 @ROOT_ONLY
 class MissingRequirements(Case):
-    """Missing requirements, for root and for the user nobody, who needs more."""
+    """Missing requirements, for root and for the user nobody, which has more requirements."""
 
     def setUp(self):
         super().setUp()
@@ -131,7 +131,7 @@ class MissingRequirements(Case):
         shutil.copy(WEIGHTFS, self.binary)
 
     def in_namespace(self, script, **kwargs):
-        """In mounts of its own, which the script changes; then as the user that it names."""
+        """Runs in a mount namespace, which the script changes; then as the given user."""
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, self.binary, self.tmp],
                               capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
         self.assertEqual(done.stderr, "")

@@ -1,5 +1,5 @@
-"""Fetching from servers that lie, stall, break off and never end: the reader gets the right bytes or an error, and nothing
-wrong is kept. What is killed, full or cut off is in test_fetching_crashes.py."""
+"""Downloads from servers that send wrong data, stall, disconnect or never end: the reader gets the correct bytes or an error,
+and wrong data is never cached. test_fetching_crashes.py tests killed processes, full disks and unreachable servers."""
 import errno
 import gzip
 import os
@@ -18,8 +18,8 @@ import stores
 MEGABYTE = 1 << 20
 ALLOWED = "--allow-private-urls"
 LIMIT_S = 60
-ONCE = range(1, 3)  # for a page that could not be read ahead the kernel asks once more
-SOME = range(1, 15)  # six tries, twice; one more where bytes came
+ONCE = range(1, 3)  # the kernel requests a page again if its read-ahead failed
+SOME = range(1, 15)  # six attempts, twice; one more if data arrived
 NOT_REACHED = (errno.EHOSTUNREACH, errno.ETIMEDOUT)
 
 
@@ -66,12 +66,12 @@ class HostileTestCase(FetchTestCase):
         return reader.result
 
     def assert_right(self, came, data):
-        """All of it, and no error; without a difference of megabytes in the message."""
+        """The whole file without an error; the failure message does not contain megabytes."""
         got, error = came
         self.assertEqual((error, len(got), got == data), (None, len(data), True))
 
     def assert_kept(self, *blobs, parts=0):
-        """These blobs are kept, right to the last byte, and so many unfinished fetches."""
+        """The cache has exactly these blobs, with correct bytes, and this many partial downloads."""
         self.assertEqual([os.path.basename(path) for path in self.kept(len(blobs))], sorted(map(stores.sha256, blobs)))
         for path in blobs_in(self.cache()):
             self.assertEqual(stores.sha256(self.whole(path)), os.path.basename(path))
@@ -80,7 +80,7 @@ class HostileTestCase(FetchTestCase):
         self.assertEqual(len(left), parts, left)
 
     def kept(self, count):
-        """They get their names after the last byte was read, and others are evicted after that."""
+        """Blobs get their names after the last byte was read, and eviction happens after that."""
         end = time.monotonic() + LIMIT_S
         while len(blobs_in(self.cache())) != count and time.monotonic() < end:
             time.sleep(0.01)
@@ -166,7 +166,7 @@ class Responses(HostileTestCase):
     def test_temporary_failure_is_retried(self):
         a = [noise(MEGABYTE, seed) for seed in range(20)]
         half = MEGABYTE // 2
-        trickle = Case(trickles(a[0], 30, 0.05), data=a[0])  # 1.5 s in all, with --timeout 1
+        trickle = Case(trickles(a[0], 30, 0.05), data=a[0])  # 1.5 s in total, with --timeout 1
         cases = {
             "trickle": trickle,
             "500-twice": Case(says(500), says(500), well(a[1]), data=a[1], gets=3),
@@ -296,7 +296,7 @@ class Bombs(HostileTestCase):
         self.bomb = packed_zeroes(1024)
 
     def mount_bomb(self, script, *options, head=None):
-        """model/far is behind that script; model/good behind a good server."""
+        """A mount with model/far behind this script, and model/good behind a correct server."""
         self.good = noise(MEGABYTE, "good")
         far = {"model/far": (noise(MEGABYTE), [self.web.serve("far", script, head=head)]), "model/good": (self.good, [self.web.serve("good", well(self.good))])}
         return self.foreground(ALLOWED, *options, self.carton_of(far))
@@ -443,13 +443,13 @@ class Streams(HostileTestCase):
         wrong = bytes(len(data))
         url = self.web.serve("far", sends(wrong), head=well(data))
         process, point = self.foreground(ALLOWED, "--stream", self.carton_of({"model/far": (data, [url])}))
-        with open(self.far(point), "rb", buffering=0):  # it keeps the kernel from forgetting the file
+        with open(self.far(point), "rb", buffering=0):  # so that the kernel keeps the file in its cache
             got, error = self.try_to_read(self.far(point))
             self.assertEqual(error, errno.EIO)
             self.assertLess(len(got), len(data))
             self.assertEqual(got, wrong[:len(got)])
             self.assert_kept()
-            # Not from the kernel's pages either, nor beside the right ones.
+            # Not from the page cache either, and not mixed with correct bytes.
             self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
             self.assertLessEqual(self.web.count("GET"), 4)
             self.web.serve("far", well(data))

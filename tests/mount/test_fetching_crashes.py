@@ -1,4 +1,4 @@
-"""Fetching while things go wrong around it: servers that stall or are down, processes that are killed, disks that are full.
+"""Downloads under failures: servers that stall or are down, processes that are killed, disks that are full.
 No reader waits longer than necessary, and the correct bytes are downloaded once."""
 import contextlib
 import errno
@@ -23,7 +23,7 @@ class ConcurrentDownloads(HostileTestCase):
         gate = threading.Event()
         carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
         processes = [subprocess.Popen([WEIGHTFS, "cat", ALLOWED, carton, "files/model/far"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(8)]
-        # All have asked for its size, and one for its bytes, before the most of them come.
+        # All readers have requested the size, and one the data, before most of the data arrives.
         self.web.wait_for(lambda: self.web.count("HEAD") == 8 and self.web.count("GET") >= 1)
         gate.set()
         for process in processes:
@@ -75,7 +75,7 @@ class ServerDown(HostileTestCase):
         self.web.go_down()
         readers = {name: self.begin_to_read(self.far(point, "model/" + name)) for name in blobs}
         other = self.mount("--timeout", "5", ALLOWED, self.path("m.carton"), at="other")
-        for mounted in (point, other):  # in the second nothing says how long it is but the blob itself
+        for mounted in (point, other):  # in the second, the size is only known from the response
             self.assert_right(self.try_to_read(self.far(mounted, "model/kept")), blobs["kept"])
         self.assert_right(self.end_of(readers["kept"]), blobs["kept"])
         for name in ("known", "unknown"):
@@ -139,7 +139,7 @@ class WaitingReaders(HostileTestCase):
         self.assert_kept(parts=len({name for name in debris_in(self.cache()) if name.endswith(".part")}))
 
     def assert_gets_through(self, count):
-        """A blob of a good server, while so many others stall."""
+        """Reads a blob of a correct server while this many others stall."""
         good = noise(100_000, 1000)
         far = self.stalled(count)
         far["model/good"] = (good, [Server(self).serve("good", well(good))])
@@ -224,7 +224,7 @@ class KilledDownloads(HostileTestCase):
     """A download that is killed repeatedly is resumed; no byte is downloaded twice."""
     SIZE = 20 * MEGABYTE
     ROUNDS = 50
-    LEAST, MOST = 100_000, 400_000  # that come in a round
+    LEAST, MOST = 100_000, 400_000  # sent per round
 
     def setUp(self):
         super().setUp()
@@ -258,13 +258,13 @@ class KilledDownloads(HostileTestCase):
         self.assertTrue(ready())
 
     def one_round(self, number, begin):
-        """Kills a process early, or while bytes come, or when all of this round have."""
+        """Kills a process early, or during the transfer, or after the last byte of the round."""
         had, asked = self.came(), self.web.count("GET")
         self.most = self.random.randrange(self.LEAST, self.MOST)
         enough = had + self.random.randrange(1, self.most + 1) if number % 3 == 1 else had + self.most
         process, end = begin(number)
         if number % 3 == 0:
-            time.sleep(self.random.random() * 0.1)  # anywhere
+            time.sleep(self.random.random() * 0.1)  # at any offset
         else:
             self.wait_until(lambda: self.came() >= enough, process)
         process.kill()
@@ -321,10 +321,10 @@ class KilledDownloads(HostileTestCase):
 
 
 class CacheSpace(HostileTestCase):
-    """Not enough of it."""
+    """A full disk."""
 
     def blobs(self, *names, size=MEGABYTE):
-        """Writes the carton that links to them."""
+        """Writes the carton with links to the blobs."""
         self.data = {name: noise(size, name) for name in names}
         self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in self.data.items()})
 
@@ -370,7 +370,7 @@ class CacheSpace(HostileTestCase):
         self.assertEqual(run("cache", "pin", stores.sha256(self.data["a"])).returncode, 0)
         self.read_right(point, "c", "d")
         self.assert_kept(*(self.data[name] for name in "acd"))
-        # What went is fetched again.
+        # Evicted blobs are downloaded again.
         self.read_right(self.mount(ALLOWED, "--cache-size", "3500K", self.source, at="again"), "a", "b")
         self.assertEqual({name: self.web.count("GET", name) for name in "abcd"}, {"a": 1, "b": 2, "c": 1, "d": 1})
         self.assert_kept(*(self.data[name] for name in "abd"))
@@ -401,7 +401,7 @@ class CacheSpace(HostileTestCase):
         self.assert_kept(self.data[names[-1]])
 
     def read_rest_after(self, evict, server_is_there):
-        """Opens model/a and reads its beginning, and the rest when it was evicted."""
+        """Opens model/a and reads its beginning, and the rest after its eviction."""
         self.blobs("a", "b")
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", "--timeout", "1", self.source)
         with open(self.far(point, "model/a"), "rb", buffering=0) as file:
@@ -410,7 +410,7 @@ class CacheSpace(HostileTestCase):
             self.assertNotIn(stores.sha256(self.data["a"]), map(os.path.basename, blobs_in(self.cache())))
             if not server_is_there:
                 self.web.go_down()
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # the kernel's pages go, too
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # also empties the page cache
             got = b""
             while piece := file.read(1 << 16):
                 got += piece
@@ -432,7 +432,7 @@ class CacheSpace(HostileTestCase):
 
 
 class Shutdown(HostileTestCase):
-    """A mount ends though readers wait for a server that says nothing."""
+    """A mount ends although readers wait for a server that is not responding."""
 
     def assert_ends(self, end, waiting_for_size=False):
         data, begun = noise(100_000), threading.Event()

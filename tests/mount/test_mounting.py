@@ -1,4 +1,4 @@
-"""Mounting and unmounting, as a person does it: several sources, directories, mistakes, signals, other users."""
+"""Mounting and unmounting: several sources, directories, usage errors, signals, other users."""
 import errno
 import fcntl
 import glob
@@ -87,7 +87,7 @@ class Lifecycle(MountTestCase):
         self.addCleanup(waiting.stderr.close)
         self.addCleanup(waiting.wait)
         self.addCleanup(waiting.kill)
-        # Its broker does, which is its child.
+        # Its broker, a child process, does.
         until(lambda: any(point in map(os.path.realpath, glob.glob(f"/proc/{pid}/fd/*")) for pid in processes_of(self.tmp)),
               "it does not come to the mount point")
         self.assertFalse(is_mounted(point))
@@ -112,7 +112,7 @@ class Lifecycle(MountTestCase):
 
     @unittest.skipUnless(os.getuid() == 0, "only root can make an automount point")
     def test_mounting_on_an_automount_point_does_not_trigger_it(self):
-        # As mount(8) has it of systemd: the point belongs to another group of processes, which waits for the mount.
+        # Like mount(8) started by systemd: an automount point, for which processes of another group wait.
         point, (asked, asks) = self.path("mnt"), os.pipe()
         os.mkdir(point)
         automount = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -201,7 +201,7 @@ class Lifecycle(MountTestCase):
 
 
 class InvalidArguments(MountTestCase):
-    """Each is one line on standard error and a status of its own; nothing is left behind."""
+    """Each error is one line on standard error and a specific status; nothing is left behind."""
 
     def refused(self, status, *argv):
         done = run(*argv)
@@ -426,7 +426,7 @@ class Directories(MountTestCase):
 
 
 class ChangedContainer(MountTestCase):
-    """semantics 6: read data stays valid, other data gives EIO; no signal, no mix of two versions."""
+    """semantics 6: read data stays valid, reads of other data fail with EIO; no signal, no mix of two versions."""
 
     SIZE = 8 << 20
 
@@ -468,7 +468,7 @@ class ChangedContainer(MountTestCase):
         self.expect_error_beyond_what_was_read()
 
     def pages_through_a_mapping(self, *offsets):
-        """Maps the tensor in a process of its own and prints the byte at each offset: (exit status, output)."""
+        """Maps the tensor in a separate process and prints the byte at each offset: (exit status, output)."""
         script = ("import mmap, resource, sys; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); file = open(sys.argv[1], 'rb'); "
                   "mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); "
                   "[print(chr(mapped[int(offset)]), flush=True) for offset in sys.argv[2:]]")

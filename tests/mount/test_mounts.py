@@ -19,7 +19,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def helpers_of(name):
-    """The processes of our binary that run this verb."""
+    """The processes of the tested binary that run this command."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -213,7 +213,7 @@ class Unmounting(Case):
         return done.stderr
 
     def hold(self, code, point):
-        """A process that does that, and waits."""
+        """A process that runs this code, and waits."""
         process = subprocess.Popen([sys.executable, "-c", f"import mmap, os, sys; {code}; print(flush=True); sys.stdin.read()", point],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -282,7 +282,7 @@ class Unmounting(Case):
         self.assertIn(f"(pid {holder.pid}, tensors/bias)", self.refused(point))
         holder.kill()
         holder.wait()
-        # Somebody else's `weightfs mounts` may ask it at this moment, and wait.
+        # A `weightfs mounts` of another process may be waiting for this mount.
         until(lambda: not run("umount", point).stderr, "it is held still")
         self.assertFalse(is_mounted(point))
 
@@ -315,7 +315,7 @@ class Unmounting(Case):
                 process.terminate()
                 self.assertEqual(process.wait(LIMIT_S), 0)
             else:
-                # Time enough for it to find itself unused, several times.
+                # Enough time for several idle timeouts.
                 with self.assertRaises(subprocess.TimeoutExpired):
                     process.wait(2.5)
             self.assertTrue(is_mounted(since), end)
@@ -334,7 +334,7 @@ class Unmounting(Case):
         os.close(inherited)
         self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "who waits still has what its caller had open")
         os.close(end)
-        # In a mount namespace of its own, without the mounts that others made meanwhile.
+        # In a new mount namespace, without concurrent mounts of other processes.
         script = r"""
             set -e
             sed -n 's/^[^/]*[^ ]* \([^ ]*\) .* - fuse.weightfs .*/\1/p' /proc/self/mountinfo | grep -v -e "^$1$" -e "^$2$" | while read -r point; do umount -l "$(printf %b "$point")"; done
@@ -370,7 +370,7 @@ class Unmounting(Case):
             try:
                 with open(f"/proc/{pid}/syscall") as file:
                     return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
-            except (FileNotFoundError, ProcessLookupError):  # one that it ran to find out what is mounted
+            except (FileNotFoundError, ProcessLookupError):  # a child that lists the mounts
                 return False
 
         until(lambda: any(map(is_about_to_unmount, children_of(umount.pid))), "it does not unmount")
@@ -414,7 +414,7 @@ class Unmounting(Case):
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_all_unmounts_every_mount(self):
-        # In a mount namespace of its own, without the mounts that others made meanwhile.
+        # In a new mount namespace, without concurrent mounts of other processes.
         script = r"""
             set -e
             tac /proc/self/mountinfo | sed -n 's/^[^/]*[^ ]* \([^ ]*\) .* - fuse.weightfs .*/\1/p' | while read -r point; do umount -l "$(printf %b "$point")"; done

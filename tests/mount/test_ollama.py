@@ -1,5 +1,5 @@
-"""Local Ollama stores through the kernel: stores, single manifests, names, damaged files, and blobs that
-other programs keep."""
+"""Local Ollama stores through the kernel: stores, single manifests, names, damaged files, and blobs in the
+stores of other programs."""
 import errno
 import json
 import os
@@ -264,7 +264,7 @@ class Damage(StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        # It shares no blob with the others.
+        # It has no blob in common with the others.
         model = stores.gguf(self.tmp, TENSORS, {"general.name": "Good"})
         self.store.put_package("good/latest", stores.Package({"model_family": "good"}).add("model", model))
 
@@ -390,7 +390,7 @@ class Damage(StoreTestCase):
                 os.remove(self.store.blob_path(data))
             self.assertEqual(opened.read(), model[4:])
         self.assertIn("files", os.listdir(tree))
-        # What nobody had opened may be an error; it is never anything else than it was.
+        # Files that were not open may be errors; their bytes never change.
         for name, data in {"license": stores.LICENSE, "template": stores.TEMPLATE}.items():
             try:
                 self.assertEqual(self.whole(tree, "files", name), data)
@@ -405,7 +405,7 @@ class Damage(StoreTestCase):
 
 
 class ExternalStores(StoreTestCase):
-    """Blobs that a carton names, where other programs keep them."""
+    """Blobs of a carton in the stores of other programs."""
     FAR = b"far away" * 100_000
 
     def setUp(self):
@@ -465,7 +465,7 @@ class ExternalStores(StoreTestCase):
         for _ in range(2):
             with self.assertRaises(OSError):
                 self.whole(point, "files", "model", "far")
-        # The next place is asked all the same.
+        # The next store is searched nevertheless.
         self.store.put(os.path.join(self.path("second"), stores.sha256(self.FAR)), self.FAR)
         other = self.mount("--offline", "--blob-dir", self.path("second"), self.carton, at="other")
         self.assertEqual(self.whole(other, "files", "model", "far"), self.FAR)

@@ -1,4 +1,4 @@
-"""Fetching the linked files of cartons from real servers, nginx and caddy, through the kernel."""
+"""Downloads of linked files of cartons from real servers, nginx and caddy, through the kernel."""
 import errno
 import gzip
 import json
@@ -153,7 +153,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         for encoding, data in packed.items():
             with self.subTest(encoding):
                 os.environ["WEIGHTFS_CACHE"] = self.path("cache-" + encoding)
-                # Whether it is asked to or not.
+                # Also if no encoding was requested.
                 server = Nginx(self, f"add_header Content-Encoding {encoding};", name="nginx-" + encoding)
                 point = self.mount(ALLOWED, self.carton_of(server.publish("far", data), name=f"{encoding}.carton"), at=encoding)
                 self.assertEqual(self.far(point), FAR)

@@ -33,7 +33,7 @@ class RegistryTestCase(FetchTestCase):
         return [a for a in registry.pulled() if "/manifests/" in a.path]
 
     def assert_cache_holds(self, *blobs):
-        """These, and the manifest with its digest, by which a tag is known offline."""
+        """The cache has these blobs, the manifest, and the digest of the tag for --offline."""
         manifest = self.package.manifest()
         super().assert_cache_holds(*blobs, stores.sha256(manifest).encode() + b"\n" + manifest)
 
@@ -54,7 +54,7 @@ class Models(RegistryTestCase):
         store = stores.Store(self.path("models"))
         remote = self.everything(self.mount(self.url))
         local = self.everything(self.mount(store.put_package("tiny/latest", self.package), at="local"))
-        # What could only be known by fetching has a place from the beginning.
+        # Entries whose content is only known after a download are listed from the start.
         self.assertEqual(remote.pop("warnings.txt"), b"")
         self.assertEqual(sorted(remote), sorted(local))
         for path in local:
@@ -144,7 +144,7 @@ class Models(RegistryTestCase):
             self.assertFalse(os.path.exists(self.path("mnt")))
 
     def test_unverified_header_bytes_are_checked(self):
-        # The registry does not compare what lies in its storage.
+        # The registry does not verify the blobs in its storage.
         hex = stores.sha256(self.model)
         data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", hex[:2], hex, "data")
         self.assertEqual(self.whole(data), self.model)

@@ -1,5 +1,4 @@
-"""What a service is made of, without systemd: its config, the notifications that it gives, the mount that is handed to it, and
-the units that the generator writes."""
+"""Services without systemd: the config, notifications, the passed mount, and the units of the generator."""
 import ctypes
 import glob
 import json
@@ -114,7 +113,7 @@ class ServiceTestCase(MountTestCase):
         return self.manager.environment(RUNTIME_DIRECTORY=self.path("run"), **more)
 
     def started(self, *argv, **kwargs):
-        """Runs a server until the end of the test, if it does not end before."""
+        """Starts a server that ends with the test at the latest."""
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, **kwargs)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
@@ -126,7 +125,7 @@ class ServiceTestCase(MountTestCase):
         return self.started(WEIGHTFS, "service", "serve", config, env=self.environment(**more))
 
     def stop(self, process):
-        """Ends a server, and returns what it said."""
+        """Ends a server, and returns its output."""
         process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
         self.assertEqual(process.wait(LIMIT_S), 0, said)
@@ -157,25 +156,25 @@ class Notifications(ServiceTestCase):
         process = self.serve(self.config(OPTIONS="log_level=error"), WATCHDOG_USEC="300000")
         beat = self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", beat + 1)
-        # A thread that waits for the mount must not keep it open: when the others die, the mount does, and then it.
+        # A thread that waits for the mount must not keep it open: when the other threads die, the mount ends, and then this thread.
         without = [task for task in glob.glob(f"/proc/{process.pid}/task/*")
                    if not any(os.path.realpath(descriptor) == "/dev/fuse" for descriptor in glob.glob(f"{task}/fd/*"))]
         self.assertEqual(len(without), 1)
-        # Who asks for the mount gets another answer, while the server lives.
+        # A request to the mount fails while the server is still alive.
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
         self.addCleanup(lambda: is_mounted(self.point) and subprocess.run(["umount", "-l", self.point], check=False))
         covered = len(self.manager.told)
         end = time.monotonic() + 1
         while time.monotonic() < end:
             self.reload(process)
-        # One may have been on its way.
+        # One notification may already have been sent.
         self.assertLessEqual(sum("WATCHDOG" in told for told in self.manager.told[covered:]), 1)
         subprocess.run(["umount", self.point], check=True)
         self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", len(self.manager.told))
         self.stop(process)
 
     def test_long_names_do_not_prevent_readiness(self):
-        source = "/".join(["\x01ü" * 80] * 10) + "/model.safetensors"  # which is twice as long where it is shown
+        source = "/".join(["\x01ü" * 80] * 10) + "/model.safetensors"  # escaped, it is twice as long
         os.makedirs(os.path.dirname(self.path(source)))
         source = self.sample(source)
         process = self.serve(self.config(SOURCE=source))
@@ -270,7 +269,7 @@ class DownloadStatus(ServiceTestCase, LinkTestCase):
 
 
 class ServiceMountTestCase(ServiceTestCase):
-    """One process mounts, another one serves."""
+    """One process mounts, another process serves."""
 
     def call(self, verb, config):
         return subprocess.run([WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
@@ -409,7 +408,7 @@ class PassedMounts(ServiceMountTestCase):
         config = self.config()
         self.mount(self.path("model.safetensors"))
         for verb in ("attach", "detach"):
-            # Too few descriptors for the pipe of a process that asks.
+            # Too few descriptors for the pipe to a child process.
             self.assertIn("cannot determine whether", self.refused(verb, config, "prlimit", "--nofile=4"))
 
     def test_hung_mount_of_others_is_kept(self):
@@ -462,14 +461,14 @@ class PassedMounts(ServiceMountTestCase):
 
 
 class AtAnAutomountPoint(ServiceMountTestCase):
-    """mount.weightfs -o service=NAME, where others wait; what systemd starts meanwhile is a script."""
+    """mount.weightfs -o service=NAME at an automount point; a script replaces systemd."""
 
     def setUp(self):
         super().setUp()
         os.mkdir(self.point)
         news, daemon = os.pipe()
         self.addCleanup(os.close, news)
-        # Nobody of its daemon's process group waits there: so no test does, nor whatever it starts.
+        # Processes of the daemon's group are not blocked there, so the test and its children have another group.
         options = f"fd={daemon},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
         mounted = LIBC.mount(b"systemd-1", self.point.encode(), b"autofs", 0, options.encode())
         error = ctypes.get_errno()
@@ -482,7 +481,7 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         self.written = self.config()
 
     def kinds(self):
-        """What is mounted there, the last one at the end."""
+        """The file systems mounted there, the topmost last."""
         with open("/proc/self/mountinfo") as file:
             return [line.partition(" - ")[2].split()[0] for line in file if line.split()[4] == self.point]
 
@@ -491,7 +490,7 @@ class AtAnAutomountPoint(ServiceMountTestCase):
             subprocess.run(["umount", "-l", self.point], check=True)
 
     def helper(self, systemctl):
-        """Starts the helper, where `systemctl` is that script."""
+        """Starts the helper with this script as `systemctl`."""
         self.write("bin/systemctl", f"#!/bin/sh\n[ \"$*\" = 'start -- weightfs@a.service' ] || exit 2\n{systemctl}\n".encode())
         os.chmod(self.path("bin", "systemctl"), 0o755)
         environment = self.environment(PATH=f"{self.path('bin')}:{os.environ['PATH']}", WEIGHTFS_MOUNTS=self.tmp)
@@ -503,19 +502,19 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         return process
 
     def waiting_helper(self):
-        """One whose service is being started."""
+        """Starts a helper, and waits until its service is being started."""
         helper = self.helper("exec sleep 1000")
         until(lambda: os.path.exists(self.offer), "nothing is offered")
         return helper
 
     def fails(self, helper):
-        """What the helper says, which mounts nothing, and leaves nothing."""
+        """The message of the helper, which mounts nothing and leaves nothing behind."""
         said = helper.communicate(timeout=LIMIT_S)[1]
         self.assertEqual((helper.returncode, self.kinds(), os.listdir(self.path("run"))), (32, ["autofs"], []), said)
         return said
 
     def taker(self):
-        """Comes as a service does that wants the mount."""
+        """Requests the mount like a service."""
         taker = socket.socket(socket.AF_UNIX)
         self.addCleanup(taker.close)
         until(lambda: taker.connect_ex(self.offer) == 0, "nobody gives")
@@ -567,7 +566,7 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         helper.kill()
         helper.wait()
         for pid in processes_of(self.tmp):
-            os.kill(pid, signal.SIGKILL)  # as systemd does with what a mount unit leaves
+            os.kill(pid, signal.SIGKILL)  # like systemd for remaining processes of a mount unit
         self.test_service_receives_the_mount_of_the_helper()
 
 

@@ -1,4 +1,4 @@
-"""How a mount begins, or does not: what is refused, what goes wrong, and that nothing is left of it."""
+"""The start of a mount: refused arguments, failures, and the cleanup after them."""
 import errno
 import re
 import resource
@@ -88,7 +88,7 @@ class CallerDescriptors(MountTestCase):
             if server is not None:
                 os.kill(server, signal.SIGSTOP)
                 until(lambda: has_ended(server) or states_of(server) <= {"T", "t"}, "it does not stop")
-            # It must not be asked: it does not answer.
+            # The mount must not be accessed: its server hangs.
             in_time = server is not None and not is_mounted(point)
             command.kill()
             command.wait()
@@ -146,7 +146,7 @@ class Users(UsersTestCase):
     def test_no_free_thread_leaves_no_mount(self):
         user = pwd.getpwnam("games")
         point = self.home(user)
-        # The program, its broker, and fusermount3 or one thread more.
+        # The program, its broker, and fusermount3 or one more thread.
         done = subprocess.run([self.binary, "mount", "-f", self.source, point], user=user.pw_uid, group=user.pw_gid, extra_groups=[], text=True,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)), capture_output=True, timeout=LIMIT_S,
                               env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0", WEIGHTFS_CACHE=self.path("home", "cache")))

@@ -1,4 +1,4 @@
-"""At home on a system: mount(8), fstab, ordinary users; what a mount says of itself; many of them at once."""
+"""Integration into the system: mount(8), fstab, ordinary users, status files and logs, many mounts at once."""
 import contextlib
 import itertools
 import json
@@ -13,7 +13,7 @@ from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobod
 
 
 def can_overlay():
-    """Whether this machine lets a test put files over /usr/sbin for itself alone."""
+    """Whether a test can overlay files over /usr/sbin in a private mount namespace."""
     script = "d=$(mktemp -d) && mount -t tmpfs none $d && mkdir $d/u $d/w && mount -t overlay -o lowerdir=/usr/sbin,upperdir=$d/u,workdir=$d/w o /usr/sbin"
     done = subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "sh", "-c", f"{script}; e=$?; umount -l $d; rmdir $d; exit $e"],
                           capture_output=True)
@@ -22,7 +22,7 @@ def can_overlay():
 
 @unittest.skipUnless(os.getuid() == 0, "only root may mount with mount(8)")
 class Mount8(MountTestCase):
-    """Each script runs in namespaces of its own: its mounts and servers end with it, and /sbin is as if we were installed."""
+    """Each script runs in new namespaces: its mounts and servers end with it, and /sbin has the helpers of an installation."""
 
     @classmethod
     def setUpClass(cls):
@@ -204,7 +204,7 @@ class IdleTimeout(MountTestCase):
 
     def test_mappings_and_working_directories_count_as_use(self):
         process, mnt = self.foreground("--idle-timeout", "1", self.sample())
-        # What is mapped stays open, though no descriptor is left.
+        # A mapped file stays open without a descriptor.
         with open(f"{mnt}/tensors/bias", "rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         with mapped:
@@ -223,7 +223,7 @@ class IdleTimeout(MountTestCase):
     def test_reading_the_status_does_not_count_as_use(self):
         process, mnt = self.foreground("--idle-timeout", "1", self.sample())
         end = time.monotonic() + LIMIT_S
-        names = (f"absent{i}" for i in itertools.count())  # the kernel asks for a name once
+        names = (f"absent{i}" for i in itertools.count())  # the kernel looks up each name once
         while process.poll() is None and time.monotonic() < end:
             with contextlib.suppress(OSError):  # at its end
                 os.stat(f"{mnt}/.weightfs/stats.json")
@@ -239,14 +239,14 @@ class IdleTimeout(MountTestCase):
 
 
 class StatusFiles(MountTestCase):
-    """What a mount says of itself."""
+    """The files below .weightfs/."""
 
     def own(self, mnt, name):
         with open(f"{mnt}/.weightfs/{name}") as file:
             return file.read()
 
     def counted(self, mnt, enough):
-        """Waits until so much has been counted: a request is, a moment after it was answered."""
+        """Waits until this much has been counted: a request is counted shortly after its reply."""
         until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]), lambda: f"counted are {self.own(mnt, 'stats.json')}")
 
     def test_status_directory_is_not_listed(self):
@@ -386,7 +386,7 @@ class SystemLog(MountTestCase):
                               timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, WEIGHTFS=WEIGHTFS))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = [log.recv(4096).decode() for _ in range(3)]
-        # Of the facility daemon (3 << 3), with the priorities info, warning, info.
+        # Facility daemon (3 << 3), with the priorities info, warning, info.
         for line, start in zip(lines, ("<30>.* weightfs\\[\\d+\\]: mounted ", "<28>.* weightfs\\[.*model.safetensors", "<30>.*: unmounted ")):
             self.assertRegex(line, start)
         log.setblocking(False)
@@ -413,7 +413,7 @@ class Shutdown(MountTestCase):
             return False
 
     def test_hung_source_does_not_prevent_shutdown(self):
-        # Larger than what the kernel reads ahead of the header.
+        # Larger than the kernel's read-ahead of the header.
         self.sample(tensors=[Tensor("near", "int8", (16 << 20,), bytes(16 << 20)), Tensor("far", "int8", (16,), bytes(16))])
         below = self.mount(self.tmp, at="below")
         process, mnt = self.foreground(f"{below}/model.safetensors/files/model.safetensors", at="mnt")
@@ -438,7 +438,7 @@ class ReplacedBinary(MountTestCase):
         self.addCleanup(self.force_unmount, self.path("mnt"))
         subprocess.run([binary, "mount", source, self.path("mnt")], check=True)
         server = self.server(self.path("mnt"))
-        # As dpkg and cmake --install do it: another file of that name.
+        # Like dpkg and cmake --install: a new file with the same name.
         shutil.copy(WEIGHTFS, binary + ".new")
         os.rename(binary + ".new", binary)
         self.assertTrue(os.readlink(f"/proc/{server}/exe").endswith("(deleted)"))
@@ -451,7 +451,7 @@ class ReplacedBinary(MountTestCase):
 
 
 class ManyMounts(MountTestCase):
-    # Under a sanitizer fewer, as each takes half a second to end; and its memory is not ours to count.
+    # Fewer under a sanitizer, because each takes half a second to end, and its memory is not measured.
     COUNT = 40 if is_sanitized() else 200
     PRIVATE_KB = 12 * 1024
 
@@ -479,7 +479,7 @@ class ManyMounts(MountTestCase):
         self.assertLess(max(len(os.listdir(f"/proc/{pid}/fd")) for pid in servers), 16)
         done = run("umount", *points)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        # It waits for them, but not for ever.
+        # umount waits for the servers, with a timeout.
         until(lambda: all(map(has_ended, servers)), "a server does not end")
         self.assertEqual([p for p in points if os.path.exists(p)], [], "mount points that were made are gone")
 

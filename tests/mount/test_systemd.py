@@ -1,4 +1,4 @@
-"""The units, started by a real systemd: PID 1 of a container whose root is this machine's, with what is written kept apart."""
+"""The units, started by a real systemd: PID 1 of a container whose root is an overlay of this machine's root."""
 import json
 import tempfile
 
@@ -9,8 +9,8 @@ LIMIT_S = 200
 BUILD = os.path.dirname(WEIGHTFS)
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# In a mount namespace of its own, which ends with it. What is written is on a tmpfs: an overlay's upper directory cannot lie in
-# its lower one.
+# Runs in a new mount namespace. Writes go to a tmpfs, because the upper directory of an overlay cannot be inside its lower
+# directory.
 SCRIPT = r"""
 set -e
 mount -t tmpfs -o size=512m weightfs-test "$1"
@@ -47,14 +47,14 @@ ExecStart=/bin/sh -c 'systemd-sysusers && systemd-tmpfiles --create weightfs.con
 ExecStopPost=/bin/systemctl --no-block --force poweroff
 """
 
-# Where the boot fails, it ends.
+# A failed boot ends the container.
 EMERGENCY = """[Service]
 ExecStart=/bin/systemctl --no-block --force poweroff
 """
 
 
 def why_not():
-    """What is missing for this, or None."""
+    """The missing requirement of these tests, or None."""
     if os.geteuid() != 0:
         return "needs root"
     for program in ("systemd-nspawn", "cmake", "nsenter", "unshare"):
@@ -78,7 +78,7 @@ def write(path, text):
 
 
 def read(path):
-    """A file's text; nothing when it is not there."""
+    """The text of a file; empty if it is missing."""
     if not os.path.exists(path):
         return ""
     with open(path) as file:
@@ -86,12 +86,12 @@ def read(path):
 
 
 def furnish(root):
-    """What is in the container beside this machine and the installed build."""
+    """Writes the files that the container adds to this machine and the installed build."""
     units = f"{root}/etc/systemd/system"
     write(f"{units}/weightfs-test.target", TARGET)
     write(f"{units}/weightfs-test.service", SERVICE.format(limit=LIMIT_S - 20, python="/usr/bin/python3"))
     write(f"{units}/emergency.service", EMERGENCY)
-    # The sanitizer's own check at the end needs to trace, which a server must not.
+    # The leak check of the sanitizer traces the process, which the sandbox forbids.
     for kind in ("system", "user"):
         write(f"{root}/etc/systemd/{kind}/weightfs@.service.d/test.conf", "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\nRestartSec=200ms\n")
     write(f"{root}/etc/fstab",
@@ -100,7 +100,7 @@ def furnish(root):
     os.makedirs(f"{root}/checks")
     shutil.copy(os.path.join(HERE, "booted.py"), f"{root}/checks")
     shutil.copy(os.path.join(HERE, "..", "..", "packaging", "prerm"), f"{root}/checks")
-    # Machines that images are made on forbid packages to start and stop anything.
+    # Machines that build images forbid packages to start and stop services.
     write(f"{root}/usr/sbin/policy-rc.d", "#!/bin/sh\n")
     os.chmod(f"{root}/usr/sbin/policy-rc.d", 0o755)
     os.makedirs(f"{root}{booted.MODELS}")
