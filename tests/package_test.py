@@ -266,9 +266,9 @@ class Placed(TestCase):
 
     def test_other_prefix_prints_required_links(self):
         prefix = os.path.join(self.folder, "local")
-        said = self.install("--prefix", prefix)
+        output = self.install("--prefix", prefix)
         for kind in ("weightfs", "fuse.weightfs"):
-            self.assertIn(f"ln -s {prefix}/bin/weightfs /sbin/mount.{kind}\n", said)
+            self.assertIn(f"ln -s {prefix}/bin/weightfs /sbin/mount.{kind}\n", output)
         self.assertEqual(self.links(prefix), {"../bin/weightfs"})
         self.assertTrue(os.path.exists(os.path.join(prefix, "share/zsh/site-functions/_weightfs")))
 

@@ -16,7 +16,7 @@ LIMIT_S = 60
 BLOCK = 1 << 16
 
 
-class Ask:
+class Request:
     """A request, and the connection for its response."""
 
     def __init__(self, server, sock, method, path, headers):
@@ -68,63 +68,63 @@ def tag_of(data):
     return f'"{hashlib.sha256(data).hexdigest()[:16]}"'
 
 
-def well(data, **headers):
+def correct(data, **headers):
     """A correct server: HEAD, GET, ranges, an ETag."""
     tag = tag_of(data)
 
-    def answer(ask):
-        same = ask.headers.get("if-range", tag) == tag
-        ask.keeps = True
-        if ask.first is None or not same:
-            ask.head(200, Content_Length=len(data), ETag=tag, Accept_Ranges="bytes", **headers)
+    def answer(request):
+        same = request.headers.get("if-range", tag) == tag
+        request.keeps = True
+        if request.first is None or not same:
+            request.head(200, Content_Length=len(data), ETag=tag, Accept_Ranges="bytes", **headers)
             part = data
-        elif ask.first >= len(data):
-            ask.head(416, Content_Range=f"bytes */{len(data)}", Content_Length=0)
+        elif request.first >= len(data):
+            request.head(416, Content_Range=f"bytes */{len(data)}", Content_Length=0)
             part = b""
         else:
-            last = min(len(data) - 1 if ask.last is None else ask.last, len(data) - 1)
-            part = data[ask.first:last + 1]
-            ask.head(206, Content_Length=len(part), Content_Range=f"bytes {ask.first}-{last}/{len(data)}", ETag=tag, **headers)
-        if ask.method != "HEAD":
-            ask.body(part)
+            last = min(len(data) - 1 if request.last is None else request.last, len(data) - 1)
+            part = data[request.first:last + 1]
+            request.head(206, Content_Length=len(part), Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag, **headers)
+        if request.method != "HEAD":
+            request.body(part)
     return answer
 
 
-def says(status, body=b"", **headers):
+def responds(status, body=b"", **headers):
     """A status without the requested data."""
-    def answer(ask):
-        ask.head(status, Content_Length=len(body), **headers)
-        if ask.method != "HEAD":
-            ask.body(body)
+    def answer(request):
+        request.head(status, Content_Length=len(body), **headers)
+        if request.method != "HEAD":
+            request.body(body)
     return answer
 
 
 def sends(data, length=None, **headers):
     """All of `data` for every request, with a length that may be wrong; then closes the connection."""
-    def answer(ask):
-        ask.head(200, Content_Length=len(data) if length is None else length, **headers)
-        ask.body(data)
+    def answer(request):
+        request.head(200, Content_Length=len(data) if length is None else length, **headers)
+        request.body(data)
     return answer
 
 
 def raw(data):
     """These bytes instead of a response, then a FIN: a RST might arrive before them."""
-    def answer(ask):
-        ask.sock.sendall(data)
-        ask.sock.shutdown(socket.SHUT_WR)
-        ask.hang()
+    def answer(request):
+        request.sock.sendall(data)
+        request.sock.shutdown(socket.SHUT_WR)
+        request.hang()
     return answer
 
 
 def cut(data, at, reset=False):
     """Like correct(), but the connection ends after byte `at` of the blob."""
-    def answer(ask):
-        first, last = ask.first or 0, len(data) - 1 if ask.last is None else ask.last
-        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{last}/{len(data)}"}
-        ask.head(206 if span else 200, Content_Length=last - first + 1, Accept_Ranges="bytes", **span)
-        ask.body(data[first:at])
+    def answer(request):
+        first, last = request.first or 0, len(data) - 1 if request.last is None else request.last
+        span = {} if request.first is None else {"Content_Range": f"bytes {first}-{last}/{len(data)}"}
+        request.head(206 if span else 200, Content_Length=last - first + 1, Accept_Ranges="bytes", **span)
+        request.body(data[first:at])
         if reset:
-            ask.reset()
+            request.reset()
     return answer
 
 
@@ -132,43 +132,43 @@ def stalls(data, at=0, begun=None):
     """Like cut(), but the connection stays open; `begun` is set when it stalls."""
     answer_cut = cut(data, at)
 
-    def answer(ask):
-        answer_cut(ask)
+    def answer(request):
+        answer_cut(request)
         if begun:
             begun.set()
-        ask.hang()
+        request.hang()
     return answer
 
 
 def gated(data, gate, at=0):
     """The bytes from `at` on are sent after the event `gate` is set."""
-    def answer(ask):
-        ask.head(200, Content_Length=len(data))
-        ask.body(data[:at])
-        if ask.wait(gate):
-            ask.body(data[at:])
+    def answer(request):
+        request.head(200, Content_Length=len(data))
+        request.body(data[:at])
+        if request.wait(gate):
+            request.body(data[at:])
     return answer
 
 
 def trickles(data, pieces, pause):
-    def answer(ask):
-        ask.head(200, Content_Length=len(data))
+    def answer(request):
+        request.head(200, Content_Length=len(data))
         step = -(-len(data) // pieces)
         for at in range(0, len(data), step):
-            ask.body(data[at:at + step])
+            request.body(data[at:at + step])
             time.sleep(pause)
     return answer
 
 
 def chunked(piece, count=None, end=b"0\r\n\r\n", **headers):
     """`count` chunks, or endless chunks, and then `end`."""
-    def answer(ask):
-        ask.head(200, Transfer_Encoding="chunked", **headers)
+    def answer(request):
+        request.head(200, Transfer_Encoding="chunked", **headers)
         chunk = b"%x\r\n" % len(piece) + piece + b"\r\n"
-        while count is None or ask.sent < count * len(piece):
-            ask.sock.sendall(chunk)
-            ask.sent += len(piece)
-        ask.sock.sendall(end)
+        while count is None or request.sent < count * len(piece):
+            request.sock.sendall(chunk)
+            request.sent += len(piece)
+        request.sock.sendall(end)
     return answer
 
 
@@ -187,7 +187,7 @@ class Server:
 
     def __init__(self, test, tls=None, address="127.0.0.1"):
         self.scripts = {}  # (path, method or None) to a list
-        self.asked = []
+        self.received = []
         self.connections = 0
         self.errors = []  # exceptions of scripts, except for disconnected clients
         self.over = threading.Event()
@@ -254,11 +254,11 @@ class Server:
                 self.connections += 1
                 self.sockets.add(sock)
                 self.changed.notify_all()
-            thread = threading.Thread(target=self.talk, args=(sock,), daemon=True)
+            thread = threading.Thread(target=self.serve_connection, args=(sock,), daemon=True)
             self.threads.append(thread)
             thread.start()
 
-    def talk(self, plain):
+    def serve_connection(self, plain):
         sock = plain
         try:
             sock.settimeout(LIMIT_S)
@@ -286,25 +286,25 @@ class Server:
         while (line := requests.readline(BLOCK).strip()):
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
-        ask = Ask(self, sock, words[0].decode(), words[1].decode().partition("?")[0], headers)
-        script = self.next_script(ask)
-        script(ask)
-        return ask.keeps
+        request = Request(self, sock, words[0].decode(), words[1].decode().partition("?")[0], headers)
+        script = self.next_script(request)
+        script(request)
+        return request.keeps
 
-    def next_script(self, ask):
+    def next_script(self, request):
         with self.changed:
-            self.asked.append(ask)
+            self.received.append(request)
             self.changed.notify_all()
-            scripts = self.scripts.get((ask.path, ask.method)) or self.scripts.get((ask.path, None)) or [says(404)]
+            scripts = self.scripts.get((request.path, request.method)) or self.scripts.get((request.path, None)) or [responds(404)]
             return scripts.pop(0) if len(scripts) > 1 else scripts[0]
 
-    def asks(self, method=None, path=None):
+    def requests(self, method=None, path=None):
         """The requests so far."""
         with self.changed:
-            return [ask for ask in self.asked if method in (None, ask.method) and path in (None, ask.path.lstrip("/"))]
+            return [request for request in self.received if method in (None, request.method) and path in (None, request.path.lstrip("/"))]
 
     def count(self, method=None, path=None):
-        return len(self.asks(method, path))
+        return len(self.requests(method, path))
 
     def wait_for(self, ready, what="a request"):
         """Waits until `ready()`, which is called after each connection and request."""
@@ -312,4 +312,4 @@ class Server:
         with self.changed:
             while not ready():
                 if not self.changed.wait(end - time.monotonic()):
-                    raise AssertionError(f"waited in vain for {what}; asked was {self.asked}")
+                    raise AssertionError(f"timeout while waiting for {what}; received: {self.received}")

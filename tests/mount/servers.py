@@ -41,7 +41,7 @@ def needs(*programs):
     return unittest.skipIf(missing, f"needs {', '.join(missing)} (see scripts/dependencies)")
 
 
-class Asked(NamedTuple):
+class LoggedRequest(NamedTuple):
     method: str
     path: str
     status: int
@@ -117,11 +117,11 @@ class Server:
         end = time.monotonic() + LIMIT_S
         while (port := listening_port(self.process.pid)) is None:
             if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"{self.program} does not serve: {self.last_words()}")
+                raise AssertionError(f"{self.program} does not serve: {self.log_tail()}")
             time.sleep(0.01)
         return port
 
-    def last_words(self):
+    def log_tail(self):
         with open(self.problems) as problems:
             return problems.read()[-2000:]
 
@@ -134,7 +134,7 @@ class Server:
     def connection(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
 
-    def ask(self, method, path, body=None, headers={}):
+    def send_request(self, method, path, body=None, headers={}):
         """Sends a request from the test, which is logged, too."""
         connection = self.connection()
         try:
@@ -144,20 +144,20 @@ class Server:
         finally:
             connection.close()
 
-    def asked(self):
+    def requests(self):
         """All requests so far. A server logs a request after its response, so a final request of the test is logged last."""
         before = self.logged().count(SENTINEL)
-        self.ask("GET", SENTINEL)
+        self.send_request("GET", SENTINEL)
         end = time.monotonic() + LIMIT_S
         while (text := self.logged()).count(SENTINEL) == before:
             if time.monotonic() > end:
-                raise AssertionError(f"{self.program} writes no log: {self.last_words()}")
+                raise AssertionError(f"{self.program} writes no log: {self.log_tail()}")
             time.sleep(0.01)
-        asked = [self.line(line) for line in text.splitlines()]
-        return [request for request in asked if request and request.path != SENTINEL]
+        requests = [self.line(line) for line in text.splitlines()]
+        return [request for request in requests if request and request.path != SENTINEL]
 
     def count(self, method=None, path=None):
-        return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.asked())
+        return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.requests())
 
     def logged(self):
         if not os.path.exists(self.log):
@@ -205,7 +205,7 @@ server {{
 
     def line(self, line):
         method, path, status, size, encoding = line.split()
-        return Asked(method, path, int(status), int(size), "" if encoding == "-" else encoding)
+        return LoggedRequest(method, path, int(status), int(size), "" if encoding == "-" else encoding)
 
 
 class Caddy(Server):
@@ -240,11 +240,11 @@ class Caddy(Server):
     def line(self, line):
         entry = json.loads(line)
         encoding, = entry["resp_headers"].get("Content-Encoding", [""])
-        return Asked(entry["request"]["method"], entry["request"]["uri"], entry["status"], entry["size"], encoding)
+        return LoggedRequest(entry["request"]["method"], entry["request"]["uri"], entry["status"], entry["size"], encoding)
 
     def protocols(self):
         """The protocols of the requests so far: HTTP/1.1, HTTP/2.0."""
-        self.asked()
+        self.requests()
         entries = [json.loads(line)["request"] for line in self.logged().splitlines()]
         return {entry["proto"] for entry in entries if entry["uri"] != SENTINEL}
 
@@ -273,35 +273,35 @@ class Registry(Server):
 
     def line(self, line):
         match = re.search(r'"(\w+) (\S+) HTTP/[\d.]+" (\d+) (\d+) ', line)
-        return Asked(match[1], match[2], int(match[3]), int(match[4])) if match else None
+        return LoggedRequest(match[1], match[2], int(match[3]), int(match[4])) if match else None
 
     def push_blob(self, name, data):
         """Uploads by the distribution specification (Pushing blobs): POST, then PUT with the digest."""
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
-        status, headers, body = self.ask("POST", f"/v2/{name}/blobs/uploads/", b"", self.headers)
+        status, headers, body = self.send_request("POST", f"/v2/{name}/blobs/uploads/", b"", self.headers)
         if status != 202:
             raise AssertionError((status, body))
         path = re.sub(r"^https?://[^/]+", "", headers["Location"])
         path += ("&" if "?" in path else "?") + "digest=" + digest
-        status, _, body = self.ask("PUT", path, data, {**self.headers, "Content-Type": "application/octet-stream"})
+        status, _, body = self.send_request("PUT", path, data, {**self.headers, "Content-Type": "application/octet-stream"})
         if status != 201:
             raise AssertionError((status, body))
 
     def push_manifest(self, name, tag, manifest):
         kind = json.loads(manifest)["mediaType"]
-        status, _, body = self.ask("PUT", f"/v2/{name}/manifests/{tag}", manifest, {**self.headers, "Content-Type": kind})
+        status, _, body = self.send_request("PUT", f"/v2/{name}/manifests/{tag}", manifest, {**self.headers, "Content-Type": kind})
         if status != 201:
             raise AssertionError((status, body))
 
     def pulled(self):
         """The requests except those of pushes and those that were answered with 401."""
-        return [a for a in self.asked() if a.method in ("GET", "HEAD") and a.status != 401]
+        return [a for a in self.requests() if a.method in ("GET", "HEAD") and a.status != 401]
 
     def count(self, method=None, path=None):
         return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.pulled())
 
 
-def self_made_certificate(folder):
+def self_signed_certificate(folder):
     """The files of a self-signed certificate for 127.0.0.1 and of its key."""
     certificate, key = os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",

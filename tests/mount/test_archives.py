@@ -455,10 +455,10 @@ class Links(ArchiveTestCase):
         self.assertNotIn("warnings.txt", os.listdir(point))
         process.send_signal(signal.SIGTERM)
         process.wait()
-        said = process.stderr.read()
-        self.assertIn("weightfs: model/far: ", said)
-        self.assertIn("http://127.0.0.1:1/far", said)
-        self.assertEqual(len(said.splitlines()), 1, said)
+        message = process.stderr.read()
+        self.assertIn("weightfs: model/far: ", message)
+        self.assertIn("http://127.0.0.1:1/far", message)
+        self.assertEqual(len(message.splitlines()), 1, message)
 
     def test_ls_continues_after_an_unavailable_file(self):
         source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["https://example.com/far"]})

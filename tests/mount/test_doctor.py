@@ -168,8 +168,8 @@ class MissingRequirements(Case):
         checks = self.as_nobody({"PATH": os.environ["PATH"], "WEIGHTFS_CACHE": "/tmp/absent"}, 0)
         self.assertEqual((self.verdict(checks, "/dev/fuse"), self.verdict(checks, "fusermount3")), ("ok", "ok"))
         self.assertRegex(checks["fusermount3"]["found"], r"/fusermount3, version 3\.\d+\.\d+$")
-        told = "kernel features" if "kernel features" in checks else "fuse protocol"
-        self.assertRegex(checks[told]["found"], r"^(7\.\d+$|could not be queried)")
+        check = "kernel features" if "kernel features" in checks else "fuse protocol"
+        self.assertRegex(checks[check]["found"], r"^(7\.\d+$|could not be queried)")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_missing_fusermount3_is_a_failure_for_a_user(self):

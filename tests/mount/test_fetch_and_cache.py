@@ -168,9 +168,9 @@ class Fetch(LinkTestCase):
         process.send_signal(signal.SIGINT)
         self.assertNotEqual(process.wait(30), 0)
         self.assertGreaterEqual(os.path.getsize(part), MEGABYTE)
-        before = len(server.asked())
+        before = len(server.requests())
         self.assertEqual(run("fetch", ALLOWED, carton).returncode, 0)
-        self.assertLess(sum(a.bytes for a in server.asked()[before:] if a.method == "GET"), len(data))
+        self.assertLess(sum(a.bytes for a in server.requests()[before:] if a.method == "GET"), len(data))
         self.assert_cache_holds(data)
 
 

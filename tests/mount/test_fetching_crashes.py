@@ -10,7 +10,7 @@ import time
 import unittest
 
 from fetching import blobs_in, debris_in
-from hostile import Server, gated, stalls, well
+from hostile import Server, gated, stalls, correct
 from mounting import WEIGHTFS, is_mounted, run, signal
 from test_archives import noise
 import stores
@@ -21,7 +21,7 @@ class ConcurrentDownloads(HostileTestCase):
     def test_eight_processes_download_once(self):
         data = noise(8 * MEGABYTE)
         gate = threading.Event()
-        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=correct(data))])})
         processes = [subprocess.Popen([WEIGHTFS, "cat", ALLOWED, carton, "files/model/far"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(8)]
         # All readers have requested the size, and one the data, before most of the data arrives.
         self.web.wait_for(lambda: self.web.count("HEAD") == 8 and self.web.count("GET") >= 1)
@@ -29,26 +29,26 @@ class ConcurrentDownloads(HostileTestCase):
         for process in processes:
             out, err = process.communicate(timeout=LIMIT_S)
             self.assertEqual((process.returncode, err, out == data), (0, b"", True))
-        self.assertEqual(self.web.count("GET"), 1, self.web.asked)
+        self.assertEqual(self.web.count("GET"), 1, self.web.received)
         self.assert_kept(data)
 
     def test_two_mounts_with_many_readers_download_once(self):
         data = noise(2 * MEGABYTE)
         gate = threading.Event()
-        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=correct(data))])})
         points = [self.mount(ALLOWED, carton, at=f"mnt{i}") for i in range(2)]
         readers = [self.begin_to_read(self.far(point)) for point in points for _ in range(8)]
         self.web.wait_for(lambda: self.web.count("HEAD") == 2 and self.web.count("GET") >= 1)
         gate.set()
         for reader in readers:
             self.assert_right(self.end_of(reader), data)
-        self.assertEqual(self.web.count("GET"), 1, self.web.asked)
+        self.assertEqual(self.web.count("GET"), 1, self.web.received)
         self.assert_kept(data)
 
     def test_another_process_resumes_after_the_downloader_is_killed(self):
         data = noise(2 * MEGABYTE)
         begun = threading.Event()
-        url = self.web.serve("far", stalls(data, MEGABYTE, begun), well(data), head=well(data))
+        url = self.web.serve("far", stalls(data, MEGABYTE, begun), correct(data), head=correct(data))
         carton = self.carton_of({"model/far": (data, [url])})
         command = [WEIGHTFS, "cat", ALLOWED, "--timeout", "600", carton, "files/model/far"]
         first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -61,14 +61,14 @@ class ConcurrentDownloads(HostileTestCase):
         out, _ = second.communicate(timeout=LIMIT_S)
         self.assertEqual((second.returncode, out == data), (0, True))
         self.assertEqual(self.web.count("GET"), 2)
-        self.assertLessEqual(self.web.asks("GET")[1].first or 0, MEGABYTE)
+        self.assertLessEqual(self.web.requests("GET")[1].first or 0, MEGABYTE)
         self.assert_kept(data)
 
 
 class ServerDown(HostileTestCase):
     def test_cached_blobs_are_read_while_the_server_is_down(self):
         blobs = {name: noise(300_000, i) for i, name in enumerate(("kept", "known", "unknown"))}
-        far = {"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in blobs.items()}
+        far = {"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in blobs.items()}
         process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of(far))
         self.assert_right(self.try_to_read(self.far(point, "model/kept")), blobs["kept"])
         self.assertEqual(os.stat(self.far(point, "model/known")).st_size, 300_000)
@@ -93,7 +93,7 @@ class ServerDown(HostileTestCase):
 
     def test_offline_read_fails_at_once_with_a_reason(self):
         data = noise(1000)
-        carton = self.carton_of({"model/far": (data, [self.web.serve("far", well(data))])})
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", correct(data))])})
         process, point = self.foreground("--offline", ALLOWED, carton)
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EHOSTUNREACH))
         line, = self.end(process)
@@ -112,7 +112,7 @@ class WaitingReaders(HostileTestCase):
         far = {}
         for i in range(count):
             data = noise(100_000, i)
-            far[f"model/stalled{i}"] = (data, [self.web.serve(f"stalled{i}", stalls(data, 1000, begun), head=well(data))])
+            far[f"model/stalled{i}"] = (data, [self.web.serve(f"stalled{i}", stalls(data, 1000, begun), head=correct(data))])
         return far
 
     def mount_stalled(self, far):
@@ -142,7 +142,7 @@ class WaitingReaders(HostileTestCase):
         """Reads a blob of a correct server while this many others stall."""
         good = noise(100_000, 1000)
         far = self.stalled(count)
-        far["model/good"] = (good, [Server(self).serve("good", well(good))])
+        far["model/good"] = (good, [Server(self).serve("good", correct(good))])
         process, point = self.mount_stalled(far)
         readers = [self.begin_to_read(self.far(point, f"model/stalled{i}")) for i in range(count)]
         self.web.wait_for(lambda: self.web.count("HEAD") == count and self.web.count("GET") >= min(count, 16))
@@ -178,17 +178,17 @@ class WaitingReaders(HostileTestCase):
         for number in (signal.SIGINT, signal.SIGKILL):
             with self.subTest(number):
                 data, begun = noise(100_000), threading.Event()
-                url = self.web.serve("far", stalls(data, 1000, begun), head=well(data))
+                url = self.web.serve("far", stalls(data, 1000, begun), head=correct(data))
                 self.assert_goes_away(number, {"model/far": (data, [url])}, lambda: self.assertTrue(begun.wait(LIMIT_S)))
 
     def test_killed_reader_exits_during_a_stalled_size_request(self):
         for i, number in enumerate((signal.SIGINT, signal.SIGKILL)):
             with self.subTest(number):
-                url = self.web.serve(f"far{i}", lambda ask: ask.hang())
+                url = self.web.serve(f"far{i}", lambda request: request.hang())
                 self.assert_goes_away(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
 
     def test_stalled_size_request_does_not_block_the_directory(self):
-        url = self.web.serve("far", lambda ask: ask.hang())
+        url = self.web.serve("far", lambda request: request.hang())
         process, point = self.mount_stalled({"model/far": (b"x", [url])})
         waiting = self.begin_to_read(self.far(point))
         self.web.wait_for(lambda: self.web.count() >= 1)
@@ -206,7 +206,7 @@ class WaitingReaders(HostileTestCase):
     def test_next_reader_succeeds_after_a_killed_one(self):
         data, begun, gate = noise(300_000), threading.Event(), threading.Event()
         answer = gated(data, gate, 1000)
-        url = self.web.serve("far", lambda ask: (begun.set(), answer(ask)), head=well(data))
+        url = self.web.serve("far", lambda request: (begun.set(), answer(request)), head=correct(data))
         process, point = self.mount_stalled({"model/far": (data, [url])})
         first = subprocess.Popen(["cat", self.far(point)], stdout=subprocess.DEVNULL)
         self.assertTrue(begun.wait(LIMIT_S))
@@ -231,18 +231,18 @@ class KilledDownloads(HostileTestCase):
         self.data = noise(self.SIZE)
         self.random = random.Random(1)
         self.most = 0  # of this round
-        url = self.web.serve("far", self.answer, head=well(self.data))
+        url = self.web.serve("far", self.answer, head=correct(self.data))
         self.source = self.carton_of({"model/far": (self.data, [url])})
         self.part = os.path.join(self.cache(), "v1", "making", stores.sha256(self.data) + ".part")
 
-    def answer(self, ask):
+    def answer(self, request):
         """Sends the requested range up to this number of bytes, then stalls."""
-        first = ask.first or 0
-        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{self.SIZE - 1}/{self.SIZE}"}
-        ask.head(206 if span else 200, Content_Length=self.SIZE - first, ETag='"20"', **span)
-        ask.body(self.data[first:first + self.most])
+        first = request.first or 0
+        span = {} if request.first is None else {"Content_Range": f"bytes {first}-{self.SIZE - 1}/{self.SIZE}"}
+        request.head(206 if span else 200, Content_Length=self.SIZE - first, ETag='"20"', **span)
+        request.body(self.data[first:first + self.most])
         if first + self.most < self.SIZE:
-            ask.hang()
+            request.hang()
 
     def came(self):
         try:
@@ -259,7 +259,7 @@ class KilledDownloads(HostileTestCase):
 
     def one_round(self, number, begin):
         """Kills a process early, or during the transfer, or after the last byte of the round."""
-        had, asked = self.came(), self.web.count("GET")
+        had, requests = self.came(), self.web.count("GET")
         self.most = self.random.randrange(self.LEAST, self.MOST)
         enough = had + self.random.randrange(1, self.most + 1) if number % 3 == 1 else had + self.most
         process, end = begin(number)
@@ -270,19 +270,19 @@ class KilledDownloads(HostileTestCase):
         process.kill()
         process.wait(LIMIT_S)
         end()
-        for ask in self.web.asks("GET")[asked:]:
-            self.assertEqual(ask.first or 0, had, f"round {number}")
+        for request in self.web.requests("GET")[requests:]:
+            self.assertEqual(request.first or 0, had, f"round {number}")
         self.assertGreaterEqual(self.came(), had)
 
     def assert_ends_well(self):
         had = self.came()
         self.assertGreater(had, self.ROUNDS // 3 * self.LEAST)
-        before = sum(ask.sent for ask in self.web.asks("GET"))
+        before = sum(request.sent for request in self.web.requests("GET"))
         self.most = self.SIZE
-        asked = self.web.count("GET")
+        requests = self.web.count("GET")
         done = subprocess.run([WEIGHTFS, "cat", ALLOWED, self.source, "files/model/far"], capture_output=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr, done.stdout == self.data), (0, b"", True))
-        last, = self.web.asks("GET")[asked:]
+        last, = self.web.requests("GET")[requests:]
         self.assertEqual(last.first, had)
         self.assertLess(before, had + self.ROUNDS * self.MOST)
         self.assertLess(before + last.sent, 3 * self.SIZE)
@@ -326,7 +326,7 @@ class CacheSpace(HostileTestCase):
     def blobs(self, *names, size=MEGABYTE):
         """Writes the carton with links to the blobs."""
         self.data = {name: noise(size, name) for name in names}
-        self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in self.data.items()})
+        self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in self.data.items()})
 
     def read_right(self, point, *names):
         for name in names:
@@ -437,10 +437,10 @@ class Shutdown(HostileTestCase):
     def assert_ends(self, end, waiting_for_size=False):
         data, begun = noise(100_000), threading.Event()
 
-        def hang(ask):
+        def hang(request):
             begun.set()
-            ask.hang()
-        url = self.web.serve("far", stalls(data, 1000, begun), head=hang if waiting_for_size else well(data))
+            request.hang()
+        url = self.web.serve("far", stalls(data, 1000, begun), head=hang if waiting_for_size else correct(data))
         process, point = self.foreground(ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}))
         readers = [self.begin_to_read(self.far(point)) for _ in range(3)]
         self.assertTrue(begun.wait(LIMIT_S))
@@ -481,7 +481,7 @@ class Shutdown(HostileTestCase):
         for verb in ("fetch", "cat"):
             with self.subTest(verb):
                 data, begun = noise(100_000, verb), threading.Event()
-                url = self.web.serve(verb, stalls(data, 1000, begun), head=well(data))
+                url = self.web.serve(verb, stalls(data, 1000, begun), head=correct(data))
                 command = [WEIGHTFS, verb, ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}), "files/model/far"]
                 process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 self.addCleanup(process.wait)

@@ -113,15 +113,15 @@ class Lifecycle(MountTestCase):
     @unittest.skipUnless(os.getuid() == 0, "only root can make an automount point")
     def test_mounting_on_an_automount_point_does_not_trigger_it(self):
         # Like mount(8) started by systemd: an automount point, for which processes of another group wait.
-        point, (asked, asks) = self.path("mnt"), os.pipe()
+        point, (read_end, write_end) = self.path("mnt"), os.pipe()
         os.mkdir(point)
         automount = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(automount.wait)
         self.addCleanup(automount.kill)
-        options = f"fd={asks},pgrp={automount.pid},minproto=5,maxproto=5,direct"
-        done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "none", point], pass_fds=[asks], capture_output=True, text=True)
-        os.close(asks)
-        self.addCleanup(os.close, asked)
+        options = f"fd={write_end},pgrp={automount.pid},minproto=5,maxproto=5,direct"
+        done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "none", point], pass_fds=[write_end], capture_output=True, text=True)
+        os.close(write_end)
+        self.addCleanup(os.close, read_end)
         if done.returncode != 0:
             self.skipTest(f"no autofs here: {done.stderr}")
         self.addCleanup(self.force_unmount, point)
@@ -129,8 +129,8 @@ class Lifecycle(MountTestCase):
         self.addCleanup(server.stderr.close)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
-        said = select.select([server.stderr, asked], [], [], LIMIT_S)[0]
-        self.assertEqual(said, [server.stderr], "it waits for the mount that it is to make")
+        readable = select.select([server.stderr, read_end], [], [], LIMIT_S)[0]
+        self.assertEqual(readable, [server.stderr], "the automount point was triggered")
         self.assertIn("mounted", server.stderr.readline())
         self.unmount(point)
         self.assertEqual(server.wait(LIMIT_S), 0)
@@ -246,19 +246,19 @@ class InvalidArguments(MountTestCase):
         self.assertIn('unknown command "cache lss"; did you mean ls?', self.refused(2, "cache", "lss"))
 
     def test_mistyped_option_gets_a_suggestion(self):
-        for argv, said in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: unknown option; did you mean --cache-size?"),
+        for argv, message in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: unknown option; did you mean --cache-size?"),
                            (["mount", "--ofline=yes", self.sample(), self.path("mnt")], "--ofline: unknown option; did you mean --offline?"),
                            (["cache", "ls", "--jsno"], "--jsno: unknown option; did you mean --json? (see weightfs cache ls --help)"),
                            (["ls", "--nonsense", self.sample()], "--nonsense: unknown option (see weightfs ls --help)")):
-            self.assertIn(said, self.refused(2, *argv))
+            self.assertIn(message, self.refused(2, *argv))
 
     def test_missing_and_extra_arguments_are_reported(self):
-        for argv, said in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), (["-v"], "-v: unknown option"),
+        for argv, message in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), (["-v"], "-v: unknown option"),
                            (["mount", "-x", "a", "b"], "-x: unknown option (see weightfs mount --help)"), (["info"], "info: missing SOURCE"),
                            (["cache", "pin"], "cache pin: missing DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
                            (["info", "a", "b c"], "too many arguments: b c (see weightfs info --help)"), (["info", "a", "b" * 100000], "too many arguments: bbb"),
                            (["cache", "rm", "--all", "abcdef"], "--all and DIGEST exclude each other (see weightfs cache rm --help)")):
-            self.assertIn(f"weightfs: {said}", self.refused(2, *argv))
+            self.assertIn(f"weightfs: {message}", self.refused(2, *argv))
         with open("/dev/full", "w") as full:
             self.assertEqual(subprocess.run([WEIGHTFS, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode, 1)
 

@@ -11,7 +11,7 @@ import threading
 import time
 
 from hung_files import HungFiles
-from lying_server import LyingServer
+from false_status_server import FalseStatusServer
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest, until)
 
@@ -178,7 +178,7 @@ class UntrustedServers(Case):
 
     def lying_mount(self, pid, status):
         point, device = self.bare_mount("lie", "fuse.weightfs", user=NOBODY.pw_uid)
-        self.addCleanup(LyingServer(device, NOBODY.pw_uid, pid, status).thread.join)
+        self.addCleanup(FalseStatusServer(device, NOBODY.pw_uid, pid, status).thread.join)
         self.addCleanup(self.force_unmount, point)
         return point
 
@@ -261,8 +261,8 @@ class Unmounting(Case):
                            ("d = os.open(sys.argv[1], os.O_RDONLY)", "the mount's root"),
                            ("d = os.open(sys.argv[1] + '/tensors/bias', 0); m = mmap.mmap(d, 0, prot=1); os.close(d)", "tensors/bias")):
             holder = self.hold(code, point)
-            said = self.refused(point)
-            self.assertRegex(said, rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
+            message = self.refused(point)
+            self.assertRegex(message, rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
             self.assertTrue(is_mounted(point))
             holder.communicate()
         self.unmount(point)
@@ -289,9 +289,9 @@ class Unmounting(Case):
     def test_control_characters_in_process_names_are_escaped(self):
         point = self.mount(self.sample())
         holder = self.hold("open('/proc/self/comm', 'w').write('\\x1b[31m\\n'); os.chdir(sys.argv[1])", point)
-        said = self.refused(point)
-        self.assertIn(str(holder.pid), said)
-        self.assertTrue(said.rstrip("\n").isprintable(), repr(said))
+        message = self.refused(point)
+        self.assertIn(str(holder.pid), message)
+        self.assertTrue(message.rstrip("\n").isprintable(), repr(message))
 
     def test_lazy_unmount_keeps_open_files_readable(self):
         point = self.mount(self.sample())

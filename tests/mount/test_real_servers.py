@@ -12,7 +12,7 @@ import zlib
 
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in, closed_port
 from mounting import WEIGHTFS, numbers, run
-from servers import Caddy, Nginx, brotli, needs, self_made_certificate
+from servers import Caddy, Nginx, brotli, needs, self_signed_certificate
 from test_archives import noise
 import archives
 import stores
@@ -32,20 +32,20 @@ class LinksBehind:
         self.assertEqual(run("ls", "-R", ALLOWED, self.path("m.carton")).returncode, 0)
         self.assertEqual(self.web.count(), 0)
         self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
-        self.assertEqual({asked.method for asked in self.web.asked()}, {"HEAD"})
+        self.assertEqual({requests.method for requests in self.web.requests()}, {"HEAD"})
         self.assert_cache_holds()
 
     def test_downloaded_blob_is_shared_between_mounts(self):
         carton = self.carton_of(self.web.publish("far", FAR))
         self.assertEqual(self.far(self.mount(ALLOWED, carton, at="one")), FAR)
         self.assert_cache_holds(FAR)
-        asked = self.web.asked()
-        self.assertEqual(sum(a.method == "GET" for a in asked), 1, asked)
+        requests = self.web.requests()
+        self.assertEqual(sum(a.method == "GET" for a in requests), 1, requests)
         for i, options in enumerate(([], ["--offline"], [ALLOWED])):
             point = self.mount(*options, carton, at=f"again{i}")
             self.assertEqual(self.far(point), FAR)
             self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
-        self.assertEqual(self.web.asked(), asked)
+        self.assertEqual(self.web.requests(), requests)
 
     def test_private_addresses_are_refused_by_default(self):
         process, point = self.foreground(self.carton_of(self.web.publish("far", FAR)))
@@ -64,7 +64,7 @@ class LinksBehind:
         carton = self.carton_of(self.web.publish("far", FAR))
         points = [self.mount(ALLOWED, carton, at=f"mnt{i}") for i in range(3)]
         self.assertEqual(self.read_at_once(points), [FAR] * 3)
-        self.assertEqual(self.web.count("GET"), 1, self.web.asked())
+        self.assertEqual(self.web.count("GET"), 1, self.web.requests())
         self.assert_cache_holds(FAR)
 
     def test_two_files_with_one_digest_are_downloaded_once(self):
@@ -94,7 +94,7 @@ class LinksBehind:
         for _ in range(2):
             self.assert_unreadable(point, [errno.EIO, errno.ENOENT, errno.EHOSTUNREACH])
         self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
-        self.assertEqual({a.status for a in self.web.asked()}, {404})
+        self.assertEqual({a.status for a in self.web.requests()}, {404})
         lines = self.end(process)
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("404", lines[0])
@@ -158,7 +158,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
                 point = self.mount(ALLOWED, self.carton_of(server.publish("far", data), name=f"{encoding}.carton"), at=encoding)
                 self.assertEqual(self.far(point), FAR)
                 self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
-                self.assertEqual({asked.encoding for asked in server.asked()}, {encoding})
+                self.assertEqual({requests.encoding for requests in server.requests()}, {encoding})
                 self.assertEqual([os.path.basename(path) for path in blobs_in(self.path("cache-" + encoding))], [stores.sha256(FAR)])
 
     def test_precompressed_file_is_decompressed(self):
@@ -199,12 +199,12 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         self.force_unmount(point)
         reader.join()
         self.assertGreaterEqual(had, MEGABYTE)
-        before = len(server.asked())
+        before = len(server.requests())
         self.assertEqual(self.far(self.mount(ALLOWED, carton, at="again")), data)
         self.assert_cache_holds(data)
-        later = [asked for asked in server.asked()[before:] if asked.method == "GET"]
-        self.assertEqual({asked.status for asked in later}, {206})
-        self.assertLess(sum(asked.bytes for asked in later), len(data))
+        later = [requests for requests in server.requests()[before:] if requests.method == "GET"]
+        self.assertEqual({request.status for request in later}, {206})
+        self.assertLess(sum(request.bytes for request in later), len(data))
 
     def test_stream_serves_bytes_as_they_arrive(self):
         data = noise(4 * MEGABYTE)
@@ -258,14 +258,14 @@ class LinksBehindCaddy(LinksBehind, LinkTestCase):
                 self.web.publish("br.br", brotli(data))
             point = self.mount(ALLOWED, self.carton_of(url, data=data, name=f"{encoding}.carton"), at=encoding)
             self.assertEqual(self.far(point), data)
-            self.assertEqual([a.encoding for a in self.web.asked() if a.method == "GET" and a.path == f"/{encoding}"], [encoding])
+            self.assertEqual([a.encoding for a in self.web.requests() if a.method == "GET" and a.path == f"/{encoding}"], [encoding])
 
 
 @needs("caddy", "openssl")
 class Https(LinkTestCase):
     def setUp(self):
         super().setUp()
-        self.certificate = self_made_certificate(self.tmp)
+        self.certificate = self_signed_certificate(self.tmp)
         self.web = Caddy(self, self.certificate)
         self.source = self.carton_of(self.web.publish("far", FAR))
 

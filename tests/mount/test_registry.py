@@ -74,9 +74,9 @@ class Models(RegistryTestCase):
         for _ in range(2):
             self.everything(point)
         self.assertEqual(len(self.manifest_requests(self.registry)), 1)
-        asked = self.blob_requests(self.registry)
-        self.assertEqual(len(asked), len(set(a.path for a in asked)), asked)
-        self.assertEqual(len(asked), len(self.package.blobs))
+        requests = self.blob_requests(self.registry)
+        self.assertEqual(len(requests), len(set(a.path for a in requests)), requests)
+        self.assertEqual(len(requests), len(self.package.blobs))
 
     def test_unread_blobs_are_not_downloaded(self):
         point = self.mount(self.url)
@@ -91,13 +91,13 @@ class Models(RegistryTestCase):
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertRegex(done.stderr, r"^weightfs: .*offline.*\n$")
         self.assertEqual(run("fetch", self.url).returncode, 0)
-        asked = self.registry.asked()
+        requests = self.registry.requests()
         self.registry.stop()
         point = self.mount("--offline", self.url)
         self.assertEqual(self.whole(point, "files", "model.gguf"), self.model)
         for tensor in sample_tensors():
             self.assertEqual(self.whole(point, "tensors", tensor.name), tensor.data)
-        self.assertGreater(len(asked), 0)
+        self.assertGreater(len(requests), 0)
 
     def test_unreachable_registry_does_not_resolve_a_tag(self):
         self.assertEqual(run("fetch", self.url).returncode, 0)
@@ -199,8 +199,8 @@ class Models(RegistryTestCase):
         for reader in readers:
             reader.join()
         self.assertEqual(trees[0], trees[1])
-        asked = [a.path for a in self.blob_requests(self.registry)]
-        self.assertEqual(sorted(asked), sorted(set(asked)))
+        requests = [a.path for a in self.blob_requests(self.registry)]
+        self.assertEqual(sorted(requests), sorted(set(requests)))
 
     def test_tensor_layers_are_read(self):
         import numpy
@@ -246,7 +246,7 @@ class Logins(RegistryTestCase):
         self.assertNotIn(done.returncode, (0, 3), done.stderr)
         self.assertIn("access denied", done.stderr)
         self.assertNotIn("a-wrong-password", done.stderr)
-        self.assertLessEqual(len([a for a in self.registry.asked() if a.method == "GET"]), 3)
+        self.assertLessEqual(len([a for a in self.registry.requests() if a.method == "GET"]), 3)
 
 
 if __name__ == "__main__":

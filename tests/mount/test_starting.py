@@ -30,16 +30,16 @@ class Names(TestCase):
 
 class Help(TestCase):
     def test_help_verb_equals_help_option(self):
-        for asked, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
-            self.assertEqual(run(*asked).stdout, run(*option).stdout)
+        for help_command, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
+            self.assertEqual(run(*help_command).stdout, run(*option).stdout)
 
     def test_mount_helper_prints_usage(self):
         helper = self.path("mount.weightfs")
         os.symlink(WEIGHTFS, helper)
-        for word, said in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "), ("--version", run("--version").stdout), ("-V", "")):
+        for word, expected in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "), ("--version", run("--version").stdout), ("-V", "")):
             done = subprocess.run([helper, word], capture_output=True, text=True, timeout=LIMIT_S)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertIn(said, done.stdout)
+            self.assertIn(expected, done.stdout)
 
 
 class Sources(MountTestCase):
@@ -178,8 +178,8 @@ class Users(UsersTestCase):
             self.assertIn(os.strerror(errno.EIO), as_nobody("ls", f"{point}/closed.safetensors").stderr)
         self.assertEqual(as_nobody("ls", f"{point}/open.safetensors/tensors/bias").returncode, 0)
         process.send_signal(signal.SIGTERM)
-        told = [line for line in process.communicate(timeout=LIMIT_S)[1].splitlines() if "Permission denied" in line]
-        self.assertEqual(len(told), 1, told)
+        denied = [line for line in process.communicate(timeout=LIMIT_S)[1].splitlines() if "Permission denied" in line]
+        self.assertEqual(len(denied), 1, denied)
 
 
 if __name__ == "__main__":

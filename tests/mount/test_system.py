@@ -145,11 +145,11 @@ class Mount8(MountTestCase):
     def test_invalid_mount_options_have_a_reason(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        for options, said in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it and mount it again"),
+        for options, message in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it and mount it again"),
                               ("cache_size=big", '"big" is not a size'), ("cache_size", "needs a value"), ("offline=1", "takes no value")):
             done = self.script(f"mount -t weightfs model.safetensors mnt -o {options}")
             self.assertNotEqual(done.returncode, 0, options)
-            self.assertIn(said, done.stderr)
+            self.assertIn(message, done.stderr)
         done = self.script("mount -t weightfs absent.safetensors mnt")
         self.assertEqual(done.returncode, 32)
         self.assertIn("No such file", done.stderr)
@@ -169,24 +169,24 @@ class Ownership(MountTestCase):
 
     def test_invalid_owner_options_are_refused(self):
         source = self.sample()
-        for argv, said in ((["--uid", "nosuchuser"], '"nosuchuser" is not a user'), (["--gid=-1"], "is not a group"), (["--uid", "4294967295"], "is not a user"), (["--gid", "4294967295"], "is not a group"), (["--umask", "9"], "is not an octal mask"),
+        for argv, message in ((["--uid", "nosuchuser"], '"nosuchuser" is not a user'), (["--gid=-1"], "is not a group"), (["--uid", "4294967295"], "is not a user"), (["--gid", "4294967295"], "is not a group"), (["--umask", "9"], "is not an octal mask"),
                            (["--umask", "1777"], "is not an octal mask"), (["--idle-timeout", "soon"], "is not a number of seconds"),
                            (["--log-level", "loud"], "is not a log level"), (["-o", "uid"], "needs a value: uid=USER")):
             done = run("mount", *argv, source, self.path("mnt"))
             self.assertEqual(done.returncode, 2, argv)
-            self.assertIn(said, done.stderr)
+            self.assertIn(message, done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
 class MountOptionWords(MountTestCase):
     def test_long_options_and_o_have_the_same_names(self):
-        told = run("mount", "--help").stdout
-        words = re.search(r"separated\s+by\s+commas:\s+(.*?)\n(?=\S|\n)", told, re.DOTALL)[1]
+        help_text = run("mount", "--help").stdout
+        words = re.search(r"separated\s+by\s+commas:\s+(.*?)\n(?=\S|\n)", help_text, re.DOTALL)[1]
         words = re.split(r",\s+", words.strip())
         self.assertGreater(len(words), 15)
         for word in words:
             name, _, value = word.partition("=")
-            self.assertRegex(told, rf"(?m)^  --{name.replace('_', '-')}{' ' + value if value else ''}\s")
+            self.assertRegex(help_text, rf"(?m)^  --{name.replace('_', '-')}{' ' + value if value else ''}\s")
 
     def test_quotes_and_backslashes_protect_commas(self):
         os.makedirs(self.path("a,b"))

@@ -24,7 +24,7 @@ timeout --kill-after=10 "$5" \
   --system-call-filter="@sandbox landlock_create_ruleset landlock_add_rule landlock_restrict_self" --boot \
   --machine="$4" --console=pipe -- systemd.unit=weightfs-test.target systemd.show_status=no \
   </dev/null >"$3/boot.log" 2>&1 || echo "systemd-nspawn: $?" >>"$3/boot.log"
-# Where no systemd looks after this machine's control groups, those of the container stay.
+# If no systemd manages this machine's control groups, those of the container stay.
 pgrep -x systemd-nspawn >/dev/null || find /sys/fs/cgroup -mindepth 2 -depth -type d \
   \( -path '*/payload' -o -path '*/payload/*' -o -path '*/supervisor' \) -exec rmdir {} + 2>/dev/null || true
 cp "$1/upper/checks.log" "$1/upper/checks.err" "$3"

@@ -10,7 +10,7 @@ ENOSYS, ENODATA, ENOENT = 38, 61, 2
 ROOT, DIRECTORY, STATUS = 1, 2, 3
 
 
-class LyingServer:
+class FalseStatusServer:
     """Serves an open, mounted /dev/fuse until it is unmounted. A `status` of None is an endless file."""
 
     def __init__(self, device, user, pid, status):
