@@ -119,9 +119,9 @@ class Docs(unittest.TestCase):
     def test_bash_completes_the_options_of_each_verb(self):
         for path, options in self.commands.items():
             with self.subTest(" ".join(path)):
-                asked = subprocess.run(["bash", "--norc", "-c", f'{self.bash}\n_weightfs_know "$1" && echo "$options"', "bash",
+                result = subprocess.run(["bash", "--norc", "-c", f'{self.bash}\n_weightfs_know "$1" && echo "$options"', "bash",
                                         " ".join(path)], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
-                self.assertEqual(set(asked.split()), options)
+                self.assertEqual(set(result.split()), options)
 
     def test_zsh_completes_the_options_of_each_verb(self):
         for path, options in self.commands.items():

@@ -123,7 +123,7 @@ ATTACKS = [
         lambda: entry('"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]')), REFUSED),
     Attack("safetensors-dtype-long", "safetensors", "a dtype of 5 MB, twice", model(
         lambda: "{" + ",".join(f'"t{i}":{{"dtype":"' + "\\u0001" * 500_000 + '","shape":[0],"data_offsets":[0,0]}' for i in range(2)) + "}")),
-    Attack("safetensors-dtypes-unknown", "safetensors", "50,000 dtypes that nobody knows", model(
+    Attack("safetensors-dtypes-unknown", "safetensors", "50,000 unknown dtypes", model(
         lambda: "{" + ",".join(f'"t{i}":{{"dtype":"X{i}","shape":[0],"data_offsets":[0,0]}}' for i in range(50_000)) + "}")),
     Attack("safetensors-fields-many", "safetensors", "a tensor with a million ignored fields", model(
         lambda: entry(",".join(f'"x{i}":1' for i in range(LONG)) + ',"dtype":"F32","shape":[0],"data_offsets":[0,0]'))),

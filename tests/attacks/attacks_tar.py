@@ -174,7 +174,7 @@ ATTACKS = [
     Attack("tar-sparse-8-eib", "tar", "a sparse member of 8 EiB", tar(lambda: [old_sparse([((1 << 62), 0)], (1 << 63) - 1, 0)])),
     Attack("tar-sparse-map-chain", "tar", "a sparse member with a map of 200,000 pieces",
            tar(lambda: [old_sparse([(i * 2, 1) for i in range(200_000)], 400_000, 1), bytes(512 * 400)])),
-    Attack("tar-sparse-map-endless", "tar", "a sparse map that goes on to the end of the file",
+    Attack("tar-sparse-map-endless", "tar", "a sparse map that extends to the end of the file",
            tar(lambda: [old_sparse([(0, 0)] * 100_000, 1 << 40, 2)])),
     Attack("tar-sparse-map-claims", "tar", "a PAX sparse map of 2^60 pieces",
            tar(lambda: [pax([(b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.name", b"s"), (b"GNU.sparse.realsize", b"1099511627776")]),

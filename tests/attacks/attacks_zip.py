@@ -289,7 +289,7 @@ ATTACKS = [
     Attack("zip64-count", "zip", "2^62 members claimed", zip64_claims(1 << 62, 46, 0), REFUSED),
     Attack("zip64-size", "zip", "a directory of 2^63 bytes claimed", zip64_claims(1, 1 << 63, 0), REFUSED),
     Attack("zip64-offset", "zip", "a directory at 2^64 - 1", zip64_claims(1, 46, (1 << 64) - 1), REFUSED),
-    Attack("zip64-extras", "zip", "1,000 members with 100 zip64 fields each that lie", zipped(zip64_extras)),
+    Attack("zip64-extras", "zip", "1,000 members with 100 false zip64 fields each", zipped(zip64_extras)),
     Attack("zip-end-records", "zip", "2,900 end records that all fit the file", end_records),
     Attack("zip-local-headers-lie", "zip", "3,000 local headers with other names, methods and lengths",
            zipped(lying_local_headers)),

@@ -126,7 +126,7 @@ class ForgedTimes(MountTestCase):
         point = self.mount(self.path("m.zip"))
         served = read_at(os.path.join(point, "files", "w"), 0, SIZE)
         if done.returncode == 0:
-            self.assertFalse(served is not None and NEW in served, f"verify says {done.stdout}, and wrong bytes are served")
+            self.assertFalse(served is not None and NEW in served, f"verify prints {done.stdout}, and wrong bytes are served")
 
 
 class LinksOfOthers(UsersTestCase):

@@ -188,8 +188,8 @@ daemon off; worker_processes 1; pid {self.folder}/pid; error_log stderr;
 events {{}}
 http {{
 {places}
-log_format asked '$request_method $uri $status $body_bytes_sent $sent_http_content_encoding';
-access_log {self.log} asked;
+log_format requests '$request_method $uri $status $body_bytes_sent $sent_http_content_encoding';
+access_log {self.log} requests;
 default_type application/octet-stream;
 server {{
   listen 127.0.0.1:{self.port};
@@ -219,16 +219,16 @@ class Caddy(Server):
         encode = {"handler": "encode", "encodings": {"zstd": {}, "gzip": {}}, "prefer": ["zstd", "gzip"], "minimum_length": 1,
                   "match": {"headers": {"Content-Type": ["*"]}}}
         server = {"listen": ["127.0.0.1:0"], "protocols": ["h1", "h2"], "automatic_https": {"disable": True},
-                  "routes": [{"handle": [encode, serve]}], "logs": {"default_logger_name": "asked"}}
+                  "routes": [{"handle": [encode, serve]}], "logs": {"default_logger_name": "requests"}}
         apps = {"http": {"servers": {"only": server}}}
         if certificate:
             self.scheme = "https"
             server["tls_connection_policies"] = [{}]
             apps["tls"] = {"certificates": {"load_files": [{"certificate": certificate[0], "key": certificate[1]}]}}
         log = {"writer": {"output": "file", "filename": self.log}, "encoder": {"format": "json"},
-               "include": ["http.log.access.asked"]}
+               "include": ["http.log.access.requests"]}
         config = self.file("caddy.json", json.dumps({"admin": {"disabled": True, "config": {"persist": False}},
-                                                     "logging": {"logs": {"asked": log}}, "apps": apps}))
+                                                     "logging": {"logs": {"requests": log}}, "apps": apps}))
         self.start(["run", "--config", config])
         self.port = self.await_port()
 

@@ -422,7 +422,7 @@ class Cache(ArchiveTestCase):
             begun.acquire()
         self.assertEqual(self.whole(point, "files", "stored"), b"text")
         self.assertIn("files", os.listdir(point))
-        self.assertLess(len(outcomes), 20, "nobody waited")
+        self.assertLess(len(outcomes), 20, "no decoding was shared")
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
         for reader in readers:

@@ -77,7 +77,7 @@ class WorkingMachine(Case, MountTestCase):
         os.chmod(program, 0o755)
         checks = self.examine(env=dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}"))
         self.assertEqual(checks["fusermount3"]["found"], f"{program}, version unknown")
-        until(lambda: not processes_of(self.tmp), "it goes on")
+        until(lambda: not processes_of(self.tmp), "child processes are still running")
 
     def test_cache_in_a_mount_is_a_failure(self):
         point = self.mount(self.sample())
@@ -143,7 +143,7 @@ class MissingRequirements(Case):
         self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
         return self.by_name(done.stdout)
 
-    def allow_everybody(self):
+    def allow_all_users(self):
         self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
         os.chmod("/dev/fuse", 0o666)
 
@@ -164,7 +164,7 @@ class MissingRequirements(Case):
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
     def test_complete_machine_has_no_failure_for_a_user(self):
-        self.allow_everybody()
+        self.allow_all_users()
         checks = self.as_nobody({"PATH": os.environ["PATH"], "WEIGHTFS_CACHE": "/tmp/absent"}, 0)
         self.assertEqual((self.verdict(checks, "/dev/fuse"), self.verdict(checks, "fusermount3")), ("ok", "ok"))
         self.assertRegex(checks["fusermount3"]["found"], r"/fusermount3, version 3\.\d+\.\d+$")
@@ -173,7 +173,7 @@ class MissingRequirements(Case):
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_missing_fusermount3_is_a_failure_for_a_user(self):
-        self.allow_everybody()
+        self.allow_all_users()
         os.mkdir(self.path("bin"))
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
         self.assertEqual((self.verdict(checks, "fusermount3"), checks["fusermount3"]["advice"]), ("failure", "install fuse3"))
@@ -184,7 +184,7 @@ class MissingRequirements(Case):
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
     def test_missing_home_is_a_warning_for_a_user(self):
-        self.allow_everybody()
+        self.allow_all_users()
         checks = self.as_nobody({"PATH": os.environ["PATH"]}, 0)
         self.assertEqual(self.verdict(checks, "cache"), "warning")
         self.assertIn("WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME", checks["cache"]["found"])

@@ -112,7 +112,7 @@ class Responses(HostileTestCase):
                     self.assertEqual((error, len(got)), (None, len(case.data)))
                 else:
                     self.assertIn(error, case.error if isinstance(case.error, tuple) else (case.error,))
-                    self.assertEqual(got, b"", "bytes that nobody proved")
+                    self.assertEqual(got, b"", "unverified bytes were served")
         for name, case in cases.items():
             with self.subTest(name, what="requests"):
                 gets = self.web.requests("GET", name)
@@ -150,7 +150,7 @@ class Responses(HostileTestCase):
             "nul-in-a-header": Case(raw(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 200000\r\n\r\n" + a[12]), data=a[12], error=errno.EIO),
             "http-0.9": Case(raw(a[13]), data=a[13], error=errno.EIO),
             "a-web-page": Case(sends(b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO, message="has 26 bytes"),
-            "part-not-asked-for": Case(raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" + a[15][:100]),
+            "unrequested-part": Case(raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" + a[15][:100]),
                                        data=a[15], error=errno.EIO, message="206"),
             "no-content": Case(raw(b"HTTP/1.1 204 No Content\r\n\r\n"), data=a[16], error=errno.EIO, message="204"),
             "not-modified": Case(raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"), data=a[17], error=(errno.EIO, errno.EHOSTUNREACH), message="304"),

@@ -172,7 +172,7 @@ class WaitingReaders(HostileTestCase):
             gone = False
         self.end(process)
         reader.wait(LIMIT_S)
-        self.assertTrue(gone, "the reader was killed and goes on waiting")
+        self.assertTrue(gone, "the killed reader is still waiting")
 
     def test_killed_reader_exits_during_a_stalled_download(self):
         for number in (signal.SIGINT, signal.SIGKILL):

@@ -76,7 +76,7 @@ class Lifecycle(MountTestCase):
             self.addCleanup(self.force_unmount, self.path("mnt"))
             self.assertEqual(sorted(each.wait(LIMIT_S) for each in both), [0, 6])
             self.unmount(self.path("mnt"))
-            self.assertFalse(is_mounted(self.path("mnt")), "another one lies below it")
+            self.assertFalse(is_mounted(self.path("mnt")), "another mount is below it")
 
     def test_concurrent_mount_waits_for_the_first(self):
         source, point = self.sample(), self.path("mnt")

@@ -130,13 +130,13 @@ class Listing(Case):
         self.assertEqual((self.of(hung, listed)["state"], self.of(hung, listed)["pid"]), ("not answering", None))
         self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel knows it, too")
         self.assertEqual(self.of(well, listed)["state"], "serving")
-        until(lambda: not helpers_of("mounts"), "a process that asked is still there")
+        until(lambda: not helpers_of("mounts"), "a probing process is still running")
 
     def test_server_that_never_replies_times_out(self):
         point, device = self.bare_mount("never", "fuse.weightfs")
         self.assertEqual(self.of(point)["state"], "not answering")
         self.assertEqual(self.of(point)["source"], "some\\source")
-        until(lambda: not helpers_of("mounts"), "a process that asked is still there")
+        until(lambda: not helpers_of("mounts"), "a probing process is still running")
         os.close(device)
         self.assertEqual(self.of(point)["state"], "dead")
 
@@ -426,7 +426,7 @@ class Unmounting(Case):
             "$0" mount "$2/many" "$2/outer"
             "$0" mount "$1" "$2/outer/model.safetensors"
             cd "$2/m7"
-            "$0" umount --all >"$2/said" || echo "status $?"
+            "$0" umount --all >"$2/output" || echo "status $?"
             cd /
             "$0" mounts | cut -f1
             "$0" umount -a
@@ -439,7 +439,7 @@ class Unmounting(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n{self.path('m7')}: unmounted\n")
         unmounted = [f"m{i}" for i in range(1, 21) if i != 7] + ["dead", "outer", "outer/model.safetensors"]
-        self.assertEqual(sorted(self.read("said").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
+        self.assertEqual(sorted(self.read("output").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         hidden, line = done.stderr.splitlines()
         self.assertIn("outer/model.safetensors: what lies there is hidden", hidden)
         self.assertRegex(line, rf"{self.path('m7')}: busy: in use by sh \(pid \d+, working directory\)")
@@ -495,11 +495,11 @@ class OtherUsers(UsersTestCase, Case):
         daemon = pwd.getpwnam("daemon")
         point = self.mount_as(daemon)
         roots = self.mount(self.source)
-        nobodys = self.mount_as(NOBODY)
+        mount_of_nobody = self.mount_as(NOBODY)
         done = self.run_as(daemon, "umount", "--all")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{point}: unmounted\n", ""))
         self.assertFalse(os.path.exists(point))
-        self.assertTrue(is_mounted(roots) and is_mounted(nobodys))
+        self.assertTrue(is_mounted(roots) and is_mounted(mount_of_nobody))
         done = self.run_as(NOBODY, "umount", roots)
         self.assertEqual((done.returncode, done.stderr),
                          (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))

@@ -96,7 +96,7 @@ class CallerDescriptors(MountTestCase):
                 os.kill(server, signal.SIGCONT)
             if not in_time and is_mounted(point):
                 self.force_unmount(point)
-            until(lambda: not processes_of(self.tmp), lambda: f"goes on: {processes_of(self.tmp)}")
+            until(lambda: not processes_of(self.tmp), lambda: f"still running: {processes_of(self.tmp)}")
             self.assertFalse(os.path.lexists(point))
             if in_time:
                 return

@@ -98,7 +98,7 @@ class Mount8(MountTestCase):
         self.passes("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
                     fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs defaults,_netdev 0 0\n")
 
-    def let_nobody_mount(self):
+    def prepare_mount_by_nobody(self):
         """A model, and a mount point of the user nobody."""
         if not os.path.exists("/etc/mtab"):
             self.skipTest("fusermount3 needs /etc/mtab, which a booted Debian has")
@@ -109,7 +109,7 @@ class Mount8(MountTestCase):
         os.chown(self.path("mnt"), NOBODY.pw_uid, NOBODY.pw_gid)
 
     def test_user_mounts_and_unmounts_permitted_fstab_entry(self):
-        self.let_nobody_mount()
+        self.prepare_mount_by_nobody()
         shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
                             as_nobody mount mnt; as_nobody ls mnt/tensors; ls mnt 2>/dev/null || echo root is kept out
                             findmnt -n -o OPTIONS mnt; as_nobody umount mnt; ! mountpoint -q mnt""",
@@ -127,7 +127,7 @@ class Mount8(MountTestCase):
         self.assertEqual(shown, "kept out\n16\nkept out\n")
 
     def test_ordinary_user_needs_fuse_conf_for_allow_other(self):
-        self.let_nobody_mount()
+        self.prepare_mount_by_nobody()
         shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
                             as_daemon() { setpriv --reuid=daemon --regid=daemon --clear-groups -- "$@"; }
                             as_nobody ./weightfs mount model.safetensors mnt

@@ -131,7 +131,7 @@ class Systemd(TestCase):
             cls.results = dict(map(json.loads, read(f"{root}/checks.log").splitlines()))
             if not os.path.exists(f"{root}/checks.err"):
                 print(f"systemd does not boot here: {done.stderr}{read(f'{root}/boot.log')}"[-2000:])
-                cls.reason = "systemd does not boot here; what it said is printed above"
+                cls.reason = "systemd does not boot on this machine; its output is printed above"
         finally:
             shutil.rmtree(tmp)
 
