@@ -331,7 +331,7 @@ class Cache(ArchiveTestCase):
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("cache", lines[0])
 
-    @unittest.skipUnless(os.geteuid() == 0, "a file system of its own needs root")
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a file system needs root")
     def test_full_disk_does_not_fail_reads(self):
         os.mkdir(self.cache())
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", self.cache()], check=True)
@@ -429,7 +429,7 @@ class Cache(ArchiveTestCase):
             reader.join()
         self.assertEqual(process.returncode, 0)
         self.assertEqual([outcome for outcome in outcomes if not isinstance(outcome, OSError)], [], "no CRC-32 is 0")
-        self.assertIn("the mount is shutting down", process.stderr.read(), "all were decoded to their end")
+        self.assertIn("the mount is shutting down", process.stderr.read(), "all members were decoded completely")
 
     def test_memory_use_is_independent_of_member_size(self):
         source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})

@@ -19,7 +19,7 @@ class Case(TestCase):
             self.assertEqual(list(check), ["check", "verdict", "found", "advice"])
             self.assertIn(check["verdict"], ("ok", "warning", "failure"))
             if check["verdict"] == "failure":
-                self.assertTrue(check["advice"], "what failed can be put right")
+                self.assertTrue(check["advice"], "the failure can be repaired")
         return {check["check"]: check for check in checks}
 
     def verdict(self, checks, name):
@@ -91,7 +91,7 @@ class Cache(Case):
         checks = self.examine()
         self.assertEqual(self.verdict(checks, "cache"), "ok")
         self.assertTrue(checks["cache"]["found"].startswith(self.path("cache")))
-        self.assertFalse(os.path.exists(self.path("cache")), "looking makes nothing")
+        self.assertFalse(os.path.exists(self.path("cache")), "doctor created the cache")
 
     def test_cache_writable_by_others_is_not_used(self):
         os.makedirs(self.path("cache", "v1"))

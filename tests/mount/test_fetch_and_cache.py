@@ -132,7 +132,7 @@ class Fetch(LinkTestCase):
         out = process.communicate(timeout=60)[0].decode()
         self.assertEqual(process.returncode, 0)
         self.assertRegex(drawn.decode(), r"\r\x1b\[K\[#*\.+\] .* of 2\.0 MiB, .*/s")
-        self.assertTrue(drawn.endswith(b"\r\x1b[K"), "the bar is gone when it is done")
+        self.assertTrue(drawn.endswith(b"\r\x1b[K"), "the progress bar is removed at the end")
         self.assertNotIn("\x1b", out)
         self.assertIn("model/far", out)
 

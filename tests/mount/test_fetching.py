@@ -507,7 +507,7 @@ class Sizes(HostileTestCase):
         self.assertEqual(os.stat(self.far(point)).st_size, len(data))
         self.assert_right(self.try_to_read(self.far(point)), data)
         self.assertEqual(self.web.count("GET"), 2)
-        self.assertLess(self.web.requests("GET")[0].sent, len(data), "it was read to its end and thrown away")
+        self.assertLess(self.web.requests("GET")[0].sent, len(data), "the file was read completely and discarded")
 
     def test_size_is_known_after_download(self):
         data = bytes(300_000) + noise(1000)

@@ -151,7 +151,7 @@ class WaitingReaders(HostileTestCase):
         came = reader.result
         self.assert_ends(process, readers)
         self.end_of(reader)
-        self.assertIsNotNone(came, "it waits for those that stall")
+        self.assertIsNotNone(came, "the read waits for stalled downloads")
         self.assert_right(came, good)
 
     def test_download_succeeds_beside_a_dozen_stalled_ones(self):
@@ -451,7 +451,7 @@ class Shutdown(HostileTestCase):
             got, error = self.end_of(reader)
             self.assertEqual(got, b"")
             self.assertIsNotNone(error)
-        self.assertFalse(os.path.exists(point), "the mount made it, and removes it")
+        self.assertFalse(os.path.exists(point), "the server removes a mount point that it created")
         self.assertLessEqual(len(process.stderr.read().splitlines()), 2)
         left = [name for name in debris_in(self.cache()) if name.endswith(".part")]
         self.assert_kept(parts=len(left))

@@ -81,7 +81,7 @@ class MemoryCgroup(MountTestCase):
         super().setUp()
         self.cgroup = Cgroup(LIMIT)
         if self.cgroup.path is None:
-            self.skipTest("no memory cgroup can be made here: neither v1 nor v2 has the memory controller")
+            self.skipTest("cannot create a memory cgroup: neither v1 nor v2 has the memory controller")
         self.addCleanup(self.remove_cgroup)
         self.write("models/ok.safetensors", safetensors() + b"abcd")
 

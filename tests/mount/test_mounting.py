@@ -208,7 +208,7 @@ class InvalidArguments(MountTestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("weightfs: "))
-        self.assertFalse(os.path.exists(self.path("mnt")), "a mount point that was made for nothing stays")
+        self.assertFalse(os.path.exists(self.path("mnt")), "a created mount point remains after a failure")
         return done.stderr
 
     def test_missing_source_fails(self):
@@ -446,7 +446,7 @@ class ChangedContainer(MountTestCase):
             self.assertEqual(raised.exception.errno, 5)
             file.seek(0)
             self.assertEqual(file.read(4096), b"1" * 4096)
-        self.assertIsNone(self.process.poll(), "the server lives")
+        self.assertIsNone(self.process.poll(), "the server is still running")
         os.listdir(self.mnt)
         self.process.terminate()
         log = self.process.communicate(timeout=LIMIT_S)[1]
@@ -479,7 +479,7 @@ class ChangedContainer(MountTestCase):
         os.truncate(self.source, 4096)
         self.assertEqual(self.pages_through_a_mapping(0, 4095), (0, "1\n1\n"))
         self.assertEqual(self.pages_through_a_mapping(0, self.SIZE // 2), (-signal.SIGBUS, "1\n"))
-        self.assertIsNone(self.process.poll(), "the server lives")
+        self.assertIsNone(self.process.poll(), "the server is still running")
 
     def test_read_across_the_cached_pages_of_a_cut_container_is_short_and_the_next_fails(self):
         os.truncate(self.source, 4096)

@@ -128,7 +128,7 @@ class Listing(Case):
         self.stop(hung)
         listed = json.loads(run("mounts", "--json").stdout)
         self.assertEqual((self.of(hung, listed)["state"], self.of(hung, listed)["pid"]), ("not answering", None))
-        self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel knows it, too")
+        self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel has the same value")
         self.assertEqual(self.of(well, listed)["state"], "serving")
         until(lambda: not helpers_of("mounts"), "a probing process is still running")
 
@@ -172,7 +172,7 @@ class Listing(Case):
         self.assertEqual(self.of(point)["state"], "covered")
 
 
-@unittest.skipUnless(os.getuid() == 0, "only root can mount in another user's name")
+@unittest.skipUnless(os.getuid() == 0, "only root can mount as another user")
 class UntrustedServers(Case):
     """Mounts with the type fuse.weightfs whose servers report false status."""
 
@@ -283,7 +283,7 @@ class Unmounting(Case):
         holder.kill()
         holder.wait()
         # A `weightfs mounts` of another process may be waiting for this mount.
-        until(lambda: not run("umount", point).stderr, "it is held still")
+        until(lambda: not run("umount", point).stderr, "the mount is still busy")
         self.assertFalse(is_mounted(point))
 
     def test_control_characters_in_process_names_are_escaped(self):
@@ -332,7 +332,7 @@ class Unmounting(Case):
         end, inherited = os.pipe()
         self.assertIn(f"{below}: path not responding", self.refused(below, pass_fds=[inherited]))
         os.close(inherited)
-        self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "who waits still has what its caller had open")
+        self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "the waiting helper still has descriptors of its caller")
         os.close(end)
         # In a new mount namespace, without concurrent mounts of other processes.
         script = r"""
@@ -350,11 +350,11 @@ class Unmounting(Case):
         server, _ = self.foreground("--idle-timeout", "1", self.sample(), at=files.folder)
         self.addCleanup(files.end)
         files.hangs = True
-        until(lambda: children_of(server.pid), "it does not try to unmount what is unused")
+        until(lambda: children_of(server.pid), "the idle mount is not unmounted")
         server.terminate()
         self.assertEqual(server.wait(LIMIT_S), 0)
 
-    @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
+    @unittest.skipUnless(shutil.which("strace"), "strace is missing, which delays a system call")
     def test_rename_during_unmount_does_not_unmount_another_mount(self):
         os.mkdir(self.path("his"))
         os.makedirs(self.path("others", "mnt"))

@@ -212,7 +212,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         process, point = self.foreground(ALLOWED, "--stream", self.carton_of(server.publish("far", data), data=data))
         with open(os.path.join(point, "files", "model", "far"), "rb", buffering=0) as file:
             self.assertEqual(file.read(4096), data[:4096])
-        self.assertEqual(server.count("GET"), 0, "it is not finished, so it is not in the log")
+        self.assertEqual(server.count("GET"), 0, "unfinished, so not in the log")
         self.assertEqual(blobs_in(self.cache()), [])
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(30), 0)
@@ -276,7 +276,7 @@ class Https(LinkTestCase):
         self.assertIn("certificate", done.stderr)
         self.assert_cache_holds()
 
-    @unittest.skipUnless(os.geteuid() == 0, "certificates of its own need a mount namespace, which needs root")
+    @unittest.skipUnless(os.geteuid() == 0, "replacing certificates needs a mount namespace, which needs root")
     def test_trusted_certificate_is_accepted(self):
         trusted = "/etc/ssl/certs/ca-certificates.crt"
         if not os.path.exists(trusted):

@@ -196,7 +196,7 @@ class Confined(MountTestCase):
 
     def test_root_reads_a_source_of_a_user(self):
         if os.geteuid() != 0:
-            self.skipTest("only root reads the files of others")
+            self.skipTest("only root can read the files of other users")
         os.makedirs(self.path("home"))
         self.sample("home/model.safetensors")
         for name, mode in (("home/model.safetensors", 0o600), ("home", 0o700)):

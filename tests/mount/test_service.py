@@ -307,10 +307,10 @@ class PassedMounts(ServiceMountTestCase):
         self.assertIn(f" - fuse.weightfs {self.path('model.safetensors')} ", self.mount_line())
         self.assertIn("ro,nosuid,nodev,noexec", self.mount_line())
         process = self.serve_kept(config)
-        self.assertEqual(self.manager.stored, {}, "the server has it alone: when it dies, the mount does")
+        self.assertEqual(self.manager.stored, {}, "only the server has the descriptor, so the mount ends with it")
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
-        self.assertTrue(is_mounted(self.point), "who mounted it unmounts it")
+        self.assertTrue(is_mounted(self.point), "the mounting user can unmount")
         self.detach(config)
 
     def serve_kept_as_nobody(self, config, **more):
@@ -403,7 +403,7 @@ class PassedMounts(ServiceMountTestCase):
         self.assertTrue(is_mounted(self.point))
         return done.stderr
 
-    @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
+    @unittest.skipIf(is_sanitized(), "sanitizers need additional descriptors")
     def test_mount_with_unknown_state_is_kept(self):
         config = self.config()
         self.mount(self.path("model.safetensors"))
@@ -474,7 +474,7 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         error = ctypes.get_errno()
         os.close(daemon)
         if mounted != 0:
-            self.skipTest(f"no automount point can be made here: {os.strerror(error)}")
+            self.skipTest(f"cannot create an automount point: {os.strerror(error)}")
         self.addCleanup(self.clear_point)
         self.offer = self.path("run", "a.offer")
         os.symlink(WEIGHTFS, self.path("mount.weightfs"))

@@ -104,7 +104,7 @@ class CallerDescriptors(MountTestCase):
 
 
 class NoFreeDescriptors(MountTestCase):
-    @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
+    @unittest.skipIf(is_sanitized(), "sanitizers need additional descriptors")
     def test_no_free_descriptor_leaves_no_mount(self):
         point = self.mount(self.sample())
         server = self.server(point)

@@ -247,7 +247,7 @@ class StatusFiles(MountTestCase):
 
     def counted(self, mnt, enough):
         """Waits until this much has been counted: a request is counted shortly after its reply."""
-        until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]), lambda: f"counted are {self.own(mnt, 'stats.json')}")
+        until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]), lambda: f"counters: {self.own(mnt, 'stats.json')}")
 
     def test_status_directory_is_not_listed(self):
         mnt = self.mount(self.sample())
@@ -278,7 +278,7 @@ class StatusFiles(MountTestCase):
         operations = json.loads(self.own(mnt, "stats.json"))["operations"]
         for name, operation in operations.items():
             latency = operation["latency_us"]
-            self.assertEqual(operation["errors"], 0, "a name that is not there is no error")
+            self.assertEqual(operation["errors"], 0, "a missing name does not count as an error")
             self.assertLessEqual(latency["p50"], latency["p90"])
             self.assertLessEqual(latency["p99"], latency["max"])
             self.assertEqual(latency["max"] > 0, operation["requests"] > 0, name)
@@ -317,7 +317,7 @@ class StatusFiles(MountTestCase):
         self.assertEqual(seen["weightfs_read_bytes_total", point], 16)
         self.assertGreaterEqual(seen["weightfs_request_duration_seconds_count", point + ',operation="open"'], 1)
         buckets = [value for (name, labels), value in seen.items() if name.endswith("_bucket") and 'operation="read"' in labels]
-        self.assertEqual(buckets, sorted(buckets), "each bucket holds those before it")
+        self.assertEqual(buckets, sorted(buckets), "buckets are cumulative")
         self.assertIn('we\\"ird\\\\.safetensors', next(labels for name, labels in seen if name == "weightfs_info"))
 
     def test_sigusr1_logs_statistics(self):
@@ -327,7 +327,7 @@ class StatusFiles(MountTestCase):
         line = process.stderr.readline()
         self.assertIn("statistics since", line)
         self.assertIn("16 B read", line)
-        until(lambda: "statistics since" in self.own(mnt, "log"), "the log does not have it")
+        until(lambda: "statistics since" in self.own(mnt, "log"), "the line is not in the log")
         self.assertIsNone(process.poll())
 
     def test_log_level_filters_lines(self):
@@ -368,7 +368,7 @@ class StatusFiles(MountTestCase):
         self.assertTrue(line.startswith("<3>" + self.path("a\\x0a<0>forged \\x1b[31m")), line)
 
 
-@unittest.skipUnless(os.getuid() == 0, "only root may put a socket in the place of /dev/log")
+@unittest.skipUnless(os.getuid() == 0, "only root can replace /dev/log")
 class SystemLog(MountTestCase):
     def test_background_server_logs_each_event_once_to_syslog(self):
         self.sample()
@@ -421,7 +421,7 @@ class Shutdown(MountTestCase):
         reader = subprocess.Popen(["cat", f"{mnt}/tensors/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(reader.wait)
         self.addCleanup(reader.kill)
-        until(lambda: any(map(self.reads_at, os.listdir(f"/proc/{process.pid}/task"))), "it does not read what hangs")
+        until(lambda: any(map(self.reads_at, os.listdir(f"/proc/{process.pid}/task"))), "no read reached the hung file")
         process.terminate()
         self.assertIn("shutdown timed out", process.stderr.readline())
         until(lambda: not os.path.ismount(mnt), "it stays mounted")
@@ -481,7 +481,7 @@ class ManyMounts(MountTestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         # umount waits for the servers, with a timeout.
         until(lambda: all(map(has_ended, servers)), "a server does not end")
-        self.assertEqual([p for p in points if os.path.exists(p)], [], "mount points that were made are gone")
+        self.assertEqual([p for p in points if os.path.exists(p)], [], "created mount points are removed")
 
     def test_server_leaks_no_descriptors_or_threads(self):
         mnt = self.mount(self.sample())
