@@ -121,7 +121,7 @@ class Bash(TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return [each for each in done.stdout.split("\0") if each]
 
-    def test_verbs_are_offered(self):
+    def test_commands_are_offered(self):
         self.assertLessEqual({"mount", "umount", "ls", "cat", "info", "cache"}, set(self.offers("weightfs", "")))
         self.assertEqual(self.offers("weightfs", "inf"), ["info"])
 
@@ -129,7 +129,7 @@ class Bash(TestCase):
         self.assertLessEqual({"ls", "du", "rm", "pin"}, set(self.offers("weightfs", "cache", "")))
         self.assertEqual(self.offers("weightfs", "cache", "un"), ["unpin"])
 
-    def test_options_of_the_verb_are_offered(self):
+    def test_options_of_the_command_are_offered(self):
         self.assertEqual(self.offers("weightfs", "cache", "rm", "--a"), ["--all"])
         self.assertIn("--cache-size", self.offers("weightfs", "mount", "--"))
         self.assertIn("-f", self.offers("weightfs", "mount", "-"))

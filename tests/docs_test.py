@@ -76,14 +76,14 @@ class Docs(unittest.TestCase):
         listed = re.findall(r"^  (\d)  (.*)$", weightfs("--help"), re.MULTILINE)
         self.assertEqual(listed, re.findall(r"^(\d)\n:   (.*)$", plain(self.section("EXIT STATUS")), re.MULTILINE))
 
-    def test_every_verb_is_in_the_page(self):
+    def test_every_command_is_in_the_page(self):
         listed = set()
         for line in self.section("COMMANDS").split("\n:   "):
             listed |= {tuple(name.split()) for name in re.findall(r"\*\*([a-z][a-z ]*)\*\*", line.rpartition("\n")[2])}
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
         self.assertEqual(listed, leaves)
 
-    def test_every_verb_is_in_the_synopsis(self):
+    def test_every_command_is_in_the_synopsis(self):
         listed = {tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines() if line.startswith("**weightfs")}
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
         self.assertEqual(listed, leaves)

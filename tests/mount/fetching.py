@@ -6,7 +6,7 @@ import socket
 import threading
 import unittest.mock
 
-from test_archives import ArchiveTestCase, blobs_in, debris_in, noise
+from test_archives import ArchiveTestCase, blobs_in, temporary_files_in, noise
 import stores
 
 MEGABYTE = 1 << 20
@@ -34,13 +34,13 @@ class FetchTestCase(ArchiveTestCase):
         kept = self.published(len(blobs))
         self.assertEqual(sorted(os.path.basename(path) for path in kept), sorted(map(stores.sha256, blobs)))
         for path in kept:
-            self.assertEqual(stores.sha256(self.whole(path)), os.path.basename(path))
-        self.assertEqual(debris_in(self.cache()), [])
+            self.assertEqual(stores.sha256(self.read_whole(path)), os.path.basename(path))
+        self.assertEqual(temporary_files_in(self.cache()), [])
 
     def assert_nothing_readable(self, folder, name):
         """The file is missing, or cannot be opened, or its first byte cannot be read."""
         with self.assertRaises(OSError):
-            self.whole(folder, name)
+            self.read_whole(folder, name)
 
     def end(self, process):
         """Ends a mount in the foreground; returns its log lines."""
@@ -56,7 +56,7 @@ class LinkTestCase(FetchTestCase):
         return stores.linked_carton(self.path(name), {"model/far": (data, list(urls))}, {"model/near": b"here"})
 
     def far(self, point):
-        return self.whole(point, "files", "model", "far")
+        return self.read_whole(point, "files", "model", "far")
 
     def assert_unreadable(self, point, errors=NOT_REACHED):
         with self.assertRaises(OSError) as caught:
@@ -83,4 +83,4 @@ def closed_port():
         return listener.getsockname()[1]
 
 
-__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "debris_in"]
+__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "temporary_files_in"]

@@ -95,7 +95,7 @@ class Info(TestCase):
 
 
 class Help(TestCase):
-    def test_lists_every_verb_and_exit_status(self):
+    def test_lists_every_command_and_exit_status(self):
         text = run("--help").stdout
         for wanted in ("mount", "umount", "ls", "cat", "info", "Exit status", "8  temporarily unavailable"):
             self.assertIn(wanted, text)

@@ -24,7 +24,7 @@ class Status(LinkTestCase):
         self.web = Nginx(self)
 
     def status(self, point):
-        return json.loads(self.whole(point, ".weightfs", "status.json"))
+        return json.loads(self.read_whole(point, ".weightfs", "status.json"))
 
     def test_status_directory_is_hidden_but_accessible(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
@@ -65,7 +65,7 @@ class Status(LinkTestCase):
 
     def test_status_is_regenerated_at_each_open(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
-        before = self.whole(point, ".weightfs", "status.json")
+        before = self.read_whole(point, ".weightfs", "status.json")
         done = subprocess.run(["cat", os.path.join(point, ".weightfs", "status.json")], capture_output=True, check=True)
         self.assertEqual(done.stdout, before)
         self.far(point)
@@ -248,7 +248,7 @@ class CacheCommand(LinkTestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assert_cache_holds(*self.BLOBS[1:])
         point = self.mount(ALLOWED, self.source)
-        self.assertEqual(self.whole(point, "files", "model", "0"), self.BLOBS[0])
+        self.assertEqual(self.read_whole(point, "files", "model", "0"), self.BLOBS[0])
         self.assert_cache_holds(*self.BLOBS)
 
     def test_gc_removes_partial_downloads(self):
@@ -283,7 +283,7 @@ class CacheCommand(LinkTestCase):
         self.verb("rm", status=2)
         self.verb("rm", "--all")
         self.assert_cache_holds()
-        self.assertEqual(self.whole(self.mount(ALLOWED, self.source, at="next"), "files", "model", "0"), self.BLOBS[0])
+        self.assertEqual(self.read_whole(self.mount(ALLOWED, self.source, at="next"), "files", "model", "0"), self.BLOBS[0])
 
     def test_pinned_blob_is_not_removed(self):
         self.fill()

@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from fetching import FetchTestCase, blobs_in, debris_in
+from fetching import FetchTestCase, blobs_in, temporary_files_in
 from hostile import Server, chunked, cut, gated, packed_zeroes, raw, responds, sends, stalls, tag_of, trickles, correct
 from mounting import numbers
 from servers import needs, self_signed_certificate
@@ -53,33 +53,33 @@ class HostileTestCase(FetchTestCase):
             os.close(descriptor)
         return got, None
 
-    def begin_to_read(self, path):
+    def start_reader(self, path):
         """Reads in another thread; the result is in `.result`."""
         reader = threading.Thread(target=lambda: setattr(reader, "result", self.try_to_read(path)), daemon=True)
         reader.result = None
         reader.start()
         return reader
 
-    def end_of(self, reader, what="a reader"):
+    def result_of(self, reader, what="a reader"):
         reader.join(LIMIT_S)
         self.assertFalse(reader.is_alive(), f"{what} still waits")
         return reader.result
 
-    def assert_right(self, came, data):
+    def assert_correct(self, came, data):
         """The whole file without an error; the failure message does not contain megabytes."""
         got, error = came
         self.assertEqual((error, len(got), got == data), (None, len(data), True))
 
-    def assert_kept(self, *blobs, parts=0):
+    def assert_cached(self, *blobs, parts=0):
         """The cache has exactly these blobs, with correct bytes, and this many partial downloads."""
-        self.assertEqual([os.path.basename(path) for path in self.kept(len(blobs))], sorted(map(stores.sha256, blobs)))
+        self.assertEqual([os.path.basename(path) for path in self.wait_for_cached(len(blobs))], sorted(map(stores.sha256, blobs)))
         for path in blobs_in(self.cache()):
-            self.assertEqual(stores.sha256(self.whole(path)), os.path.basename(path))
-        left = [name for name in debris_in(self.cache()) if not name.endswith(".part.from")]
+            self.assertEqual(stores.sha256(self.read_whole(path)), os.path.basename(path))
+        left = [name for name in temporary_files_in(self.cache()) if not name.endswith(".part.from")]
         self.assertEqual([name for name in left if not name.endswith(".part")], [])
         self.assertEqual(len(left), parts, left)
 
-    def kept(self, count):
+    def wait_for_cached(self, count):
         """Blobs get their names after the last byte was read, and eviction happens after that."""
         end = time.monotonic() + LIMIT_S
         while len(blobs_in(self.cache())) != count and time.monotonic() < end:
@@ -103,9 +103,9 @@ class Responses(HostileTestCase):
         for name, case in cases.items():
             far["model/" + name] = (case.data, [self.web.serve(name, *case.scripts, head=correct(case.data))])
         process, point = self.foreground(ALLOWED, *options, self.carton_of(far))
-        readers = {name: self.begin_to_read(self.far(point, "model/" + name)) for name in cases}
+        readers = {name: self.start_reader(self.far(point, "model/" + name)) for name in cases}
         for name, case in cases.items():
-            got, error = self.end_of(readers[name], name)
+            got, error = self.result_of(readers[name], name)
             with self.subTest(name):
                 self.assertTrue(case.data.startswith(got), f"{len(got)} bytes, not the right ones")
                 if case.error is None:
@@ -126,9 +126,9 @@ class Responses(HostileTestCase):
                     self.assertRegex(line, case.message)
                     self.assertLess(len(line), 1000)
         self.assertLessEqual(len(lines), sum(case.error is not None for case in cases.values()), lines)
-        parts = [name.removesuffix(".part") for name in debris_in(self.cache()) if not name.endswith(".from")]
+        parts = [name.removesuffix(".part") for name in temporary_files_in(self.cache()) if not name.endswith(".from")]
         self.assertLessEqual(set(parts), {stores.sha256(case.data) for case in cases.values() if case.kept})
-        self.assert_kept(*(case.data for case in cases.values() if case.error is None), parts=len(parts))
+        self.assert_cached(*(case.data for case in cases.values() if case.error is None), parts=len(parts))
 
     def test_invalid_response_fails_without_retry(self):
         a = [noise(200_000, seed) for seed in range(30)]
@@ -229,11 +229,11 @@ class Responses(HostileTestCase):
             blobs.append(data)
         process, point = self.foreground(ALLOWED, self.carton_of(far))
         for name, (data, _) in far.items():
-            self.assert_right(self.try_to_read(self.far(point, name)), data)
+            self.assert_correct(self.try_to_read(self.far(point, name)), data)
             self.assertEqual(self.web.count("GET", "good-" + name.removeprefix("model/")), 1, name)
         self.assertEqual(self.web.requests("GET", "good-cut-and-other")[0].first, 100_000)
         self.assertLessEqual(len(self.end(process)), len(bad))
-        self.assert_kept(*blobs)
+        self.assert_cached(*blobs)
 
     def test_next_read_retries_after_a_failure(self):
         data = noise(200_000)
@@ -244,11 +244,11 @@ class Responses(HostileTestCase):
             before = self.web.count("GET")
             self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
             self.assertIn(self.web.count("GET") - before, ONCE)
-            self.assert_kept()
+            self.assert_cached()
         self.web.serve("far", correct(data))
-        self.assert_right(self.try_to_read(self.far(point)), data)
+        self.assert_correct(self.try_to_read(self.far(point)), data)
         self.assertEqual(len(self.end(process)), 3)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_redirect_to_another_port_is_followed(self):
         data = noise(1000)
@@ -265,15 +265,15 @@ class Responses(HostileTestCase):
                  "user@127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.0.1", "172.16.0.1", "100.64.0.1", "[fe80::1]", "[fd00::1]")
         far = {f"model/{i}": (data + b"%d" % i, [f"http://{host}:{self.web.port}/far"]) for i, host in enumerate(hosts)}
         process, point = self.foreground("--timeout", "1", self.carton_of(far))
-        readers = [self.begin_to_read(self.far(point, f"model/{i}")) for i in range(len(hosts))]
+        readers = [self.start_reader(self.far(point, f"model/{i}")) for i in range(len(hosts))]
         for host, reader in zip(hosts, readers):
-            got, error = self.end_of(reader, host)
+            got, error = self.result_of(reader, host)
             with self.subTest(host):
                 self.assertEqual(got, b"")
                 self.assertIn(error, (errno.EIO, errno.EHOSTUNREACH))
         self.assertEqual(self.web.connections, 0)
         self.assertLessEqual(len(self.end(process)), len(hosts))
-        self.assert_kept()
+        self.assert_cached()
 
 
 def endless_headers(request):
@@ -310,11 +310,11 @@ class Bombs(HostileTestCase):
             self.assertLess(peak, self.MOST_KIB)
         used = sum(os.stat(os.path.join(base, name)).st_blocks * 512 for base, _, names in os.walk(self.cache()) for name in names)
         self.assertLessEqual(used, most_kept)
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
-        self.assert_right(self.try_to_read(self.far(point, "model/good")), self.good)
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
+        self.assert_correct(self.try_to_read(self.far(point, "model/good")), self.good)
         line, = self.end(process)
         self.assertRegex(line, message)
-        self.assert_kept(self.good, parts=sum(name.endswith(".part") for name in debris_in(self.cache())))
+        self.assert_cached(self.good, parts=sum(name.endswith(".part") for name in temporary_files_in(self.cache())))
 
     def libraries(self, process):
         with open(f"/proc/{process.pid}/maps", "rb") as file:
@@ -343,9 +343,9 @@ class Bombs(HostileTestCase):
                 got, error = self.try_to_read(self.far(point))
                 self.assertEqual(got, b"")
                 self.assertIn(error, (errno.EIO, errno.EHOSTUNREACH))
-                self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+                self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
                 self.assertLessEqual(len(self.end(process)), 1)
-                self.assert_kept()
+                self.assert_cached()
 
 
 class PartialContent(HostileTestCase):
@@ -367,35 +367,35 @@ class PartialContent(HostileTestCase):
                 time.sleep(0.02)
         return answer
 
-    def assert_right_in_spite_of(self, first_parts, *, number=1):
+    def assert_correct_despite(self, first_parts, *, number=1):
         self.data, self.parts = noise(self.SIZE, self.id()), []
         good = correct(self.data)
         self.script_of_part = lambda n: first_parts(self.data) if n <= number else good
         url = self.web.serve("far", self.slow_until(lambda: len(self.parts) >= max(number, 1)), head=good)
         process, point = self.foreground(ALLOWED, "--timeout", "1", self.carton_of({"model/far": (self.data, [url])}))
-        self.assert_right(self.try_to_read(self.far(point)), self.data)
+        self.assert_correct(self.try_to_read(self.far(point)), self.data)
         self.assertGreaterEqual(len(self.parts), 1)
         self.assertEqual(self.end(process), [])
-        self.assert_kept(self.data)
+        self.assert_cached(self.data)
 
     def test_no_partial_content_restarts(self):
-        self.assert_right_in_spite_of(None, number=0)
+        self.assert_correct_despite(None, number=0)
 
     def test_truncated_part_is_resumed(self):
-        self.assert_right_in_spite_of(lambda data: lambda request: cut(data, request.first + 1000, reset=True)(request), number=2)
+        self.assert_correct_despite(lambda data: lambda request: cut(data, request.first + 1000, reset=True)(request), number=2)
 
     def test_stalled_part_is_resumed(self):
-        self.assert_right_in_spite_of(lambda data: lambda request: stalls(data, request.first + 1000)(request))
+        self.assert_correct_despite(lambda data: lambda request: stalls(data, request.first + 1000)(request))
 
     def test_wrong_part_is_detected(self):
-        self.assert_right_in_spite_of(
+        self.assert_correct_despite(
             lambda data: raw(b'HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 0-9/16777216\r\n\r\n0123456789'))
 
     def test_complete_response_to_a_range_request_is_used(self):
-        self.assert_right_in_spite_of(sends)
+        self.assert_correct_despite(sends)
 
     def test_refused_range_restarts(self):
-        self.assert_right_in_spite_of(lambda data: responds(429, Retry_After="1"))
+        self.assert_correct_despite(lambda data: responds(429, Retry_After="1"))
 
 
 def packed(data):
@@ -418,7 +418,7 @@ class Certificates(HostileTestCase):
         line, = self.end(process)
         self.assertIn("certificate", line)
         self.assertIn(web.url("far"), line)
-        self.assert_kept()
+        self.assert_cached()
 
 
 class Streams(HostileTestCase):
@@ -436,7 +436,7 @@ class Streams(HostileTestCase):
                 got += piece
         self.assertEqual(got, data)
         self.assertEqual(self.web.count("GET"), 1)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_corrupt_stream_fails_at_the_end_and_is_not_served_again(self):
         data = noise(2 * MEGABYTE)
@@ -448,7 +448,7 @@ class Streams(HostileTestCase):
             self.assertEqual(error, errno.EIO)
             self.assertLess(len(got), len(data))
             self.assertEqual(got, wrong[:len(got)])
-            self.assert_kept()
+            self.assert_cached()
             # Not from the page cache either, and not mixed with correct bytes.
             self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
             self.assertLessEqual(self.web.count("GET"), 4)
@@ -456,23 +456,23 @@ class Streams(HostileTestCase):
             for _ in range(2):
                 got, error = self.try_to_read(self.far(point))
                 self.assertTrue((got, error) == (b"", errno.EIO) or (got, error) == (data, None), (len(got), error))
-        self.assert_right(self.try_to_read(self.far(self.mount(ALLOWED, self.path("m.carton"), at="again"))), data)
+        self.assert_correct(self.try_to_read(self.far(self.mount(ALLOWED, self.path("m.carton"), at="again"))), data)
         lines = self.end(process)
         self.assertRegex("\n".join(lines), "SHA-256|digest")
         self.assertEqual(len(lines), 1, lines)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_without_stream_no_byte_is_served_before_the_end(self):
         data, gate = noise(2 * MEGABYTE), threading.Event()
         url = self.web.serve("far", gated(data, gate, len(data) - 1), head=correct(data))
         carton = self.carton_of({"model/far": (data, [url])})
         streaming, other = self.mount(ALLOWED, "--stream", carton, at="streaming"), self.mount(ALLOWED, carton, at="other")
-        reader = self.begin_to_read(self.far(other))
+        reader = self.start_reader(self.far(other))
         with open(self.far(streaming), "rb", buffering=0) as file:
             self.assertEqual(file.read(4096), data[:4096])
         self.assertIsNone(reader.result)
         gate.set()
-        self.assert_right(self.end_of(reader), data)
+        self.assert_correct(self.result_of(reader), data)
         self.assertEqual(self.web.count("GET"), 1)
 
 
@@ -486,7 +486,7 @@ class Sizes(HostileTestCase):
         for _ in range(2):
             self.assertEqual(os.stat(self.far(point)).st_size, len(data))
         self.assertEqual([request.method for request in self.web.requests()], ["HEAD"])
-        self.assert_kept()
+        self.assert_cached()
 
     def test_refused_head_is_replaced_by_a_one_byte_range(self):
         for status in (400, 403, 405, 501):
@@ -497,7 +497,7 @@ class Sizes(HostileTestCase):
                 point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}, name=f"{status}.carton"), at=name)
                 self.assertEqual(os.stat(self.far(point)).st_size, len(data))
                 self.assertEqual([(request.method, request.headers.get("range")) for request in self.web.requests(path=name)], [("HEAD", None), ("GET", "bytes=0-0")])
-                self.assert_right(self.try_to_read(self.far(point)), data)
+                self.assert_correct(self.try_to_read(self.far(point)), data)
                 self.assertEqual(self.web.count("GET", name), 2)
 
     def test_server_without_ranges_sends_the_file_once(self):
@@ -505,7 +505,7 @@ class Sizes(HostileTestCase):
         url = self.web.serve("far", sends(data), head=responds(405))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
         self.assertEqual(os.stat(self.far(point)).st_size, len(data))
-        self.assert_right(self.try_to_read(self.far(point)), data)
+        self.assert_correct(self.try_to_read(self.far(point)), data)
         self.assertEqual(self.web.count("GET"), 2)
         self.assertLess(self.web.requests("GET")[0].sent, len(data), "the file was read completely and discarded")
 
@@ -514,9 +514,9 @@ class Sizes(HostileTestCase):
         url = self.web.serve("far", packed(gzip.compress(data)))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
         self.assertEqual(os.stat(self.far(point)).st_size, len(data))
-        self.assert_right(self.try_to_read(self.far(point)), data)
+        self.assert_correct(self.try_to_read(self.far(point)), data)
         self.assertLessEqual(self.web.count("GET"), 2, self.web.received)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_wrong_size_is_corrected_later(self):
         data = noise(300_000)
@@ -526,8 +526,8 @@ class Sizes(HostileTestCase):
         got, error = self.try_to_read(self.far(point))
         self.assertEqual((got, error), (b"", errno.EIO))
         again = self.mount(ALLOWED, self.path("m.carton"), at="again")
-        self.assert_right(self.try_to_read(self.far(again)), data)
-        self.assert_kept(data)
+        self.assert_correct(self.try_to_read(self.far(again)), data)
+        self.assert_cached(data)
 
     def test_linked_tensor_is_downloaded_on_first_read(self):
         import numpy

@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from fetching import blobs_in, debris_in
+from fetching import blobs_in, temporary_files_in
 from hostile import Server, gated, stalls, correct
 from mounting import WEIGHTFS, is_mounted, run, signal
 from test_archives import noise
@@ -30,20 +30,20 @@ class ConcurrentDownloads(HostileTestCase):
             out, err = process.communicate(timeout=LIMIT_S)
             self.assertEqual((process.returncode, err, out == data), (0, b"", True))
         self.assertEqual(self.web.count("GET"), 1, self.web.received)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_two_mounts_with_many_readers_download_once(self):
         data = noise(2 * MEGABYTE)
         gate = threading.Event()
         carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=correct(data))])})
         points = [self.mount(ALLOWED, carton, at=f"mnt{i}") for i in range(2)]
-        readers = [self.begin_to_read(self.far(point)) for point in points for _ in range(8)]
+        readers = [self.start_reader(self.far(point)) for point in points for _ in range(8)]
         self.web.wait_for(lambda: self.web.count("HEAD") == 2 and self.web.count("GET") >= 1)
         gate.set()
         for reader in readers:
-            self.assert_right(self.end_of(reader), data)
+            self.assert_correct(self.result_of(reader), data)
         self.assertEqual(self.web.count("GET"), 1, self.web.received)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_another_process_resumes_after_the_downloader_is_killed(self):
         data = noise(2 * MEGABYTE)
@@ -62,7 +62,7 @@ class ConcurrentDownloads(HostileTestCase):
         self.assertEqual((second.returncode, out == data), (0, True))
         self.assertEqual(self.web.count("GET"), 2)
         self.assertLessEqual(self.web.requests("GET")[1].first or 0, MEGABYTE)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
 
 class ServerDown(HostileTestCase):
@@ -70,26 +70,26 @@ class ServerDown(HostileTestCase):
         blobs = {name: noise(300_000, i) for i, name in enumerate(("kept", "known", "unknown"))}
         far = {"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in blobs.items()}
         process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of(far))
-        self.assert_right(self.try_to_read(self.far(point, "model/kept")), blobs["kept"])
+        self.assert_correct(self.try_to_read(self.far(point, "model/kept")), blobs["kept"])
         self.assertEqual(os.stat(self.far(point, "model/known")).st_size, 300_000)
         self.web.go_down()
-        readers = {name: self.begin_to_read(self.far(point, "model/" + name)) for name in blobs}
+        readers = {name: self.start_reader(self.far(point, "model/" + name)) for name in blobs}
         other = self.mount("--timeout", "5", ALLOWED, self.path("m.carton"), at="other")
         for mounted in (point, other):  # in the second, the size is only known from the response
-            self.assert_right(self.try_to_read(self.far(mounted, "model/kept")), blobs["kept"])
-        self.assert_right(self.end_of(readers["kept"]), blobs["kept"])
+            self.assert_correct(self.try_to_read(self.far(mounted, "model/kept")), blobs["kept"])
+        self.assert_correct(self.result_of(readers["kept"]), blobs["kept"])
         for name in ("known", "unknown"):
-            got, error = self.end_of(readers[name], name)
+            got, error = self.result_of(readers[name], name)
             self.assertEqual(got, b"")
             self.assertIn(error, NOT_REACHED)
         self.web.come_back()
         for name, data in blobs.items():
-            self.assert_right(self.try_to_read(self.far(point, "model/" + name)), data)
+            self.assert_correct(self.try_to_read(self.far(point, "model/" + name)), data)
         self.assertEqual(self.web.count("GET"), 3)
         lines = self.end(process)
         self.assertLessEqual(len(lines), 2, lines)
         self.assertTrue(all("refused" in line for line in lines), lines)
-        self.assert_kept(*blobs.values())
+        self.assert_cached(*blobs.values())
 
     def test_offline_read_fails_at_once_with_a_reason(self):
         data = noise(1000)
@@ -122,45 +122,45 @@ class WaitingReaders(HostileTestCase):
     def assert_ends(self, process, readers):
         self.end(process)
         for reader in readers:
-            got, error = self.end_of(reader)
+            got, error = self.result_of(reader)
             self.assertEqual(got, b"")
             self.assertIsNotNone(error)
 
     def test_two_hundred_waiting_readers_do_not_block_cached_files(self):
         process, point = self.mount_stalled(self.stalled(12))
-        readers = [self.begin_to_read(self.far(point, f"model/stalled{i % 12}")) for i in range(200)]
+        readers = [self.start_reader(self.far(point, f"model/stalled{i % 12}")) for i in range(200)]
         self.web.wait_for(lambda: self.web.count("GET") == 12)
-        near = self.begin_to_read(self.far(point, "model/near"))
-        self.assertEqual(self.end_of(near), (b"here", None))
+        near = self.start_reader(self.far(point, "model/near"))
+        self.assertEqual(self.result_of(near), (b"here", None))
         self.assertEqual(len(os.listdir(os.path.join(point, "files", "model"))), 13)
-        self.assertIn(b"carton", self.whole(point, "metadata.json"))
+        self.assertIn(b"carton", self.read_whole(point, "metadata.json"))
         self.assertEqual(self.web.count("GET"), 12)
         self.assert_ends(process, readers)
-        self.assert_kept(parts=len({name for name in debris_in(self.cache()) if name.endswith(".part")}))
+        self.assert_cached(parts=len({name for name in temporary_files_in(self.cache()) if name.endswith(".part")}))
 
-    def assert_gets_through(self, count):
+    def assert_downloads_beside_stalled(self, count):
         """Reads a blob of a correct server while this many others stall."""
         good = noise(100_000, 1000)
         far = self.stalled(count)
         far["model/good"] = (good, [Server(self).serve("good", correct(good))])
         process, point = self.mount_stalled(far)
-        readers = [self.begin_to_read(self.far(point, f"model/stalled{i}")) for i in range(count)]
+        readers = [self.start_reader(self.far(point, f"model/stalled{i}")) for i in range(count)]
         self.web.wait_for(lambda: self.web.count("HEAD") == count and self.web.count("GET") >= min(count, 16))
-        reader = self.begin_to_read(self.far(point, "model/good"))
+        reader = self.start_reader(self.far(point, "model/good"))
         reader.join(20)
         came = reader.result
         self.assert_ends(process, readers)
-        self.end_of(reader)
+        self.result_of(reader)
         self.assertIsNotNone(came, "the read waits for stalled downloads")
-        self.assert_right(came, good)
+        self.assert_correct(came, good)
 
     def test_download_succeeds_beside_a_dozen_stalled_ones(self):
-        self.assert_gets_through(12)
+        self.assert_downloads_beside_stalled(12)
 
     def test_download_succeeds_beside_forty_stalled_ones(self):
-        self.assert_gets_through(40)
+        self.assert_downloads_beside_stalled(40)
 
-    def assert_goes_away(self, number, far, seen):
+    def assert_killed_reader_exits(self, number, far, seen):
         process, point = self.mount_stalled(far)
         reader = subprocess.Popen(["cat", self.far(point)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         seen()
@@ -179,27 +179,27 @@ class WaitingReaders(HostileTestCase):
             with self.subTest(number):
                 data, begun = noise(100_000), threading.Event()
                 url = self.web.serve("far", stalls(data, 1000, begun), head=correct(data))
-                self.assert_goes_away(number, {"model/far": (data, [url])}, lambda: self.assertTrue(begun.wait(LIMIT_S)))
+                self.assert_killed_reader_exits(number, {"model/far": (data, [url])}, lambda: self.assertTrue(begun.wait(LIMIT_S)))
 
     def test_killed_reader_exits_during_a_stalled_size_request(self):
         for i, number in enumerate((signal.SIGINT, signal.SIGKILL)):
             with self.subTest(number):
                 url = self.web.serve(f"far{i}", lambda request: request.hang())
-                self.assert_goes_away(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
+                self.assert_killed_reader_exits(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
 
     def test_stalled_size_request_does_not_block_the_directory(self):
         url = self.web.serve("far", lambda request: request.hang())
         process, point = self.mount_stalled({"model/far": (b"x", [url])})
-        waiting = self.begin_to_read(self.far(point))
+        waiting = self.start_reader(self.far(point))
         self.web.wait_for(lambda: self.web.count() >= 1)
-        near = self.begin_to_read(self.far(point, "model/near"))
+        near = self.start_reader(self.far(point, "model/near"))
         listing = subprocess.Popen(["ls", os.path.join(point, "files", "model")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         near.join(10)
         came, listed = near.result, None
         with contextlib.suppress(subprocess.TimeoutExpired):
             listed = listing.wait(10)
         self.assert_ends(process, [waiting])
-        self.end_of(near)
+        self.result_of(near)
         listed = listing.wait(LIMIT_S) if came else listed
         self.assertEqual((came, listed), ((b"here", None), 0))
 
@@ -212,12 +212,12 @@ class WaitingReaders(HostileTestCase):
         self.assertTrue(begun.wait(LIMIT_S))
         first.kill()
         first.wait(LIMIT_S)
-        second = self.begin_to_read(self.far(point))
+        second = self.start_reader(self.far(point))
         gate.set()
-        self.assert_right(self.end_of(second), data)
+        self.assert_correct(self.result_of(second), data)
         self.assertEqual(self.web.count("GET"), 1)
         self.end(process)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
 
 class KilledDownloads(HostileTestCase):
@@ -244,7 +244,7 @@ class KilledDownloads(HostileTestCase):
         if first + self.most < self.SIZE:
             request.hang()
 
-    def came(self):
+    def received_bytes(self):
         try:
             return os.path.getsize(self.part)
         except FileNotFoundError:
@@ -259,23 +259,23 @@ class KilledDownloads(HostileTestCase):
 
     def one_round(self, number, begin):
         """Kills a process early, or during the transfer, or after the last byte of the round."""
-        had, requests = self.came(), self.web.count("GET")
+        had, requests = self.received_bytes(), self.web.count("GET")
         self.most = self.random.randrange(self.LEAST, self.MOST)
         enough = had + self.random.randrange(1, self.most + 1) if number % 3 == 1 else had + self.most
         process, end = begin(number)
         if number % 3 == 0:
             time.sleep(self.random.random() * 0.1)  # at any offset
         else:
-            self.wait_until(lambda: self.came() >= enough, process)
+            self.wait_until(lambda: self.received_bytes() >= enough, process)
         process.kill()
         process.wait(LIMIT_S)
         end()
         for request in self.web.requests("GET")[requests:]:
             self.assertEqual(request.first or 0, had, f"round {number}")
-        self.assertGreaterEqual(self.came(), had)
+        self.assertGreaterEqual(self.received_bytes(), had)
 
-    def assert_ends_well(self):
-        had = self.came()
+    def assert_complete(self):
+        had = self.received_bytes()
         self.assertGreater(had, self.ROUNDS // 3 * self.LEAST)
         before = sum(request.sent for request in self.web.requests("GET"))
         self.most = self.SIZE
@@ -286,8 +286,8 @@ class KilledDownloads(HostileTestCase):
         self.assertEqual(last.first, had)
         self.assertLess(before, had + self.ROUNDS * self.MOST)
         self.assertLess(before + last.sent, 3 * self.SIZE)
-        self.assert_kept(self.data)
-        self.assertEqual(debris_in(self.cache()), [])
+        self.assert_cached(self.data)
+        self.assertEqual(temporary_files_in(self.cache()), [])
         checked = run("cache", "verify")
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         self.assertIn("1 of 1 blob", checked.stdout)
@@ -300,24 +300,24 @@ class KilledDownloads(HostileTestCase):
             return process, lambda: None
         for number in range(self.ROUNDS):
             self.one_round(number, begin)
-        self.assert_ends_well()
+        self.assert_complete()
 
     def test_download_of_a_killed_mount_is_resumed(self):
         self.ROUNDS = 10
 
         def begin(number):
             process, point = self.foreground(ALLOWED, self.source, at=f"mnt{number}")
-            reader = self.begin_to_read(self.far(point))
+            reader = self.start_reader(self.far(point))
 
             def end():
                 self.force_unmount(point)
-                got, error = self.end_of(reader)
+                got, error = self.result_of(reader)
                 self.assertEqual(got, b"")
                 self.assertIsNotNone(error)
             return process, end
         for number in range(self.ROUNDS):
             self.one_round(number, begin)
-        self.assert_ends_well()
+        self.assert_complete()
 
 
 class CacheSpace(HostileTestCase):
@@ -328,9 +328,9 @@ class CacheSpace(HostileTestCase):
         self.data = {name: noise(size, name) for name in names}
         self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in self.data.items()})
 
-    def read_right(self, point, *names):
+    def assert_readable(self, point, *names):
         for name in names:
-            self.assert_right(self.try_to_read(self.far(point, "model/" + name)), self.data[name])
+            self.assert_correct(self.try_to_read(self.far(point, "model/" + name)), self.data[name])
 
     @unittest.skipUnless(os.geteuid() == 0, "a small disk needs a tmpfs, which needs root")
     def test_full_disk_is_an_error_until_space_is_free(self):
@@ -344,11 +344,11 @@ class CacheSpace(HostileTestCase):
         self.write("disk/other", bytes(2 * MEGABYTE))
         process, point = self.foreground(ALLOWED, "--cache-size", "1G", self.source)
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
-        self.assert_kept()
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assert_cached()
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         os.remove(os.path.join(disk, "other"))
-        self.read_right(point, "far")
-        self.assert_kept(self.data["far"])
+        self.assert_readable(point, "far")
+        self.assert_cached(self.data["far"])
         line, = self.end(process)
         self.assertRegex(line, "model/far: cannot be cached.*[Nn]o space left")
 
@@ -359,33 +359,33 @@ class CacheSpace(HostileTestCase):
         self.assertEqual(self.web.count("GET"), 0)
         line, = self.end(process)
         self.assertRegex(line, "model/far: cannot be cached.*1000.0 KiB|model/far: cannot be cached.*1000 KiB")
-        self.assert_kept()
-        self.read_right(self.mount(ALLOWED, "--cache-size", "2M", self.source, at="larger"), "far")
+        self.assert_cached()
+        self.assert_readable(self.mount(ALLOWED, "--cache-size", "2M", self.source, at="larger"), "far")
 
     def test_least_recently_used_blobs_are_evicted_and_pinned_ones_kept(self):
         self.blobs("a", "b", "c", "d")
         point = self.mount(ALLOWED, "--cache-size", "3500K", self.source)
-        self.read_right(point, "a", "b")
-        self.kept(2)
+        self.assert_readable(point, "a", "b")
+        self.wait_for_cached(2)
         self.assertEqual(run("cache", "pin", stores.sha256(self.data["a"])).returncode, 0)
-        self.read_right(point, "c", "d")
-        self.assert_kept(*(self.data[name] for name in "acd"))
+        self.assert_readable(point, "c", "d")
+        self.assert_cached(*(self.data[name] for name in "acd"))
         # Evicted blobs are downloaded again.
-        self.read_right(self.mount(ALLOWED, "--cache-size", "3500K", self.source, at="again"), "a", "b")
+        self.assert_readable(self.mount(ALLOWED, "--cache-size", "3500K", self.source, at="again"), "a", "b")
         self.assertEqual({name: self.web.count("GET", name) for name in "abcd"}, {"a": 1, "b": 2, "c": 1, "d": 1})
-        self.assert_kept(*(self.data[name] for name in "abd"))
+        self.assert_cached(*(self.data[name] for name in "abd"))
 
     def test_cache_full_of_pinned_blobs_is_reported(self):
         self.blobs("a", "b")
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", self.source)
-        self.read_right(point, "a")
-        self.kept(1)
+        self.assert_readable(point, "a")
+        self.wait_for_cached(1)
         self.assertEqual(run("cache", "pin", stores.sha256(self.data["a"])).returncode, 0)
         self.assertEqual(self.try_to_read(self.far(point, "model/b")), (b"", errno.EIO))
-        self.assert_kept(self.data["a"])
+        self.assert_cached(self.data["a"])
         self.assertEqual(run("cache", "unpin", stores.sha256(self.data["a"])).returncode, 0)
-        self.read_right(point, "b")
-        self.assert_kept(self.data["b"])
+        self.assert_readable(point, "b")
+        self.assert_cached(self.data["b"])
         line, = self.end(process)
         self.assertIn("pinned", line)
 
@@ -398,9 +398,9 @@ class CacheSpace(HostileTestCase):
                 self.assertEqual(file.read(4096), self.data[name][:4096])
         self.assertEqual(self.end(process), [])
         self.assertEqual({self.web.count("GET", name) for name in names}, {1})
-        self.assert_kept(self.data[names[-1]])
+        self.assert_cached(self.data[names[-1]])
 
-    def read_rest_after(self, evict, server_is_there):
+    def assert_read_after_eviction(self, evict, server_is_there):
         """Opens model/a and reads its beginning, and the rest after its eviction."""
         self.blobs("a", "b")
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", "--timeout", "1", self.source)
@@ -422,13 +422,13 @@ class CacheSpace(HostileTestCase):
 
     # semantics 10.4: a file that is open stays readable
     def test_open_file_survives_removal_by_another_process(self):
-        self.read_rest_after(self.remove_a, server_is_there=False)
+        self.assert_read_after_eviction(self.remove_a, server_is_there=False)
 
     def test_open_file_survives_eviction_by_its_mount(self):
-        self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=True)
+        self.assert_read_after_eviction(lambda point: self.assert_readable(point, "b"), server_is_there=True)
 
     def test_open_file_survives_eviction_without_the_server(self):
-        self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=False)
+        self.assert_read_after_eviction(lambda point: self.assert_readable(point, "b"), server_is_there=False)
 
 
 class Shutdown(HostileTestCase):
@@ -442,19 +442,19 @@ class Shutdown(HostileTestCase):
             request.hang()
         url = self.web.serve("far", stalls(data, 1000, begun), head=hang if waiting_for_size else correct(data))
         process, point = self.foreground(ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}))
-        readers = [self.begin_to_read(self.far(point)) for _ in range(3)]
+        readers = [self.start_reader(self.far(point)) for _ in range(3)]
         self.assertTrue(begun.wait(LIMIT_S))
         end(process, point)
         self.assertEqual(process.wait(20), 0)
         self.assertFalse(is_mounted(point))
         for reader in readers:
-            got, error = self.end_of(reader)
+            got, error = self.result_of(reader)
             self.assertEqual(got, b"")
             self.assertIsNotNone(error)
         self.assertFalse(os.path.exists(point), "the server removes a mount point that it created")
         self.assertLessEqual(len(process.stderr.read().splitlines()), 2)
-        left = [name for name in debris_in(self.cache()) if name.endswith(".part")]
-        self.assert_kept(parts=len(left))
+        left = [name for name in temporary_files_in(self.cache()) if name.endswith(".part")]
+        self.assert_cached(parts=len(left))
 
     def test_signals_end_the_mount_during_a_download(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

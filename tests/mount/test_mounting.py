@@ -438,7 +438,7 @@ class ChangedContainer(MountTestCase):
         with open(f"{self.mnt}/tensors/w", "rb") as file:
             self.assertEqual(file.read(4096), b"1" * 4096)
 
-    def expect_error_beyond_what_was_read(self):
+    def expect_error_beyond_cached_pages(self):
         with open(f"{self.mnt}/tensors/w", "rb") as file:
             file.seek(self.SIZE // 2)
             with self.assertRaises(OSError) as raised:
@@ -454,18 +454,18 @@ class ChangedContainer(MountTestCase):
 
     def test_truncated_container_is_an_io_error(self):
         os.truncate(self.source, 4096)
-        self.expect_error_beyond_what_was_read()
+        self.expect_error_beyond_cached_pages()
 
     def test_container_rewritten_in_place_is_an_io_error(self):
         with open(self.source, "r+b") as file:
             file.seek(1 << 20)
             file.write(b"2" * (7 << 20))
-        self.expect_error_beyond_what_was_read()
+        self.expect_error_beyond_cached_pages()
 
     def test_replaced_container_keeps_the_open_file(self):
         shutil.copyfile(self.source, self.source + ".new")
         os.rename(self.source + ".new", self.source)
-        self.expect_error_beyond_what_was_read()
+        self.expect_error_beyond_cached_pages()
 
     def pages_through_a_mapping(self, *offsets):
         """Maps the tensor in a separate process and prints the byte at each offset: (exit status, output)."""

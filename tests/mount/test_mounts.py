@@ -176,7 +176,7 @@ class Listing(Case):
 class UntrustedServers(Case):
     """Mounts with the type fuse.weightfs whose servers report false status."""
 
-    def lying_mount(self, pid, status):
+    def mount_with_false_status(self, pid, status):
         point, device = self.bare_mount("lie", "fuse.weightfs", user=NOBODY.pw_uid)
         self.addCleanup(FalseStatusServer(device, NOBODY.pw_uid, pid, status).thread.join)
         self.addCleanup(self.force_unmount, point)
@@ -184,12 +184,12 @@ class UntrustedServers(Case):
 
     def test_forged_pid_of_another_process_is_ignored(self):
         stranger = os.getpid()
-        point = self.lying_mount(b"%d" % stranger, json.dumps({"pid": stranger, "served_bytes": 3}).encode())
+        point = self.mount_with_false_status(b"%d" % stranger, json.dumps({"pid": stranger, "served_bytes": 3}).encode())
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["served_bytes"], mount["pid"]), ("serving", 3, None))
 
     def test_endless_status_is_truncated(self):
-        point = self.lying_mount(b"9" * 31, None)
+        point = self.mount_with_false_status(b"9" * 31, None)
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["pid"], mount["source"]), ("serving", None, "some\\source"))
 
@@ -197,7 +197,7 @@ class UntrustedServers(Case):
         for number, status in enumerate((b"", b"[", b"[" * 100000, b'{"pid": -1, "since": 5, "source": {}, "served_bytes": 1e9, "counters": []}',
                                          b'{"since": "9999999-12-31T00:00:00Z", "served_bytes": -1, "counters": {"bytes_fetched": 99999999999999999999}}',
                                          json.dumps({"source": "x" * 5000, "since": "2026-01-01T00:00:00.5"}).encode())):
-            point = self.lying_mount(b"nonsense", status)
+            point = self.mount_with_false_status(b"nonsense", status)
             mount = self.of(point)
             self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"], mount["fetched_bytes"], mount["source"]),
                              ("serving", None, None, None, None, "some\\source"), status[:80])

@@ -50,7 +50,7 @@ class LinksBehind:
     def test_private_addresses_are_refused_by_default(self):
         process, point = self.foreground(self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point)
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         self.assertEqual(self.web.count(), 0)
         self.assertRegex("\n".join(self.end(process)), r"loopback|private")
         self.assert_cache_holds()
@@ -75,7 +75,7 @@ class LinksBehind:
             out.write("LINKS", f'version = 1\n[urls]\n{stores.sha256(FAR)} = ["{url}"]\n'.encode())
         point = self.mount(ALLOWED, self.path("m.carton"))
         for name in ("a", "b"):
-            self.assertEqual(self.whole(point, "files", "model", name), FAR)
+            self.assertEqual(self.read_whole(point, "files", "model", name), FAR)
         self.assertEqual(self.web.count("GET"), 1)
 
     def test_next_url_is_used_after_not_found(self):
@@ -93,7 +93,7 @@ class LinksBehind:
         process, point = self.foreground(ALLOWED, carton)
         for _ in range(2):
             self.assert_unreadable(point, [errno.EIO, errno.ENOENT, errno.EHOSTUNREACH])
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         self.assertEqual({a.status for a in self.web.requests()}, {404})
         lines = self.end(process)
         self.assertEqual(len(lines), 1, lines)
@@ -124,19 +124,19 @@ class LinksBehind:
         urls = [self.web.publish("t.bin", data)]
         stores.linked_carton(self.path("m.carton"), {"tensor_data/t.bin": (data, urls)}, tensors=[("n/a", "float32", (3, 20_000), "t.bin")])
         point = self.mount(ALLOWED, self.path("m.carton"))
-        self.assertEqual(json.loads(self.whole(point, "tensors.json"))["tensors"][0]["shape"], [3, 20_000])
+        self.assertEqual(json.loads(self.read_whole(point, "tensors.json"))["tensors"][0]["shape"], [3, 20_000])
         path = os.path.join(point, "npy", "n", "a.npy")
         for mode in (None, "r"):
             array = numpy.load(path, mmap_mode=mode)
             self.assertEqual((array.shape, array.dtype.name, array.tobytes()), ((3, 20_000), "float32", data))
-        self.assertEqual(self.whole(point, "tensors", "n", "a"), data)
+        self.assertEqual(self.read_whole(point, "tensors", "n", "a"), data)
         self.assertEqual(self.web.count("GET"), 1)
         self.assert_cache_holds(data)
 
     def test_empty_and_one_byte_files_are_read(self):
         far = {"model/empty": (b"", [self.web.publish("empty", b"")]), "model/one": (b"1", [self.web.publish("one", b"1")])}
         point = self.mount(ALLOWED, stores.linked_carton(self.path("m.carton"), far))
-        self.assertEqual((self.whole(point, "files", "model", "empty"), self.whole(point, "files", "model", "one")), (b"", b"1"))
+        self.assertEqual((self.read_whole(point, "files", "model", "empty"), self.read_whole(point, "files", "model", "one")), (b"", b"1"))
 
 
 @needs("nginx")
@@ -227,7 +227,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
     def test_blob_larger_than_the_quota_is_not_readable(self):
         process, point = self.foreground(ALLOWED, "--cache-size", "500K", self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point, [errno.EIO])
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         self.assertEqual(len(self.end(process)), 1)
         self.assert_cache_holds()
 

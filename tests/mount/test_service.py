@@ -286,7 +286,7 @@ class ServiceMountTestCase(ServiceTestCase):
         self.assertEqual(self.manager.stored, {})
         self.assertEqual(os.listdir(self.path("run")), [])
 
-    def serve_kept(self, config, **kwargs):
+    def serve_stored(self, config, **kwargs):
         device = self.manager.stored["fuse"]
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
         return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device,), **kwargs)
@@ -306,14 +306,14 @@ class PassedMounts(ServiceMountTestCase):
         self.attach(config)
         self.assertIn(f" - fuse.weightfs {self.path('model.safetensors')} ", self.mount_line())
         self.assertIn("ro,nosuid,nodev,noexec", self.mount_line())
-        process = self.serve_kept(config)
+        process = self.serve_stored(config)
         self.assertEqual(self.manager.stored, {}, "only the server has the descriptor, so the mount ends with it")
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
         self.assertTrue(is_mounted(self.point), "the mounting user can unmount")
         self.detach(config)
 
-    def serve_kept_as_nobody(self, config, **more):
+    def serve_stored_as_nobody(self, config, **more):
         os.chmod(self.tmp, 0o755)
         binary = shutil.copy(WEIGHTFS, self.path("weightfs"))
         os.chmod(binary, 0o755)
@@ -336,7 +336,7 @@ class PassedMounts(ServiceMountTestCase):
     def test_server_needs_no_privilege(self):
         config = self.config()
         self.attach(config)
-        process = self.serve_kept_as_nobody(config)
+        process = self.serve_stored_as_nobody(config)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.assertEqual(os.stat(f"{self.point}/tensors/bias").st_uid, NOBODY.pw_uid)
         device = os.stat(self.point).st_dev
@@ -351,7 +351,7 @@ class PassedMounts(ServiceMountTestCase):
     def test_heartbeat_works_if_the_server_cannot_read_the_mount(self):
         config = self.config(OPTIONS="uid=root,gid=root,umask=077")
         self.attach(config)
-        process = self.serve_kept_as_nobody(config, WATCHDOG_USEC="300000")
+        process = self.serve_stored_as_nobody(config, WATCHDOG_USEC="300000")
         self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1")
         self.stop(process)
         self.detach(config)
@@ -359,7 +359,7 @@ class PassedMounts(ServiceMountTestCase):
     def test_killed_server_blocks_no_reader_and_detach_removes_the_mount(self):
         config = self.config()
         self.attach(config)
-        process = self.serve_kept(config)
+        process = self.serve_stored(config)
         with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
             process.kill()
             process.wait(LIMIT_S)
@@ -367,7 +367,7 @@ class PassedMounts(ServiceMountTestCase):
                 os.getxattr(self.point, "user.weightfs.pid")
             self.detach(config)
         self.attach(config)
-        process = self.serve_kept(config)
+        process = self.serve_stored(config)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
         self.detach(config)
@@ -425,7 +425,7 @@ class PassedMounts(ServiceMountTestCase):
     def test_own_hung_mount_is_removed(self):
         config = self.config()
         self.attach(config)
-        process = self.serve_kept(config)
+        process = self.serve_stored(config)
         self.addCleanup(process.send_signal, signal.SIGCONT)
         halt(process.pid)
         self.detach(config)
@@ -507,13 +507,13 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         until(lambda: os.path.exists(self.offer), "nothing is offered")
         return helper
 
-    def fails(self, helper):
+    def assert_fails(self, helper):
         """The message of the helper, which mounts nothing and leaves nothing behind."""
         message = helper.communicate(timeout=LIMIT_S)[1]
         self.assertEqual((helper.returncode, self.kinds(), os.listdir(self.path("run"))), (32, ["autofs"], []), message)
         return message
 
-    def taker(self):
+    def connect_as_service(self):
         """Requests the mount like a service."""
         taker = socket.socket(socket.AF_UNIX)
         self.addCleanup(taker.close)
@@ -526,23 +526,23 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         self.assertEqual(self.kinds(), ["autofs", "fuse.weightfs"])
         self.manager.wait_for(lambda notification: notification.get("FDNAME") == "fuse" and "FDSTORE" in notification)
         until(lambda: os.listdir(self.path("run")) == ["a.mounted"], lambda: os.listdir(self.path("run")))
-        process = self.serve_kept(self.written)
+        process = self.serve_stored(self.written)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
         self.assertEqual((self.call("detach", self.written).returncode, self.kinds()), (0, ["autofs"]))
 
     def test_receiver_that_dies_leaves_no_mount(self):
         helper = self.waiting_helper()
-        self.taker().close()
-        self.assertIn("did not accept the mount", self.fails(helper))
+        self.connect_as_service().close()
+        self.assertIn("did not accept the mount", self.assert_fails(helper))
         self.assertEqual(os.listdir(self.point), [])
 
     def test_receiver_that_dies_before_receiving_leaves_no_mount(self):
         helper = self.waiting_helper()
-        taker = self.taker()
+        taker = self.connect_as_service()
         until(lambda: self.kinds() == ["autofs", "fuse.weightfs"], "nothing is mounted")
         taker.close()
-        self.assertIn("did not accept the mount", self.fails(helper))
+        self.assertIn("did not accept the mount", self.assert_fails(helper))
 
     def test_helper_waits_until_the_start_ends(self):
         for status in (0, 1):
@@ -550,7 +550,7 @@ class AtAnAutomountPoint(ServiceMountTestCase):
             helper = self.helper(f"read line <'{self.path('end')}'; exit {status}")
             until(lambda: os.path.exists(self.offer), "nothing is offered")
             self.write("end", b"now\n")
-            self.assertIn("weightfs@a.service: start failed", self.fails(helper))
+            self.assertIn("weightfs@a.service: start failed", self.assert_fails(helper))
             os.unlink(self.path("end"))
 
     def test_second_helper_does_not_disturb_the_first(self):
@@ -558,8 +558,8 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         second = self.helper("exec sleep 1000")
         self.assertIn("already", second.communicate(timeout=LIMIT_S)[1])
         self.assertEqual(second.returncode, 32)
-        self.taker().close()
-        self.assertIn("did not accept the mount", self.fails(first))
+        self.connect_as_service().close()
+        self.assertIn("did not accept the mount", self.assert_fails(first))
 
     def test_next_helper_mounts_after_a_killed_one(self):
         helper = self.waiting_helper()

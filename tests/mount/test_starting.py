@@ -29,7 +29,7 @@ class Names(TestCase):
 
 
 class Help(TestCase):
-    def test_help_verb_equals_help_option(self):
+    def test_help_command_equals_help_option(self):
         for help_command, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
             self.assertEqual(run(*help_command).stdout, run(*option).stdout)
 

@@ -52,7 +52,7 @@ class Mount8(MountTestCase):
         return subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", prepare], capture_output=True,
                               text=True, timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, **variables))
 
-    def passes(self, script, *args, **kwargs):
+    def run_script(self, script, *args, **kwargs):
         done = self.script(script, *args, **kwargs)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout
@@ -60,7 +60,7 @@ class Mount8(MountTestCase):
     def test_mount_type_weightfs_works(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        shown = self.passes("""mount -t weightfs model.safetensors mnt -o allow_other,cache_size=1G,rw,suid
+        shown = self.run_script("""mount -t weightfs model.safetensors mnt -o allow_other,cache_size=1G,rw,suid
                             findmnt -n -o FSTYPE,SOURCE,OPTIONS mnt; cmp mnt/tensors/bias mnt/tensors/bias; umount mnt; ls -A mnt""")
         kind, source, options = shown.split()
         self.assertEqual((kind, source), ("fuse.weightfs", self.path("model.safetensors")))
@@ -70,13 +70,13 @@ class Mount8(MountTestCase):
     def test_mount_type_fuse_weightfs_works(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.assertIn("fuse.weightfs", self.passes("mount -t fuse.weightfs model.safetensors mnt; findmnt -n -o FSTYPE mnt; umount mnt"))
+        self.assertIn("fuse.weightfs", self.run_script("mount -t fuse.weightfs model.safetensors mnt; findmnt -n -o FSTYPE mnt; umount mnt"))
 
     @unittest.skipUnless(os.path.exists("/sbin/mount.fuse3"), "no mount.fuse3 here")
     def test_mount_fuse_helper_finds_weightfs_on_path(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.assertIn("fuse.weightfs", self.passes(
+        self.assertIn("fuse.weightfs", self.run_script(
             "mount -t fuse.weightfs $TMP/model.safetensors mnt -o allow_other; findmnt -n -o FSTYPE mnt; umount mnt", helper=("weightfs",)))
 
     def test_fstab_line_with_spaces_and_commas_works(self):
@@ -89,13 +89,13 @@ class Mount8(MountTestCase):
             return self.path(*names).replace(" ", "\\040")
 
         line = f'{escaped("my models, all")} {escaped("my mount")} weightfs noauto,nofail,x-test=1,all,blob_dir="{escaped("a, b")}",log_level=error 0 0\n'
-        shown = self.passes("mount 'my mount'; ls 'my mount'; findmnt -n -o SOURCE 'my mount'; umount 'my mount'", fstab=line)
+        shown = self.run_script("mount 'my mount'; ls 'my mount'; findmnt -n -o SOURCE 'my mount'; umount 'my mount'", fstab=line)
         self.assertEqual(shown, f"one, two.safetensors\n{self.path('my models, all')}\n")
 
     def test_mount_all_mounts_fstab_entries(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.passes("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
+        self.run_script("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
                     fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs defaults,_netdev 0 0\n")
 
     def prepare_mount_by_nobody(self):
@@ -110,7 +110,7 @@ class Mount8(MountTestCase):
 
     def test_user_mounts_and_unmounts_permitted_fstab_entry(self):
         self.prepare_mount_by_nobody()
-        shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
+        shown = self.run_script("""export WEIGHTFS_CACHE=$TMP/none
                             as_nobody mount mnt; as_nobody ls mnt/tensors; ls mnt 2>/dev/null || echo root is kept out
                             findmnt -n -o OPTIONS mnt; as_nobody umount mnt; ! mountpoint -q mnt""",
                             fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs noauto,user 0 0\n")
@@ -121,14 +121,14 @@ class Mount8(MountTestCase):
     def test_allow_other_grants_access_to_all_users(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        shown = self.passes("""mount -t weightfs model.safetensors mnt; as_nobody ls mnt 2>/dev/null || echo kept out; umount mnt
+        shown = self.run_script("""mount -t weightfs model.safetensors mnt; as_nobody ls mnt 2>/dev/null || echo kept out; umount mnt
                             mount -t weightfs model.safetensors mnt -o allow_other; as_nobody cat mnt/tensors/bias | wc -c; umount mnt
                             mount -t weightfs model.safetensors mnt -o allow_other,umask=007; as_nobody ls mnt 2>/dev/null || echo kept out""")
         self.assertEqual(shown, "kept out\n16\nkept out\n")
 
     def test_ordinary_user_needs_fuse_conf_for_allow_other(self):
         self.prepare_mount_by_nobody()
-        shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
+        shown = self.run_script("""export WEIGHTFS_CACHE=$TMP/none
                             as_daemon() { setpriv --reuid=daemon --regid=daemon --clear-groups -- "$@"; }
                             as_nobody ./weightfs mount model.safetensors mnt
                             as_daemon cat mnt/tensors/bias 2>/dev/null || echo kept out
@@ -153,11 +153,11 @@ class Mount8(MountTestCase):
         done = self.script("mount -t weightfs absent.safetensors mnt")
         self.assertEqual(done.returncode, 32)
         self.assertIn("No such file", done.stderr)
-        self.passes("mount -s -t weightfs model.safetensors mnt -o frobnicate; umount mnt")
+        self.run_script("mount -s -t weightfs model.safetensors mnt -o frobnicate; umount mnt")
         for options in ("frobnicate,umask=nonsense", "remount"):
             self.assertNotEqual(self.script(f"mount.weightfs model.safetensors mnt -s -o {options}").returncode, 0, options)
-        self.assertEqual(self.passes("mount -s -t weightfs model.safetensors mnt -o frobnicate,umask=0337; stat -c %a mnt; umount mnt"), "440\n")
-        self.passes("mount -f -t weightfs model.safetensors mnt; ! mountpoint -q mnt")
+        self.assertEqual(self.run_script("mount -s -t weightfs model.safetensors mnt -o frobnicate,umask=0337; stat -c %a mnt; umount mnt"), "440\n")
+        self.run_script("mount -f -t weightfs model.safetensors mnt; ! mountpoint -q mnt")
 
 
 class Ownership(MountTestCase):

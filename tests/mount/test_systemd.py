@@ -53,7 +53,7 @@ ExecStart=/bin/systemctl --no-block --force poweroff
 """
 
 
-def why_not():
+def missing_requirement():
     """The missing requirement of these tests, or None."""
     if os.geteuid() != 0:
         return "needs root"
@@ -85,7 +85,7 @@ def read(path):
         return file.read()
 
 
-def furnish(root):
+def write_container_files(root):
     """Writes the files that the container adds to this machine and the installed build."""
     units = f"{root}/etc/systemd/system"
     write(f"{units}/weightfs-test.target", TARGET)
@@ -115,7 +115,7 @@ class Systemd(TestCase):
     """Boots once; each check of booted.py is a test here."""
 
     results = None
-    reason = why_not()
+    reason = missing_requirement()
 
     @classmethod
     def boot(cls):
@@ -123,7 +123,7 @@ class Systemd(TestCase):
         try:
             root = os.path.join(tmp, "files")
             os.makedirs(os.path.join(tmp, "overlay"))
-            furnish(root)
+            write_container_files(root)
             done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", os.path.join(tmp, "overlay"),
                                    BUILD, root, f"weightfs-test-{os.getpid()}", str(LIMIT_S)], capture_output=True, text=True, check=False)
             if done.returncode == 3:
