@@ -236,7 +236,7 @@ class Booted(unittest.TestCase):
         systemctl("stop", self.unit)
         self.configure(MOUNTPOINT="/tmp/weights")
         systemctl("start", self.unit, check=False)
-        self.assertIn("does not see this mount", self.log())
+        self.assertIn("mount not visible to the service", self.log())
         self.assertEqual(mounts("/tmp/weights"), [])
 
     def test_manual_unmount_is_undone_by_the_next_start(self):

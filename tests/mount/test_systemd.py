@@ -96,7 +96,7 @@ def write_container_files(root):
         write(f"{root}/etc/systemd/{kind}/weightfs@.service.d/test.conf", "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\nRestartSec=200ms\n")
     write(f"{root}/etc/fstab",
           f"{booted.MODELS}/model.safetensors /srv/fstab weightfs x-systemd.automount,noauto,nofail,allow_other 0 0\n"
-          "fstab_can_name_a_service /srv/by-service weightfs service=fstab_can_name_a_service,noauto 0 0\n")
+          "fstab_can_refer_to_a_service /srv/by-service weightfs service=fstab_can_refer_to_a_service,noauto 0 0\n")
     os.makedirs(f"{root}/checks")
     shutil.copy(os.path.join(HERE, "booted.py"), f"{root}/checks")
     shutil.copy(os.path.join(HERE, "..", "..", "packaging", "prerm"), f"{root}/checks")
