@@ -1,4 +1,4 @@
-"""A blob behind a link: an nginx that serves it, and the carton that links to it."""
+"""A linked blob: the nginx that serves it, and the carton that links to it."""
 import hashlib
 import os
 import shutil
@@ -9,7 +9,7 @@ import zipfile
 
 from mounts import Failed
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 def free_port():
@@ -19,7 +19,7 @@ def free_port():
 
 
 class Nginx:
-    """Serves `folder` on loopback: at full speed at url(), and `limit` bytes a second for each connection at slow_url()."""
+    """Serves `folder` on loopback: at full speed at url(), with `limit` bytes per second per connection at slow_url()."""
 
     def __init__(self, folder, limit):
         self.program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -40,13 +40,13 @@ http {{ access_log off; sendfile on; {temporary} root {folder};
 
     def __enter__(self):
         self.process = subprocess.Popen([self.program, "-c", self.config], stderr=subprocess.DEVNULL)
-        last = time.monotonic() + PATIENCE_S
+        last = time.monotonic() + TIMEOUT_S
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.slow)) == 0:
                     return self
             if self.process.poll() is not None or time.monotonic() > last:
-                raise Failed(f"nginx does not serve; see {self.folder}/nginx.log")
+                raise Failed(f"nginx does not start; see {self.folder}/nginx.log")
             time.sleep(0.01)
 
     def __exit__(self, *_):
@@ -61,7 +61,7 @@ http {{ access_log off; sendfile on; {temporary} root {folder};
 
 
 def write_linked_carton(path, digest, url):
-    """A carton with one file, model/blob, that lies behind a link."""
+    """Writes a carton with one file, model/blob, behind a link."""
     toml = b"spec_version = 1\n"
     with zipfile.ZipFile(path, "w") as carton:
         carton.writestr("carton.toml", toml)

@@ -1,26 +1,26 @@
-"""The mounts that are measured: weightfs and the floors. Each is a context manager: it ends and the mount is gone."""
+"""The measured mounts: weightfs, the floors and the peers. Each is a context manager that unmounts at its end."""
 import os
 import subprocess
 import tempfile
 import time
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class Failed(Exception):
-    """Something that must work for a measurement did not."""
+    """A step that the measurement needs has failed."""
 
 
 def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while not condition():
         if time.monotonic() > end:
-            raise Failed(f"{what}: not after {PATIENCE_S} s")
+            raise Failed(f"{what}: not after {TIMEOUT_S} s")
         time.sleep(0.001)
 
 
 def unmount(mountpoint):
-    """Detaches whatever is mounted there, also when its server hangs or is dead."""
+    """Unmounts all file systems at the mount point, also if their servers hang or are dead."""
     for command in (["fusermount3", "-u"], ["fusermount3", "-uz"], ["umount", "-l"]):
         if mountpoint not in mountpoints():
             return
@@ -39,23 +39,23 @@ def unmount_below(folder):
 
 
 class Process:
-    """What /proc says of a server."""
+    """Figures of a server process from /proc."""
 
     def __init__(self, pid):
         self.pid = pid
 
     def memory(self):
-        """Bytes of resident memory: now, and at most so far."""
+        """Resident memory in bytes: now, and the peak."""
         fields = dict(line.split(":", 1) for line in self.read("status").splitlines())
         return tuple(int(fields[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
 
     def replies(self):
-        """FUSE replies so far: a server writes each with one system call (a spliced one is not counted)."""
+        """Number of FUSE replies: a server writes each with one system call (spliced replies are not counted)."""
         fields = dict(line.split(": ") for line in self.read("io").splitlines())
         return int(fields["syscw"])
 
     def processor_seconds(self):
-        """Time spent in user and kernel mode; it hardly depends on what else the machine does."""
+        """User and kernel time; it hardly depends on the load of the machine."""
         user, system = self.stat()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
@@ -66,7 +66,7 @@ class Process:
             return False
 
     def stat(self):
-        """The fields of /proc/PID/stat from the state on: the name before it may hold anything."""
+        """The fields of /proc/PID/stat from the state on; the name before it may have any characters."""
         return self.read("stat").rsplit(")", 1)[1].split()
 
     def read(self, name):
@@ -105,7 +105,7 @@ class Mount:
 
 
 class Weightfs(Mount):
-    """`seconds`: how long `weightfs mount` took, process start included."""
+    """A weightfs mount. `seconds`: duration of `weightfs mount`, including the start of the process."""
 
     def __init__(self, binary, source, folder, cache, *options):
         super().__init__(folder)
@@ -114,7 +114,7 @@ class Weightfs(Mount):
         self.seconds = None
 
     def mount(self):
-        # A file and not a pipe: the daemon may keep it open.
+        # A file, not a pipe: the server may keep it open.
         with tempfile.TemporaryFile() as errors:
             start = time.perf_counter()
             status = run_to_its_end(self.command, stdout=subprocess.DEVNULL, stderr=errors,
@@ -127,17 +127,17 @@ class Weightfs(Mount):
 
 
 def run_to_its_end(command, **options):
-    """Runs a command that nothing interrupts: a killed `weightfs mount` may leave a daemon that mounts later."""
+    """Runs a command to its end: a killed `weightfs mount` may leave a server that mounts later."""
     process = subprocess.Popen(command, start_new_session=True, **options)
     try:
         return process.wait()
     except BaseException:
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
         raise
 
 
 class Floor(Mount):
-    """A floor server; `read_ahead_kb` gives it the read-ahead that another mount has (root only)."""
+    """A floor server; `read_ahead_kb` sets the read-ahead of another mount (root only)."""
 
     def __init__(self, command, folder, read_ahead_kb=None):
         super().__init__(folder)
@@ -159,12 +159,12 @@ class Floor(Mount):
     def __exit__(self, *_):
         if self.server is not None:
             self.server.terminate()
-            self.server.wait(PATIENCE_S)
+            self.server.wait(TIMEOUT_S)
         unmount(self.path)
 
 
 class Peer(Mount):
-    """Another file system of the same kind, which puts itself into the background. `seconds`: until its root answers."""
+    """Another FUSE file system, which daemonizes itself. `seconds`: until its root can be listed."""
 
     def __init__(self, command, folder):
         super().__init__(folder)

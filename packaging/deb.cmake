@@ -1,4 +1,4 @@
-# The Debian package: `cpack -G DEB` in the build directory, or scripts/package for all of it.
+# The Debian package: `cpack -G DEB` in the build directory, or scripts/package, which also configures and builds.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weightfs)

@@ -38,7 +38,7 @@ def script(shell):
 
 
 class Shell:
-    """An interactive shell on a terminal of its own."""
+    """An interactive shell on a pseudo-terminal."""
 
     def __init__(self, argv, folder, environment):
         self.pid, self.terminal = pty.fork()
@@ -114,14 +114,14 @@ class Bash(TestCase):
     argv = ["bash", "--norc", "--noprofile", "-i"]
 
     def offers(self, *words, line=None, folder="/", path=None, lines=None):
-        """What is offered behind these words, the last of which is being typed."""
+        """The completions of the last of these words."""
         environment = dict(os.environ, PATH=path or os.environ["PATH"])
         done = subprocess.run(["bash", "--norc", "-c", CALL, "bash", self.script, line or " ".join(words), *words], cwd=folder,
                               capture_output=True, text=True, timeout=LIMIT_S, env=environment)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return [each for each in done.stdout.split("\0") if each]
 
-    def test_verbs_are_offered(self):
+    def test_commands_are_offered(self):
         self.assertLessEqual({"mount", "umount", "ls", "cat", "info", "cache"}, set(self.offers("weightfs", "")))
         self.assertEqual(self.offers("weightfs", "inf"), ["info"])
 
@@ -129,7 +129,7 @@ class Bash(TestCase):
         self.assertLessEqual({"ls", "du", "rm", "pin"}, set(self.offers("weightfs", "cache", "")))
         self.assertEqual(self.offers("weightfs", "cache", "un"), ["unpin"])
 
-    def test_options_of_the_verb_are_offered(self):
+    def test_options_of_the_command_are_offered(self):
         self.assertEqual(self.offers("weightfs", "cache", "rm", "--a"), ["--all"])
         self.assertIn("--cache-size", self.offers("weightfs", "mount", "--"))
         self.assertIn("-f", self.offers("weightfs", "mount", "-"))

@@ -1,4 +1,4 @@
-"""--help, the manual page, the completions and README.md agree about verbs and options."""
+"""--help, the manual page, the completions and README.md name the same commands and options."""
 import os
 import re
 import shutil
@@ -73,29 +73,29 @@ class Docs(unittest.TestCase):
                 self.assertTrue(text.endswith("\n") and not text.endswith("\n\n"), text[-100:])
 
     def test_help_and_page_list_the_same_exit_statuses(self):
-        told = re.findall(r"^  (\d)  (.*)$", weightfs("--help"), re.MULTILINE)
-        self.assertEqual(told, re.findall(r"^(\d)\n:   (.*)$", plain(self.section("EXIT STATUS")), re.MULTILINE))
+        listed = re.findall(r"^  (\d)  (.*)$", weightfs("--help"), re.MULTILINE)
+        self.assertEqual(listed, re.findall(r"^(\d)\n:   (.*)$", plain(self.section("EXIT STATUS")), re.MULTILINE))
 
-    def test_every_verb_is_in_the_page(self):
-        told = set()
+    def test_every_command_is_in_the_page(self):
+        listed = set()
         for line in self.section("COMMANDS").split("\n:   "):
-            told |= {tuple(name.split()) for name in re.findall(r"\*\*([a-z][a-z ]*)\*\*", line.rpartition("\n")[2])}
+            listed |= {tuple(name.split()) for name in re.findall(r"\*\*([a-z][a-z ]*)\*\*", line.rpartition("\n")[2])}
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
-        self.assertEqual(told, leaves)
+        self.assertEqual(listed, leaves)
 
-    def test_every_verb_is_in_the_synopsis(self):
-        told = {tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines() if line.startswith("**weightfs")}
+    def test_every_command_is_in_the_synopsis(self):
+        listed = {tuple(line.split("**")[1].split()[1:]) for line in self.section("SYNOPSIS").splitlines() if line.startswith("**weightfs")}
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
-        self.assertEqual(told, leaves)
+        self.assertEqual(listed, leaves)
 
     def test_every_option_is_in_the_page(self):
-        told = set(re.findall(r"\*\*(-[^*\s]+)\*\*", self.section("OPTIONS")))
-        self.assertEqual(told, self.options)
+        listed = set(re.findall(r"\*\*(-[^*\s]+)\*\*", self.section("OPTIONS")))
+        self.assertEqual(listed, self.options)
 
     def test_page_lists_all_mount_options(self):
-        told = re.search(r"^\*\*-o\*\* .*?\n\n", self.section("OPTIONS"), re.MULTILINE | re.DOTALL)[0].partition(" below ")[2]
+        listed = re.search(r"^\*\*-o\*\* .*?\n\n", self.section("OPTIONS"), re.MULTILINE | re.DOTALL)[0].partition(" below ")[2]
         always = {"ro", "nosuid", "nodev"}
-        self.assertEqual(set(re.findall(r"\*\*([a-z_]{2,})=?\*\*", told)) - always, set(self.words))
+        self.assertEqual(set(re.findall(r"\*\*([a-z_]{2,})=?\*\*", listed)) - always, set(self.words))
 
     def test_pages_name_only_existing_options(self):
         wrong = {}
@@ -119,9 +119,9 @@ class Docs(unittest.TestCase):
     def test_bash_completes_the_options_of_each_verb(self):
         for path, options in self.commands.items():
             with self.subTest(" ".join(path)):
-                asked = subprocess.run(["bash", "--norc", "-c", f'{self.bash}\n_weightfs_know "$1" && echo "$options"', "bash",
+                result = subprocess.run(["bash", "--norc", "-c", f'{self.bash}\n_weightfs_know "$1" && echo "$options"', "bash",
                                         " ".join(path)], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
-                self.assertEqual(set(asked.split()), options)
+                self.assertEqual(set(result.split()), options)
 
     def test_zsh_completes_the_options_of_each_verb(self):
         for path, options in self.commands.items():

@@ -1,8 +1,8 @@
-"""The folders, and the rooms in a folder, depend on each other in one direction only, and each third-party library is known
-to one place.
+"""Folders, and the rooms in a folder, depend on each other in one direction, and each third-party library is included in one
+place.
 
-A room is a folder below a folder: cache/http. A header on top of a folder whose .cc file is in a room is that room's public
-header: cache/blob_store.h belongs to cache/blobs.
+A room is a folder below a top folder: cache/http. A header at the top of a folder whose .cc file is in a room is the public
+header of that room: cache/blob_store.h belongs to cache/blobs.
 """
 import re
 import unittest
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What the files of a folder may include of ours.
+# The folders whose headers the files of a folder may include.
 ALLOWED = {
     "base": {"base"},
     "formats": {"base", "formats"},
@@ -20,7 +20,7 @@ ALLOWED = {
     "cli": {"base", "formats", "cache", "sources", "fs", "cli"},
 }
 
-# What the rooms of cache/ may include of each other, and the room of cli/ that another must not know.
+# The rooms that each room of cache/ may include, and pairs of rooms in cli/ where the first must not include the second.
 ROOMS = {
     "cache/store": set(),
     "cache/http": set(),
@@ -36,7 +36,7 @@ WAIST = {"formats/model.h", "formats/format.h", "formats/dtype.h", "formats/veri
 
 MAX_FILES = 25  # .cc and .h in one folder
 
-# Where a header that begins so may be included.
+# The files that may include a header with this prefix.
 THIRD_PARTY = {
     "tl/expected": r"base/result\.h",
     "openssl/": r"(base/digest|cache/registry/(base64|signature))\.cc",
@@ -64,7 +64,7 @@ SYSTEM = re.compile(r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unis
 
 
 def includes():
-    """Every #include of the source folders: (file, is it in quotes, what)."""
+    """Every #include of the source folders: (file, whether it is in quotes, header)."""
     for folder in ALLOWED:
         for file in sorted((ROOT / folder).rglob("*.*")):
             if file.suffix in (".cc", ".h"):
@@ -73,7 +73,7 @@ def includes():
 
 
 def room_of(path):
-    """"cache/http" of what is in that room or is its public header; the header itself on top of a folder."""
+    """"cache/http" for files in that room and for its public header; otherwise the path itself."""
     folder, _, rest = path.partition("/")
     if "/" in rest:
         return f"{folder}/{rest.partition('/')[0]}"
@@ -85,7 +85,7 @@ def room_of(path):
 
 
 def graph():
-    """room -> room -> the includes that make it depend on that."""
+    """room -> room -> the includes that are the reason for the dependency."""
     out = {}
     for file, ours, header in includes():
         room, other = room_of(file), room_of(header)
@@ -95,7 +95,7 @@ def graph():
 
 
 def cycle_in(edges):
-    """The nodes of a cycle, or nothing."""
+    """The nodes of a cycle, or an empty list."""
     done, way = set(), []
 
     def visit(node):

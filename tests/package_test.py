@@ -1,6 +1,6 @@
-"""The Debian package: what is in it, and what it does to a machine from its installation to its purge.
+"""The Debian package: its content, and its effects on a machine from installation to purge.
 
-It is made from the build that $WEIGHTFS lies in, and installed on an overlay of this machine's root, which ends with the test.
+The package is built from the build directory of $WEIGHTFS, and installed on an overlay of this machine's root, which the test removes.
 """
 import glob
 import hashlib
@@ -22,8 +22,8 @@ from tensors import Tensor  # noqa: E402
 BUILD = os.path.dirname(os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs")))
 LIMIT_S = 300
 
-# Below a private mount namespace: an overlay of / whose changes are in memory, with the devices of this machine, processes of
-# its own, and what belongs to nobody's package in /media.
+# In a private mount namespace: an overlay of / with its changes in memory, the devices of this machine, its own processes,
+# and a file in /media that belongs to no package.
 SET_UP = """
 set -e
 mount -t tmpfs tmpfs "$1"
@@ -38,10 +38,10 @@ echo ready
 exec sleep infinity
 """
 
-# What dpkg, and what it calls, write for themselves.
+# Files that dpkg and the programs it runs write for their own use.
 OF_THE_SYSTEM = re.compile(r"var/lib/dpkg/.*|var/log/(dpkg|alternatives)\.log|var/cache/(man|ldconfig)/.*|etc/ld\.so\.cache|var/lib/man-db/.*"
                            r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-|etc/\.pwd\.lock|var/lib/systemd/.*")
-# What the user weightfs was in, and is no longer.
+# Files that listed the user weightfs, and do not any more.
 USERS = ("etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid")
 
 
@@ -57,7 +57,7 @@ def why_not():
 
 
 class Machine:
-    """This machine once more, to do with as one likes."""
+    """A copy of this machine that a test may change."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="weightfs-machine-")
@@ -77,7 +77,7 @@ class Machine:
         os.rmdir(self.folder)
 
     def outside(self, path=""):
-        """A path of the machine as this one sees it."""
+        """The path on this machine of a path in the copy."""
         return f"/proc/{self.inside}/root{self.folder}/{path}"
 
     def run(self, *argv):
@@ -87,7 +87,7 @@ class Machine:
                               text=True, timeout=LIMIT_S)
 
     def changed(self):
-        """Every file that has changed, and `gone: PATH` for what is no longer there."""
+        """Every changed file, and `gone: PATH` for every removed one."""
         upper = self.outside("upper")
         for folder, folders, files in os.walk(upper):
             for name in files + folders:
@@ -216,7 +216,7 @@ class Content(TestCase):
         self.assertIn("GNU_RELRO", segments)
         self.assertRegex(segments, r"GNU_STACK .* RW ")
         self.assertRegex(readelf("-d"), r"FLAGS_1.*NOW.*PIE")
-        # The linker marks the program (readelf -n) only where the C library's own objects are marked, which Debian 12's are not.
+        # The linker marks the program (readelf -n) only if the objects of the C library are marked, which Debian 12's are not.
         if os.uname().machine == "x86_64":
             code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], check=True, capture_output=True, text=True).stdout
             self.assertGreater(code.count("endbr64"), 1000)
@@ -228,7 +228,7 @@ class Content(TestCase):
             self.assertNotIn(b"WEIGHTFS_TEST_COMPROMISE", file.read())
 
     def test_compile_flags_include_hardening(self):
-        """By the preset that scripts/package builds."""
+        """The flags of the preset that scripts/package builds."""
         home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         with tempfile.TemporaryDirectory() as build:
             subprocess.run(["cmake", "--preset", "release", "-B", build], cwd=home, check=True, capture_output=True, timeout=LIMIT_S)
@@ -255,7 +255,7 @@ class Content(TestCase):
 
 
 class Placed(TestCase):
-    """By cmake --install, without a package."""
+    """Installation by cmake --install, without a package."""
 
     def install(self, *argv, **environment):
         return subprocess.run(["cmake", "--install", BUILD, *argv], check=True, capture_output=True, text=True, timeout=LIMIT_S,
@@ -266,9 +266,9 @@ class Placed(TestCase):
 
     def test_other_prefix_prints_required_links(self):
         prefix = os.path.join(self.folder, "local")
-        said = self.install("--prefix", prefix)
+        output = self.install("--prefix", prefix)
         for kind in ("weightfs", "fuse.weightfs"):
-            self.assertIn(f"ln -s {prefix}/bin/weightfs /sbin/mount.{kind}\n", said)
+            self.assertIn(f"ln -s {prefix}/bin/weightfs /sbin/mount.{kind}\n", output)
         self.assertEqual(self.links(prefix), {"../bin/weightfs"})
         self.assertTrue(os.path.exists(os.path.join(prefix, "share/zsh/site-functions/_weightfs")))
 
@@ -305,7 +305,7 @@ class Installed(TestCase):
             time.sleep(0.01)
 
     def left(self):
-        """What the package has left, beside what is the system's own."""
+        """Files of the package that remain, without those of the system."""
         for path in self.machine.changed():
             if path in USERS:
                 with open(self.machine.outside(f"upper/{path}"), "rb") as now, open(f"/{path}", "rb") as before:
@@ -317,7 +317,7 @@ class Installed(TestCase):
     def test_install_use_and_purge_leave_no_trace(self):
         self.do("dpkg", "-i", "/media/weightfs.deb")
         self.assertRegex(self.do("weightfs", "--version"), r"weightfs \d+\.\d+\.\d+\n")
-        # A small image may have dpkg leave out manual pages.
+        # A small image may configure dpkg to exclude manual pages.
         if shutil.which("man") and self.machine.run("test", "-e", "/usr/share/man/man1/weightfs.1.gz").returncode == 0:
             self.assertIn("--cache-size SIZE", self.do("man", "1", "weightfs"))
             self.assertIn("/etc/fstab", self.do("man", "8", "mount.weightfs"))
@@ -364,7 +364,7 @@ class Installed(TestCase):
         self.do("test", "-e", "/etc/weightfs/mounts.d/one.conf")
         self.assertIn("caches", self.do("dpkg", "-P", "weightfs"))
         self.do("rmdir", wants)
-        # The directory of root's cache may have been there before.
+        # The directory of root's cache may have existed before.
         self.assertEqual(sorted(set(self.left()) - {"var/cache/weightfs"}), ["etc/weightfs", "etc/weightfs/notes", "var/cache/weightfs/x"])
 
 

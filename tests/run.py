@@ -1,11 +1,11 @@
-"""Runs every test of a plain and of a sanitized build and adds them up; ends with `N passed, N failed, N skipped`.
+"""Runs every test of a plain and of a sanitized build, and prints the total as its last line: `N passed, N failed, N skipped`.
 
   run.py --plain BUILD --sanitized BUILD [--only TEXT]     TEXT: the jobs whose title contains it
 
 GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the mount tests, and a minute
-of fuzzing. Where `../shared/conform.py` lies beside the project, it checks the plain build against its samples.
+of fuzzing. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
-Each file of Python tests, and each shard of a GoogleTest binary, is a job in a process of its own. Jobs run side by side, except
+Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
 those of EXCLUSIVE.
 """
 import argparse
@@ -24,20 +24,20 @@ HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
 FORMATS = ("rten", "bintensors", "/gguf/", "safetensors", "carton", "/tvm/", "ollama")
 
-# Where reading a file fails because its link leads to a server on loopback, which does not run and which a container may
-# not name (docs/formats/carton.md, LINKS).
+# Files whose read fails, because their link names a server on loopback, which does not run and is not permitted in containers
+# (docs/formats/carton.md, LINKS).
 LINKED = ("carton/crafted/links_", "carton/packed/linked.carton", "carton/packed/symlinks.carton")
 
 CORES = os.cpu_count() or 1
-WORKERS = 2 * CORES  # mount tests wait for most of their time
+WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 4, "formats_test": 3, "cache_test": 3, "base_test": 2}
 SLOWEST = 15  # tests that are listed at the end
 
-# Jobs that run alone: they measure CPU time and memory, or unmount or count what other tests mount.
+# Jobs that run alone: they measure CPU time and memory, or unmount or count the mounts of other tests.
 EXCLUSIVE = ("test_attacks", "test_changes", "test_memory", "test_mounts", "test_systemd", "test_system", "package_test", "fuzzing",
              "conform")
 
-# Mount tests that are not run a second time with sanitizers. They test processes, units, limits and the sandbox, which sanitizers
+# Mount tests that are not repeated with sanitizers. They test processes, units, limits and the sandbox, which sanitizers
 # change (no address limit, no seccomp), and read containers only through code that the others run, too.
 NOT_SANITIZED = ("test_doctor", "test_memory", "test_mounts", "test_real_servers", "test_sandbox", "test_service", "test_starting",
                  "test_system", "test_systemd")
@@ -47,8 +47,8 @@ Job = collections.namedtuple("Job", "title run")
 
 
 def run_to_end(argv, folder, environment):
-    """Runs a program; its status and output. The output goes through a file: a process that a test leaves behind must not keep us
-    waiting for the end of a pipe."""
+    """Runs a program; returns its status and output. The output goes to a file, because a process that a test leaves behind would
+    keep a pipe open."""
     with open(os.path.join(folder, "output"), "w+", errors="replace") as output:
         status = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment).returncode
         output.seek(0)
@@ -56,7 +56,7 @@ def run_to_end(argv, folder, environment):
 
 
 def environment_of(weightfs, logs):
-    """Servers run in the background: what a sanitizer finds in them, leaks too, is in a log."""
+    """Environment of sanitized servers, which run in the background: findings and leaks are written to a log."""
     options = f"log_path={logs}/log"
     return dict(os.environ, WEIGHTFS=weightfs, ASAN_OPTIONS=options, UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
 
@@ -75,7 +75,7 @@ def run_googletest(binary, shard, shards):
     tests = [(suite["name"], test) for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
     skipped = sum(test["result"] == "SKIPPED" for _, test in tests)
     failed = sum("failures" in test for _, test in tests)
-    # A leak is found at the end, when every test has passed.
+    # Leaks are detected at exit, after all tests have passed.
     failed += status != 0 and failed == 0
     output = output if failed or skipped else ""
     times = {f"{suite}.{test['name']}": float(test["time"].rstrip("s")) for suite, test in tests}
@@ -83,7 +83,7 @@ def run_googletest(binary, shard, shards):
 
 
 class Timed(unittest.TextTestResult):
-    """Notes how long each test takes."""
+    """Records the duration of each test."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -146,7 +146,7 @@ def run_conform(weightfs, name):
 
 
 def run_fuzzers():
-    """A minute of all fuzz targets; a target fails when it finds something."""
+    """Runs all fuzz targets for a minute; a target with a finding fails."""
     if not glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"):
         return Result(0, 0, 1, "skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)\n")
     done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--seconds", "60", "--seed", "1"],
@@ -183,7 +183,7 @@ def jobs_of(plain, sanitized):
             for shard in range(shards):
                 part = f" {shard + 1}/{shards}" if shards > 1 else ""
                 yield Job(f"{name}{part}, {kind}", lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, shard, shards))
-    # Limits of memory and CPU time mean nothing under a sanitizer.
+    # Limits of memory and CPU time are not meaningful under a sanitizer.
     weightfs = os.path.join(plain, "weightfs")
     for file in files_in("attacks", "test_*.py") + files_in("", "*_test.py"):
         yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs))

@@ -1,4 +1,4 @@
-"""Types each ```console block of README.md into a shell, and compares the output.
+"""Runs each ```console block of README.md in a shell, and compares the output.
 
 A line `…` stands for any lines. Values that depend on the machine are normalized (SAME).
 """

@@ -1,4 +1,4 @@
-"""The language of messages, help, documents and test names (plain technical English), and of the defaults of options."""
+"""Messages, help, documents and test names are in plain technical English; help and documents state the defaults of options."""
 import os
 import re
 import subprocess
@@ -32,8 +32,8 @@ PHRASES = (
 )
 FORBIDDEN = tuple((re.compile(pattern), instead) for pattern, instead in PHRASES)
 
-# Names of tests are sentences of an outcome, not riddles.
-RIDDLE = re.compile(r"test_(a|an|the|it|one|what|who|whoever)_(?!of_)|_(nobody|somebody|whoever|says|said|told|proved)_")
+# Words that a test name, which states a situation and an outcome, does not need.
+UNCLEAR_NAME = re.compile(r"test_(a|an|the|it|one|what|who|whoever)_(?!of_)|_(nobody|somebody|whoever|says|said|told|proved)_")
 
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 COMMENT = re.compile(r"(?m)^\s*//.*$|\s//[ /<].*$")
@@ -41,10 +41,10 @@ INCLUDE = re.compile(r"(?m)^#include.*$")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 DEFAULT = re.compile(r"\(default: [^)]+\)")
 
-# Strings of other programs, formats and protocols, which have to be spelt as they are.
+# Strings of other programs, formats and protocols, which must be spelled exactly.
 FOREIGN = {"nobody"}
 
-# Options that take a value and have no default: without them nothing is chosen, limited or searched.
+# Options with a value but without a default: without them nothing is selected, limited or searched.
 WITHOUT_DEFAULT = {"-o", "--blob-dir", "--size"}
 
 
@@ -124,7 +124,7 @@ class Words(unittest.TestCase):
     def test_test_names_state_situation_and_outcome(self):
         names = [(file.name, name) for file in sorted((ROOT / "tests").rglob("*.py")) for name in re.findall(r"def (test_\w+)", file.read_text())]
         self.assertGreater(len(names), 300)
-        self.assertEqual([each for each in names if RIDDLE.search(each[1])], [])
+        self.assertEqual([each for each in names if UNCLEAR_NAME.search(each[1])], [])
 
     def test_help_states_the_default_of_each_option_with_a_value(self):
         seen = set()

@@ -1,8 +1,8 @@
-"""What a row of the attack tables is, and the helpers that the tables share.
+"""The row type of the attack tables, and shared helpers.
 
-An attack is a hostile input, or an honest large one, which must not be refused. It is built in a directory of its own, in
-which nothing else lies; the same row always builds the same bytes. Sizes are chosen so that a reader that follows the
-input blindly exceeds its limits many times over, while the input itself takes little disk and is built in a moment.
+An attack is a hostile input, or a large regular one, which must not be refused. It is built in an otherwise empty directory;
+the same row always builds the same bytes. Sizes are chosen so that a reader that trusts the input exceeds its limits many
+times over, while the input itself takes little disk space and is built quickly.
 """
 import os
 import struct
@@ -11,8 +11,8 @@ from typing import Callable, NamedTuple
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-# Exit statuses (cli/exit.h) that the commands may end with. A signal, a timeout, an I/O error (1) and "unavailable" (8: out
-# of memory, no network) are never among them, unless a row says so.
+# Exit statuses (cli/exit.h) that the commands may have. A signal, a timeout, an I/O error (1) and "unavailable" (8: out
+# of memory, no network) are never permitted, unless a row lists them.
 SHOWN = frozenset({0})             # the model is shown, perhaps with warnings
 REFUSED = frozenset({4, 5})        # the model is refused: unsupported or corrupt
 EITHER = SHOWN | REFUSED           # the parser may refuse the model or a part of it
@@ -27,14 +27,14 @@ class Attack(NamedTuple):
     expect: frozenset = EITHER       # statuses of `info` and `ls`
     verify: frozenset | None = None  # statuses of `verify`; by default those of `info`, refused (of a part) and mismatch (7)
     options: tuple = ()              # of every command
-    serve: Callable | None = None    # answers HTTP requests on loopback: called with each connection; see serve.py
-    # A directory of many models has as many outermost containers, each with limits of its own: bytes and seconds for those.
+    serve: Callable | None = None    # serves HTTP requests on loopback: called with each connection; see serve.py
+    # Every model in a directory is an outermost container with its own limits: bytes and seconds for all of them.
     memory: int = 0
     cpu: float = 0
 
 
 def honest(name, format, what, build, **fields):
-    """A large input that must be shown, and whose checksums are right."""
+    """A large regular input that must be shown, with correct checksums."""
     return Attack("honest-" + name, format, what, build, SHOWN, SHOWN, **fields)
 
 
@@ -51,12 +51,12 @@ def put(folder, name, data):
 
 
 def one_file(name, make):
-    """A builder that writes what `make()` returns into one file."""
+    """A builder that writes the result of `make()` into one file."""
     return lambda folder: put(folder, name, make())
 
 
 def sparse(name, make, size):
-    """As one_file(), but the file ends with a hole that makes it `size` bytes long."""
+    """Like one_file(), but the file ends with a hole and has `size` bytes."""
     def build(folder):
         put(folder, name, make())
         os.truncate(os.path.join(folder, name), size)

@@ -22,7 +22,7 @@ def release(names, shape=(0,)):
 
 
 def legacy(count, names, shape=(0,)):
-    """`names`: (name, place)."""
+    """`names`: (name, index)."""
     names = list(names)
     return container(b"\0" + NUMBER(count) + info(shape) * count + NUMBER(len(names)) + b"".join(NUMBER(len(name)) + name + NUMBER(place) for name, place in names))
 
@@ -37,7 +37,7 @@ def file(make):
 
 
 def hole(begin, header=100_000_000):
-    """A header that goes on in a hole: zeros are empty names, empty lists, and offsets of 0."""
+    """A header that extends into a hole: zeros are empty names, empty lists, and offsets of 0."""
     return sparse("m.bt", lambda: little(header) + begin, 8 + header)
 
 

@@ -1,4 +1,4 @@
-"""Cartons: MANIFEST and LINKS, files that are missing or elsewhere, directories."""
+"""Cartons: MANIFEST and LINKS, missing and linked files, directories."""
 import hashlib
 import os
 
@@ -8,12 +8,12 @@ import archives
 from attacks_zip import RawZip
 
 TOML = archives.NOOP.encode()
-FETCHED = frozenset({0, 1, 4, 5, 7, 8})  # refused, not verified, or not to be had
+FETCHED = frozenset({0, 1, 4, 5, 7, 8})  # refused, not verified, or unavailable
 PRIVATE = ("--allow-private-urls", "--timeout", "2")
 
 
 def carton(files, manifest, links=None, name="m.carton"):
-    """A carton with this MANIFEST and these LINKS, as they are."""
+    """A carton with exactly this MANIFEST and these LINKS."""
     def build(folder, *port):
         with archives.Zip(os.path.join(folder, name)) as out:
             for path, data in {"carton.toml": TOML, **files}.items():
@@ -43,7 +43,7 @@ def links_to_server(count, path):
 
 
 def shared_members(count, make, method):
-    """A carton whose MANIFEST names `count` files that share one member's bytes; all digests are wrong but the first."""
+    """A carton whose MANIFEST names `count` files that share one member's bytes; all digests except the first are wrong."""
     def build(folder):
         with RawZip(os.path.join(folder, "m.carton")) as out:
             data = make()
@@ -101,7 +101,7 @@ def no_toml(folder, port):
     return "m.carton"
 
 
-# A file that is listed with its size is looked for in every store.
+# A file that is listed with its size is searched in every store.
 CPU_PER_SEARCH_S = 50e-6
 
 ATTACKS = [

@@ -1,4 +1,4 @@
-"""Directories of models: links, loops, holes, files of other kinds."""
+"""Directories of models: links, loops, holes, special files."""
 import io
 import os
 import zipfile
@@ -11,7 +11,7 @@ from attacks_gguf import tensor as gguf_tensor
 
 WALKED = SHOWN | {4, 5}
 FAILURES = SHOWN | {1, 4, 5, 7}
-ENTERED = {"memory": 1_500_000_000, "cpu": 60}  # large models, which the process as a whole must bound
+ENTERED = {"memory": 1_500_000_000, "cpu": 60}  # large models, which count against the limits of the process
 SMALL = {"memory": 3_000 * MEMORY_PER_MODEL, "cpu": 3_000 * CPU_PER_MODEL_S}
 
 

@@ -27,7 +27,7 @@ def tensor(name, dimensions=(1,), kind=24, offset=0):
 
 
 def model(pairs=(), tensors=(), data=b"1" * 64, keys=None, count=None):
-    """A file of these entries and tensors; the counts may lie."""
+    """A file of these entries and tensors; the counts may be wrong."""
     pairs, tensors = list(pairs), list(tensors)
     begin = head(len(tensors) if count is None else count, len(pairs) if keys is None else keys) + b"".join(pairs) + b"".join(tensors)
     return begin + bytes(-len(begin) % 32) + data
@@ -146,7 +146,7 @@ ATTACKS = [
            file(lambda: model(tensors=[tensor(b"%d/" % i + b"a/" * 29 + b"w") for i in range(30_000)]))),
     Attack("gguf-dimensions-1024", "gguf", "1,000 tensors of 1,024 dimensions",
            file(lambda: model(tensors=[tensor(b"t%d" % i, (1,) * 1_024) for i in range(1_000)]))),
-    Attack("gguf-types-unknown", "gguf", "40,000 types that nobody knows",
+    Attack("gguf-types-unknown", "gguf", "40,000 unknown types",
            file(lambda: model(tensors=[tensor(b"t%d" % i, kind=1_000 + i) for i in range(40_000)]))),
     Attack("gguf-alignment", "gguf", "an alignment of 2^30",
            file(lambda: model([pair(b"general.alignment", U32, pack("I", 1 << 30))], [tensor(b"t%d" % i, offset=i << 30) for i in range(1_000)]))),

@@ -1,4 +1,4 @@
-"""Large models that nobody crafted: they must be shown, whole, and their checksums found right."""
+"""Large regular models: they must be shown completely, and their checksums must match."""
 import io
 import os
 import struct

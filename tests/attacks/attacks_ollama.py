@@ -39,7 +39,7 @@ def store(fill, whole=False):
 
 
 def one_blob(kind, count, make, **fields):
-    """`count` layers of one blob; a field's text may have a {} for the layer's number."""
+    """`count` layers of one blob; in texts, {} is replaced by the index of the layer."""
     def fill(folder):
         blob = put_blob(folder, make())
         name = digest(blob)
@@ -61,7 +61,7 @@ def with_layer(kind, make):
 
 
 def text(make):
-    """A manifest that is this text."""
+    """A manifest with this text."""
     return store(lambda folder: make())
 
 
@@ -76,7 +76,7 @@ def many_manifests(count, make, hard=True):
 
 
 def lists(depth, width):
-    """Lists of manifests in lists of manifests, `width` times the same each."""
+    """Nested lists of manifests, each with the same entry `width` times."""
     def fill(folder):
         inner = json.dumps(manifest([layer("model", put_blob(folder, gguf(tensors=[gguf_tensor(b"t")])))])).encode()
         for _ in range(depth):

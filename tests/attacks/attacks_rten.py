@@ -1,4 +1,4 @@
-"""RTen: FlatBuffers whose tables, strings and vectors are shared, lie or recurse; holes."""
+"""RTen: FlatBuffers whose tables, strings and vectors are shared, invalid or recursive; holes."""
 import struct
 
 from attack import REFUSED, Attack, one_file, put, sparse
@@ -27,7 +27,7 @@ def file(nodes, **fields):
 
 
 def holed(nodes):
-    """A version 1 file that ends with a hole, so that little of it takes space."""
+    """A version 1 file that ends with a hole, so it takes little disk space."""
     return sparse("m.rten", lambda: bytes(FlatBuffer(root(nodes())).bytes), 1_000_000_000)
 
 

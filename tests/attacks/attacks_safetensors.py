@@ -40,7 +40,7 @@ def weight_map(pairs, more=""):
 
 
 def index(make, fill=None):
-    """An index, and what `fill(folder)` puts beside it."""
+    """An index, and the files that `fill(folder)` writes beside it."""
     def build(folder):
         put(folder, "m.safetensors.index.json", make().encode())
         if fill:
@@ -59,7 +59,7 @@ def linked(count, tensors, hard):
 
 
 def zipped(count, tensors, nested=False):
-    """As linked(), but the shards are members of a zip that share their bytes."""
+    """Like linked(), but the shards are members of a zip that share their bytes."""
     def build(folder):
         from attacks_zip import RawZip
         names = [f"m/m-{i}.safetensors" for i in range(count)]
@@ -123,7 +123,7 @@ ATTACKS = [
         lambda: entry('"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]')), REFUSED),
     Attack("safetensors-dtype-long", "safetensors", "a dtype of 5 MB, twice", model(
         lambda: "{" + ",".join(f'"t{i}":{{"dtype":"' + "\\u0001" * 500_000 + '","shape":[0],"data_offsets":[0,0]}' for i in range(2)) + "}")),
-    Attack("safetensors-dtypes-unknown", "safetensors", "50,000 dtypes that nobody knows", model(
+    Attack("safetensors-dtypes-unknown", "safetensors", "50,000 unknown dtypes", model(
         lambda: "{" + ",".join(f'"t{i}":{{"dtype":"X{i}","shape":[0],"data_offsets":[0,0]}}' for i in range(50_000)) + "}")),
     Attack("safetensors-fields-many", "safetensors", "a tensor with a million ignored fields", model(
         lambda: entry(",".join(f'"x{i}":1' for i in range(LONG)) + ',"dtype":"F32","shape":[0],"data_offsets":[0,0]'))),

@@ -1,4 +1,4 @@
-"""Tars, plain and compressed: chains of links and headers, sparse maps, streams that decode to nothing or to much."""
+"""Tars, plain and compressed: chains of links and headers, sparse maps, streams that decode to nothing or to very much."""
 import bz2
 import gzip
 import lzma
@@ -13,7 +13,7 @@ END = bytes(1024)
 
 
 def head(name=b"f", size=0, kind=b"0", link=b"", mode=b"0000644", raw_size=None, magic=b"ustar\x0000", tail=b""):
-    """A header block. `raw_size`: its twelve bytes as they are; `tail`: from byte 345 on."""
+    """A header block. `raw_size`: the twelve bytes of the size field; `tail`: from byte 345 on."""
     size = b"%011o\0" % size if raw_size is None else raw_size
     block = (name.ljust(100, b"\0")[:100] + mode + b"\0" + b"0000000\0" * 2 + size + b"00000000000\0" + b" " * 8 + kind +
              link.ljust(100, b"\0")[:100] + magic).ljust(345, b"\0") + tail
@@ -47,7 +47,7 @@ def pax(records, kind=b"x"):
 
 
 def tar(make, name="m.tar"):
-    """A builder: the blocks that `make()` gives, and the end."""
+    """A builder: the blocks that `make()` returns, and the end."""
     return one_file(name, lambda: [*make(), END])
 
 
@@ -108,7 +108,7 @@ def mlf(members):
 HARD = b"1"
 SYMBOLIC = b"2"
 
-# Decoding is charged by the byte, and these decoders are the slowest.
+# Decoding is charged per byte, and these decoders are the slowest.
 SLOW_CODEC = 0.3
 
 ATTACKS = [
@@ -174,7 +174,7 @@ ATTACKS = [
     Attack("tar-sparse-8-eib", "tar", "a sparse member of 8 EiB", tar(lambda: [old_sparse([((1 << 62), 0)], (1 << 63) - 1, 0)])),
     Attack("tar-sparse-map-chain", "tar", "a sparse member with a map of 200,000 pieces",
            tar(lambda: [old_sparse([(i * 2, 1) for i in range(200_000)], 400_000, 1), bytes(512 * 400)])),
-    Attack("tar-sparse-map-endless", "tar", "a sparse map that goes on to the end of the file",
+    Attack("tar-sparse-map-endless", "tar", "a sparse map that extends to the end of the file",
            tar(lambda: [old_sparse([(0, 0)] * 100_000, 1 << 40, 2)])),
     Attack("tar-sparse-map-claims", "tar", "a PAX sparse map of 2^60 pieces",
            tar(lambda: [pax([(b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.name", b"s"), (b"GNU.sparse.realsize", b"1099511627776")]),

@@ -6,7 +6,7 @@ import archives
 
 
 def carton(folder, files):
-    """A carton of these members, whose carton.toml may be theirs."""
+    """A carton of these members, which may include carton.toml."""
     with archives.Zip(os.path.join(folder, "m.carton")) as out:
         for name, data in files.items():
             out.write(name, data, archives.DEFLATE)
@@ -15,7 +15,7 @@ def carton(folder, files):
 
 
 def toml(make):
-    """A carton whose carton.toml is this text."""
+    """A carton with this text as carton.toml."""
     return lambda folder: carton(folder, {"carton.toml": make().encode()})
 
 

@@ -39,7 +39,7 @@ def library_with_links(count, tensors, hard):
 
 
 def described(make):
-    """A library whose metadata.json is this text."""
+    """A library with this text as metadata.json."""
     def build(folder):
         library(folder, make())
         put(folder, "parameters/m.params", params([(b"p0", (), b"1")]))
@@ -56,7 +56,7 @@ def cache_shard(path, tensors, nbytes=4, **fields):
 
 
 def cache(make, shard=b"1234", fill=None, name="tensor-cache.json"):
-    """A tensor cache; `make()` gives the index as a value or as text."""
+    """A tensor cache; `make()` returns the index as a value or as text."""
     def build(folder):
         index = make()
         put(folder, name, (index if isinstance(index, str) else json.dumps(index)).encode())

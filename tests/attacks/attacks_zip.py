@@ -1,4 +1,4 @@
-"""Zips: overlapping and shared members, streams that decode to nothing, directories that lie, names."""
+"""Zips: overlapping and shared members, streams that decode to nothing, false directories, names."""
 import os
 import shutil
 import struct
@@ -19,7 +19,7 @@ EMPTY_FRAME = struct.pack("<IBB", 0xFD2FB528, 0x20, 0) + b"\1\0\0"  # a zstd fra
 
 
 def empty_fixed_blocks(size):
-    """Deflate blocks with fixed codes and nothing in them, 10 bits each (01 1: not last; type 1; 0000000: the end)."""
+    """Empty Deflate blocks with fixed codes, 10 bits each (01 1: not last; type 1; 0000000: the end)."""
     bits = "".join(reversed(("0" * 7 + "01" + "0") * 4))  # 40 bits are 5 bytes
     pattern = sum(1 << (10 * i + 1) for i in range(4)).to_bytes(5, "little")
     assert len(bits) == 40
@@ -27,7 +27,7 @@ def empty_fixed_blocks(size):
 
 
 def dynamic_block():
-    """A Deflate block with dynamic codes of which only the end is used: decoding builds its tables for nothing."""
+    """A Deflate block with dynamic codes of which only the end code is used, so decoding builds its tables without output."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     data = bytes(range(256)) * 2 + b"abcabcabd" * 8
     block = packer.compress(data) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -49,16 +49,16 @@ def empty_raw_blocks(size=1 << 20):
 
 
 class RawZip(archives.Zip):
-    """A zip whose directory may say anything about the bytes that are there."""
+    """A zip whose directory may differ from its bytes."""
 
     def bytes_at(self, data):
-        """Writes bytes without an entry; where they begin."""
+        """Writes bytes without an entry; returns their offset."""
         at = self.file.tell()
         self.file.write(data)
         return at
 
     def local(self, name, packed, method=STORED, extra=b""):
-        """A local header and bytes, without an entry; where the header begins."""
+        """Writes a local header and bytes, without an entry; returns the offset of the header."""
         return self.bytes_at(b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0x21, 0, len(packed), len(packed), len(name), len(extra)) +
                              name + extra + packed)
 
@@ -78,7 +78,7 @@ def zipped(fill, name="m.zip"):
 
 
 def shared(count, make, data, method, suffix="", mode=0o100644, size=None):
-    """`count` members that are the same range of the file. `data`: what it decodes to, or should."""
+    """`count` members that are the same range of the file. `data`: the declared decoded data."""
     def fill(out):
         packed, crc = make(), zlib.crc32(data)
         at = out.local(b"", packed, method)
@@ -144,7 +144,7 @@ def shared_models(count, make, suffix):
 
 
 def inner(folder, make):
-    """The bytes of what a builder makes in a directory of its own, which is removed."""
+    """The bytes of the file that a builder writes in a temporary directory."""
     os.mkdir(folder)
     with open(os.path.join(folder, make(folder)), "rb") as file:
         data = file.read()
@@ -179,7 +179,7 @@ def zip64_claims(count, size, offset):
 
 
 def end_records(folder):
-    """End records all over the last 64 KiB, each for a directory of its own that fits the file."""
+    """End records throughout the last 64 KiB, each with a separate directory that fits the file."""
     record = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1000, 1000, 46_000, 0, 0)
     return put(folder, "m.zip", [b"PK\1\2" + bytes(42)] * 1_000 + [record * 2_900, b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1000, 1000, 46_000, 0, 0)])
 
@@ -254,7 +254,7 @@ ATTACKS = [
     Attack("zip-one-long-empty-stream", "zip", "one member of 8 MB of empty Deflate blocks",
            shared(1, lambda: empty_stored(8 << 20), b"x", DEFLATE, ".carton")),
 
-    # Shared bytes that decode to much.
+    # Shared bytes that decode to very much.
     Attack("zip-stored-shared", "zip", "10,000 members are the same stored megabyte",
            shared(10_000, lambda: bytes(1 << 20), bytes(1 << 20), STORED)),
     Attack("zip-deflate-shared", "zip", "5,000 members are the same 10 MB, 10 KB compressed",
@@ -285,11 +285,11 @@ ATTACKS = [
         1_000, safetensors(5_000), ".safetensors")),
     Attack("zip-nested-200", "zip", "zips in zips to depth 200", nested_stored(200)),
 
-    # Directories that lie.
+    # False directories.
     Attack("zip64-count", "zip", "2^62 members claimed", zip64_claims(1 << 62, 46, 0), REFUSED),
     Attack("zip64-size", "zip", "a directory of 2^63 bytes claimed", zip64_claims(1, 1 << 63, 0), REFUSED),
     Attack("zip64-offset", "zip", "a directory at 2^64 - 1", zip64_claims(1, 46, (1 << 64) - 1), REFUSED),
-    Attack("zip64-extras", "zip", "1,000 members with 100 zip64 fields each that lie", zipped(zip64_extras)),
+    Attack("zip64-extras", "zip", "1,000 members with 100 false zip64 fields each", zipped(zip64_extras)),
     Attack("zip-end-records", "zip", "2,900 end records that all fit the file", end_records),
     Attack("zip-local-headers-lie", "zip", "3,000 local headers with other names, methods and lengths",
            zipped(lying_local_headers)),

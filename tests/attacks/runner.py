@@ -1,5 +1,5 @@
-"""Builds one attack, runs the commands and a mounted walk on it, and measures them. Runs in a process of its own, which
-stays small: a child's peak memory counts from its parent's size at the fork.
+"""Builds one attack, runs the commands and a mounted walk on it, and measures them. Runs in a separate process, which
+stays small: a child's peak memory starts with its parent's size at the fork.
 """
 import importlib
 import os
@@ -34,7 +34,7 @@ def load_attacks():
 
 
 def forked(function, timeout):
-    """Runs a function in a child process that is killed after `timeout` seconds; (what it returned, None) or (None, error).
+    """Runs a function in a child process that is killed after `timeout` seconds; (result, None) or (None, error).
     The child's own children are killed with it."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -55,7 +55,7 @@ def forked(function, timeout):
     with os.fdopen(reader) as file:
         text = file.read()
     if status == 0:
-        return eval(text), None  # a repr() of our own
+        return eval(text), None  # a repr() written by this file
     return None, text or f"ended with {status}"
 
 
@@ -107,9 +107,9 @@ class Runner:
                                 stderr=stderr, preexec_fn=restrict, start_new_session=True)
 
     def finished(self, process, stderr):
-        """What a started process took, once it has ended."""
+        """The resource usage of a process after its end."""
         status, cpu, memory = wait(process.pid, limits.GUARD_WALL_S)
-        process.returncode = 0  # it was waited for here
+        process.returncode = 0  # the child was waited for above
         stderr.seek(0)
         return {"status": status, "cpu": cpu, "memory": memory, "stderr": stderr.read(4096).decode(errors="replace")}
 
@@ -121,7 +121,7 @@ class Runner:
             return result
 
     def mounted_walk(self):
-        """Mounts the attack and an honest model beside it, walks the whole, and unmounts."""
+        """Mounts the attack and an honest model beside it, walks both, and unmounts."""
         point = self.make("mnt")
         with tempfile.TemporaryFile() as stderr:
             argv = ["mount", "-f", "--log-level", "error", *self.attack.options, os.path.join(self.tmp, "source"), point]
@@ -155,7 +155,7 @@ class Runner:
         return True
 
     def left_behind(self):
-        """What the commands left beside finished blobs: temporary files, partial downloads, mounts, processes."""
+        """Everything that the commands left behind except complete blobs: temporary files, partial downloads, mounts, processes."""
         self.until(lambda: not processes_of(self.tmp), 5)
         found = [f"process {pid}: {argv}" for pid, argv in processes_of(self.tmp).items()]
         for base, _, names in os.walk(self.tmp):
@@ -167,7 +167,7 @@ class Runner:
         return found[:10]
 
     def run_all(self, source):
-        """Every command and the walk; the guards end it at the first that exceeds its limits by far."""
+        """Runs every command and the walk; the guards stop at the first that far exceeds its limits."""
         runs = {}
         for verb in (*COMMANDS, "walk"):
             runs[verb] = self.mounted_walk() if verb == "walk" else self.run(verb, source)

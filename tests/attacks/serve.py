@@ -1,4 +1,4 @@
-"""An HTTP server on loopback, in a process of its own, for containers that name URLs."""
+"""An HTTP server on loopback, in a separate process, for containers with URLs."""
 import os
 import signal
 import socket
@@ -31,13 +31,13 @@ def start(answer):
                     head += piece
                 answer(connection, head.split(b" ")[0].decode())
             except OSError:
-                pass  # the client has gone
+                pass  # the client has disconnected
             os._exit(0)
         connection.close()
 
 
 def endless(connection, method):
-    """A body without a length that does not end: 256 MB stand for it."""
+    """A body without a length: 256 MB, as an approximation of an endless body."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
     if method != "HEAD":
         block = bytes(1 << 20)
@@ -46,13 +46,13 @@ def endless(connection, method):
 
 
 def endless_header(connection, method):
-    """A header field that does not end."""
+    """An endless header field."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nX-Endless: ")
     for _ in range(256):
         connection.sendall(b"x" * (1 << 20))
 
 
 def lying_length(connection, method):
-    """2^60 bytes are promised, a few sent."""
+    """A length of 2^60 bytes, and a body of a few."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1152921504606846976\r\nConnection: close\r\n\r\n" +
                        (b"" if method == "HEAD" else b"few bytes"))

@@ -1,8 +1,8 @@
 """Every attack of the tables is one test: exit status, peak memory and CPU time of `info`, `ls -lR`, `verify` and of a mounted
-and walked tree; nothing left behind; an honest model beside the attack is served afterwards.
+and walked tree. Nothing is left behind, and a regular model beside the attack is served afterwards.
 
   WEIGHTFS=build/dev/weightfs python3 -m unittest discover -s tests/attacks [-k NAME]
-  WEIGHTFS=build/dev/weightfs python3 tests/attacks/test_attacks.py --table [NAME...]     what each takes, and what fails
+  WEIGHTFS=build/dev/weightfs python3 tests/attacks/test_attacks.py --table [NAME...]     the cost of each, and the failures
 """
 import concurrent.futures
 import itertools
@@ -18,7 +18,7 @@ from attack import REFUSED, SHOWN  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 ATTACKS = runner.load_attacks()
-# The whole table takes a quarter of an hour: `scripts/test` runs the rows of ci.txt, which has some of each kind.
+# The whole table takes 15 minutes; `scripts/test` runs the rows of ci.txt, which has some of each kind.
 if os.environ.get("ATTACKS") == "ci":
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ci.txt")) as chosen:
         kept = set(chosen.read().split()) | {"empty-model"}
@@ -29,7 +29,7 @@ SLOWDOWN = limits.DEBUG_SLOWDOWN if limits.is_debug_build(WEIGHTFS) else 1
 
 
 class Results:
-    """Measures attacks in WORKERS processes, a few rows ahead of the test that asks."""
+    """Measures attacks in WORKERS processes, a few rows ahead of the running test."""
 
     def __init__(self, names):
         self.names = names
@@ -55,7 +55,7 @@ class Results:
 
 
 def problems(attack, result, empty):
-    """What is wrong with the result of an attack: a line each."""
+    """The failures of an attack, one line each."""
     if "build" in result:
         return ["cannot be built: " + result["build"]]
     found = []
@@ -63,7 +63,7 @@ def problems(attack, result, empty):
         allowed = {"walk": SHOWN, "verify": attack.verify or attack.expect | REFUSED | {MISMATCH}}.get(verb, attack.expect)
         if run["status"] not in allowed:
             found.append(f"{verb}: status {run['status']}, not {sorted(allowed)}: {run['stderr'][:300].strip()}")
-        # Of several models each has its own line on standard output.
+        # With several models, each has its own line on standard output.
         lines = (0, 1) if attack.format == "directory" else (1,)
         if verb == "info" and run["status"] != 0 and run["stderr"].count("\n") not in lines:
             found.append(f"info: not one line on standard error: {run['stderr'][:300]}")
@@ -105,7 +105,7 @@ for each in ATTACKS:
 
 
 def print_table(chosen):
-    """Of the rows of these names (all, if there is none): a line for each attack, with what it takes, and what is wrong below it."""
+    """Of the rows of these names (all, if there is none): a line per attack with its cost, followed by its failures."""
     names = chosen or sorted(ATTACKS)
     results = Results(names)
     failed = cpu = 0

@@ -1,7 +1,7 @@
-"""Attacks that change files under a mount, or link to files that the mounting user may read and the owner of the directory may not.
+"""Attacks that change files under a mount, or link to files that the mounting user can read and the owner of the directory cannot.
 
-A read gives the bytes of the file that was opened, or an error; never bytes that were written later, whatever the modification
-time says (semantics 6.1, 12).
+A read returns the bytes of the file that was opened, or an error; never bytes that were written later, for any modification
+time (semantics 6.1, 12).
 """
 import json
 import os
@@ -21,7 +21,7 @@ TENSOR = [Tensor("w", "float32", (SIZE // 4,), OLD * (SIZE // 4))]
 
 
 def forge(path):
-    """Overwrites a file in place with bytes of the same size, and puts the modification time back."""
+    """Overwrites a file in place with bytes of the same size, and restores the modification time."""
     before = os.stat(path)
     with open(path, "r+b") as file:
         data = file.read()
@@ -33,7 +33,7 @@ def forge(path):
 
 
 def read_at(path, at, size=4096):
-    """What a read gives, or None for an error."""
+    """The bytes of a read, or None for an error."""
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(at)
@@ -43,7 +43,7 @@ def read_at(path, at, size=4096):
 
 
 class ForgedTimes(MountTestCase):
-    """The beginning is read, the file is overwritten in place with its modification time put back, the rest is read."""
+    """Reads the beginning, overwrites the file in place with its modification time restored, reads the rest."""
 
     def attack(self, source, shown, changed):
         point = self.mount(source)
@@ -126,11 +126,11 @@ class ForgedTimes(MountTestCase):
         point = self.mount(self.path("m.zip"))
         served = read_at(os.path.join(point, "files", "w"), 0, SIZE)
         if done.returncode == 0:
-            self.assertFalse(served is not None and NEW in served, f"verify says {done.stdout}, and wrong bytes are served")
+            self.assertFalse(served is not None and NEW in served, f"verify prints {done.stdout}, and wrong bytes are served")
 
 
 class LinksOfOthers(UsersTestCase):
-    """Root mounts a user's directory for others; the directory has links to files that only root may read."""
+    """Root mounts a user's directory for others; the directory has links to files that only root can read."""
 
     SECRET = b"only root may read this" * 100
 
@@ -146,7 +146,7 @@ class LinksOfOthers(UsersTestCase):
         os.symlink(self.path("root", target), self.path("user", name))
 
     def attack(self, *options):
-        """Whether a mount for others serves the secret anywhere."""
+        """Whether any file of a mount for other users has the secret."""
         for base, directories, names in os.walk(self.path("user")):
             for name in [".", *directories, *names]:
                 os.chown(os.path.join(base, name), NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""Walks a mounted tree as `find`, `stat` and `head -c 4096` of everything would, to a limit."""
+"""Walks a mounted tree like `find`, `stat` and `head -c 4096` of every file, up to a limit."""
 import collections
 import errno
 import os
@@ -23,7 +23,7 @@ def write_honest(path):
 
 
 def read_honest(point):
-    """Reads the honest model that was mounted beside an attack: whether every byte is right."""
+    """Reads the regular model that was mounted beside an attack; returns whether every byte is correct."""
     for tensor in HONEST:
         with open(os.path.join(point, "tensors", tensor.name), "rb") as file:
             if file.read() != tensor.data:
@@ -33,7 +33,7 @@ def read_honest(point):
 
 
 def read_file(path, name):
-    """Reads the beginning of a file, and a document whole; how many read calls that took."""
+    """Reads the beginning of a file, and a whole document; returns the number of read calls."""
     reads = 1
     with open(path, "rb", buffering=0) as file:
         if name in DOCUMENTS:

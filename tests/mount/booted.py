@@ -1,5 +1,5 @@
 """Checks of the units, run as root inside a container in which systemd is PID 1, by test_systemd.py. Prints a line of JSON for
-each check: [name, null], or [name, what went wrong]."""
+each check: [name, null], or [name, the failure]."""
 import glob
 import json
 import os
@@ -27,7 +27,7 @@ def systemctl(*argv, **kwargs):
 
 
 def shown(unit, *properties):
-    """Properties of a unit, as systemctl shows them; one of them alone as text."""
+    """Properties of a unit, as printed by systemctl; a single one as text."""
     out = dict(line.partition("=")[::2] for line in systemctl("show", unit, "-p", ",".join(properties)).splitlines())
     return out[properties[0]] if len(properties) == 1 else out
 
@@ -39,7 +39,7 @@ def journal(unit):
 
 
 def mounts(point):
-    """The types of what is mounted at a point, the lowest first."""
+    """The types of the file systems mounted at a point, the lowest first."""
     with open("/proc/self/mountinfo") as file:
         return [line.split(" - ")[1].split()[0] for line in file if line.split()[4] == point]
 
@@ -53,7 +53,7 @@ def wait_until(condition, what):
 
 
 class Booted(unittest.TestCase):
-    """Each check has a service of its own."""
+    """Each check has its own service."""
 
     def setUp(self):
         self.name = self.id().rpartition(".test_")[2]
@@ -81,13 +81,13 @@ class Booted(unittest.TestCase):
         self.assertEqual(mounts(self.point), [])
 
     def bias(self):
-        """A tensor's bytes, as another user reads them."""
+        """The bytes of a tensor, read by another user."""
         return bytes.fromhex(command("od", "-An", "-v", "-tx1", f"{self.point}/tensors/bias", user="nobody", group="nogroup"))
 
     def pid(self):
         return int(shown(self.unit, "MainPID"))
 
-    def said(self):
+    def log(self):
         return "\n".join(entry["MESSAGE"] for entry in journal(self.unit))
 
     def test_service_mount_is_readable_by_all_users(self):
@@ -107,12 +107,12 @@ class Booted(unittest.TestCase):
         self.assertEqual(status["Uid"].split()[0], str(pwd.getpwnam("weightfs").pw_uid))
         self.assertEqual((int(status["CapPrm"], 16), int(status["CapBnd"], 16)), (0, 0))
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
-        self.assertNotIn("landlock", self.said())  # it says when it cannot use it
+        self.assertNotIn("landlock", self.log())  # logged if Landlock cannot be used
         self.assertEqual(shown(self.unit, "NFileDescriptorStore"), "0")
-        # Whoever waits for it and is killed is told by his status; a fetch is shared by the boot's name.
+        # A waiting reader that is killed is recognised by /proc/PID/status; locks of downloads contain the boot id.
         for path in ("/proc/1/status", "/proc/sys/kernel/random/boot_id"):
             self.assertTrue(command("nsenter", f"--target={self.pid()}", "--mount", "setpriv", "--reuid=weightfs", "--clear-groups", "cat", path))
-        # The thread that asks the mount has no part in it.
+        # The heartbeat thread, which probes the mount, is not counted.
         without = [task for task in glob.glob(f"/proc/{self.pid()}/task/*")
                    if not any(os.path.realpath(descriptor).endswith("/fuse") for descriptor in glob.glob(f"{task}/fd/*"))]
         self.assertEqual(len(without), 1)
@@ -133,13 +133,13 @@ class Booted(unittest.TestCase):
             pid = self.pid()
             self.configure(OPTIONS="log_level=debug,no_cache")
             systemctl("reload", self.unit)
-            wait_until(lambda: "restart needed to apply: no_cache" in self.said(), "the reload's line")
+            wait_until(lambda: "restart needed to apply: no_cache" in self.log(), "the reload's line")
             self.assertEqual(file.read(), BIAS[4:])
             self.assertEqual(self.pid(), pid)
         wait_until(lambda: shown(self.unit, "ActiveState") == "active", "active again")
         self.configure(OPTIONS="cache_siz=1G")
         self.assertIn("failed", systemctl("reload", self.unit, check=False))
-        self.assertIn("did you mean cache_size", self.said())
+        self.assertIn("did you mean cache_size", self.log())
         self.assertEqual((shown(self.unit, "ActiveState"), self.pid()), ("active", pid))
 
     def test_starts_and_restarts_have_no_rate_limit(self):
@@ -153,18 +153,18 @@ class Booted(unittest.TestCase):
         self.configure(SOURCE="/srv/closed/model.safetensors")
         systemctl("start", self.unit, check=False)
         self.assertEqual(shown(self.unit, "ActiveState", "NRestarts"), {"ActiveState": "failed", "NRestarts": "0"})
-        self.assertIn("/srv/closed: user weightfs cannot enter it", self.said())
+        self.assertIn("/srv/closed: user weightfs cannot enter it", self.log())
 
     def test_unreachable_mount_point_is_reported(self):
         self.point = "/root/weights"
         os.chmod("/root", 0o700)
         self.start_fails()
-        self.assertIn("/root: user weightfs cannot enter it", self.said())
+        self.assertIn("/root: user weightfs cannot enter it", self.log())
 
     def test_mount_point_that_hides_its_source_is_refused(self):
         self.point = MODELS
         self.start_fails()
-        self.assertIn("would hide", self.said())
+        self.assertIn("would hide", self.log())
         self.assertEqual(shown(self.unit, "NRestarts"), "0")
 
     def test_killed_server_is_restarted(self):
@@ -185,7 +185,7 @@ class Booted(unittest.TestCase):
         pid = self.pid()
         os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: shown(self.unit, "ActiveState") == "active" and self.pid() not in (0, pid), "another server")
-        self.assertIn("Watchdog timeout", self.said())
+        self.assertIn("Watchdog timeout", self.log())
         self.assertEqual(self.bias(), BIAS)
 
     def test_service_with_a_stopped_server_can_be_stopped(self):
@@ -219,7 +219,7 @@ class Booted(unittest.TestCase):
         self.configure(OPTIONS="cache_siz=1G")
         systemctl("start", self.unit, check=False)
         self.assertEqual(shown(self.unit, "ActiveState"), "failed")
-        self.assertIn("did you mean cache_size", self.said())
+        self.assertIn("did you mean cache_size", self.log())
 
     def test_changed_mount_point_leaves_no_mount(self):
         self.start(MOUNTPOINT="/srv/before")
@@ -236,7 +236,7 @@ class Booted(unittest.TestCase):
         systemctl("stop", self.unit)
         self.configure(MOUNTPOINT="/tmp/weights")
         systemctl("start", self.unit, check=False)
-        self.assertIn("does not see this mount", self.said())
+        self.assertIn("mount not visible to the service", self.log())
         self.assertEqual(mounts("/tmp/weights"), [])
 
     def test_manual_unmount_is_undone_by_the_next_start(self):
@@ -275,7 +275,7 @@ class Booted(unittest.TestCase):
         self.assertEqual((mounts(self.point), shown(self.unit, "ActiveState")), (["autofs"], "inactive"))
         self.assertEqual(self.bias(), BIAS)
         self.assertEqual(mounts(self.point), ["autofs", "fuse.weightfs"])
-        # It has answered before it says so.
+        # The server replies to its first request before it reports that it is ready.
         wait_until(lambda: shown(self.unit, "ActiveState") == "active", "a service that is ready")
         wait_until(lambda: mounts(self.point) == ["autofs"], "unmounted when unused")
         wait_until(lambda: shown(self.unit, "ActiveState") == "inactive", "the server's end")
@@ -314,7 +314,7 @@ class Booted(unittest.TestCase):
         self.assertEqual(mounts(self.point), [])
 
     def test_fstab_automount_mounts_on_first_access(self):
-        # The line is in /etc/fstab since the boot.
+        # The line was in /etc/fstab at boot.
         self.assertEqual(mounts("/srv/fstab"), ["autofs"])
         self.point = "/srv/fstab"
         self.assertEqual(self.bias(), BIAS)
@@ -334,18 +334,18 @@ def names():
     return [name for name in dir(Booted) if name.startswith("test_")]
 
 
-class Told(unittest.TestResult):
-    def tell(self, test, wrong):
+class JsonResult(unittest.TestResult):
+    def report(self, test, wrong):
         print(json.dumps([test.id().rpartition(".")[2], wrong]), flush=True)
 
     def addSuccess(self, test):
-        self.tell(test, None)
+        self.report(test, None)
 
     def addFailure(self, test, err):
-        self.tell(test, self._exc_info_to_string(err, test) + command("journalctl", "-b", "--no-pager", "-n", "40"))
+        self.report(test, self._exc_info_to_string(err, test) + command("journalctl", "-b", "--no-pager", "-n", "40"))
 
     addError = addFailure
 
 
 if __name__ == "__main__":
-    unittest.defaultTestLoader.loadTestsFromTestCase(Booted).run(Told())
+    unittest.defaultTestLoader.loadTestsFromTestCase(Booted).run(JsonResult())

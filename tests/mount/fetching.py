@@ -1,4 +1,4 @@
-"""What the tests of fetching share: a user with a home of his own, whom no proxy serves, and a look into his cache."""
+"""Shared by the tests of downloads: an environment with a separate home and without a proxy, and checks of the cache."""
 import errno
 import os
 import signal
@@ -6,15 +6,15 @@ import socket
 import threading
 import unittest.mock
 
-from test_archives import ArchiveTestCase, blobs_in, debris_in, noise
+from test_archives import ArchiveTestCase, blobs_in, temporary_files_in, noise
 import stores
 
 MEGABYTE = 1 << 20
-FAR = noise(MEGABYTE // 2) + bytes(MEGABYTE // 2)  # half of it can be packed
+FAR = noise(MEGABYTE // 2) + bytes(MEGABYTE // 2)  # half of it is compressible
 ALLOWED = "--allow-private-urls"
 NOT_REACHED = (errno.EHOSTUNREACH, errno.EIO)
 
-# What would let the tests see the models, the logins and the network of whoever runs them.
+# Variables that would expose models, logins and network settings of the user who runs the tests.
 OUTER = ("OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG", "http_proxy", "https_proxy",
          "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -30,20 +30,20 @@ class FetchTestCase(ArchiveTestCase):
         os.mkdir(self.path("home"))
 
     def assert_cache_holds(self, *blobs):
-        """These and no others, each under its own name; nothing that is being made, and nothing that was left."""
+        """The cache has exactly these blobs, each under its digest, and no partial or temporary files."""
         kept = self.published(len(blobs))
         self.assertEqual(sorted(os.path.basename(path) for path in kept), sorted(map(stores.sha256, blobs)))
         for path in kept:
-            self.assertEqual(stores.sha256(self.whole(path)), os.path.basename(path))
-        self.assertEqual(debris_in(self.cache()), [])
+            self.assertEqual(stores.sha256(self.read_whole(path)), os.path.basename(path))
+        self.assertEqual(temporary_files_in(self.cache()), [])
 
     def assert_nothing_readable(self, folder, name):
-        """It is not there, or it cannot be opened, or its first byte cannot be read."""
+        """The file is missing, or cannot be opened, or its first byte cannot be read."""
         with self.assertRaises(OSError):
-            self.whole(folder, name)
+            self.read_whole(folder, name)
 
     def end(self, process):
-        """Ends a mount in the foreground; the lines that it logged."""
+        """Ends a mount in the foreground; returns its log lines."""
         process.send_signal(signal.SIGTERM)
         process.wait(60)
         self.assertEqual(process.returncode, 0)
@@ -56,7 +56,7 @@ class LinkTestCase(FetchTestCase):
         return stores.linked_carton(self.path(name), {"model/far": (data, list(urls))}, {"model/near": b"here"})
 
     def far(self, point):
-        return self.whole(point, "files", "model", "far")
+        return self.read_whole(point, "files", "model", "far")
 
     def assert_unreadable(self, point, errors=NOT_REACHED):
         with self.assertRaises(OSError) as caught:
@@ -64,7 +64,7 @@ class LinkTestCase(FetchTestCase):
         self.assertIn(caught.exception.errno, errors)
 
     def read_at_once(self, points):
-        """Reads model/far of each mount, all at the same time."""
+        """Reads model/far of all mounts at the same time."""
         seen = [None] * len(points)
 
         def read(i):
@@ -78,9 +78,9 @@ class LinkTestCase(FetchTestCase):
 
 
 def closed_port():
-    """One on which nobody listens."""
+    """A port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
 
 
-__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "debris_in"]
+__all__ = ["ALLOWED", "FAR", "FetchTestCase", "LinkTestCase", "MEGABYTE", "NOT_REACHED", "blobs_in", "closed_port", "temporary_files_in"]

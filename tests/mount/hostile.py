@@ -1,8 +1,7 @@
-"""A server on 127.0.0.1 that answers as a test tells it to: too short, too long, never, or with something else.
+"""A server on 127.0.0.1 with scripted responses: too short, too long, missing, or wrong.
 
-What is asked for at a path is answered by a list of scripts, one after the other; the last one answers whatever comes
-after it. A script is a function of the Ask that it answers. Every request and connection is counted, and a test waits for
-them, not for time to pass.
+A path has a list of scripts, one per request; the last one also serves all later requests. A script is a function of a
+Request. Every request and connection is counted, so a test waits for them instead of sleeping.
 """
 import hashlib
 import re
@@ -17,12 +16,12 @@ LIMIT_S = 60
 BLOCK = 1 << 16
 
 
-class Ask:
-    """A request, and the connection to answer it on."""
+class Request:
+    """A request, and the connection for its response."""
 
     def __init__(self, server, sock, method, path, headers):
         self.server, self.sock, self.method, self.path, self.headers = server, sock, method, path, headers
-        self.keeps = False  # whether the connection is good for another request
+        self.keeps = False  # whether the connection can be used for another request
         span = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
         self.first = int(span[1]) if span else None
         self.last = int(span[2]) if span and span[2] else None
@@ -32,7 +31,7 @@ class Ask:
         return f"{self.method} {self.path} {self.headers.get('range', '')}"
 
     def head(self, status, **headers):
-        """The head of an answer; `_` in a header's name is a dash."""
+        """Sends the head of a response; `_` in the name of a header is a dash."""
         lines = [f"HTTP/1.1 {status} Scripted"] + [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         self.sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
@@ -43,7 +42,7 @@ class Ask:
             self.sent += len(block)
 
     def wait(self, event):
-        """Until a test sets the event, the client goes, or the server ends; whether it was set."""
+        """Waits until a test sets the event, the client disconnects, or the server ends; returns whether it was set."""
         self.sock.settimeout(0.02)
         while not event.is_set() and not self.server.over.is_set():
             try:
@@ -57,7 +56,7 @@ class Ask:
         return event.is_set()
 
     def hang(self):
-        """Says nothing more; returns when the client goes."""
+        """Sends nothing more; returns when the client disconnects."""
         self.wait(threading.Event())
 
     def reset(self):
@@ -69,112 +68,112 @@ def tag_of(data):
     return f'"{hashlib.sha256(data).hexdigest()[:16]}"'
 
 
-def well(data, **headers):
-    """As a server should: HEAD, GET, ranges, an ETag."""
+def correct(data, **headers):
+    """A correct server: HEAD, GET, ranges, an ETag."""
     tag = tag_of(data)
 
-    def answer(ask):
-        same = ask.headers.get("if-range", tag) == tag
-        ask.keeps = True
-        if ask.first is None or not same:
-            ask.head(200, Content_Length=len(data), ETag=tag, Accept_Ranges="bytes", **headers)
+    def answer(request):
+        same = request.headers.get("if-range", tag) == tag
+        request.keeps = True
+        if request.first is None or not same:
+            request.head(200, Content_Length=len(data), ETag=tag, Accept_Ranges="bytes", **headers)
             part = data
-        elif ask.first >= len(data):
-            ask.head(416, Content_Range=f"bytes */{len(data)}", Content_Length=0)
+        elif request.first >= len(data):
+            request.head(416, Content_Range=f"bytes */{len(data)}", Content_Length=0)
             part = b""
         else:
-            last = min(len(data) - 1 if ask.last is None else ask.last, len(data) - 1)
-            part = data[ask.first:last + 1]
-            ask.head(206, Content_Length=len(part), Content_Range=f"bytes {ask.first}-{last}/{len(data)}", ETag=tag, **headers)
-        if ask.method != "HEAD":
-            ask.body(part)
+            last = min(len(data) - 1 if request.last is None else request.last, len(data) - 1)
+            part = data[request.first:last + 1]
+            request.head(206, Content_Length=len(part), Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag, **headers)
+        if request.method != "HEAD":
+            request.body(part)
     return answer
 
 
-def says(status, body=b"", **headers):
-    """A status, and nothing of what was wanted."""
-    def answer(ask):
-        ask.head(status, Content_Length=len(body), **headers)
-        if ask.method != "HEAD":
-            ask.body(body)
+def responds(status, body=b"", **headers):
+    """A status without the requested data."""
+    def answer(request):
+        request.head(status, Content_Length=len(body), **headers)
+        if request.method != "HEAD":
+            request.body(body)
     return answer
 
 
 def sends(data, length=None, **headers):
-    """All of `data` from its first byte on, whatever was asked for, under a length that may lie; then the end."""
-    def answer(ask):
-        ask.head(200, Content_Length=len(data) if length is None else length, **headers)
-        ask.body(data)
+    """All of `data` for every request, with a length that may be wrong; then closes the connection."""
+    def answer(request):
+        request.head(200, Content_Length=len(data) if length is None else length, **headers)
+        request.body(data)
     return answer
 
 
 def raw(data):
-    """These bytes instead of an answer, and then the end: not a RST, which might come before them."""
-    def answer(ask):
-        ask.sock.sendall(data)
-        ask.sock.shutdown(socket.SHUT_WR)
-        ask.hang()
+    """These bytes instead of a response, then a FIN: a RST might arrive before them."""
+    def answer(request):
+        request.sock.sendall(data)
+        request.sock.shutdown(socket.SHUT_WR)
+        request.hang()
     return answer
 
 
 def cut(data, at, reset=False):
-    """As well(), but the connection ends once byte `at` of the blob was sent."""
-    def answer(ask):
-        first, last = ask.first or 0, len(data) - 1 if ask.last is None else ask.last
-        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{last}/{len(data)}"}
-        ask.head(206 if span else 200, Content_Length=last - first + 1, Accept_Ranges="bytes", **span)
-        ask.body(data[first:at])
+    """Like correct(), but the connection ends after byte `at` of the blob."""
+    def answer(request):
+        first, last = request.first or 0, len(data) - 1 if request.last is None else request.last
+        span = {} if request.first is None else {"Content_Range": f"bytes {first}-{last}/{len(data)}"}
+        request.head(206 if span else 200, Content_Length=last - first + 1, Accept_Ranges="bytes", **span)
+        request.body(data[first:at])
         if reset:
-            ask.reset()
+            request.reset()
     return answer
 
 
 def stalls(data, at=0, begun=None):
-    """As cut(), but nothing more comes then; `begun` is set when it came to that."""
+    """Like cut(), but the connection stays open; `begun` is set when it stalls."""
     answer_cut = cut(data, at)
 
-    def answer(ask):
-        answer_cut(ask)
+    def answer(request):
+        answer_cut(request)
         if begun:
             begun.set()
-        ask.hang()
+        request.hang()
     return answer
 
 
 def gated(data, gate, at=0):
-    """The bytes from `at` on come once the event `gate` is set."""
-    def answer(ask):
-        ask.head(200, Content_Length=len(data))
-        ask.body(data[:at])
-        if ask.wait(gate):
-            ask.body(data[at:])
+    """The bytes from `at` on are sent after the event `gate` is set."""
+    def answer(request):
+        request.head(200, Content_Length=len(data))
+        request.body(data[:at])
+        if request.wait(gate):
+            request.body(data[at:])
     return answer
 
 
 def trickles(data, pieces, pause):
-    def answer(ask):
-        ask.head(200, Content_Length=len(data))
+    def answer(request):
+        request.head(200, Content_Length=len(data))
         step = -(-len(data) // pieces)
         for at in range(0, len(data), step):
-            ask.body(data[at:at + step])
+            request.body(data[at:at + step])
             time.sleep(pause)
     return answer
 
 
 def chunked(piece, count=None, end=b"0\r\n\r\n", **headers):
-    """`count` chunks, or chunks without end, and then `end`."""
-    def answer(ask):
-        ask.head(200, Transfer_Encoding="chunked", **headers)
+    """`count` chunks, or endless chunks, and then `end`."""
+    def answer(request):
+        request.head(200, Transfer_Encoding="chunked", **headers)
         chunk = b"%x\r\n" % len(piece) + piece + b"\r\n"
-        while count is None or ask.sent < count * len(piece):
-            ask.sock.sendall(chunk)
-            ask.sent += len(piece)
-        ask.sock.sendall(end)
+        while count is None or request.sent < count * len(piece):
+            request.sock.sendall(chunk)
+            request.sent += len(piece)
+        request.sock.sendall(end)
     return answer
 
 
 def packed_zeroes(mebibytes):
-    """gzip of so many MiB of zeroes, in a thousandth of their size: one block again and again."""
+    """gzip of this many MiB of zeros, in a thousandth of their size: one repeated block."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
     crc = 0
@@ -188,9 +187,9 @@ class Server:
 
     def __init__(self, test, tls=None, address="127.0.0.1"):
         self.scripts = {}  # (path, method or None) to a list
-        self.asked = []
+        self.received = []
         self.connections = 0
-        self.errors = []  # what went wrong in a script, but for a client that went away
+        self.errors = []  # exceptions of scripts, except for disconnected clients
         self.over = threading.Event()
         self.changed = threading.Condition()
         self.tls = None
@@ -208,7 +207,7 @@ class Server:
         return f"{'https' if self.tls else 'http'}://{self.address}:{self.port}/{path}"
 
     def serve(self, path, *scripts, head=None):
-        """The URL of `path`. `head` answers HEAD; without it the scripts do."""
+        """The URL of `path`. `head` serves HEAD requests (default: the scripts)."""
         with self.changed:
             self.scripts["/" + path, None] = list(scripts)
             if head:
@@ -220,7 +219,7 @@ class Server:
         self.acceptor.start()
 
     def go_down(self):
-        """Nobody listens any more, and all connections end."""
+        """Closes the listener and all connections."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.acceptor.join(LIMIT_S)
         self.listener.close()
@@ -230,10 +229,10 @@ class Server:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it has gone already
+                pass  # already closed
 
     def come_back(self):
-        """At the same port."""
+        """Listens on the same port again."""
         self.listener = socket.create_server((self.address, self.port))
         self.start()
 
@@ -255,11 +254,11 @@ class Server:
                 self.connections += 1
                 self.sockets.add(sock)
                 self.changed.notify_all()
-            thread = threading.Thread(target=self.talk, args=(sock,), daemon=True)
+            thread = threading.Thread(target=self.serve_connection, args=(sock,), daemon=True)
             self.threads.append(thread)
             thread.start()
 
-    def talk(self, plain):
+    def serve_connection(self, plain):
         sock = plain
         try:
             sock.settimeout(LIMIT_S)
@@ -270,7 +269,7 @@ class Server:
                 while self.answer(sock, requests):
                     pass
         except OSError:
-            pass  # the client went away, or would not have our certificate
+            pass  # the client disconnected, or rejected the certificate
         except Exception as error:
             self.errors.append(error)
         finally:
@@ -279,7 +278,7 @@ class Server:
             sock.close()
 
     def answer(self, sock, requests):
-        """Whether another request may follow."""
+        """Serves a request; returns whether another one may follow."""
         words = requests.readline(BLOCK).split()
         if len(words) != 3:
             return False
@@ -287,30 +286,30 @@ class Server:
         while (line := requests.readline(BLOCK).strip()):
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
-        ask = Ask(self, sock, words[0].decode(), words[1].decode().partition("?")[0], headers)
-        script = self.next_script(ask)
-        script(ask)
-        return ask.keeps
+        request = Request(self, sock, words[0].decode(), words[1].decode().partition("?")[0], headers)
+        script = self.next_script(request)
+        script(request)
+        return request.keeps
 
-    def next_script(self, ask):
+    def next_script(self, request):
         with self.changed:
-            self.asked.append(ask)
+            self.received.append(request)
             self.changed.notify_all()
-            scripts = self.scripts.get((ask.path, ask.method)) or self.scripts.get((ask.path, None)) or [says(404)]
+            scripts = self.scripts.get((request.path, request.method)) or self.scripts.get((request.path, None)) or [responds(404)]
             return scripts.pop(0) if len(scripts) > 1 else scripts[0]
 
-    def asks(self, method=None, path=None):
-        """What was asked so far."""
+    def requests(self, method=None, path=None):
+        """The requests so far."""
         with self.changed:
-            return [ask for ask in self.asked if method in (None, ask.method) and path in (None, ask.path.lstrip("/"))]
+            return [request for request in self.received if method in (None, request.method) and path in (None, request.path.lstrip("/"))]
 
     def count(self, method=None, path=None):
-        return len(self.asks(method, path))
+        return len(self.requests(method, path))
 
     def wait_for(self, ready, what="a request"):
-        """Until `ready()`, which is looked at whenever somebody connects or asks."""
+        """Waits until `ready()`, which is called after each connection and request."""
         end = time.monotonic() + LIMIT_S
         with self.changed:
             while not ready():
                 if not self.changed.wait(end - time.monotonic()):
-                    raise AssertionError(f"waited in vain for {what}; asked was {self.asked}")
+                    raise AssertionError(f"timeout while waiting for {what}; received: {self.received}")

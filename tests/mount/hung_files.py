@@ -1,4 +1,4 @@
-"""A file system with one directory in it, for everybody, whose server stops answering when a test says so."""
+"""A file system with one directory, accessible to all users, whose server hangs on request of a test."""
 import ctypes
 import errno
 import os
@@ -12,7 +12,7 @@ FORCE_AND_DETACH = 3
 
 
 class HungFiles:
-    """Mounted in the directory of a test; `folder` is the directory in it. Once `hangs`, who asks waits until the end."""
+    """Mounted in the directory of a test; `folder` is the directory in it. With `hangs` set, requests block until end()."""
 
     def __init__(self, test):
         self.hangs = False
@@ -27,7 +27,7 @@ class HungFiles:
         test.addCleanup(self.end)
 
     def end(self):
-        """Unmounts it with all that is mounted in it, and whoever waits for an answer is told."""
+        """Unmounts it and all mounts below; blocked requests fail."""
         if self.thread.is_alive():
             LIBC.umount2(self.point.encode(), FORCE_AND_DETACH)
             self.thread.join()
@@ -42,7 +42,7 @@ class HungFiles:
                 body = self._answer(operation, node)
                 os.write(self.device, struct.pack("=IiQ", 16 + len(body), 0 if body else -errno.ENOSYS, unique) + body)
             except OSError as error:
-                if error.errno != errno.ENOENT:  # nobody waits any more
+                if error.errno != errno.ENOENT:  # the request was interrupted
                     return os.close(self.device)
 
     @staticmethod

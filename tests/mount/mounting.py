@@ -1,4 +1,4 @@
-"""What the black-box tests share: a mount that is gone when its test ends, however it ends."""
+"""Shared by the mount tests: mounts that are removed when their test ends, also after a failure."""
 import errno
 import os
 import pty
@@ -29,7 +29,7 @@ def run(*argv, **kwargs):
 
 
 def until(condition, what):
-    """Waits for a condition; `what` (a text, or a function that gives one) is what failed if it never comes."""
+    """Waits for a condition; `what` (a text, or a function that returns one) describes the failure after a timeout."""
     end = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > end:
@@ -38,20 +38,20 @@ def until(condition, what):
 
 
 def halt(pid):
-    """Stops a process, all threads of it: one that takes a request before it stops answers it, or keeps whoever asked from being killed."""
+    """Stops all threads of a process, and waits for that: a thread that still takes a request could make its caller unkillable."""
     def is_stopped(task):
         try:
             with open(f"/proc/{pid}/task/{task}/stat") as file:
                 return file.read().rpartition(")")[2].split()[0] == "T"
         except (FileNotFoundError, ProcessLookupError):
-            return True  # a thread that had nothing to do
+            return True  # the thread has exited
 
     os.kill(pid, signal.SIGSTOP)
     until(lambda: all(map(is_stopped, os.listdir(f"/proc/{pid}/task"))), "it does not stop")
 
 
 def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
-    """What weightfs with these arguments writes to a terminal (0: of unknown width); without colours unless NO_COLOR says otherwise."""
+    """The output of weightfs on a terminal (columns=0: of unknown width); without colors by default."""
     env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR)
     terminal, other = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
@@ -93,16 +93,16 @@ def sample_tensors():
 
 
 class TestCase(unittest.TestCase):
-    """A temporary directory, and nothing left behind: no mount, no server, no file."""
+    """A test with a temporary directory that leaves no mount, server or file behind."""
 
     def setUp(self):
         self.tmp = tempfile.mkdtemp(prefix="weightfs-test-")
         self.addCleanup(self.clear)
-        # What is unpacked is kept for this test alone.
+        # A separate cache for this test.
         os.environ["WEIGHTFS_CACHE"] = self.path("cache")
 
     def clear(self):
-        """Removes the directory once all that was started here has ended: a server whose mount is gone still removes its mount point."""
+        """Removes the directory after all processes of the test have exited: a server still removes its mount point after unmounting."""
         until(lambda: not processes_of(self.tmp), lambda: f"does not end: {processes_of(self.tmp)}")
         shutil.rmtree(self.tmp)
 
@@ -154,7 +154,7 @@ class MountTestCase(TestCase):
         return server
 
     def foreground(self, *argv, at="mnt"):
-        """Starts `weightfs mount -f` and returns it once the mount is usable; it says only what goes wrong."""
+        """Starts `weightfs mount -f` and returns it when the mount is usable; it logs only errors."""
         point = self.path(at)
         process = subprocess.Popen([WEIGHTFS, "mount", "-f", "--log-level", "warning", *argv, point], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
@@ -171,11 +171,11 @@ class MountTestCase(TestCase):
 @unittest.skipUnless(shutil.which("fusermount3"), "no fusermount3 here")
 @unittest.skipUnless(os.path.exists("/etc/mtab"), "fusermount3 needs /etc/mtab, which a booted Debian has")
 class UsersTestCase(MountTestCase):
-    """A program and a model that ordinary users may use."""
+    """A program and a model that ordinary users can access."""
 
     def setUp(self):
         super().setUp()
-        # As on every Debian machine, though not in every container.
+        # Exists on every Debian machine, but not in every container.
         self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
         os.chmod("/dev/fuse", 0o666)
         os.chmod(self.tmp, 0o755)
@@ -185,7 +185,7 @@ class UsersTestCase(MountTestCase):
 
 
 def has_ended(pid):
-    """Whether a process is gone, or waits for a parent that does not ask for it."""
+    """Whether a process has exited, or is a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
@@ -199,7 +199,7 @@ def is_sanitized():
 
 
 def requests_of(pid):
-    """How many read system calls a server has made: one for each request from the kernel, and those of its own."""
+    """How many read system calls a server has made: one per request of the kernel, and its own reads."""
     with open(f"/proc/{pid}/io") as file:
         return int(dict(line.split(": ") for line in file)["syscr"])
 

@@ -1,7 +1,7 @@
-"""Real servers on 127.0.0.1 for the tests that fetch: nginx, caddy and docker-registry, as Debian has them.
+"""Real servers on 127.0.0.1 for download tests: nginx, caddy and docker-registry, from Debian's packages.
 
-The kernel picks every port, and no other process can get in between: nginx is given its socket, the others are asked
-which one they opened. They end with their test, also when that is killed. Each counts what it was asked.
+The kernel chooses every port, without races: nginx inherits its socket; the ports of the others are read from /proc.
+Servers end with their test, also if it is killed. Each counts its requests.
 """
 import base64
 import ctypes
@@ -27,7 +27,7 @@ libc = ctypes.CDLL(None)
 
 
 def ended_with_parent(number):
-    """What a child runs before it becomes the server: it gets the signal when the test dies."""
+    """Runs in the child before exec: the server gets the signal when the test dies."""
     return lambda: libc.prctl(PR_SET_PDEATHSIG, number)
 
 
@@ -36,12 +36,12 @@ def path_of(program):
 
 
 def needs(*programs):
-    """Skips a test, or a class of them, where a program is missing."""
+    """Skips a test, or a class of them, if a program is missing."""
     missing = [program for program in programs if path_of(program) is None]
     return unittest.skipIf(missing, f"needs {', '.join(missing)} (see scripts/dependencies)")
 
 
-class Asked(NamedTuple):
+class LoggedRequest(NamedTuple):
     method: str
     path: str
     status: int
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 def listening_port(pid):
-    """The port of the one TCP socket on which a process listens; None before it does."""
+    """The port of the one TCP socket on which a process listens; None before that."""
     inodes = set()
     try:
         for descriptor in os.listdir(f"/proc/{pid}/fd"):
@@ -71,7 +71,7 @@ def listening_port(pid):
 
 
 class Server:
-    """A program that serves from a directory of its own, which is gone with the test."""
+    """A server program with its own directory, which is removed after the test."""
     program = None
     scheme = "http"
     end = signal.SIGKILL
@@ -92,7 +92,7 @@ class Server:
         return path
 
     def publish(self, name, data):
-        """Serves `data` under /name from now on; its URL."""
+        """Serves `data` at /name; returns its URL."""
         path = os.path.join(self.content, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
@@ -117,11 +117,11 @@ class Server:
         end = time.monotonic() + LIMIT_S
         while (port := listening_port(self.process.pid)) is None:
             if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"{self.program} does not serve: {self.last_words()}")
+                raise AssertionError(f"{self.program} does not serve: {self.log_tail()}")
             time.sleep(0.01)
         return port
 
-    def last_words(self):
+    def log_tail(self):
         with open(self.problems) as problems:
             return problems.read()[-2000:]
 
@@ -134,8 +134,8 @@ class Server:
     def connection(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
 
-    def ask(self, method, path, body=None, headers={}):
-        """One request of the test's own; these are logged, too."""
+    def send_request(self, method, path, body=None, headers={}):
+        """Sends a request from the test, which is logged, too."""
         connection = self.connection()
         try:
             connection.request(method, path, body, headers)
@@ -144,20 +144,20 @@ class Server:
         finally:
             connection.close()
 
-    def asked(self):
-        """All requests so far. A server logs a request when it has answered it: what is asked now is logged after it."""
+    def requests(self):
+        """All requests so far. A server logs a request after its response, so a final request of the test is logged last."""
         before = self.logged().count(SENTINEL)
-        self.ask("GET", SENTINEL)
+        self.send_request("GET", SENTINEL)
         end = time.monotonic() + LIMIT_S
         while (text := self.logged()).count(SENTINEL) == before:
             if time.monotonic() > end:
-                raise AssertionError(f"{self.program} writes no log: {self.last_words()}")
+                raise AssertionError(f"{self.program} writes no log: {self.log_tail()}")
             time.sleep(0.01)
-        asked = [self.line(line) for line in text.splitlines()]
-        return [request for request in asked if request and request.path != SENTINEL]
+        requests = [self.line(line) for line in text.splitlines()]
+        return [request for request in requests if request and request.path != SENTINEL]
 
     def count(self, method=None, path=None):
-        return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.asked())
+        return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.requests())
 
     def logged(self):
         if not os.path.exists(self.log):
@@ -171,10 +171,10 @@ class Server:
 
 
 class Nginx(Server):
-    """Files with their ranges and ETags; name.gz beside a file is what those get who take gzip. `extra` goes into the
+    """Files with their ranges and ETags; name.gz beside a file is sent to clients that accept gzip. `extra` is added to the
     location, for example `limit_rate 100k;`."""
     program = "nginx"
-    end = signal.SIGTERM  # which it passes on to the process that does the work
+    end = signal.SIGTERM  # which it passes on to its worker process
 
     def __init__(self, test, extra="", name=None):
         super().__init__(test, name)
@@ -188,8 +188,8 @@ daemon off; worker_processes 1; pid {self.folder}/pid; error_log stderr;
 events {{}}
 http {{
 {places}
-log_format asked '$request_method $uri $status $body_bytes_sent $sent_http_content_encoding';
-access_log {self.log} asked;
+log_format requests '$request_method $uri $status $body_bytes_sent $sent_http_content_encoding';
+access_log {self.log} requests;
 default_type application/octet-stream;
 server {{
   listen 127.0.0.1:{self.port};
@@ -198,19 +198,19 @@ server {{
 }}
 }}
 """)
-        # It takes the sockets that another nginx would hand over when it is replaced.
+        # nginx inherits sockets in the way of a binary upgrade.
         descriptor = listener.fileno()
         self.start(["-e", "stderr", "-p", self.folder, "-c", config], pass_fds=[descriptor], NGINX=f"{descriptor};")
         listener.close()
 
     def line(self, line):
         method, path, status, size, encoding = line.split()
-        return Asked(method, path, int(status), int(size), "" if encoding == "-" else encoding)
+        return LoggedRequest(method, path, int(status), int(size), "" if encoding == "-" else encoding)
 
 
 class Caddy(Server):
-    """Files, encoded as they are asked for: zstd and gzip as they are sent, brotli from name.br beside a file. With a
-    `certificate` (its file and that of its key) https, over HTTP/2."""
+    """Files with the requested encoding: zstd and gzip on the fly, brotli from name.br beside a file. With a `certificate`
+    (its file and that of its key) https with HTTP/2."""
     program = "caddy"
 
     def __init__(self, test, certificate=None, name=None):
@@ -219,16 +219,16 @@ class Caddy(Server):
         encode = {"handler": "encode", "encodings": {"zstd": {}, "gzip": {}}, "prefer": ["zstd", "gzip"], "minimum_length": 1,
                   "match": {"headers": {"Content-Type": ["*"]}}}
         server = {"listen": ["127.0.0.1:0"], "protocols": ["h1", "h2"], "automatic_https": {"disable": True},
-                  "routes": [{"handle": [encode, serve]}], "logs": {"default_logger_name": "asked"}}
+                  "routes": [{"handle": [encode, serve]}], "logs": {"default_logger_name": "requests"}}
         apps = {"http": {"servers": {"only": server}}}
         if certificate:
             self.scheme = "https"
             server["tls_connection_policies"] = [{}]
             apps["tls"] = {"certificates": {"load_files": [{"certificate": certificate[0], "key": certificate[1]}]}}
         log = {"writer": {"output": "file", "filename": self.log}, "encoder": {"format": "json"},
-               "include": ["http.log.access.asked"]}
+               "include": ["http.log.access.requests"]}
         config = self.file("caddy.json", json.dumps({"admin": {"disabled": True, "config": {"persist": False}},
-                                                     "logging": {"logs": {"asked": log}}, "apps": apps}))
+                                                     "logging": {"logs": {"requests": log}}, "apps": apps}))
         self.start(["run", "--config", config])
         self.port = self.await_port()
 
@@ -240,22 +240,22 @@ class Caddy(Server):
     def line(self, line):
         entry = json.loads(line)
         encoding, = entry["resp_headers"].get("Content-Encoding", [""])
-        return Asked(entry["request"]["method"], entry["request"]["uri"], entry["status"], entry["size"], encoding)
+        return LoggedRequest(entry["request"]["method"], entry["request"]["uri"], entry["status"], entry["size"], encoding)
 
     def protocols(self):
-        """Of the requests so far: HTTP/1.1, HTTP/2.0."""
-        self.asked()
+        """The protocols of the requests so far: HTTP/1.1, HTTP/2.0."""
+        self.requests()
         entries = [json.loads(line)["request"] for line in self.logged().splitlines()]
         return {entry["proto"] for entry in entries if entry["uri"] != SENTINEL}
 
 
-# A name, its password, and the bcrypt of that, the one kind of hash that docker-registry takes.
+# A name, its password, and its bcrypt hash, the only kind that docker-registry accepts.
 LOGIN = ("anna", "secret")
 HASH = "$2y$04$zg7R26FQ7pq80s3eQdIZGOWvUvJbKFuJ0cgaY/uj1oAzIuPRChQa2"
 
 
 class Registry(Server):
-    """docker-registry. With `login` it lets in only those who know LOGIN."""
+    """docker-registry. With `login` it requires LOGIN."""
     program = "docker-registry"
 
     def __init__(self, test, login=False, name=None):
@@ -273,36 +273,36 @@ class Registry(Server):
 
     def line(self, line):
         match = re.search(r'"(\w+) (\S+) HTTP/[\d.]+" (\d+) (\d+) ', line)
-        return Asked(match[1], match[2], int(match[3]), int(match[4])) if match else None
+        return LoggedRequest(match[1], match[2], int(match[3]), int(match[4])) if match else None
 
     def push_blob(self, name, data):
-        """Uploads as the distribution specification has it (Pushing blobs): POST, then PUT with the digest."""
+        """Uploads by the distribution specification (Pushing blobs): POST, then PUT with the digest."""
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
-        status, headers, body = self.ask("POST", f"/v2/{name}/blobs/uploads/", b"", self.headers)
+        status, headers, body = self.send_request("POST", f"/v2/{name}/blobs/uploads/", b"", self.headers)
         if status != 202:
             raise AssertionError((status, body))
         path = re.sub(r"^https?://[^/]+", "", headers["Location"])
         path += ("&" if "?" in path else "?") + "digest=" + digest
-        status, _, body = self.ask("PUT", path, data, {**self.headers, "Content-Type": "application/octet-stream"})
+        status, _, body = self.send_request("PUT", path, data, {**self.headers, "Content-Type": "application/octet-stream"})
         if status != 201:
             raise AssertionError((status, body))
 
     def push_manifest(self, name, tag, manifest):
         kind = json.loads(manifest)["mediaType"]
-        status, _, body = self.ask("PUT", f"/v2/{name}/manifests/{tag}", manifest, {**self.headers, "Content-Type": kind})
+        status, _, body = self.send_request("PUT", f"/v2/{name}/manifests/{tag}", manifest, {**self.headers, "Content-Type": kind})
         if status != 201:
             raise AssertionError((status, body))
 
     def pulled(self):
-        """The requests that are no part of a push, without those that ask for credentials."""
-        return [a for a in self.asked() if a.method in ("GET", "HEAD") and a.status != 401]
+        """The requests except those of pushes and those that were answered with 401."""
+        return [a for a in self.requests() if a.method in ("GET", "HEAD") and a.status != 401]
 
     def count(self, method=None, path=None):
         return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.pulled())
 
 
-def self_made_certificate(folder):
-    """A certificate for 127.0.0.1 that signs itself, and its key: their files."""
+def self_signed_certificate(folder):
+    """The files of a self-signed certificate for 127.0.0.1 and of its key."""
     certificate, key = os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
                     "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],

@@ -1,4 +1,4 @@
-"""What systemd is to a service, as far as a service can tell: a socket for notifications, and a store of descriptors."""
+"""The part of systemd that a service sees: a socket for notifications, and a store of descriptors."""
 import array
 import os
 import select
@@ -7,16 +7,16 @@ import threading
 import time
 
 LIMIT_S = 60
-LONGEST = select.PIPE_BUF  # of what is longer systemd takes nothing
+MAX_MESSAGE = select.PIPE_BUF  # systemd ignores longer messages
 
 
 class ServiceManager:
-    """Listens at `path`. `told` is every notification as a dict, in order; `kept` the descriptors by name."""
+    """Listens at `path`. `notifications` has every notification as a dict, in order; `stored` the descriptors by name."""
 
     def __init__(self, path):
         self.path = path
-        self.told = []
-        self.kept = {}
+        self.notifications = []
+        self.stored = {}
         self._news = threading.Condition()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(path)
@@ -28,51 +28,51 @@ class ServiceManager:
             end.sendto(b"END=1", self.path)
         self._thread.join()
         self._socket.close()
-        for descriptor in self.kept.values():
+        for descriptor in self.stored.values():
             os.close(descriptor)
 
     def environment(self, **more):
         return {**os.environ, "NOTIFY_SOCKET": self.path, **more}
 
     def wait_for(self, wanted, after=0):
-        """The index of the first notification from `after` on that `wanted` is true of."""
+        """The index of the first notification from `after` on for which `wanted` is true."""
         end = time.monotonic() + LIMIT_S
         with self._news:
             while True:
-                for i in range(after, len(self.told)):
-                    if wanted(self.told[i]):
+                for i in range(after, len(self.notifications)):
+                    if wanted(self.notifications[i]):
                         return i
                 left = end - time.monotonic()
-                assert left > 0, f"never told; told was {self.told[after:]}"
+                assert left > 0, f"no such notification; received: {self.notifications[after:]}"
                 self._news.wait(left)
 
     def _listen(self):
         while True:
-            data, ancillary, flags, _ = self._socket.recvmsg(LONGEST, socket.CMSG_SPACE(4 * 4))
+            data, ancillary, flags, _ = self._socket.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(4 * 4))
             if flags & socket.MSG_TRUNC:
                 continue
             descriptors = array.array("i")
             for _, _, payload in ancillary:
                 descriptors.frombytes(payload)
-            told = dict(line.split("=", 1) for line in data.decode().splitlines())
-            if "END" in told:
+            notification = dict(line.split("=", 1) for line in data.decode().splitlines())
+            if "END" in notification:
                 return
             with self._news:
-                self._take(told, list(descriptors))
+                self._take(notification, list(descriptors))
                 self._news.notify_all()
 
-    def _take(self, told, descriptors):
-        # A barrier has been passed when its descriptor is closed.
-        if told.get("FDSTORE") == "1":
-            self._forget(told["FDNAME"])
-            self.kept[told["FDNAME"]] = descriptors.pop()
-        if told.get("FDSTOREREMOVE") == "1":
-            self._forget(told["FDNAME"])
+    def _take(self, notification, descriptors):
+        # Closing the descriptor of a barrier acknowledges it.
+        if notification.get("FDSTORE") == "1":
+            self._forget(notification["FDNAME"])
+            self.stored[notification["FDNAME"]] = descriptors.pop()
+        if notification.get("FDSTOREREMOVE") == "1":
+            self._forget(notification["FDNAME"])
         for descriptor in descriptors:
             os.close(descriptor)
-        if "BARRIER" not in told:
-            self.told.append(told)
+        if "BARRIER" not in notification:
+            self.notifications.append(notification)
 
     def _forget(self, name):
-        if name in self.kept:
-            os.close(self.kept.pop(name))
+        if name in self.stored:
+            os.close(self.stored.pop(name))

@@ -32,11 +32,11 @@ def index_of(tensors):
 
 
 def blobs_in(cache):
-    """Every finished blob."""
+    """Every complete blob."""
     return sorted(os.path.join(base, name) for base, _, names in os.walk(os.path.join(cache, "v1", "blobs")) for name in names)
 
 
-def debris_in(cache):
+def temporary_files_in(cache):
     making = os.path.join(cache, "v1", "making")
     return os.listdir(making) if os.path.isdir(making) else []
 
@@ -50,19 +50,19 @@ class ArchiveTestCase(MountTestCase):
         return self.path("cache")
 
     def published(self, count=1):
-        """The finished blobs, once there are so many and nothing is being made: they get their names after the last byte
+        """The complete blobs, as soon as there are `count` and none is in progress: a blob gets its name after its last byte
         was read."""
         for _ in range(3000):
-            if len(blobs_in(self.cache())) >= count and not debris_in(self.cache()):
+            if len(blobs_in(self.cache())) >= count and not temporary_files_in(self.cache()):
                 break
             time.sleep(0.01)
         return blobs_in(self.cache())
 
-    def whole(self, point, *names):
+    def read_whole(self, point, *names):
         with open(os.path.join(point, *names), "rb") as file:
             return file.read()
 
-    def bytes_of_model(self, **kwargs):
+    def model_files(self, **kwargs):
         containers.WRITERS["safetensors"](self.path("inner"), sample_tensors(), None)
         return self.read("inner")
 
@@ -77,27 +77,27 @@ class Files(ArchiveTestCase):
             with self.subTest(method=method):
                 point = self.mount(self.carton(f"{method}.carton", self.FILES, method=method), at=f"mnt{method}")
                 for name, data in self.FILES.items():
-                    self.assertEqual(self.whole(point, "files", name), data, name)
+                    self.assertEqual(self.read_whole(point, "files", name), data, name)
                     self.assertEqual(os.stat(os.path.join(point, "files", name)).st_size, len(data))
 
     def test_repacked_files_have_the_same_model_hash(self):
         source = self.carton(files=self.FILES, links={"model/link": ("weights", "model/weights")})
         point = self.mount(source)
-        model_hash = json.loads(self.whole(point, "metadata.json"))["metadata"]["carton"]["model_hash"]
+        model_hash = json.loads(self.read_whole(point, "metadata.json"))["metadata"]["carton"]["model_hash"]
         lines = []
         for base, _, names in os.walk(os.path.join(point, "files")):
             for name in names:
                 path = os.path.relpath(os.path.join(base, name), os.path.join(point, "files"))
                 if path != "MANIFEST":
-                    lines.append((path, hashlib.sha256(self.whole(point, "files", path)).hexdigest()))
+                    lines.append((path, hashlib.sha256(self.read_whole(point, "files", path)).hexdigest()))
         manifest = "".join(f"{path}={digest}\n" for path, digest in sorted(lines, key=lambda line: line[0].encode())).encode()
         self.assertEqual(hashlib.sha256(manifest).hexdigest(), model_hash)
 
     def test_directory_with_the_tree_of_a_carton_is_a_carton(self):
         archives.write_carton_directory(self.path("unpacked"), {"model/weights": b"w"})
         point = self.mount(self.path("unpacked"))
-        self.assertEqual(json.loads(self.whole(point, "metadata.json"))["format"], "carton")
-        self.assertEqual(self.whole(point, "files", "model", "weights"), b"w")
+        self.assertEqual(json.loads(self.read_whole(point, "metadata.json"))["format"], "carton")
+        self.assertEqual(self.read_whole(point, "files", "model", "weights"), b"w")
 
     def test_mount_inside_a_carton_directory_is_not_part_of_it(self):
         archives.write_carton_directory(self.path("unpacked"), {"model/weights": b"w"})
@@ -124,13 +124,13 @@ class Files(ArchiveTestCase):
                         out.addfile(member, io.BytesIO(data))
                 point = self.mount(self.path(f"t{mode}.tar"), at=f"mnt{mode}")
                 for name, data in self.FILES.items():
-                    self.assertEqual(self.whole(point, "files", name), data, name)
+                    self.assertEqual(self.read_whole(point, "files", name), data, name)
 
     def test_zip64_is_read(self):
         archives.write_zip64(self.path("z.zip"), self.FILES)
         point = self.mount(self.path("z.zip"))
         for name, data in self.FILES.items():
-            self.assertEqual(self.whole(point, "files", name), data, name)
+            self.assertEqual(self.read_whole(point, "files", name), data, name)
 
     # semantics 9.3
     def test_links_resolve_to_members_and_never_leave_the_mount(self):
@@ -142,17 +142,17 @@ class Files(ArchiveTestCase):
         point = self.mount(self.path("z.zip"))
         files = os.path.join(point, "files")
         for link in ("a/near", "far", "dir/file", "dir/near"):
-            self.assertEqual(self.whole(files, link), b"bytes", link)
+            self.assertEqual(self.read_whole(files, link), b"bytes", link)
         for shown in ("up", "absolute", "a/climb", "sneaky"):
             self.assertFalse(os.path.islink(os.path.join(files, shown)), shown)
-        self.assertEqual(self.whole(files, "absolute"), b"/etc/passwd")
+        self.assertEqual(self.read_whole(files, "absolute"), b"/etc/passwd")
         with self.assertRaises(OSError):
-            self.whole(files, "loop")
+            self.read_whole(files, "loop")
         for base, directories, names in os.walk(files):
             for name in directories + names:
                 real = os.path.realpath(os.path.join(base, name))
                 self.assertTrue((real + "/").startswith(files + "/"), name)
-        self.assertEqual(len(self.whole(point, "warnings.txt").splitlines()), 4)
+        self.assertEqual(len(self.read_whole(point, "warnings.txt").splitlines()), 4)
 
     def test_cat_follows_links_like_the_kernel(self):
         with archives.Zip(self.path("z.zip")) as out:
@@ -173,8 +173,8 @@ class Files(ArchiveTestCase):
         seen = [os.path.join(base, name) for base, _, names in os.walk(os.path.join(point, "files")) for name in names]
         self.assertGreaterEqual(len(seen), 9)
         for path in seen:
-            self.assertTrue(self.whole(path).isdigit(), path)
-        self.assertEqual(self.whole(point, "files", "twice"), b"4")
+            self.assertTrue(self.read_whole(path).isdigit(), path)
+        self.assertEqual(self.read_whole(point, "files", "twice"), b"4")
 
 
 class Tensors(ArchiveTestCase):
@@ -191,9 +191,9 @@ class Tensors(ArchiveTestCase):
         import numpy
         for method in (archives.STORED, archives.ZSTD):
             point = self.mount(self.carton(f"{method}.carton", self.files, method=method), at=f"mnt{method}")
-            self.assertEqual(self.whole(point, "tensors", "n", "a"), bytes(range(16)))
+            self.assertEqual(self.read_whole(point, "tensors", "n", "a"), bytes(range(16)))
             self.assertEqual(numpy.load(f"{point}/npy/n/a.npy", mmap_mode="r").shape, (2, 2))
-            self.assertEqual(self.whole(point, "tensors", "texts"), self.files["tensor_data/t1.toml"])
+            self.assertEqual(self.read_whole(point, "tensors", "texts"), self.files["tensor_data/t1.toml"])
             texts = numpy.load(f"{point}/npy/texts.npy")
             self.assertEqual((texts.dtype, texts.tolist()), (numpy.dtype("<U4"), [["grün"], ["🙂"]]))
             self.assertEqual(numpy.load(f"{point}/npy/one.npy").tolist(), "")
@@ -204,24 +204,24 @@ class Tensors(ArchiveTestCase):
         point = self.mount(self.carton(files=self.files))
         digest = hashlib.sha256(bytes(range(16))).hexdigest()
         self.assertEqual(os.getxattr(f"{point}/tensors/n/a", "user.weightfs.sha256").decode(), digest)
-        self.assertEqual(json.loads(self.whole(point, "tensors.json"))["tensors"][0]["sha256"], digest)
+        self.assertEqual(json.loads(self.read_whole(point, "tensors.json"))["tensors"][0]["sha256"], digest)
 
 
 class NestedContainers(ArchiveTestCase):
     # semantics 9.5
     def test_nested_model_is_a_tree(self):
-        inner = self.bytes_of_model()
+        inner = self.model_files()
         for method in (archives.STORED, archives.DEFLATE, archives.ZSTD):
             carton = self.carton(f"{method}.carton", {"model/m.safetensors": inner, "model/other": b"x"}, method=method)
             point = self.mount(carton, at=f"mnt{method}")
             self.assertEqual(os.listdir(os.path.join(point, "nested", "model")), ["m.safetensors"])
             tree = os.path.join(point, "nested", "model", "m.safetensors")
             for tensor in sample_tensors():
-                self.assertEqual(self.whole(tree, "tensors", tensor.name), tensor.data, tensor.name)
-            self.assertEqual(json.loads(self.whole(tree, "metadata.json"))["source"], f"{carton}/model/m.safetensors")
+                self.assertEqual(self.read_whole(tree, "tensors", tensor.name), tensor.data, tensor.name)
+            self.assertEqual(json.loads(self.read_whole(tree, "metadata.json"))["source"], f"{carton}/model/m.safetensors")
 
     def test_containers_nest_three_levels_deep(self):
-        data = self.bytes_of_model()
+        data = self.model_files()
         for level in range(10):
             archives.write_zip64(self.path("z"), {"in": data}) if level % 2 else self.carton("z", {"in": data}, method=archives.STORED)
             data = self.read("z")
@@ -234,18 +234,18 @@ class NestedContainers(ArchiveTestCase):
         self.assertFalse(os.path.exists(os.path.join(tree, "nested")))
 
     def test_zip_of_two_models_shows_both(self):
-        inner = self.bytes_of_model()
+        inner = self.model_files()
         archives.write_zip64(self.path("two.zip"), {"a.safetensors": inner, "b.safetensors": inner})
         point = self.mount(self.path("two.zip"))
         self.assertEqual(os.listdir(os.path.join(point, "nested")), ["a.safetensors", "b.safetensors"])
-        self.assertEqual(self.whole(point, "nested", "b.safetensors", "files", "b.safetensors"), inner)
+        self.assertEqual(self.read_whole(point, "nested", "b.safetensors", "files", "b.safetensors"), inner)
 
     def test_info_lists_nested_models(self):
-        archives.write_zip64(self.path("two.zip"), {"a.safetensors": self.bytes_of_model(), "readme": b"x", "b.gguf": b"GGUF"})
+        archives.write_zip64(self.path("two.zip"), {"a.safetensors": self.model_files(), "readme": b"x", "b.gguf": b"GGUF"})
         self.assertTrue(run("info", self.path("two.zip")).stdout.endswith("\nnested\n  a.safetensors\n  b.gguf\n"))
 
     def test_corrupt_nested_model_fails_only_in_its_directory(self):
-        point = self.mount(self.carton(files={"model/bad.gguf": b"GGUF" + bytes(100), "model/good.safetensors": self.bytes_of_model()}))
+        point = self.mount(self.carton(files={"model/bad.gguf": b"GGUF" + bytes(100), "model/good.safetensors": self.model_files()}))
         with self.assertRaises(OSError):
             os.listdir(os.path.join(point, "nested", "model", "bad.gguf"))
         self.assertIn("tensors", os.listdir(os.path.join(point, "nested", "model", "good.safetensors")))
@@ -259,7 +259,7 @@ class Cache(ArchiveTestCase):
         self.source = self.carton(files={"model/w": self.DATA}, method=archives.DEFLATE)
 
     def read_model(self, point):
-        return self.whole(point, "files", "model", "w")
+        return self.read_whole(point, "files", "model", "w")
 
     # semantics 10.3
     def test_decoded_member_is_shared_between_mounts(self):
@@ -270,7 +270,7 @@ class Cache(ArchiveTestCase):
         inode = os.stat(blob).st_ino
         self.assertEqual(self.read_model(second), self.DATA)
         self.assertEqual([os.stat(path).st_ino for path in blobs_in(self.cache())], [inode])
-        self.assertEqual(debris_in(self.cache()), [])
+        self.assertEqual(temporary_files_in(self.cache()), [])
 
     def test_cache_is_private_to_the_user(self):
         self.read_model(self.mount(self.source))
@@ -309,11 +309,11 @@ class Cache(ArchiveTestCase):
                 process.kill()
                 process.wait()
             subprocess.run(["umount", "-l", point], check=True)
-            # On a busy machine all may have been decoded before.
+            # On a busy machine everything may have been decoded before.
             if blobs_in(self.cache()):
                 shutil.rmtree(self.cache())
             else:
-                killed_amid += len(debris_in(self.cache()))
+                killed_amid += len(temporary_files_in(self.cache()))
         self.assertGreater(killed_amid, 0)
         self.DATA = large
         point = self.mount(self.source)
@@ -331,14 +331,14 @@ class Cache(ArchiveTestCase):
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("cache", lines[0])
 
-    @unittest.skipUnless(os.geteuid() == 0, "a file system of its own needs root")
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a file system needs root")
     def test_full_disk_does_not_fail_reads(self):
         os.mkdir(self.cache())
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", self.cache()], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", self.cache()], check=True)
         point = self.mount(self.source)
         self.assertEqual(self.read_model(point), self.DATA)
-        self.assertEqual((self.published(0), debris_in(self.cache())), ([], []))
+        self.assertEqual((self.published(0), temporary_files_in(self.cache())), ([], []))
 
     # semantics 10.4
     def test_quota_is_not_exceeded(self):
@@ -361,7 +361,7 @@ class Cache(ArchiveTestCase):
                 with open(os.path.join(point, "files", name), "rb") as file:
                     file.seek(65 * MEGABYTE if name == "bomb" else 0)
                     file.read()
-        self.assertEqual((self.published(0), debris_in(self.cache())), ([], []))
+        self.assertEqual((self.published(0), temporary_files_in(self.cache())), ([], []))
 
     # semantics 9.6
     def test_damaged_members_never_read_completely(self):
@@ -375,8 +375,8 @@ class Cache(ArchiveTestCase):
         for name in ("crc", "cut", "small"):
             for _ in range(2):
                 with self.assertRaises(OSError):
-                    self.whole(point, "files", name)
-        self.assertEqual(self.whole(point, "files", "good"), data)
+                    self.read_whole(point, "files", name)
+        self.assertEqual(self.read_whole(point, "files", "good"), data)
         self.assertEqual(len(self.published()), 1)
 
     def test_no_cache_leaves_no_files(self):
@@ -396,7 +396,7 @@ class Cache(ArchiveTestCase):
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=20)
         self.assertEqual(process.returncode, 0)
-        self.assertEqual(debris_in(self.cache()), [])
+        self.assertEqual(temporary_files_in(self.cache()), [])
 
     def test_waiting_readers_do_not_block_others_and_end_with_the_mount(self):
         with archives.Zip(self.path("z.zip")) as out:
@@ -420,16 +420,16 @@ class Cache(ArchiveTestCase):
             reader.start()
         for _ in readers:
             begun.acquire()
-        self.assertEqual(self.whole(point, "files", "stored"), b"text")
+        self.assertEqual(self.read_whole(point, "files", "stored"), b"text")
         self.assertIn("files", os.listdir(point))
-        self.assertLess(len(outcomes), 20, "nobody waited")
+        self.assertLess(len(outcomes), 20, "no decoding was shared")
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
         for reader in readers:
             reader.join()
         self.assertEqual(process.returncode, 0)
         self.assertEqual([outcome for outcome in outcomes if not isinstance(outcome, OSError)], [], "no CRC-32 is 0")
-        self.assertIn("the mount is shutting down", process.stderr.read(), "all were decoded to their end")
+        self.assertIn("the mount is shutting down", process.stderr.read(), "all members were decoded completely")
 
     def test_memory_use_is_independent_of_member_size(self):
         source = self.carton("large.carton", {"model/w": bytes(300 * MEGABYTE)})
@@ -449,16 +449,16 @@ class Links(ArchiveTestCase):
         process, point = self.foreground(source)
         self.assertEqual(os.listdir(os.path.join(point, "files", "model")), ["far", "near"])
         with self.assertRaises(OSError) as caught:
-            self.whole(point, "files", "model", "far")
+            self.read_whole(point, "files", "model", "far")
         self.assertEqual(caught.exception.errno, errno.EIO)
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         self.assertNotIn("warnings.txt", os.listdir(point))
         process.send_signal(signal.SIGTERM)
         process.wait()
-        said = process.stderr.read()
-        self.assertIn("weightfs: model/far: ", said)
-        self.assertIn("http://127.0.0.1:1/far", said)
-        self.assertEqual(len(said.splitlines()), 1, said)
+        message = process.stderr.read()
+        self.assertIn("weightfs: model/far: ", message)
+        self.assertIn("http://127.0.0.1:1/far", message)
+        self.assertEqual(len(message.splitlines()), 1, message)
 
     def test_ls_continues_after_an_unavailable_file(self):
         source = self.carton(files={"model/near": b"here"}, linked={"model/far": b"there"}, urls={"model/far": ["https://example.com/far"]})
@@ -475,7 +475,7 @@ class Verify(TestCase):
         done = run("verify", self.path("m.carton"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, f"{self.path('m.carton')}: 4 files match their checksums\n")
-        # The sandbox makes the directory; nothing is put into it.
+        # The sandbox creates the directory; it stays empty.
         self.assertEqual(os.listdir(self.path("cache")) if os.path.exists(self.path("cache")) else [], [])
 
     def test_each_differing_file_is_reported(self):

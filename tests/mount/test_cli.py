@@ -1,4 +1,4 @@
-"""ls, cat and info: the tree without a mount, so that they work where there is no /dev/fuse."""
+"""ls, cat and info: the tree without a mount, so they work without /dev/fuse."""
 import json
 
 from mounting import WEIGHTFS, Hole, Tensor, TestCase, numbers, on_terminal, os, run, sample_tensors, subprocess
@@ -50,7 +50,7 @@ class Cat(TestCase):
         command.stdout.close()
         self.assertEqual(command.stderr.read(), b"")
         command.stderr.close()
-        self.assertEqual(command.wait(60), -13)  # SIGPIPE, as cat
+        self.assertEqual(command.wait(60), -13)  # SIGPIPE, like cat
 
     def test_full_disk_is_an_error(self):
         with open("/dev/full", "wb") as full:
@@ -95,7 +95,7 @@ class Info(TestCase):
 
 
 class Help(TestCase):
-    def test_lists_every_verb_and_exit_status(self):
+    def test_lists_every_command_and_exit_status(self):
         text = run("--help").stdout
         for wanted in ("mount", "umount", "ls", "cat", "info", "Exit status", "8  temporarily unavailable"):
             self.assertIn(wanted, text)

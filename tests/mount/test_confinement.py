@@ -20,7 +20,7 @@ def exchange(one, other):
 
 
 class ConfinementTestCase(UsersTestCase):
-    """home/models belongs to the user nobody and holds a model of that user; private/ is readable by root only."""
+    """home/models belongs to the user nobody and has a model of that user; private/ is readable by root only."""
 
     def setUp(self):
         super().setUp()
@@ -31,14 +31,14 @@ class ConfinementTestCase(UsersTestCase):
         os.chmod(self.secret, 0o600)
         os.chmod(self.path("private"), 0o700)
         self.model("home", "models", "a.safetensors", data=b"honest")
-        self.give()
+        self.change_owner()
 
     def model(self, *names, data, tensor="w"):
         path = self.path(*names)
         containers.write_safetensors(path, [Tensor(tensor, "uint8", (len(data),), data)])
         return path
 
-    def give(self):
+    def change_owner(self):
         """Changes the owner of everything in home, also of links, to the user nobody."""
         for base, directories, names in os.walk(self.path("home")):
             for name in [".", *directories, *names]:
@@ -70,7 +70,7 @@ class ConfinementTestCase(UsersTestCase):
         return found
 
     def assert_confined(self, line):
-        """No byte from outside is served, the honest model is, and the log has one line that ends so."""
+        """No byte from outside is served, the regular model is served, and the log has one line with this end."""
         found = self.everything()
         self.assertNotIn(SECRET, found)
         self.assertIn(b"honest", found)
@@ -158,7 +158,7 @@ class RootForOthers(ConfinementTestCase):
         os.unlink(f"{folder}/model-00002-of-00002.safetensors")
         self.link(self.secret, "sharded", "model-00002-of-00002.safetensors")
         self.link("/etc/shadow", "sharded", "tokenizer.json")
-        self.give()
+        self.change_owner()
         mnt = self.for_others()
         self.assertEqual(self.read("mnt", "sharded", "tensors", "one"), b"111")
         self.assertIn(NOT_FOLLOWED, self.read("mnt", "sharded", "warnings.txt").decode())
@@ -171,7 +171,7 @@ class RootForOthers(ConfinementTestCase):
         containers.write_safetensors_shards(folder, [[Tensor("one", "uint8", (3,), b"111")], [Tensor("w", "uint8", (3,), b"222")]])
         os.unlink(f"{folder}/model-00002-of-00002.safetensors")
         self.link(self.secret, "sharded", "model-00002-of-00002.safetensors")
-        self.give()
+        self.change_owner()
         self.for_others(source=f"{folder}/model.safetensors.index.json")
         self.assertEqual(self.read("mnt", "tensors", "one"), b"111")
         self.assertNotIn(SECRET, self.everything())
@@ -239,7 +239,7 @@ class RootForOthers(ConfinementTestCase):
 
 
 class RootAlone(ConfinementTestCase):
-    """Root for himself: a user's links are not followed, a user's files are read."""
+    """A mount of root without other users: a user's links are not followed, a user's files are read."""
 
     def test_link_of_a_user_to_outside_is_not_followed(self):
         self.link(self.secret, "b.safetensors")
@@ -271,7 +271,7 @@ class RootAlone(ConfinementTestCase):
         os.mkdir(self.path("home", "models", "sub"))
         self.model("home", "models", "sub", "secret.safetensors", data=b"inside")
         self.link("../../private", "trap")
-        self.give()
+        self.change_owner()
         ended = threading.Event()
 
         def attack():
@@ -299,14 +299,14 @@ class Stores(ConfinementTestCase):
         self.blob = self.store.put_blob(SECRET)
         layer = {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{os.path.basename(self.blob)[7:]}", "size": len(SECRET)}
         self.manifest = self.store.put_manifest("m/latest", json.dumps({"schemaVersion": 2, "layers": [layer]}).encode())
-        self.give()
+        self.change_owner()
 
-    def take_out(self, path):
+    def move_outside(self, path):
         """Moves the file to a directory of root, and replaces it by a link of the user nobody."""
         os.rename(path, self.path("private", "taken"))
         os.chown(self.path("private", "taken"), 0, 0)
         os.symlink(self.path("private", "taken"), path)
-        self.give()
+        self.change_owner()
 
     def shown(self, source, *argv):
         done = run("cat", *argv, source, "files/license")
@@ -316,37 +316,37 @@ class Stores(ConfinementTestCase):
         self.assertIn(SECRET.decode(), self.shown(self.manifest))
 
     def test_blob_linked_outside_is_not_read(self):
-        self.take_out(self.blob)
+        self.move_outside(self.blob)
         self.assertNotIn(SECRET.decode(), self.shown(self.manifest, "--offline"))
         self.for_others("--offline", source=self.store.root)
         self.assertNotIn(SECRET, self.everything())
 
     def test_blobs_directory_linked_outside_is_not_read(self):
-        self.take_out(os.path.dirname(self.blob))
+        self.move_outside(os.path.dirname(self.blob))
         self.assertNotIn(SECRET.decode(), self.shown(self.manifest, "--offline"))
 
     def test_manifest_linked_outside_is_not_read(self):
-        self.take_out(self.manifest)
+        self.move_outside(self.manifest)
         done = run("info", "--offline", self.manifest)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(NOT_FOLLOWED, done.stderr)
 
     def test_manifest_by_name_is_not_read_through_a_link_outside(self):
-        self.take_out(self.manifest)
+        self.move_outside(self.manifest)
         done = run("info", "--offline", "ollama:m", env=dict(os.environ, OLLAMA_MODELS=self.store.root))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(NOT_FOLLOWED, done.stderr)
 
 
 class HubSnapshots(ConfinementTestCase):
-    """A snapshot of the hub's cache is full of links out of it, into blobs/."""
+    """A snapshot in the cache of the hub consists of links out of it, into blobs/."""
 
     def setUp(self):
         super().setUp()
         self.blob = put_in_hub_cache(self.path("home", "hub"), "org/m", "model.safetensors", self.read("home", "models", "a.safetensors"))
         self.snapshot = self.path("home", "hub", "models--org--m", "snapshots", "0" * 40)
         self.model("home", "hub", "models--org--m", "snapshots", "0" * 40, "plain.safetensors", data=b"plain")
-        self.give()
+        self.change_owner()
 
     def test_owner_mounts_the_snapshot(self):
         point = self.path("home", "mnt")
@@ -384,7 +384,7 @@ class HubSnapshots(ConfinementTestCase):
     def test_user_does_not_follow_links_to_files_of_another_user(self):
         self.model("public.safetensors", data=b"for all")
         os.symlink(self.path("public.safetensors"), f"{self.snapshot}/mine.safetensors")
-        self.give()
+        self.change_owner()
         done = as_nobody(self.binary, "cat", "--no-cache", self.snapshot, "mine.safetensors/tensors/w")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("the owner of its target is not the mounting user", done.stderr)

@@ -8,7 +8,7 @@ ROOT_ONLY = unittest.skipUnless(os.getuid() == 0, "only root can become another 
 
 class Case(TestCase):
     def examine(self, *argv, status=0, **kwargs):
-        """The checks by their names. Of one name the last counts."""
+        """The checks by name. Of duplicate names the last is used."""
         done = subprocess.run([*argv, WEIGHTFS, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
         self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
         return self.by_name(done.stdout)
@@ -19,7 +19,7 @@ class Case(TestCase):
             self.assertEqual(list(check), ["check", "verdict", "found", "advice"])
             self.assertIn(check["verdict"], ("ok", "warning", "failure"))
             if check["verdict"] == "failure":
-                self.assertTrue(check["advice"], "what failed can be put right")
+                self.assertTrue(check["advice"], "the failure can be repaired")
         return {check["check"]: check for check in checks}
 
     def verdict(self, checks, name):
@@ -77,7 +77,7 @@ class WorkingMachine(Case, MountTestCase):
         os.chmod(program, 0o755)
         checks = self.examine(env=dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}"))
         self.assertEqual(checks["fusermount3"]["found"], f"{program}, version unknown")
-        until(lambda: not processes_of(self.tmp), "it goes on")
+        until(lambda: not processes_of(self.tmp), "child processes are still running")
 
     def test_cache_in_a_mount_is_a_failure(self):
         point = self.mount(self.sample())
@@ -91,7 +91,7 @@ class Cache(Case):
         checks = self.examine()
         self.assertEqual(self.verdict(checks, "cache"), "ok")
         self.assertTrue(checks["cache"]["found"].startswith(self.path("cache")))
-        self.assertFalse(os.path.exists(self.path("cache")), "looking makes nothing")
+        self.assertFalse(os.path.exists(self.path("cache")), "doctor created the cache")
 
     def test_cache_writable_by_others_is_not_used(self):
         os.makedirs(self.path("cache", "v1"))
@@ -122,7 +122,7 @@ class Cache(Case):
 
 @ROOT_ONLY
 class MissingRequirements(Case):
-    """Missing requirements, for root and for the user nobody, who needs more."""
+    """Missing requirements, for root and for the user nobody, which has more requirements."""
 
     def setUp(self):
         super().setUp()
@@ -131,7 +131,7 @@ class MissingRequirements(Case):
         shutil.copy(WEIGHTFS, self.binary)
 
     def in_namespace(self, script, **kwargs):
-        """In mounts of its own, which the script changes; then as the user that it names."""
+        """Runs in a mount namespace, which the script changes; then as the given user."""
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, self.binary, self.tmp],
                               capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
         self.assertEqual(done.stderr, "")
@@ -143,7 +143,7 @@ class MissingRequirements(Case):
         self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
         return self.by_name(done.stdout)
 
-    def allow_everybody(self):
+    def allow_all_users(self):
         self.addCleanup(os.chmod, "/dev/fuse", os.stat("/dev/fuse").st_mode & 0o777)
         os.chmod("/dev/fuse", 0o666)
 
@@ -164,16 +164,16 @@ class MissingRequirements(Case):
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
     def test_complete_machine_has_no_failure_for_a_user(self):
-        self.allow_everybody()
+        self.allow_all_users()
         checks = self.as_nobody({"PATH": os.environ["PATH"], "WEIGHTFS_CACHE": "/tmp/absent"}, 0)
         self.assertEqual((self.verdict(checks, "/dev/fuse"), self.verdict(checks, "fusermount3")), ("ok", "ok"))
         self.assertRegex(checks["fusermount3"]["found"], r"/fusermount3, version 3\.\d+\.\d+$")
-        told = "kernel features" if "kernel features" in checks else "fuse protocol"
-        self.assertRegex(checks[told]["found"], r"^(7\.\d+$|could not be queried)")
+        check = "kernel features" if "kernel features" in checks else "fuse protocol"
+        self.assertRegex(checks[check]["found"], r"^(7\.\d+$|could not be queried)")
 
     @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
     def test_missing_fusermount3_is_a_failure_for_a_user(self):
-        self.allow_everybody()
+        self.allow_all_users()
         os.mkdir(self.path("bin"))
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
         self.assertEqual((self.verdict(checks, "fusermount3"), checks["fusermount3"]["advice"]), ("failure", "install fuse3"))
@@ -184,7 +184,7 @@ class MissingRequirements(Case):
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
     def test_missing_home_is_a_warning_for_a_user(self):
-        self.allow_everybody()
+        self.allow_all_users()
         checks = self.as_nobody({"PATH": os.environ["PATH"]}, 0)
         self.assertEqual(self.verdict(checks, "cache"), "warning")
         self.assertIn("WEIGHTFS_CACHE, XDG_CACHE_HOME and HOME", checks["cache"]["found"])

@@ -24,7 +24,7 @@ class Status(LinkTestCase):
         self.web = Nginx(self)
 
     def status(self, point):
-        return json.loads(self.whole(point, ".weightfs", "status.json"))
+        return json.loads(self.read_whole(point, ".weightfs", "status.json"))
 
     def test_status_directory_is_hidden_but_accessible(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
@@ -65,7 +65,7 @@ class Status(LinkTestCase):
 
     def test_status_is_regenerated_at_each_open(self):
         point = self.mount(ALLOWED, self.carton_of(self.web.publish("far", FAR)))
-        before = self.whole(point, ".weightfs", "status.json")
+        before = self.read_whole(point, ".weightfs", "status.json")
         done = subprocess.run(["cat", os.path.join(point, ".weightfs", "status.json")], capture_output=True, check=True)
         self.assertEqual(done.stdout, before)
         self.far(point)
@@ -132,7 +132,7 @@ class Fetch(LinkTestCase):
         out = process.communicate(timeout=60)[0].decode()
         self.assertEqual(process.returncode, 0)
         self.assertRegex(drawn.decode(), r"\r\x1b\[K\[#*\.+\] .* of 2\.0 MiB, .*/s")
-        self.assertTrue(drawn.endswith(b"\r\x1b[K"), "the bar is gone when it is done")
+        self.assertTrue(drawn.endswith(b"\r\x1b[K"), "the progress bar is removed at the end")
         self.assertNotIn("\x1b", out)
         self.assertIn("model/far", out)
 
@@ -168,9 +168,9 @@ class Fetch(LinkTestCase):
         process.send_signal(signal.SIGINT)
         self.assertNotEqual(process.wait(30), 0)
         self.assertGreaterEqual(os.path.getsize(part), MEGABYTE)
-        before = len(server.asked())
+        before = len(server.requests())
         self.assertEqual(run("fetch", ALLOWED, carton).returncode, 0)
-        self.assertLess(sum(a.bytes for a in server.asked()[before:] if a.method == "GET"), len(data))
+        self.assertLess(sum(a.bytes for a in server.requests()[before:] if a.method == "GET"), len(data))
         self.assert_cache_holds(data)
 
 
@@ -248,7 +248,7 @@ class CacheCommand(LinkTestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assert_cache_holds(*self.BLOBS[1:])
         point = self.mount(ALLOWED, self.source)
-        self.assertEqual(self.whole(point, "files", "model", "0"), self.BLOBS[0])
+        self.assertEqual(self.read_whole(point, "files", "model", "0"), self.BLOBS[0])
         self.assert_cache_holds(*self.BLOBS)
 
     def test_gc_removes_partial_downloads(self):
@@ -283,7 +283,7 @@ class CacheCommand(LinkTestCase):
         self.verb("rm", status=2)
         self.verb("rm", "--all")
         self.assert_cache_holds()
-        self.assertEqual(self.whole(self.mount(ALLOWED, self.source, at="next"), "files", "model", "0"), self.BLOBS[0])
+        self.assertEqual(self.read_whole(self.mount(ALLOWED, self.source, at="next"), "files", "model", "0"), self.BLOBS[0])
 
     def test_pinned_blob_is_not_removed(self):
         self.fill()

@@ -1,5 +1,5 @@
-"""Fetching from servers that lie, stall, break off and never end: the reader gets the right bytes or an error, and nothing
-wrong is kept. What is killed, full or cut off is in test_fetching_crashes.py."""
+"""Downloads from servers that send wrong data, stall, disconnect or never end: the reader gets the correct bytes or an error,
+and wrong data is never cached. test_fetching_crashes.py tests killed processes, full disks and unreachable servers."""
 import errno
 import gzip
 import os
@@ -8,18 +8,18 @@ import threading
 import time
 import unittest
 
-from fetching import FetchTestCase, blobs_in, debris_in
-from hostile import Server, chunked, cut, gated, packed_zeroes, raw, says, sends, stalls, tag_of, trickles, well
+from fetching import FetchTestCase, blobs_in, temporary_files_in
+from hostile import Server, chunked, cut, gated, packed_zeroes, raw, responds, sends, stalls, tag_of, trickles, correct
 from mounting import numbers
-from servers import needs, self_made_certificate
+from servers import needs, self_signed_certificate
 from test_archives import noise
 import stores
 
 MEGABYTE = 1 << 20
 ALLOWED = "--allow-private-urls"
 LIMIT_S = 60
-ONCE = range(1, 3)  # for a page that could not be read ahead the kernel asks once more
-SOME = range(1, 15)  # six tries, twice; one more where bytes came
+ONCE = range(1, 3)  # the kernel requests a page again if its read-ahead failed
+SOME = range(1, 15)  # six attempts, twice; one more if data arrived
 NOT_REACHED = (errno.EHOSTUNREACH, errno.ETIMEDOUT)
 
 
@@ -53,34 +53,34 @@ class HostileTestCase(FetchTestCase):
             os.close(descriptor)
         return got, None
 
-    def begin_to_read(self, path):
+    def start_reader(self, path):
         """Reads in another thread; the result is in `.result`."""
         reader = threading.Thread(target=lambda: setattr(reader, "result", self.try_to_read(path)), daemon=True)
         reader.result = None
         reader.start()
         return reader
 
-    def end_of(self, reader, what="a reader"):
+    def result_of(self, reader, what="a reader"):
         reader.join(LIMIT_S)
         self.assertFalse(reader.is_alive(), f"{what} still waits")
         return reader.result
 
-    def assert_right(self, came, data):
-        """All of it, and no error; without a difference of megabytes in the message."""
+    def assert_correct(self, came, data):
+        """The whole file without an error; the failure message does not contain megabytes."""
         got, error = came
         self.assertEqual((error, len(got), got == data), (None, len(data), True))
 
-    def assert_kept(self, *blobs, parts=0):
-        """These blobs are kept, right to the last byte, and so many unfinished fetches."""
-        self.assertEqual([os.path.basename(path) for path in self.kept(len(blobs))], sorted(map(stores.sha256, blobs)))
+    def assert_cached(self, *blobs, parts=0):
+        """The cache has exactly these blobs, with correct bytes, and this many partial downloads."""
+        self.assertEqual([os.path.basename(path) for path in self.wait_for_cached(len(blobs))], sorted(map(stores.sha256, blobs)))
         for path in blobs_in(self.cache()):
-            self.assertEqual(stores.sha256(self.whole(path)), os.path.basename(path))
-        left = [name for name in debris_in(self.cache()) if not name.endswith(".part.from")]
+            self.assertEqual(stores.sha256(self.read_whole(path)), os.path.basename(path))
+        left = [name for name in temporary_files_in(self.cache()) if not name.endswith(".part.from")]
         self.assertEqual([name for name in left if not name.endswith(".part")], [])
         self.assertEqual(len(left), parts, left)
 
-    def kept(self, count):
-        """They get their names after the last byte was read, and others are evicted after that."""
+    def wait_for_cached(self, count):
+        """Blobs get their names after the last byte was read, and eviction happens after that."""
         end = time.monotonic() + LIMIT_S
         while len(blobs_in(self.cache())) != count and time.monotonic() < end:
             time.sleep(0.01)
@@ -90,8 +90,8 @@ class HostileTestCase(FetchTestCase):
 class Case:
     """One linked file: the behaviour of its server, and the expected outcome."""
 
-    def __init__(self, *scripts, data, error=None, gets=None, said=".", kept=False):
-        self.scripts, self.data, self.error, self.said, self.kept = scripts, data, error, said, kept
+    def __init__(self, *scripts, data, error=None, gets=None, message=".", kept=False):
+        self.scripts, self.data, self.error, self.message, self.kept = scripts, data, error, message, kept
         self.gets = gets or (ONCE if error else 1)
 
 
@@ -101,63 +101,63 @@ class Responses(HostileTestCase):
     def assert_cases(self, cases, *options):
         far = {}
         for name, case in cases.items():
-            far["model/" + name] = (case.data, [self.web.serve(name, *case.scripts, head=well(case.data))])
+            far["model/" + name] = (case.data, [self.web.serve(name, *case.scripts, head=correct(case.data))])
         process, point = self.foreground(ALLOWED, *options, self.carton_of(far))
-        readers = {name: self.begin_to_read(self.far(point, "model/" + name)) for name in cases}
+        readers = {name: self.start_reader(self.far(point, "model/" + name)) for name in cases}
         for name, case in cases.items():
-            got, error = self.end_of(readers[name], name)
+            got, error = self.result_of(readers[name], name)
             with self.subTest(name):
                 self.assertTrue(case.data.startswith(got), f"{len(got)} bytes, not the right ones")
                 if case.error is None:
                     self.assertEqual((error, len(got)), (None, len(case.data)))
                 else:
                     self.assertIn(error, case.error if isinstance(case.error, tuple) else (case.error,))
-                    self.assertEqual(got, b"", "bytes that nobody proved")
+                    self.assertEqual(got, b"", "unverified bytes were served")
         for name, case in cases.items():
             with self.subTest(name, what="requests"):
-                gets = self.web.asks("GET", name)
+                gets = self.web.requests("GET", name)
                 self.assertIn(len(gets), case.gets if isinstance(case.gets, range) else (case.gets,), gets)
         lines = self.end(process)
         for name, case in cases.items():
             with self.subTest(name, what="log"):
-                said = [line for line in lines if f" model/{name}: " in line]
-                self.assertEqual(len(said), 0 if case.error is None else 1, said)
-                for line in said:
-                    self.assertRegex(line, case.said)
+                message = [line for line in lines if f" model/{name}: " in line]
+                self.assertEqual(len(message), 0 if case.error is None else 1, message)
+                for line in message:
+                    self.assertRegex(line, case.message)
                     self.assertLess(len(line), 1000)
         self.assertLessEqual(len(lines), sum(case.error is not None for case in cases.values()), lines)
-        parts = [name.removesuffix(".part") for name in debris_in(self.cache()) if not name.endswith(".from")]
+        parts = [name.removesuffix(".part") for name in temporary_files_in(self.cache()) if not name.endswith(".from")]
         self.assertLessEqual(set(parts), {stores.sha256(case.data) for case in cases.values() if case.kept})
-        self.assert_kept(*(case.data for case in cases.values() if case.error is None), parts=len(parts))
+        self.assert_cached(*(case.data for case in cases.values() if case.error is None), parts=len(parts))
 
     def test_invalid_response_fails_without_retry(self):
         a = [noise(200_000, seed) for seed in range(30)]
         huge = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"y" * 1000) for i in range(1000)) + b"\r\n"
         cases = {
-            "wrong": Case(sends(a[0][:-1] + bytes([a[0][-1] ^ 1])), data=a[0], error=errno.EIO, said="SHA-256|digest"),
-            "longer": Case(sends(a[1] + b"!"), data=a[1], error=errno.EIO, said="200001 bytes"),
-            "shorter": Case(sends(a[2][:-1]), data=a[2], error=errno.EIO, said="199999 bytes"),
-            "empty": Case(sends(b""), data=a[3], error=errno.EIO, said="0 bytes"),
-            "chunked-longer": Case(chunked(a[4], 2), data=a[4], error=errno.EIO, said="longer than"),
-            "chunked-shorter": Case(chunked(a[5][:1000], 1), data=a[5], error=errno.EIO, said="ends before"),
-            "chunked-endless": Case(chunked(bytes(50_000)), data=a[6], error=errno.EIO, said="longer than"),
+            "wrong": Case(sends(a[0][:-1] + bytes([a[0][-1] ^ 1])), data=a[0], error=errno.EIO, message="SHA-256|digest"),
+            "longer": Case(sends(a[1] + b"!"), data=a[1], error=errno.EIO, message="200001 bytes"),
+            "shorter": Case(sends(a[2][:-1]), data=a[2], error=errno.EIO, message="199999 bytes"),
+            "empty": Case(sends(b""), data=a[3], error=errno.EIO, message="0 bytes"),
+            "chunked-longer": Case(chunked(a[4], 2), data=a[4], error=errno.EIO, message="longer than"),
+            "chunked-shorter": Case(chunked(a[5][:1000], 1), data=a[5], error=errno.EIO, message="ends before"),
+            "chunked-endless": Case(chunked(bytes(50_000)), data=a[6], error=errno.EIO, message="longer than"),
             "bad-chunks": Case(raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a number\r\n"),
                                data=a[7], error=(errno.EIO, *NOT_REACHED), gets=SOME),
-            "garbage-gzip": Case(sends(a[8], Content_Encoding="gzip"), data=a[8], error=errno.EIO, said="encoding"),
+            "garbage-gzip": Case(sends(a[8], Content_Encoding="gzip"), data=a[8], error=errno.EIO, message="encoding"),
             "cut-gzip": Case(sends(gzip.compress(a[9])[:-100], Content_Encoding="gzip"), data=a[9], error=(errno.EIO, errno.EHOSTUNREACH), gets=SOME),
             "unknown-encoding": Case(sends(a[10], Content_Encoding="rot13"), data=a[10], error=errno.EIO, gets=SOME),
-            "huge-headers": Case(raw(huge + a[11]), data=a[11], error=errno.EIO, said="headers"),
+            "huge-headers": Case(raw(huge + a[11]), data=a[11], error=errno.EIO, message="headers"),
             "nul-in-a-header": Case(raw(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 200000\r\n\r\n" + a[12]), data=a[12], error=errno.EIO),
             "http-0.9": Case(raw(a[13]), data=a[13], error=errno.EIO),
-            "a-web-page": Case(sends(b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO, said="has 26 bytes"),
-            "part-not-asked-for": Case(raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" + a[15][:100]),
-                                       data=a[15], error=errno.EIO, said="206"),
-            "no-content": Case(raw(b"HTTP/1.1 204 No Content\r\n\r\n"), data=a[16], error=errno.EIO, said="204"),
-            "not-modified": Case(raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"), data=a[17], error=(errno.EIO, errno.EHOSTUNREACH), said="304"),
-            "gone-for-get": Case(says(404), data=a[18], error=errno.EIO, said="404"),
-            "forbidden": Case(says(403), data=a[19], error=(errno.EIO, errno.EHOSTUNREACH), said="403"),
-            "to-a-file": Case(says(302, Location="file:///etc/passwd"), data=a[20], error=(errno.EIO, errno.EHOSTUNREACH), said="http"),
-            "to-a-socket": Case(says(302, Location="gopher://127.0.0.1:1/_x"), data=a[21], error=(errno.EIO, errno.EHOSTUNREACH), said="http"),
+            "a-web-page": Case(sends(b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO, message="has 26 bytes"),
+            "unrequested-part": Case(raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" + a[15][:100]),
+                                       data=a[15], error=errno.EIO, message="206"),
+            "no-content": Case(raw(b"HTTP/1.1 204 No Content\r\n\r\n"), data=a[16], error=errno.EIO, message="204"),
+            "not-modified": Case(raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"), data=a[17], error=(errno.EIO, errno.EHOSTUNREACH), message="304"),
+            "gone-for-get": Case(responds(404), data=a[18], error=errno.EIO, message="404"),
+            "forbidden": Case(responds(403), data=a[19], error=(errno.EIO, errno.EHOSTUNREACH), message="403"),
+            "to-a-file": Case(responds(302, Location="file:///etc/passwd"), data=a[20], error=(errno.EIO, errno.EHOSTUNREACH), message="http"),
+            "to-a-socket": Case(responds(302, Location="gopher://127.0.0.1:1/_x"), data=a[21], error=(errno.EIO, errno.EHOSTUNREACH), message="http"),
             "negative-length": Case(raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + a[23][:10]),
                                     data=a[23], error=(errno.EIO, errno.EHOSTUNREACH), gets=SOME),
         }
@@ -166,125 +166,125 @@ class Responses(HostileTestCase):
     def test_temporary_failure_is_retried(self):
         a = [noise(MEGABYTE, seed) for seed in range(20)]
         half = MEGABYTE // 2
-        trickle = Case(trickles(a[0], 30, 0.05), data=a[0])  # 1.5 s in all, with --timeout 1
+        trickle = Case(trickles(a[0], 30, 0.05), data=a[0])  # 1.5 s in total, with --timeout 1
         cases = {
             "trickle": trickle,
-            "500-twice": Case(says(500), says(500), well(a[1]), data=a[1], gets=3),
-            "429": Case(says(429, Retry_After="0"), says(429, Retry_After="1"), well(a[2]), data=a[2], gets=3),
-            "503": Case(says(503, Retry_After="Thu, 01 Jan 1970 00:00:00 GMT"), well(a[3]), data=a[3], gets=2),
-            "cut": Case(cut(a[4], half), well(a[4]), data=a[4], gets=2),
-            "reset": Case(cut(a[5], half, reset=True), well(a[5]), data=a[5], gets=2),
+            "500-twice": Case(responds(500), responds(500), correct(a[1]), data=a[1], gets=3),
+            "429": Case(responds(429, Retry_After="0"), responds(429, Retry_After="1"), correct(a[2]), data=a[2], gets=3),
+            "503": Case(responds(503, Retry_After="Thu, 01 Jan 1970 00:00:00 GMT"), correct(a[3]), data=a[3], gets=2),
+            "cut": Case(cut(a[4], half), correct(a[4]), data=a[4], gets=2),
+            "reset": Case(cut(a[5], half, reset=True), correct(a[5]), data=a[5], gets=2),
             "range-ignored": Case(cut(a[6], half), sends(a[6]), data=a[6], gets=2),
-            "cut-often": Case(*(cut(a[7], at) for at in range(1, MEGABYTE, 100_000)), well(a[7]), data=a[7], gets=12),
-            "closed": Case(raw(b""), well(a[8]), data=a[8], gets=2),
-            "closed-in-the-head": Case(raw(b"HTTP/1.1 200 OK\r\nContent-Le"), well(a[9]), data=a[9], gets=2),
+            "cut-often": Case(*(cut(a[7], at) for at in range(1, MEGABYTE, 100_000)), correct(a[7]), data=a[7], gets=12),
+            "closed": Case(raw(b""), correct(a[8]), data=a[8], gets=2),
+            "closed-in-the-head": Case(raw(b"HTTP/1.1 200 OK\r\nContent-Le"), correct(a[9]), data=a[9], gets=2),
             "chunked": Case(chunked(a[10], 1), data=a[10]),
             "http-1.0": Case(raw(b"HTTP/1.0 200 OK\r\n\r\n" + a[11]), data=a[11]),
             "gzip": Case(sends(gzip.compress(a[12]), Content_Encoding="gzip"), data=a[12]),
             "informed-before": Case(raw(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 50 + b"HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n" + a[13]),
                                     data=a[13]),
-            "moved": Case(says(307, Location=self.web.serve("there", well(a[14]))), data=a[14]),
-            "stalls-once": Case(stalls(a[15], half), well(a[15]), data=a[15], gets=2),
+            "moved": Case(responds(307, Location=self.web.serve("there", correct(a[14]))), data=a[14]),
+            "stalls-once": Case(stalls(a[15], half), correct(a[15]), data=a[15], gets=2),
         }
         self.assert_cases(cases, "--timeout", "1")
         for name in ("cut", "range-ignored", "stalls-once"):
-            self.assertEqual(self.web.asks("GET", name)[1].first, half)
-        self.assertLessEqual(self.web.asks("GET", "reset")[1].first or 0, half)
-        firsts = [ask.first for ask in self.web.asks("GET", "cut-often")]
+            self.assertEqual(self.web.requests("GET", name)[1].first, half)
+        self.assertLessEqual(self.web.requests("GET", "reset")[1].first or 0, half)
+        firsts = [request.first for request in self.web.requests("GET", "cut-often")]
         self.assertEqual(firsts, [None, *range(1, MEGABYTE, 100_000)])
 
     def test_permanent_failure_gives_up_after_retries(self):
         a = [noise(MEGABYTE, seed) for seed in range(20)]
         half = MEGABYTE // 2
         cases = {
-            "stalls": Case(stalls(a[0], half), data=a[0], error=NOT_REACHED, gets=SOME, said="no data for 1 s", kept=True),
-            "stalls-at-once": Case(lambda ask: ask.hang(), data=a[1], error=NOT_REACHED, gets=SOME, said="no data for 1 s"),
-            "always-cut": Case(cut(a[2], half), data=a[2], error=NOT_REACHED, gets=SOME, said="truncated|closed", kept=True),
-            "length-too-large": Case(sends(a[3][:half], MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME, said="truncated|closed", kept=True),
-            "500": Case(says(500), data=a[4], error=NOT_REACHED, gets=SOME, said="500"),
-            "429-tomorrow": Case(says(429, Retry_After="86400"), data=a[5], error=NOT_REACHED, said="429.*86400"),
-            "around": Case(says(302, Location=self.web.url("around")), data=a[6], error=NOT_REACHED + (errno.EIO,), gets=range(2, 140), said="redirects"),
-            "416": Case(*[cut(a[7], half), says(416, Content_Range="bytes */5")] * 5, data=a[7], error=errno.EIO, gets=SOME, said="byte 524288"),
+            "stalls": Case(stalls(a[0], half), data=a[0], error=NOT_REACHED, gets=SOME, message="no data for 1 s", kept=True),
+            "stalls-at-once": Case(lambda request: request.hang(), data=a[1], error=NOT_REACHED, gets=SOME, message="no data for 1 s"),
+            "always-cut": Case(cut(a[2], half), data=a[2], error=NOT_REACHED, gets=SOME, message="truncated|closed", kept=True),
+            "length-too-large": Case(sends(a[3][:half], MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME, message="truncated|closed", kept=True),
+            "500": Case(responds(500), data=a[4], error=NOT_REACHED, gets=SOME, message="500"),
+            "429-tomorrow": Case(responds(429, Retry_After="86400"), data=a[5], error=NOT_REACHED, message="429.*86400"),
+            "around": Case(responds(302, Location=self.web.url("around")), data=a[6], error=NOT_REACHED + (errno.EIO,), gets=range(2, 140), message="redirects"),
+            "416": Case(*[cut(a[7], half), responds(416, Content_Range="bytes */5")] * 5, data=a[7], error=errno.EIO, gets=SOME, message="byte 524288"),
             "another-part": Case(*[cut(a[8], half), raw(b"HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 0-9/1048576\r\n\r\n0123456789")] * 5,
                                  data=a[8],
-                                 error=errno.EIO, gets=SOME, said="0-9"),
+                                 error=errno.EIO, gets=SOME, message="0-9"),
             "another-size": Case(*[cut(a[9], half), raw(b"HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 524288-524297/9999999\r\n\r\n0123456789")] * 5,
                                  data=a[9],
-                                 error=errno.EIO, gets=SOME, said="9999999"),
-            "other-bytes-for-the-rest": Case(*[cut(a[10], half), well(a[10][:half] + a[9][half:])] * 10,
-                                             data=a[10], error=errno.EIO, gets=SOME, said="SHA-256|digest"),
-            "endless-headers": Case(endless_headers, data=a[11], error=errno.EIO, said="headers"),
+                                 error=errno.EIO, gets=SOME, message="9999999"),
+            "other-bytes-for-the-rest": Case(*[cut(a[10], half), correct(a[10][:half] + a[9][half:])] * 10,
+                                             data=a[10], error=errno.EIO, gets=SOME, message="SHA-256|digest"),
+            "endless-headers": Case(endless_headers, data=a[11], error=errno.EIO, message="headers"),
             "endless-hints": Case(endless_hints, data=a[12], error=(errno.EIO, *NOT_REACHED), gets=SOME),
         }
         self.assert_cases(cases, "--timeout", "1")
 
     def test_next_url_is_used_after_each_failure(self):
-        bad = {"wrong": sends(bytes(200_000)), "longer": sends(bytes(200_001)), "absent": says(404), "garbage": raw(noise(1000)),
-               "cut-and-other": None, "gzip": sends(bytes(1000), Content_Encoding="gzip"), "file": says(302, Location="file:///etc/passwd")}
+        bad = {"wrong": sends(bytes(200_000)), "longer": sends(bytes(200_001)), "absent": responds(404), "garbage": raw(noise(1000)),
+               "cut-and-other": None, "gzip": sends(bytes(1000), Content_Encoding="gzip"), "file": responds(302, Location="file:///etc/passwd")}
         far, blobs = {}, []
         for i, (name, script) in enumerate(bad.items()):
             data = noise(200_000, i)
             scripts = [script] if script else [cut(data, 100_000), raw(b"HTTP/1.1 206 P\r\nContent-Range: bytes 0-0/1\r\n\r\n")]
-            far["model/" + name] = (data, [self.web.serve(name, *scripts, head=well(data)), self.web.serve("good-" + name, well(data))])
+            far["model/" + name] = (data, [self.web.serve(name, *scripts, head=correct(data)), self.web.serve("good-" + name, correct(data))])
             blobs.append(data)
         process, point = self.foreground(ALLOWED, self.carton_of(far))
         for name, (data, _) in far.items():
-            self.assert_right(self.try_to_read(self.far(point, name)), data)
+            self.assert_correct(self.try_to_read(self.far(point, name)), data)
             self.assertEqual(self.web.count("GET", "good-" + name.removeprefix("model/")), 1, name)
-        self.assertEqual(self.web.asks("GET", "good-cut-and-other")[0].first, 100_000)
+        self.assertEqual(self.web.requests("GET", "good-cut-and-other")[0].first, 100_000)
         self.assertLessEqual(len(self.end(process)), len(bad))
-        self.assert_kept(*blobs)
+        self.assert_cached(*blobs)
 
     def test_next_read_retries_after_a_failure(self):
         data = noise(200_000)
-        url = self.web.serve("far", head=well(data))
+        url = self.web.serve("far", head=correct(data))
         process, point = self.foreground(ALLOWED, self.carton_of({"model/far": (data, [url])}))
-        for script in (sends(bytes(200_000)), says(404), raw(b"garbage")):
+        for script in (sends(bytes(200_000)), responds(404), raw(b"garbage")):
             self.web.serve("far", script)
             before = self.web.count("GET")
             self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
             self.assertIn(self.web.count("GET") - before, ONCE)
-            self.assert_kept()
-        self.web.serve("far", well(data))
-        self.assert_right(self.try_to_read(self.far(point)), data)
+            self.assert_cached()
+        self.web.serve("far", correct(data))
+        self.assert_correct(self.try_to_read(self.far(point)), data)
         self.assertEqual(len(self.end(process)), 3)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_redirect_to_another_port_is_followed(self):
         data = noise(1000)
         other = Server(self)
-        url = self.web.serve("far", says(301, Location=other.serve("there", well(data))))
+        url = self.web.serve("far", responds(301, Location=other.serve("there", correct(data))))
         self.assertEqual(self.try_to_read(self.far(self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])})))), (data, None))
         self.assertEqual(other.count("GET"), 1)
 
     def test_every_form_of_loopback_address_is_refused_by_default(self):
         data = b"secret of this machine"
-        self.web.serve("far", well(data))
+        self.web.serve("far", correct(data))
         hosts = ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.255.255.254", "0.0.0.0", "0", "[::1]", "[::]",
                  "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "localhost.", "a.localhost", "127.0.0.1.", "１２７.0.0.1",
                  "user@127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.0.1", "172.16.0.1", "100.64.0.1", "[fe80::1]", "[fd00::1]")
         far = {f"model/{i}": (data + b"%d" % i, [f"http://{host}:{self.web.port}/far"]) for i, host in enumerate(hosts)}
         process, point = self.foreground("--timeout", "1", self.carton_of(far))
-        readers = [self.begin_to_read(self.far(point, f"model/{i}")) for i in range(len(hosts))]
+        readers = [self.start_reader(self.far(point, f"model/{i}")) for i in range(len(hosts))]
         for host, reader in zip(hosts, readers):
-            got, error = self.end_of(reader, host)
+            got, error = self.result_of(reader, host)
             with self.subTest(host):
                 self.assertEqual(got, b"")
                 self.assertIn(error, (errno.EIO, errno.EHOSTUNREACH))
         self.assertEqual(self.web.connections, 0)
         self.assertLessEqual(len(self.end(process)), len(hosts))
-        self.assert_kept()
+        self.assert_cached()
 
 
-def endless_headers(ask):
-    ask.sock.sendall(b"HTTP/1.1 200 OK\r\n")
+def endless_headers(request):
+    request.sock.sendall(b"HTTP/1.1 200 OK\r\n")
     while True:
-        ask.sock.sendall(b"X-Again: and again\r\n" * 100)
+        request.sock.sendall(b"X-Again: and again\r\n" * 100)
 
 
-def endless_hints(ask):
+def endless_hints(request):
     while True:
-        ask.sock.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 100)
+        request.sock.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 100)
 
 
 class Bombs(HostileTestCase):
@@ -296,12 +296,12 @@ class Bombs(HostileTestCase):
         self.bomb = packed_zeroes(1024)
 
     def mount_bomb(self, script, *options, head=None):
-        """model/far is behind that script; model/good behind a good server."""
+        """A mount with model/far behind this script, and model/good behind a correct server."""
         self.good = noise(MEGABYTE, "good")
-        far = {"model/far": (noise(MEGABYTE), [self.web.serve("far", script, head=head)]), "model/good": (self.good, [self.web.serve("good", well(self.good))])}
+        far = {"model/far": (noise(MEGABYTE), [self.web.serve("far", script, head=head)]), "model/good": (self.good, [self.web.serve("good", correct(self.good))])}
         return self.foreground(ALLOWED, *options, self.carton_of(far))
 
-    def assert_bounded(self, process, point, said, most_kept):
+    def assert_bounded(self, process, point, message, most_kept):
         """The partial download does not prevent other downloads."""
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
         with open(f"/proc/{process.pid}/status") as file:
@@ -310,18 +310,18 @@ class Bombs(HostileTestCase):
             self.assertLess(peak, self.MOST_KIB)
         used = sum(os.stat(os.path.join(base, name)).st_blocks * 512 for base, _, names in os.walk(self.cache()) for name in names)
         self.assertLessEqual(used, most_kept)
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
-        self.assert_right(self.try_to_read(self.far(point, "model/good")), self.good)
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
+        self.assert_correct(self.try_to_read(self.far(point, "model/good")), self.good)
         line, = self.end(process)
-        self.assertRegex(line, said)
-        self.assert_kept(self.good, parts=sum(name.endswith(".part") for name in debris_in(self.cache())))
+        self.assertRegex(line, message)
+        self.assert_cached(self.good, parts=sum(name.endswith(".part") for name in temporary_files_in(self.cache())))
 
     def libraries(self, process):
         with open(f"/proc/{process.pid}/maps", "rb") as file:
             return file.read()
 
     def test_bomb_stops_at_the_known_size(self):
-        process, point = self.mount_bomb(sends(self.bomb, Content_Encoding="gzip"), head=well(noise(MEGABYTE)))
+        process, point = self.mount_bomb(sends(self.bomb, Content_Encoding="gzip"), head=correct(noise(MEGABYTE)))
         self.assert_bounded(process, point, "longer than the expected 1048576 bytes", 2 * MEGABYTE)
         self.assertIn(self.web.count("GET", "far"), ONCE)
 
@@ -331,21 +331,21 @@ class Bombs(HostileTestCase):
         self.assertLessEqual(self.web.count("GET", "far"), 4)
 
     def test_endless_body_stops_at_the_quota(self):
-        process, point = self.mount_bomb(chunked(bytes(1 << 16)), "--cache-size", "32M", head=lambda ask: ask.head(200, Transfer_Encoding="chunked"))
+        process, point = self.mount_bomb(chunked(bytes(1 << 16)), "--cache-size", "32M", head=lambda request: request.head(200, Transfer_Encoding="chunked"))
         self.assert_bounded(process, point, "cache's quota", 32 * MEGABYTE)
 
     def test_impossible_size_reserves_no_space(self):
         for length in (1 << 62, (1 << 64) - 1, 10 ** 30):
             with self.subTest(length=length):
                 data = noise(MEGABYTE)
-                url = self.web.serve("far", lambda ask: ask.head(200, Content_Length=length))
+                url = self.web.serve("far", lambda request: request.head(200, Content_Length=length))
                 process, point = self.foreground(ALLOWED, "--timeout", "1", self.carton_of({"model/far": (data, [url])}), at=f"mnt{length}")
                 got, error = self.try_to_read(self.far(point))
                 self.assertEqual(got, b"")
                 self.assertIn(error, (errno.EIO, errno.EHOSTUNREACH))
-                self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+                self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
                 self.assertLessEqual(len(self.end(process)), 1)
-                self.assert_kept()
+                self.assert_cached()
 
 
 class PartialContent(HostileTestCase):
@@ -354,77 +354,77 @@ class PartialContent(HostileTestCase):
 
     def slow_until(self, helped):
         """Sends the whole file slowly until the event, then at once; range requests get the scripted response."""
-        def answer(ask):
-            if ask.first is not None:
-                self.parts.append(ask)
-                return self.script_of_part(len(self.parts))(ask)
-            ask.head(200, Content_Length=self.SIZE, Accept_Ranges="bytes", ETag=tag_of(self.data))
+        def answer(request):
+            if request.first is not None:
+                self.parts.append(request)
+                return self.script_of_part(len(self.parts))(request)
+            request.head(200, Content_Length=self.SIZE, Accept_Ranges="bytes", ETag=tag_of(self.data))
             at = 0
-            while at < self.SIZE and not ask.server.over.is_set():
+            while at < self.SIZE and not request.server.over.is_set():
                 step = self.SIZE if helped() else 4096
-                ask.body(self.data[at:at + step])
+                request.body(self.data[at:at + step])
                 at += step
                 time.sleep(0.02)
         return answer
 
-    def assert_right_in_spite_of(self, first_parts, *, number=1):
+    def assert_correct_despite(self, first_parts, *, number=1):
         self.data, self.parts = noise(self.SIZE, self.id()), []
-        good = well(self.data)
+        good = correct(self.data)
         self.script_of_part = lambda n: first_parts(self.data) if n <= number else good
         url = self.web.serve("far", self.slow_until(lambda: len(self.parts) >= max(number, 1)), head=good)
         process, point = self.foreground(ALLOWED, "--timeout", "1", self.carton_of({"model/far": (self.data, [url])}))
-        self.assert_right(self.try_to_read(self.far(point)), self.data)
+        self.assert_correct(self.try_to_read(self.far(point)), self.data)
         self.assertGreaterEqual(len(self.parts), 1)
         self.assertEqual(self.end(process), [])
-        self.assert_kept(self.data)
+        self.assert_cached(self.data)
 
     def test_no_partial_content_restarts(self):
-        self.assert_right_in_spite_of(None, number=0)
+        self.assert_correct_despite(None, number=0)
 
     def test_truncated_part_is_resumed(self):
-        self.assert_right_in_spite_of(lambda data: lambda ask: cut(data, ask.first + 1000, reset=True)(ask), number=2)
+        self.assert_correct_despite(lambda data: lambda request: cut(data, request.first + 1000, reset=True)(request), number=2)
 
     def test_stalled_part_is_resumed(self):
-        self.assert_right_in_spite_of(lambda data: lambda ask: stalls(data, ask.first + 1000)(ask))
+        self.assert_correct_despite(lambda data: lambda request: stalls(data, request.first + 1000)(request))
 
     def test_wrong_part_is_detected(self):
-        self.assert_right_in_spite_of(
+        self.assert_correct_despite(
             lambda data: raw(b'HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 0-9/16777216\r\n\r\n0123456789'))
 
     def test_complete_response_to_a_range_request_is_used(self):
-        self.assert_right_in_spite_of(sends)
+        self.assert_correct_despite(sends)
 
     def test_refused_range_restarts(self):
-        self.assert_right_in_spite_of(lambda data: says(429, Retry_After="1"))
+        self.assert_correct_despite(lambda data: responds(429, Retry_After="1"))
 
 
 def packed(data):
-    def answer(ask):
-        ask.head(200, Content_Encoding="gzip", Content_Length=len(data))
-        if ask.method != "HEAD":
-            ask.body(data)
+    def answer(request):
+        request.head(200, Content_Encoding="gzip", Content_Length=len(data))
+        if request.method != "HEAD":
+            request.body(data)
     return answer
 
 
 @needs("openssl")
 class Certificates(HostileTestCase):
     def test_untrusted_certificate_fails(self):
-        web = Server(self, tls=self_made_certificate(self.tmp))
+        web = Server(self, tls=self_signed_certificate(self.tmp))
         data = noise(1000)
-        process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of({"model/far": (data, [web.serve("far", well(data))])}))
+        process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of({"model/far": (data, [web.serve("far", correct(data))])}))
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EHOSTUNREACH))
         self.assertEqual(web.count(), 0)
         self.assertLessEqual(web.connections, 20)
         line, = self.end(process)
         self.assertIn("certificate", line)
         self.assertIn(web.url("far"), line)
-        self.assert_kept()
+        self.assert_cached()
 
 
 class Streams(HostileTestCase):
     def test_stream_serves_bytes_before_the_end(self):
         data, gate = noise(2 * MEGABYTE), threading.Event()
-        url = self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))
+        url = self.web.serve("far", gated(data, gate, MEGABYTE), head=correct(data))
         point = self.mount(ALLOWED, "--stream", self.carton_of({"model/far": (data, [url])}))
         with open(self.far(point), "rb", buffering=0) as file:
             got = file.read(100_000)
@@ -436,103 +436,103 @@ class Streams(HostileTestCase):
                 got += piece
         self.assertEqual(got, data)
         self.assertEqual(self.web.count("GET"), 1)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_corrupt_stream_fails_at_the_end_and_is_not_served_again(self):
         data = noise(2 * MEGABYTE)
         wrong = bytes(len(data))
-        url = self.web.serve("far", sends(wrong), head=well(data))
+        url = self.web.serve("far", sends(wrong), head=correct(data))
         process, point = self.foreground(ALLOWED, "--stream", self.carton_of({"model/far": (data, [url])}))
-        with open(self.far(point), "rb", buffering=0):  # it keeps the kernel from forgetting the file
+        with open(self.far(point), "rb", buffering=0):  # so that the kernel keeps the file in its cache
             got, error = self.try_to_read(self.far(point))
             self.assertEqual(error, errno.EIO)
             self.assertLess(len(got), len(data))
             self.assertEqual(got, wrong[:len(got)])
-            self.assert_kept()
-            # Not from the kernel's pages either, nor beside the right ones.
+            self.assert_cached()
+            # Not from the page cache either, and not mixed with correct bytes.
             self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
             self.assertLessEqual(self.web.count("GET"), 4)
-            self.web.serve("far", well(data))
+            self.web.serve("far", correct(data))
             for _ in range(2):
                 got, error = self.try_to_read(self.far(point))
                 self.assertTrue((got, error) == (b"", errno.EIO) or (got, error) == (data, None), (len(got), error))
-        self.assert_right(self.try_to_read(self.far(self.mount(ALLOWED, self.path("m.carton"), at="again"))), data)
+        self.assert_correct(self.try_to_read(self.far(self.mount(ALLOWED, self.path("m.carton"), at="again"))), data)
         lines = self.end(process)
         self.assertRegex("\n".join(lines), "SHA-256|digest")
         self.assertEqual(len(lines), 1, lines)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
     def test_without_stream_no_byte_is_served_before_the_end(self):
         data, gate = noise(2 * MEGABYTE), threading.Event()
-        url = self.web.serve("far", gated(data, gate, len(data) - 1), head=well(data))
+        url = self.web.serve("far", gated(data, gate, len(data) - 1), head=correct(data))
         carton = self.carton_of({"model/far": (data, [url])})
         streaming, other = self.mount(ALLOWED, "--stream", carton, at="streaming"), self.mount(ALLOWED, carton, at="other")
-        reader = self.begin_to_read(self.far(other))
+        reader = self.start_reader(self.far(other))
         with open(self.far(streaming), "rb", buffering=0) as file:
             self.assertEqual(file.read(4096), data[:4096])
         self.assertIsNone(reader.result)
         gate.set()
-        self.assert_right(self.end_of(reader), data)
+        self.assert_correct(self.result_of(reader), data)
         self.assertEqual(self.web.count("GET"), 1)
 
 
 class Sizes(HostileTestCase):
     def test_listing_sends_no_request_and_stat_downloads_no_data(self):
         data = noise(300_000)
-        point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [self.web.serve("far", well(data))])}))
+        point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [self.web.serve("far", correct(data))])}))
         for _ in range(2):
             self.assertEqual(sorted(os.listdir(os.path.join(point, "files", "model"))), ["far", "near"])
         self.assertEqual(self.web.connections, 0)
         for _ in range(2):
             self.assertEqual(os.stat(self.far(point)).st_size, len(data))
-        self.assertEqual([ask.method for ask in self.web.asks()], ["HEAD"])
-        self.assert_kept()
+        self.assertEqual([request.method for request in self.web.requests()], ["HEAD"])
+        self.assert_cached()
 
     def test_refused_head_is_replaced_by_a_one_byte_range(self):
         for status in (400, 403, 405, 501):
             with self.subTest(status=status):
                 data = noise(300_000, status)
                 name = f"far{status}"
-                url = self.web.serve(name, well(data), head=says(status))
+                url = self.web.serve(name, correct(data), head=responds(status))
                 point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}, name=f"{status}.carton"), at=name)
                 self.assertEqual(os.stat(self.far(point)).st_size, len(data))
-                self.assertEqual([(ask.method, ask.headers.get("range")) for ask in self.web.asks(path=name)], [("HEAD", None), ("GET", "bytes=0-0")])
-                self.assert_right(self.try_to_read(self.far(point)), data)
+                self.assertEqual([(request.method, request.headers.get("range")) for request in self.web.requests(path=name)], [("HEAD", None), ("GET", "bytes=0-0")])
+                self.assert_correct(self.try_to_read(self.far(point)), data)
                 self.assertEqual(self.web.count("GET", name), 2)
 
     def test_server_without_ranges_sends_the_file_once(self):
         data = noise(8 * MEGABYTE)
-        url = self.web.serve("far", sends(data), head=says(405))
+        url = self.web.serve("far", sends(data), head=responds(405))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
         self.assertEqual(os.stat(self.far(point)).st_size, len(data))
-        self.assert_right(self.try_to_read(self.far(point)), data)
+        self.assert_correct(self.try_to_read(self.far(point)), data)
         self.assertEqual(self.web.count("GET"), 2)
-        self.assertLess(self.web.asks("GET")[0].sent, len(data), "it was read to its end and thrown away")
+        self.assertLess(self.web.requests("GET")[0].sent, len(data), "the file was read completely and discarded")
 
     def test_size_is_known_after_download(self):
         data = bytes(300_000) + noise(1000)
         url = self.web.serve("far", packed(gzip.compress(data)))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
         self.assertEqual(os.stat(self.far(point)).st_size, len(data))
-        self.assert_right(self.try_to_read(self.far(point)), data)
-        self.assertLessEqual(self.web.count("GET"), 2, self.web.asked)
-        self.assert_kept(data)
+        self.assert_correct(self.try_to_read(self.far(point)), data)
+        self.assertLessEqual(self.web.count("GET"), 2, self.web.received)
+        self.assert_cached(data)
 
     def test_wrong_size_is_corrected_later(self):
         data = noise(300_000)
-        url = self.web.serve("far", well(data))
-        self.web.scripts["/far", "HEAD"] = [well(data[:1000]), well(data)]
+        url = self.web.serve("far", correct(data))
+        self.web.scripts["/far", "HEAD"] = [correct(data[:1000]), correct(data)]
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
         got, error = self.try_to_read(self.far(point))
         self.assertEqual((got, error), (b"", errno.EIO))
         again = self.mount(ALLOWED, self.path("m.carton"), at="again")
-        self.assert_right(self.try_to_read(self.far(again)), data)
-        self.assert_kept(data)
+        self.assert_correct(self.try_to_read(self.far(again)), data)
+        self.assert_cached(data)
 
     def test_linked_tensor_is_downloaded_on_first_read(self):
         import numpy
         data = numbers("f", 60_000)
-        url = self.web.serve("t.bin", cut(data, 1000), well(data), head=well(data))
+        url = self.web.serve("t.bin", cut(data, 1000), correct(data), head=correct(data))
         carton = self.carton_of({"tensor_data/t.bin": (data, [url])}, tensors=[("n/a", "float32", (3, 20_000), "t.bin")])
         point = self.mount(ALLOWED, carton)
         self.assertEqual(self.web.count("GET"), 0)

@@ -1,4 +1,4 @@
-"""Fetching while things go wrong around it: servers that stall or are down, processes that are killed, disks that are full.
+"""Downloads under failures: servers that stall or are down, processes that are killed, disks that are full.
 No reader waits longer than necessary, and the correct bytes are downloaded once."""
 import contextlib
 import errno
@@ -9,8 +9,8 @@ import threading
 import time
 import unittest
 
-from fetching import blobs_in, debris_in
-from hostile import Server, gated, stalls, well
+from fetching import blobs_in, temporary_files_in
+from hostile import Server, gated, stalls, correct
 from mounting import WEIGHTFS, is_mounted, run, signal
 from test_archives import noise
 import stores
@@ -21,34 +21,34 @@ class ConcurrentDownloads(HostileTestCase):
     def test_eight_processes_download_once(self):
         data = noise(8 * MEGABYTE)
         gate = threading.Event()
-        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=correct(data))])})
         processes = [subprocess.Popen([WEIGHTFS, "cat", ALLOWED, carton, "files/model/far"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(8)]
-        # All have asked for its size, and one for its bytes, before the most of them come.
+        # All readers have requested the size, and one the data, before most of the data arrives.
         self.web.wait_for(lambda: self.web.count("HEAD") == 8 and self.web.count("GET") >= 1)
         gate.set()
         for process in processes:
             out, err = process.communicate(timeout=LIMIT_S)
             self.assertEqual((process.returncode, err, out == data), (0, b"", True))
-        self.assertEqual(self.web.count("GET"), 1, self.web.asked)
-        self.assert_kept(data)
+        self.assertEqual(self.web.count("GET"), 1, self.web.received)
+        self.assert_cached(data)
 
     def test_two_mounts_with_many_readers_download_once(self):
         data = noise(2 * MEGABYTE)
         gate = threading.Event()
-        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=well(data))])})
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", gated(data, gate, MEGABYTE), head=correct(data))])})
         points = [self.mount(ALLOWED, carton, at=f"mnt{i}") for i in range(2)]
-        readers = [self.begin_to_read(self.far(point)) for point in points for _ in range(8)]
+        readers = [self.start_reader(self.far(point)) for point in points for _ in range(8)]
         self.web.wait_for(lambda: self.web.count("HEAD") == 2 and self.web.count("GET") >= 1)
         gate.set()
         for reader in readers:
-            self.assert_right(self.end_of(reader), data)
-        self.assertEqual(self.web.count("GET"), 1, self.web.asked)
-        self.assert_kept(data)
+            self.assert_correct(self.result_of(reader), data)
+        self.assertEqual(self.web.count("GET"), 1, self.web.received)
+        self.assert_cached(data)
 
     def test_another_process_resumes_after_the_downloader_is_killed(self):
         data = noise(2 * MEGABYTE)
         begun = threading.Event()
-        url = self.web.serve("far", stalls(data, MEGABYTE, begun), well(data), head=well(data))
+        url = self.web.serve("far", stalls(data, MEGABYTE, begun), correct(data), head=correct(data))
         carton = self.carton_of({"model/far": (data, [url])})
         command = [WEIGHTFS, "cat", ALLOWED, "--timeout", "600", carton, "files/model/far"]
         first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -61,39 +61,39 @@ class ConcurrentDownloads(HostileTestCase):
         out, _ = second.communicate(timeout=LIMIT_S)
         self.assertEqual((second.returncode, out == data), (0, True))
         self.assertEqual(self.web.count("GET"), 2)
-        self.assertLessEqual(self.web.asks("GET")[1].first or 0, MEGABYTE)
-        self.assert_kept(data)
+        self.assertLessEqual(self.web.requests("GET")[1].first or 0, MEGABYTE)
+        self.assert_cached(data)
 
 
 class ServerDown(HostileTestCase):
     def test_cached_blobs_are_read_while_the_server_is_down(self):
         blobs = {name: noise(300_000, i) for i, name in enumerate(("kept", "known", "unknown"))}
-        far = {"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in blobs.items()}
+        far = {"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in blobs.items()}
         process, point = self.foreground(ALLOWED, "--timeout", "5", self.carton_of(far))
-        self.assert_right(self.try_to_read(self.far(point, "model/kept")), blobs["kept"])
+        self.assert_correct(self.try_to_read(self.far(point, "model/kept")), blobs["kept"])
         self.assertEqual(os.stat(self.far(point, "model/known")).st_size, 300_000)
         self.web.go_down()
-        readers = {name: self.begin_to_read(self.far(point, "model/" + name)) for name in blobs}
+        readers = {name: self.start_reader(self.far(point, "model/" + name)) for name in blobs}
         other = self.mount("--timeout", "5", ALLOWED, self.path("m.carton"), at="other")
-        for mounted in (point, other):  # in the second nothing says how long it is but the blob itself
-            self.assert_right(self.try_to_read(self.far(mounted, "model/kept")), blobs["kept"])
-        self.assert_right(self.end_of(readers["kept"]), blobs["kept"])
+        for mounted in (point, other):  # in the second, the size is only known from the response
+            self.assert_correct(self.try_to_read(self.far(mounted, "model/kept")), blobs["kept"])
+        self.assert_correct(self.result_of(readers["kept"]), blobs["kept"])
         for name in ("known", "unknown"):
-            got, error = self.end_of(readers[name], name)
+            got, error = self.result_of(readers[name], name)
             self.assertEqual(got, b"")
             self.assertIn(error, NOT_REACHED)
         self.web.come_back()
         for name, data in blobs.items():
-            self.assert_right(self.try_to_read(self.far(point, "model/" + name)), data)
+            self.assert_correct(self.try_to_read(self.far(point, "model/" + name)), data)
         self.assertEqual(self.web.count("GET"), 3)
         lines = self.end(process)
         self.assertLessEqual(len(lines), 2, lines)
         self.assertTrue(all("refused" in line for line in lines), lines)
-        self.assert_kept(*blobs.values())
+        self.assert_cached(*blobs.values())
 
     def test_offline_read_fails_at_once_with_a_reason(self):
         data = noise(1000)
-        carton = self.carton_of({"model/far": (data, [self.web.serve("far", well(data))])})
+        carton = self.carton_of({"model/far": (data, [self.web.serve("far", correct(data))])})
         process, point = self.foreground("--offline", ALLOWED, carton)
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EHOSTUNREACH))
         line, = self.end(process)
@@ -112,7 +112,7 @@ class WaitingReaders(HostileTestCase):
         far = {}
         for i in range(count):
             data = noise(100_000, i)
-            far[f"model/stalled{i}"] = (data, [self.web.serve(f"stalled{i}", stalls(data, 1000, begun), head=well(data))])
+            far[f"model/stalled{i}"] = (data, [self.web.serve(f"stalled{i}", stalls(data, 1000, begun), head=correct(data))])
         return far
 
     def mount_stalled(self, far):
@@ -122,45 +122,45 @@ class WaitingReaders(HostileTestCase):
     def assert_ends(self, process, readers):
         self.end(process)
         for reader in readers:
-            got, error = self.end_of(reader)
+            got, error = self.result_of(reader)
             self.assertEqual(got, b"")
             self.assertIsNotNone(error)
 
     def test_two_hundred_waiting_readers_do_not_block_cached_files(self):
         process, point = self.mount_stalled(self.stalled(12))
-        readers = [self.begin_to_read(self.far(point, f"model/stalled{i % 12}")) for i in range(200)]
+        readers = [self.start_reader(self.far(point, f"model/stalled{i % 12}")) for i in range(200)]
         self.web.wait_for(lambda: self.web.count("GET") == 12)
-        near = self.begin_to_read(self.far(point, "model/near"))
-        self.assertEqual(self.end_of(near), (b"here", None))
+        near = self.start_reader(self.far(point, "model/near"))
+        self.assertEqual(self.result_of(near), (b"here", None))
         self.assertEqual(len(os.listdir(os.path.join(point, "files", "model"))), 13)
-        self.assertIn(b"carton", self.whole(point, "metadata.json"))
+        self.assertIn(b"carton", self.read_whole(point, "metadata.json"))
         self.assertEqual(self.web.count("GET"), 12)
         self.assert_ends(process, readers)
-        self.assert_kept(parts=len({name for name in debris_in(self.cache()) if name.endswith(".part")}))
+        self.assert_cached(parts=len({name for name in temporary_files_in(self.cache()) if name.endswith(".part")}))
 
-    def assert_gets_through(self, count):
-        """A blob of a good server, while so many others stall."""
+    def assert_downloads_beside_stalled(self, count):
+        """Reads a blob of a correct server while this many others stall."""
         good = noise(100_000, 1000)
         far = self.stalled(count)
-        far["model/good"] = (good, [Server(self).serve("good", well(good))])
+        far["model/good"] = (good, [Server(self).serve("good", correct(good))])
         process, point = self.mount_stalled(far)
-        readers = [self.begin_to_read(self.far(point, f"model/stalled{i}")) for i in range(count)]
+        readers = [self.start_reader(self.far(point, f"model/stalled{i}")) for i in range(count)]
         self.web.wait_for(lambda: self.web.count("HEAD") == count and self.web.count("GET") >= min(count, 16))
-        reader = self.begin_to_read(self.far(point, "model/good"))
+        reader = self.start_reader(self.far(point, "model/good"))
         reader.join(20)
         came = reader.result
         self.assert_ends(process, readers)
-        self.end_of(reader)
-        self.assertIsNotNone(came, "it waits for those that stall")
-        self.assert_right(came, good)
+        self.result_of(reader)
+        self.assertIsNotNone(came, "the read waits for stalled downloads")
+        self.assert_correct(came, good)
 
     def test_download_succeeds_beside_a_dozen_stalled_ones(self):
-        self.assert_gets_through(12)
+        self.assert_downloads_beside_stalled(12)
 
     def test_download_succeeds_beside_forty_stalled_ones(self):
-        self.assert_gets_through(40)
+        self.assert_downloads_beside_stalled(40)
 
-    def assert_goes_away(self, number, far, seen):
+    def assert_killed_reader_exits(self, number, far, seen):
         process, point = self.mount_stalled(far)
         reader = subprocess.Popen(["cat", self.far(point)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         seen()
@@ -172,79 +172,79 @@ class WaitingReaders(HostileTestCase):
             gone = False
         self.end(process)
         reader.wait(LIMIT_S)
-        self.assertTrue(gone, "the reader was killed and goes on waiting")
+        self.assertTrue(gone, "the killed reader is still waiting")
 
     def test_killed_reader_exits_during_a_stalled_download(self):
         for number in (signal.SIGINT, signal.SIGKILL):
             with self.subTest(number):
                 data, begun = noise(100_000), threading.Event()
-                url = self.web.serve("far", stalls(data, 1000, begun), head=well(data))
-                self.assert_goes_away(number, {"model/far": (data, [url])}, lambda: self.assertTrue(begun.wait(LIMIT_S)))
+                url = self.web.serve("far", stalls(data, 1000, begun), head=correct(data))
+                self.assert_killed_reader_exits(number, {"model/far": (data, [url])}, lambda: self.assertTrue(begun.wait(LIMIT_S)))
 
     def test_killed_reader_exits_during_a_stalled_size_request(self):
         for i, number in enumerate((signal.SIGINT, signal.SIGKILL)):
             with self.subTest(number):
-                url = self.web.serve(f"far{i}", lambda ask: ask.hang())
-                self.assert_goes_away(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
+                url = self.web.serve(f"far{i}", lambda request: request.hang())
+                self.assert_killed_reader_exits(number, {"model/far": (b"x", [url])}, lambda: self.web.wait_for(lambda: self.web.count(path=f"far{i}") >= 1))
 
     def test_stalled_size_request_does_not_block_the_directory(self):
-        url = self.web.serve("far", lambda ask: ask.hang())
+        url = self.web.serve("far", lambda request: request.hang())
         process, point = self.mount_stalled({"model/far": (b"x", [url])})
-        waiting = self.begin_to_read(self.far(point))
+        waiting = self.start_reader(self.far(point))
         self.web.wait_for(lambda: self.web.count() >= 1)
-        near = self.begin_to_read(self.far(point, "model/near"))
+        near = self.start_reader(self.far(point, "model/near"))
         listing = subprocess.Popen(["ls", os.path.join(point, "files", "model")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         near.join(10)
         came, listed = near.result, None
         with contextlib.suppress(subprocess.TimeoutExpired):
             listed = listing.wait(10)
         self.assert_ends(process, [waiting])
-        self.end_of(near)
+        self.result_of(near)
         listed = listing.wait(LIMIT_S) if came else listed
         self.assertEqual((came, listed), ((b"here", None), 0))
 
     def test_next_reader_succeeds_after_a_killed_one(self):
         data, begun, gate = noise(300_000), threading.Event(), threading.Event()
         answer = gated(data, gate, 1000)
-        url = self.web.serve("far", lambda ask: (begun.set(), answer(ask)), head=well(data))
+        url = self.web.serve("far", lambda request: (begun.set(), answer(request)), head=correct(data))
         process, point = self.mount_stalled({"model/far": (data, [url])})
         first = subprocess.Popen(["cat", self.far(point)], stdout=subprocess.DEVNULL)
         self.assertTrue(begun.wait(LIMIT_S))
         first.kill()
         first.wait(LIMIT_S)
-        second = self.begin_to_read(self.far(point))
+        second = self.start_reader(self.far(point))
         gate.set()
-        self.assert_right(self.end_of(second), data)
+        self.assert_correct(self.result_of(second), data)
         self.assertEqual(self.web.count("GET"), 1)
         self.end(process)
-        self.assert_kept(data)
+        self.assert_cached(data)
 
 
 class KilledDownloads(HostileTestCase):
     """A download that is killed repeatedly is resumed; no byte is downloaded twice."""
     SIZE = 20 * MEGABYTE
     ROUNDS = 50
-    LEAST, MOST = 100_000, 400_000  # that come in a round
+    LEAST, MOST = 100_000, 400_000  # sent per round
 
     def setUp(self):
         super().setUp()
         self.data = noise(self.SIZE)
         self.random = random.Random(1)
         self.most = 0  # of this round
-        url = self.web.serve("far", self.answer, head=well(self.data))
+        url = self.web.serve("far", self.answer, head=correct(self.data))
         self.source = self.carton_of({"model/far": (self.data, [url])})
         self.part = os.path.join(self.cache(), "v1", "making", stores.sha256(self.data) + ".part")
 
-    def answer(self, ask):
+    def answer(self, request):
         """Sends the requested range up to this number of bytes, then stalls."""
-        first = ask.first or 0
-        span = {} if ask.first is None else {"Content_Range": f"bytes {first}-{self.SIZE - 1}/{self.SIZE}"}
-        ask.head(206 if span else 200, Content_Length=self.SIZE - first, ETag='"20"', **span)
-        ask.body(self.data[first:first + self.most])
+        first = request.first or 0
+        span = {} if request.first is None else {"Content_Range": f"bytes {first}-{self.SIZE - 1}/{self.SIZE}"}
+        request.head(206 if span else 200, Content_Length=self.SIZE - first, ETag='"20"', **span)
+        request.body(self.data[first:first + self.most])
         if first + self.most < self.SIZE:
-            ask.hang()
+            request.hang()
 
-    def came(self):
+    def received_bytes(self):
         try:
             return os.path.getsize(self.part)
         except FileNotFoundError:
@@ -258,36 +258,36 @@ class KilledDownloads(HostileTestCase):
         self.assertTrue(ready())
 
     def one_round(self, number, begin):
-        """Kills a process early, or while bytes come, or when all of this round have."""
-        had, asked = self.came(), self.web.count("GET")
+        """Kills a process early, or during the transfer, or after the last byte of the round."""
+        had, requests = self.received_bytes(), self.web.count("GET")
         self.most = self.random.randrange(self.LEAST, self.MOST)
         enough = had + self.random.randrange(1, self.most + 1) if number % 3 == 1 else had + self.most
         process, end = begin(number)
         if number % 3 == 0:
-            time.sleep(self.random.random() * 0.1)  # anywhere
+            time.sleep(self.random.random() * 0.1)  # at any offset
         else:
-            self.wait_until(lambda: self.came() >= enough, process)
+            self.wait_until(lambda: self.received_bytes() >= enough, process)
         process.kill()
         process.wait(LIMIT_S)
         end()
-        for ask in self.web.asks("GET")[asked:]:
-            self.assertEqual(ask.first or 0, had, f"round {number}")
-        self.assertGreaterEqual(self.came(), had)
+        for request in self.web.requests("GET")[requests:]:
+            self.assertEqual(request.first or 0, had, f"round {number}")
+        self.assertGreaterEqual(self.received_bytes(), had)
 
-    def assert_ends_well(self):
-        had = self.came()
+    def assert_complete(self):
+        had = self.received_bytes()
         self.assertGreater(had, self.ROUNDS // 3 * self.LEAST)
-        before = sum(ask.sent for ask in self.web.asks("GET"))
+        before = sum(request.sent for request in self.web.requests("GET"))
         self.most = self.SIZE
-        asked = self.web.count("GET")
+        requests = self.web.count("GET")
         done = subprocess.run([WEIGHTFS, "cat", ALLOWED, self.source, "files/model/far"], capture_output=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr, done.stdout == self.data), (0, b"", True))
-        last, = self.web.asks("GET")[asked:]
+        last, = self.web.requests("GET")[requests:]
         self.assertEqual(last.first, had)
         self.assertLess(before, had + self.ROUNDS * self.MOST)
         self.assertLess(before + last.sent, 3 * self.SIZE)
-        self.assert_kept(self.data)
-        self.assertEqual(debris_in(self.cache()), [])
+        self.assert_cached(self.data)
+        self.assertEqual(temporary_files_in(self.cache()), [])
         checked = run("cache", "verify")
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         self.assertIn("1 of 1 blob", checked.stdout)
@@ -300,37 +300,37 @@ class KilledDownloads(HostileTestCase):
             return process, lambda: None
         for number in range(self.ROUNDS):
             self.one_round(number, begin)
-        self.assert_ends_well()
+        self.assert_complete()
 
     def test_download_of_a_killed_mount_is_resumed(self):
         self.ROUNDS = 10
 
         def begin(number):
             process, point = self.foreground(ALLOWED, self.source, at=f"mnt{number}")
-            reader = self.begin_to_read(self.far(point))
+            reader = self.start_reader(self.far(point))
 
             def end():
                 self.force_unmount(point)
-                got, error = self.end_of(reader)
+                got, error = self.result_of(reader)
                 self.assertEqual(got, b"")
                 self.assertIsNotNone(error)
             return process, end
         for number in range(self.ROUNDS):
             self.one_round(number, begin)
-        self.assert_ends_well()
+        self.assert_complete()
 
 
 class CacheSpace(HostileTestCase):
-    """Not enough of it."""
+    """A full disk."""
 
     def blobs(self, *names, size=MEGABYTE):
-        """Writes the carton that links to them."""
+        """Writes the carton with links to the blobs."""
         self.data = {name: noise(size, name) for name in names}
-        self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, well(data))]) for name, data in self.data.items()})
+        self.source = self.carton_of({"model/" + name: (data, [self.web.serve(name, correct(data))]) for name, data in self.data.items()})
 
-    def read_right(self, point, *names):
+    def assert_readable(self, point, *names):
         for name in names:
-            self.assert_right(self.try_to_read(self.far(point, "model/" + name)), self.data[name])
+            self.assert_correct(self.try_to_read(self.far(point, "model/" + name)), self.data[name])
 
     @unittest.skipUnless(os.geteuid() == 0, "a small disk needs a tmpfs, which needs root")
     def test_full_disk_is_an_error_until_space_is_free(self):
@@ -344,11 +344,11 @@ class CacheSpace(HostileTestCase):
         self.write("disk/other", bytes(2 * MEGABYTE))
         process, point = self.foreground(ALLOWED, "--cache-size", "1G", self.source)
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
-        self.assert_kept()
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assert_cached()
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         os.remove(os.path.join(disk, "other"))
-        self.read_right(point, "far")
-        self.assert_kept(self.data["far"])
+        self.assert_readable(point, "far")
+        self.assert_cached(self.data["far"])
         line, = self.end(process)
         self.assertRegex(line, "model/far: cannot be cached.*[Nn]o space left")
 
@@ -359,33 +359,33 @@ class CacheSpace(HostileTestCase):
         self.assertEqual(self.web.count("GET"), 0)
         line, = self.end(process)
         self.assertRegex(line, "model/far: cannot be cached.*1000.0 KiB|model/far: cannot be cached.*1000 KiB")
-        self.assert_kept()
-        self.read_right(self.mount(ALLOWED, "--cache-size", "2M", self.source, at="larger"), "far")
+        self.assert_cached()
+        self.assert_readable(self.mount(ALLOWED, "--cache-size", "2M", self.source, at="larger"), "far")
 
     def test_least_recently_used_blobs_are_evicted_and_pinned_ones_kept(self):
         self.blobs("a", "b", "c", "d")
         point = self.mount(ALLOWED, "--cache-size", "3500K", self.source)
-        self.read_right(point, "a", "b")
-        self.kept(2)
+        self.assert_readable(point, "a", "b")
+        self.wait_for_cached(2)
         self.assertEqual(run("cache", "pin", stores.sha256(self.data["a"])).returncode, 0)
-        self.read_right(point, "c", "d")
-        self.assert_kept(*(self.data[name] for name in "acd"))
-        # What went is fetched again.
-        self.read_right(self.mount(ALLOWED, "--cache-size", "3500K", self.source, at="again"), "a", "b")
+        self.assert_readable(point, "c", "d")
+        self.assert_cached(*(self.data[name] for name in "acd"))
+        # Evicted blobs are downloaded again.
+        self.assert_readable(self.mount(ALLOWED, "--cache-size", "3500K", self.source, at="again"), "a", "b")
         self.assertEqual({name: self.web.count("GET", name) for name in "abcd"}, {"a": 1, "b": 2, "c": 1, "d": 1})
-        self.assert_kept(*(self.data[name] for name in "abd"))
+        self.assert_cached(*(self.data[name] for name in "abd"))
 
     def test_cache_full_of_pinned_blobs_is_reported(self):
         self.blobs("a", "b")
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", self.source)
-        self.read_right(point, "a")
-        self.kept(1)
+        self.assert_readable(point, "a")
+        self.wait_for_cached(1)
         self.assertEqual(run("cache", "pin", stores.sha256(self.data["a"])).returncode, 0)
         self.assertEqual(self.try_to_read(self.far(point, "model/b")), (b"", errno.EIO))
-        self.assert_kept(self.data["a"])
+        self.assert_cached(self.data["a"])
         self.assertEqual(run("cache", "unpin", stores.sha256(self.data["a"])).returncode, 0)
-        self.read_right(point, "b")
-        self.assert_kept(self.data["b"])
+        self.assert_readable(point, "b")
+        self.assert_cached(self.data["b"])
         line, = self.end(process)
         self.assertIn("pinned", line)
 
@@ -398,10 +398,10 @@ class CacheSpace(HostileTestCase):
                 self.assertEqual(file.read(4096), self.data[name][:4096])
         self.assertEqual(self.end(process), [])
         self.assertEqual({self.web.count("GET", name) for name in names}, {1})
-        self.assert_kept(self.data[names[-1]])
+        self.assert_cached(self.data[names[-1]])
 
-    def read_rest_after(self, evict, server_is_there):
-        """Opens model/a and reads its beginning, and the rest when it was evicted."""
+    def assert_read_after_eviction(self, evict, server_is_there):
+        """Opens model/a and reads its beginning, and the rest after its eviction."""
         self.blobs("a", "b")
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", "--timeout", "1", self.source)
         with open(self.far(point, "model/a"), "rb", buffering=0) as file:
@@ -410,7 +410,7 @@ class CacheSpace(HostileTestCase):
             self.assertNotIn(stores.sha256(self.data["a"]), map(os.path.basename, blobs_in(self.cache())))
             if not server_is_there:
                 self.web.go_down()
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # the kernel's pages go, too
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # also empties the page cache
             got = b""
             while piece := file.read(1 << 16):
                 got += piece
@@ -422,39 +422,39 @@ class CacheSpace(HostileTestCase):
 
     # semantics 10.4: a file that is open stays readable
     def test_open_file_survives_removal_by_another_process(self):
-        self.read_rest_after(self.remove_a, server_is_there=False)
+        self.assert_read_after_eviction(self.remove_a, server_is_there=False)
 
     def test_open_file_survives_eviction_by_its_mount(self):
-        self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=True)
+        self.assert_read_after_eviction(lambda point: self.assert_readable(point, "b"), server_is_there=True)
 
     def test_open_file_survives_eviction_without_the_server(self):
-        self.read_rest_after(lambda point: self.read_right(point, "b"), server_is_there=False)
+        self.assert_read_after_eviction(lambda point: self.assert_readable(point, "b"), server_is_there=False)
 
 
 class Shutdown(HostileTestCase):
-    """A mount ends though readers wait for a server that says nothing."""
+    """A mount ends although readers wait for a server that is not responding."""
 
     def assert_ends(self, end, waiting_for_size=False):
         data, begun = noise(100_000), threading.Event()
 
-        def hang(ask):
+        def hang(request):
             begun.set()
-            ask.hang()
-        url = self.web.serve("far", stalls(data, 1000, begun), head=hang if waiting_for_size else well(data))
+            request.hang()
+        url = self.web.serve("far", stalls(data, 1000, begun), head=hang if waiting_for_size else correct(data))
         process, point = self.foreground(ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}))
-        readers = [self.begin_to_read(self.far(point)) for _ in range(3)]
+        readers = [self.start_reader(self.far(point)) for _ in range(3)]
         self.assertTrue(begun.wait(LIMIT_S))
         end(process, point)
         self.assertEqual(process.wait(20), 0)
         self.assertFalse(is_mounted(point))
         for reader in readers:
-            got, error = self.end_of(reader)
+            got, error = self.result_of(reader)
             self.assertEqual(got, b"")
             self.assertIsNotNone(error)
-        self.assertFalse(os.path.exists(point), "the mount made it, and removes it")
+        self.assertFalse(os.path.exists(point), "the server removes a mount point that it created")
         self.assertLessEqual(len(process.stderr.read().splitlines()), 2)
-        left = [name for name in debris_in(self.cache()) if name.endswith(".part")]
-        self.assert_kept(parts=len(left))
+        left = [name for name in temporary_files_in(self.cache()) if name.endswith(".part")]
+        self.assert_cached(parts=len(left))
 
     def test_signals_end_the_mount_during_a_download(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -481,7 +481,7 @@ class Shutdown(HostileTestCase):
         for verb in ("fetch", "cat"):
             with self.subTest(verb):
                 data, begun = noise(100_000, verb), threading.Event()
-                url = self.web.serve(verb, stalls(data, 1000, begun), head=well(data))
+                url = self.web.serve(verb, stalls(data, 1000, begun), head=correct(data))
                 command = [WEIGHTFS, verb, ALLOWED, "--timeout", "600", self.carton_of({"model/far": (data, [url])}), "files/model/far"]
                 process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 self.addCleanup(process.wait)

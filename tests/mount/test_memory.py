@@ -11,7 +11,7 @@ LIMIT = 256 << 20
 
 
 class Cgroup:
-    """A memory cgroup of its own, in the hierarchy (v1 or v2) that has the memory controller."""
+    """A new memory cgroup, in the hierarchy (v1 or v2) that has the memory controller."""
 
     def __init__(self, limit):
         self.path = None
@@ -27,14 +27,14 @@ class Cgroup:
                     os.rmdir(path)
                 continue
             self.path, self.is_v2 = path, is_v2
-            with contextlib.suppress(OSError):  # there may be no swap
+            with contextlib.suppress(OSError):  # swap may be missing
                 with open(os.path.join(path, "memory.swap.max" if is_v2 else "memory.memsw.limit_in_bytes"), "r+") as swap:
                     swap.write("0" if is_v2 else str(limit))
             return
 
     @staticmethod
     def parents():
-        """The groups that this process may make one in: its own, and the root."""
+        """The possible parent groups: that of this process, and the root."""
         with open("/proc/self/cgroup") as file:
             groups = {controllers: path for _, controllers, path in (line.rstrip("\n").split(":", 2) for line in file)}
         with open("/proc/self/mountinfo") as file:
@@ -51,7 +51,7 @@ class Cgroup:
             file.write(str(os.getpid()))
 
     def kills(self):
-        """How many processes in it the kernel has killed for want of memory."""
+        """The number of processes in the group that the kernel has killed for lack of memory."""
         with open(os.path.join(self.path, "memory.events" if self.is_v2 else "memory.oom_control")) as file:
             return int(dict(line.split() for line in file)["oom_kill"])
 
@@ -81,7 +81,7 @@ class MemoryCgroup(MountTestCase):
         super().setUp()
         self.cgroup = Cgroup(LIMIT)
         if self.cgroup.path is None:
-            self.skipTest("no memory cgroup can be made here: neither v1 nor v2 has the memory controller")
+            self.skipTest("cannot create a memory cgroup: neither v1 nor v2 has the memory controller")
         self.addCleanup(self.remove_cgroup)
         self.write("models/ok.safetensors", safetensors() + b"abcd")
 
@@ -111,12 +111,12 @@ class MemoryCgroup(MountTestCase):
         self.assertEqual(self.read("mnt", "ok.safetensors", "tensors", "w"), b"abcd")
 
     def peak(self):
-        """The most memory that the server has had, in bytes."""
+        """The peak memory of the server, in bytes."""
         with open(f"/proc/{self.process.pid}/status") as file:
             return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
 
     def find(self, point, seconds=None):
-        """The paths below, as find prints them; fewer when it takes longer than that."""
+        """The paths that find prints; incomplete after a timeout."""
         argv = ["find", point, "-printf", "%i %P\\n"] if seconds is None else ["timeout", str(seconds), "find", point]
         return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode().splitlines()
 
@@ -141,7 +141,7 @@ class MemoryCgroup(MountTestCase):
         self.assertGreater(len(once), 10_000 * 10)
         self.check_alive()
         with open("/proc/sys/vm/drop_caches", "w") as file:
-            file.write("2")  # dentries and inodes: the server is asked again
+            file.write("2")  # drops dentries and inodes, so that requests reach the server again
         self.assertEqual(sorted(self.find(point)), once)
         self.check_alive()
         self.assertEqual(os.stat(first).st_ino, before.st_ino)

@@ -1,4 +1,4 @@
-"""Mounting and unmounting, as a person does it: several sources, directories, mistakes, signals, other users."""
+"""Mounting and unmounting: several sources, directories, usage errors, signals, other users."""
 import errno
 import fcntl
 import glob
@@ -76,7 +76,7 @@ class Lifecycle(MountTestCase):
             self.addCleanup(self.force_unmount, self.path("mnt"))
             self.assertEqual(sorted(each.wait(LIMIT_S) for each in both), [0, 6])
             self.unmount(self.path("mnt"))
-            self.assertFalse(is_mounted(self.path("mnt")), "another one lies below it")
+            self.assertFalse(is_mounted(self.path("mnt")), "another mount is below it")
 
     def test_concurrent_mount_waits_for_the_first(self):
         source, point = self.sample(), self.path("mnt")
@@ -87,7 +87,7 @@ class Lifecycle(MountTestCase):
         self.addCleanup(waiting.stderr.close)
         self.addCleanup(waiting.wait)
         self.addCleanup(waiting.kill)
-        # Its broker does, which is its child.
+        # Its broker, a child process, does.
         until(lambda: any(point in map(os.path.realpath, glob.glob(f"/proc/{pid}/fd/*")) for pid in processes_of(self.tmp)),
               "it does not come to the mount point")
         self.assertFalse(is_mounted(point))
@@ -112,16 +112,16 @@ class Lifecycle(MountTestCase):
 
     @unittest.skipUnless(os.getuid() == 0, "only root can make an automount point")
     def test_mounting_on_an_automount_point_does_not_trigger_it(self):
-        # As mount(8) has it of systemd: the point belongs to another group of processes, which waits for the mount.
-        point, (asked, asks) = self.path("mnt"), os.pipe()
+        # Like mount(8) started by systemd: an automount point, for which processes of another group wait.
+        point, (read_end, write_end) = self.path("mnt"), os.pipe()
         os.mkdir(point)
         automount = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(automount.wait)
         self.addCleanup(automount.kill)
-        options = f"fd={asks},pgrp={automount.pid},minproto=5,maxproto=5,direct"
-        done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "none", point], pass_fds=[asks], capture_output=True, text=True)
-        os.close(asks)
-        self.addCleanup(os.close, asked)
+        options = f"fd={write_end},pgrp={automount.pid},minproto=5,maxproto=5,direct"
+        done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "none", point], pass_fds=[write_end], capture_output=True, text=True)
+        os.close(write_end)
+        self.addCleanup(os.close, read_end)
         if done.returncode != 0:
             self.skipTest(f"no autofs here: {done.stderr}")
         self.addCleanup(self.force_unmount, point)
@@ -129,8 +129,8 @@ class Lifecycle(MountTestCase):
         self.addCleanup(server.stderr.close)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
-        said = select.select([server.stderr, asked], [], [], LIMIT_S)[0]
-        self.assertEqual(said, [server.stderr], "it waits for the mount that it is to make")
+        readable = select.select([server.stderr, read_end], [], [], LIMIT_S)[0]
+        self.assertEqual(readable, [server.stderr], "the automount point was triggered")
         self.assertIn("mounted", server.stderr.readline())
         self.unmount(point)
         self.assertEqual(server.wait(LIMIT_S), 0)
@@ -201,14 +201,14 @@ class Lifecycle(MountTestCase):
 
 
 class InvalidArguments(MountTestCase):
-    """Each is one line on standard error and a status of its own; nothing is left behind."""
+    """Each error is one line on standard error and a specific status; nothing is left behind."""
 
     def refused(self, status, *argv):
         done = run(*argv)
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("weightfs: "))
-        self.assertFalse(os.path.exists(self.path("mnt")), "a mount point that was made for nothing stays")
+        self.assertFalse(os.path.exists(self.path("mnt")), "a created mount point remains after a failure")
         return done.stderr
 
     def test_missing_source_fails(self):
@@ -246,19 +246,19 @@ class InvalidArguments(MountTestCase):
         self.assertIn('unknown command "cache lss"; did you mean ls?', self.refused(2, "cache", "lss"))
 
     def test_mistyped_option_gets_a_suggestion(self):
-        for argv, said in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: unknown option; did you mean --cache-size?"),
+        for argv, message in ((["mount", "--cache-siez", "5G", self.sample(), self.path("mnt")], "--cache-siez: unknown option; did you mean --cache-size?"),
                            (["mount", "--ofline=yes", self.sample(), self.path("mnt")], "--ofline: unknown option; did you mean --offline?"),
                            (["cache", "ls", "--jsno"], "--jsno: unknown option; did you mean --json? (see weightfs cache ls --help)"),
                            (["ls", "--nonsense", self.sample()], "--nonsense: unknown option (see weightfs ls --help)")):
-            self.assertIn(said, self.refused(2, *argv))
+            self.assertIn(message, self.refused(2, *argv))
 
     def test_missing_and_extra_arguments_are_reported(self):
-        for argv, said in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), (["-v"], "-v: unknown option"),
+        for argv, message in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), (["-v"], "-v: unknown option"),
                            (["mount", "-x", "a", "b"], "-x: unknown option (see weightfs mount --help)"), (["info"], "info: missing SOURCE"),
                            (["cache", "pin"], "cache pin: missing DIGEST"), (["mount", "--umask"], "--umask needs a value: MASK"),
                            (["info", "a", "b c"], "too many arguments: b c (see weightfs info --help)"), (["info", "a", "b" * 100000], "too many arguments: bbb"),
                            (["cache", "rm", "--all", "abcdef"], "--all and DIGEST exclude each other (see weightfs cache rm --help)")):
-            self.assertIn(f"weightfs: {said}", self.refused(2, *argv))
+            self.assertIn(f"weightfs: {message}", self.refused(2, *argv))
         with open("/dev/full", "w") as full:
             self.assertEqual(subprocess.run([WEIGHTFS, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode, 1)
 
@@ -426,7 +426,7 @@ class Directories(MountTestCase):
 
 
 class ChangedContainer(MountTestCase):
-    """semantics 6: read data stays valid, other data gives EIO; no signal, no mix of two versions."""
+    """semantics 6: read data stays valid, reads of other data fail with EIO; no signal, no mix of two versions."""
 
     SIZE = 8 << 20
 
@@ -438,7 +438,7 @@ class ChangedContainer(MountTestCase):
         with open(f"{self.mnt}/tensors/w", "rb") as file:
             self.assertEqual(file.read(4096), b"1" * 4096)
 
-    def expect_error_beyond_what_was_read(self):
+    def expect_error_beyond_cached_pages(self):
         with open(f"{self.mnt}/tensors/w", "rb") as file:
             file.seek(self.SIZE // 2)
             with self.assertRaises(OSError) as raised:
@@ -446,7 +446,7 @@ class ChangedContainer(MountTestCase):
             self.assertEqual(raised.exception.errno, 5)
             file.seek(0)
             self.assertEqual(file.read(4096), b"1" * 4096)
-        self.assertIsNone(self.process.poll(), "the server lives")
+        self.assertIsNone(self.process.poll(), "the server is still running")
         os.listdir(self.mnt)
         self.process.terminate()
         log = self.process.communicate(timeout=LIMIT_S)[1]
@@ -454,21 +454,21 @@ class ChangedContainer(MountTestCase):
 
     def test_truncated_container_is_an_io_error(self):
         os.truncate(self.source, 4096)
-        self.expect_error_beyond_what_was_read()
+        self.expect_error_beyond_cached_pages()
 
     def test_container_rewritten_in_place_is_an_io_error(self):
         with open(self.source, "r+b") as file:
             file.seek(1 << 20)
             file.write(b"2" * (7 << 20))
-        self.expect_error_beyond_what_was_read()
+        self.expect_error_beyond_cached_pages()
 
     def test_replaced_container_keeps_the_open_file(self):
         shutil.copyfile(self.source, self.source + ".new")
         os.rename(self.source + ".new", self.source)
-        self.expect_error_beyond_what_was_read()
+        self.expect_error_beyond_cached_pages()
 
     def pages_through_a_mapping(self, *offsets):
-        """Maps the tensor in a process of its own and prints the byte at each offset: (exit status, output)."""
+        """Maps the tensor in a separate process and prints the byte at each offset: (exit status, output)."""
         script = ("import mmap, resource, sys; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); file = open(sys.argv[1], 'rb'); "
                   "mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); "
                   "[print(chr(mapped[int(offset)]), flush=True) for offset in sys.argv[2:]]")
@@ -479,7 +479,7 @@ class ChangedContainer(MountTestCase):
         os.truncate(self.source, 4096)
         self.assertEqual(self.pages_through_a_mapping(0, 4095), (0, "1\n1\n"))
         self.assertEqual(self.pages_through_a_mapping(0, self.SIZE // 2), (-signal.SIGBUS, "1\n"))
-        self.assertIsNone(self.process.poll(), "the server lives")
+        self.assertIsNone(self.process.poll(), "the server is still running")
 
     def test_read_across_the_cached_pages_of_a_cut_container_is_short_and_the_next_fails(self):
         os.truncate(self.source, 4096)

@@ -11,7 +11,7 @@ import threading
 import time
 
 from hung_files import HungFiles
-from lying_server import LyingServer
+from false_status_server import FalseStatusServer
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, UsersTestCase, has_ended, is_mounted, numbers, on_terminal, os, run, shutil, signal, subprocess,
                       unittest, until)
 
@@ -19,7 +19,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def helpers_of(name):
-    """The processes of our binary that run this verb."""
+    """The processes of the tested binary that run this command."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -128,15 +128,15 @@ class Listing(Case):
         self.stop(hung)
         listed = json.loads(run("mounts", "--json").stdout)
         self.assertEqual((self.of(hung, listed)["state"], self.of(hung, listed)["pid"]), ("not answering", None))
-        self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel knows it, too")
+        self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel has the same value")
         self.assertEqual(self.of(well, listed)["state"], "serving")
-        until(lambda: not helpers_of("mounts"), "a process that asked is still there")
+        until(lambda: not helpers_of("mounts"), "a probing process is still running")
 
     def test_server_that_never_replies_times_out(self):
         point, device = self.bare_mount("never", "fuse.weightfs")
         self.assertEqual(self.of(point)["state"], "not answering")
         self.assertEqual(self.of(point)["source"], "some\\source")
-        until(lambda: not helpers_of("mounts"), "a process that asked is still there")
+        until(lambda: not helpers_of("mounts"), "a probing process is still running")
         os.close(device)
         self.assertEqual(self.of(point)["state"], "dead")
 
@@ -172,24 +172,24 @@ class Listing(Case):
         self.assertEqual(self.of(point)["state"], "covered")
 
 
-@unittest.skipUnless(os.getuid() == 0, "only root can mount in another user's name")
+@unittest.skipUnless(os.getuid() == 0, "only root can mount as another user")
 class UntrustedServers(Case):
     """Mounts with the type fuse.weightfs whose servers report false status."""
 
-    def lying_mount(self, pid, status):
+    def mount_with_false_status(self, pid, status):
         point, device = self.bare_mount("lie", "fuse.weightfs", user=NOBODY.pw_uid)
-        self.addCleanup(LyingServer(device, NOBODY.pw_uid, pid, status).thread.join)
+        self.addCleanup(FalseStatusServer(device, NOBODY.pw_uid, pid, status).thread.join)
         self.addCleanup(self.force_unmount, point)
         return point
 
     def test_forged_pid_of_another_process_is_ignored(self):
         stranger = os.getpid()
-        point = self.lying_mount(b"%d" % stranger, json.dumps({"pid": stranger, "served_bytes": 3}).encode())
+        point = self.mount_with_false_status(b"%d" % stranger, json.dumps({"pid": stranger, "served_bytes": 3}).encode())
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["served_bytes"], mount["pid"]), ("serving", 3, None))
 
     def test_endless_status_is_truncated(self):
-        point = self.lying_mount(b"9" * 31, None)
+        point = self.mount_with_false_status(b"9" * 31, None)
         mount = self.of(point)
         self.assertEqual((mount["state"], mount["pid"], mount["source"]), ("serving", None, "some\\source"))
 
@@ -197,7 +197,7 @@ class UntrustedServers(Case):
         for number, status in enumerate((b"", b"[", b"[" * 100000, b'{"pid": -1, "since": 5, "source": {}, "served_bytes": 1e9, "counters": []}',
                                          b'{"since": "9999999-12-31T00:00:00Z", "served_bytes": -1, "counters": {"bytes_fetched": 99999999999999999999}}',
                                          json.dumps({"source": "x" * 5000, "since": "2026-01-01T00:00:00.5"}).encode())):
-            point = self.lying_mount(b"nonsense", status)
+            point = self.mount_with_false_status(b"nonsense", status)
             mount = self.of(point)
             self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"], mount["fetched_bytes"], mount["source"]),
                              ("serving", None, None, None, None, "some\\source"), status[:80])
@@ -213,7 +213,7 @@ class Unmounting(Case):
         return done.stderr
 
     def hold(self, code, point):
-        """A process that does that, and waits."""
+        """A process that runs this code, and waits."""
         process = subprocess.Popen([sys.executable, "-c", f"import mmap, os, sys; {code}; print(flush=True); sys.stdin.read()", point],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -261,8 +261,8 @@ class Unmounting(Case):
                            ("d = os.open(sys.argv[1], os.O_RDONLY)", "the mount's root"),
                            ("d = os.open(sys.argv[1] + '/tensors/bias', 0); m = mmap.mmap(d, 0, prot=1); os.close(d)", "tensors/bias")):
             holder = self.hold(code, point)
-            said = self.refused(point)
-            self.assertRegex(said, rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
+            message = self.refused(point)
+            self.assertRegex(message, rf"{point}: busy: in use by python3[.\d]* \(pid {holder.pid}, {what}\); `weightfs umount --lazy {point}`")
             self.assertTrue(is_mounted(point))
             holder.communicate()
         self.unmount(point)
@@ -282,16 +282,16 @@ class Unmounting(Case):
         self.assertIn(f"(pid {holder.pid}, tensors/bias)", self.refused(point))
         holder.kill()
         holder.wait()
-        # Somebody else's `weightfs mounts` may ask it at this moment, and wait.
-        until(lambda: not run("umount", point).stderr, "it is held still")
+        # A `weightfs mounts` of another process may be waiting for this mount.
+        until(lambda: not run("umount", point).stderr, "the mount is still busy")
         self.assertFalse(is_mounted(point))
 
     def test_control_characters_in_process_names_are_escaped(self):
         point = self.mount(self.sample())
         holder = self.hold("open('/proc/self/comm', 'w').write('\\x1b[31m\\n'); os.chdir(sys.argv[1])", point)
-        said = self.refused(point)
-        self.assertIn(str(holder.pid), said)
-        self.assertTrue(said.rstrip("\n").isprintable(), repr(said))
+        message = self.refused(point)
+        self.assertIn(str(holder.pid), message)
+        self.assertTrue(message.rstrip("\n").isprintable(), repr(message))
 
     def test_lazy_unmount_keeps_open_files_readable(self):
         point = self.mount(self.sample())
@@ -315,7 +315,7 @@ class Unmounting(Case):
                 process.terminate()
                 self.assertEqual(process.wait(LIMIT_S), 0)
             else:
-                # Time enough for it to find itself unused, several times.
+                # Enough time for several idle timeouts.
                 with self.assertRaises(subprocess.TimeoutExpired):
                     process.wait(2.5)
             self.assertTrue(is_mounted(since), end)
@@ -332,9 +332,9 @@ class Unmounting(Case):
         end, inherited = os.pipe()
         self.assertIn(f"{below}: path not responding", self.refused(below, pass_fds=[inherited]))
         os.close(inherited)
-        self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "who waits still has what its caller had open")
+        self.assertTrue(select.select([end], [], [], LIMIT_S)[0], "the waiting helper still has descriptors of its caller")
         os.close(end)
-        # In a mount namespace of its own, without the mounts that others made meanwhile.
+        # In a new mount namespace, without concurrent mounts of other processes.
         script = r"""
             set -e
             sed -n 's/^[^/]*[^ ]* \([^ ]*\) .* - fuse.weightfs .*/\1/p' /proc/self/mountinfo | grep -v -e "^$1$" -e "^$2$" | while read -r point; do umount -l "$(printf %b "$point")"; done
@@ -350,11 +350,11 @@ class Unmounting(Case):
         server, _ = self.foreground("--idle-timeout", "1", self.sample(), at=files.folder)
         self.addCleanup(files.end)
         files.hangs = True
-        until(lambda: children_of(server.pid), "it does not try to unmount what is unused")
+        until(lambda: children_of(server.pid), "the idle mount is not unmounted")
         server.terminate()
         self.assertEqual(server.wait(LIMIT_S), 0)
 
-    @unittest.skipUnless(shutil.which("strace"), "no strace here, which holds a system call back")
+    @unittest.skipUnless(shutil.which("strace"), "strace is missing, which delays a system call")
     def test_rename_during_unmount_does_not_unmount_another_mount(self):
         os.mkdir(self.path("his"))
         os.makedirs(self.path("others", "mnt"))
@@ -370,7 +370,7 @@ class Unmounting(Case):
             try:
                 with open(f"/proc/{pid}/syscall") as file:
                     return file.read().split()[0] in ("166", "39")  # on x86-64, on arm64
-            except (FileNotFoundError, ProcessLookupError):  # one that it ran to find out what is mounted
+            except (FileNotFoundError, ProcessLookupError):  # a child that lists the mounts
                 return False
 
         until(lambda: any(map(is_about_to_unmount, children_of(umount.pid))), "it does not unmount")
@@ -414,7 +414,7 @@ class Unmounting(Case):
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_all_unmounts_every_mount(self):
-        # In a mount namespace of its own, without the mounts that others made meanwhile.
+        # In a new mount namespace, without concurrent mounts of other processes.
         script = r"""
             set -e
             tac /proc/self/mountinfo | sed -n 's/^[^/]*[^ ]* \([^ ]*\) .* - fuse.weightfs .*/\1/p' | while read -r point; do umount -l "$(printf %b "$point")"; done
@@ -426,7 +426,7 @@ class Unmounting(Case):
             "$0" mount "$2/many" "$2/outer"
             "$0" mount "$1" "$2/outer/model.safetensors"
             cd "$2/m7"
-            "$0" umount --all >"$2/said" || echo "status $?"
+            "$0" umount --all >"$2/output" || echo "status $?"
             cd /
             "$0" mounts | cut -f1
             "$0" umount -a
@@ -439,7 +439,7 @@ class Unmounting(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"status 6\n{self.path('m7')}\n{self.path('m7')}: unmounted\n")
         unmounted = [f"m{i}" for i in range(1, 21) if i != 7] + ["dead", "outer", "outer/model.safetensors"]
-        self.assertEqual(sorted(self.read("said").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
+        self.assertEqual(sorted(self.read("output").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         hidden, line = done.stderr.splitlines()
         self.assertIn("outer/model.safetensors: what lies there is hidden", hidden)
         self.assertRegex(line, rf"{self.path('m7')}: busy: in use by sh \(pid \d+, working directory\)")
@@ -495,11 +495,11 @@ class OtherUsers(UsersTestCase, Case):
         daemon = pwd.getpwnam("daemon")
         point = self.mount_as(daemon)
         roots = self.mount(self.source)
-        nobodys = self.mount_as(NOBODY)
+        mount_of_nobody = self.mount_as(NOBODY)
         done = self.run_as(daemon, "umount", "--all")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{point}: unmounted\n", ""))
         self.assertFalse(os.path.exists(point))
-        self.assertTrue(is_mounted(roots) and is_mounted(nobodys))
+        self.assertTrue(is_mounted(roots) and is_mounted(mount_of_nobody))
         done = self.run_as(NOBODY, "umount", roots)
         self.assertEqual((done.returncode, done.stderr),
                          (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))

@@ -1,5 +1,5 @@
-"""Local Ollama stores through the kernel: stores, single manifests, names, damaged files, and blobs that
-other programs keep."""
+"""Local Ollama stores through the kernel: stores, single manifests, names, damaged files, and blobs in the
+stores of other programs."""
 import errno
 import json
 import os
@@ -28,10 +28,10 @@ class StoreTestCase(FetchTestCase):
         return os.path.join(point, host, name)
 
     def metadata(self, tree):
-        return json.loads(self.whole(tree, "metadata.json"))
+        return json.loads(self.read_whole(tree, "metadata.json"))
 
     def warnings(self, tree):
-        return self.whole(tree, "warnings.txt").decode().splitlines()
+        return self.read_whole(tree, "warnings.txt").decode().splitlines()
 
 
 class Stores(StoreTestCase):
@@ -60,9 +60,9 @@ class Stores(StoreTestCase):
                            "license": stores.LICENSE, "params.json": stores.as_go(stores.PARAMETERS),
                            "config.json": package.blobs[package.config["digest"][7:]],
                            "manifest.json": package.manifest()}.items():
-            self.assertEqual(self.whole(tree, "files", name), data, name)
+            self.assertEqual(self.read_whole(tree, "files", name), data, name)
         for tensor in TENSORS:
-            self.assertEqual(self.whole(tree, "tensors", tensor.name), tensor.data, tensor.name)
+            self.assertEqual(self.read_whole(tree, "tensors", tensor.name), tensor.data, tensor.name)
         metadata = self.metadata(tree)
         self.assertEqual((metadata["format"], metadata["name"], metadata["architecture"]), ("ollama", "Tiny", "llama"))
         self.assertEqual(metadata["metadata"]["parameters"], stores.PARAMETERS)
@@ -73,8 +73,8 @@ class Stores(StoreTestCase):
         self.store.put_package("tiny/latest", package)
         self.write("model.gguf", package.blobs[package.layers[0]["digest"][7:]])
         tree, plain = self.tree(self.mount_store()), self.mount(self.path("model.gguf"), at="plain")
-        index = json.loads(self.whole(tree, "tensors.json"))["tensors"]
-        expected = json.loads(self.whole(plain, "tensors.json"))["tensors"]
+        index = json.loads(self.read_whole(tree, "tensors.json"))["tensors"]
+        expected = json.loads(self.read_whole(plain, "tensors.json"))["tensors"]
         shared = ("name", "path", "dtype", "stored_dtype", "shape", "nbytes")
         self.assertEqual([{key: row[key] for key in shared} for row in index],
                          [{key: row[key] for key in shared} for row in expected])
@@ -82,7 +82,7 @@ class Stores(StoreTestCase):
     def test_single_manifest_uses_the_blobs_of_its_store(self):
         path = self.store.put_package("tiny/latest", self.tiny())
         point = self.mount(path)
-        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(point, "tensors", "bias"), numbers("i", 4))
         self.assertEqual(self.metadata(point)["source"], path)
 
     def test_manifest_in_another_root_is_read(self):
@@ -98,7 +98,7 @@ class Stores(StoreTestCase):
         point = self.mount_store()
         for base, _, names in os.walk(point):
             for name in names:
-                self.whole(base, name)
+                self.read_whole(base, name)
         self.unmount(point)
         self.assertEqual(run("ls", "-lR", self.store.root).returncode, 0)
         self.assertEqual(run("fetch", self.store.root).returncode, 0)
@@ -113,7 +113,7 @@ class Stores(StoreTestCase):
         subprocess.run(["mount", "--bind", "-o", "ro", self.store.root, self.path("read-only")], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", self.path("read-only")], check=True)
         tree = self.tree(self.mount(self.path("read-only")))
-        self.assertEqual(self.whole(tree, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(tree, "tensors", "bias"), numbers("i", 4))
 
     def test_empty_store_is_an_empty_directory(self):
         done = run("ls", self.store.root)
@@ -135,7 +135,7 @@ class Names(StoreTestCase):
 
     def test_name_is_found_in_the_store_of_the_user(self):
         stores.Store(self.path("home", ".ollama", "models")).put_package("tiny/latest", self.tiny())
-        self.assertEqual(self.whole(self.mount("ollama:tiny"), "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(self.mount("ollama:tiny"), "tensors", "bias"), numbers("i", 4))
 
     def test_missing_name_fails_at_once_when_offline(self):
         os.environ["OLLAMA_MODELS"] = self.store.root
@@ -157,8 +157,8 @@ class UnusualStores(StoreTestCase):
     def test_blob_names_before_2024_are_supported(self):
         self.store.put_package("tiny/latest", self.tiny(), separator=":")
         tree = self.tree(self.mount_store())
-        self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
-        self.assertEqual(self.whole(tree, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(tree, "files", "template"), stores.TEMPLATE)
+        self.assertEqual(self.read_whole(tree, "tensors", "bias"), numbers("i", 4))
 
     def test_blobs_linked_from_elsewhere_are_read(self):
         package = self.tiny()
@@ -167,7 +167,7 @@ class UnusualStores(StoreTestCase):
         os.remove(self.store.blob_path(model))
         os.symlink(self.write("downloads/my.gguf", model), self.store.blob_path(model))
         tree = self.tree(self.mount_store())
-        self.assertEqual(self.whole(tree, "files", "model.gguf"), model)
+        self.assertEqual(self.read_whole(tree, "files", "model.gguf"), model)
         self.assertFalse(os.path.islink(os.path.join(tree, "files", "model.gguf")))
 
     def test_other_files_in_a_store_are_ignored(self):
@@ -191,7 +191,7 @@ class UnusualStores(StoreTestCase):
         files = os.path.join(self.tree(self.mount_store()), "files")
         self.assertEqual([name for name in sorted(os.listdir(files)) if name.startswith("license")],
                          ["license", "license-2", "license-3"])
-        self.assertEqual([self.whole(files, name) for name in ("license", "license-2", "license-3")],
+        self.assertEqual([self.read_whole(files, name) for name in ("license", "license-2", "license-3")],
                          [stores.LICENSE, b"Another license\n", stores.LICENSE])
 
     def test_projector_is_a_nested_model(self):
@@ -200,10 +200,10 @@ class UnusualStores(StoreTestCase):
                                 {"general.architecture": "clip"})
         self.store.put_package("tiny/latest", package.add("projector", projector))
         tree = self.tree(self.mount_store())
-        self.assertEqual(self.whole(tree, "files", "projector.gguf"), projector)
+        self.assertEqual(self.read_whole(tree, "files", "projector.gguf"), projector)
         nested = os.path.join(tree, "nested", "projector.gguf")
         self.assertEqual(self.metadata(nested)["architecture"], "clip")
-        self.assertEqual(self.whole(nested, "tensors", "v.patch", "weight"), numbers("f", 4))
+        self.assertEqual(self.read_whole(nested, "tensors", "v.patch", "weight"), numbers("f", 4))
         self.assertFalse(os.path.exists(os.path.join(tree, "tensors", "v.patch")))
 
     def test_model_with_tensor_layers_is_read(self):
@@ -213,13 +213,13 @@ class UnusualStores(StoreTestCase):
         package = stores.mlx(self.tmp, tensors, {"config.json": {"model_type": "tiny"}, "text/config.json": {"layers": 3}})
         self.store.put_package("mlx/latest", package)
         tree = self.tree(self.mount_store(), name="library/mlx/latest")
-        self.assertEqual([row["name"] for row in json.loads(self.whole(tree, "tensors.json"))["tensors"]],
+        self.assertEqual([row["name"] for row in json.loads(self.read_whole(tree, "tensors.json"))["tensors"]],
                          [tensor.name for tensor in tensors])
         for tensor in tensors:
             array = numpy.load(os.path.join(tree, "npy", tensor.name + ".npy"), mmap_mode="r")
             self.assertEqual((array.shape, array.dtype.name, array.tobytes()), (tensor.shape, tensor.dtype, tensor.data))
-        self.assertEqual(json.loads(self.whole(tree, "files", "config.json")), {"model_type": "tiny"})
-        self.assertEqual(json.loads(self.whole(tree, "files", "text", "config.json")), {"layers": 3})
+        self.assertEqual(json.loads(self.read_whole(tree, "files", "config.json")), {"model_type": "tiny"})
+        self.assertEqual(json.loads(self.read_whole(tree, "files", "text", "config.json")), {"layers": 3})
         self.assertIn("image-config.json", os.listdir(os.path.join(tree, "files")))
 
     def test_tensor_named_data_gets_the_name_of_its_layer(self):
@@ -227,7 +227,7 @@ class UnusualStores(StoreTestCase):
         package.add("tensor", stores.safetensors(self.tmp, [Tensor("data", "int8", (2,), b"ab")]), name="vae/weight")
         self.store.put_package("old/latest", package)
         tree = self.tree(self.mount_store(), name="library/old/latest")
-        self.assertEqual(self.whole(tree, "tensors", "vae", "weight"), b"ab")
+        self.assertEqual(self.read_whole(tree, "tensors", "vae", "weight"), b"ab")
 
     def test_documented_manifest_layout_is_read(self):
         import numpy
@@ -237,13 +237,13 @@ class UnusualStores(StoreTestCase):
             self.store.put_blob(data)
         self.store.put_manifest("document/latest", manifest)
         tree = self.tree(self.mount_store(), name="library/document/latest")
-        self.assertEqual(self.whole(tree, "tensors", "n", "a"), numbers("f", 6))
+        self.assertEqual(self.read_whole(tree, "tensors", "n", "a"), numbers("f", 6))
         self.assertEqual(numpy.load(os.path.join(tree, "npy", "n", "a.npy")).tolist(), [[0, 1, 2], [3, 4, 5]])
         self.assertEqual(numpy.load(os.path.join(tree, "npy", "scalar.npy")).shape, ())
         self.assertEqual(os.getxattr(os.path.join(tree, "tensors", "n", "a"), "user.weightfs.sha256").decode(),
                          stores.sha256(numbers("f", 6)))
-        self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
-        self.assertEqual(self.whole(tree, "files", "config.json"), stores.as_go({"model_type": "llama"}))
+        self.assertEqual(self.read_whole(tree, "files", "license"), stores.LICENSE)
+        self.assertEqual(self.read_whole(tree, "files", "config.json"), stores.as_go({"model_type": "llama"}))
 
     def test_hostile_layer_names_stay_in_the_mount(self):
         package = stores.Package({"model_format": "safetensors"})
@@ -252,7 +252,7 @@ class UnusualStores(StoreTestCase):
             package.add("json", b'{"n":%d}' % i, name=name)
         self.store.put_package("evil/latest", package)
         files = os.path.join(self.tree(self.mount_store(), name="library/evil/latest"), "files")
-        found = {os.path.relpath(os.path.join(base, name), files): self.whole(base, name)
+        found = {os.path.relpath(os.path.join(base, name), files): self.read_whole(base, name)
                  for base, _, names in os.walk(files) for name in names}
         self.assertEqual(sorted(data for data in found.values() if data.startswith(b'{"n"')),
                          [b'{"n":%d}' % i for i in range(len(names))])
@@ -264,14 +264,14 @@ class Damage(StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        # It shares no blob with the others.
+        # It has no blob in common with the others.
         model = stores.gguf(self.tmp, TENSORS, {"general.name": "Good"})
         self.store.put_package("good/latest", stores.Package({"model_family": "good"}).add("model", model))
 
     def mount_and_check_the_good_one(self):
         point = self.mount_store()
         good = self.tree(point, name="library/good/latest")
-        self.assertEqual(self.whole(good, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(good, "tensors", "bias"), numbers("i", 4))
         self.assertFalse(os.path.exists(os.path.join(good, "warnings.txt")))
         return point
 
@@ -298,7 +298,7 @@ class Damage(StoreTestCase):
         self.assertEqual(len(self.warnings(point)), 1)
         self.assertIn(stores.sha256(model), self.warnings(point)[0])
         tree = self.tree(point)
-        self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
+        self.assertEqual(self.read_whole(tree, "files", "template"), stores.TEMPLATE)
         self.assertNotIn("model.gguf", os.listdir(os.path.join(tree, "files")))
         self.assertEqual(len(self.warnings(tree)), 1)
 
@@ -314,7 +314,7 @@ class Damage(StoreTestCase):
             self.assert_nothing_readable(os.path.join(tree, "files"), "model.gguf")
             self.assert_nothing_readable(os.path.join(tree, "tensors"), "bias")
             self.assertRegex("\n".join(self.warnings(tree)), r"\d+ bytes, not \d+|is missing|size")
-            self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
+            self.assertEqual(self.read_whole(tree, "files", "license"), stores.LICENSE)
 
     def test_zeroed_blob_is_never_served_and_reported_once(self):
         package = self.tiny()
@@ -326,9 +326,9 @@ class Damage(StoreTestCase):
         name, = [name for name in os.listdir(os.path.join(tree, "files")) if name.startswith("model.")]
         for _ in range(3):
             with self.assertRaises(OSError) as caught:
-                self.whole(tree, "files", name)
+                self.read_whole(tree, "files", name)
             self.assertEqual(caught.exception.errno, errno.EIO)
-        self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
+        self.assertEqual(self.read_whole(tree, "files", "license"), stores.LICENSE)
         lines = [line for line in self.end(process) if stores.sha256(model) in line]
         self.assertEqual(len(lines), 1, lines)
         self.assert_cache_holds()
@@ -344,7 +344,7 @@ class Damage(StoreTestCase):
         tree = self.tree(point)
         for name in ("model.gguf", "license"):
             with self.assertRaises(OSError) as caught:
-                self.whole(tree, "files", name)
+                self.read_whole(tree, "files", name)
             self.assertEqual(caught.exception.errno, errno.EIO)
         for tensor in TENSORS:
             if tensor.data:
@@ -366,7 +366,7 @@ class Damage(StoreTestCase):
         self.store.put_package("tiny/latest", package)
         tree = self.tree(self.mount_and_check_the_good_one())
         self.assertNotIn("system", os.listdir(os.path.join(tree, "files")))
-        self.assertEqual(self.whole(tree, "files", "license"), stores.LICENSE)
+        self.assertEqual(self.read_whole(tree, "files", "license"), stores.LICENSE)
 
     def test_fifo_as_blob_does_not_block(self):
         package = self.tiny()
@@ -375,7 +375,7 @@ class Damage(StoreTestCase):
         os.mkfifo(self.store.blob_path(stores.LICENSE))
         tree = self.tree(self.mount_and_check_the_good_one())
         self.assert_nothing_readable(os.path.join(tree, "files"), "license")
-        self.assertEqual(self.whole(tree, "files", "template"), stores.TEMPLATE)
+        self.assertEqual(self.read_whole(tree, "files", "template"), stores.TEMPLATE)
 
     def test_blob_removed_while_mounted_is_an_error(self):
         package = self.tiny()
@@ -390,10 +390,10 @@ class Damage(StoreTestCase):
                 os.remove(self.store.blob_path(data))
             self.assertEqual(opened.read(), model[4:])
         self.assertIn("files", os.listdir(tree))
-        # What nobody had opened may be an error; it is never anything else than it was.
+        # Files that were not open may be errors; their bytes never change.
         for name, data in {"license": stores.LICENSE, "template": stores.TEMPLATE}.items():
             try:
-                self.assertEqual(self.whole(tree, "files", name), data)
+                self.assertEqual(self.read_whole(tree, "files", name), data)
             except OSError as error:
                 self.assertIn(error.errno, (errno.EIO, errno.EHOSTUNREACH))
 
@@ -405,7 +405,7 @@ class Damage(StoreTestCase):
 
 
 class ExternalStores(StoreTestCase):
-    """Blobs that a carton names, where other programs keep them."""
+    """Blobs of a carton in the stores of other programs."""
     FAR = b"far away" * 100_000
 
     def setUp(self):
@@ -414,7 +414,7 @@ class ExternalStores(StoreTestCase):
 
     def assert_read_in_place(self, *options):
         point = self.mount("--offline", *options, self.carton)
-        self.assertEqual(self.whole(point, "files", "model", "far"), self.FAR)
+        self.assertEqual(self.read_whole(point, "files", "model", "far"), self.FAR)
         self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(self.FAR))
         self.assert_cache_holds()
         return point
@@ -464,18 +464,18 @@ class ExternalStores(StoreTestCase):
         process, point = self.foreground("--offline", self.carton)
         for _ in range(2):
             with self.assertRaises(OSError):
-                self.whole(point, "files", "model", "far")
-        # The next place is asked all the same.
+                self.read_whole(point, "files", "model", "far")
+        # The next store is searched nevertheless.
         self.store.put(os.path.join(self.path("second"), stores.sha256(self.FAR)), self.FAR)
         other = self.mount("--offline", "--blob-dir", self.path("second"), self.carton, at="other")
-        self.assertEqual(self.whole(other, "files", "model", "far"), self.FAR)
+        self.assertEqual(self.read_whole(other, "files", "model", "far"), self.FAR)
         lines = [line for line in self.end(process) if self.store.blob_path(self.FAR) in line]
         self.assertEqual(len(lines), 1, lines)
 
     def test_missing_blob_fails_at_once_when_offline(self):
         point = self.mount("--offline", self.carton)
         with self.assertRaises(OSError) as caught:
-            self.whole(point, "files", "model", "far")
+            self.read_whole(point, "files", "model", "far")
         self.assertEqual(caught.exception.errno, errno.EHOSTUNREACH)
         self.assertIn("far", os.listdir(os.path.join(point, "files", "model")))
 

@@ -1,4 +1,4 @@
-"""Fetching the linked files of cartons from real servers, nginx and caddy, through the kernel."""
+"""Downloads of linked files of cartons from real servers, nginx and caddy, through the kernel."""
 import errno
 import gzip
 import json
@@ -12,7 +12,7 @@ import zlib
 
 from fetching import ALLOWED, FAR, MEGABYTE, LinkTestCase, blobs_in, closed_port
 from mounting import WEIGHTFS, numbers, run
-from servers import Caddy, Nginx, brotli, needs, self_made_certificate
+from servers import Caddy, Nginx, brotli, needs, self_signed_certificate
 from test_archives import noise
 import archives
 import stores
@@ -32,25 +32,25 @@ class LinksBehind:
         self.assertEqual(run("ls", "-R", ALLOWED, self.path("m.carton")).returncode, 0)
         self.assertEqual(self.web.count(), 0)
         self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
-        self.assertEqual({asked.method for asked in self.web.asked()}, {"HEAD"})
+        self.assertEqual({requests.method for requests in self.web.requests()}, {"HEAD"})
         self.assert_cache_holds()
 
     def test_downloaded_blob_is_shared_between_mounts(self):
         carton = self.carton_of(self.web.publish("far", FAR))
         self.assertEqual(self.far(self.mount(ALLOWED, carton, at="one")), FAR)
         self.assert_cache_holds(FAR)
-        asked = self.web.asked()
-        self.assertEqual(sum(a.method == "GET" for a in asked), 1, asked)
+        requests = self.web.requests()
+        self.assertEqual(sum(a.method == "GET" for a in requests), 1, requests)
         for i, options in enumerate(([], ["--offline"], [ALLOWED])):
             point = self.mount(*options, carton, at=f"again{i}")
             self.assertEqual(self.far(point), FAR)
             self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
-        self.assertEqual(self.web.asked(), asked)
+        self.assertEqual(self.web.requests(), requests)
 
     def test_private_addresses_are_refused_by_default(self):
         process, point = self.foreground(self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point)
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         self.assertEqual(self.web.count(), 0)
         self.assertRegex("\n".join(self.end(process)), r"loopback|private")
         self.assert_cache_holds()
@@ -64,7 +64,7 @@ class LinksBehind:
         carton = self.carton_of(self.web.publish("far", FAR))
         points = [self.mount(ALLOWED, carton, at=f"mnt{i}") for i in range(3)]
         self.assertEqual(self.read_at_once(points), [FAR] * 3)
-        self.assertEqual(self.web.count("GET"), 1, self.web.asked())
+        self.assertEqual(self.web.count("GET"), 1, self.web.requests())
         self.assert_cache_holds(FAR)
 
     def test_two_files_with_one_digest_are_downloaded_once(self):
@@ -75,7 +75,7 @@ class LinksBehind:
             out.write("LINKS", f'version = 1\n[urls]\n{stores.sha256(FAR)} = ["{url}"]\n'.encode())
         point = self.mount(ALLOWED, self.path("m.carton"))
         for name in ("a", "b"):
-            self.assertEqual(self.whole(point, "files", "model", name), FAR)
+            self.assertEqual(self.read_whole(point, "files", "model", name), FAR)
         self.assertEqual(self.web.count("GET"), 1)
 
     def test_next_url_is_used_after_not_found(self):
@@ -93,8 +93,8 @@ class LinksBehind:
         process, point = self.foreground(ALLOWED, carton)
         for _ in range(2):
             self.assert_unreadable(point, [errno.EIO, errno.ENOENT, errno.EHOSTUNREACH])
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
-        self.assertEqual({a.status for a in self.web.asked()}, {404})
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
+        self.assertEqual({a.status for a in self.web.requests()}, {404})
         lines = self.end(process)
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("404", lines[0])
@@ -124,19 +124,19 @@ class LinksBehind:
         urls = [self.web.publish("t.bin", data)]
         stores.linked_carton(self.path("m.carton"), {"tensor_data/t.bin": (data, urls)}, tensors=[("n/a", "float32", (3, 20_000), "t.bin")])
         point = self.mount(ALLOWED, self.path("m.carton"))
-        self.assertEqual(json.loads(self.whole(point, "tensors.json"))["tensors"][0]["shape"], [3, 20_000])
+        self.assertEqual(json.loads(self.read_whole(point, "tensors.json"))["tensors"][0]["shape"], [3, 20_000])
         path = os.path.join(point, "npy", "n", "a.npy")
         for mode in (None, "r"):
             array = numpy.load(path, mmap_mode=mode)
             self.assertEqual((array.shape, array.dtype.name, array.tobytes()), ((3, 20_000), "float32", data))
-        self.assertEqual(self.whole(point, "tensors", "n", "a"), data)
+        self.assertEqual(self.read_whole(point, "tensors", "n", "a"), data)
         self.assertEqual(self.web.count("GET"), 1)
         self.assert_cache_holds(data)
 
     def test_empty_and_one_byte_files_are_read(self):
         far = {"model/empty": (b"", [self.web.publish("empty", b"")]), "model/one": (b"1", [self.web.publish("one", b"1")])}
         point = self.mount(ALLOWED, stores.linked_carton(self.path("m.carton"), far))
-        self.assertEqual((self.whole(point, "files", "model", "empty"), self.whole(point, "files", "model", "one")), (b"", b"1"))
+        self.assertEqual((self.read_whole(point, "files", "model", "empty"), self.read_whole(point, "files", "model", "one")), (b"", b"1"))
 
 
 @needs("nginx")
@@ -153,12 +153,12 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         for encoding, data in packed.items():
             with self.subTest(encoding):
                 os.environ["WEIGHTFS_CACHE"] = self.path("cache-" + encoding)
-                # Whether it is asked to or not.
+                # Also if no encoding was requested.
                 server = Nginx(self, f"add_header Content-Encoding {encoding};", name="nginx-" + encoding)
                 point = self.mount(ALLOWED, self.carton_of(server.publish("far", data), name=f"{encoding}.carton"), at=encoding)
                 self.assertEqual(self.far(point), FAR)
                 self.assertEqual(os.stat(os.path.join(point, "files", "model", "far")).st_size, len(FAR))
-                self.assertEqual({asked.encoding for asked in server.asked()}, {encoding})
+                self.assertEqual({requests.encoding for requests in server.requests()}, {encoding})
                 self.assertEqual([os.path.basename(path) for path in blobs_in(self.path("cache-" + encoding))], [stores.sha256(FAR)])
 
     def test_precompressed_file_is_decompressed(self):
@@ -199,12 +199,12 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         self.force_unmount(point)
         reader.join()
         self.assertGreaterEqual(had, MEGABYTE)
-        before = len(server.asked())
+        before = len(server.requests())
         self.assertEqual(self.far(self.mount(ALLOWED, carton, at="again")), data)
         self.assert_cache_holds(data)
-        later = [asked for asked in server.asked()[before:] if asked.method == "GET"]
-        self.assertEqual({asked.status for asked in later}, {206})
-        self.assertLess(sum(asked.bytes for asked in later), len(data))
+        later = [requests for requests in server.requests()[before:] if requests.method == "GET"]
+        self.assertEqual({request.status for request in later}, {206})
+        self.assertLess(sum(request.bytes for request in later), len(data))
 
     def test_stream_serves_bytes_as_they_arrive(self):
         data = noise(4 * MEGABYTE)
@@ -212,7 +212,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         process, point = self.foreground(ALLOWED, "--stream", self.carton_of(server.publish("far", data), data=data))
         with open(os.path.join(point, "files", "model", "far"), "rb", buffering=0) as file:
             self.assertEqual(file.read(4096), data[:4096])
-        self.assertEqual(server.count("GET"), 0, "it is not finished, so it is not in the log")
+        self.assertEqual(server.count("GET"), 0, "unfinished, so not in the log")
         self.assertEqual(blobs_in(self.cache()), [])
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(30), 0)
@@ -227,7 +227,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
     def test_blob_larger_than_the_quota_is_not_readable(self):
         process, point = self.foreground(ALLOWED, "--cache-size", "500K", self.carton_of(self.web.publish("far", FAR)))
         self.assert_unreadable(point, [errno.EIO])
-        self.assertEqual(self.whole(point, "files", "model", "near"), b"here")
+        self.assertEqual(self.read_whole(point, "files", "model", "near"), b"here")
         self.assertEqual(len(self.end(process)), 1)
         self.assert_cache_holds()
 
@@ -258,14 +258,14 @@ class LinksBehindCaddy(LinksBehind, LinkTestCase):
                 self.web.publish("br.br", brotli(data))
             point = self.mount(ALLOWED, self.carton_of(url, data=data, name=f"{encoding}.carton"), at=encoding)
             self.assertEqual(self.far(point), data)
-            self.assertEqual([a.encoding for a in self.web.asked() if a.method == "GET" and a.path == f"/{encoding}"], [encoding])
+            self.assertEqual([a.encoding for a in self.web.requests() if a.method == "GET" and a.path == f"/{encoding}"], [encoding])
 
 
 @needs("caddy", "openssl")
 class Https(LinkTestCase):
     def setUp(self):
         super().setUp()
-        self.certificate = self_made_certificate(self.tmp)
+        self.certificate = self_signed_certificate(self.tmp)
         self.web = Caddy(self, self.certificate)
         self.source = self.carton_of(self.web.publish("far", FAR))
 
@@ -276,7 +276,7 @@ class Https(LinkTestCase):
         self.assertIn("certificate", done.stderr)
         self.assert_cache_holds()
 
-    @unittest.skipUnless(os.geteuid() == 0, "certificates of its own need a mount namespace, which needs root")
+    @unittest.skipUnless(os.geteuid() == 0, "replacing certificates needs a mount namespace, which needs root")
     def test_trusted_certificate_is_accepted(self):
         trusted = "/etc/ssl/certs/ca-certificates.crt"
         if not os.path.exists(trusted):

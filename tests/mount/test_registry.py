@@ -33,13 +33,13 @@ class RegistryTestCase(FetchTestCase):
         return [a for a in registry.pulled() if "/manifests/" in a.path]
 
     def assert_cache_holds(self, *blobs):
-        """These, and the manifest with its digest, by which a tag is known offline."""
+        """The cache has these blobs, the manifest, and the digest of the tag for --offline."""
         manifest = self.package.manifest()
         super().assert_cache_holds(*blobs, stores.sha256(manifest).encode() + b"\n" + manifest)
 
     def everything(self, point):
         """{path: bytes} of all files below."""
-        return {os.path.relpath(os.path.join(base, name), point): self.whole(base, name)
+        return {os.path.relpath(os.path.join(base, name), point): self.read_whole(base, name)
                 for base, _, names in os.walk(point) for name in names}
 
 
@@ -54,7 +54,7 @@ class Models(RegistryTestCase):
         store = stores.Store(self.path("models"))
         remote = self.everything(self.mount(self.url))
         local = self.everything(self.mount(store.put_package("tiny/latest", self.package), at="local"))
-        # What could only be known by fetching has a place from the beginning.
+        # Entries whose content is only known after a download are listed from the start.
         self.assertEqual(remote.pop("warnings.txt"), b"")
         self.assertEqual(sorted(remote), sorted(local))
         for path in local:
@@ -74,16 +74,16 @@ class Models(RegistryTestCase):
         for _ in range(2):
             self.everything(point)
         self.assertEqual(len(self.manifest_requests(self.registry)), 1)
-        asked = self.blob_requests(self.registry)
-        self.assertEqual(len(asked), len(set(a.path for a in asked)), asked)
-        self.assertEqual(len(asked), len(self.package.blobs))
+        requests = self.blob_requests(self.registry)
+        self.assertEqual(len(requests), len(set(a.path for a in requests)), requests)
+        self.assertEqual(len(requests), len(self.package.blobs))
 
     def test_unread_blobs_are_not_downloaded(self):
         point = self.mount(self.url)
         self.assertIn("model.gguf", os.listdir(os.path.join(point, "files")))
         self.assertEqual(os.stat(os.path.join(point, "files", "model.gguf")).st_size, len(self.model))
         self.assertEqual(self.blob_requests(self.registry), [])
-        self.assertEqual(self.whole(point, "files", "template"), stores.TEMPLATE)
+        self.assertEqual(self.read_whole(point, "files", "template"), stores.TEMPLATE)
         self.assertNotIn(stores.sha256(self.model), str(self.blob_requests(self.registry)))
 
     def test_offline_shows_only_cached_models(self):
@@ -91,13 +91,13 @@ class Models(RegistryTestCase):
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertRegex(done.stderr, r"^weightfs: .*offline.*\n$")
         self.assertEqual(run("fetch", self.url).returncode, 0)
-        asked = self.registry.asked()
+        requests = self.registry.requests()
         self.registry.stop()
         point = self.mount("--offline", self.url)
-        self.assertEqual(self.whole(point, "files", "model.gguf"), self.model)
+        self.assertEqual(self.read_whole(point, "files", "model.gguf"), self.model)
         for tensor in sample_tensors():
-            self.assertEqual(self.whole(point, "tensors", tensor.name), tensor.data)
-        self.assertGreater(len(asked), 0)
+            self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
+        self.assertGreater(len(requests), 0)
 
     def test_unreachable_registry_does_not_resolve_a_tag(self):
         self.assertEqual(run("fetch", self.url).returncode, 0)
@@ -124,16 +124,16 @@ class Models(RegistryTestCase):
         point = self.mount(self.url)
         other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
         self.push(self.registry, other)
-        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
-        self.assertEqual(self.whole(point, "files", "manifest.json"), self.package.manifest())
-        self.assertEqual(self.whole(self.mount(self.url, at="next"), "tensors", "other"), b"ab")
+        self.assertEqual(self.read_whole(point, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(point, "files", "manifest.json"), self.package.manifest())
+        self.assertEqual(self.read_whole(self.mount(self.url, at="next"), "tensors", "other"), b"ab")
 
     def test_digest_selects_its_manifest(self):
         other = stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other")
         self.push(self.registry, other)
         digest = stores.digest(self.package.manifest())
         point = self.mount(f"ollama://{self.registry.host}/{self.NAME}@{digest}")
-        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(point, "tensors", "bias"), numbers("i", 4))
 
     def test_missing_tag_or_model_fails(self):
         for name in (f"{self.NAME}:absent", "library/absent:latest"):
@@ -144,17 +144,17 @@ class Models(RegistryTestCase):
             self.assertFalse(os.path.exists(self.path("mnt")))
 
     def test_unverified_header_bytes_are_checked(self):
-        # The registry does not compare what lies in its storage.
+        # The registry does not verify the blobs in its storage.
         hex = stores.sha256(self.model)
         data = os.path.join(self.registry.content, "docker", "registry", "v2", "blobs", "sha256", hex[:2], hex, "data")
-        self.assertEqual(self.whole(data), self.model)
+        self.assertEqual(self.read_whole(data), self.model)
         with open(data, "wb") as file:
             file.write(self.model[:-1] + b"\xff")
         point = self.mount(self.url)
         with self.assertRaises(OSError) as caught:
-            self.whole(point, "files", "model.gguf")
+            self.read_whole(point, "files", "model.gguf")
         self.assertEqual(caught.exception.errno, errno.EIO)
-        self.assertEqual(self.whole(point, "files", "template"), stores.TEMPLATE)
+        self.assertEqual(self.read_whole(point, "files", "template"), stores.TEMPLATE)
         self.published(1)
         self.assertNotIn(stores.sha256(self.model), map(os.path.basename, blobs_in(self.cache())))
 
@@ -166,7 +166,7 @@ class Models(RegistryTestCase):
         self.assert_cache_holds()
 
     def test_falls_back_to_registry_when_not_in_local_store(self):
-        self.assertEqual(self.whole(self.mount(f"ollama:{self.registry.host}/{self.NAME}"), "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(self.mount(f"ollama:{self.registry.host}/{self.NAME}"), "tensors", "bias"), numbers("i", 4))
 
     def test_two_models_are_two_directories(self):
         second = self.push(self.registry, stores.tiny(self.tmp, [Tensor("other", "int8", (2,), b"ab")], "Other"), "7b")
@@ -185,7 +185,7 @@ class Models(RegistryTestCase):
         kind = "application/vnd.docker.distribution.manifest.list.v2+json"
         self.registry.push_manifest(self.NAME, "index", stores.as_go({"schemaVersion": 2, "mediaType": kind, "manifests": rows}))
         point = self.mount(f"ollama://{self.registry.host}/{self.NAME}:index")
-        self.assertEqual(self.whole(point, "tensors", "bias"), numbers("i", 4))
+        self.assertEqual(self.read_whole(point, "tensors", "bias"), numbers("i", 4))
 
     def test_two_concurrent_mounts_download_each_blob_once(self):
         points = [self.mount(self.url, at=f"mnt{i}") for i in range(2)]
@@ -199,8 +199,8 @@ class Models(RegistryTestCase):
         for reader in readers:
             reader.join()
         self.assertEqual(trees[0], trees[1])
-        asked = [a.path for a in self.blob_requests(self.registry)]
-        self.assertEqual(sorted(asked), sorted(set(asked)))
+        requests = [a.path for a in self.blob_requests(self.registry)]
+        self.assertEqual(sorted(requests), sorted(set(requests)))
 
     def test_tensor_layers_are_read(self):
         import numpy
@@ -232,7 +232,7 @@ class Logins(RegistryTestCase):
     def test_docker_login_is_used(self):
         self.log_in(*LOGIN)
         point = self.mount(self.url)
-        self.assertEqual(self.whole(point, "files", "model.gguf"), self.model)
+        self.assertEqual(self.read_whole(point, "files", "model.gguf"), self.model)
 
     def test_missing_login_is_denied(self):
         done = run("mount", self.url, self.path("mnt"))
@@ -246,7 +246,7 @@ class Logins(RegistryTestCase):
         self.assertNotIn(done.returncode, (0, 3), done.stderr)
         self.assertIn("access denied", done.stderr)
         self.assertNotIn("a-wrong-password", done.stderr)
-        self.assertLessEqual(len([a for a in self.registry.asked() if a.method == "GET"]), 3)
+        self.assertLessEqual(len([a for a in self.registry.requests() if a.method == "GET"]), 3)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class ExploitedProcess(UsersTestCase):
         os.makedirs(self.path("models"))
         shutil.move(self.source, self.path("models", "model.safetensors"))
         self.source = self.path("models", "model.safetensors")
-        # To be read and written by everybody, so that only the sandbox can refuse it.
+        # Accessible to all users, so that only the sandbox can refuse access.
         self.write("secret", b"secret")
         os.chmod(self.path("secret"), 0o666)
         os.makedirs(self.path("open"))
@@ -66,7 +66,7 @@ class ExploitedProcess(UsersTestCase):
         return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, cwd="/", env=self.environment(user, *actions), **who)
 
     def actions(self):
-        """What must be refused, whoever the user is."""
+        """Actions that must be refused for every user."""
         return ["open:/etc/shadow", f"open:{self.path('secret')}", f"write:{self.path('secret')}", f"write:{self.path('open', 'new')}",
                 f"truncate:{self.path('secret')}", f"chmod:{self.path('secret')}", f"unlink:{self.path('secret')}", "write:/tmp/weightfs-compromised",
                 f"write:{self.path('models', 'new')}", "exec:/bin/true", "fork", "map", f"ptrace:{os.getpid()}", f"kill:{os.getpid()}",
@@ -120,7 +120,7 @@ class ExploitedProcess(UsersTestCase):
         self.unmount(point)
 
     def test_service_confines_itself(self):
-        os.makedirs(self.path("configuration"))  # a reload reads what is in it
+        os.makedirs(self.path("configuration"))  # read by a reload
         config, point = self.path("configuration", "one.conf"), self.path("mnt")
         self.write("configuration/one.conf", f"SOURCE={self.source}\nMOUNTPOINT={point}\nOPTIONS=offline\n".encode())
         process = subprocess.Popen([self.binary, "service", "serve", config], stderr=subprocess.PIPE, text=True,
@@ -139,14 +139,14 @@ class ExploitedProcess(UsersTestCase):
                 self.assert_works(action, done.stderr)
 
     def test_same_operations_succeed_without_the_sandbox(self):
-        """So the tests above find something."""
+        """Without the sandbox the actions succeed, so the tests above are effective."""
         for action in (f"open:{self.path('secret')}", f"write:{self.path('open', 'new')}", "fork", self.connect()):
             done = self.run_as(None, self.binary, "info", "--sandbox", "off", self.source, actions=[action])
             self.assert_works(action, done.stderr)
             self.assertIn("weightfs: the sandbox is off (--sandbox=off)\n", done.stderr)
 
     def test_links_of_another_user_grant_root_no_access(self):
-        """A user's link beside the model leads to a file of root's."""
+        """A user's link beside the model leads to a file of root."""
         link = self.path("models", "link.safetensors")
         os.symlink(self.path("secret"), link)
         os.chown(link, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
@@ -196,7 +196,7 @@ class Confined(MountTestCase):
 
     def test_root_reads_a_source_of_a_user(self):
         if os.geteuid() != 0:
-            self.skipTest("only root reads the files of others")
+            self.skipTest("only root can read the files of other users")
         os.makedirs(self.path("home"))
         self.sample("home/model.safetensors")
         for name, mode in (("home/model.safetensors", 0o600), ("home", 0o700)):

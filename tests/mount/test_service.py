@@ -1,5 +1,4 @@
-"""What a service is made of, without systemd: its config, the notifications that it gives, the mount that is handed to it, and
-the units that the generator writes."""
+"""Services without systemd: the config, notifications, the passed mount, and the units of the generator."""
 import ctypes
 import glob
 import json
@@ -8,7 +7,7 @@ import socket
 import time
 
 from fetching import FAR, LinkTestCase
-from hostile import Server, stalls, well
+from hostile import Server, stalls, correct
 from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, numbers, os, processes_of, run, shutil, signal, subprocess,
                       unittest, until)
 from service_manager import ServiceManager
@@ -53,7 +52,7 @@ class Configs(TestCase):
 
     def test_errors_name_the_line(self):
         start = "SOURCE=/m\nMOUNTPOINT=/w\n"
-        for text, place, said in ((start + "MOUNTPONT=/x\n", 3, 'unknown setting "MOUNTPONT"; did you mean MOUNTPOINT?'),
+        for text, place, message in ((start + "MOUNTPONT=/x\n", 3, 'unknown setting "MOUNTPONT"; did you mean MOUNTPOINT?'),
                                   (start + "# x\n\\\n", 4, "is not KEY=VALUE"),
                                   (start + "nonsense\n", 3, '"nonsense" is not KEY=VALUE'),
                                   (start + "MOUNTPOINT=/y\n", 3, "second MOUNTPOINT"),
@@ -65,9 +64,9 @@ class Configs(TestCase):
                                   ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "is not an absolute path"),
                                   ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "is not a permitted mount point"),
                                   ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "is not a permitted mount point")):
-            told = self.refused(text)
-            self.assertTrue(told.startswith(f"{place}: "), (text, told))
-            self.assertIn(said, told)
+            error = self.refused(text)
+            self.assertTrue(error.startswith(f"{place}: "), (text, error))
+            self.assertIn(message, error)
         self.assertIn("SOURCE= is missing", self.refused("MOUNTPOINT=/w\n"))
         self.assertIn("MOUNTPOINT= is missing", self.refused("SOURCE=/m\n"))
         self.assertIn("did you mean cache_size", self.refused(start + "OPTIONS=cache_siz=1G\n"))
@@ -114,79 +113,79 @@ class ServiceTestCase(MountTestCase):
         return self.manager.environment(RUNTIME_DIRECTORY=self.path("run"), **more)
 
     def started(self, *argv, **kwargs):
-        """Runs a server until the end of the test, if it does not end before."""
+        """Starts a server that ends with the test at the latest."""
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, **kwargs)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        self.manager.wait_for(lambda told: "READY" in told)
+        self.manager.wait_for(lambda notification: "READY" in notification)
         return process
 
     def serve(self, config, **more):
         return self.started(WEIGHTFS, "service", "serve", config, env=self.environment(**more))
 
     def stop(self, process):
-        """Ends a server, and returns what it said."""
+        """Ends a server, and returns its output."""
         process.send_signal(signal.SIGTERM)
-        said = process.stderr.read()
-        self.assertEqual(process.wait(LIMIT_S), 0, said)
-        return said
+        message = process.stderr.read()
+        self.assertEqual(process.wait(LIMIT_S), 0, message)
+        return message
 
     def reload(self, process):
-        before = len(self.manager.told)
+        before = len(self.manager.notifications)
         process.send_signal(signal.SIGHUP)
-        reloading = self.manager.wait_for(lambda told: told.get("RELOADING") == "1", before)
-        self.assertGreater(int(self.manager.told[reloading]["MONOTONIC_USEC"]), 0)
-        self.manager.wait_for(lambda told: told.get("READY") == "1", reloading)
+        reloading = self.manager.wait_for(lambda notification: notification.get("RELOADING") == "1", before)
+        self.assertGreater(int(self.manager.notifications[reloading]["MONOTONIC_USEC"]), 0)
+        self.manager.wait_for(lambda notification: notification.get("READY") == "1", reloading)
 
 
 class Notifications(ServiceTestCase):
     def test_server_notifies_ready_status_and_stopping(self):
         process = self.serve(self.config())
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
-        first = self.manager.wait_for(lambda told: "READY" in told)
-        status = self.manager.told[first]["STATUS"]
+        first = self.manager.wait_for(lambda notification: "READY" in notification)
+        status = self.manager.notifications[first]["STATUS"]
         self.assertTrue(status.startswith(f"{self.path('model.safetensors')} at {self.point}: "), status)
         with open(f"{self.point}/tensors/bias", "rb"):
-            self.manager.wait_for(lambda told: "1 file open" in told.get("STATUS", ""), first + 1)
+            self.manager.wait_for(lambda notification: "1 file open" in notification.get("STATUS", ""), first + 1)
         self.stop(process)
-        self.manager.wait_for(lambda told: told.get("STOPPING") == "1")
+        self.manager.wait_for(lambda notification: notification.get("STOPPING") == "1")
         self.assertFalse(os.path.exists(self.point))
 
     def test_heartbeat_stops_when_the_mount_hangs(self):
         process = self.serve(self.config(OPTIONS="log_level=error"), WATCHDOG_USEC="300000")
-        beat = self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
-        self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", beat + 1)
-        # A thread that waits for the mount must not keep it open: when the others die, the mount does, and then it.
+        beat = self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1")
+        self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1", beat + 1)
+        # A thread that waits for the mount must not keep it open: when the other threads die, the mount ends, and then this thread.
         without = [task for task in glob.glob(f"/proc/{process.pid}/task/*")
                    if not any(os.path.realpath(descriptor) == "/dev/fuse" for descriptor in glob.glob(f"{task}/fd/*"))]
         self.assertEqual(len(without), 1)
-        # Who asks for the mount gets another answer, while the server lives.
+        # A request to the mount fails while the server is still alive.
         subprocess.run(["mount", "-t", "tmpfs", "none", self.point], check=True)
         self.addCleanup(lambda: is_mounted(self.point) and subprocess.run(["umount", "-l", self.point], check=False))
-        covered = len(self.manager.told)
+        covered = len(self.manager.notifications)
         end = time.monotonic() + 1
         while time.monotonic() < end:
             self.reload(process)
-        # One may have been on its way.
-        self.assertLessEqual(sum("WATCHDOG" in told for told in self.manager.told[covered:]), 1)
+        # One notification may already have been sent.
+        self.assertLessEqual(sum("WATCHDOG" in notification for notification in self.manager.notifications[covered:]), 1)
         subprocess.run(["umount", self.point], check=True)
-        self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1", len(self.manager.told))
+        self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1", len(self.manager.notifications))
         self.stop(process)
 
     def test_long_names_do_not_prevent_readiness(self):
-        source = "/".join(["\x01ü" * 80] * 10) + "/model.safetensors"  # which is twice as long where it is shown
+        source = "/".join(["\x01ü" * 80] * 10) + "/model.safetensors"  # escaped, it is twice as long
         os.makedirs(os.path.dirname(self.path(source)))
         source = self.sample(source)
         process = self.serve(self.config(SOURCE=source))
-        status = self.manager.told[self.manager.wait_for(lambda told: "READY" in told)]["STATUS"]
+        status = self.manager.notifications[self.manager.wait_for(lambda notification: "READY" in notification)]["STATUS"]
         self.assertTrue(status.startswith(self.path("\\x01ü")), status)
         self.stop(process)
 
     def test_no_heartbeat_without_a_watchdog(self):
         process = self.serve(self.config())
         self.stop(process)
-        self.assertFalse(any("WATCHDOG" in told for told in self.manager.told))
+        self.assertFalse(any("WATCHDOG" in notification for notification in self.manager.notifications))
 
     def test_reload_reads_the_config_and_keeps_open_files(self):
         config = self.config(OPTIONS="log_level=warning")
@@ -221,20 +220,20 @@ class Notifications(ServiceTestCase):
         process.kill()
         process.wait(LIMIT_S)
         self.assertTrue(is_mounted(self.point))
-        self.manager.told.clear()
+        self.manager.notifications.clear()
         process = self.serve(config)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
         self.assertFalse(is_mounted(self.point))
 
     def test_invalid_config_is_a_one_line_error(self):
-        for more, status, said in (({"SOURCE": "/absent"}, 3, "/absent"), ({"OPTIONS": "nonsense"}, 2, "unknown mount option"),
+        for more, status, message in (({"SOURCE": "/absent"}, 3, "/absent"), ({"OPTIONS": "nonsense"}, 2, "unknown mount option"),
                                    ({"MOUNTPOINT": self.path("a.conf")}, 6, "not a directory")):
             done = subprocess.run([WEIGHTFS, "service", "serve", self.config(**more)], env=self.environment(), capture_output=True,
                                   text=True, timeout=LIMIT_S)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (status, 1), done.stderr)
-            self.assertIn(said, done.stderr)
-        self.assertFalse(any("READY" in told for told in self.manager.told))
+            self.assertIn(message, done.stderr)
+        self.assertFalse(any("READY" in notification for notification in self.manager.notifications))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root: only root can become another user")
     def test_unreadable_source_error_names_user_and_path(self):
@@ -260,17 +259,17 @@ class Notifications(ServiceTestCase):
 class DownloadStatus(ServiceTestCase, LinkTestCase):
     def test_status_shows_download_progress(self):
         web = Server(self)
-        carton = self.carton_of(web.serve("far", stalls(FAR, len(FAR) // 2), head=well(FAR)))
+        carton = self.carton_of(web.serve("far", stalls(FAR, len(FAR) // 2), head=correct(FAR)))
         process = self.serve(self.config(SOURCE=carton, OPTIONS="allow_private_urls"))
         reader = subprocess.Popen(["cat", f"{self.point}/files/model/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(reader.wait)
         self.addCleanup(reader.kill)
-        self.manager.wait_for(lambda told: told.get("STATUS", "").endswith("; fetching model/far, 50 %"))
+        self.manager.wait_for(lambda notification: notification.get("STATUS", "").endswith("; fetching model/far, 50 %"))
         self.stop(process)
 
 
 class ServiceMountTestCase(ServiceTestCase):
-    """One process mounts, another one serves."""
+    """One process mounts, another process serves."""
 
     def call(self, verb, config):
         return subprocess.run([WEIGHTFS, "service", verb, config], env=self.environment(), capture_output=True, text=True, timeout=LIMIT_S)
@@ -278,17 +277,17 @@ class ServiceMountTestCase(ServiceTestCase):
     def attach(self, config):
         done = self.call("attach", config)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(list(self.manager.kept), ["fuse"])
+        self.assertEqual(list(self.manager.stored), ["fuse"])
 
     def detach(self, config):
         done = self.call("detach", config)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(is_mounted(self.point))
-        self.assertEqual(self.manager.kept, {})
+        self.assertEqual(self.manager.stored, {})
         self.assertEqual(os.listdir(self.path("run")), [])
 
-    def serve_kept(self, config, **kwargs):
-        device = self.manager.kept["fuse"]
+    def serve_stored(self, config, **kwargs):
+        device = self.manager.stored["fuse"]
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
         return self.started("bash", "-c", script, WEIGHTFS, config, str(device), env=self.environment(), pass_fds=(device,), **kwargs)
 
@@ -307,20 +306,20 @@ class PassedMounts(ServiceMountTestCase):
         self.attach(config)
         self.assertIn(f" - fuse.weightfs {self.path('model.safetensors')} ", self.mount_line())
         self.assertIn("ro,nosuid,nodev,noexec", self.mount_line())
-        process = self.serve_kept(config)
-        self.assertEqual(self.manager.kept, {}, "the server has it alone: when it dies, the mount does")
+        process = self.serve_stored(config)
+        self.assertEqual(self.manager.stored, {}, "only the server has the descriptor, so the mount ends with it")
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
-        self.assertTrue(is_mounted(self.point), "who mounted it unmounts it")
+        self.assertTrue(is_mounted(self.point), "the mounting user can unmount")
         self.detach(config)
 
-    def serve_kept_as_nobody(self, config, **more):
+    def serve_stored_as_nobody(self, config, **more):
         os.chmod(self.tmp, 0o755)
         binary = shutil.copy(WEIGHTFS, self.path("weightfs"))
         os.chmod(binary, 0o755)
         os.mkdir(self.path("cache"))
         os.chown(self.path("cache"), NOBODY.pw_uid, NOBODY.pw_gid)
-        device = self.manager.kept["fuse"]
+        device = self.manager.stored["fuse"]
         os.chmod(self.path("notify"), 0o777)
         script = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
         return self.started("bash", "-c", script, binary, config, str(device), env=self.environment(**more), pass_fds=(device,),
@@ -337,7 +336,7 @@ class PassedMounts(ServiceMountTestCase):
     def test_server_needs_no_privilege(self):
         config = self.config()
         self.attach(config)
-        process = self.serve_kept_as_nobody(config)
+        process = self.serve_stored_as_nobody(config)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.assertEqual(os.stat(f"{self.point}/tensors/bias").st_uid, NOBODY.pw_uid)
         device = os.stat(self.point).st_dev
@@ -352,15 +351,15 @@ class PassedMounts(ServiceMountTestCase):
     def test_heartbeat_works_if_the_server_cannot_read_the_mount(self):
         config = self.config(OPTIONS="uid=root,gid=root,umask=077")
         self.attach(config)
-        process = self.serve_kept_as_nobody(config, WATCHDOG_USEC="300000")
-        self.manager.wait_for(lambda told: told.get("WATCHDOG") == "1")
+        process = self.serve_stored_as_nobody(config, WATCHDOG_USEC="300000")
+        self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1")
         self.stop(process)
         self.detach(config)
 
     def test_killed_server_blocks_no_reader_and_detach_removes_the_mount(self):
         config = self.config()
         self.attach(config)
-        process = self.serve_kept(config)
+        process = self.serve_stored(config)
         with open(f"{self.point}/tensors/bias", "rb", buffering=0) as file:
             process.kill()
             process.wait(LIMIT_S)
@@ -368,7 +367,7 @@ class PassedMounts(ServiceMountTestCase):
                 os.getxattr(self.point, "user.weightfs.pid")
             self.detach(config)
         self.attach(config)
-        process = self.serve_kept(config)
+        process = self.serve_stored(config)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
         self.detach(config)
@@ -404,12 +403,12 @@ class PassedMounts(ServiceMountTestCase):
         self.assertTrue(is_mounted(self.point))
         return done.stderr
 
-    @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
+    @unittest.skipIf(is_sanitized(), "sanitizers need additional descriptors")
     def test_mount_with_unknown_state_is_kept(self):
         config = self.config()
         self.mount(self.path("model.safetensors"))
         for verb in ("attach", "detach"):
-            # Too few descriptors for the pipe of a process that asks.
+            # Too few descriptors for the pipe to a child process.
             self.assertIn("cannot determine whether", self.refused(verb, config, "prlimit", "--nofile=4"))
 
     def test_hung_mount_of_others_is_kept(self):
@@ -426,7 +425,7 @@ class PassedMounts(ServiceMountTestCase):
     def test_own_hung_mount_is_removed(self):
         config = self.config()
         self.attach(config)
-        process = self.serve_kept(config)
+        process = self.serve_stored(config)
         self.addCleanup(process.send_signal, signal.SIGCONT)
         halt(process.pid)
         self.detach(config)
@@ -452,7 +451,7 @@ class PassedMounts(ServiceMountTestCase):
     def test_mount_invisible_to_the_server_is_reported(self):
         config = self.config()
         self.attach(config)
-        device = self.manager.kept["fuse"]
+        device = self.manager.stored["fuse"]
         script = 'umount -l "$3"; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=fuse exec "$0" service serve "$1" 3<&"$2"'
         done = subprocess.run(["unshare", "--mount", "bash", "-c", script, WEIGHTFS, config, str(device), self.point],
                               env=self.environment(), pass_fds=(device,), capture_output=True, text=True, timeout=LIMIT_S)
@@ -462,27 +461,27 @@ class PassedMounts(ServiceMountTestCase):
 
 
 class AtAnAutomountPoint(ServiceMountTestCase):
-    """mount.weightfs -o service=NAME, where others wait; what systemd starts meanwhile is a script."""
+    """mount.weightfs -o service=NAME at an automount point; a script replaces systemd."""
 
     def setUp(self):
         super().setUp()
         os.mkdir(self.point)
         news, daemon = os.pipe()
         self.addCleanup(os.close, news)
-        # Nobody of its daemon's process group waits there: so no test does, nor whatever it starts.
+        # Processes of the daemon's group are not blocked there, so the test and its children have another group.
         options = f"fd={daemon},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
         mounted = LIBC.mount(b"systemd-1", self.point.encode(), b"autofs", 0, options.encode())
         error = ctypes.get_errno()
         os.close(daemon)
         if mounted != 0:
-            self.skipTest(f"no automount point can be made here: {os.strerror(error)}")
+            self.skipTest(f"cannot create an automount point: {os.strerror(error)}")
         self.addCleanup(self.clear_point)
         self.offer = self.path("run", "a.offer")
         os.symlink(WEIGHTFS, self.path("mount.weightfs"))
         self.written = self.config()
 
     def kinds(self):
-        """What is mounted there, the last one at the end."""
+        """The file systems mounted there, the topmost last."""
         with open("/proc/self/mountinfo") as file:
             return [line.partition(" - ")[2].split()[0] for line in file if line.split()[4] == self.point]
 
@@ -491,7 +490,7 @@ class AtAnAutomountPoint(ServiceMountTestCase):
             subprocess.run(["umount", "-l", self.point], check=True)
 
     def helper(self, systemctl):
-        """Starts the helper, where `systemctl` is that script."""
+        """Starts the helper with this script as `systemctl`."""
         self.write("bin/systemctl", f"#!/bin/sh\n[ \"$*\" = 'start -- weightfs@a.service' ] || exit 2\n{systemctl}\n".encode())
         os.chmod(self.path("bin", "systemctl"), 0o755)
         environment = self.environment(PATH=f"{self.path('bin')}:{os.environ['PATH']}", WEIGHTFS_MOUNTS=self.tmp)
@@ -503,47 +502,47 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         return process
 
     def waiting_helper(self):
-        """One whose service is being started."""
+        """Starts a helper, and waits until its service is being started."""
         helper = self.helper("exec sleep 1000")
         until(lambda: os.path.exists(self.offer), "nothing is offered")
         return helper
 
-    def fails(self, helper):
-        """What the helper says, which mounts nothing, and leaves nothing."""
-        said = helper.communicate(timeout=LIMIT_S)[1]
-        self.assertEqual((helper.returncode, self.kinds(), os.listdir(self.path("run"))), (32, ["autofs"], []), said)
-        return said
+    def assert_fails(self, helper):
+        """The message of the helper, which mounts nothing and leaves nothing behind."""
+        message = helper.communicate(timeout=LIMIT_S)[1]
+        self.assertEqual((helper.returncode, self.kinds(), os.listdir(self.path("run"))), (32, ["autofs"], []), message)
+        return message
 
-    def taker(self):
-        """Comes as a service does that wants the mount."""
+    def connect_as_service(self):
+        """Requests the mount like a service."""
         taker = socket.socket(socket.AF_UNIX)
         self.addCleanup(taker.close)
-        until(lambda: taker.connect_ex(self.offer) == 0, "nobody gives")
+        until(lambda: taker.connect_ex(self.offer) == 0, "the descriptor is not offered")
         return taker
 
     def test_service_receives_the_mount_of_the_helper(self):
         helper = self.helper(f"'{WEIGHTFS}' service attach '{self.written}' && exec sleep 1000")
         self.assertEqual((helper.communicate(timeout=LIMIT_S)[1], helper.returncode), ("", 0))
         self.assertEqual(self.kinds(), ["autofs", "fuse.weightfs"])
-        self.manager.wait_for(lambda told: told.get("FDNAME") == "fuse" and "FDSTORE" in told)
+        self.manager.wait_for(lambda notification: notification.get("FDNAME") == "fuse" and "FDSTORE" in notification)
         until(lambda: os.listdir(self.path("run")) == ["a.mounted"], lambda: os.listdir(self.path("run")))
-        process = self.serve_kept(self.written)
+        process = self.serve_stored(self.written)
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
         self.stop(process)
         self.assertEqual((self.call("detach", self.written).returncode, self.kinds()), (0, ["autofs"]))
 
     def test_receiver_that_dies_leaves_no_mount(self):
         helper = self.waiting_helper()
-        self.taker().close()
-        self.assertIn("did not accept the mount", self.fails(helper))
+        self.connect_as_service().close()
+        self.assertIn("did not accept the mount", self.assert_fails(helper))
         self.assertEqual(os.listdir(self.point), [])
 
     def test_receiver_that_dies_before_receiving_leaves_no_mount(self):
         helper = self.waiting_helper()
-        taker = self.taker()
+        taker = self.connect_as_service()
         until(lambda: self.kinds() == ["autofs", "fuse.weightfs"], "nothing is mounted")
         taker.close()
-        self.assertIn("did not accept the mount", self.fails(helper))
+        self.assertIn("did not accept the mount", self.assert_fails(helper))
 
     def test_helper_waits_until_the_start_ends(self):
         for status in (0, 1):
@@ -551,7 +550,7 @@ class AtAnAutomountPoint(ServiceMountTestCase):
             helper = self.helper(f"read line <'{self.path('end')}'; exit {status}")
             until(lambda: os.path.exists(self.offer), "nothing is offered")
             self.write("end", b"now\n")
-            self.assertIn("weightfs@a.service: start failed", self.fails(helper))
+            self.assertIn("weightfs@a.service: start failed", self.assert_fails(helper))
             os.unlink(self.path("end"))
 
     def test_second_helper_does_not_disturb_the_first(self):
@@ -559,15 +558,15 @@ class AtAnAutomountPoint(ServiceMountTestCase):
         second = self.helper("exec sleep 1000")
         self.assertIn("already", second.communicate(timeout=LIMIT_S)[1])
         self.assertEqual(second.returncode, 32)
-        self.taker().close()
-        self.assertIn("did not accept the mount", self.fails(first))
+        self.connect_as_service().close()
+        self.assertIn("did not accept the mount", self.assert_fails(first))
 
     def test_next_helper_mounts_after_a_killed_one(self):
         helper = self.waiting_helper()
         helper.kill()
         helper.wait()
         for pid in processes_of(self.tmp):
-            os.kill(pid, signal.SIGKILL)  # as systemd does with what a mount unit leaves
+            os.kill(pid, signal.SIGKILL)  # like systemd for remaining processes of a mount unit
         self.test_service_receives_the_mount_of_the_helper()
 
 
@@ -604,11 +603,11 @@ class Generator(TestCase):
 
     def test_invalid_config_is_skipped_with_a_message(self):
         good = "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT="
-        said = self.generate(a="nonsense", good=good + "/w", **{"white space": good + "/v"}, long=good + "/" + "x" * 250,
+        message = self.generate(a="nonsense", good=good + "/w", **{"white space": good + "/v"}, long=good + "/" + "x" * 250,
                              control=good + "/a\tb", end=good + r"'/a\'")
-        self.assertEqual(len(said.splitlines()), 5, said)
-        self.assertIn("a.conf:1: ", said)
-        self.assertIn("white space.conf: invalid service name", said)
+        self.assertEqual(len(message.splitlines()), 5, message)
+        self.assertIn("a.conf:1: ", message)
+        self.assertIn("white space.conf: invalid service name", message)
         self.assertEqual(sorted(os.listdir(self.path("units"))), ["multi-user.target.wants", "w.automount", "w.mount"])
 
     def test_unreadable_configs_do_not_prevent_booting(self):
@@ -617,8 +616,8 @@ class Generator(TestCase):
         os.mkdir(self.path("mounts.d", "folder.conf"))
         os.symlink("/dev/zero", self.path("mounts.d", "device.conf"))
         os.symlink("absent", self.path("mounts.d", "link.conf"))
-        said = self.generate(**{"new\nline": "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=/w\n"})
-        self.assertEqual(len(said.splitlines()), 5, said)
+        message = self.generate(**{"new\nline": "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT=/w\n"})
+        self.assertEqual(len(message.splitlines()), 5, message)
         self.assertEqual(os.listdir(self.path("units")), [])
 
     def test_existing_units_are_not_replaced(self):

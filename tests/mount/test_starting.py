@@ -1,4 +1,4 @@
-"""How a mount begins, or does not: what is refused, what goes wrong, and that nothing is left of it."""
+"""The start of a mount: refused arguments, failures, and the cleanup after them."""
 import errno
 import re
 import resource
@@ -29,17 +29,17 @@ class Names(TestCase):
 
 
 class Help(TestCase):
-    def test_help_verb_equals_help_option(self):
-        for asked, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
-            self.assertEqual(run(*asked).stdout, run(*option).stdout)
+    def test_help_command_equals_help_option(self):
+        for help_command, option in ((["help"], ["--help"]), (["help", "mount"], ["mount", "--help"]), (["help", "cache", "rm"], ["cache", "rm", "--help"])):
+            self.assertEqual(run(*help_command).stdout, run(*option).stdout)
 
     def test_mount_helper_prints_usage(self):
         helper = self.path("mount.weightfs")
         os.symlink(WEIGHTFS, helper)
-        for word, said in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "), ("--version", run("--version").stdout), ("-V", "")):
+        for word, expected in (("--help", "Usage: mount.weightfs SOURCE DIR"), ("-h", "Usage: "), ("--version", run("--version").stdout), ("-V", "")):
             done = subprocess.run([helper, word], capture_output=True, text=True, timeout=LIMIT_S)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertIn(said, done.stdout)
+            self.assertIn(expected, done.stdout)
 
 
 class Sources(MountTestCase):
@@ -88,7 +88,7 @@ class CallerDescriptors(MountTestCase):
             if server is not None:
                 os.kill(server, signal.SIGSTOP)
                 until(lambda: has_ended(server) or states_of(server) <= {"T", "t"}, "it does not stop")
-            # It must not be asked: it does not answer.
+            # The mount must not be accessed: its server hangs.
             in_time = server is not None and not is_mounted(point)
             command.kill()
             command.wait()
@@ -96,7 +96,7 @@ class CallerDescriptors(MountTestCase):
                 os.kill(server, signal.SIGCONT)
             if not in_time and is_mounted(point):
                 self.force_unmount(point)
-            until(lambda: not processes_of(self.tmp), lambda: f"goes on: {processes_of(self.tmp)}")
+            until(lambda: not processes_of(self.tmp), lambda: f"still running: {processes_of(self.tmp)}")
             self.assertFalse(os.path.lexists(point))
             if in_time:
                 return
@@ -104,7 +104,7 @@ class CallerDescriptors(MountTestCase):
 
 
 class NoFreeDescriptors(MountTestCase):
-    @unittest.skipIf(is_sanitized(), "a sanitizer needs descriptors of its own")
+    @unittest.skipIf(is_sanitized(), "sanitizers need additional descriptors")
     def test_no_free_descriptor_leaves_no_mount(self):
         point = self.mount(self.sample())
         server = self.server(point)
@@ -146,7 +146,7 @@ class Users(UsersTestCase):
     def test_no_free_thread_leaves_no_mount(self):
         user = pwd.getpwnam("games")
         point = self.home(user)
-        # The program, its broker, and fusermount3 or one thread more.
+        # The program, its broker, and fusermount3 or one more thread.
         done = subprocess.run([self.binary, "mount", "-f", self.source, point], user=user.pw_uid, group=user.pw_gid, extra_groups=[], text=True,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)), capture_output=True, timeout=LIMIT_S,
                               env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0", WEIGHTFS_CACHE=self.path("home", "cache")))
@@ -178,8 +178,8 @@ class Users(UsersTestCase):
             self.assertIn(os.strerror(errno.EIO), as_nobody("ls", f"{point}/closed.safetensors").stderr)
         self.assertEqual(as_nobody("ls", f"{point}/open.safetensors/tensors/bias").returncode, 0)
         process.send_signal(signal.SIGTERM)
-        told = [line for line in process.communicate(timeout=LIMIT_S)[1].splitlines() if "Permission denied" in line]
-        self.assertEqual(len(told), 1, told)
+        denied = [line for line in process.communicate(timeout=LIMIT_S)[1].splitlines() if "Permission denied" in line]
+        self.assertEqual(len(denied), 1, denied)
 
 
 if __name__ == "__main__":

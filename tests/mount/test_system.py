@@ -1,4 +1,4 @@
-"""At home on a system: mount(8), fstab, ordinary users; what a mount says of itself; many of them at once."""
+"""Integration into the system: mount(8), fstab, ordinary users, status files and logs, many mounts at once."""
 import contextlib
 import itertools
 import json
@@ -13,7 +13,7 @@ from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, as_nobod
 
 
 def can_overlay():
-    """Whether this machine lets a test put files over /usr/sbin for itself alone."""
+    """Whether a test can overlay files over /usr/sbin in a private mount namespace."""
     script = "d=$(mktemp -d) && mount -t tmpfs none $d && mkdir $d/u $d/w && mount -t overlay -o lowerdir=/usr/sbin,upperdir=$d/u,workdir=$d/w o /usr/sbin"
     done = subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "sh", "-c", f"{script}; e=$?; umount -l $d; rmdir $d; exit $e"],
                           capture_output=True)
@@ -22,7 +22,7 @@ def can_overlay():
 
 @unittest.skipUnless(os.getuid() == 0, "only root may mount with mount(8)")
 class Mount8(MountTestCase):
-    """Each script runs in namespaces of its own: its mounts and servers end with it, and /sbin is as if we were installed."""
+    """Each script runs in new namespaces: its mounts and servers end with it, and /sbin has the helpers of an installation."""
 
     @classmethod
     def setUpClass(cls):
@@ -52,7 +52,7 @@ class Mount8(MountTestCase):
         return subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "bash", "-c", prepare], capture_output=True,
                               text=True, timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, **variables))
 
-    def passes(self, script, *args, **kwargs):
+    def run_script(self, script, *args, **kwargs):
         done = self.script(script, *args, **kwargs)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout
@@ -60,7 +60,7 @@ class Mount8(MountTestCase):
     def test_mount_type_weightfs_works(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        shown = self.passes("""mount -t weightfs model.safetensors mnt -o allow_other,cache_size=1G,rw,suid
+        shown = self.run_script("""mount -t weightfs model.safetensors mnt -o allow_other,cache_size=1G,rw,suid
                             findmnt -n -o FSTYPE,SOURCE,OPTIONS mnt; cmp mnt/tensors/bias mnt/tensors/bias; umount mnt; ls -A mnt""")
         kind, source, options = shown.split()
         self.assertEqual((kind, source), ("fuse.weightfs", self.path("model.safetensors")))
@@ -70,13 +70,13 @@ class Mount8(MountTestCase):
     def test_mount_type_fuse_weightfs_works(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.assertIn("fuse.weightfs", self.passes("mount -t fuse.weightfs model.safetensors mnt; findmnt -n -o FSTYPE mnt; umount mnt"))
+        self.assertIn("fuse.weightfs", self.run_script("mount -t fuse.weightfs model.safetensors mnt; findmnt -n -o FSTYPE mnt; umount mnt"))
 
     @unittest.skipUnless(os.path.exists("/sbin/mount.fuse3"), "no mount.fuse3 here")
     def test_mount_fuse_helper_finds_weightfs_on_path(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.assertIn("fuse.weightfs", self.passes(
+        self.assertIn("fuse.weightfs", self.run_script(
             "mount -t fuse.weightfs $TMP/model.safetensors mnt -o allow_other; findmnt -n -o FSTYPE mnt; umount mnt", helper=("weightfs",)))
 
     def test_fstab_line_with_spaces_and_commas_works(self):
@@ -89,16 +89,16 @@ class Mount8(MountTestCase):
             return self.path(*names).replace(" ", "\\040")
 
         line = f'{escaped("my models, all")} {escaped("my mount")} weightfs noauto,nofail,x-test=1,all,blob_dir="{escaped("a, b")}",log_level=error 0 0\n'
-        shown = self.passes("mount 'my mount'; ls 'my mount'; findmnt -n -o SOURCE 'my mount'; umount 'my mount'", fstab=line)
+        shown = self.run_script("mount 'my mount'; ls 'my mount'; findmnt -n -o SOURCE 'my mount'; umount 'my mount'", fstab=line)
         self.assertEqual(shown, f"one, two.safetensors\n{self.path('my models, all')}\n")
 
     def test_mount_all_mounts_fstab_entries(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        self.passes("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
+        self.run_script("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
                     fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs defaults,_netdev 0 0\n")
 
-    def let_nobody_mount(self):
+    def prepare_mount_by_nobody(self):
         """A model, and a mount point of the user nobody."""
         if not os.path.exists("/etc/mtab"):
             self.skipTest("fusermount3 needs /etc/mtab, which a booted Debian has")
@@ -109,8 +109,8 @@ class Mount8(MountTestCase):
         os.chown(self.path("mnt"), NOBODY.pw_uid, NOBODY.pw_gid)
 
     def test_user_mounts_and_unmounts_permitted_fstab_entry(self):
-        self.let_nobody_mount()
-        shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
+        self.prepare_mount_by_nobody()
+        shown = self.run_script("""export WEIGHTFS_CACHE=$TMP/none
                             as_nobody mount mnt; as_nobody ls mnt/tensors; ls mnt 2>/dev/null || echo root is kept out
                             findmnt -n -o OPTIONS mnt; as_nobody umount mnt; ! mountpoint -q mnt""",
                             fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs noauto,user 0 0\n")
@@ -121,14 +121,14 @@ class Mount8(MountTestCase):
     def test_allow_other_grants_access_to_all_users(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        shown = self.passes("""mount -t weightfs model.safetensors mnt; as_nobody ls mnt 2>/dev/null || echo kept out; umount mnt
+        shown = self.run_script("""mount -t weightfs model.safetensors mnt; as_nobody ls mnt 2>/dev/null || echo kept out; umount mnt
                             mount -t weightfs model.safetensors mnt -o allow_other; as_nobody cat mnt/tensors/bias | wc -c; umount mnt
                             mount -t weightfs model.safetensors mnt -o allow_other,umask=007; as_nobody ls mnt 2>/dev/null || echo kept out""")
         self.assertEqual(shown, "kept out\n16\nkept out\n")
 
     def test_ordinary_user_needs_fuse_conf_for_allow_other(self):
-        self.let_nobody_mount()
-        shown = self.passes("""export WEIGHTFS_CACHE=$TMP/none
+        self.prepare_mount_by_nobody()
+        shown = self.run_script("""export WEIGHTFS_CACHE=$TMP/none
                             as_daemon() { setpriv --reuid=daemon --regid=daemon --clear-groups -- "$@"; }
                             as_nobody ./weightfs mount model.safetensors mnt
                             as_daemon cat mnt/tensors/bias 2>/dev/null || echo kept out
@@ -145,19 +145,19 @@ class Mount8(MountTestCase):
     def test_invalid_mount_options_have_a_reason(self):
         self.sample()
         os.mkdir(self.path("mnt"))
-        for options, said in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it and mount it again"),
+        for options, message in (("cache_siez=1G", "did you mean cache_size?"), ("remount", "unmount it and mount it again"),
                               ("cache_size=big", '"big" is not a size'), ("cache_size", "needs a value"), ("offline=1", "takes no value")):
             done = self.script(f"mount -t weightfs model.safetensors mnt -o {options}")
             self.assertNotEqual(done.returncode, 0, options)
-            self.assertIn(said, done.stderr)
+            self.assertIn(message, done.stderr)
         done = self.script("mount -t weightfs absent.safetensors mnt")
         self.assertEqual(done.returncode, 32)
         self.assertIn("No such file", done.stderr)
-        self.passes("mount -s -t weightfs model.safetensors mnt -o frobnicate; umount mnt")
+        self.run_script("mount -s -t weightfs model.safetensors mnt -o frobnicate; umount mnt")
         for options in ("frobnicate,umask=nonsense", "remount"):
             self.assertNotEqual(self.script(f"mount.weightfs model.safetensors mnt -s -o {options}").returncode, 0, options)
-        self.assertEqual(self.passes("mount -s -t weightfs model.safetensors mnt -o frobnicate,umask=0337; stat -c %a mnt; umount mnt"), "440\n")
-        self.passes("mount -f -t weightfs model.safetensors mnt; ! mountpoint -q mnt")
+        self.assertEqual(self.run_script("mount -s -t weightfs model.safetensors mnt -o frobnicate,umask=0337; stat -c %a mnt; umount mnt"), "440\n")
+        self.run_script("mount -f -t weightfs model.safetensors mnt; ! mountpoint -q mnt")
 
 
 class Ownership(MountTestCase):
@@ -169,24 +169,24 @@ class Ownership(MountTestCase):
 
     def test_invalid_owner_options_are_refused(self):
         source = self.sample()
-        for argv, said in ((["--uid", "nosuchuser"], '"nosuchuser" is not a user'), (["--gid=-1"], "is not a group"), (["--uid", "4294967295"], "is not a user"), (["--gid", "4294967295"], "is not a group"), (["--umask", "9"], "is not an octal mask"),
+        for argv, message in ((["--uid", "nosuchuser"], '"nosuchuser" is not a user'), (["--gid=-1"], "is not a group"), (["--uid", "4294967295"], "is not a user"), (["--gid", "4294967295"], "is not a group"), (["--umask", "9"], "is not an octal mask"),
                            (["--umask", "1777"], "is not an octal mask"), (["--idle-timeout", "soon"], "is not a number of seconds"),
                            (["--log-level", "loud"], "is not a log level"), (["-o", "uid"], "needs a value: uid=USER")):
             done = run("mount", *argv, source, self.path("mnt"))
             self.assertEqual(done.returncode, 2, argv)
-            self.assertIn(said, done.stderr)
+            self.assertIn(message, done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
 class MountOptionWords(MountTestCase):
     def test_long_options_and_o_have_the_same_names(self):
-        told = run("mount", "--help").stdout
-        words = re.search(r"separated\s+by\s+commas:\s+(.*?)\n(?=\S|\n)", told, re.DOTALL)[1]
+        help_text = run("mount", "--help").stdout
+        words = re.search(r"separated\s+by\s+commas:\s+(.*?)\n(?=\S|\n)", help_text, re.DOTALL)[1]
         words = re.split(r",\s+", words.strip())
         self.assertGreater(len(words), 15)
         for word in words:
             name, _, value = word.partition("=")
-            self.assertRegex(told, rf"(?m)^  --{name.replace('_', '-')}{' ' + value if value else ''}\s")
+            self.assertRegex(help_text, rf"(?m)^  --{name.replace('_', '-')}{' ' + value if value else ''}\s")
 
     def test_quotes_and_backslashes_protect_commas(self):
         os.makedirs(self.path("a,b"))
@@ -204,7 +204,7 @@ class IdleTimeout(MountTestCase):
 
     def test_mappings_and_working_directories_count_as_use(self):
         process, mnt = self.foreground("--idle-timeout", "1", self.sample())
-        # What is mapped stays open, though no descriptor is left.
+        # A mapped file stays open without a descriptor.
         with open(f"{mnt}/tensors/bias", "rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         with mapped:
@@ -223,7 +223,7 @@ class IdleTimeout(MountTestCase):
     def test_reading_the_status_does_not_count_as_use(self):
         process, mnt = self.foreground("--idle-timeout", "1", self.sample())
         end = time.monotonic() + LIMIT_S
-        names = (f"absent{i}" for i in itertools.count())  # the kernel asks for a name once
+        names = (f"absent{i}" for i in itertools.count())  # the kernel looks up each name once
         while process.poll() is None and time.monotonic() < end:
             with contextlib.suppress(OSError):  # at its end
                 os.stat(f"{mnt}/.weightfs/stats.json")
@@ -239,15 +239,15 @@ class IdleTimeout(MountTestCase):
 
 
 class StatusFiles(MountTestCase):
-    """What a mount says of itself."""
+    """The files below .weightfs/."""
 
     def own(self, mnt, name):
         with open(f"{mnt}/.weightfs/{name}") as file:
             return file.read()
 
     def counted(self, mnt, enough):
-        """Waits until so much has been counted: a request is, a moment after it was answered."""
-        until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]), lambda: f"counted are {self.own(mnt, 'stats.json')}")
+        """Waits until this much has been counted: a request is counted shortly after its reply."""
+        until(lambda: enough(json.loads(self.own(mnt, "stats.json"))["operations"]), lambda: f"counters: {self.own(mnt, 'stats.json')}")
 
     def test_status_directory_is_not_listed(self):
         mnt = self.mount(self.sample())
@@ -278,7 +278,7 @@ class StatusFiles(MountTestCase):
         operations = json.loads(self.own(mnt, "stats.json"))["operations"]
         for name, operation in operations.items():
             latency = operation["latency_us"]
-            self.assertEqual(operation["errors"], 0, "a name that is not there is no error")
+            self.assertEqual(operation["errors"], 0, "a missing name does not count as an error")
             self.assertLessEqual(latency["p50"], latency["p90"])
             self.assertLessEqual(latency["p99"], latency["max"])
             self.assertEqual(latency["max"] > 0, operation["requests"] > 0, name)
@@ -317,7 +317,7 @@ class StatusFiles(MountTestCase):
         self.assertEqual(seen["weightfs_read_bytes_total", point], 16)
         self.assertGreaterEqual(seen["weightfs_request_duration_seconds_count", point + ',operation="open"'], 1)
         buckets = [value for (name, labels), value in seen.items() if name.endswith("_bucket") and 'operation="read"' in labels]
-        self.assertEqual(buckets, sorted(buckets), "each bucket holds those before it")
+        self.assertEqual(buckets, sorted(buckets), "buckets are cumulative")
         self.assertIn('we\\"ird\\\\.safetensors', next(labels for name, labels in seen if name == "weightfs_info"))
 
     def test_sigusr1_logs_statistics(self):
@@ -327,7 +327,7 @@ class StatusFiles(MountTestCase):
         line = process.stderr.readline()
         self.assertIn("statistics since", line)
         self.assertIn("16 B read", line)
-        until(lambda: "statistics since" in self.own(mnt, "log"), "the log does not have it")
+        until(lambda: "statistics since" in self.own(mnt, "log"), "the line is not in the log")
         self.assertIsNone(process.poll())
 
     def test_log_level_filters_lines(self):
@@ -368,7 +368,7 @@ class StatusFiles(MountTestCase):
         self.assertTrue(line.startswith("<3>" + self.path("a\\x0a<0>forged \\x1b[31m")), line)
 
 
-@unittest.skipUnless(os.getuid() == 0, "only root may put a socket in the place of /dev/log")
+@unittest.skipUnless(os.getuid() == 0, "only root can replace /dev/log")
 class SystemLog(MountTestCase):
     def test_background_server_logs_each_event_once_to_syslog(self):
         self.sample()
@@ -386,7 +386,7 @@ class SystemLog(MountTestCase):
                               timeout=LIMIT_S, env=dict(os.environ, TMP=self.tmp, WEIGHTFS=WEIGHTFS))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = [log.recv(4096).decode() for _ in range(3)]
-        # Of the facility daemon (3 << 3), with the priorities info, warning, info.
+        # Facility daemon (3 << 3), with the priorities info, warning, info.
         for line, start in zip(lines, ("<30>.* weightfs\\[\\d+\\]: mounted ", "<28>.* weightfs\\[.*model.safetensors", "<30>.*: unmounted ")):
             self.assertRegex(line, start)
         log.setblocking(False)
@@ -413,7 +413,7 @@ class Shutdown(MountTestCase):
             return False
 
     def test_hung_source_does_not_prevent_shutdown(self):
-        # Larger than what the kernel reads ahead of the header.
+        # Larger than the kernel's read-ahead of the header.
         self.sample(tensors=[Tensor("near", "int8", (16 << 20,), bytes(16 << 20)), Tensor("far", "int8", (16,), bytes(16))])
         below = self.mount(self.tmp, at="below")
         process, mnt = self.foreground(f"{below}/model.safetensors/files/model.safetensors", at="mnt")
@@ -421,7 +421,7 @@ class Shutdown(MountTestCase):
         reader = subprocess.Popen(["cat", f"{mnt}/tensors/far"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(reader.wait)
         self.addCleanup(reader.kill)
-        until(lambda: any(map(self.reads_at, os.listdir(f"/proc/{process.pid}/task"))), "it does not read what hangs")
+        until(lambda: any(map(self.reads_at, os.listdir(f"/proc/{process.pid}/task"))), "no read reached the hung file")
         process.terminate()
         self.assertIn("shutdown timed out", process.stderr.readline())
         until(lambda: not os.path.ismount(mnt), "it stays mounted")
@@ -438,7 +438,7 @@ class ReplacedBinary(MountTestCase):
         self.addCleanup(self.force_unmount, self.path("mnt"))
         subprocess.run([binary, "mount", source, self.path("mnt")], check=True)
         server = self.server(self.path("mnt"))
-        # As dpkg and cmake --install do it: another file of that name.
+        # Like dpkg and cmake --install: a new file with the same name.
         shutil.copy(WEIGHTFS, binary + ".new")
         os.rename(binary + ".new", binary)
         self.assertTrue(os.readlink(f"/proc/{server}/exe").endswith("(deleted)"))
@@ -451,7 +451,7 @@ class ReplacedBinary(MountTestCase):
 
 
 class ManyMounts(MountTestCase):
-    # Under a sanitizer fewer, as each takes half a second to end; and its memory is not ours to count.
+    # Fewer under a sanitizer, because each takes half a second to end, and its memory is not measured.
     COUNT = 40 if is_sanitized() else 200
     PRIVATE_KB = 12 * 1024
 
@@ -479,9 +479,9 @@ class ManyMounts(MountTestCase):
         self.assertLess(max(len(os.listdir(f"/proc/{pid}/fd")) for pid in servers), 16)
         done = run("umount", *points)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        # It waits for them, but not for ever.
+        # umount waits for the servers, with a timeout.
         until(lambda: all(map(has_ended, servers)), "a server does not end")
-        self.assertEqual([p for p in points if os.path.exists(p)], [], "mount points that were made are gone")
+        self.assertEqual([p for p in points if os.path.exists(p)], [], "created mount points are removed")
 
     def test_server_leaks_no_descriptors_or_threads(self):
         mnt = self.mount(self.sample())

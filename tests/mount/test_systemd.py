@@ -1,4 +1,4 @@
-"""The units, started by a real systemd: PID 1 of a container whose root is this machine's, with what is written kept apart."""
+"""The units, started by a real systemd: PID 1 of a container whose root is an overlay of this machine's root."""
 import json
 import tempfile
 
@@ -9,8 +9,8 @@ LIMIT_S = 200
 BUILD = os.path.dirname(WEIGHTFS)
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# In a mount namespace of its own, which ends with it. What is written is on a tmpfs: an overlay's upper directory cannot lie in
-# its lower one.
+# Runs in a new mount namespace. Writes go to a tmpfs, because the upper directory of an overlay cannot be inside its lower
+# directory.
 SCRIPT = r"""
 set -e
 mount -t tmpfs -o size=512m weightfs-test "$1"
@@ -24,7 +24,7 @@ timeout --kill-after=10 "$5" \
   --system-call-filter="@sandbox landlock_create_ruleset landlock_add_rule landlock_restrict_self" --boot \
   --machine="$4" --console=pipe -- systemd.unit=weightfs-test.target systemd.show_status=no \
   </dev/null >"$3/boot.log" 2>&1 || echo "systemd-nspawn: $?" >>"$3/boot.log"
-# Where no systemd looks after this machine's control groups, those of the container stay.
+# If no systemd manages this machine's control groups, those of the container stay.
 pgrep -x systemd-nspawn >/dev/null || find /sys/fs/cgroup -mindepth 2 -depth -type d \
   \( -path '*/payload' -o -path '*/payload/*' -o -path '*/supervisor' \) -exec rmdir {} + 2>/dev/null || true
 cp "$1/upper/checks.log" "$1/upper/checks.err" "$3"
@@ -47,14 +47,14 @@ ExecStart=/bin/sh -c 'systemd-sysusers && systemd-tmpfiles --create weightfs.con
 ExecStopPost=/bin/systemctl --no-block --force poweroff
 """
 
-# Where the boot fails, it ends.
+# A failed boot ends the container.
 EMERGENCY = """[Service]
 ExecStart=/bin/systemctl --no-block --force poweroff
 """
 
 
-def why_not():
-    """What is missing for this, or None."""
+def missing_requirement():
+    """The missing requirement of these tests, or None."""
     if os.geteuid() != 0:
         return "needs root"
     for program in ("systemd-nspawn", "cmake", "nsenter", "unshare"):
@@ -78,29 +78,29 @@ def write(path, text):
 
 
 def read(path):
-    """A file's text; nothing when it is not there."""
+    """The text of a file; empty if it is missing."""
     if not os.path.exists(path):
         return ""
     with open(path) as file:
         return file.read()
 
 
-def furnish(root):
-    """What is in the container beside this machine and the installed build."""
+def write_container_files(root):
+    """Writes the files that the container adds to this machine and the installed build."""
     units = f"{root}/etc/systemd/system"
     write(f"{units}/weightfs-test.target", TARGET)
     write(f"{units}/weightfs-test.service", SERVICE.format(limit=LIMIT_S - 20, python="/usr/bin/python3"))
     write(f"{units}/emergency.service", EMERGENCY)
-    # The sanitizer's own check at the end needs to trace, which a server must not.
+    # The leak check of the sanitizer traces the process, which the sandbox forbids.
     for kind in ("system", "user"):
         write(f"{root}/etc/systemd/{kind}/weightfs@.service.d/test.conf", "[Service]\nEnvironment=ASAN_OPTIONS=detect_leaks=0\nRestartSec=200ms\n")
     write(f"{root}/etc/fstab",
           f"{booted.MODELS}/model.safetensors /srv/fstab weightfs x-systemd.automount,noauto,nofail,allow_other 0 0\n"
-          "fstab_can_name_a_service /srv/by-service weightfs service=fstab_can_name_a_service,noauto 0 0\n")
+          "fstab_can_refer_to_a_service /srv/by-service weightfs service=fstab_can_refer_to_a_service,noauto 0 0\n")
     os.makedirs(f"{root}/checks")
     shutil.copy(os.path.join(HERE, "booted.py"), f"{root}/checks")
     shutil.copy(os.path.join(HERE, "..", "..", "packaging", "prerm"), f"{root}/checks")
-    # Machines that images are made on forbid packages to start and stop anything.
+    # Machines that build images forbid packages to start and stop services.
     write(f"{root}/usr/sbin/policy-rc.d", "#!/bin/sh\n")
     os.chmod(f"{root}/usr/sbin/policy-rc.d", 0o755)
     os.makedirs(f"{root}{booted.MODELS}")
@@ -115,7 +115,7 @@ class Systemd(TestCase):
     """Boots once; each check of booted.py is a test here."""
 
     results = None
-    reason = why_not()
+    reason = missing_requirement()
 
     @classmethod
     def boot(cls):
@@ -123,7 +123,7 @@ class Systemd(TestCase):
         try:
             root = os.path.join(tmp, "files")
             os.makedirs(os.path.join(tmp, "overlay"))
-            furnish(root)
+            write_container_files(root)
             done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", os.path.join(tmp, "overlay"),
                                    BUILD, root, f"weightfs-test-{os.getpid()}", str(LIMIT_S)], capture_output=True, text=True, check=False)
             if done.returncode == 3:
@@ -131,7 +131,7 @@ class Systemd(TestCase):
             cls.results = dict(map(json.loads, read(f"{root}/checks.log").splitlines()))
             if not os.path.exists(f"{root}/checks.err"):
                 print(f"systemd does not boot here: {done.stderr}{read(f'{root}/boot.log')}"[-2000:])
-                cls.reason = "systemd does not boot here; what it said is printed above"
+                cls.reason = "systemd does not boot on this machine; its output is printed above"
         finally:
             shutil.rmtree(tmp)
 

@@ -1,4 +1,4 @@
-"""What a mounted model looks like, for each format, through the kernel."""
+"""The tree of a mounted model of each format, through the kernel."""
 import json
 import mmap
 import stat
@@ -14,7 +14,7 @@ import unittest
 
 
 class EveryFormat(MountTestCase):
-    """semantics 1 and 2: one tree, whatever the format, with each tensor's bytes as stored."""
+    """semantics 1 and 2: the same tree for every format, with the bytes of each tensor as stored."""
 
     def check(self, format, version):
         source = self.sample("model." + format, format=format)
@@ -59,7 +59,7 @@ class EveryFormat(MountTestCase):
 
 
 class Numpy(MountTestCase):
-    """semantics 4: what NumPy makes of the files."""
+    """semantics 4: NumPy loads the files."""
 
     def setUp(self):
         if numpy is None:
@@ -103,7 +103,7 @@ class Numpy(MountTestCase):
 
 
 class FileSystemBehavior(MountTestCase):
-    """How the mount behaves as a file system."""
+    """Behaviour as a file system."""
 
     def test_stat_values_are_correct(self):
         source = self.sample()

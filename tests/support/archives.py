@@ -1,7 +1,7 @@
-"""Writes zips (with the methods of Carton) and cartons: what tests and benchmarks mount. Standard library only.
+"""Writes zips (with the methods of Carton) and cartons: input of tests and benchmarks. Standard library only.
 
 Zstandard is written as frames of raw and repeated blocks (RFC 8878, 3.1.1.2): no compressor is needed, and every reader
-takes them.
+accepts them.
 """
 import hashlib
 import os
@@ -21,7 +21,7 @@ runner_compat_version = 1
 
 
 def zstd(data, block=1 << 17):
-    """`data` as one frame that says its size. A block of one byte, repeated, takes four bytes."""
+    """`data` as one frame with its size. A block of one repeated byte takes four bytes."""
     out = [struct.pack("<IBBQ", 0xFD2FB528, 0xC0, 0x38, len(data))]  # a window of 128 KiB, the size in eight bytes
     blocks = [data[i:i + block] for i in range(0, len(data), block)] or [b""]
     for i, piece in enumerate(blocks):
@@ -41,7 +41,7 @@ PACK = {STORED: bytes, DEFLATE: deflate, ZSTD: zstd}
 
 
 class Zip:
-    """A zip as the official packager of Carton writes it; write() may be given packed bytes to lie with."""
+    """A zip as the official packager of Carton writes it; write() also accepts compressed bytes, which may be invalid."""
 
     def __init__(self, path):
         self.file = open(path, "wb")
@@ -83,7 +83,7 @@ class Zip:
 
 
 def manifest(files, links=None, linked=None):
-    """MANIFEST of {path: bytes}; `links`: {path: path whose bytes it has}, `linked`: files that are not in the carton."""
+    """MANIFEST of {path: bytes}; `links`: {path: path of the target}, `linked`: files that are not in the carton."""
     lines = {path: hashlib.sha256(data).hexdigest() for path, data in {**files, **(linked or {})}.items()}
     lines.update({path: lines[target] for path, target in (links or {}).items()})
     return "".join(f"{path}={digest}\n" for path, digest in sorted(lines.items(), key=lambda line: line[0].encode())).encode()
@@ -91,7 +91,7 @@ def manifest(files, links=None, linked=None):
 
 def write_carton(path, files, method=ZSTD, links=None, linked=None, urls=None):
     """A carton of {path: bytes} (carton.toml is added). `links`: {path: (text of the link, path of its target)}; `linked`:
-    {path: bytes} that only LINKS has; `urls`: {path: [URL]}."""
+    {path: bytes} of files that are only in LINKS; `urls`: {path: [URL]}."""
     files = {"carton.toml": NOOP.encode(), **files}
     links = links or {}
     linked = linked or {}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes model containers, small and huge: what tests, benchmarks and the quick start mount.
+"""Writes small and huge model containers for tests, benchmarks and the quick start.
 
   containers.py demo DIR                               a small sample of each format
   containers.py big-names FORMAT COUNT FILE            COUNT tensors of 4 bytes
   containers.py big-tensor FORMAT BYTES FILE [--fill]  one float32 tensor: zeros in a sparse file, or noise
 
-A container is written from tensors (see tensors.py) in the order given: any collection that can be walked twice, for
-the header and for the data, so that a million tensors need not exist at once. The same arguments always give the same
-bytes. Nothing is checked: a tensor whose data does not fill its shape is written as told. Standard library only.
+A container is written from tensors (see tensors.py) in the given order: any collection that can be iterated twice, for
+the header and for the data, so that a million tensors need not be in memory. The same arguments always give the same
+bytes. Nothing is checked: a tensor whose data does not match its shape is written as it is. Standard library only.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ from tensors import ManyNames, laid_out, one_tensor, put_data, round_up, text
 
 
 class RtenType(NamedTuple):
-    """RTen spells an element type in three ways, and its inline vectors have a struct code."""
+    """The three RTen names of an element type, and the struct code of its inline vectors."""
     constant: int  # enum ConstantDataType
     value: int     # enum DataType
     inline: int    # tag of union ConstantData
@@ -29,7 +29,7 @@ class RtenType(NamedTuple):
 
 
 class DType(NamedTuple):
-    """How each format spells an element type; None where a format has no such type."""
+    """The name of an element type in each format; None if a format has no such type."""
     safetensors: str | None = None
     gguf: int | None = None
     bintensors: int | None = None
@@ -67,7 +67,7 @@ DTYPES = {
 
 
 def end_header(file):
-    """Pads a safetensors or bintensors header, so that the data starts at a multiple of 8; puts its length in front."""
+    """Pads a safetensors or bintensors header, so that the data starts at a multiple of 8; prepends its length."""
     file.write(b" " * (-file.tell() % 8))
     end = file.tell()
     file.seek(0)
@@ -94,7 +94,7 @@ def write_safetensors(path, tensors, metadata=None):
 
 
 def write_safetensors_shards(folder, shards, metadata=None):
-    """Writes model-0000I-of-0000N.safetensors for each collection of tensors, and the index that joins them."""
+    """Writes model-0000I-of-0000N.safetensors for each collection of tensors, and their index."""
     weight_map = {}
     for number, tensors in enumerate(shards, 1):
         name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
@@ -143,7 +143,7 @@ def write_bintensors(path, tensors, metadata=None):
 
 
 def write_bintensors_legacy(path, tensors, metadata=None):
-    """The layout of the specification's document (0.0.x): the names apart, in a map to the tensors' numbers."""
+    """The layout of the specification's document (0.0.x): the names are a separate map to the tensors' indexes."""
     with open(path, "wb") as file:
         file.seek(8)
         file.write(bincode_metadata(metadata) + varint(len(tensors)))
@@ -157,7 +157,7 @@ def write_bintensors_legacy(path, tensors, metadata=None):
 
 
 class Typed(NamedTuple):
-    """A GGUF value of a given type, where the one that gguf_type chooses would not do."""
+    """A GGUF value with an explicit type, instead of the one that gguf_type chooses."""
     type: int
     value: object
 
@@ -220,7 +220,7 @@ def write_gguf_shards(prefix, shards, metadata=None):
 
 
 class Value(NamedTuple):
-    """What flows between RTen operators. A dimension is a number or a name."""
+    """A value between RTen operators. A dimension is a number or a name."""
     name: str
     dtype: str
     shape: tuple[int | str, ...]
@@ -235,7 +235,7 @@ class Operator(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """What an RTen model has beside its constants."""
+    """The parts of an RTen model other than its constants."""
     values: tuple[Value, ...] = ()
     operators: tuple[Operator, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -295,7 +295,7 @@ def write_rten(path, tensors, metadata=None, graph=Graph()):
 
 
 def write_rten_v1(path, tensors, metadata=None, graph=Graph()):
-    """Version 1: the model alone, every constant in it."""
+    """Version 1: only the model, which contains every constant."""
     with open(path, "wb") as file:
         file.write(rten_model(tensors, [None] * len(tensors), metadata, graph))
 

@@ -1,4 +1,4 @@
-"""The samples that `containers.py demo` writes: one small, sensible-looking model per format."""
+"""The samples that `containers.py demo` writes: one small, realistic model per format."""
 import os
 import random
 import struct
@@ -13,7 +13,7 @@ VOCABULARY = 2048
 
 
 def weights(name, count):
-    """Small numbers, the same for the same name."""
+    """Small numbers that depend only on the name."""
     source = random.Random(name)
     return [source.uniform(-0.1, 0.1) for _ in range(count)]
 
@@ -97,7 +97,7 @@ def gguf_metadata():
 
 
 def adapter():
-    """A LoRA adapter: two thin matrices per weight that it changes."""
+    """A LoRA adapter: two low-rank matrices per adapted weight."""
     return [
         tensor for layer in range(2) for matrix in ("q_proj", "v_proj")
         for tensor in (float32(f"layers.{layer}.{matrix}.lora_A.weight", 8, WIDTH),
@@ -165,7 +165,7 @@ file = "tensor_1.toml"
 
 
 def carton_files(perceptron, adapter_file):
-    """A carton in which the model and its adapter lie."""
+    """A carton with the model and its adapter."""
     return {
         "carton.toml": CARTON_TOML.encode(),
         "model/digits.rten": perceptron,

@@ -1,17 +1,17 @@
-"""Writes FlatBuffers (https://flatbuffers.dev/internals) without a schema: what an RTen container is made of."""
+"""Writes FlatBuffers (https://flatbuffers.dev/internals), which RTen containers consist of, without a schema."""
 import struct
 
 
 class Shared:
-    """A table, string or vector that is written once and pointed to from every place that has this object. What a shared
-    value itself shares has a higher `level`: levels are written one after the other, since offsets point forward."""
+    """A table, string or vector that is written once and referenced by every use of this object. A shared value inside of
+    a shared value has a higher `level`: levels are written in order, because offsets point forward."""
 
     def __init__(self, value, level=0):
         self.value, self.level = value, level
 
 
 class FlatBuffer:
-    """Writes a FlatBuffer front to back, a table before what it points to: so every offset points forward.
+    """Writes a FlatBuffer front to back, a table before its targets, so every offset points forward.
 
     A table is a dict from slot to value, a string a str, a vector of tables a list, a vector of scalars (code, tuple or
     little-endian bytes), a scalar (code, number); `code` as in struct. A value that is None is absent.
@@ -19,7 +19,7 @@ class FlatBuffer:
 
     def __init__(self, root):
         self.bytes = bytearray(4)
-        self.waiting = {}  # what is shared: level to [Shared], and the places that point to each
+        self.waiting = {}  # shared values: level to [Shared], and the positions of their references
         self.places = {}
         self.put_at(0, root)
         while self.waiting:
@@ -35,7 +35,7 @@ class FlatBuffer:
         struct.pack_into("<I", self.bytes, at, to - at)
 
     def put_at(self, at, value):
-        """Writes anything but a scalar, now or later, and an offset to it at `at`."""
+        """Writes a value that is not a scalar, now or later, and an offset to it at `at`."""
         if not isinstance(value, Shared):
             return self.point(at, self.put(value))
         if id(value) not in self.places:
@@ -43,7 +43,7 @@ class FlatBuffer:
         self.places.setdefault(id(value), []).append(at)
 
     def put(self, value):
-        """Writes anything but a scalar; returns where it is."""
+        """Writes a value that is not a scalar; returns its position."""
         if isinstance(value, dict):
             return self.put_table({slot: field for slot, field in value.items() if field is not None})
         self.align(4)

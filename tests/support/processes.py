@@ -1,10 +1,10 @@
-"""What a test may leave behind: processes and mounts."""
+"""Finds processes and mounts that a test may leave behind."""
 import os
 import re
 
 
 def is_mounted(point):
-    """os.path.ismount cannot look at a mount of another user, and waits for one that nobody serves."""
+    """Replaces os.path.ismount, which fails for the mount of another user, and blocks on a mount whose server hangs."""
     with open("/proc/self/mountinfo", "rb") as file:
         points = [re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), line.split(b" ")[4]) for line in file]
     return os.fsencode(os.path.join(os.path.realpath(os.path.dirname(point)), os.path.basename(point))) in points
@@ -20,5 +20,5 @@ def processes_of(folder):
                 if os.fsencode(folder) in environ.read() + argv:
                     found[int(pid)] = argv.replace(b"\0", b" ").decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
-            pass  # it has ended, or is another user's
+            pass  # it has exited, or belongs to another user
     return found

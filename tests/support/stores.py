@@ -1,8 +1,8 @@
-"""Writes what Ollama keeps and registries serve (manifests and the blobs that they name), and the caches in which other
-programs keep blobs by their digest. Standard library only.
+"""Writes Ollama stores, content of registries (manifests and their blobs), and the caches of other programs with blobs by
+digest. Standard library only.
 
-A Package is a model before it lies anywhere: it is written into a store, or pushed to a registry, and both must then
-show the same.
+A Package is a model that can be written into a store, or pushed to a registry; both must then
+show the same tree.
 """
 import hashlib
 import json
@@ -34,7 +34,7 @@ def as_go(value):
 
 
 def gguf(folder, tensors, metadata=None):
-    """The bytes of a GGUF; `folder` for a file on the way."""
+    """The bytes of a GGUF; `folder` for a temporary file."""
     return written(containers.write_gguf, folder, tensors, metadata or {"general.architecture": "llama", "general.name": "Tiny"})
 
 
@@ -52,7 +52,7 @@ def written(writer, folder, *what):
 
 
 class Package:
-    """A manifest in the making: layers in order, each with its blob."""
+    """A manifest under construction: layers in order, each with its blob."""
 
     def __init__(self, config=None):
         self.blobs = {}
@@ -82,7 +82,7 @@ PARAMETERS = {"stop": ["<|end|>"], "temperature": 0.5}
 
 
 def tiny(folder, tensors, name="Tiny"):
-    """What `ollama create` makes of a GGUF."""
+    """The result of `ollama create` for a GGUF."""
     package = Package()
     package.add("model", gguf(folder, tensors, {"general.architecture": "llama", "general.name": name}))
     package.add("template", TEMPLATE)
@@ -92,7 +92,7 @@ def tiny(folder, tensors, name="Tiny"):
 
 
 def mlx(folder, tensors, files):
-    """A model whose tensors are layers; `files`: {name: what is in that JSON file}."""
+    """A model whose tensors are layers; `files`: {name: content of that JSON file}."""
     package = Package({"model_format": "safetensors", "model_family": "", "model_type": "1.2M", "file_type": "bf16"})
     for tensor in tensors:
         package.add("tensor", safetensors(folder, [tensor]), name=tensor.name)
@@ -102,8 +102,8 @@ def mlx(folder, tensors, files):
 
 
 def document(tensors, files):
-    """A manifest in the layout of the document: what a layer is, is said by parameters of its media type; the config is
-    one of the layers, and a tensor's blob is its bytes alone."""
+    """A manifest in the layout of the document: parameters of the media type describe a layer; the config is a layer; the
+    blob of a tensor is its bare bytes."""
     package = Package(config={})
     package.layers.append(package.descriptor(IMAGE + "config; type=safetensors", as_go({"model_type": "llama"})))
     for tensor in tensors:
@@ -116,7 +116,7 @@ def document(tensors, files):
 
 
 class Store:
-    """A directory as `ollama serve` keeps it."""
+    """A store directory as written by `ollama serve`."""
 
     def __init__(self, root):
         self.root = root
@@ -130,7 +130,7 @@ class Store:
         return self.put(self.blob_path(data, separator), data)
 
     def put_manifest(self, name, manifest):
-        """`name`: host/namespace/model/tag, or the end of it from the model on."""
+        """`name`: host/namespace/model/tag, or the part that starts with the model."""
         path = name if name.count("/") == 3 else f"{DEFAULT_HOST}/library/{name}"
         return self.put(os.path.join(self.root, "manifests", path), manifest)
 
@@ -148,7 +148,7 @@ class Store:
 
 
 def everything_in(folder):
-    """Every name below a folder with all that a writer would change."""
+    """Every path below a folder with the attributes that a write would change."""
     found = {}
     for base, directories, names in os.walk(folder):
         for path in [base, *(os.path.join(base, name) for name in directories + names)]:
@@ -159,7 +159,7 @@ def everything_in(folder):
 
 
 def put_in_hub_cache(folder, repository, name, data):
-    """As the Hugging Face hub's clients keep a file that they downloaded; the blob's path."""
+    """Stores a file like the clients of the Hugging Face hub; returns the path of the blob."""
     top = os.path.join(folder, "models--" + repository.replace("/", "--"))
     revision = "0" * 40
     blob = Store.put(os.path.join(top, "blobs", sha256(data)), data)
@@ -170,14 +170,14 @@ def put_in_hub_cache(folder, repository, name, data):
 
 
 def put_in_carton_cache(folder, data, url):
-    """As the cartons' own tool keeps a file that it downloaded; the blob's path."""
+    """Stores a file like the official tool of Carton; returns the path of the blob."""
     Store.put(os.path.join(folder, "files", sha256(data), "info.json"), json.dumps({"url": url}).encode())
     return Store.put(os.path.join(folder, "files", sha256(data), "file"), data)
 
 
 def linked_carton(path, far, near=None, tensors=()):
     """A carton whose LINKS have `far`: {path: (bytes, [URL])}. `tensors`: (name, dtype, shape, file in tensor_data) of
-    its index; their files are near or far."""
+    its index; their files are local or linked."""
     near = dict(near or {})
     if tensors:
         near["tensor_data/index.toml"] = "".join(

@@ -1,4 +1,4 @@
-"""What a container is written from: tensors whose data may be bytes, or a great many that never lie in memory."""
+"""The tensors of which a container is written. Their data may be bytes, or be generated without being held in memory."""
 import os
 import random
 import struct
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Hole:
-    """So many zeros, which take no space on disk."""
+    """`size` zeros, which take no space on disk."""
 
     def __init__(self, size):
         self.size = size
@@ -22,7 +22,7 @@ class Hole:
 
 
 class Noise(Hole):
-    """So many pseudo-random bytes, made while they are written."""
+    """Pseudo-random bytes, generated while they are written."""
 
     def pieces(self, size=1 << 20):
         source = random.Random(self.size)
@@ -37,7 +37,7 @@ class Noise(Hole):
 
 
 class Tensor(NamedTuple):
-    """`dtype` as NumPy, ml_dtypes or ggml (in lower case) spell it; `shape` outermost first; `data` little-endian."""
+    """`dtype` as named by NumPy, ml_dtypes or ggml (in lower case); `shape` outermost first; `data` little-endian."""
     name: str
     dtype: str
     shape: tuple[int, ...]
@@ -63,7 +63,7 @@ def laid_out(tensors, alignment=1):
 
 
 def put_data(file, tensors, alignment=1):
-    """Writes the data of `tensors` from here on; the file ends after it."""
+    """Writes the data of `tensors` at the current position, and truncates the file after it."""
     start = file.tell()
     for (_, _, _, data), offset in laid_out(tensors, alignment):
         if start + offset != file.tell():
@@ -76,7 +76,7 @@ def put_data(file, tensors, alignment=1):
 
 
 class ManyNames:
-    """`count` scalars, made up as they are asked for; bench/floor_names.cc makes up the same names.
+    """`count` scalars, generated on request; bench/floor_names.cc generates the same names.
 
     A name has at most 35 bytes, so that a million of them fit a safetensors header, which ends at 100,000,000 bytes.
     """

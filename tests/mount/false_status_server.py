@@ -1,4 +1,4 @@
-"""A FUSE server that says whatever a test wants: a root with an extended attribute, and .weightfs/status.json."""
+"""A FUSE server with false status: a root with an extended attribute, and .weightfs/status.json."""
 import itertools
 import os
 import stat
@@ -10,8 +10,8 @@ ENOSYS, ENODATA, ENOENT = 38, 61, 2
 ROOT, DIRECTORY, STATUS = 1, 2, 3
 
 
-class LyingServer:
-    """Answers at an open /dev/fuse that has been mounted, until that mount has gone. Of a `status` that is None there is no end."""
+class FalseStatusServer:
+    """Serves an open, mounted /dev/fuse until it is unmounted. A `status` of None is an endless file."""
 
     def __init__(self, device, user, pid, status):
         self.device, self.user, self.pid, self.status = device, user, pid, status
@@ -31,7 +31,7 @@ class LyingServer:
             error, body = (-answer, b"") if isinstance(answer, int) else (0, answer)
             try:
                 os.write(self.device, struct.pack("=IiQ", 16 + len(body), error, unique) + body)
-            except OSError:  # ENOENT: nobody waits any more
+            except OSError:  # ENOENT: the request was interrupted
                 pass
 
     def _answer(self, operation, node, body):
