@@ -10,7 +10,7 @@ Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPt
   OpenOptions& options = input.open_options;
   OpenedSource opened;
   opened.store = TRY(use_store(options, input.store_flags, log_to_stderr));
-  opened.broker = TRY(confine_command(input.source, options.access, input.store_flags, log_to_stderr));
+  opened.broker = TRY(sandbox::confine_command(input.source, options.access, input.store_flags, log_to_stderr));
   if (blobs_from) options.blobs = blobs_from(opened.store);
   opened.forest = std::make_unique<Forest>(TRY(open_sources({input.source}, options)));
   return opened;

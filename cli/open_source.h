@@ -14,7 +14,7 @@ namespace weightfs {
 /// An open source. The store and the broker serve its files, so they outlive the forest.
 struct OpenedSource {
   BlobStorePtr store;
-  std::unique_ptr<Broker> broker;  ///< null if the sandbox is off
+  std::unique_ptr<sandbox::Broker> broker;  ///< null if the sandbox is off
   std::unique_ptr<Forest> forest;
 };
 

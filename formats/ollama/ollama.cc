@@ -84,7 +84,7 @@ size_t main_model(const Package& package) {
 Container container_of(const Package& package, const Item& item, SourcePtr bytes) {
   const std::string& path = item.layer.path;
   // Only a manifest needs the blobs next to it.
-  const bool is_manifest = item.layer.kind == Kind::manifest;
+  const bool is_manifest = item.layer.kind == LayerKind::manifest;
   return {.name = path.substr(path.rfind('/') + 1),
           .bytes = std::move(bytes),
           .folder = is_manifest ? package.container.folder : nullptr,
