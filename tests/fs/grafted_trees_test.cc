@@ -385,7 +385,7 @@ TEST_F(TreeBudget, RefusesTheDirectoryThatExceedsIt) {
 TEST_F(TreeBudget, IsNotKeptByPathsThatCannotBeKept) {
   Budget full(0);
   ASSERT_TRUE(full.charge(Cost::kept, Budget::kBaseMemory - 100));
-  Texts texts;
+  StringArena texts;
   const std::string name(200, '\n');
   EXPECT_THAT(paths_within(&full, {{"", name}}, "", texts).error().message, HasSubstr("bytes of names and texts"));
   EXPECT_EQ(full.memory_used(), Budget::kBaseMemory - 100);

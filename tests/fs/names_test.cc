@@ -17,7 +17,7 @@ using testing::ElementsAre;
 // The paths of `names`, in the order of the names.
 std::vector<std::string> paths(const std::vector<TensorName>& names, std::string_view suffix = "",
                                Percent percent = Percent::escaped) {
-  Texts texts;
+  StringArena texts;
   std::vector<std::string> out(names.size());
   for (const auto& [path, name] : paths_of(names, suffix, texts, percent)) out[name] = path;
   return out;
@@ -168,7 +168,7 @@ TEST(Names, ALongMembersNameIsCutAtNoHalfEscape) {
 
 // Whatever the names are: unique, no path through another's file, nothing that is no component, sorted as promised.
 void hold_promises(const std::vector<TensorName>& names, std::string_view suffix, Percent percent) {
-  Texts texts;
+  StringArena texts;
   const auto all = paths_of(names, suffix, texts, percent);
   ASSERT_EQ(all.size(), names.size());
   std::set<std::string_view> files;

@@ -48,7 +48,7 @@ class PlaceTest : public testing::Test {
   // The bytes of a file of the mount, or what went wrong.
   std::string read(const std::string& path) {
     if (!forest) return "error: " + error;
-    const auto bytes = forest->resolve(path, Forest::Last::followed)
+    const auto bytes = forest->resolve(path, Forest::FinalLink::followed)
                            .and_then([&](Ino ino) { return forest->open(ino); })
                            .and_then([](const SourcePtr& source) { return read_text(*source, 0, source->size()); });
     return bytes ? *bytes : "error: " + bytes.error().message;
@@ -256,7 +256,7 @@ TEST_F(PlaceTest, SeveralSourcesAreEachConfinedToTheirOwn) {
 TEST_F(PlaceTest, TheMountPointIsNotLookedAt) {
   here.write("models/a.safetensors", model("aaa"));
   here.write("models/mnt/b.safetensors", model("bbb"));
-  opening.hidden = here.path("models/mnt");
+  opening.excluded_path = here.path("models/mnt");
   mount("models");
   EXPECT_THAT(names(""), ElementsAre("a.safetensors"));
 }

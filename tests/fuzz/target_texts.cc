@@ -134,7 +134,7 @@ void run_names(std::string_view input) {
     begin = end + 1;
   }
   for (const std::string_view suffix : {"", ".npy"}) {
-    Texts texts;
+    StringArena texts;
     const auto paths = paths_of(names, suffix, texts);
     if (paths.size() != names.size()) complain(str(names.size(), " names become ", paths.size(), " paths"));
     for (size_t i = 0; i < paths.size(); ++i) {

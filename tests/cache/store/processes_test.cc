@@ -125,9 +125,9 @@ TEST_F(ProcessesTest, ConcurrentProcessesMaterializeBlobOnce) {
 }
 
 TEST_F(ProcessesTest, KillAtAnyMomentLeavesConsistentCache) {
-  constexpr size_t kMoments = 50;
-  member->piece = kMember / (kMoments - 2);
-  for (size_t moment = 0; moment < kMoments; ++moment) {
+  constexpr size_t kKillPoints = 50;
+  member->piece = kMember / (kKillPoints - 2);
+  for (size_t moment = 0; moment < kKillPoints; ++moment) {
     SCOPED_TRACE(moment);
     std::filesystem::remove_all(directory);
     member->before = [&](size_t given) {

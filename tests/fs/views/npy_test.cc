@@ -118,17 +118,17 @@ TEST_F(StringNpy, ReadsTheSameFromAnyOffset) {
 // One long text makes all elements long.
 TEST_F(StringNpy, HasALimit) {
   constexpr size_t kLong = size_t{1} << 20;  // characters: elements of 4 MiB
-  constexpr size_t kMost = kLongestStringArray / (4 * kLong);
-  Texts texts(kMost);
+  constexpr size_t kFitting = kMaxStringArrayBytes / (4 * kLong);
+  Texts texts(kFitting);
   texts[0] = std::string(kLong, 'x');
-  const SourcePtr largest = array({kMost}, texts);
-  EXPECT_EQ(largest->size() - largest->size() % kLongestStringArray, kLongestStringArray);
+  const SourcePtr largest = array({kFitting}, texts);
+  EXPECT_EQ(largest->size() - largest->size() % kMaxStringArrayBytes, kMaxStringArrayBytes);
   EXPECT_EQ(read_text(*largest, largest->size() - 4, 4), std::string(4, '\0'));
   texts.emplace_back();
-  const auto larger = string_npy({kMost + 1}, std::make_shared<const Texts>(std::move(texts)));
+  const auto larger = string_npy({kFitting + 1}, std::make_shared<const Texts>(std::move(texts)));
   ASSERT_FALSE(larger);
   EXPECT_EQ(larger.error().code, Code::unsupported);
-  EXPECT_EQ(larger.error().message, "65 texts of up to 1048576 characters make an array of more than 256.0 MiB");
+  EXPECT_EQ(larger.error().message, "array of 65 strings of up to 1048576 characters is larger than 256.0 MiB");
 }
 
 // It is a tensor of texts by what the model has of it, not by its type alone.
