@@ -309,7 +309,7 @@ TEST(Ollama, HasTensorsThatAreLayers) {
                                           "vae/in uint8 U8 [1] x", "draft.x uint8 U8 [1] x", "odd unknown Q9 [1] ?"));
   EXPECT_THAT(paths(model), Contains("tensors/vae/in.safetensors"));
   EXPECT_THAT(model.warnings,
-              ElementsAre(R"("tensors/odd.safetensors": tensor "odd": dtype "Q9" is not known, bytes only)"));
+              ElementsAre(R"("tensors/odd.safetensors": tensor "odd": dtype "Q9" is unknown; shown as bytes)"));
 }
 
 // A tensor's companions are those whose base lies in the same blob: a bias that lies alone is one itself.

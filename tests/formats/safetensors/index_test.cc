@@ -142,8 +142,8 @@ TEST(SafetensorsIndex, IncludesWarningsOfShards) {
   const Model model =
       read_well(R"({"weight_map":{"a":"1","b":"1"}})",
                 {{"1", SafetensorsBuilder().tensor("a", "F128", "", "a").tensor("b", "F128", "", "b").build()}});
-  EXPECT_THAT(model.warnings, ElementsAre("shard \"1\": tensor \"a\": dtype \"F128\" is not known, bytes only",
-                                          "shard \"1\": tensor \"b\": dtype \"F128\" is not known, bytes only"));
+  EXPECT_THAT(model.warnings, ElementsAre("shard \"1\": tensor \"a\": dtype \"F128\" is unknown; shown as bytes",
+                                          "shard \"1\": tensor \"b\": dtype \"F128\" is unknown; shown as bytes"));
   for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.stored_dtype, "F128");
 }
 

@@ -319,9 +319,9 @@ TEST(Safetensors, ListsTensorsOfUnknownDTypesAsBytes) {
   EXPECT_THAT(listing(model),
               ElementsAre("a unknown F128 [1] sixteen bytes ..", "b unknown f32 [3] x", "c unknown F128 [] "));
   for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.dtype, &kUnknownDType);
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": dtype \"F128\" is not known, bytes only",
-                                          "tensor \"b\": dtype \"f32\" is not known, bytes only",
-                                          "tensor \"c\": dtype \"F128\" is not known, bytes only"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": dtype \"F128\" is unknown; shown as bytes",
+                                          "tensor \"b\": dtype \"f32\" is unknown; shown as bytes",
+                                          "tensor \"c\": dtype \"F128\" is unknown; shown as bytes"));
 }
 
 TEST(Safetensors, StopsCountingOutWarnings) {
