@@ -219,16 +219,16 @@ std::vector<SmallModel> archives() {
   return models;
 }
 
-TEST_P(EveryFormat, BecomesTheTreeThatEveryModelHas) {
+TEST_P(EveryFormat, HasCommonTree) {
   auto model = read_model(container(), needed());
   ASSERT_TRUE(model) << model.error().message;
   Forest forest(lay_out(std::make_shared<Model>(std::move(*model)), "m", 0));
   EXPECT_THAT(walk(forest), ElementsAreArray(golden(GetParam().title)));
 }
 
-TEST_P(EveryFormat, KeepsEveryPromiseOfAMount) { EXPECT_EQ(wrong_with(GetParam().bytes), ""); }
+TEST_P(EveryFormat, KeepsInvariantsOfMount) { EXPECT_EQ(wrong_with(GetParam().bytes), ""); }
 
-TEST_P(EveryLoneFormat, IsToldByItsContentNotItsName) {
+TEST_P(EveryLoneFormat, IsDetectedByContentNotName) {
   Container disguised = container();
   disguised.name = "photo.jpeg";
   disguised.folder = nullptr;
@@ -240,7 +240,7 @@ TEST_P(EveryLoneFormat, IsToldByItsContentNotItsName) {
 }
 
 // The same bytes, whoever read before and however often.
-TEST_P(EveryFormat, ReadsTheSameTwice) {
+TEST_P(EveryFormat, RepeatedReadsAreEqual) {
   const auto describe = [] {
     const Model model = read_model(container(), forced()).value();
     std::string out = to_json(metadata_of(model, "m"));
@@ -283,7 +283,7 @@ TEST_P(EveryFormat, SurvivesEveryFlippedByte) {
 }
 
 // A disk that fails is no wrong model: whoever sees the error may try again.
-TEST_P(EveryFormat, PassesOnWhatTheSystemRefuses) {
+TEST_P(EveryFormat, SystemErrorsArePassedThrough) {
   const auto whole = std::make_shared<Scripted>(GetParam().bytes);
   ASSERT_TRUE(read_model(container(whole), needed()));
   ASSERT_GT(whole->reads(), 0U);
@@ -318,7 +318,7 @@ TEST_P(EveryArchive, ShowsAllNestedModelsOrNone) {
 
 // A file that begins well and goes on with zeroes for ever: what is read of it depends on what it holds, not on its
 // size.
-TEST_P(EveryFormat, ReadsLittleOfAFileThatClaimsToBeHuge) {
+TEST_P(EveryFormat, ReadsLittleOfFileWithHugeClaims) {
   constexpr uint64_t kHuge = uint64_t{1} << 62;
   constexpr uint64_t kLittle = 1 << 20;
   for (const std::string& beginning : {GetParam().bytes, GetParam().bytes.substr(0, 9), std::string()}) {
@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(Small, EveryLoneFormat, testing::ValuesIn(lone_models()
 INSTANTIATE_TEST_SUITE_P(Small, EveryArchive, testing::ValuesIn(archives()), kTitle);
 
 // A format that is added without a row above is not tested.
-TEST(EveryFormat, HasARowInTheSuite) {
+TEST(EveryFormat, IsInSuite) {
   for (const Format& format : formats()) {
     const auto models = small_models();
     EXPECT_TRUE(std::any_of(models.begin(), models.end(), [&](const SmallModel& m) { return m.format == format.name; }))

@@ -265,7 +265,7 @@ TEST_F(DigestBlobTest, CorruptPartialDownloadIsDiscardedAndRestarted) {
   EXPECT_THAT(makings(), IsEmpty());
 }
 
-TEST_F(DigestBlobTest, OfflineReadFailsAndSaysSo) {
+TEST_F(DigestBlobTest, OfflineReadFailsWithMessage) {
   const auto store = offline_store();
   const auto found = store->resolve(wanted({"http://127.0.0.1:1/b"}));
   ASSERT_FALSE(found);

@@ -108,8 +108,10 @@ TEST_F(Parser, MissingCommandIsRefusedWithTheKnownCommands) {
 TEST_F(Parser, UnknownCommandIsRefusedWithASuggestionOrTheKnownCommands) {
   EXPECT_EQ(parsed({"fetsh"}), "error: unknown command \"fetsh\"; did you mean fetch? (see weightfs --help)");
   EXPECT_EQ(parsed({"serve"}), "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
-  EXPECT_EQ(parsed({"cache", "lss"}), "error: unknown command \"cache lss\"; did you mean ls? (see weightfs cache --help)");
-  EXPECT_EQ(parsed({"help", "serve"}), "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
+  EXPECT_EQ(parsed({"cache", "lss"}),
+            "error: unknown command \"cache lss\"; did you mean ls? (see weightfs cache --help)");
+  EXPECT_EQ(parsed({"help", "serve"}),
+            "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
   EXPECT_EQ(parsed({""}), "error: unknown command \"\"; known commands: fetch, cache (see weightfs --help)");
 }
 
@@ -176,7 +178,7 @@ TEST_F(Parser, WrongValueIsRefusedWithTheNameOfTheOption) {
   EXPECT_EQ(parsed({"fetch", "-owrong", "m"}), "error: -o: not a number (see weightfs fetch --help)");
 }
 
-TEST_F(Parser, ArgumentsMayStandBetweenOptions) {
+TEST_F(Parser, ArgumentsMayAppearBetweenOptions) {
   EXPECT_EQ(parsed({"fetch", "m", "--all", "a", "--timeout", "1", "b"}), "run weightfs fetch");
   EXPECT_EQ(sample.source, "m");
   EXPECT_THAT(sample.paths, ElementsAre("a", "b"));
@@ -207,7 +209,7 @@ TEST_F(Parser, OptionalArgumentMayBeMissing) {
   EXPECT_EQ(sample.place, "d");
 }
 
-TEST_F(Parser, RepeatedArgumentTakesAllThatFollow) {
+TEST_F(Parser, RepeatedArgumentConsumesRemainingArguments) {
   EXPECT_EQ(parsed({"cache", "rm", "a", "b", "a"}), "run weightfs cache rm");
   EXPECT_THAT(sample.digests, ElementsAre("a", "b", "a"));
 }

@@ -435,7 +435,7 @@ TEST(Zip, MemberMustMatchSizeAndChecksum) {
   }
 }
 
-TEST(Zip, OfMembersWithConflictingClaimsOneIsRead) {
+TEST(Zip, OneOfConflictingMembersIsRead) {
   const std::string bytes(1000, 'x');
   ZipBuilder zip;
   zip.packed("a", 8, deflate_stored(bytes), bytes);

@@ -322,7 +322,7 @@ TEST(Carton, ParsesTheStringsOfSharedFilesOnce) {
 }
 
 // Each inner tensor had a copy of the name of the nested one.
-TEST(Carton, KeepsTheNameOfANestedTensorOnce) {
+TEST(Carton, NameOfNestedTensorIsStoredOnce) {
   std::string index;
   std::string inner;
   for (int i = 0; i < 2'000; ++i) {

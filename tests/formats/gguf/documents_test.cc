@@ -35,7 +35,7 @@ TEST(GgufDocuments, LongListBecomesDocument) {
   EXPECT_EQ(std::get<List>(*parse_json(*scores, 0, scores->size())).size(), 1025u);
 }
 
-TEST(GgufDocuments, CountsTheElementsOfNestedArraysTogether) {
+TEST(GgufDocuments, ElementsOfNestedArraysAreSummed) {
   GgufBuilder b;
   std::string inner;
   for (int i = 0; i < 600; ++i) inner += b.array(kU8, 1, "\5");

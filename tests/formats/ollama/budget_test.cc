@@ -87,7 +87,7 @@ TEST(OllamaBudget, BlobOfManyLayersIsReadOnce) {
   }
 }
 
-TEST(OllamaBudget, TensorBlobOfManyLayersThatCannotBeReadIsReadOnce) {
+TEST(OllamaBudget, UnreadableTensorBlobOfManyLayersIsReadOnce) {
   const std::string blob = tensor_file() + "too long";
   const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256(blob).hex(), blob}});
   const auto model = read_ollama(container(layers(5'000, "tensor", blob), folder));
@@ -97,7 +97,7 @@ TEST(OllamaBudget, TensorBlobOfManyLayersThatCannotBeReadIsReadOnce) {
   EXPECT_LT(folder->bytes_read, 20 * 4096u);
 }
 
-TEST(OllamaBudget, OtherSizesOfOneBlobAreWarnings) {
+TEST(OllamaBudget, ConflictingSizesOfOneBlobAreWarnings) {
   const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256("l").hex(), "l"}});
   const auto model = read_ollama(container(layers(3, "license", "l", true), folder));
   ASSERT_TRUE(model);
@@ -131,7 +131,7 @@ TEST(OllamaBudget, BlobToBeFetchedAddsLittle) {
   EXPECT_EQ(c.budget->memory_limit(), Budget::kBaseMemory + 10 * (manifest.size() + (256u << 20)));
 }
 
-TEST(OllamaBudget, ManifestsOfAStoreAreHeldUpToALimit) {
+TEST(OllamaBudget, MemoryOfManifestsInStoreIsBounded) {
   class Store final : public Folder {
    public:
     Result<std::vector<std::string>> names() const override { return std::vector<std::string>(); }

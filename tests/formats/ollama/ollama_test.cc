@@ -97,7 +97,9 @@ class Far final : public Blobs {
   explicit Far(Files blobs) : blobs_(std::move(blobs)) {}
 
   SourcePtr blob(BlobProducer recipe) override { return uncached_blobs()->blob(std::move(recipe)); }
-  Result<SourcePtr> materialize(BlobProducer recipe) override { return uncached_blobs()->materialize(std::move(recipe)); }
+  Result<SourcePtr> materialize(BlobProducer recipe) override {
+    return uncached_blobs()->materialize(std::move(recipe));
+  }
   Result<ResolvedBlob> resolve(const BlobRef& wanted) override {
     requested.push_back(wanted.name);
     if (offline) return failure(Code::network, wanted.name + ": no network");
@@ -183,7 +185,7 @@ TEST(Ollama, ShowsLayersUnderReadableNames) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(Ollama, ShowsADocumentsLayersUnderReadableNames) {
+TEST(Ollama, LayersOfDocumentHaveReadableNames) {
   OllamaBuilder b;
   b.layer("config; type=safetensors", R"({"model_type":"qwen3"})").layer("template", "t");
   b.layer("template; name=fim", "f").layer("template; name=\"a/../b\"", "?").layer("tokenizer", "{}");
@@ -238,7 +240,7 @@ TEST(Ollama, DetectsModelBlobByFirstBytes) {
 
 // Tensors and metadata.
 
-TEST(Ollama, HasTheTensorsAndTheMetadataOfItsModel) {
+TEST(Ollama, HasTensorsAndMetadataOfItsModel) {
   OllamaBuilder b;
   b.config(R"({"model_format":"gguf","model_family":"mistral","model_type":"7B","file_type":"Q4_0"})");
   b.layer("model", small_gguf()).layer("params", R"({"stop":["</s>"]})").layer("messages", R"([{"role":"user"}])");
@@ -295,7 +297,7 @@ TEST(Ollama, LongListOfLayersBecomesDocument) {
   EXPECT_EQ(std::get<List>(*list).size(), 1025U);
 }
 
-TEST(Ollama, HasTensorsThatAreLayers) {
+TEST(Ollama, LayersMayBeTensors) {
   const std::string experts =
       SafetensorsBuilder().tensor("e.up", "U8", "2", "uu").tensor("e.down", "U8", "1", "d").build();
   OllamaBuilder b;
@@ -332,7 +334,7 @@ TEST(Ollama, ShowsQuantization) {
   EXPECT_THAT(listing(model), Contains("k.bias uint8 U8 [1] x"));
 }
 
-TEST(Ollama, HasTensorsOfBareBytes) {
+TEST(Ollama, LayersMayBeBareTensorBytes) {
   OllamaBuilder b;
   b.layer("tensor; name=w; dtype=F32; shape=1,2", "wwwwWWWW").layer("tensor; name=s; dtype=I32; shape=", "ssss");
   b.layer("tensor; name=\"a; b\"; dtype=\"bf16\"; shape=\"1, 1\"", "bb")
@@ -384,7 +386,7 @@ TEST(Ollama, InvalidLayerIsSkippedWithWarning) {
 }
 
 // Only hand-written manifests lack it.
-TEST(Ollama, HasTheTensorsOfAllItsModels) {
+TEST(Ollama, HasTensorsOfAllModels) {
   OllamaBuilder b;
   b.layer("model", small_gguf()).layer("model", gguf("w"));
   const Model model = read(b);
@@ -449,7 +451,8 @@ TEST(Ollama, MissingBlobLeavesOthersReadable) {
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "system", "tensors/t.safetensors"));
   EXPECT_THAT(listing(model), ElementsAre("t uint8 U8 [1] x"));
   EXPECT_THAT(model.missing, ElementsAre("model.gguf"));
-  EXPECT_THAT(model.warnings, ElementsAre("\"model.gguf\": model: no local copy, and downloads are disabled; it is missing"));
+  EXPECT_THAT(model.warnings,
+              ElementsAre("\"model.gguf\": model: no local copy, and downloads are disabled; it is missing"));
 }
 
 // A download that was cut, a file that was zeroed, one that has grown.
@@ -510,7 +513,7 @@ TEST(Ollama, DirectoryIsNotABlob) {
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("not a regular file; it is missing")));
 }
 
-TEST(Ollama, HasLayersWithoutABlob) {
+TEST(Ollama, InvalidLayersAreOmittedWithWarnings) {
   const Model model =
       read(R"({"layers":[{"mediaType":"application/vnd.ollama.image.model"},null,{"digest":"md5:1"}]})", {});
   EXPECT_THAT(paths(model), ElementsAre("manifest.json"));
@@ -589,7 +592,7 @@ TEST(Ollama, HasNestedContainers) {
               ElementsAre(StartsWith("projector.gguf: projector.gguf: gguf: ends at byte 4")));
 }
 
-TEST(Ollama, MayBeAListOfManifests) {
+TEST(Ollama, ListOfManifestsIsRead) {
   OllamaBuilder child;
   child.layer("model", gguf("w"));
   OllamaBuilder b;

@@ -22,7 +22,7 @@ Ref nested(int count) {
   return model_of(inner);
 }
 
-TEST(RtenLimits, NestsFifteenGraphsUnderTheMainOneAndNoMore) {
+TEST(RtenLimits, DepthOfNestedGraphsIsBounded) {
   EXPECT_EQ(error_of(version2(nested(16))), "no error");
   EXPECT_EQ(error_of(version2(nested(17))), "rten: model data: tables nested deeper than 64");
 }

@@ -21,14 +21,14 @@ std::string dict(const Tensor& tensor) {
 }
 
 // numpy.lib.format, "Format Version 1.0".
-TEST(Npy, HasTheHeaderThatNumpyWrites) {
+TEST(Npy, HeaderIsThatOfNumpy) {
   EXPECT_EQ(dict(make_tensor("w", "float32", {2, 3})), "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
   EXPECT_EQ(dict(make_tensor("w", "int64", {5})), "{'descr': '<i8', 'fortran_order': False, 'shape': (5,), }");
   EXPECT_EQ(dict(make_tensor("w", "bool", {})), "{'descr': '|b1', 'fortran_order': False, 'shape': (), }");
 }
 
 // semantics 4.3
-TEST(Npy, ShowsTypesThatNumpyHasNotAsVoidOrBytes) {
+TEST(Npy, TypesUnknownToNumpyAreVoidOrBytes) {
   EXPECT_EQ(dict(make_tensor("w", "bfloat16", {2})), "{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }");
   EXPECT_EQ(dict(make_tensor("w", "float8_e4m3fn", {2})), "{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }");
   EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {3, 4})),
@@ -39,7 +39,7 @@ TEST(Npy, ShowsTypesThatNumpyHasNotAsVoidOrBytes) {
 }
 
 // semantics 4.4
-TEST(Npy, IsNotMadeWhereNumpyCouldNotReadIt) {
+TEST(Npy, IsOmittedIfNumpyCannotReadIt) {
   EXPECT_FALSE(has_npy(make_tensor("w", "q4_0", {32})));
   EXPECT_TRUE(has_npy(make_tensor("w", "uint8", Shape(32, 1))));
   EXPECT_FALSE(has_npy(make_tensor("w", "uint8", Shape(33, 1))));
@@ -77,12 +77,12 @@ class StringNpy : public testing::Test {
 };
 
 // numpy.lib.format: "<U" and the length in code points of UTF-32, zeros behind what is shorter.
-TEST_F(StringNpy, IsAnArrayOfTheLongestTextsLength) {
+TEST_F(StringNpy, ElementsHaveLengthOfLongestString) {
   EXPECT_EQ(elements({2, 2}, {"a", "bcd", "", "ef"}, "{'descr': '<U3', 'fortran_order': False, 'shape': (2, 2), }"),
             utf32(std::string_view("a\0\0bcd\0\0\0ef\0", 12)));
 }
 
-TEST_F(StringNpy, CountsCharactersAndNotBytes) {
+TEST_F(StringNpy, LengthIsInCharactersNotBytes) {
   using namespace std::string_literals;
   EXPECT_EQ(elements({2}, {"\u00e9\u4e2d", "\U0001F600"}, "{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }"),
             "\xE9\0\0\0\x2D\x4E\0\0\x00\xF6\x01\0\0\0\0\0"s);
@@ -91,20 +91,20 @@ TEST_F(StringNpy, CountsCharactersAndNotBytes) {
 }
 
 // NumPy has no strings of no characters.
-TEST_F(StringNpy, OfEmptyTextsHasRoomForOneCharacter) {
+TEST_F(StringNpy, EmptyStringsHaveOneCharacter) {
   EXPECT_EQ(elements({2}, {"", ""}, "{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }"), std::string(8, '\0'));
 }
 
-TEST_F(StringNpy, OfNoTextsIsAHeader) {
+TEST_F(StringNpy, EmptyArrayIsOnlyHeader) {
   EXPECT_EQ(elements({0}, {}, "{'descr': '<U1', 'fortran_order': False, 'shape': (0,), }"), "");
   EXPECT_EQ(elements({3, 0, 2}, {}, "{'descr': '<U1', 'fortran_order': False, 'shape': (3, 0, 2), }"), "");
 }
 
-TEST_F(StringNpy, OfAScalarHasNoDimensions) {
+TEST_F(StringNpy, ScalarHasNoDimensions) {
   EXPECT_EQ(elements({}, {"ab"}, "{'descr': '<U2', 'fortran_order': False, 'shape': (), }"), utf32("ab"));
 }
 
-TEST_F(StringNpy, ReadsTheSameFromAnyOffset) {
+TEST_F(StringNpy, ReadsAreEqualAtAnyOffset) {
   const SourcePtr source = array({5}, {"abc", "", "\U0001F600x", "d", "\u00e9"});
   const std::string all = whole(*source);
   for (size_t offset = 0; offset <= all.size() + 1; ++offset)
@@ -116,7 +116,7 @@ TEST_F(StringNpy, ReadsTheSameFromAnyOffset) {
 }
 
 // One long text makes all elements long.
-TEST_F(StringNpy, HasALimit) {
+TEST_F(StringNpy, SizeIsBounded) {
   constexpr size_t kLong = size_t{1} << 20;  // characters: elements of 4 MiB
   constexpr size_t kFitting = kMaxStringArrayBytes / (4 * kLong);
   Texts texts(kFitting);
@@ -132,7 +132,7 @@ TEST_F(StringNpy, HasALimit) {
 }
 
 // It is a tensor of texts by what the model has of it, not by its type alone.
-TEST_F(StringNpy, IsThereWhereTheModelHasTexts) {
+TEST_F(StringNpy, StringTensorsHaveNpy) {
   Model model;
   for (const Shape& shape : {Shape{}, Shape(32, 1), Shape(33, 1)}) {
     Tensor tensor = make_tensor("s", "uint8", shape);
