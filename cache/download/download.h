@@ -82,7 +82,7 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   Result<std::optional<uint64_t>> size(const std::atomic<bool>& stop);
 
   /// Starts the download, or resumes it. Sends no request before the first next(). Each origin is tried once before any
-  /// is retried; an origin is used as long as it makes progress (HttpOptions::min_speed). next() fails with unreachable
+  /// is retried; an origin is used as long as it makes progress (HttpOptions::min_speed). next() fails with network
   /// when no origin delivers the blob, not_found when all report that it is missing, unsupported when no URL is
   /// allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive the
   /// stream.

@@ -20,7 +20,7 @@ Result<HttpResponse> send_request(HttpClient& http, const Request& request, size
                                   const std::atomic<bool>& stop);
 
 /// The same, with up to three attempts for network errors and temporary statuses like 429 and 503; then fails with
-/// unreachable. Other error statuses are not failures.
+/// network. Other error statuses are not failures.
 Result<HttpResponse> request_with_retry(HttpClient& http, const Request& request, size_t max_size,
                                         const std::atomic<bool>& stop);
 

@@ -15,7 +15,7 @@
 
 namespace weightfs {
 
-/// An error for a failed system call on `what`, with errno's message.
+/// The error of a failed system call on `what`, with the message of errno.
 Error system_error(const std::string& what);
 
 /// Owns a file descriptor.

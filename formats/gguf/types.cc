@@ -14,7 +14,7 @@ struct Row {
 constexpr std::string_view kRemoved = "a type that ggml had in 2024 and removed";
 constexpr std::string_view kUnknownTypeWarning = "unknown type; its bytes are assumed to end at the next tensor";
 
-// ggml.h of ggml 0.21.0, by number. 5 was Q4_3, gone before GGUF began.
+// ggml.h of ggml 0.21.0, by number. 5 was Q4_3, removed before GGUF existed.
 constexpr std::array kTypes = {
     Row{"F32", "float32"},
     Row{"F16", "float16"},

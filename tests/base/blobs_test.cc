@@ -1,4 +1,4 @@
-// Bytes that are made for each reader anew, and kept nowhere.
+// Blobs that are produced again for each reader, and not cached.
 #include "base/blobs.h"
 
 #include <gmock/gmock.h>

@@ -48,7 +48,7 @@ TEST(DType, HasFloat8TypesOfMlDtypes) {
   }
 }
 
-// ggml quantises rows: a block never goes from one row into the next.
+// ggml quantises rows: a block never spans two rows.
 TEST(DType, BlockTypesFillInnermostDimension) {
   EXPECT_EQ(size_of("q4_0", {32}), 18U);
   EXPECT_EQ(size_of("q4_0", {3, 64}), 6U * 18);
@@ -59,7 +59,7 @@ TEST(DType, BlockTypesFillInnermostDimension) {
   EXPECT_EQ(size_of("q4_0", {5, 0}), 0U);
 }
 
-// safetensors packs all elements of a tensor, whatever its rows.
+// safetensors packs all elements of a tensor, without row boundaries.
 TEST(DType, PackedTypesFillWholeBytes) {
   EXPECT_EQ(size_of("float4_e2m1fn", {3, 2}), 3U);
   EXPECT_EQ(size_of("float4_e2m1fn", {2, 3}), 3U) << "rows may share a byte";

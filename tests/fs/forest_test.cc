@@ -1,4 +1,4 @@
-// A whole mount without a kernel: the tree that a model becomes, and what is asked of it.
+// A mount without a kernel: the tree of a model, and all requests.
 #include "fs/forest.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,7 @@ class ForestTest : public testing::Test {
   }
 };
 
-// semantics 1: the same tree whatever the format.
+// semantics 1: the tree is the same for every format.
 TEST_F(ForestTest, ShowsCommonTree) {
   EXPECT_THAT(walk(forest, Forest::kRoot),
               ElementsAre("files/", "files/tiny.test", "graph.json", "metadata.json", "metadata.toml", "npy/",
@@ -153,7 +153,7 @@ TEST_F(ForestTest, MissingNamesAreNotFound) {
   EXPECT_EQ(cat("tensors"), "error: not a file");
 }
 
-// A model that is entered is read once, by one of those who ask; a failure is not kept.
+// A model is read once by concurrent readers; a failure is not cached.
 TEST(Forest, DirectoryIsEnteredOnceAndRetriedAfterFailure) {
   std::atomic<int> entered = 0;
   TreeBuilder builder(nullptr);
@@ -176,7 +176,7 @@ TEST(Forest, DirectoryIsEnteredOnceAndRetriedAfterFailure) {
   for (const Ino ino : found) EXPECT_EQ(ino, found[0]);
 }
 
-// semantics 7.5: what is listed exists; the kernel must not be told, and remember, that it does not.
+// semantics 7.5: a listed name exists; the kernel must not cache that it does not.
 TEST(Forest, DeletedContainerIsIoErrorNotMissingName) {
   TreeBuilder builder(nullptr);
   builder.add_tree("model", 0, Later<TreePtr>([]() -> Result<TreePtr> { return failure(Code::not_found, "gone"); }));
@@ -302,7 +302,7 @@ TEST_F(ForestTest, NonArchiveHasNoNestedDirectory) {
   EXPECT_EQ(forest.resolve("nested").error().code, Code::not_found);
 }
 
-// semantics 4.5: texts are not known before they are asked for, and may prove to be none.
+// semantics 4.5: strings are unknown before the first read, and may turn out to be invalid.
 TEST(Forest, TextsAreRenderedOnFirstUse) {
   using Strings = std::shared_ptr<const std::vector<std::string>>;
   auto model = std::make_shared<Model>();
@@ -335,7 +335,7 @@ TEST(Forest, KnownDigestIsInXattrs) {
   EXPECT_THAT(forest.xattrs(forest.resolve("npy/a.npy").value()).value(), testing::SizeIs(5));
 }
 
-// A million tensors: lines are made as they are read, from anywhere.
+// Lines are rendered when read, from any offset.
 TEST(TensorsJson, ReadsAreEqualAtAnyOffset) {
   auto model = std::make_shared<Model>();
   for (int i = 0; i < 1000; ++i) model->tensors.push_back(make_tensor("t" + std::to_string(i), "uint8", {1}));
@@ -350,7 +350,7 @@ TEST(TensorsJson, ReadsAreEqualAtAnyOffset) {
   }
 }
 
-// semantics 2.3: the file of a tensor's storage is a path in files/, whatever the container is called.
+// semantics 2.3: the storage file of a tensor is a path below files/, independent of the container's name.
 TEST(TensorsJson, StorageNamesPathBelowFiles) {
   auto model = std::make_shared<Model>();
   const SourcePtr bytes = in_memory("abcd");

@@ -1,4 +1,4 @@
-// Models that are dropped when memory or descriptors run short, and made again.
+// Models that are dropped when memory or descriptors are short, and loaded again.
 #include "fs/grafted_trees.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 std::string text(const Source& source) { return read_text(source, 0, source.size()).value(); }
 
-// Bytes in memory that are counted as long as they are there.
+// Bytes in memory whose live instances are counted.
 class CountedBytes final : public Source {
  public:
   CountedBytes(std::atomic<int>& count, SourcePtr bytes, std::string identity)
@@ -242,7 +242,7 @@ TEST_F(DroppedModels, EnteringFailsIfDroppingFreesTooLittle) {
   ballast = 1001;
   EXPECT_EQ(forest.list(ino("m1")).error().code, Code::resource);
   EXPECT_THAT(forest.list(ino("m1")).error().message, HasSubstr("not enough memory: this process may use"));
-  EXPECT_EQ(live, 0) << "what could be dropped was";
+  EXPECT_EQ(live, 0) << "all models that can be dropped are dropped";
   ballast = 0;
   EXPECT_TRUE(forest.list(ino("m1")));
   EXPECT_TRUE(forest.list(ino("m0")));

@@ -127,7 +127,7 @@ TEST(Names, ScopeIsParentDirectory) {
   EXPECT_THAT(paths({{"g", "a"}, {"", "g"}}), ElementsAre("g/a", "g%~1"));
 }
 
-// semantics 3.8: a member of an archive keeps its own name as far as a file system can hold it.
+// semantics 3.8: a member of an archive keeps its name if it is valid in a file system.
 TEST(Names, PercentInMemberNameIsKept) {
   EXPECT_THAT(member_paths({"100%", "%", "%%", "a%2Fb", "50%/x", "%~2"}),
               ElementsAre("100%", "%", "%%", "a%2Fb", "50%/x", "%25~2"));
@@ -148,7 +148,7 @@ TEST(Names, EscapedNameEqualToLiteralNameIsNumbered) {
   EXPECT_THAT(member_paths({"a\n", "a%0A", "a%0A%~2"}), ElementsAre("a%0A", "a%0A%~2", "a%0A%25~2"));
 }
 
-// A chain of names, each of which is what the clash before becomes, would take a sort per name.
+// In a chain of names each equals the numbered form of the previous one; naively each would need a sort.
 TEST(Names, ClashMarkInNameIsEscaped) {
   std::vector<std::string> names{"a\n", "a%0A"};
   for (std::string name = "a%0A%~2"; names.size() < 1000; name += "%~2") names.push_back(name);
@@ -166,7 +166,7 @@ TEST(Names, LongMemberNameIsNotCutInsideEscape) {
   EXPECT_EQ(component(std::string(255, '%'), "", Percent::kept), std::string(255, '%'));
 }
 
-// Whatever the names are: unique, no path through another's file, nothing that is no component, sorted as promised.
+// Paths are unique, sorted, without invalid components, and no path is a parent of another.
 void hold_promises(const std::vector<TensorName>& names, std::string_view suffix, Percent percent) {
   StringArena texts;
   const auto all = paths_of(names, suffix, texts, percent);

@@ -29,8 +29,8 @@ std::string model(std::string_view bytes) {
   return test::SafetensorsBuilder().tensor("w", "U8", std::to_string(bytes.size()), bytes).build();
 }
 
-// What is opened for a SOURCE. `opening.access.user` stands for the mounting user: another than owns the files, unless
-// a test says otherwise.
+// The files that may be opened for a SOURCE. `opening.access.user` is the mounting user; by default not the owner of
+// the files.
 class SourceTreeTest : public testing::Test {
  protected:
   SourceTreeTest() {
@@ -45,7 +45,7 @@ class SourceTreeTest : public testing::Test {
     error = tree ? "" : tree.error().message;
     forest = tree ? std::make_unique<Forest>(std::move(*tree)) : nullptr;
   }
-  // The bytes of a file of the mount, or what went wrong.
+  // The bytes of a file of the mount, or the error.
   std::string read(const std::string& path) {
     if (!forest) return "error: " + error;
     const auto bytes = forest->resolve(path, Forest::FinalLink::followed)
@@ -338,7 +338,7 @@ TEST_F(OllamaStoreTest, ManifestThatIsOutwardLinkIsNotFollowed) {
   EXPECT_EQ(error.find("secret"), std::string::npos);
 }
 
-// On behalf of a user, root shows others what that user may read.
+// When root mounts for other users, they can read the files that the owner of SOURCE can read.
 class ForOthersTest : public SourceTreeTest {
  protected:
   void SetUp() override {

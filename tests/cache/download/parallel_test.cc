@@ -33,7 +33,7 @@ void send_slowly(Wire& wire, std::string_view bytes, size_t slow = kSize) {
 struct Lies {
   std::string status = "206 Partial Content";
   std::string etag = "\"e1\"";
-  uint64_t shift = 0;  // added to Content-Range
+  uint64_t shift = 0;    // added to Content-Range
   size_t after = kSize;  // closes after this many bytes
 };
 
@@ -68,7 +68,7 @@ std::map<uint64_t, uint64_t> ranges_of(const HttpServer& server) {
   for (const SeenRequest& request : server.requests())
     if (const auto range = request.range()) {
       EXPECT_TRUE(ranges.emplace(range->first, std::min<uint64_t>(range->second, kSize)).second)
-          << "asked twice: " << request.header("range");
+          << "requested twice: " << request.header("range");
     }
   return ranges;
 }
@@ -122,15 +122,15 @@ TEST(FetchParallel, IgnoredOrWrongRangeFallsBackToOneConnection) {
   FetchOptions options = quick_retries();
   options.max_connections = 2;
   for (const Lies& lie : lies) {
-    std::atomic<bool> asked = false;
+    std::atomic<bool> requested = false;
     HttpServer server([&](const SeenRequest& request, Wire& wire) {
       if (request.range()) {
-        asked = true;
+        requested = true;
         return send_part(request, wire, lie);
       }
       wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", kSize, "\r\n", kOffer, "\r\n"));
       size_t at = 0;
-      for (; at < kSize && !asked; at += 4096)
+      for (; at < kSize && !requested; at += 4096)
         if (!wire.pause(std::chrono::milliseconds(1)) || !wire.send(std::string_view(body()).substr(at, 4096))) return;
       if (at < kSize) wire.send(std::string_view(body()).substr(at));
     });
@@ -239,15 +239,15 @@ TEST(FetchParallel, DestroyedStreamClosesAllConnections) {
     if (++serving == 4) several.open();
     request.range() ? send_part(request, wire) : send_whole(wire);
   });
-  const std::atomic<bool> go_on = false;
+  const std::atomic<bool> resume = false;
   const auto fetch = fetch_of(kSize, {server.url("/m")});
-  auto stream = fetch->begin({}, go_on);
+  auto stream = fetch->begin({}, resume);
   std::byte one{};
   ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
   several.wait();
   stream->reset();
-  const size_t asked = server.requests().size();
-  EXPECT_LT(asked, 12u);
+  const size_t requested = server.requests().size();
+  EXPECT_LT(requested, 12u);
   EXPECT_EQ(fetch.use_count(), 1);
 }
 

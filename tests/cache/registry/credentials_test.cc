@@ -31,15 +31,15 @@ class RegistryCredentialsTest : public testing::Test {
     return std::make_shared<RegistryCredentials>(http, registry, paths,
                                                  ClockAndNonce{[this] { return now.load(); }, [] { return "nonce"; }});
   }
-  /// The Authorization header after such a challenge, or the error.
-  std::string describe(RegistryCredentials& asked, const std::string& challenge) {
-    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, stop);
+  /// The Authorization header after the challenge, or the error.
+  std::string describe(RegistryCredentials& challenged, const std::string& challenge) {
+    const auto met = challenged.on_unauthorized({{challenge}, challenged.authorization(), from_public}, stop);
     if (!met) return "error: " + met.error().message;
-    return *met ? asked.authorization() : "not met, tried " + asked.description();
+    return *met ? challenged.authorization() : "not met, tried " + challenged.description();
   }
   std::string describe(const std::string& challenge) { return describe(*credentials(), challenge); }
 
-  /// A challenge whose realm is there.
+  /// A challenge with this realm.
   static std::string bearer(const std::string& realm, const std::string& service) {
     return "Bearer realm=\"" + realm + "\",service=\"" + service + "\",scope=\"repository:a/b:pull\"";
   }
@@ -60,18 +60,18 @@ constexpr const char* kBasic = "Basic bWU6c2VjcmV0";
 TEST_F(RegistryCredentialsTest, AnonymousTokenWithoutCredentials) {
   other.json("/token", kToken);
   EXPECT_EQ(describe(bearer(other.url("/token"), "docker")), "Bearer T");
-  EXPECT_THAT(other.asked(), ElementsAre("GET /token?scope=repository%3Aa%2Fb%3Apull&service=docker"));
+  EXPECT_THAT(other.requests_seen(), ElementsAre("GET /token?scope=repository%3Aa%2Fb%3Apull&service=docker"));
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
-  EXPECT_THAT(site.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, DockerLoginGetsToken) {
   has_login();
   other.json("/token", kToken);
-  const auto asked = credentials();
-  EXPECT_EQ(describe(*asked, bearer(other.url("/token"), "docker")), "Bearer T");
+  const auto challenged = credentials();
+  EXPECT_EQ(describe(*challenged, bearer(other.url("/token"), "docker")), "Bearer T");
   EXPECT_THAT(other.authorizations(), ElementsAre(kBasic));
-  EXPECT_EQ(asked->description(), "as \"me\" of " + paths.docker_config);
+  EXPECT_EQ(challenged->description(), "as \"me\" of " + paths.docker_config);
 }
 
 TEST_F(RegistryCredentialsTest, LoginOfAnotherRegistryIsNotSent) {
@@ -85,8 +85,9 @@ TEST_F(RegistryCredentialsTest, OllamaKeyGetsToken) {
   has_key();
   site.json("/v2/token", kToken);
   EXPECT_EQ(describe(bearer(site.url("/v2/token"), "ollama")), "Bearer T");
-  EXPECT_THAT(site.asked(), ElementsAre("GET /v2/token?nonce=nonce&scope=repository%3Aa%2Fb%3Apull&service=ollama"
-                                        "&ts=1700000000"));
+  EXPECT_THAT(site.requests_seen(),
+              ElementsAre("GET /v2/token?nonce=nonce&scope=repository%3Aa%2Fb%3Apull&service=ollama"
+                          "&ts=1700000000"));
   EXPECT_THAT(site.authorizations(), ElementsAre(StartsWith(std::string(kSshPublicKey) + ":")));
 }
 
@@ -94,7 +95,7 @@ TEST_F(RegistryCredentialsTest, NothingIsSignedForAnotherHost) {
   has_key();
   other.json("/v2/token", kToken);
   EXPECT_EQ(describe(bearer(other.url("/v2/token"), "ollama")), "Bearer T");
-  EXPECT_THAT(other.asked(), ElementsAre("GET /v2/token?scope=repository%3Aa%2Fb%3Apull&service=ollama"));
+  EXPECT_THAT(other.requests_seen(), ElementsAre("GET /v2/token?scope=repository%3Aa%2Fb%3Apull&service=ollama"));
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
 }
 
@@ -129,7 +130,7 @@ TEST_F(RegistryCredentialsTest, UnreadableKeyFailsOnlyWhenNeeded) {
             "error: " + paths.ollama_key + ": private key: not an OpenSSH private key file");
   paths.ollama_key = temporary.path("none");
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")), StartsWith("error: " + paths.ollama_key));
-  EXPECT_THAT(site.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, ReportsMissingCredentials) {
@@ -149,12 +150,13 @@ TEST_F(RegistryCredentialsTest, InvalidRealmIsRejected) {
   has_login();
   for (const std::string realm : {"", "nowhere", "ftp://127.0.0.1/token", "file:///etc/passwd"})
     EXPECT_THAT(describe(bearer(realm, "ollama")), HasSubstr("as token realm: invalid URL")) << realm;
-  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")), HasSubstr("as token realm: invalid URL"));
+  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")),
+              HasSubstr("as token realm: invalid URL"));
   EXPECT_THAT(describe(bearer(site.url("/v2/to ken"), "ollama")), HasSubstr("as token realm: invalid URL"));
   EXPECT_EQ(
       describe(bearer("http://registry.example/token", "ollama")),
       "error: " + site.url() + " names \"http://registry.example/token\" as token realm: other hosts require https");
-  EXPECT_THAT(site.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
@@ -167,8 +169,8 @@ TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
                 ": refused: 127.0.0.1 is a loopback address; URLs from a public address may only reach public "
                 "ones, unless --allow-private-urls is given (tried anonymously: there is no docker config)");
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")), HasSubstr("127.0.0.1 is a loopback address"));
-  EXPECT_THAT(site.asked(), IsEmpty());
-  EXPECT_THAT(other.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
+  EXPECT_THAT(other.requests_seen(), IsEmpty());
   http = std::make_shared<HttpClient>(HttpOptions{.allow_private_urls = true});
   EXPECT_EQ(describe(bearer(other.url("/token"), "docker")), "Bearer T");
 }
@@ -176,10 +178,10 @@ TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
 TEST_F(RegistryCredentialsTest, BasicChallengeIsAnsweredWithLogin) {
   EXPECT_EQ(describe("Basic realm=\"x\""), "not met, tried anonymously: there is no docker config");
   has_login();
-  const auto asked = credentials();
-  EXPECT_EQ(describe(*asked, "Basic realm=\"x\""), kBasic);
-  EXPECT_EQ(describe(*asked, "Basic realm=\"x\""), "not met, tried as \"me\" of " + paths.docker_config);
-  EXPECT_THAT(site.asked(), IsEmpty());
+  const auto challenged = credentials();
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""), kBasic);
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""), "not met, tried as \"me\" of " + paths.docker_config);
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, BearerIsPreferredToBasic) {
@@ -189,16 +191,16 @@ TEST_F(RegistryCredentialsTest, BearerIsPreferredToBasic) {
   EXPECT_THAT(describe("Negotiate"), StartsWith("not met"));
 }
 
-// A registry elsewhere, over http, as --insecure allows: a proxy stands in for it.
+// A registry that is not on loopback, over http, as --insecure allows. A proxy simulates it.
 TEST_F(RegistryCredentialsTest, LoginIsNotSentOverHttp) {
   HttpServer proxy([](const SeenRequest&, Wire& wire) { wire.send(answer("200 OK", kToken)); });
   ::setenv("http_proxy", proxy.url("").c_str(), 1);
   paths.docker_config = temporary.write("config.json", R"({"auths":{"registry.example":{"auth":"bWU6c2VjcmV0"}}})");
   http = std::make_shared<HttpClient>(HttpOptions{.insecure = true});
-  const auto asked = credentials_of("http://registry.example");
-  EXPECT_EQ(describe(*asked, "Basic realm=\"x\""),
+  const auto challenged = credentials_of("http://registry.example");
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""),
             "not met, tried anonymously: the login of " + paths.docker_config + " is not sent over http");
-  EXPECT_EQ(describe(*asked, bearer("http://registry.example/token", "x")), "Bearer T");
+  EXPECT_EQ(describe(*challenged, bearer("http://registry.example/token", "x")), "Bearer T");
   ::unsetenv("http_proxy");
   const auto requests = proxy.requests();
   ASSERT_EQ(requests.size(), 1U);
@@ -208,15 +210,15 @@ TEST_F(RegistryCredentialsTest, LoginIsNotSentOverHttp) {
 
 TEST_F(RegistryCredentialsTest, TokenIsUsedUntilItExpires) {
   site.json("/token", kToken);
-  const auto asked = credentials();
-  EXPECT_EQ(asked->authorization(), "");
-  EXPECT_EQ(describe(*asked, bearer(site.url("/token"), "x")), "Bearer T");
+  const auto challenged = credentials();
+  EXPECT_EQ(challenged->authorization(), "");
+  EXPECT_EQ(describe(*challenged, bearer(site.url("/token"), "x")), "Bearer T");
   now += 99;
-  EXPECT_EQ(asked->authorization(), "Bearer T");
+  EXPECT_EQ(challenged->authorization(), "Bearer T");
   now += 1;
-  EXPECT_EQ(asked->authorization(), "");
-  EXPECT_EQ(describe(*asked, bearer(site.url("/token"), "x")), "Bearer T");
-  EXPECT_EQ(site.asked().size(), 2U);
+  EXPECT_EQ(challenged->authorization(), "");
+  EXPECT_EQ(describe(*challenged, bearer(site.url("/token"), "x")), "Bearer T");
+  EXPECT_EQ(site.requests_seen().size(), 2U);
 }
 
 TEST_F(RegistryCredentialsTest, RejectedTokenIsRenewedUnlessUnchanged) {
@@ -224,17 +226,18 @@ TEST_F(RegistryCredentialsTest, RejectedTokenIsRenewedUnlessUnchanged) {
   site.put("/token", [&](const SeenRequest&, Wire& wire) {
     wire.send(answer("200 OK", ++count == 1 ? R"({"token":"one"})" : R"({"token":"two"})"));
   });
-  const auto asked = credentials();
+  const auto challenged = credentials();
   const std::string challenge = bearer(site.url("/token"), "x");
-  EXPECT_EQ(describe(*asked, challenge), "Bearer one");
-  EXPECT_EQ(describe(*asked, challenge), "Bearer two");
-  EXPECT_EQ(asked->on_unauthorized({{challenge}, "Bearer one"}, stop), true);  // sent before it was renewed: no request
-  EXPECT_EQ(site.asked().size(), 2U);
-  EXPECT_THAT(describe(*asked, challenge), StartsWith("not met"));
-  EXPECT_EQ(site.asked().size(), 3U);
+  EXPECT_EQ(describe(*challenged, challenge), "Bearer one");
+  EXPECT_EQ(describe(*challenged, challenge), "Bearer two");
+  EXPECT_EQ(challenged->on_unauthorized({{challenge}, "Bearer one"}, stop),
+            true);  // sent before it was renewed: no request
+  EXPECT_EQ(site.requests_seen().size(), 2U);
+  EXPECT_THAT(describe(*challenged, challenge), StartsWith("not met"));
+  EXPECT_EQ(site.requests_seen().size(), 3U);
 }
 
-// Holds the first request for a token until the test lets it go.
+// Blocks the first request for a token until the test continues it.
 class ConcurrentChallengesTest : public RegistryCredentialsTest {
  protected:
   struct Gate {
@@ -251,31 +254,31 @@ class ConcurrentChallengesTest : public RegistryCredentialsTest {
       wire.send(answer("200 OK", kToken));
     });
   }
-  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();  // a held answer may outlive the test
+  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();  // a blocked response may outlive the test
 };
 
 TEST_F(ConcurrentChallengesTest, OneThreadRequestsTokenForAll) {
   hold_the_first();
-  const auto asked = credentials();
+  const auto challenged = credentials();
   std::vector<std::future<std::string>> all;
   for (int i = 0; i < 8; ++i)
     all.push_back(std::async(std::launch::async, [&] {
-      const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stop);
-      return met && *met ? asked->authorization() : "not met";
+      const auto met = challenged->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stop);
+      return met && *met ? challenged->authorization() : "not met";
     }));
   gate->arrived.get_future().wait();
   gate->let_go.set_value();
   for (auto& one : all) EXPECT_EQ(one.get(), "Bearer T");
-  EXPECT_EQ(site.asked().size(), 1U);
+  EXPECT_EQ(site.requests_seen().size(), 1U);
 }
 
 TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
   hold_the_first();
-  const auto asked = credentials();
-  auto first = std::async(std::launch::async, [&] { return describe(*asked, bearer(site.url("/token"), "x")); });
+  const auto challenged = credentials();
+  auto first = std::async(std::launch::async, [&] { return describe(*challenged, bearer(site.url("/token"), "x")); });
   gate->arrived.get_future().wait();
   const std::atomic<bool> stopped = true;
-  const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stopped);
+  const auto met = challenged->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stopped);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code, Code::network);
   gate->let_go.set_value();
@@ -284,16 +287,16 @@ TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
 
 TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
   hold_the_first();
-  const auto asked = credentials();
+  const auto challenged = credentials();
   std::atomic<bool> stopped = false;
   const std::string challenge = bearer(site.url("/token"), "x");
-  auto first = std::async(std::launch::async, [&] { return asked->on_unauthorized({{challenge}, ""}, stopped); });
+  auto first = std::async(std::launch::async, [&] { return challenged->on_unauthorized({{challenge}, ""}, stopped); });
   gate->arrived.get_future().wait();
-  auto second = std::async(std::launch::async, [&] { return describe(*asked, challenge); });
+  auto second = std::async(std::launch::async, [&] { return describe(*challenged, challenge); });
   stopped = true;
   EXPECT_FALSE(first.get());
   EXPECT_EQ(second.get(), "Bearer T");
-  EXPECT_EQ(site.asked().size(), 2U);
+  EXPECT_EQ(site.requests_seen().size(), 2U);
   gate->let_go.set_value();
 }
 

@@ -348,7 +348,7 @@ TEST(BinTensors, BoundsTheDimensions) {
   EXPECT_EQ(error_as_legacy(b.legacy()), "bintensors: tensor 0: shape: 1025 dimensions, 1024 at most");
 }
 
-// Entries are far smaller than what they become: that they are bad is seen before it is built.
+// Entries are much smaller than their parsed form: invalid ones are refused before that is built.
 TEST(BinTensors, SecondUnnamedTensorIsRefusedImmediately) {
   const std::string info = tensor_info(kU8, {0}, 0, 0), bad = tensor_info(15, {}, 0, 0);
   EXPECT_EQ(error_of_release(kNone + varint(3) + named("", info) + named("", info) + named("x", bad)),

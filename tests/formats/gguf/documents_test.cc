@@ -60,7 +60,7 @@ TEST(GgufDocuments, TooLargeDocumentIsOmitted) {
   const Model model = read_well(b.key("one", kArray, list).key("two", kArray, list).build());
   EXPECT_EQ(model.documents.size(), 1u);
   EXPECT_EQ(json_of(model, "two"), "{\n  \"count\": 20971520,\n  \"type\": \"uint8\"\n}\n");
-  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 20971532 bytes are too many to be shown"));
+  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 20971532 bytes are too large to be shown"));
 }
 
 TEST(GgufDocuments, NamesDocumentsSafely) {

@@ -166,15 +166,15 @@ TEST(GgufTensors, NamesAreUnchanged) {
   const Model model = read_well(b.tensor("five", {1, 1, 1, 1, 1}, 24, "x").build());
   EXPECT_EQ(model.tensors[0].name, "../../x");
   EXPECT_EQ(model.tensors[3].name, std::string("\xFF\0", 2));
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("a name of 64 bytes, ggml takes 63"),
-                                          "tensor \"five\": 5 dimensions, ggml takes 4"));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("a name of 64 bytes, ggml accepts 63"),
+                                          "tensor \"five\": 5 dimensions, ggml accepts 4"));
 }
 
 TEST(GgufTensors, DuplicateTensorNamesAreKeptWithWarning) {
   const Model model =
       read_well(GgufBuilder().tensor("w", {1}, 24, "1").tensor("v", {1}, 24, "v").tensor("w", {1}, 24, "2").build());
   EXPECT_THAT(listing(model), ElementsAre("w int8 I8 [1] 1", "v int8 I8 [1] v", "w int8 I8 [1] 2"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": another one has that name"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": duplicate name"));
 }
 
 TEST(GgufTensors, WarningsAreBounded) {

@@ -1,4 +1,4 @@
-// Manifests that name the same blobs again and again: each is found, looked at and read once.
+// Manifests that name the same blobs repeatedly: each blob is located, examined and read once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// A directory of files that counts what is read of them. Those of the same bytes are one file if `linked`.
+// A directory that counts the bytes read. Files of equal content are one file if `linked`.
 class CountingFolder final : public Folder {
  public:
   explicit CountingFolder(Files files, bool linked = false) : files_(std::move(files)), linked_(linked) {}

@@ -226,10 +226,10 @@ TEST(Ollama, WarnsAboutInvalidFileNames) {
   const Lines all = paths(model);
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 9U) << "each has a path of its own";
   EXPECT_THAT(all, Contains("a-3"));
-  EXPECT_THAT(model.warnings, ElementsAre("layer \"../x\": not a path below files/; made one",
-                                          "layer \"/etc/passwd\": not a path below files/; made one",
-                                          "layer \"a//b\": not a path below files/; made one",
-                                          "layer \".\": not a path below files/; made one"));
+  EXPECT_THAT(model.warnings, ElementsAre("layer \"../x\": not a path below files/; changed",
+                                          "layer \"/etc/passwd\": not a path below files/; changed",
+                                          "layer \"a//b\": not a path below files/; changed",
+                                          "layer \".\": not a path below files/; changed"));
 }
 
 TEST(Ollama, DetectsModelBlobByFirstBytes) {
@@ -314,7 +314,7 @@ TEST(Ollama, LayersMayBeTensors) {
               ElementsAre(R"("tensors/odd.safetensors": tensor "odd": dtype "Q9" is unknown; shown as bytes)"));
 }
 
-// A tensor's companions are those whose base lies in the same blob: a bias that lies alone is one itself.
+// The companions of a tensor have their base in the same blob: a bias in its own blob is a tensor.
 TEST(Ollama, ShowsQuantization) {
   SafetensorsBuilder one;
   one.metadata(R"({"quant_type":"int4","group_size":"64"})").tensor("q", "U32", "1,2", "12345678");
@@ -415,7 +415,7 @@ TEST(Ollama, WarnsAboutDuplicateTensorNames) {
   const Model model = read(b);
   EXPECT_EQ(model.tensors.size(), 2U);
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "tensors/w.safetensors", "tensors/w-2.safetensors"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": another one has that name"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": duplicate name"));
 }
 
 // Blobs.
@@ -489,7 +489,7 @@ class Directories final : public Folder {
   Result<std::vector<Part>> parts() const override { return std::vector<Part>(); }
 };
 
-// What has no bytes is never read, and a digest is compared when something is.
+// An empty blob is never read, so its digest is not compared by a read.
 TEST(Ollama, EmptyBlobNeedsDigestOfNoBytes) {
   const auto layer = [](const std::string& bytes, const char* size) {
     return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
@@ -773,7 +773,7 @@ TEST(OllamaLimits, ManyLayersOfOneBlobTakeLittleTime) {
   EXPECT_EQ(*model.stored_bytes, manifest.size() + 2 + 1);
 }
 
-// Some thousand layers that all name a blob with a long header would make as many tensors as they like.
+// Thousands of layers that name one blob with a long header could create any number of tensors.
 TEST(OllamaLimits, BoundsTheHeadersOfAllLayersTogether) {
   const std::string entry = R"("w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   const std::string blob = safetensors_file("{" + entry + std::string(51'000'000, ' ') + "}");

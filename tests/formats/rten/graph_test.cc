@@ -74,7 +74,7 @@ TEST(RtenGraph, EmptyGraphIsAccepted) {
   EXPECT_EQ(metadata_of(model, "inputs"), "[]");
 }
 
-// The verifier looks at the offset of a union's value whatever it is, and so it has to be there: wherever it lies.
+// The verifier checks the offset of a union's value for any tag, so it must be present; its target is arbitrary.
 TEST(RtenGraph, NodeOfNewerSchemaIsShownAtAnyOffset) {
   for (uint32_t before = 0; before < rten::kPage / sizeof(uint32_t); before += 2)
     ASSERT_EQ(error_of(version1(model_of(graph({open_tmpfile(7, table({}))}, std::vector<uint32_t>(before, 0))))),

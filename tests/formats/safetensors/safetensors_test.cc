@@ -268,7 +268,7 @@ TEST(Safetensors, RefusesOverflow) {
   const char* const kWhy = "overflows 64 bits or does not fill whole bytes";
   EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "U8", "4294967296,4294967296", "").build()), HasSubstr(kWhy));
   EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "F64", "2305843009213693952", "").build()), HasSubstr(kWhy));
-  // As in the reference, a zero comes too late for a product that has overflowed.
+  // As in the reference, a zero dimension after an overflow does not undo it.
   EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "U8", "9223372036854775808,4,0", "").build()), HasSubstr(kWhy));
   EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "U8", "0,9223372036854775808,4", "").build()), "no error");
 }

@@ -48,7 +48,7 @@ TEST(Npy, IsOmittedIfNumpyCannotReadIt) {
   EXPECT_FALSE(has_npy(refused));
 }
 
-// An array of texts: what its header says, and its elements.
+// String arrays: header and elements.
 class StringNpy : public testing::Test {
  protected:
   using Texts = std::vector<std::string>;
@@ -76,7 +76,7 @@ class StringNpy : public testing::Test {
   }
 };
 
-// numpy.lib.format: "<U" and the length in code points of UTF-32, zeros behind what is shorter.
+// numpy.lib.format: "<U" and the length in code points; UTF-32, shorter strings padded with zeros.
 TEST_F(StringNpy, ElementsHaveLengthOfLongestString) {
   EXPECT_EQ(elements({2, 2}, {"a", "bcd", "", "ef"}, "{'descr': '<U3', 'fortran_order': False, 'shape': (2, 2), }"),
             utf32(std::string_view("a\0\0bcd\0\0\0ef\0", 12)));
@@ -90,7 +90,7 @@ TEST_F(StringNpy, LengthIsInCharactersNotBytes) {
   EXPECT_EQ(elements({1}, {"a\0b"s}, "{'descr': '<U3', "), utf32("a\0b"s));
 }
 
-// NumPy has no strings of no characters.
+// NumPy has no strings of length 0.
 TEST_F(StringNpy, EmptyStringsHaveOneCharacter) {
   EXPECT_EQ(elements({2}, {"", ""}, "{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }"), std::string(8, '\0'));
 }
@@ -131,7 +131,7 @@ TEST_F(StringNpy, SizeIsBounded) {
   EXPECT_EQ(larger.error().message, "array of 65 strings of up to 1048576 characters is larger than 256.0 MiB");
 }
 
-// It is a tensor of texts by what the model has of it, not by its type alone.
+// A tensor is a string tensor if the model has its strings; the type is not enough.
 TEST_F(StringNpy, StringTensorsHaveNpy) {
   Model model;
   for (const Shape& shape : {Shape{}, Shape(32, 1), Shape(33, 1)}) {
