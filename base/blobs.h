@@ -93,13 +93,13 @@ class Blobs {
   virtual Result<SourcePtr> materialize(BlobProducer producer) = 0;
 
   /// Locates the blob of a digest. Reads nothing, except to measure an unknown size (which may download all of it).
-  /// Fails with unreachable when a download is necessary and impossible. This default uses only `local_copy`.
+  /// Fails with network when a download is necessary and impossible. This default uses only `local_copy`.
   virtual Result<ResolvedBlob> resolve(const BlobRef& ref);
 
   /// Whether resolve() gives a blob that needs no download.
   virtual bool is_local(const BlobRef& ref);
 
-  /// Cancels producers and downloads soon. Readers that wait for bytes get unavailable, now and later. Cached blobs
+  /// Cancels producers and downloads soon. Readers that wait for bytes fail with resource, now and later. Cached blobs
   /// stay readable.
   virtual void stop() {}
 };

@@ -51,7 +51,7 @@ bool take(std::atomic<uint64_t>& used, uint64_t amount, uint64_t limit) {
   return true;
 }
 
-// A process is looked at again when so much more was charged: mallinfo2() takes the locks of all arenas.
+// The memory use is measured again after this much has been charged: mallinfo2() takes the locks of all arenas.
 constexpr uint64_t kCheckEvery = 4 << 20;
 
 }  // namespace

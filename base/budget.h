@@ -71,7 +71,7 @@ class Budget {
   std::atomic<uint64_t> bytes_;
   std::atomic<uint64_t> memory_ = 0;
   std::atomic<uint64_t> time_ = 0;
-  std::atomic<uint64_t> checked_ = 0;  // memory_ when the process was looked at last
+  std::atomic<uint64_t> checked_ = 0;  // memory_ at the last measurement
   std::mutex mutex_;                   // guards files_
   std::set<std::string> files_;        // identities of those that were added
 };

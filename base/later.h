@@ -98,7 +98,7 @@ class Later {
     bool keeps_make = false;
   };
 
-  // An uncaught exception would leave the other threads waiting for ever.
+  // An uncaught exception would leave the other threads waiting forever.
   static Result<T> exceptions_to_errors(const Make& make) {
     try {
       return make();

@@ -19,7 +19,7 @@ enum class Code {
   io,           ///< a system call failed, or the file changed while it was open
 };
 
-/// A failure. The message is in lower case and gives the name of the thing, what was found and what was expected.
+/// A failure. The message is in lower case: the name of the thing, the found and the expected value.
 struct Error {
   Code code;
   std::string message;
@@ -44,7 +44,7 @@ inline tl::unexpected<Error> failure(Code code, std::string message) {
 
 /// Evaluates to the value of a Result, or returns its error from the enclosing function.
 /// The parentheses around a statement are a GNU extension, which both compilers that we build with have.
-/// Not in a braced list: when it returns from there, g++ 12 and clang 14 leak what stands before it.
+/// Do not use it in a braced list: if it returns there, g++ 12 and clang 14 leak the preceding elements.
 #define TRY(expression)                                                                         \
   __extension__({                                                                               \
     auto try_result_ = (expression);                                                            \

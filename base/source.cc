@@ -39,8 +39,8 @@ Result<size_t> pread_fully(int fd, uint64_t offset, std::span<std::byte> out) {
   return done;
 }
 
-// The group that only this user is in (its name is the user's, and it lists no others), as many systems make one for
-// each user, whose files may then be written by the group; -1 when there is none. Looked up once.
+// The private group of this user (with the user's name, and without other members), which many systems create per user;
+// -1 if there is none. Files may be writable by it. Looked up once.
 gid_t private_group() {
   static const gid_t group = []() -> gid_t {
     std::array<char, 16384> user_text{};
@@ -63,7 +63,7 @@ gid_t private_group() {
   return group;
 }
 
-// What explains a change time other than a write: the path went or came, or the attributes differ.
+// Explanations of a new change time other than a write: the path appeared or disappeared, or the attributes differ.
 struct Attributes {
   bool at_path;
   nlink_t links;
@@ -98,8 +98,8 @@ class FileSource final : public Source {
   std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
   std::string identity() const override { return file_identity(opened_); }
 
-  // The check comes after the copy: a writer moves the times before it moves bytes, so bytes that were copied while the
-  // times were still the old ones are old bytes, all of them.
+  // The check follows the copy: a writer updates the times before the bytes, so bytes copied before the times changed
+  // are all old bytes.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
     if (is_cancelled()) return failure(Code::resource, str(path_, ": cancelled"));
@@ -131,12 +131,12 @@ class FileSource final : public Source {
     const bool untouched =
         at_path && is_same_time(open.st_ctim, opened_.st_ctim) && is_same_time(there.st_ctim, opened_.st_ctim);
     if (untouched) return true;
-    // The later of the two looks at the same inode.
+    // The later of two observations of the inode.
     return accepts(at_path ? there : open, at_path);
   }
 
-  // A user who may write to the file can put its modification time back, and then rename or chmod it to explain the new
-  // change time. So an explanation counts only where this user and root alone may write.
+  // A user who may write to the file can restore its modification time, and then rename or chmod it to explain the new
+  // change time. So explanations are accepted only if only this user and root may write.
   bool accepts(const struct stat& now, bool at_path) const {
     const auto attributes = [](const struct stat& file, bool is_there) {
       return Attributes{
@@ -214,8 +214,7 @@ class LazySource final : public Source {
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const SourcePtr source = TRY(made_.get());
-    if (source->size() != size_)
-      return failure(Code::io, str("produced ", source->size(), " bytes, expected ", size_));
+    if (source->size() != size_) return failure(Code::io, str("produced ", source->size(), " bytes, expected ", size_));
     return source->read(offset, out);
   }
   std::optional<Extent> extent() const override {
@@ -279,7 +278,7 @@ Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size) {
   const uint64_t there = whole->size();
   if (offset > there || size > there - offset)
     return failure(Code::corrupt,
-                   str(size, " bytes at offset ", offset, " are not inside the ", there, " that there are"));
+                   str(size, " bytes at offset ", offset, " are outside the source of ", there, " bytes"));
   return Slice(std::move(whole), offset, size);
 }
 

@@ -19,7 +19,7 @@
 
 namespace weightfs {
 
-/// A file whose name says that it holds a blob. Not verified.
+/// A file that is named as a blob. Not verified.
 struct Candidate {
   std::string path;
   SourcePtr bytes;

@@ -26,7 +26,7 @@ struct Usage {
 
 Usage usage_of(const store::Inventory& inventory);
 
-/// What was removed, and what could not be removed.
+/// The removed files, and those that could not be removed.
 struct GcResult {
   uint64_t blobs = 0;
   uint64_t unfinished = 0;

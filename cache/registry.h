@@ -34,8 +34,8 @@ struct CredentialPaths {
 };
 
 /// Requests the manifest from the registry, follows an index to the selected manifest (cache/registry/manifest.h), and
-/// saves it in the store. If `http` is null (offline), uses the saved manifest, and fails with unreachable if there is
-/// none. Fails with not_found (no such model or tag), unreachable, unsupported (http to a host other than loopback
+/// saves it in the store. If `http` is null (offline), uses the saved manifest, and fails with network if there is
+/// none. Fails with not_found (no such model or tag), network, unsupported (http to a host other than loopback
 /// without insecure; not a manifest; access denied), mismatch (the digest differs from the requested one or from the
 /// registry's header), and corrupt (more than 4 MiB).
 Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,

@@ -42,13 +42,13 @@ class Fetcher {
       const std::string name = join(path, node.name());
       if (node.kind == NodeKind::directory || node.kind == NodeKind::tree)
         add(listing->ino + i, name);
-      else if (node.kind != NodeKind::link && node.kind != NodeKind::live)
+      else if (node.kind != NodeKind::link && node.kind != NodeKind::dynamic)
         files_.push_back({listing->ino + i, name});
     }
   }
 
   void add_path(const std::string& path) {
-    const auto ino = forest_.resolve(path, Forest::Last::followed);
+    const auto ino = forest_.resolve(path, Forest::FinalLink::followed);
     if (!ino) return fail(path, ino.error());
     const auto known = forest_.known_attributes(*ino);
     if (known && known->is_directory())

@@ -125,7 +125,7 @@ void print_model(const ModelPtr& shared, const InfoArguments& arguments) {
 struct DirectoryItem {
   std::string name;
   ModelPtr model;  // null unless it is a model
-  std::string what;
+  std::string type;
   std::optional<Error> error;
 };
 
@@ -154,14 +154,14 @@ Value as_value(const DirectoryItem& found) {
   if (found.model) return metadata_of(*found.model, found.name);
   Map out;
   out.append("source", found.name);
-  out.append(found.error ? "error" : "type", found.error ? found.error->message : found.what);
+  out.append(found.error ? "error" : "type", found.error ? found.error->message : found.type);
   return out;
 }
 
 std::vector<Cell> as_row(const DirectoryItem& found) {
   const Cell name(cell(found.name), found.name);
   if (!found.model)
-    return {name, found.error ? Cell(cell(found.error->message), found.error->message) : Cell(found.what), "", ""};
+    return {name, found.error ? Cell(cell(found.error->message), found.error->message) : Cell(found.type), "", ""};
   uint64_t bytes = 0;
   for (const Tensor& tensor : found.model->tensors) bytes += tensor.nbytes();
   return {name, found.model->format, std::to_string(found.model->tensors.size()), bytes_cell(bytes)};

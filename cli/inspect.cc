@@ -172,7 +172,7 @@ Exit cat(CatArguments& arguments) {
   Forest& forest = *opened->forest;
   Exit status = Exit::ok;
   for (const std::string& path : arguments.paths) {
-    const auto copied = forest.resolve(path, Forest::Last::followed)
+    const auto copied = forest.resolve(path, Forest::FinalLink::followed)
                             .and_then([&](Ino ino) { return forest.open(ino); })
                             .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
     if (copied) continue;

@@ -52,14 +52,14 @@ int run(const std::vector<std::string>& words) {
     log_to_stderr(invocation.error().message);
     return static_cast<int>(Exit::usage);
   }
-  switch (invocation->what) {
-    case Invocation::What::help:
+  switch (invocation->action) {
+    case Invocation::Action::help:
       std::fputs(help_of(*invocation, columns_of(STDOUT_FILENO).value_or(80)).c_str(), stdout);
       return flushed(Exit::ok);
-    case Invocation::What::version:
+    case Invocation::Action::version:
       std::puts("weightfs " WEIGHTFS_VERSION);
       return flushed(Exit::ok);
-    case Invocation::What::run:
+    case Invocation::Action::run:
       return flushed(invocation->command().run());
   }
   return static_cast<int>(Exit::usage);

@@ -261,7 +261,7 @@ Command service_command() {
   service.commands = {command("show", "print a config as JSON, or its error", show_service),
                       command("attach", "mount, and pass the mount to the service manager", attach_service),
                       command("serve", "serve the mount passed by attach, or a new mount", serve_service),
-                      command("tune", "set the read-ahead of the mount", set_service_readahead),
+                      command("set-readahead", "set the read-ahead of the mount", set_service_readahead),
                       command("detach", "remove the mount, even if it is busy", detach_service)};
   return service;
 }

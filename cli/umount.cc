@@ -44,7 +44,7 @@ std::string describe_users(const std::vector<MountUser>& users) {
   std::string out;
   for (size_t i = 0; i < std::min(users.size(), kMaxListed); ++i)
     out += str(i == 0 ? " in use by " : ", ", printable(users[i].name), " (pid ", users[i].process, ", ",
-               printable(users[i].what), ")");
+               printable(users[i].use), ")");
   return users.size() > kMaxListed ? str(out, " and ", users.size() - kMaxListed, " more") : out;
 }
 

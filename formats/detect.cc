@@ -153,8 +153,8 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     if (model.error().code == Code::io) return named(model.error());
     tried += str(tried.empty() ? "" : ", ", format.name, match == Match::no ? "" : " (" + model.error().message + ")");
   }
-  return named(Error{Code::unsupported, str("not a model that weightfs knows (", human_size(container.bytes->size()),
-                                            "); tried ", tried)});
+  return named(Error{Code::unsupported,
+                     str("not a supported model (", human_size(container.bytes->size()), "); tried ", tried)});
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ std::span<const Format> formats();
 /// The format with this name; null if there is none.
 const Format* format_named(std::string_view name);
 
-/// Detects the format of `container` and reads it. Fails with unsupported ("not a model that weightfs knows", with the
+/// Detects the format of `container` and reads it. Fails with unsupported ("not a supported model", with the
 /// formats that were tried and their errors), or with the error of the format that it surely is. `forced` skips
 /// detection.
 Result<Model> read_model(const Container& container, const Format* forced = nullptr);

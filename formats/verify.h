@@ -32,7 +32,7 @@ struct Progress {
 };
 
 /// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache),
-/// in order, with bounded memory. `report` is called from time to time. A link is checked as the file that it leads to.
+/// in order, with bounded memory. `report` is called from time to time. A link is checked as its target.
 /// Bytes that several parts share are read once. Of a zip at most twice its size in storage and 64 MB are read, and
 /// 1,000 times that size and 1 GB decoded; members beyond these limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);

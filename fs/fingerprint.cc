@@ -14,7 +14,7 @@ uint64_t mixed(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 32;
 }
 
-// Of a source that is a file or a slice of one (see File::identity() and Slice::identity()).
+// For a source that is a file or a slice of one (see File::identity() and Slice::identity()).
 void add_identity(FileIdentities& files, const Source& source) {
   const std::string identity = source.identity();
   if (!identity.starts_with("file ")) return;
@@ -38,7 +38,7 @@ uint64_t fingerprint_of(const Tree& tree) {
 }
 
 FileIdentities file_identities(const Model& model) {
-  constexpr size_t kMaxParts = 10'000;  // an archive has one file, whatever its members are
+  constexpr size_t kMaxParts = 10'000;  // the members of an archive are one file
   FileIdentities files;
   const Source* previous = nullptr;
   for (const Tensor& tensor : model.tensors) {

@@ -1,4 +1,4 @@
-// Whether a model that is read again is the one that was read before: inode numbers and cached pages stay valid then.
+// Detects whether a reloaded model is unchanged, so that inode numbers and cached pages are still valid.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace weightfs {
 
-/// A hash over the nodes of a tree: names, kinds, places, and the sizes of tensors.
+/// A hash of the nodes of a tree: names, kinds, positions, and the sizes of tensors.
 uint64_t fingerprint_of(const Tree& tree);
 
-/// Hashes of the identities of the local files that a model is read from, as far as they are open; sorted.
+/// Hashes of the identities of a model's local files, sorted. Files that are not open yet are missing.
 using FileIdentities = std::vector<uint64_t>;
 FileIdentities file_identities(const Model& model);
 
-/// Whether one includes the other: a model that is read again may have opened fewer of its files, or more of them.
+/// Whether one includes the other: a reloaded model may have opened fewer or more of its files.
 bool may_be_same(const FileIdentities& a, const FileIdentities& b);
 
 }  // namespace weightfs

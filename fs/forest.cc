@@ -9,13 +9,13 @@
 namespace weightfs {
 namespace {
 
-// The root of the tree that is added second.
-constexpr Ino kHiddenRoot = (Ino{1} << 40) + 1;
+// The root of the second added tree.
+constexpr Ino kUnlistedRoot = (Ino{1} << 40) + 1;
 
-// What a name stands for exists, even if what it is made from has gone: that is an error, not an absence to be
-// remembered.
+// A listed file exists, even if its container has been deleted since. The error must not be not_found, because the
+// kernel would cache that the name does not exist.
 template <class T>
-Result<T> present(Result<T> made) {
+Result<T> absent_is_io(Result<T> made) {
   if (!made && made.error().code == Code::not_found) made.error().code = Code::io;
   return made;
 }
@@ -27,35 +27,34 @@ Forest::Forest(TreePtr root, std::vector<Xattr> root_xattrs, ModelLimits limits)
   trees_.add(std::move(root), kRoot);
 }
 
-// It grows from nowhere: it answers to a number of its own.
-void Forest::hide(std::string name, TreePtr tree) {
-  hidden_ = std::move(name);
-  trees_.add(std::move(tree), kHiddenRoot);
+void Forest::add_unlisted(std::string name, TreePtr tree) {
+  unlisted_ = std::move(name);
+  trees_.add(std::move(tree), kUnlistedRoot);
 }
 
-bool Forest::is_hidden(Ino ino) const { return !hidden_.empty() && ino >> 40 == kHiddenRoot >> 40; }
+bool Forest::is_unlisted(Ino ino) const { return !unlisted_.empty() && ino >> 40 == kUnlistedRoot >> 40; }
 
-bool Forest::is_live(Ino ino) const {
-  const auto at = trees_.find(ino);  // what changes is in no model, and never dropped
-  return at && at->node().kind == NodeKind::live;
+bool Forest::is_dynamic(Ino ino) const {
+  const auto at = trees_.find_loaded(ino);  // trees with dynamic files are never dropped
+  return at && at->node().kind == NodeKind::dynamic;
 }
 
 Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
-  if (directory == kRoot && !hidden_.empty() && name == hidden_) return kHiddenRoot;
-  const Place in = TRY(trees_.enter(directory));
+  if (directory == kRoot && !unlisted_.empty() && name == unlisted_) return kUnlistedRoot;
+  const NodeHandle in = TRY(trees_.enter(directory));
   const auto child = in.tree().find(in.index, name);
   if (!child) return failure(Code::not_found, str(quoted(name), " does not exist"));
   return in.ino_of(*child);
 }
 
 Result<Ino> Forest::parent(Ino ino) const {
-  if (ino == kRoot || ino == kHiddenRoot) return kRoot;
-  const Place at = TRY(trees_.place(ino));
+  if (ino == kRoot || ino == kUnlistedRoot) return kRoot;
+  const NodeHandle at = TRY(trees_.load(ino));
   return at.ino_of(at.node().parent);
 }
 
 std::optional<Attributes> Forest::known_attributes(Ino ino) const {
-  const auto at = trees_.find(ino);
+  const auto at = trees_.find_loaded(ino);
   if (!at) return std::nullopt;
   const Tree& tree = at->tree();
   const Node& node = at->node();
@@ -74,14 +73,14 @@ std::optional<Attributes> Forest::known_attributes(Ino ino) const {
     case NodeKind::file:
       if (const auto source = tree.file(node).peek()) return of_size((*source)->size());
       return std::nullopt;
-    case NodeKind::live:
+    case NodeKind::dynamic:
       return std::nullopt;
   }
   return std::nullopt;
 }
 
 Result<Attributes> Forest::attributes(Ino ino) const {
-  const Place at = TRY(trees_.place(ino));  // which stays in memory meanwhile
+  const NodeHandle at = TRY(trees_.load(ino));  // keeps the tree in memory
   if (const auto known = known_attributes(ino)) return *known;
   const SizeQuery query;
   const SourcePtr source = TRY(open(ino));
@@ -89,32 +88,32 @@ Result<Attributes> Forest::attributes(Ino ino) const {
 }
 
 Result<Attributes> Forest::unsized_attributes(Ino ino) const {
-  const Place at = TRY(trees_.place(ino));
+  const NodeHandle at = TRY(trees_.load(ino));
   return Attributes{at.node().kind, 0, 1, at.tree().modified()};
 }
 
 Result<Forest::Listing> Forest::list(Ino directory) {
-  const Place at = TRY(trees_.enter(directory));
+  const NodeHandle at = TRY(trees_.enter(directory));
   const Node& node = at.node();
   return Listing{at.tree_ptr, node.first, node.count, at.ino_of(node.first)};
 }
 
 Result<SourcePtr> Forest::open(Ino ino) const {
-  const Place at = TRY(trees_.place(ino));
+  const NodeHandle at = TRY(trees_.load(ino));
   auto source = open(at);
   if (!source && trees_.free_descriptors()) source = open(at);
   return source;
 }
 
-Result<SourcePtr> Forest::open(const Place& at) const {
+Result<SourcePtr> Forest::open(const NodeHandle& at) const {
   const Node& node = at.node();
   switch (node.kind) {
     case NodeKind::file:
-      return present(at.tree().file(node).get());
-    case NodeKind::live:
-      return at.tree().live(node)();
+      return absent_is_io(at.tree().file(node).get());
+    case NodeKind::dynamic:
+      return at.tree().dynamic_file(node)();
     case NodeKind::tensor:
-      return present(at.tree().view().open(*at.tree().model(), node.first));
+      return absent_is_io(at.tree().view().open(*at.tree().model(), node.first));
     case NodeKind::directory:
     case NodeKind::tree:
     case NodeKind::link:
@@ -124,14 +123,14 @@ Result<SourcePtr> Forest::open(const Place& at) const {
 }
 
 Result<std::string> Forest::link(Ino ino) const {
-  const Place at = TRY(trees_.place(ino));
+  const NodeHandle at = TRY(trees_.load(ino));
   if (at.node().kind != NodeKind::link) return failure(Code::io, "not a symbolic link");
   return at.tree().link(at.node());
 }
 
 Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   if (ino == kRoot) return root_xattrs_;
-  const Place at = TRY(trees_.place(ino));
+  const NodeHandle at = TRY(trees_.load(ino));
   if (at.node().kind != NodeKind::tensor) return std::vector<Xattr>();
   const Model& model = *at.tree().model();
   const Tensor& tensor = at.tree().tensor(at.node());
@@ -145,8 +144,8 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
   return xattrs;
 }
 
-Result<Ino> Forest::resolve(std::string_view path, Last last) {
-  constexpr int kMostLinks = 40;  // as Linux
+Result<Ino> Forest::resolve(std::string_view path, FinalLink final_link) {
+  constexpr int kMaxLinks = 40;  // MAXSYMLINKS of Linux
   std::string left(path);
   int links = 0;
   Ino ino = kRoot;
@@ -157,23 +156,23 @@ Result<Ino> Forest::resolve(std::string_view path, Last last) {
     if (name.empty() || name == ".") continue;
     const Ino found = name == ".." ? TRY(parent(ino)) : TRY(lookup(ino, name));
     const bool is_last = left.find_first_not_of('/') == left.npos;
-    if (TRY(trees_.place(found)).node().kind != NodeKind::link || (is_last && last == Last::kept)) {
+    if (TRY(trees_.load(found)).node().kind != NodeKind::link || (is_last && final_link == FinalLink::kept)) {
       ino = found;
       continue;
     }
-    if (++links > kMostLinks) return failure(Code::io, str(quoted(name), ": links that lead in a circle"));
-    left = str(TRY(link(found)), "/", left);  // it leads on from the directory that it lies in
+    if (++links > kMaxLinks) return failure(Code::io, str(quoted(name), ": too many levels of symbolic links"));
+    left = str(TRY(link(found)), "/", left);  // the target is relative to the link's directory
   }
   return ino;
 }
 
 std::string Forest::path(Ino ino) const {
   const std::string path = trees_.path(ino);
-  return is_hidden(ino) ? str(hidden_, path.empty() ? "" : "/", path) : path;
+  return is_unlisted(ino) ? str(unlisted_, path.empty() ? "" : "/", path) : path;
 }
 
 ModelPtr Forest::model_of(Ino ino) const {
-  const auto at = trees_.place(ino);
+  const auto at = trees_.load(ino);
   return at ? at->tree().model() : nullptr;
 }
 

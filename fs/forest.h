@@ -1,5 +1,5 @@
-// Everything that is mounted, as one growing set of immutable trees under stable inode numbers. What the kernel asks,
-// and what `weightfs ls`, `cat` and `info` ask without a kernel, is answered here.
+// The content of a mount: a growing set of immutable trees with stable inode numbers. It serves the requests of the
+// kernel, and those of `weightfs ls`, `cat` and `info`, which work without a mount.
 #pragma once
 
 #include <optional>
@@ -13,54 +13,54 @@
 
 namespace weightfs {
 
-/// What stat says, but for what the mount decides (owner, device).
+/// The result of stat, without the owner and device.
 struct Attributes {
-  NodeKind kind;  ///< directory and tree are directories, link is a link, all else regular files
-  uint64_t size;  ///< bytes; of a link, those of its text
-  uint32_t
-      links;  ///< a directory's 2 + its directories; 1 for one that is not entered yet (as btrfs has it: not counted)
+  NodeKind kind;      ///< directory and tree are directories, link is a symbolic link, the others are regular files
+  uint64_t size;  ///< bytes; the length of a link's target
+  /// 2 + its subdirectories for a directory; 1 for one that is not entered yet (as in btrfs: not counted).
+  uint32_t links;
   Time modified;
 
   bool is_directory() const { return kind == NodeKind::directory || kind == NodeKind::tree; }
 };
 
-/// An extended attribute: its name in full ("user.weightfs.dtype") and its value.
+/// An extended attribute: its full name ("user.weightfs.dtype") and its value.
 using Xattr = std::pair<std::string, std::string>;
 
-/// Grows by grafting. When memory runs short, the outermost models that were used longest ago are dropped; they are
-/// made again when they are used, under the same inode numbers. So any call may have to read a model, and fails with io
-/// when that has changed. Callable from any thread.
+/// Grows by grafting. When memory is short, the least recently used outermost models are dropped. They are loaded again
+/// on use, with the same inode numbers. So any call may read a model, and fails with io if the model has changed.
+/// Callable from any thread.
 class Forest {
  public:
   static constexpr Ino kRoot = 1;
 
-  /// `root_xattrs` are shown on the root beside what its tree gives.
+  /// `root_xattrs` are the extended attributes of the root.
   explicit Forest(TreePtr root, std::vector<Xattr> root_xattrs = {}, ModelLimits limits = {});
 
-  /// Shows `tree` as the directory `name` of the root, found by its name but not listed (as the snapshots of other file
-  /// systems are), so that no copy of a mount takes it along. Once, before anything is asked.
-  void hide(std::string name, TreePtr tree);
+  /// Adds `tree` as the directory `name` of the root. It is found by name but not listed (as .zfs is), so that a
+  /// recursive copy of a mount omits it. Call it at most once, before any request.
+  void add_unlisted(std::string name, TreePtr tree);
 
-  /// Whether it is what was hidden, or lies below that.
-  bool is_hidden(Ino ino) const;
+  /// Whether it is the unlisted directory, or is below it.
+  bool is_unlisted(Ino ino) const;
 
-  /// The child `name` of a directory; enters the directory if need be. Fails with not_found, or as entering fails.
+  /// The child `name` of a directory. Enters the directory if necessary. Fails with not_found, or as entering fails.
   Result<Ino> lookup(Ino directory, std::string_view name);
 
-  /// The directory that `ino` lies in; the root's is the root.
+  /// The parent directory; the root for the root.
   Result<Ino> parent(Ino ino) const;
 
-  /// Makes what has to be made to know the size (renders a text, opens a file), but enters no directory.
+  /// Renders a text or opens a file if its size is not known otherwise. Does not enter directories.
   Result<Attributes> attributes(Ino ino) const;
 
-  /// The attributes if nothing has to be made to know them.
+  /// The attributes, if they are known without rendering, opening or loading anything.
   std::optional<Attributes> known_attributes(Ino ino) const;
 
-  /// The attributes of a file of which the size is not known yet, and told as 0.
+  /// The attributes of a file whose size is not known yet, with size 0.
   Result<Attributes> unsized_attributes(Ino ino) const;
 
-  /// What a directory holds: `count` nodes of `tree` from `first` on, sorted by name; their inode numbers run from
-  /// `ino`.
+  /// The entries of a directory: `count` nodes of `tree` from `first` on, sorted by name, with consecutive inode
+  /// numbers from `ino` on.
   struct Listing {
     TreePtr tree;
     uint32_t first;
@@ -69,42 +69,41 @@ class Forest {
   };
   Result<Listing> list(Ino directory);
 
-  /// The bytes of a file. Fails with corrupt for a tensor that was refused.
+  /// The content of a file. Fails with corrupt for a refused tensor.
   Result<SourcePtr> open(Ino ino) const;
 
-  /// Whether it is a file whose content changes.
-  bool is_live(Ino ino) const;
+  /// Whether it is a dynamic file.
+  bool is_dynamic(Ino ino) const;
 
-  /// The text of a symbolic link.
+  /// The target of a symbolic link.
   Result<std::string> link(Ino ino) const;
 
   Result<std::vector<Xattr>> xattrs(Ino ino) const;
 
-  /// Whether a link at the end of a path is what is asked for, or what it leads to.
-  enum class Last { kept, followed };
+  /// Whether a symbolic link at the end of a path is followed.
+  enum class FinalLink { kept, followed };
 
-  /// The node at `path` (components joined by `/`; empty components and `.` are passed over), as the kernel would find
-  /// it: links on the way are followed.
-  Result<Ino> resolve(std::string_view path, Last last = Last::kept);
+  /// Resolves `path` as the kernel does: symbolic links on the path are followed, empty components and `.` are ignored.
+  Result<Ino> resolve(std::string_view path, FinalLink final_link = FinalLink::kept);
 
-  /// The names from the root to `ino`, joined by `/`; of the model alone when that cannot be read any more.
+  /// The path from the root to `ino`; the path of its model if that can no longer be read.
   std::string path(Ino ino) const;
 
-  /// The model that `ino` belongs to; null above the models, and when it cannot be read any more.
+  /// The model that `ino` belongs to; null above the models, and if the model can no longer be read.
   ModelPtr model_of(Ino ino) const;
 
-  uint64_t container_bytes() const;  ///< of the containers that were mounted
-  uint64_t node_count() const;       ///< of the trees that were entered
+  uint64_t container_bytes() const;  ///< of the mounted containers
+  uint64_t node_count() const;       ///< of the entered trees
 
  private:
-  using Place = GraftedTrees::Place;
+  using NodeHandle = GraftedTrees::NodeHandle;
 
-  Result<SourcePtr> open(const Place& at) const;
+  Result<SourcePtr> open(const NodeHandle& at) const;
 
-  mutable GraftedTrees trees_;  // what was dropped is made again by a call that changes nothing
+  mutable GraftedTrees trees_;  // mutable: const calls load dropped models again
   std::vector<Xattr> root_xattrs_;
   uint64_t container_bytes_;
-  std::string hidden_;  // the name of the tree that is added second; empty when there is none
+  std::string unlisted_;  // the name of the second added tree; empty if there is none
 };
 
 }  // namespace weightfs

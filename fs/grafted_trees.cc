@@ -16,7 +16,7 @@
 namespace weightfs {
 namespace {
 
-// An inode number holds a node's number + 1 below and its tree's number above: 2^24 trees of 2^40 nodes.
+// The low bits of an inode number are the node's number + 1, the high bits the tree's number: 2^24 trees of 2^40 nodes.
 constexpr int kNodeBits = 40;
 constexpr uint64_t kNodeMask = (uint64_t{1} << kNodeBits) - 1;
 constexpr size_t kMaxTrees = size_t{1} << (64 - kNodeBits);
@@ -24,10 +24,10 @@ constexpr size_t kMaxTrees = size_t{1} << (64 - kNodeBits);
 uint32_t number_of(Ino ino) { return static_cast<uint32_t>(ino >> kNodeBits); }
 uint32_t index_of(Ino ino) { return static_cast<uint32_t>((ino & kNodeMask) - 1); }
 
-// Models are dropped when more than the first share of the memory limit is used, until no more than the second is: in
-// eighths.
-constexpr unsigned kFull = 4;
-constexpr unsigned kRoomy = 3;
+// Models are dropped when use exceeds the high watermark, until it does not exceed the low one; in eighths of the
+// memory limit.
+constexpr unsigned kHighWatermark = 4;
+constexpr unsigned kLowWatermark = 3;
 
 bool has_no_descriptor_left() {
   const int descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -36,9 +36,9 @@ bool has_no_descriptor_left() {
   return false;
 }
 
-// What a name stands for exists, even if what it is made from has gone: that is an error, not an absence to be
-// remembered.
-Result<TreePtr> present(Result<TreePtr> made) {
+// A listed directory exists, even if its container has been deleted since. The error must not be not_found, because the
+// kernel would cache that the name does not exist.
+Result<TreePtr> absent_is_io(Result<TreePtr> made) {
   if (!made && made.error().code == Code::not_found) made.error().code = Code::io;
   return made;
 }
@@ -46,9 +46,9 @@ Result<TreePtr> present(Result<TreePtr> made) {
 }  // namespace
 
 struct GraftedTrees::OutermostModel {
-  std::vector<uint32_t> trees;  // its own first
+  std::vector<uint32_t> trees;  // the model's own tree first
   uint64_t last_use = 0;
-  std::optional<FileIdentities> files;  // of a model that was dropped
+  std::optional<FileIdentities> files;  // once dropped
 };
 
 ModelLimits::ModelLimits()
@@ -58,85 +58,85 @@ ModelLimits::ModelLimits()
         return static_cast<size_t>(files.rlim_cur / 2);
       }) {}
 
-Ino GraftedTrees::Place::ino_of(uint32_t node) const {
+Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const {
   return node == Tree::kRoot ? root : (uint64_t{number} << kNodeBits) + node + 1;
 }
 
 void GraftedTrees::add(TreePtr tree, Ino root) {
   const bool in_model = tree->model() != nullptr;
   const uint32_t nodes = tree->size();
-  trees_.push_back({std::move(tree), root, nodes, kNever, in_model, {}});
+  trees_.push_back({std::move(tree), root, nodes, kNoModel, in_model, {}});
 }
 
-// With the lock.
-GraftedTrees::Place GraftedTrees::place_of(uint32_t number, uint32_t index) const {
+// Call with the lock.
+GraftedTrees::NodeHandle GraftedTrees::handle_of(uint32_t number, uint32_t index) const {
   const Grafted& grafted = trees_[number];
-  Place place{.tree_ptr = grafted.tree, .number = number, .index = index, .root = grafted.root, .in_use = nullptr};
-  if (grafted.model == kNever) return place;
+  NodeHandle place{.tree_ptr = grafted.tree, .number = number, .index = index, .root = grafted.root, .in_use = nullptr};
+  if (grafted.model == kNoModel) return place;
   const auto& model = models_[grafted.model];
   model->last_use = ++uses_;
   place.in_use = model;
   return place;
 }
 
-std::optional<GraftedTrees::Place> GraftedTrees::find(Ino ino) const {
+std::optional<GraftedTrees::NodeHandle> GraftedTrees::find_loaded(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   if (trees_[number_of(ino)].tree == nullptr) return std::nullopt;
-  return place_of(number_of(ino), index_of(ino));
+  return handle_of(number_of(ino), index_of(ino));
 }
 
-// The node that the tree of `ino` grew from; nothing for a tree that was added.
-std::optional<Ino> GraftedTrees::grown_from(Ino ino) const {
+// The node at which the tree of `ino` was grafted; nothing for an added tree.
+std::optional<Ino> GraftedTrees::graft_point(Ino ino) const {
   const std::scoped_lock lock(mutex_);
   const Ino root = trees_[number_of(ino)].root;
   if (number_of(root) == number_of(ino)) return std::nullopt;
   return root;
 }
 
-Result<GraftedTrees::Place> GraftedTrees::place(Ino ino) {
-  std::vector<Ino> below;  // what is asked for, and the nodes on the way to it that are in dropped trees, too
-  std::optional<Place> at;
+Result<GraftedTrees::NodeHandle> GraftedTrees::load(Ino ino) {
+  std::vector<Ino> below;  // `ino`, and the graft points above it that are in dropped trees
+  std::optional<NodeHandle> at;
   {
     const std::scoped_lock lock(mutex_);
     while (trees_[number_of(ino)].tree == nullptr) {
       below.push_back(ino);
       ino = trees_[number_of(ino)].root;
     }
-    at = place_of(number_of(ino), index_of(ino));
+    at = handle_of(number_of(ino), index_of(ino));
   }
   for (; !below.empty(); below.pop_back()) {
-    at = TRY(remade(*at, number_of(below.back())));
+    at = TRY(reload(*at, number_of(below.back())));
     at->index = index_of(below.back());
   }
   return *at;
 }
 
-// The root of the dropped tree `number`, which grew from `parent`.
-Result<GraftedTrees::Place> GraftedTrees::remade(const Place& parent, uint32_t number) {
-  TreePtr tree = TRY(make(parent));
+// Loads the dropped tree `number`, grafted at `parent`, and returns its root.
+Result<GraftedTrees::NodeHandle> GraftedTrees::reload(const NodeHandle& parent, uint32_t number) {
+  TreePtr tree = TRY(load_tree(parent));
   if (auto same = check_unchanged(parent, number, tree); !same) {
     parent.tree().tree(parent.node()).forget();
     return tl::unexpected(same.error());
   }
   const std::scoped_lock lock(mutex_);
   restore(number, std::move(tree));
-  return place_of(number, Tree::kRoot);
+  return handle_of(number, Tree::kRoot);
 }
 
-// With the lock. Another thread may have been faster.
+// Call with the lock. Another thread may have loaded the tree meanwhile.
 void GraftedTrees::restore(uint32_t number, TreePtr tree) {
   if (trees_[number].tree != nullptr) return;
   trees_[number].tree = std::move(tree);
   if (is_outermost(number)) ++models_in_memory_;
 }
 
-// With the lock.
+// Call with the lock.
 bool GraftedTrees::is_outermost(uint32_t number) const {
   const uint32_t model = trees_[number].model;
-  return model != kNever && models_[model]->trees.front() == number;
+  return model != kNoModel && models_[model]->trees.front() == number;
 }
 
-Result<void> GraftedTrees::check_unchanged(const Place& parent, uint32_t number, const TreePtr& tree) {
+Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, uint32_t number, const TreePtr& tree) {
   std::optional<uint64_t> fingerprint;
   std::optional<FileIdentities> files;
   {
@@ -150,33 +150,33 @@ Result<void> GraftedTrees::check_unchanged(const Place& parent, uint32_t number,
   return failure(Code::io, str(path(parent.ino()), ": changed while it was not in memory; remount"));
 }
 
-Result<GraftedTrees::Place> GraftedTrees::enter(Ino directory) {
-  std::optional<Place> here;
+Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
+  std::optional<NodeHandle> here;
   {
     const std::scoped_lock lock(mutex_);
-    const auto grown = grown_.find(directory);
-    if (grown != grown_.end() && trees_[grown->second].tree != nullptr) return place_of(grown->second, Tree::kRoot);
-    if (trees_[number_of(directory)].tree != nullptr) here = place_of(number_of(directory), index_of(directory));
+    const auto grown = grafts_.find(directory);
+    if (grown != grafts_.end() && trees_[grown->second].tree != nullptr) return handle_of(grown->second, Tree::kRoot);
+    if (trees_[number_of(directory)].tree != nullptr) here = handle_of(number_of(directory), index_of(directory));
   }
-  if (!here) here = TRY(place(directory));
+  if (!here) here = TRY(load(directory));
   if (here->node().kind == NodeKind::directory) return *here;
   if (here->node().kind != NodeKind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
   std::optional<uint32_t> known;
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto grown = grown_.find(directory); grown != grown_.end()) known = grown->second;
+    if (const auto grown = grafts_.find(directory); grown != grafts_.end()) known = grown->second;
   }
-  if (known) return remade(*here, *known);
-  TreePtr tree = TRY(make(*here));
+  if (known) return reload(*here, *known);
+  TreePtr tree = TRY(load_tree(*here));
   const std::scoped_lock lock(mutex_);
-  if (trees_.size() >= kMaxTrees) return failure(Code::resource, "too many directories have been entered; remount");
+  if (trees_.size() >= kMaxTrees) return failure(Code::resource, "too many directories entered; remount");
   return graft(*here, std::move(tree));
 }
 
-// With the lock. Another thread may have been faster.
-GraftedTrees::Place GraftedTrees::graft(const Place& parent, TreePtr tree) {
+// Call with the lock. Another thread may have loaded the tree meanwhile.
+GraftedTrees::NodeHandle GraftedTrees::graft(const NodeHandle& parent, TreePtr tree) {
   const auto number = static_cast<uint32_t>(trees_.size());
-  const auto [grown, is_new] = grown_.emplace(parent.ino(), number);
+  const auto [grown, is_new] = grafts_.emplace(parent.ino(), number);
   if (is_new) {
     const Grafted& above = trees_[parent.number];
     const uint32_t node_count = tree->size();
@@ -192,34 +192,34 @@ GraftedTrees::Place GraftedTrees::graft(const Place& parent, TreePtr tree) {
       models_.push_back(std::make_shared<OutermostModel>());
       ++models_in_memory_;
     }
-    if (grafted.model != kNever) models_[grafted.model]->trees.push_back(number);
+    if (grafted.model != kNoModel) models_[grafted.model]->trees.push_back(number);
     trees_.push_back(std::move(grafted));
   } else {
     restore(grown->second, std::move(tree));
   }
-  return place_of(grown->second, Tree::kRoot);
+  return handle_of(grown->second, Tree::kRoot);
 }
 
-// The tree that a node of kind tree stands for.
-Result<TreePtr> GraftedTrees::make(const Place& node) {
+// Loads the tree of a node of kind tree.
+Result<TreePtr> GraftedTrees::load_tree(const NodeHandle& node) {
   const Later<TreePtr>& later = node.tree().tree(node.node());
   if (auto made = later.peek()) return *std::move(made);
-  make_room();
+  drop_above_limit();
   if (limits_.memory_used() > limits_.memory_limit())
     return failure(Code::resource, str(path(node.ino()), ": not enough memory: this process may use ",
                                        human_size(limits_.memory_limit())));
   auto tree = later.get();
   if (!tree && free_descriptors()) tree = later.get();
-  return present(std::move(tree));
+  return absent_is_io(std::move(tree));
 }
 
-bool GraftedTrees::is_used(unsigned eighths) const {
-  if (models_in_memory() > limits_.max_models() / kFull * eighths) return true;
+bool GraftedTrees::is_above(unsigned eighths) const {
+  if (models_in_memory() > limits_.max_models() / kHighWatermark * eighths) return true;
   return limits_.memory_used() > limits_.memory_limit() / 8 * eighths;
 }
 
-void GraftedTrees::make_room() {
-  if (is_used(kFull)) drop_until([&](size_t) { return !is_used(kRoomy); });
+void GraftedTrees::drop_above_limit() {
+  if (is_above(kHighWatermark)) drop_until([&](size_t) { return !is_above(kLowWatermark); });
 }
 
 bool GraftedTrees::free_descriptors() {
@@ -228,10 +228,9 @@ bool GraftedTrees::free_descriptors() {
   return drop_until([&](size_t dropped) { return dropped >= half; }) > 0;
 }
 
-// Drops the models used longest ago until `enough`, called with the number of dropped ones, is true. Returns that
-// number.
+// Drops the least recently used models until `enough(dropped)` is true. Returns the number of dropped models.
 size_t GraftedTrees::drop_until(const std::function<bool(size_t)>& enough) {
-  constexpr size_t kSteps = 32;  // to ask how much memory is used takes time
+  constexpr size_t kSteps = 32;  // reading the memory use takes time
   const std::scoped_lock one_at_a_time(dropping_);
   const auto models = unused_models();
   size_t dropped = 0;
@@ -243,7 +242,7 @@ size_t GraftedTrees::drop_until(const std::function<bool(size_t)>& enough) {
   return dropped;
 }
 
-// Those that are in memory and not in use, the one used longest ago first.
+// The models that are in memory and not in use, the least recently used first.
 std::vector<uint32_t> GraftedTrees::unused_models() const {
   std::vector<std::pair<uint64_t, uint32_t>> found;
   const std::scoped_lock lock(mutex_);
@@ -256,7 +255,7 @@ std::vector<uint32_t> GraftedTrees::unused_models() const {
   return models;
 }
 
-// Whether it did: not when the model is being used by now.
+// Returns false if the model is in use by now.
 bool GraftedTrees::drop(uint32_t number) {
   std::vector<std::pair<uint32_t, TreePtr>> dropped;  // destroyed without the lock
   std::vector<std::optional<uint64_t>> fingerprints;
@@ -293,8 +292,8 @@ bool GraftedTrees::drop(uint32_t number) {
 
 std::string GraftedTrees::path(Ino ino) {
   std::string path;
-  for (std::optional<Ino> next = ino; next; next = grown_from(*next)) {
-    const auto at = place(*next);
+  for (std::optional<Ino> next = ino; next; next = graft_point(*next)) {
+    const auto at = load(*next);
     const std::string names = at ? at->tree().path(at->index) : "";
     if (!names.empty()) path = str(names, path.empty() ? "" : "/", path);
   }

@@ -1,5 +1,4 @@
-// The trees of a mount, by number: those in memory, and those of models that were dropped to save memory, which are
-// made again when they are needed.
+// The trees of a mount, by number. Trees of models are dropped to save memory, and loaded again when needed.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +17,30 @@
 
 namespace weightfs {
 
-/// An inode number: the tree's number and the node's, for ever. The root is 1, as FUSE has it.
+/// An inode number: the numbers of the tree and of the node. It never changes. The root is 1, as in FUSE.
 using Ino = uint64_t;
 
-/// What a process may use for the models of a mount.
+/// The limits of a process for the models of a mount.
 struct ModelLimits {
   std::function<uint64_t()> memory_used = process_memory_used;    ///< bytes
   std::function<uint64_t()> memory_limit = process_memory_limit;  ///< bytes
-  std::function<size_t()> max_models;                             ///< in memory; by default half of RLIMIT_NOFILE
+  std::function<size_t()> max_models;                             ///< in memory (default: half of RLIMIT_NOFILE)
 
   ModelLimits();
 };
 
-/// The outermost models (in a directory of models, in a store, one of several sources) are the unit of dropping: each
-/// with all trees that were entered below it. Callable from any thread.
+/// Models are dropped as a whole: an outermost model (in a directory of models, in a store, one of several sources)
+/// with all entered trees below it. Callable from any thread.
 class GraftedTrees {
   struct OutermostModel;
 
  public:
-  /// A node of a tree. It keeps the tree in memory, and its model from being dropped.
-  struct Place {
+  /// A node of a tree. Keeps the tree in memory: its model is not dropped meanwhile.
+  struct NodeHandle {
     TreePtr tree_ptr;
     uint32_t number;  ///< of the tree
     uint32_t index;   ///< of the node
-    Ino root;         ///< what the tree's root answers to
+    Ino root;         ///< inode number of the tree's root
     std::shared_ptr<const OutermostModel> in_use;
 
     const Tree& tree() const { return *tree_ptr; }
@@ -52,65 +51,66 @@ class GraftedTrees {
 
   explicit GraftedTrees(ModelLimits limits) : limits_(std::move(limits)) {}
 
-  /// Adds a tree that is never dropped, and whose root answers to `root`; before anything else is called.
+  /// Adds a tree that is never dropped, with inode number `root` for its root. Call it before any other function.
   void add(TreePtr tree, Ino root);
 
-  /// The node; nothing when its tree has been dropped.
-  std::optional<Place> find(Ino ino) const;
+  /// The node; nothing if its tree is dropped.
+  std::optional<NodeHandle> find_loaded(Ino ino) const;
 
-  /// The node. Makes its tree again when it has been dropped; fails with io when the tree differs from the dropped one,
-  /// and as making fails.
-  Result<Place> place(Ino ino);
+  /// The node. Loads its tree if it is dropped. Fails as loading does, and with io if the tree differs from the dropped
+  /// one.
+  Result<NodeHandle> load(Ino ino);
 
-  /// The directory's own place, or the root of the tree that it is, which is made if need be. Fails with not_found when
-  /// it is no directory, with unavailable when there is no memory for more trees, and as making fails.
-  Result<Place> enter(Ino directory);
+  /// The node of a directory; for a node of kind tree, the root of that tree, which is loaded if necessary. Fails with
+  /// not_found if it is not a directory, with resource if memory or numbers for trees are exhausted, and as loading
+  /// fails.
+  Result<NodeHandle> enter(Ino directory);
 
-  /// The names from the root of the tree that was added to `ino`, joined by `/`; without those in a tree that cannot be
-  /// made again.
+  /// The path of `ino` below the added tree, without the components in a tree that cannot be loaded again.
   std::string path(Ino ino);
 
-  /// When the process has no descriptor left: drops half of the models, those used longest ago. Whether it dropped any.
+  /// If the process has no free file descriptor: drops the least recently used half of the models. Returns whether it
+  /// dropped any.
   bool free_descriptors();
 
-  uint64_t node_count() const;      ///< of the trees that were entered
-  size_t models_in_memory() const;  ///< outermost models that can be dropped
+  uint64_t node_count() const;      ///< of the entered trees
+  size_t models_in_memory() const;  ///< outermost models
 
  private:
   struct Grafted {
-    TreePtr tree;  // null: dropped
+    TreePtr tree;  // null if dropped
     Ino root;
     uint32_t node_count;
-    uint32_t model;                       // its place in models_; kNever
-    bool in_model;                        // a model's tree, or below one
-    std::optional<uint64_t> fingerprint;  // of a tree that was dropped
+    uint32_t model;                       // index in models_; or kNoModel
+    bool in_model;                        // is a model's tree, or below one
+    std::optional<uint64_t> fingerprint;  // once dropped
   };
-  static constexpr uint32_t kNever = UINT32_MAX;
+  static constexpr uint32_t kNoModel = UINT32_MAX;
 
-  Place place_of(uint32_t number, uint32_t index) const;
-  std::optional<Ino> grown_from(Ino ino) const;
-  Result<Place> remade(const Place& parent, uint32_t number);
-  Result<TreePtr> make(const Place& node);
-  Place graft(const Place& parent, TreePtr tree);
-  Result<void> check_unchanged(const Place& parent, uint32_t number, const TreePtr& tree);
+  NodeHandle handle_of(uint32_t number, uint32_t index) const;
+  std::optional<Ino> graft_point(Ino ino) const;
+  Result<NodeHandle> reload(const NodeHandle& parent, uint32_t number);
+  Result<TreePtr> load_tree(const NodeHandle& node);
+  NodeHandle graft(const NodeHandle& parent, TreePtr tree);
+  Result<void> check_unchanged(const NodeHandle& parent, uint32_t number, const TreePtr& tree);
 
   void restore(uint32_t number, TreePtr tree);
   bool is_outermost(uint32_t number) const;
 
-  bool is_used(unsigned eighths) const;
-  void make_room();
+  bool is_above(unsigned eighths) const;
+  void drop_above_limit();
   size_t drop_until(const std::function<bool(size_t)>& enough);
   std::vector<uint32_t> unused_models() const;
   bool drop(uint32_t model);
 
   const ModelLimits limits_;
-  std::mutex dropping_;                      // one thread drops at a time; taken before mutex_
-  mutable std::mutex mutex_;                 // guards the rest
-  std::deque<Grafted> trees_;                // by number
-  std::unordered_map<Ino, uint32_t> grown_;  // node of kind tree → number of the tree that grew there
+  std::mutex dropping_;                       // one thread drops at a time; locked before mutex_
+  mutable std::mutex mutex_;                  // guards the rest
+  std::deque<Grafted> trees_;                 // by number
+  std::unordered_map<Ino, uint32_t> grafts_;  // node of kind tree → number of the tree grafted there
   std::deque<std::shared_ptr<OutermostModel>> models_;
   size_t models_in_memory_ = 0;
-  mutable uint64_t uses_ = 0;  // counts uses, to order them
+  mutable uint64_t uses_ = 0;  // the clock of OutermostModel::last_use
 };
 
 }  // namespace weightfs

@@ -9,8 +9,8 @@ namespace {
 
 using LaterModel = Later<ModelPtr>;
 
-// What the directory of a model that lies in another takes, without its nodes and texts: the trees in it, and what
-// makes them when they are entered. Measured, rounded up.
+// The cost of the directory of a nested model, without its nodes and texts: its trees and their loaders. Measured,
+// rounded up.
 constexpr uint64_t kModelMemory = 20'000;  // bytes
 constexpr uint64_t kModelSteps = 200;      // of Cost::step
 
@@ -23,13 +23,13 @@ Later<TreePtr> tree_of(const LaterModel& model, const views::View& view, Time mo
   });
 }
 
-// A text about the model that is rendered when it is asked for.
+// A text about the model, rendered on first use.
 template <class Render>
 Later<SourcePtr> text(const LaterModel& model, Render render) {
   return Later<SourcePtr>([=]() -> Result<SourcePtr> { return render(*TRY(model.get())); });
 }
 
-// The documents that lie in metadata/, for a model of which nobody knows yet whether it has any.
+// The documents below metadata/, for a model whose documents are not known before it is complete.
 Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
   constexpr std::string_view kPrefix = "metadata/";
   return Later<TreePtr>([=]() -> Result<TreePtr> {
@@ -43,7 +43,7 @@ Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
   });
 }
 
-// The container's own files, complete.
+// The files of the container.
 Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(model);
@@ -53,7 +53,7 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
     for (const std::string& path : directory_paths(*model, paths)) builder.add_directory(path);
     for (size_t i = 0; i < paths.size(); ++i) {
       const Part& part = model->parts[i];
-      // A link leads on from where it is shown, which is not always where the container has it.
+      // A link is resolved from its path here, which can differ from its path in the container.
       if (!part.link_target.empty() && archive::stays_inside(paths[i], part.link_target))
         builder.add_link(paths[i], part.link_target);
       else
@@ -64,7 +64,7 @@ Later<TreePtr> files_tree(const ModelPtr& model, Time modified) {
   });
 }
 
-// Each container among the parts, at its path in files/, read when it is entered.
+// The containers among the parts, at their paths in files/, read when entered.
 Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Time modified) {
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     TreeBuilder builder(nullptr);
@@ -105,7 +105,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   builder.add_tree("files", modified, files_tree(model, modified));
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);
-  // What only fetching tells has a place all the same: what a directory holds is said once.
+  // metadata/ and warnings.txt exist even if they may be empty: a listing must not change later.
   if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
   if (model->complete_model || !model->warnings.empty()) builder.add_file("warnings.txt", text(whole, warnings_text));
   return std::move(builder).freeze();

@@ -16,7 +16,7 @@
 namespace weightfs {
 namespace {
 
-// The model's own; one without an end for a model that was not read from a container.
+// The model's budget; an unlimited one for a model that was not read from a container.
 BudgetPtr budget_for(const Model& model) {
   return model.budget != nullptr ? model.budget : std::make_shared<Budget>(std::numeric_limits<uint64_t>::max());
 }
@@ -36,8 +36,8 @@ void append_shape(std::string& out, const Shape& shape) {
   out += ']';
 }
 
-// tensors.json, rendered line by line. Only where blocks of lines begin is kept, and a read renders the blocks that it
-// touches.
+// tensors.json, rendered line by line. Only the offsets of blocks of lines are kept; a read renders the blocks that it
+// covers.
 class TensorIndex final : public Source {
  public:
   explicit TensorIndex(TreePtr tree) : tree_(std::move(tree)), budget_(budget_for(model())) {}
@@ -45,7 +45,7 @@ class TensorIndex final : public Source {
   TensorIndex(const TensorIndex&) = delete;
   TensorIndex& operator=(const TensorIndex&) = delete;
 
-  // Finds out where the lines are. Their text is not kept, but rendering it takes time.
+  // Computes the offsets of the blocks. Renders each line once, but does not keep it.
   Result<void> measure() {
     if (count() == 0) size_ = kEmpty.size();
     TRY_VOID(budget_->charge(Cost::step, count()));
@@ -82,7 +82,7 @@ class TensorIndex final : public Source {
   }
 
  private:
-  // The paths of the parts that tensors lie in.
+  // Finds the paths of the parts that contain tensors.
   Result<void> find_parts() {
     std::unordered_set<const Source*> used;
     for (const Tensor& tensor : model().tensors) used.insert(tensor.source.whole().get());
@@ -104,7 +104,7 @@ class TensorIndex final : public Source {
   const Model& model() const { return *tree_->model(); }
   size_t count() const { return model().tensors.size(); }
 
-  // Line `i`, with the array's beginning before the first and its end after the last.
+  // Line `i`; the first and the last line include the begin and end of the array.
   void append_line(std::string& out, size_t i) const {
     const Tensor& t = model().tensors[i];
     out += i == 0 ? "{\"tensors\": [\n{\"name\": " : "{\"name\": ";
@@ -194,7 +194,7 @@ Map metadata_of(const Model& model, const std::string& source) {
 }
 
 std::vector<std::string> part_paths(const Model& model) {
-  Texts texts;
+  StringArena texts;
   std::vector<TensorName> names;
   for (const Part& part : model.parts) names.push_back({"", part.path});
   std::vector<std::string> out(names.size());
@@ -208,7 +208,7 @@ std::vector<std::string> directory_paths(const Model& model, const std::vector<s
   std::sort(parts.begin(), parts.end());
   std::vector<std::string> out;
   for (const std::string& directory : model.directories) {
-    if (std::count(directory.begin(), directory.end(), '/') >= static_cast<std::ptrdiff_t>(kMostComponents)) continue;
+    if (std::count(directory.begin(), directory.end(), '/') >= static_cast<std::ptrdiff_t>(kMaxComponents)) continue;
     std::string path;
     bool clashes = false;
     for (size_t begin = 0; begin <= directory.size();) {
@@ -241,7 +241,7 @@ Result<SourcePtr> tensor_index(TreePtr tensors) {
 
 namespace {
 
-// Calls `render` with metadata_of the model, a copy that is charged for as long as it is there.
+// Calls `render` with metadata_of the model. The copy is charged while it exists.
 template <class Render>
 Result<SourcePtr> render_metadata(const Model& model, const std::string& source, const Render& render) {
   const BudgetPtr budget = budget_for(model);

@@ -10,7 +10,7 @@
 namespace weightfs {
 namespace {
 
-// Each component as a name that every program can use.
+// Escapes each component.
 std::string shown_path(std::string_view path) {
   std::string out;
   while (true) {
@@ -53,7 +53,7 @@ Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source) {
 }  // namespace
 
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options) {
-  // All are found first: the process that serves the mount may have another working directory when it reads.
+  // All sources are located first: the server process may have another working directory when it opens them.
   std::vector<SourceEntry> entries;
   for (const std::string& source : sources) entries.push_back(TRY(find_source(source, options)));
   if (entries.size() == 1) return open_one(entries.front(), sources.front());

@@ -1,4 +1,4 @@
-// The tree of what SOURCE arguments name.
+// Builds the root tree of a mount from its SOURCE arguments.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace weightfs {
 
-/// One source: its tree is the mount itself. Several: a directory for each, under its own name (the second of one name
-/// gets `~2`), opened when it is entered. Fails as find_source() does and, for one source, as opening it does; with
-/// unsupported for a directory with nothing to show.
+/// For one source: its tree. For several: a directory of each name (the second of a name gets `~2`), opened when
+/// entered. Fails as find_source() does; for one source also as opening it does, and with unsupported for a directory
+/// without models.
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options);
 
 }  // namespace weightfs

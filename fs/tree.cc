@@ -37,7 +37,7 @@ void TreeBuilder::set_container_bytes(uint64_t bytes) { tree_->container_bytes_ 
 
 void TreeBuilder::add(std::string_view path, NodeKind kind, size_t first) {
   sorted_ = false;
-  leaves_.push_back({tree_->texts_.keep(path), kind, static_cast<uint32_t>(first)});
+  leaves_.push_back({tree_->texts_.add(path), kind, static_cast<uint32_t>(first)});
   kept_ += path.size();
 }
 
@@ -48,9 +48,9 @@ void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
   tree_->files_.push_back(std::move(source));
 }
 
-void TreeBuilder::add_live(std::string_view path, Live live) {
-  add(path, NodeKind::live, tree_->lives_.size());
-  tree_->lives_.push_back(std::move(live));
+void TreeBuilder::add_dynamic_file(std::string_view path, DynamicFile file) {
+  add(path, NodeKind::dynamic, tree_->dynamic_files_.size());
+  tree_->dynamic_files_.push_back(std::move(file));
 }
 
 void TreeBuilder::add_link(std::string_view path, std::string target) {
@@ -68,9 +68,9 @@ Result<void> TreeBuilder::add_tensors(const views::View& view) {
   tree_->view_ = &view;
   const auto& tensors = tree_->model_->tensors;
   const BudgetPtr& budget = tree_->model_->budget;
-  // The time is charged for every try: what is refused for its memory may be entered again and again.
+  // Steps are not released after a failure: a directory refused for its memory can be entered repeatedly.
   if (budget != nullptr) TRY_VOID(budget->charge(Cost::step, tensors.size()));
-  // All of them get a path, whether the view has them or not: clashes are resolved alike in all views.
+  // Tensors that the view lacks get a path, too: clashes are resolved the same way in all views.
   std::vector<TensorName> names;
   names.reserve(tensors.size());
   for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
@@ -102,8 +102,8 @@ void TreeBuilder::sort_leaves() {
   sorted_ = true;
 }
 
-// How many nodes the sorted leaves become, without the root: for each, the components that the one before does not
-// have. A directory that was added by its name and is not empty counts twice.
+// The number of nodes of the sorted leaves, without the root: for each leaf, the components that the previous leaf
+// lacks. A directory that was added explicitly and is not empty counts twice.
 uint64_t TreeBuilder::count_nodes() const {
   uint64_t nodes = 0;
   std::string_view before;
@@ -119,8 +119,8 @@ uint64_t TreeBuilder::count_nodes() const {
   return nodes;
 }
 
-// Breadth first, so that the children of a directory stand together. path_less has them sorted by name already.
-void TreeBuilder::lay_nodes() {
+// Breadth first, so that the children of a directory are adjacent. They are sorted by name, due to path_less.
+void TreeBuilder::build_nodes() {
   struct Pending {  // a directory whose leaves are [begin, end), their paths from `at` on
     uint32_t node;
     size_t begin, end, at;
@@ -148,7 +148,7 @@ void TreeBuilder::lay_nodes() {
       if (leaf) {
         if (leaves_[i].kind == NodeKind::tensor) tree_->tensor_nodes_[leaves_[i].first] = node;
       } else {
-        const size_t inside = slash == path.size() ? i + 1 : i;  // past the leaf that only names the directory
+        const size_t inside = slash == path.size() ? i + 1 : i;  // skips the leaf of the directory itself
         pending.push_back({node, inside, end, slash + 1});
       }
       i = end;
@@ -160,7 +160,7 @@ void TreeBuilder::lay_nodes() {
 
 TreePtr TreeBuilder::freeze() && {
   sort_leaves();
-  lay_nodes();
+  build_nodes();
   tree_->files_.shrink_to_fit();
   tree_->trees_.shrink_to_fit();
   return std::move(tree_);

@@ -1,4 +1,4 @@
-// A frozen directory tree: what one model, one list of tensors, or one directory of models looks like.
+// A frozen directory tree: of a model, of a view of its tensors, or of a directory of models.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,18 @@ using TreePtr = std::shared_ptr<const Tree>;
 
 enum class NodeKind : uint8_t {
   directory,
-  file,    ///< a source of its own
-  live,    ///< a file whose content is made anew each time that it is opened: the one thing in a mount that changes
-  tensor,  ///< a tensor, as the tree's view shows it
-  link,    ///< a symbolic link
-  tree,    ///< a directory that is another tree, made when it is entered
+  file,     ///< a file with its own Source
+  dynamic,  ///< a file whose content is generated each time it is opened; nothing else in a mount changes
+  tensor,   ///< a tensor, in the form of the tree's view
+  link,     ///< a symbolic link
+  tree,     ///< a directory that is another tree, loaded when entered
 };
 
-/// What a live file holds at the moment.
-using Live = std::function<Result<SourcePtr>()>;
+/// Generates the content of a dynamic file.
+using DynamicFile = std::function<Result<SourcePtr>()>;
 
-/// One node. What `first` and `count` say depends on `kind`: a directory's children are the nodes [first, first +
-/// count); for every other kind `first` is an index into what the tree shows (tensors of the model, files, links,
-/// trees).
+/// A node. The children of a directory are the nodes [first, first + count). For other kinds `first` is an index into
+/// the tensors of the model, or into the tree's files, dynamic files, links or trees.
 struct Node {
   const char* name_begin;
   uint32_t name_size;
@@ -46,7 +45,7 @@ struct Node {
   std::string_view name() const { return {name_begin, name_size}; }
 };
 
-/// Sorted and immutable: found by binary search, listed as a range, read from any thread without a lock.
+/// Immutable and sorted: a lookup is a binary search, a listing is a range. Callable from any thread without a lock.
 class Tree {
  public:
   static constexpr uint32_t kRoot = 0;
@@ -57,28 +56,28 @@ class Tree {
   /// The child of directory `directory` with this name.
   std::optional<uint32_t> find(uint32_t directory, std::string_view name) const;
 
-  /// Components from the root, joined by `/`; "" for the root.
+  /// The path from the root; "" for the root.
   std::string path(uint32_t index) const;
 
-  /// How many of a directory's children are directories.
+  /// The number of subdirectories of a directory.
   uint32_t directories_in(uint32_t directory) const;
 
-  /// What a node of these kinds shows.
+  /// The content of a node of the named kind.
   const Tensor& tensor(const Node& node) const { return model_->tensors[node.first]; }
   const Later<SourcePtr>& file(const Node& node) const { return files_[node.first]; }
-  const Live& live(const Node& node) const { return lives_[node.first]; }
+  const DynamicFile& dynamic_file(const Node& node) const { return dynamic_files_[node.first]; }
   const std::string& link(const Node& node) const { return links_[node.first]; }
   const Later<TreePtr>& tree(const Node& node) const { return trees_[node.first].tree; }
   Time modified_of_tree(const Node& node) const { return trees_[node.first].modified; }
 
-  /// The node that shows the tensor with this index; the root if none does.
+  /// The node of the tensor with this index in the model; the root if the view does not have it.
   uint32_t node_of_tensor(size_t tensor) const { return tensor_nodes_[tensor]; }
 
-  const views::View& view() const { return *view_; }  ///< of the nodes of kind tensor; there must be some
+  const views::View& view() const { return *view_; }  ///< of the nodes of kind tensor; the tree must have one
 
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
-  uint64_t container_bytes() const { return container_bytes_; }  ///< how many bytes the containers in it have
+  uint64_t container_bytes() const { return container_bytes_; }  ///< total size of its containers
 
  private:
   friend class TreeBuilder;
@@ -91,35 +90,35 @@ class Tree {
   std::vector<Node> nodes_;
   std::vector<uint32_t> tensor_nodes_;
   std::vector<Later<SourcePtr>> files_;
-  std::vector<Live> lives_;
+  std::vector<DynamicFile> dynamic_files_;
   std::vector<std::string> links_;
   struct Grafted {
     Later<TreePtr> tree;
     Time modified;
   };
   std::vector<Grafted> trees_;
-  Texts texts_;
+  StringArena texts_;
 };
 
-/// Collects what a tree holds, then freezes it. Paths are unique and none runs through another's file.
+/// Collects the nodes of a tree, then freezes it. Paths must be unique, and no file may be a parent of another path.
 class TreeBuilder {
  public:
-  /// `model` has the tensors that nodes show; null where there are none.
+  /// `model` has the tensors of the tree; null if there are none.
   explicit TreeBuilder(ModelPtr model);
 
   void set_modified(Time modified);
   void set_container_bytes(uint64_t bytes);
-  void add_directory(std::string_view path);  ///< one that is there even when nothing lies in it
+  void add_directory(std::string_view path);  ///< a directory that may be empty
   void add_file(std::string_view path, Later<SourcePtr> source);
-  void add_live(std::string_view path, Live live);
+  void add_dynamic_file(std::string_view path, DynamicFile file);
   void add_link(std::string_view path, std::string target);
   void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);
 
-  /// Adds the tensors of the model that `view` has, at their paths; at most one view in a tree. Charges their nodes to
-  /// the model's budget, and fails as that does.
+  /// Adds the tensors of the model that `view` has, at their paths. Call it at most once. Charges the nodes to the
+  /// model's budget. Fails as Budget::charge does.
   Result<void> add_tensors(const views::View& view);
 
-  /// Charges the nodes of what was added, and their names, to `budget`; does nothing when it is null. Before freeze().
+  /// Charges the added nodes and names to `budget`, if not null. Call it before freeze().
   Result<void> charge(const BudgetPtr& budget);
 
   TreePtr freeze() &&;
@@ -134,11 +133,11 @@ class TreeBuilder {
   void add(std::string_view path, NodeKind kind, size_t first);
   void sort_leaves();
   uint64_t count_nodes() const;
-  void lay_nodes();
+  void build_nodes();
 
   std::shared_ptr<Tree> tree_;
   std::vector<Leaf> leaves_;
-  uint64_t kept_ = 0;  // bytes of paths that the tree keeps and that have not been charged
+  uint64_t kept_ = 0;  // bytes of added paths that have not been charged yet
   bool sorted_ = false;
 };
 

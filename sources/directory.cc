@@ -48,7 +48,7 @@ class Lister {
       : options_(options), traversal_(std::move(traversal)), listing_{{}, modified, 0} {}
 
   void add(const Location& location, unsigned char type) {
-    if (location.path() == options_.hidden) return;
+    if (location.path() == options_.excluded_path) return;
     const auto found = location.examine();
     if (!found && is_forbidden(found.error())) {
       options_.log(found.error().message);

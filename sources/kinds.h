@@ -1,4 +1,4 @@
-// The kinds of sources, each with its file.
+// The kinds of sources. Each is implemented in its own file.
 #pragma once
 
 #include "sources/source.h"
@@ -8,11 +8,11 @@ namespace weightfs {
 /// A file or directory (sources/path.cc).
 Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options);
 
-/// `ollama:NAME`, of which `name` is what follows the prefix (sources/ollama_name.cc).
+/// `ollama:NAME`; `name` is the text after the prefix (sources/ollama_name.cc).
 Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options);
 
-/// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails with io,
-/// and with unsupported for a weightfs mount.
+/// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
+/// with io, and with unsupported for a weightfs mount.
 Result<Opened> open_directory(const Location& directory, const OpenOptions& options);
 
 /// A container file on disk.

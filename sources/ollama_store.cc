@@ -35,23 +35,23 @@ class SharedModels {
 Result<Opened> open_ollama_store(const Location& store, Time time, const OpenOptions& options) {
   const Location manifests = store / "manifests";
   const auto blobs = std::make_shared<DiskFolder>(store / "blobs");
-  const OllamaStoreListing shelves = TRY(read_ollama_store(DiskFolder(manifests), blobs, options.blobs));
+  const OllamaStoreListing stored = TRY(read_ollama_store(DiskFolder(manifests), blobs, options.blobs));
   const auto models = std::make_shared<SharedModels>();
   Listing listing{{}, time, 0};
-  for (const StoredModel& shelved : shelves.models) {
-    const Location file = manifests / shelved.path;
+  for (const StoredModel& entry : stored.models) {
+    const Location file = manifests / entry.path;
     const auto found = file.examine();
     const Time file_time = found ? modified(*found) : time;
     const Format* const format = options.forced == nullptr ? format_named("ollama") : options.forced;
-    const auto open = [=, shelved = shelved]() -> Result<Opened> {
-      const auto read = [&] { return read_model(shelved.container, format); };
-      return OpenedModel{TRY(models->get(shelved.identity, read)), file.path(), file_time};
+    const auto open = [=, entry = entry]() -> Result<Opened> {
+      const auto read = [&] { return read_model(entry.container, format); };
+      return OpenedModel{TRY(models->get(entry.identity, read)), file.path(), file_time};
     };
-    listing.entries.push_back({shelved.path, file_time, 0, open});
+    listing.entries.push_back({entry.path, file_time, 0, open});
   }
-  if (!shelves.warnings.empty()) {
+  if (!stored.warnings.empty()) {
     std::string text;
-    for (const std::string& line : shelves.warnings) text += printable(line) + "\n";
+    for (const std::string& line : stored.warnings) text += printable(line) + "\n";
     listing.entries.push_back({"warnings.txt", time, 0, in_memory(std::move(text))});
   }
   return listing;

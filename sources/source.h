@@ -17,9 +17,9 @@ namespace weightfs {
 
 /// How the names of models in registries are resolved.
 struct RegistryOptions {
-  BlobStorePtr store = nullptr;    ///< null: names in registries are not supported
+  BlobStorePtr store = nullptr;  ///< null: names in registries are not supported
   http::ClientPtr http = nullptr;  ///< null: offline
-  bool plain_http = false;         ///< use http for registries whose name has no scheme
+  bool plain_http = false;       ///< use http for registries whose name has no scheme
 };
 
 /// How sources are opened.
@@ -31,7 +31,7 @@ struct OpenOptions {
   Access access = {};  ///< what may be opened for a source
   /// Receives a line for each file that the rules of a source forbid to open.
   std::function<void(const std::string& line)> log = [](const std::string&) {};
-  std::string hidden =
+  std::string excluded_path =
       {};  ///< an absolute path that is never opened: the mount point, so that a mount does not show itself
 };
 
@@ -62,7 +62,7 @@ struct Listing {
 };
 
 /// Finds the source that a SOURCE argument names, and reads only what is needed to check that it exists and is a model.
-/// Fails with not_found, with io, with unreachable if a registry is unreachable, and with unsupported or corrupt if a
+/// Fails with not_found, with io, with network if a registry is unreachable, and with unsupported or corrupt if a
 /// named file is not a model.
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options);
 

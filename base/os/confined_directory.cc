@@ -35,8 +35,8 @@ int openat2_beneath(int directory, const char* name, int flags) {
   return descriptor < 0 ? -errno : static_cast<int>(descriptor);
 }
 
-// Where the kernel does not decide: a link leads out (EXDEV), a directory was moved meanwhile (EAGAIN), openat2 is not
-// there (ENOSYS) or not permitted (EPERM, of a sandbox around the process).
+// Errors after which the path is resolved here: an outward link (EXDEV), a concurrent rename (EAGAIN), openat2 missing
+// (ENOSYS) or denied by a sandbox (EPERM).
 bool needs_walk(int error) { return error == EXDEV || error == EAGAIN || error == ENOSYS || error == EPERM; }
 
 }  // namespace
@@ -114,7 +114,7 @@ Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& n
   });
 }
 
-// Lets the kernel resolve the path, unless the rules ask for a check of a user's rights at each step.
+// The kernel resolves the path, unless the rules require a check of a user's rights at each step.
 Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const std::string& name,
                                               OpenFor purpose) const {
   const auto about = [&](const Error& error) { return Error{error.code, str(path_of(name), ": ", error.message)}; };

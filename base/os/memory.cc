@@ -25,8 +25,8 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The limit in a file of a cgroup; nothing for "max", for what v1 has instead (the largest number of pages), and for a
-// file that does not exist.
+// The limit in a file of a cgroup; nothing for "max", for its equivalent in v1 (the maximum number of pages), and for a
+// missing file.
 std::optional<uint64_t> limit_in(const std::string& path) {
   constexpr uint64_t kNoLimit = uint64_t{1} << 62;
   const std::string text = text_of(path);

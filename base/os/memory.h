@@ -16,8 +16,8 @@ uint64_t process_memory_limit();
 /// Bytes that are allocated at the moment (mallinfo(3)).
 uint64_t process_memory_used();
 
-/// The least limit that the cgroups of a process set, in bytes; nothing where none does. `cgroup` is the text of
-/// /proc/PID/cgroup and `mountinfo` that of /proc/PID/mountinfo (cgroups(7)); both hierarchies are looked at, from the
+/// The minimum memory limit of a process's cgroups, in bytes; nothing if there is none. `cgroup` is the text of
+/// /proc/PID/cgroup and `mountinfo` that of /proc/PID/mountinfo (cgroups(7)). Both hierarchies are searched, from the
 /// process's own group up to the mounted root.
 std::optional<uint64_t> cgroup_memory_limit(std::string_view cgroup, std::string_view mountinfo);
 

@@ -82,7 +82,7 @@ Mounts Mounts::now() {
   return mounts;
 }
 
-// The last one counts: it covers what was mounted there, or below it, before.
+// The last one applies: it covers earlier mounts there or below.
 bool Mounts::is_on_weightfs(const std::string& path) const {
   const auto mount = std::find_if(mounts_.rbegin(), mounts_.rend(),
                                   [&](const Mount& each) { return is_at_or_below(path, each.point); });

@@ -60,7 +60,7 @@ class Mounts {
   void all() && = delete;  // the pointers would dangle
 
  private:
-  std::vector<Mount> mounts_;  // the one mounted last comes last
+  std::vector<Mount> mounts_;  // in the order of mounting
 };
 
 /// The id of the mount that an open file is on, from the kernel's description of a descriptor of this process (`self`)

@@ -53,7 +53,7 @@ Result<OpenedPath> PathWalk::open(std::string_view path, OpenFor purpose) {
   return open_last(last_.empty() ? "." : last_, purpose);
 }
 
-// O_DIRECTORY makes the kernel mount what is mounted on demand there.
+// O_DIRECTORY triggers an automount.
 Result<void> PathWalk::step(const std::string& component) {
   Descriptor directory(::openat(current(), component.c_str(), kPath | O_DIRECTORY));
   if (directory) return enter(std::move(directory));
@@ -86,12 +86,12 @@ Result<void> PathWalk::leave(int from, const char* path) {
   if (!directory) return tl::unexpected(error(errno));
   below_.clear();
   outside_base_ = std::move(directory);
-  // A name that leads out without a link has no owner whom the rules could trust.
+  // An outward path without a link (`..`) has no link owner for the rules.
   has_foreign_link_ = has_foreign_link_ || links_ == 0;
   return come_back_if_inside();
 }
 
-// A path that leads out and in again stays inside.
+// A path that leaves the directory and returns is allowed.
 Result<void> PathWalk::come_back_if_inside() {
   if (!is_outside()) return {};
   struct stat here {};
@@ -104,7 +104,7 @@ Result<void> PathWalk::come_back_if_inside() {
   return {};
 }
 
-// Only the text of a link counts, also of those in /proc, whose text is not where they lead.
+// Links are resolved by their text, also in /proc, where the target differs from the text.
 Result<void> PathWalk::follow(int link, const struct stat& status) {
   if (++links_ > kMaxLinks) return tl::unexpected(error(ELOOP));
   std::array<char, PATH_MAX> target{};
@@ -120,8 +120,8 @@ Result<void> PathWalk::follow(int link, const struct stat& status) {
 }
 
 Result<OpenedPath> PathWalk::open_last(const std::string& component, OpenFor purpose) {
-  // What could do something when it is opened (a device) is not opened where it may not be.
-  // A directory that may not be searched can still be looked at.
+  // Opening a device can have side effects, so it is opened only if permitted. A directory without search permission
+  // can still be examined.
   OpenedPath opened{Descriptor(component == "." ? ::fcntl(current(), F_DUPFD_CLOEXEC, 0)
                                                 : ::openat(current(), component.c_str(), kPath)),
                     {}};
@@ -135,7 +135,7 @@ Result<OpenedPath> PathWalk::open_last(const std::string& component, OpenFor pur
   opened.descriptor = Descriptor(::openat(current(), component.c_str(), flags | directory));
   if (!opened.descriptor || ::fstat(opened.descriptor.number(), &opened.status) != 0)
     return tl::unexpected(error(errno));
-  // It may be another file by now: only what is open counts.
+  // The name may refer to another file by now: the opened file is checked.
   TRY_VOID(check_place(opened.status));
   const bool is_root = component == "." && below_.empty() && !is_outside();
   if (rules_.rights && !is_root)
@@ -146,7 +146,7 @@ Result<OpenedPath> PathWalk::open_last(const std::string& component, OpenFor pur
 // Not of the directory that everything is below: the mounting user named that.
 Result<void> PathWalk::check_search() const {
   if (!rules_.rights || (below_.empty() && !is_outside())) return {};
-  if (is_refused_outside()) return {};  // the link is what is wrong, unless the path leads in again
+  if (is_refused_outside()) return {};  // the error of the link, unless the path returns into the directory
   struct stat status {};
   if (::fstat(current(), &status) != 0) return tl::unexpected(error(errno));
   return check_rights(*rules_.rights, current(), status, Permission::search);

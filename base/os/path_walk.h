@@ -1,6 +1,5 @@
-// Resolving a path below a directory one component at a time, each relative to the open directory before it: so that
-// no directory can be exchanged for a symbolic link on the way, and so that a link that leads out can be judged by its
-// owner.
+// Resolves a path below a directory one component at a time, each relative to the previous open directory. So a
+// directory cannot be replaced by a symbolic link during the walk, and outward links are judged by their owners.
 #pragma once
 
 #include <sys/stat.h>
@@ -22,12 +21,12 @@ namespace weightfs {
 /// What may be opened below a directory.
 struct Confinement {
   uid_t user = ::getuid();                ///< the mounting user
-  bool follow_links = false;              ///< follow links that leave the directory, whoever owns them
+  bool follow_links = false;              ///< follow outward links of any owner
   std::optional<UserRights> rights = {};  ///< refuse files that this user may not read; empty: only the kernel checks
   bool use_openat2 = true;                ///< false: as on a kernel before 5.6, which lacks openat2(2)
 };
 
-/// What a path is opened for: only to look at it (O_PATH), to list it, to read it.
+/// The purpose of opening a path: to examine (O_PATH), list, or read it.
 enum class OpenFor { status, list, read };
 
 /// An open file. The status is that of the open file.
@@ -45,10 +44,9 @@ class PathWalk {
   /// `directory` is borrowed. `rules` must outlive it.
   PathWalk(int directory, const Confinement& rules) : root_(directory), rules_(rules) {}
 
-  /// Opens `path`, relative to the directory. Symbolic links that stay below the directory are followed. One that leads
-  /// out of it is followed where the rules permit that: `follow_links`, or the mounting user owns the links and what
-  /// they lead to. Fails with unsupported where the rules forbid it, with not_found, and with io; messages do not name
-  /// the path.
+  /// Opens `path`, relative to the directory. Symbolic links that stay below the directory are followed. An outward
+  /// link is followed if the rules permit it: `follow_links`, or the mounting user owns the links and the target. Fails
+  /// with unsupported if the rules forbid it, with not_found, and with io; messages do not name the path.
   Result<OpenedPath> open(std::string_view path, OpenFor purpose);
 
   /// The first owner, other than root, of a symbolic link that was followed, and of a directory that was passed.

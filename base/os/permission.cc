@@ -89,7 +89,7 @@ UserRights UserRights::of(uid_t user) {
   passwd entry{};
   passwd* found = nullptr;
   if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return rights;
-  int count = 0;  // the first call has no room for groups: it only counts them
+  int count = 0;  // the first call only counts the groups
   while (::getgrouplist(entry.pw_name, entry.pw_gid, rights.groups.data(), &count) < 0)
     rights.groups.resize(static_cast<size_t>(count));
   rights.groups.resize(static_cast<size_t>(count));

@@ -1,5 +1,5 @@
-// Whether a user may read a file, judged by the file's owner, group, mode and access control list (acl(5)), without
-// becoming that user. A server that root runs for other users refuses what the owner of its SOURCE may not read.
+// Checks whether a user may read a file by its owner, group, mode and access control list (acl(5)), without becoming
+// that user. A server of root for other users refuses files that the owner of its SOURCE may not read.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ namespace weightfs {
 struct UserRights {
   uid_t user;
   std::vector<gid_t> groups;
-  bool has_known_groups = true;  ///< false: there is no such account, so the user may be in any group
+  bool has_known_groups = true;  ///< false: the account is unknown, so the user may be in any group
 
   /// Of an account of this machine (getgrouplist(3)).
   static UserRights of(uid_t user);
@@ -32,8 +32,8 @@ struct FilePermissions {
 
 enum class Permission : unsigned { read = 4, search = 1 };
 
-/// The decision of the kernel for a process of that user without capabilities, whom root is not. An access control
-/// list that is not valid permits nothing. Where the groups are not known, both possibilities must permit it.
+/// The decision of the kernel for a process of that user without capabilities; the user is not root. An invalid access
+/// control list permits nothing. If the groups are unknown, access must be permitted with and without membership.
 bool is_permitted(const UserRights& rights, const FilePermissions& file, Permission wanted);
 
 /// Of an open file, which may have been opened with O_PATH; `status` is that of fstat(2). Fails with io when the access

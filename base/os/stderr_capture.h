@@ -6,8 +6,8 @@
 
 namespace weightfs {
 
-/// From construction on, what this process and its children write to standard error goes to a file in memory;
-/// destruction puts standard error back. Only while the process has one thread.
+/// Redirects standard error of this process and its children to a file in memory; the destructor restores it. Use it
+/// only while the process has one thread.
 class StderrCapture {
  public:
   StderrCapture();

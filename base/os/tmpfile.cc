@@ -25,7 +25,7 @@ int open_tmpfile(const std::string& directory) {
   if (replacement) return replacement(directory);
   const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
   if (fd >= 0) return fd;
-  // Some file systems know no O_TMPFILE (overlayfs before Linux 6.6): there it has a name for a moment.
+  // Some file systems lack O_TMPFILE (overlayfs before Linux 6.6): there the file briefly has a name.
   std::string path = directory + "/weightfs-XXXXXX";
   const int named = ::mkostemp(path.data(), O_CLOEXEC);
   if (named >= 0) ::unlink(path.c_str());

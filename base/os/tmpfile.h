@@ -10,7 +10,7 @@ namespace weightfs {
 /// Where temporary files may be large: $TMPDIR, then /var/tmp, then /tmp, which is often in memory.
 std::vector<std::string> tmpfile_directories();
 
-/// A descriptor, close-on-exec, of a new file in `directory` that has no name; -1 and errno when there can be none.
+/// The descriptor, close-on-exec, of a new unnamed file in `directory`; -1 with errno on failure.
 int open_tmpfile(const std::string& directory);
 
 /// Replaces the implementation of open_tmpfile(), for a process that may not open files itself. Call it only while the

@@ -34,7 +34,7 @@ Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, Jso
 /// small text can make a large Value ("[]," takes 40 bytes).
 class ValueBuilder final : public JsonEvents {
  public:
-  /// At most `most` values; for texts that do not come from a container.
+  /// At most `most` values; for texts that are not from a container.
   explicit ValueBuilder(uint64_t most) : left_(most) {}
 
   /// The same, and charges `budget`, which outlives it, for values and texts. The Value stays charged.

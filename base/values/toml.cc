@@ -4,7 +4,7 @@
 #include "base/values/toml_limits.h"
 #include "base/values/value.h"
 
-// toml++ keeps its tables as std::map: keys come out sorted.
+// toml++ stores tables as std::map: keys are sorted.
 #include <toml++/toml.h>
 
 namespace weightfs {
@@ -48,7 +48,7 @@ Result<Map> parse(std::string_view text) {
   try {
     return map_of(toml::parse(text));
   } catch (const toml::parse_error& error) {
-    // toml++ quotes what it met, which may be anything.
+    // toml++ quotes the input, which may have any bytes.
     std::string reason;
     for (const char c : to_utf8(error.description()))
       reason += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;

@@ -14,11 +14,11 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 // toml++ takes some 20 ns for a byte of text: as many bytes of input as are charged for one.
 constexpr uint64_t kInputPerByte = 4;
 
-// toml++ looks at so many tables of a list in a microsecond, which is what a step takes.
+// The number of tables of a list that toml++ examines in a microsecond, the time of a step.
 constexpr uint64_t kTablesPerStep = 1000;
 
-// In units of Cost::value, measured and rounded up: the entry of a table in a Map, and what it takes more while toml++
-// has its own; an element of an array in both.
+// In units of Cost::value, measured and rounded up: the entry of a table in a Map, and in addition in toml++'s table;
+// an element of an array in both.
 constexpr uint64_t kEntry = 2;
 constexpr uint64_t kTemporaryEntry = 1;
 constexpr uint64_t kElement = 1;
@@ -91,7 +91,7 @@ class Scanner {
   }
   std::ptrdiff_t place() const { return static_cast<std::ptrdiff_t>(at_); }
 
-  // [a.b] or [[a.b]], without what follows on its line.
+  // [a.b] or [[a.b]], without the rest of the line.
   Result<void> header() {
     ++at_;
     skip_blanks();
@@ -208,8 +208,7 @@ class Scanner {
     }
   }
 
-  // A key or header that leads into a table that is there already makes toml++ look for it in a list of all tables
-  // that were made on the way.
+  // For a key or header in an existing table toml++ searches a list of all implicitly created tables.
   Result<void> charge_comparisons() {
     comparisons_ += lookups_ * tables_;
     lookups_ = 0;

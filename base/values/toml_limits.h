@@ -11,7 +11,7 @@ namespace weightfs {
 
 /// The cost of parsing a TOML text: an upper bound in units of Cost::value.
 struct TomlSize {
-  uint64_t kept = 0;       ///< of the Map that comes out
+  uint64_t kept = 0;       ///< of the resulting Map
   uint64_t temporary = 0;  ///< of toml++'s own tree, which is freed with the parser
 };
 

@@ -94,7 +94,7 @@ std::string to_json(const Value& value);
 /// The same on one line, without white space or a newline.
 std::string to_json_line(const Value& value);
 
-/// TOML 1.0 of a map, keys sorted. TOML has no null: a key whose value is null is left out, a null in a list is the
+/// TOML 1.0 of a map, keys sorted. TOML has no null: a key whose value is null is omitted, a null in a list becomes the
 /// empty table {}. An integer beyond 2^63 - 1 is a string of its digits. NaN and the infinities are TOML's own nan and
 /// inf.
 std::string to_toml(const Map& map);

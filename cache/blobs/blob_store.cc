@@ -247,7 +247,7 @@ class CachingBlobStore final : public BlobStore {
   }
   bool is_local(const BlobRef& ref) override { return weightfs::blobs::is_local(*store_, ref); }
 
-  // A text is a blob whose key may be moved to another text.
+  // A saved text is a blob whose key can be moved to another blob.
   void save_text(const std::string& key, std::string_view text) override {
     if (const auto handle = write_text(key, text); !handle) store_->log_uncached(handle.error());
   }

@@ -23,7 +23,7 @@
 
 namespace weightfs::blobs {
 
-/// The error for a file whose size only a complete download would tell.
+/// The error for a file whose size is known only after a complete download.
 Error too_large_for_size(const std::string& name);
 
 /// Thread-safe; run() must be called once.

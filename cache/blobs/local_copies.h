@@ -32,7 +32,7 @@ LocalCopies find_local_copies(StoreCore& store, const BlobRef& ref);
 /// with the last copy's error.
 Result<LocalCopy> verified_copy(StoreCore& store, const BlobRef& ref);
 
-/// Whether the copy may match: exact for small files; for large files only as far as a saved digest tells.
+/// Whether the copy may match: exact for small files; for large files only if a digest has been saved.
 bool may_match(StoreCore& store, const LocalCopy& copy, const Digest& digest);
 
 }  // namespace weightfs::blobs

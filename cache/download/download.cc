@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxUnattributed = 2;
 
-// Whether a range request may tell more than HEAD did: store URLs are often signed for GET only.
+// Whether a range request may succeed where HEAD failed: URLs of object stores are often signed for GET only.
 bool is_inconclusive(const http::Response& response) {
   return response.status == 200 || response.status == 400 || response.status == 403 || response.status == 405 ||
          response.status == 501;
@@ -72,7 +72,7 @@ Result<std::optional<uint64_t>> Fetch::size(const std::stop_token& stop) {
     } else if (at.outcome.next == Outcome::Next::give_up) {
       mirrors.give_up(*next, at.outcome.error);
     } else {
-      // No size, or a different one than before: only the bytes can tell.
+      // No size, or a different one than before: only a complete download determines it.
       if (!at.size || (size && size != at.size)) return std::nullopt;
       size = at.size;
       mirrors.exclude(*next);

@@ -82,10 +82,10 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   Result<std::optional<uint64_t>> size(const std::stop_token& stop);
 
   /// Starts the download, or resumes it. Sends no request before the first next(). Each origin is tried once before any
-  /// is retried; an origin is used as long as it makes progress (http::Options::min_speed). next() fails with
-  /// unreachable when no origin delivers the blob, not_found when all report that it is missing, unsupported when no
-  /// URL is allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive
-  /// the stream.
+  /// is retried; an origin is used as long as it makes progress (http::Options::min_speed). next() fails with network
+  /// when no origin delivers the blob, not_found when all report that it is missing, unsupported when no URL is
+  /// allowed, corrupt when the bytes cannot be the blob (wrong length, invalid encoding). `stop` must outlive the
+  /// stream.
   Result<std::unique_ptr<FetchStream>> begin(const ResumePoint& resume, const std::stop_token& stop);
 
   /// Reports that the downloaded bytes failed verification; the stream must be destroyed before. Excludes the origin

@@ -42,13 +42,13 @@ struct ByteRange {
 
 /// What an origin reported about the blob.
 struct OriginInfo {
-  std::string url;  ///< where it led to
+  std::string url;  ///< after redirects
   std::string etag = {};
   std::optional<uint64_t> size = {};
   bool encoded = false;
   bool ranges = false;     ///< supports range requests
   bool no_ranges = false;  ///< does not support them
-  bool is_public = false;  ///< where it led to
+  bool is_public = false;  ///< after redirects
 };
 
 /// Checks that a response 200 can be the blob: the known size, and unchanged since `info`. Fails with corrupt.

@@ -84,7 +84,7 @@ class ReassemblyBuffer {
   /// The next byte to receive, and the end.
   std::pair<uint64_t, uint64_t> bounds(const Chunk& chunk) const;
 
-  /// Sets the end of the blob; false when that contradicts what is known.
+  /// Sets the end of the blob; false if it contradicts an earlier end or received bytes.
   bool set_end(uint64_t end);
   uint64_t end() const;
 

@@ -127,7 +127,7 @@ void Fetch::Transfer::switch_to(size_t index) {
   next_scale_up_ = sampled_at_ + fetch_->options_.scale_up_interval;
 }
 
-// ---- what all connections share
+// ---- state shared by all connections
 
 // Always releases the chunk, since another thread may wait for it.
 Outcome Fetch::Transfer::fetch_chunk(const ReassemblyBuffer::ChunkPtr& chunk, ReassemblyBuffer::Owner owner) {

@@ -51,7 +51,7 @@ class Fetch::Transfer final : public FetchStream {
 
   void switch_to(size_t index);
   Outcome fetch_chunk(const ReassemblyBuffer::ChunkPtr& chunk, ReassemblyBuffer::Owner owner);
-  // The current origin, and what it reported.
+  // The current origin, and its reported properties.
   std::pair<size_t, OriginInfo> current_origin() const;
   // These three have no effect after a switch to another origin.
   void record_info(size_t origin, const OriginInfo& info);

@@ -71,7 +71,7 @@ struct Request {
   /// Sent only to the scheme, host and port of `url`; null for none.
   std::shared_ptr<Credentials> credentials = nullptr;
   bool public_only = false;  ///< connect only to public addresses, because a public server named `url`
-  /// The request fails with unreachable at this time.
+  /// The request fails with network at this time.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
@@ -80,7 +80,7 @@ struct Response {
   int status = 0;
   std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case, values trimmed
   std::string url;                                           ///< the final URL after redirects
-  bool from_public = false;                                  ///< the server's address is public, as far as known
+  bool from_public = false;                                  ///< the server's address is known to be public
 
   /// The first header of this name (in lower case).
   std::optional<std::string_view> header(std::string_view name) const;
@@ -105,7 +105,7 @@ class Client {
   /// Performs the request; returns after the last byte of the body. Follows at most 10 redirects, each checked like the
   /// first URL; never from https to http, and to a non-public address only if the first one was not public either. Uses
   /// proxies like curl (http_proxy, https_proxy, all_proxy, no_proxy): through a proxy, only address literals are
-  /// checked. Fails with unreachable for network errors (no connection, stalled, too slow, truncated) and when `stop`
+  /// checked. Fails with network for network errors (no connection, stalled, too slow, truncated) and when `stop`
   /// is set (polled ten times a second); with unsupported when a rule forbids the URL. An error status is not a
   /// failure.
   Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);

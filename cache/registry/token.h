@@ -47,7 +47,7 @@ Result<std::string> signature(const SigningKey& key, const std::string& url);
 enum class RealmPolicy { any_address, public_addresses };
 
 /// Requests a token as Docker does (distribution's "Token Authentication Specification"), with the login if there is
-/// one. Fails with unreachable, and with unsupported when the response has no token or the realm is refused.
+/// one. Fails with network, and with unsupported when the response has no token or the realm is refused.
 Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, const std::optional<Login>& login,
                            RealmPolicy policy, const std::stop_token& stop);
 

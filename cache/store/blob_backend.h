@@ -90,7 +90,7 @@ class BlobBackend {
   virtual std::optional<Digest> find_digest(DigestOf of, const std::string& key) = 0;
   virtual Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) = 0;
 
-  /// Cancels verification in reads of cached blobs soon; they fail with unavailable.
+  /// Cancels verification in reads of cached blobs soon; they fail with resource.
   virtual void stop() {}
 };
 

@@ -23,7 +23,7 @@ constexpr size_t kMinDigits = 6;
 // A dead link may precede its blob, because writers create the link first.
 constexpr time_t kMinDeadLinkAge = 60;
 
-// Commands wait for the lock as long as stores do.
+// Commands wait for the lock as long as a BlobStore does.
 
 // Lower case, without "sha256:"; empty when it is not a digest or its prefix.
 std::string digest_prefix(std::string_view text) {

@@ -13,7 +13,7 @@ namespace weightfs::store {
 /// The lock, held during the lifetime: no other process evicts or reserves space.
 class QuotaLedger {
  public:
-  /// Fails with unavailable when the lock is busy for two seconds, and when `stop` is set.
+  /// Fails with resource when the lock is busy for two seconds, and when `stop` is set.
   static Result<QuotaLedger> lock(const Folders& folders, const std::stop_token& stop);
 
   /// The recorded bytes; nothing when the record is not valid.

@@ -75,18 +75,18 @@ Check check_directory(const std::string& directory) {
 Check check_space(const std::string& directory, uint64_t used) {
   struct statvfs system {};
   if (::statvfs(existing_parent(directory).c_str(), &system) != 0)
-    return {"cache room", Verdict::warning, errno_text(errno)};
+    return {"cache space", Verdict::warning, errno_text(errno)};
   const uint64_t free = uint64_t{system.f_bavail} * system.f_frsize;
   const uint64_t quota = default_quota(directory);
   const uint64_t left = quota - std::min(used, quota);
   const std::string found = str(human_size(used), " used of ", human_size(quota), " (a quarter of its file system), ",
                                 human_size(free), " free");
-  if (left <= free) return {"cache room", Verdict::ok, found};
-  return {"cache room", Verdict::warning, str(found, ": the disk fills up before the cache reaches its quota"),
+  if (left <= free) return {"cache space", Verdict::ok, found};
+  return {"cache space", Verdict::warning, str(found, ": the disk fills up before the cache reaches its quota"),
           "free disk space, or set --cache-size"};
 }
 
-Check check_unfinished(const store::Inventory& contents) {
+Check check_partial_downloads(const store::Inventory& contents) {
   uint64_t count = 0;
   uint64_t bytes = 0;
   for (const store::Inventory::Part& part : contents.parts) {
@@ -94,8 +94,8 @@ Check check_unfinished(const store::Inventory& contents) {
     ++count;
     bytes += part.on_disk;
   }
-  if (count == 0) return {"unfinished fetches", Verdict::ok, "none"};
-  return {"unfinished fetches", Verdict::ok, str(count, ", ", human_size(bytes)),
+  if (count == 0) return {"partial downloads", Verdict::ok, "none"};
+  return {"partial downloads", Verdict::ok, str(count, ", ", human_size(bytes)),
           "the next read resumes them; `weightfs cache gc` removes them"};
 }
 
@@ -109,7 +109,7 @@ Checks check_cache() {
   Checks checks = {check_directory(*directory)};
   const auto contents = CacheMaintenance(*directory).inventory();
   checks.push_back(check_space(*directory, contents ? usage_of(*contents).all_bytes : 0));
-  if (contents) checks.push_back(check_unfinished(*contents));
+  if (contents) checks.push_back(check_partial_downloads(*contents));
   return checks;
 }
 

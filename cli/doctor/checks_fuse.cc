@@ -76,7 +76,7 @@ bool wait_for_success(pid_t child) {
   return ::waitpid(child, &status, ended ? 0 : WNOHANG) == child && status == 0;
 }
 
-// "fusermount3 version: 3.14.0": the last word of what it prints.
+// The last word of its output, "fusermount3 version: 3.14.0".
 std::string version_of(const std::string& program) {
   const StderrCapture kept;
   const pid_t child = ::fork();  // not posix_spawn(3), which waits for an unresponsive file system

@@ -27,7 +27,7 @@ Checks reported_features(const KernelFeatures& kernel) {
       {"passthrough", Verdict::ok,
        kernel.passthrough ? "available to root; not used by this version" : "not available; not used by this version"},
       {"read-ahead", Verdict::ok, str(human_size(kernel.read_ahead), "; root can raise it")},
-      {"largest request", Verdict::ok, human_size(kernel.largest_request)}};
+      {"max request size", Verdict::ok, human_size(kernel.max_request)}};
 }
 
 // If the kernel cannot be queried, its version tells which features it may have.

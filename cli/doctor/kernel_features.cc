@@ -22,12 +22,12 @@ namespace {
 
 // From linux/fuse.h of newer kernels: a bit of flags2, which holds the flags from 32 on.
 constexpr uint32_t kPassthrough = 1U << (37 - 32);
-constexpr uint64_t kPagesAtFirst = 32;     // before FUSE_MAX_PAGES (Linux 4.20)
+constexpr uint64_t kPagesBeforeLimit = 32;  // before FUSE_MAX_PAGES (Linux 4.20)
 constexpr uint64_t kPagesByDefault = 256;  // FUSE_MAX_MAX_PAGES
 
-Map refusal(const char* what) {
+Map failed_step(const char* step) {
   Map result;
-  result.append("refused", str(what, ": ", errno_text(errno)));
+  result.append("error", str(step, ": ", errno_text(errno)));
   return result;
 }
 
@@ -55,21 +55,21 @@ uint64_t max_pages() {
 }
 
 // Runs in the child process, whose mounts disappear when it exits.
-Map ask_kernel() {
-  if (!enter_namespaces()) return refusal("namespaces");
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return refusal("a private namespace");
+Map query_kernel() {
+  if (!enter_namespaces()) return failed_step("namespaces");
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return failed_step("a private namespace");
   const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
-  if (device < 0) return refusal("/dev/fuse");
+  if (device < 0) return failed_step("/dev/fuse");
   // Mounts on "/", which always exists. Processes that have "/" open keep the old root.
   const std::string options = str("fd=", device, ",rootmode=40000,user_id=0,group_id=0");
-  if (::mount("weightfs", "/", "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return refusal("mount");
+  if (::mount("weightfs", "/", "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return failed_step("mount");
   std::vector<char> request(1 << 17);
   const ssize_t size = ::read(device, request.data(), request.size());
   fuse_in_header header{};
   fuse_init_in init{};
   // Before FUSE_INIT_EXT (7.36) fuse_init_in is shorter.
   constexpr size_t kMinRequest = sizeof(header) + 4 * sizeof(uint32_t);
-  if (size < static_cast<ssize_t>(kMinRequest)) return refusal("the first request");
+  if (size < static_cast<ssize_t>(kMinRequest)) return failed_step("the first request");
   std::memcpy(&header, request.data(), sizeof(header));
   std::memcpy(&init, request.data() + sizeof(header),
               std::min(static_cast<size_t>(size) - sizeof(header), sizeof(init)));
@@ -79,16 +79,16 @@ Map ask_kernel() {
   result.append("minor", init.minor);
   result.append("passthrough", (flags2 & kPassthrough) != 0);
   result.append("read_ahead", init.max_readahead);
-  result.append("pages", (init.flags & FUSE_MAX_PAGES) != 0 ? max_pages() : kPagesAtFirst);
+  result.append("pages", (init.flags & FUSE_MAX_PAGES) != 0 ? max_pages() : kPagesBeforeLimit);
   return result;
 }
 
 }  // namespace
 
 Result<KernelFeatures> kernel_features() {
-  const auto result = run_isolated({ask_kernel}).front();
+  const auto result = run_isolated({query_kernel}).front();
   if (!result) return failure(Code::io, "the kernel did not respond");
-  if (const auto why = find_text(*result, "refused")) return failure(Code::io, *why);
+  if (const auto why = find_text(*result, "error")) return failure(Code::io, *why);
   const Value* passthrough = result->find("passthrough");
   const auto number = [&](const char* key) { return find_number(*result, key).value_or(0); };
   return KernelFeatures{

@@ -20,7 +20,7 @@ class MountPoint {
   /// thread.
   static Result<MountPoint> at(const std::string& path);
 
-  /// The path of an existing mount, or of one still to be made. Sends no request to the mount, and does not trigger an
+  /// The path of an existing or future mount. Sends no request to the mount, and does not trigger an
   /// automount.
   static MountPoint of_mount(const std::string& path);
 

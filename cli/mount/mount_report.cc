@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kMaxStatusBytes = 1 << 20;
 constexpr uint64_t kMaxStatusValues = 100'000;
-constexpr std::array kConditions = {"serving", "dead", "not answering", "private", "covered", "not known"};
+constexpr std::array kConditions = {"serving", "dead", "not responding", "private", "covered", "unknown"};
 
 Map condition_only(MountCondition state) {
   Map result;

@@ -45,8 +45,8 @@ class ProcessScan {
 
   /// The directories and the program of the process; a few system calls.
   std::optional<std::string> find_quickly() const {
-    for (const auto& [link, what] : {std::pair("cwd", "working directory"), std::pair("root", "root directory")})
-      if (is_in_mount(link)) return what;
+    for (const auto& [link, use] : {std::pair("cwd", "working directory"), std::pair("root", "root directory")})
+      if (is_in_mount(link)) return use;
     if (is_in_mount("exe")) return path_in_mount(target("exe"));
     return {};
   }
@@ -125,21 +125,21 @@ Map scan_processes(const Mount& mount) {
   const auto limit = Clock::now() + kScanTimeout;
   List found;
   std::vector<std::string> others;  // whose files are not scanned yet
-  const auto add = [&](const std::string& process, const std::string& what) {
+  const auto add = [&](const std::string& process, const std::string& use) {
     Map user;
     user.append("process", static_cast<uint64_t>(std::stoul(process)));
     user.append("name", program_of(process));
-    user.append("what", what);
+    user.append("use", use);
     found.emplace_back(std::move(user));
   };
   for (const std::string& process : names_in("/proc")) {
     if (!is_process(process)) continue;
-    const auto what = Clock::now() < limit ? ProcessScan(mount, process, limit).find_quickly() : std::nullopt;
-    what ? add(process, *what) : others.push_back(process);
+    const auto use = Clock::now() < limit ? ProcessScan(mount, process, limit).find_quickly() : std::nullopt;
+    use ? add(process, *use) : others.push_back(process);
   }
   for (const std::string& process : others) {
     if (Clock::now() >= limit) break;
-    if (const auto what = ProcessScan(mount, process, limit).file()) add(process, *what);
+    if (const auto use = ProcessScan(mount, process, limit).file()) add(process, *use);
   }
   Map result;
   result.append("found", std::move(found));
@@ -159,7 +159,7 @@ MountUsers find_mount_users(const Mount& mount) {
     const Map* map = std::get_if<Map>(&each);
     if (map != nullptr)
       users.push_back({find_number(*map, "process").value_or(0), find_text(*map, "name").value_or(""),
-                       find_text(*map, "what").value_or("")});
+                       find_text(*map, "use").value_or("")});
   }
   std::sort(users.begin(), users.end(), [](const MountUser& a, const MountUser& b) { return a.process < b.process; });
   return {std::move(users), find_number(*result, "all") == 1};

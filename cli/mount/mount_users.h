@@ -11,7 +11,7 @@ namespace weightfs {
 struct MountUser {
   uint64_t process;
   std::string name;  ///< name of its program; not trusted
-  std::string what;  ///< "working directory", or a path in the mount; not trusted
+  std::string use;   ///< "working directory", or a path in the mount; not trusted
 };
 
 struct MountUsers {

@@ -128,7 +128,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   if (params.observer.on_reload) block_signal(SIGHUP);
   const auto warn = [&log](const std::string& line) { log.write_once(Level::warning, line); };
   MountOptions& options = params.options;
-  options.open_options.hidden = point.path();
+  options.open_options.excluded_path = point.path();
   // A mount made by another process has allow_other.
   options.open_options.access.is_for_others = params.device.has_value() || is_for_others(options);
   if (const auto directory = cache_directory(); directory && !options.store_flags.no_cache)
@@ -160,7 +160,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                    .log = log,
                    .sandbox = *sandbox};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
-  forest.hide(kStatusDirectory, status_tree(state));
+  forest.add_unlisted(kStatusDirectory, status_tree(state));
   Blobs& blobs = *options.open_options.blobs;
   MountController caretaker(params, state, broker->get(), blobs);
   const auto log_open = [&](Ino ino) {

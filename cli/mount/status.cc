@@ -127,10 +127,10 @@ TreePtr status_tree(const MountState& state) {
     return [&state, text]() -> Result<SourcePtr> { return in_memory(text(state)); };
   };
   TreeBuilder builder(nullptr);
-  builder.add_live("status.json", dynamic_file(status_text));
-  builder.add_live("stats.json", dynamic_file(stats_text));
-  builder.add_live("metrics", dynamic_file(metrics_of));
-  builder.add_live("log", dynamic_file([](const MountState& of) { return of.log.last_lines(); }));
+  builder.add_dynamic_file("status.json", dynamic_file(status_text));
+  builder.add_dynamic_file("stats.json", dynamic_file(stats_text));
+  builder.add_dynamic_file("metrics", dynamic_file(metrics_of));
+  builder.add_dynamic_file("log", dynamic_file([](const MountState& of) { return of.log.last_lines(); }));
   return std::move(builder).freeze();
 }
 

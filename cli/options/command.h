@@ -1,5 +1,5 @@
 // The command line as data: commands with their arguments and options. The parser, --help, the completions and the
-// messages about mistakes are made from it.
+// error messages use it.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct Argument {
   std::string name;  ///< "SOURCE"
   std::string help;
   Count count;
-  /// Takes one value. Fails with unsupported, and with what is wrong with it.
+  /// Sets the value from its text. Fails with unsupported and the reason.
   std::function<Result<void>(const std::string& value)> take;
 
   bool repeats() const { return count == Count::some || count == Count::any; }
@@ -46,22 +46,21 @@ struct Command {
   std::function<Exit()> run = {};
 };
 
-/// What a command line asks for.
+/// A parsed command line.
 struct Invocation {
-  enum class What { run, help, version };
+  enum class Action { run, help, version };
 
-  What what;
+  Action action;
   std::vector<const Command*> path;  ///< from the program to the command
 
   const Command& command() const { return *path.back(); }
 };
 
-/// Parses the words after the program's name; the arguments and options take their values. `-h` and `--help` are known
-/// to every command, `--version` to the program. Fails with unsupported, with a message in one line that ends in where
-/// to read more.
+/// Parses the words after the program's name, and sets the arguments and options. Every command has `-h` and `--help`,
+/// the program has `--version`. Fails with unsupported and a message of one line that ends in a reference to the help.
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words);
 
-/// What the help says of the options that every command has, and of the program's.
+/// The help texts of the options of every command, and of the program.
 inline constexpr const char* kHelpOption = "print this help";
 inline constexpr const char* kVersionOption = "print the version";
 

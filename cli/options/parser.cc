@@ -44,7 +44,7 @@ Error no_option(const Invocation& invocation, const std::string& word, const Wor
   return usage_error(invocation, str(printable(option), ": unknown option", did_you_mean(option, known)));
 }
 
-// One command's options as getopt_long wants them.
+// The options of a command, for getopt_long.
 class LeafParser {
  public:
   LeafParser(const Invocation& invocation, const Words& words) : invocation_(invocation) {
@@ -66,21 +66,21 @@ class LeafParser {
     argv_.push_back(nullptr);
   }
 
-  Result<Invocation::What> parse() {
+  Result<Invocation::Action> parse() {
     optind = 0;  // begins anew
     opterr = 0;
     int number = 0;
     while ((number = next()) != -1) {
       if (number == '?' || number == ':') return tl::unexpected(error_of(number));
       if (!is_spelled_out(number)) return tl::unexpected(no_option(invocation_, typed(), names()));
-      if (number == kHelp) return Invocation::What::help;
+      if (number == kHelp) return Invocation::Action::help;
       const Option& option = option_of(number);
       const std::string name = option.name.empty() ? str('-', option.letter) : "--" + option.name;
       if (const auto taken = option.take(optarg == nullptr ? "" : optarg); !taken)
         return tl::unexpected(usage_error(invocation_, str(name, ": ", taken.error().message)));
     }
     TRY_VOID(take_arguments());
-    return Invocation::What::run;
+    return Invocation::Action::run;
   }
 
  private:
@@ -97,7 +97,7 @@ class LeafParser {
     return argv_[static_cast<size_t>(optind) - (is_separate ? 2 : 1)];
   }
 
-  // getopt_long takes an abbreviation, which a later version could make ambiguous.
+  // getopt_long accepts abbreviations, which later options could make ambiguous.
   bool is_spelled_out(int) const {
     if (index_ < 0) return true;
     const std::string word = typed();
@@ -126,7 +126,7 @@ class LeafParser {
     return no_option(invocation_, word.starts_with("--") ? word : str('-', static_cast<char>(optopt)), names());
   }
 
-  // Of the option whose value is missing.
+  // The option whose value is missing.
   std::string value_name() const {
     const std::string& value = option_of(optopt).value;
     return value.empty() ? "" : ": " + value;
@@ -181,13 +181,13 @@ Argument arguments(std::string name, std::string help, std::vector<std::string>&
 }
 
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words) {
-  Invocation invocation{Invocation::What::run, {&program}};
+  Invocation invocation{Invocation::Action::run, {&program}};
   auto word = words.begin();
   // `weightfs help mount` is `weightfs mount --help`.
   const bool asks_for_help = word != words.end() && *word == "help";
   if (asks_for_help) {
     ++word;
-    invocation.what = Invocation::What::help;
+    invocation.action = Invocation::Action::help;
   }
   while (!invocation.command().commands.empty()) {
     const auto& commands = invocation.command().commands;
@@ -195,11 +195,12 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
     if (word == words.end() && asks_for_help) return invocation;
     const std::string family = family_of(invocation);
     if (word == words.end())
-      return tl::unexpected(
-          usage_error(invocation, str(family.empty() ? "" : family.substr(0, family.size() - 1) + ": ", "missing command: ", joined(known))));
-    if (*word == "-h" || *word == "--help") return Invocation{Invocation::What::help, invocation.path};
+      return tl::unexpected(usage_error(
+          invocation,
+          str(family.empty() ? "" : family.substr(0, family.size() - 1) + ": ", "missing command: ", joined(known))));
+    if (*word == "-h" || *word == "--help") return Invocation{Invocation::Action::help, invocation.path};
     const bool is_program = invocation.path.size() == 1;
-    if (is_program && *word == "--version") return Invocation{Invocation::What::version, invocation.path};
+    if (is_program && *word == "--version") return Invocation{Invocation::Action::version, invocation.path};
     if (word->starts_with('-') && word->size() > 1)
       return tl::unexpected(no_option(invocation, *word, is_program ? Words{"--help", "--version"} : Words{"--help"}));
     const auto found =
@@ -214,7 +215,7 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
   }
   if (asks_for_help) return invocation;
   LeafParser parser(invocation, Words(word, words.end()));
-  invocation.what = TRY(parser.parse());
+  invocation.action = TRY(parser.parse());
   return invocation;
 }
 

@@ -83,7 +83,7 @@ Message receive_message(int socket) {
   return message;
 }
 
-// A terminal sends these signals to the whole process group; they are meant for the confined process.
+// A terminal sends these signals to the whole process group; they are intended for the confined process.
 void ignore_signals() {
   for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) std::signal(number, SIG_IGN);
 }

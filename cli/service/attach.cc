@@ -32,7 +32,7 @@ unsigned long flags_of(const std::vector<std::string>& options) {
   return flags;
 }
 
-// Who made a mount. A mount whose server hangs may be in use, and is removed only if attach() made it.
+// The creator of a mount. A mount whose server hangs may be in use, and is removed only if attach() made it.
 enum class MountOrigin { unknown, attach };
 
 // Why a mount in this condition must not be removed; null if it can be.

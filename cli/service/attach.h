@@ -1,4 +1,4 @@
-// A mount that is made by one process, in the mount namespace of the host and with its privileges, and served by
+// A mount that is created by one process, in the mount namespace of the host and with its privileges, and served by
 // another process that has neither. The descriptor of /dev/fuse is passed through the service manager. A server
 // confined by systemd (ProtectSystem=, PrivateTmp=, ...) cannot mount in the namespace of the host itself.
 #pragma once

@@ -63,7 +63,7 @@ inline constexpr std::array kArchiveFormats = {
 };
 
 /// Reads a container as this format: a directory if the container is its entry file, else an archive. Fails with
-/// unsupported when it is of another format.
+/// unsupported if it has another format.
 Result<Model> read_archive_format(const ArchiveFormat& format, const Container& container);
 
 }  // namespace weightfs::archive

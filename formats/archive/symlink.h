@@ -7,8 +7,8 @@
 
 namespace weightfs::archive {
 
-/// Whether a link with this text at `path` leads inside the root, whatever other such links are on its way: it is
-/// relative, has `..` only at its beginning, and no more of them than there are directories above it.
+/// Whether a link with this target at `path` stays inside the root, regardless of other such links on its path: it is
+/// relative, has `..` only at its beginning, and not more of them than directories above it.
 bool stays_inside(std::string_view path, std::string_view target);
 
 /// The target of a link that stays inside, as a path from the root.

@@ -239,7 +239,7 @@ class TarLister {
     const Error error = reader_->error();
     if (error.code != Code::corrupt || members_ == 0) return tl::unexpected(error);
     builder_.warnings().add("at byte ", header_position(), ", after ", members_, " members: ", error.message,
-                            "; what follows is not shown");
+                            "; later members are not shown");
     return false;
   }
 
@@ -338,7 +338,7 @@ class TarLister {
       refuse(member, size, "cut by the end of the tar");
     } else if (padded(at - member.begin) != *member.end - member.begin) {
       // libarchive skips pieces that overlap or exceed the end.
-      refuse(member, size, "a map of holes that does not fit what is stored");
+      refuse(member, size, "a sparse map that does not match the stored data");
     } else {
       const std::string identity = tar_->identity();
       builder_.add_file(member.name,

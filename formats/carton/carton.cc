@@ -40,7 +40,7 @@ Result<void> add_linked(Model& model, archive::Archive& archive, const Container
     if (!looking) return false;
     const auto room = container.budget->charge(Cost::lookup);
     looking = room.has_value();
-    if (!looking) warnings.add(quoted(wanted.name), ": ", room.error().message, "; no more files are looked for");
+    if (!looking) warnings.add(quoted(wanted.name), ": ", room.error().message, "; no more files are searched");
     return looking && container.blobs->is_local(wanted);
   };
   for (const auto& [path, digest] : manifest.digests) {

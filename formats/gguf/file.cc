@@ -9,7 +9,7 @@
 namespace weightfs::gguf {
 namespace {
 
-// Adds `what` in front of the error.
+// Adds `what` before the error message.
 template <class T>
 Result<T> naming(std::string_view what, Result<T> result) {
   if (!result) result.error().message = str(what, ": ", result.error().message);
@@ -108,7 +108,7 @@ class FileReader {
     if (stored.type != ValueType::array) note.append("nbytes", size - file_.dialect.count_size());
     note.append("type", name_of(stored.element_type));
     if (size > kMaxDocumentBytes - document_bytes_) {
-      file_.warnings.add("key ", quoted(key), ": ", size, " bytes are too many to be shown");
+      file_.warnings.add("key ", quoted(key), ": ", size, " bytes are too large to be shown");
       return note;
     }
     document_bytes_ += size;
@@ -146,10 +146,10 @@ class FileReader {
     TRY_VOID(charges_.charge(Cost::tensor));
     TRY_VOID(charges_.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
     if (tensor.name.size() > kMaxGgmlName)
-      file_.warnings.add("tensor ", quoted(tensor.name), ": a name of ", tensor.name.size(), " bytes, ggml takes ",
+      file_.warnings.add("tensor ", quoted(tensor.name), ": a name of ", tensor.name.size(), " bytes, ggml accepts ",
                          kMaxGgmlName);
     if (tensor.shape.size() > kMaxGgmlDimensions)
-      file_.warnings.add("tensor ", quoted(tensor.name), ": ", tensor.shape.size(), " dimensions, ggml takes ",
+      file_.warnings.add("tensor ", quoted(tensor.name), ": ", tensor.shape.size(), " dimensions, ggml accepts ",
                          kMaxGgmlDimensions);
     return {};
   }

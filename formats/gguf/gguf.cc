@@ -73,7 +73,7 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
   // The limit of one file holds for many, too.
   assembly.full = tensors > kMaxTensors - assembly.model.tensors.size();
   if (assembly.full)
-    return assembly.warnings.add(subject, "more than ", kMaxTensors, " tensors: it and what follows is left out");
+    return assembly.warnings.add(subject, "more than ", kMaxTensors, " tensors: it and later shards are left out");
   const uint64_t section = place_tensors(file, bytes, assembly.model);
   assembly.warnings.append(file.warnings, subject);
   if (!assembly.model.version.empty()) return;
@@ -86,7 +86,7 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
 
 Model finish(ModelAssembly assembly) {
   for (const size_t place : flat::repeated_names(assembly.model.tensors))
-    assembly.warnings.add("tensor ", quoted(assembly.model.tensors[place].name), ": another one has that name");
+    assembly.warnings.add("tensor ", quoted(assembly.model.tensors[place].name), ": duplicate name");
   assembly.model.format = "gguf";
   assembly.model.metadata.append("gguf", std::move(assembly.facts));
   assembly.model.warnings = std::move(assembly.warnings).take();
@@ -152,8 +152,7 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
   }
   const uint64_t tensors = assembly.model.tensors.size();
   if (total != tensors && missing == 0 && !assembly.full)
-    assembly.warnings.add("split.tensors.count is ", total ? std::to_string(*total) : "missing", ", there are ",
-                          tensors);
+    assembly.warnings.add("split.tensors.count is ", total ? std::to_string(*total) : "missing", ", found ", tensors);
   Map split;
   split.append("count", shard.count);
   split.append("present", assembly.model.parts.size());

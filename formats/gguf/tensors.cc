@@ -163,7 +163,7 @@ class TensorPlacer {
   const SourcePtr& bytes_;
   Model& model_;
   uint64_t section_;
-  std::vector<uint64_t> offsets_;            // sorted; made when a tensor of unknown type needs it
+  std::vector<uint64_t> offsets_;            // sorted; built for the first tensor of unknown type
   std::map<uint32_t, UnknownType> strange_;  // the types with a note
   UnknownType others_{"ggml-unknown"};       // those beyond kMaxUnknownTypes
 };

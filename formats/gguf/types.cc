@@ -12,9 +12,9 @@ struct Row {
 };
 
 constexpr std::string_view kRemoved = "a type that ggml had in 2024 and removed";
-constexpr std::string_view kNotKnown = "unknown type; its bytes are assumed to end at the next tensor";
+constexpr std::string_view kUnknownTypeWarning = "unknown type; its bytes are assumed to end at the next tensor";
 
-// ggml.h of ggml 0.21.0, by number. 5 was Q4_3, gone before GGUF began.
+// ggml.h of ggml 0.21.0, by number. 5 was Q4_3, removed before GGUF existed.
 constexpr std::array kTypes = {
     Row{"F32", "float32"},
     Row{"F16", "float16"},
@@ -23,7 +23,7 @@ constexpr std::array kTypes = {
     Row{"", "mxfp4",
         "the number that Ollama gave MXFP4 in August 2025 (v0.11.0 to v0.11.7): "
         "byte i of a block holds elements 2i and 2i+1, not i and i+16 as in ggml's MXFP4"},
-    Row{"", "", kNotKnown},
+    Row{"", "", kUnknownTypeWarning},
     Row{"Q5_0", "q5_0"},
     Row{"Q5_1", "q5_1"},
     Row{"Q8_0", "q8_0"},
@@ -79,7 +79,7 @@ TensorType tensor_type(uint32_t id) {
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = dtype_named(kTypes[i].dtype);
     return rows;
   }();
-  if (id >= kTypes.size() || dtypes[id] == nullptr) return {"", &kUnknownDType, kNotKnown};
+  if (id >= kTypes.size() || dtypes[id] == nullptr) return {"", &kUnknownDType, kUnknownTypeWarning};
   return {kTypes[id].name, dtypes[id], kTypes[id].note};
 }
 

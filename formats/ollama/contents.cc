@@ -32,7 +32,7 @@ bool is_short(const Item& item, uint64_t most) {
   return item.layer.descriptor.size && *item.layer.descriptor.size <= most;
 }
 
-// The config.json of the model that this one was made of.
+// The config.json of the model that this model was created from.
 bool is_own_config(const Item& item) { return item.layer.kind == LayerKind::json && item.layer.name == "config.json"; }
 
 class Contents {
@@ -58,7 +58,7 @@ class Contents {
     const auto has_scope = [](const Tensor& tensor) { return !tensor.scope.empty(); };
     if (std::any_of(model_.tensors.begin(), model_.tensors.end(), has_scope)) return;
     for (const size_t place : flat::repeated_names(model_.tensors))
-      warnings_.add("tensor ", quoted(model_.tensors[place].name), ": another one has that name");
+      warnings_.add("tensor ", quoted(model_.tensors[place].name), ": duplicate name");
   }
 
   // The first item of a kind with an available blob; null if there is none.
@@ -171,7 +171,7 @@ bool needs_fetch(const Item& item) {
     case LayerKind::params:
     case LayerKind::model:
       return true;
-    case LayerKind::tensor:  // a bare one is told by its media type
+    case LayerKind::tensor:  // a bare tensor is recognized by its media type
       return !item.layer.dtype || !item.layer.descriptor.size;
     case LayerKind::json:
       return is_own_config(item);

@@ -190,7 +190,7 @@ std::string name_layers(const std::vector<Layer*>& layers, Warnings& warnings) {
   for (Layer* const layer : layers) {
     if (!keeps_its_name(*layer)) continue;
     layer->path = paths.take(named(*layer));
-    if (!is_plain(layer->name)) warnings.add("layer ", quoted(layer->name), ": not a path below files/; made one");
+    if (!is_plain(layer->name)) warnings.add("layer ", quoted(layer->name), ": not a path below files/; changed");
   }
   // The model's own files keep their names.
   const bool has_config = paths.is_taken("config.json");

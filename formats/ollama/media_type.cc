@@ -90,7 +90,7 @@ class Parameters {
     return failure(Code::corrupt, str("media type: ", what, quoted(where)));
   }
 
-  // There are three in manifests; each is looked for among all.
+  // Manifests have three parameters; duplicates are found by comparing each with all others.
   static constexpr size_t kMaxParameters = 16;
 
   std::string_view left_;

@@ -95,9 +95,9 @@ Container container_of(const Package& package, const Item& item, SourcePtr bytes
 
 Result<ModelPtr> read_nested(const Package& package, const Item& item) {
   const ResolvedBlob found = TRY(item.blob->found.get());
-  const SourcePtr proved = TRY(item.blob->bytes.get());
+  const SourcePtr verified = TRY(item.blob->bytes.get());
   const Container container = container_of(package, item, found.unverified);
-  auto model = read_from_unverified(container, proved);
+  auto model = read_from_unverified(container, verified);
   if (model) {
     model->budget = container.budget;
     return std::make_shared<const Model>(std::move(*model));

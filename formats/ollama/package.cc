@@ -100,16 +100,16 @@ class BlobFinder {
     if (!found) return tl::unexpected(found.error());
     TRY_VOID(verify_empty(wanted, found->verified->size()));
     if (is_local) container_.budget->add_file(*found->unverified);
-    const auto proved = Later<SourcePtr>::of(found->verified);
-    return std::make_shared<LayerBlob>(LayerBlob{Later<ResolvedBlob>::of(std::move(*found)), proved, is_local});
+    const auto verified = Later<SourcePtr>::of(found->verified);
+    return std::make_shared<LayerBlob>(LayerBlob{Later<ResolvedBlob>::of(std::move(*found)), verified, is_local});
   }
 
   // No request is made before the blob is read, nor for its size if the manifest has it.
   BlobPtr remote_blob(const BlobRef& wanted) const {
     container_.budget->add_file(ClaimedBlob(wanted.digest, wanted.size.value_or(0)));
     const Later<ResolvedBlob> found([blobs = container_.blobs, wanted] { return blobs->resolve(wanted); });
-    const Later<SourcePtr> proved([found]() -> Result<SourcePtr> { return TRY(found.get()).verified; });
-    const auto bytes = wanted.size ? Later<SourcePtr>::of(lazy(*wanted.size, proved)) : proved;
+    const Later<SourcePtr> verified([found]() -> Result<SourcePtr> { return TRY(found.get()).verified; });
+    const auto bytes = wanted.size ? Later<SourcePtr>::of(lazy(*wanted.size, verified)) : verified;
     return std::make_shared<LayerBlob>(LayerBlob{found, bytes, false});
   }
 

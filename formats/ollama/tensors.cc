@@ -306,18 +306,18 @@ Map Tensors::take_quantization() {
   return std::exchange(quantization_, {});
 }
 
-Result<Model> read_from_unverified(const Container& arriving, const SourcePtr& proved) {
-  const Content content = TRY(detect_content(*arriving.bytes));
-  Container container = arriving;
+Result<Model> read_from_unverified(const Container& unverified, const SourcePtr& verified) {
+  const Content content = TRY(detect_content(*unverified.bytes));
+  Container container = unverified;
   if (content == Content::other) {
-    container.bytes = proved;
+    container.bytes = verified;
     return read_model(container);
   }
   container.folder = nullptr;  // a file, not one of several
   Model model = TRY(content == Content::gguf ? read_gguf(container) : read_safetensors(container));
   for (Tensor& tensor : model.tensors)
-    if (!tensor.source.refused()) tensor.source = TRY(slice(proved, tensor.source.offset(), tensor.nbytes()));
-  for (Part& part : model.parts) part.source = Later<SourcePtr>::of(proved);
+    if (!tensor.source.refused()) tensor.source = TRY(slice(verified, tensor.source.offset(), tensor.nbytes()));
+  for (Part& part : model.parts) part.source = Later<SourcePtr>::of(verified);
   return model;
 }
 

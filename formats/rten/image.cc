@@ -147,7 +147,7 @@ class StructureWalk {
     return pages_.need(where, field.width);
   }
 
-  // A union. A tag from a later schema is left alone, as the verifier does, but it looks at the offset all the same.
+  // A union. A tag from a later schema is not checked, as in the verifier, but its offset is.
   Result<void> member(const Field& field, uint64_t where, const Place& place) {
     TRY_VOID(pages_.need(where, sizeof(uint32_t)));
     const uint64_t tag_at = find(place, static_cast<uint16_t>(field.slot - sizeof(uint16_t)));

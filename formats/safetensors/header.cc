@@ -133,7 +133,7 @@ bool HeaderReader::end_entry() {
     if (!seen_[i]) return refuse_tensor(str("no ", kFields[i]));
   if (tensor_.dtype == &kUnknownDType)
     header.warnings.add("tensor ", quoted(tensor_.name), ": dtype ", quoted(tensor_.stored_dtype),
-                        " is not known, bytes only");
+                        " is unknown; shown as bytes");
   at_ = At::header;
   if (auto room = header.charge_tensor(tensor_.name.size(), shape_.size()); !room) return refuse(room.error());
   header.ranges.push_back({offsets_[0], offsets_[1]});

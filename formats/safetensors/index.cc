@@ -30,7 +30,7 @@ struct Shard {
   size_t weights = 0;  // how many tensors the weight map puts into it
   bool was_read = false;
   Result<SourcePtr> bytes = SourcePtr();
-  const Shard* same = nullptr;  // the shard before it whose file this is, under another name
+  const Shard* same = nullptr;  // an earlier shard with the same file under another name
 
   const Shard& file() const { return same == nullptr ? *this : *same; }
 };
@@ -133,7 +133,7 @@ class IndexReader final : public JsonEvents {
   int depth_ = 0;
   In in_ = In::other;  // the key of the whole that is being read
   bool has_weight_map_ = false;
-  std::string tensor_;  // in the weight map: whose shard comes next
+  std::string tensor_;  // in the weight map: the key; its shard is the next value
   bool has_metadata_ = false;
   ValueBuilder metadata_{kMaxMetadataValues};
 };
@@ -237,7 +237,7 @@ class Merger {
   }
 
  private:
-  // Whether a tensor is where the weight map has it, or nowhere else.
+  // Whether a tensor is in the shard of the weight map, or in no other shard.
   bool is_at_home(const Tensor& tensor, const Shard& shard) {
     const auto weight = std::lower_bound(index_.weights.begin(), index_.weights.end(), tensor.name,
                                          [](const Weight& w, const std::string& name) { return w.tensor < name; });
@@ -259,7 +259,7 @@ class Merger {
     }
     Tensor& tensor = model_.tensors[weight.elsewhere];
     warnings_.add("tensor ", quoted(weight.tensor), " is in ", quoted(tensor.scope),
-                  weight.found ? " too, not only" : ", not", " in ", quoted(home.name), " as the weight_map says");
+                  weight.found ? " as well as" : ", not", " in ", quoted(home.name), ", the shard in weight_map");
     if (!weight.found) tensor.scope = {};
   }
 
@@ -277,7 +277,7 @@ class Merger {
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
 };
 
-// Opens the shards, and finds the names that lead to one file.
+// Opens the shards, and finds the names of the same file.
 void open_shards(Index& index, const Container& container) {
   std::map<std::string, const Shard*> files;  // by identity
   for (auto& [name, shard] : index.shards) {
@@ -326,8 +326,8 @@ namespace weightfs {
 
 using namespace safetensors;
 
-// Any JSON object may be an index, and beside a model lie many that are none: it must begin like one. Writers put
-// "metadata" first, which may be long, and "weight_map" next.
+// Any JSON object may be an index, and many other JSON files are stored beside a model: it must begin like an index.
+// Writers put "metadata" first, which may be long, and "weight_map" next.
 Match matches_safetensors_index(const Probe& probe) {
   const auto& [name, head, tail, size] = probe;
   constexpr const char* kWhite = " \t\r\n";

@@ -125,7 +125,7 @@ class ParamsReader {
   // The magic number and how many names there are; each comes with an array.
   Result<uint64_t> read_start() {
     if (TRY(in_.number<uint64_t>()) != kListMagic) return failure(Code::corrupt, "no magic number of a list of arrays");
-    TRY_VOID(in_.skip(8));  // reserved; TVM writes 0 and does not look
+    TRY_VOID(in_.skip(8));  // reserved; TVM writes 0 and ignores it
     const auto count = TRY(in_.number<uint64_t>());
     return in_.bounded(count, kMinNameSize + kMinArraySize);
   }

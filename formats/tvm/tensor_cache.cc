@@ -220,7 +220,7 @@ class ModelAssembly {
     return {};
   }
 
-  // An export to bfloat16 has that format at every tensor; it is meant for the float32 ones.
+  // An export to bfloat16 has that format at every tensor; it applies to the float32 tensors.
   void set_type(Tensor& tensor, const std::string& dtype, const std::string& format, uint64_t bytes) {
     const bool is_bf16 = format == "f32-to-bf16" && dtype == "float32";
     const DType* const known = is_bf16 ? dtype_named("bfloat16") : dtype_spelled(dtype);
@@ -325,7 +325,7 @@ Result<Model> read(const Container& container) {
   ModelAssembly assembly(container);
   TRY_VOID(assembly.add(records));
   auto model = assembly.finish(std::move(index));
-  release(size, *container.budget);  // the index is gone
+  release(size, *container.budget);  // the index has been destroyed
   return model;
 }
 

@@ -98,7 +98,7 @@ void respond(fuse_req_t request, Operation operation, const Answer& answer) {
   fuse_reply_err(request, errno_of(done.error().code));
 }
 
-double timeout_of(const Attributes& attributes) { return attributes.kind == NodeKind::live ? 0 : kForever; }
+double timeout_of(const Attributes& attributes) { return attributes.kind == NodeKind::dynamic ? 0 : kForever; }
 
 fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes) {
   fuse_entry_param entry{};
@@ -133,7 +133,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     Server& s = server(request);
     const auto ino = s.interruptible_requests().interruptible(request, [&] { return s.forest().lookup(parent, name); });
     if (!ino) return {};
-    const bool is_own_file = s.forest().is_hidden(parent) || (*ino && s.forest().is_hidden(**ino));
+    const bool is_own_file = s.forest().is_unlisted(parent) || (*ino && s.forest().is_unlisted(**ino));
     if (!is_own_file) s.statistics().used();
     if (!*ino && ino->error().code == Code::not_found) {
       fuse_entry_param absent{};  // inode 0: a negative entry
@@ -186,7 +186,7 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     if (!source) return {};
     file->fh = s.open(ino, TRY(*source));
     // Dynamic files bypass the page cache.
-    const bool live = s.forest().is_live(ino);
+    const bool live = s.forest().is_dynamic(ino);
     file->direct_io = live ? 1 : 0;
     file->keep_cache = !live && s.page_cache() == Server::PageCache::kept ? 1 : 0;
     file->noflush = 1;
@@ -283,7 +283,7 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, EntryFo
   const Operation operation = form == EntryForm::names ? Operation::readdir : Operation::readdirplus;
   respond(request, operation, [&]() -> Result<void> {
     Forest& forest = server(request).forest();
-    if (!forest.is_hidden(ino)) server(request).statistics().used();
+    if (!forest.is_unlisted(ino)) server(request).statistics().used();
     const auto listing =
         server(request).interruptible_requests().interruptible(request, [&] { return forest.list(ino); });
     if (!listing) return {};
@@ -389,7 +389,7 @@ Server::~Server() = default;
 
 uint64_t Server::open(Ino ino, SourcePtr source) {
   if (params_.on_open) params_.on_open(ino);
-  const auto reads = forest_.is_live(ino) ? Handle::Reads::uncounted : Handle::Reads::counted;
+  const auto reads = forest_.is_dynamic(ino) ? Handle::Reads::uncounted : Handle::Reads::counted;
   auto handle = std::make_unique<Handle>(std::move(source), reads);
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
   const std::scoped_lock lock(mutex_);

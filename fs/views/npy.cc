@@ -9,10 +9,10 @@
 namespace weightfs::views {
 namespace {
 
-constexpr size_t kMostOfNumpy = 32;  // NPY_MAXDIMS
-constexpr size_t kAlignment = 64;    // so that a mapped array is aligned
+constexpr size_t kMaxNumpyDimensions = 32;  // NPY_MAXDIMS
+constexpr size_t kAlignment = 64;           // so that a mapped array is aligned
 
-// The code points of a text that is UTF-8 (every text of TOML is).
+// The code points of UTF-8 text (strings of TOML are UTF-8).
 std::u32string code_points(std::string_view text) {
   std::u32string out;
   while (!text.empty()) {
@@ -26,7 +26,7 @@ std::u32string code_points(std::string_view text) {
   return out;
 }
 
-// Texts as elements of one width, padded with zeros: UTF-32, little-endian.
+// Strings as elements of equal width, padded with zeros: UTF-32, little-endian.
 class StringElements final : public Source {
  public:
   StringElements(std::shared_ptr<const std::vector<std::string>> texts, uint64_t width)
@@ -61,7 +61,7 @@ class StringElements final : public Source {
   uint64_t width_;  // bytes of an element
 };
 
-// The dimensions of the array that holds the tensor's bytes.
+// The dimensions of the array of the tensor's bytes.
 Shape array_shape(const Tensor& tensor) {
   const DType& dtype = *tensor.dtype;
   if (!dtype.npy_packed) return tensor.shape;
@@ -81,7 +81,7 @@ std::string python_tuple(const Shape& shape) {
 // The header for an array of this type and shape.
 std::string header_of(std::string_view descr, const Shape& shape) {
   std::string dict = str("{'descr': '", descr, "', 'fortran_order': False, 'shape': ", python_tuple(shape), ", }");
-  constexpr size_t kPrefix = 10;  // magic, version, u16 length: 32 dimensions never need version 2.0
+  constexpr size_t kPrefix = 10;  // magic, version, u16 length; 32 dimensions do not need version 2.0
   const size_t unpadded = kPrefix + dict.size() + 1;
   dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   dict += '\n';
@@ -93,20 +93,20 @@ std::string header_of(std::string_view descr, const Shape& shape) {
 }  // namespace
 
 bool has_npy(const Tensor& tensor) {
-  return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMostOfNumpy;
+  return !tensor.source.refused() && !tensor.dtype->npy_descr.empty() && tensor.shape.size() <= kMaxNumpyDimensions;
 }
 
 bool has_string_npy(const Model& model, size_t tensor) {
-  return model.strings.contains(tensor) && model.tensors[tensor].shape.size() <= kMostOfNumpy;
+  return model.strings.contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNumpyDimensions;
 }
 
 Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vector<std::string>> texts) {
-  uint64_t characters = 1;  // NumPy has no strings of none
+  uint64_t characters = 1;  // NumPy has no strings of length 0
   for (const std::string& text : *texts) characters = std::max<uint64_t>(characters, code_points(text).size());
   const uint64_t width = characters * sizeof(char32_t);
-  if (texts->size() > kLongestStringArray / width)
-    return failure(Code::unsupported, str(texts->size(), " texts of up to ", characters,
-                                          " characters make an array of more than ", human_size(kLongestStringArray)));
+  if (texts->size() > kMaxStringArrayBytes / width)
+    return failure(Code::unsupported, str("array of ", texts->size(), " strings of up to ", characters,
+                                          " characters is larger than ", human_size(kMaxStringArrayBytes)));
   const std::string header = header_of(str("<U", characters), shape);
   return concat({in_memory(header), std::make_shared<StringElements>(std::move(texts), width)});
 }
@@ -129,7 +129,7 @@ Result<SourcePtr> open_npy(const Model& model, size_t index) {
   const auto texts = model.strings.find(index);
   if (texts == model.strings.end())
     return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
-  // The longest of them is searched for, and many tensors may share them.
+  // The longest string is searched in each of them, and many tensors may share one list.
   const auto all = TRY(texts->second.get());
   if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));
   return string_npy(tensor.shape, all);

@@ -1,4 +1,4 @@
-// The views of a model: each is a directory in which tensors of the model are files.
+// The views of a model. A view is a directory with a file per tensor.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ struct View {
   std::string_view directory;  ///< "npy"
   std::string_view suffix;     ///< of every file: ".npy"; may be empty
   bool (*has)(const Model& model, size_t tensor);
-  /// The size of the file in bytes; nothing where open() has to compute it.
+  /// The size of the file in bytes; nothing if only open() can compute it.
   std::optional<uint64_t> (*size)(const Model& model, size_t tensor);
   /// The content of the file. Fails with corrupt for a refused tensor, and as reading the container fails.
   Result<SourcePtr> (*open)(const Model& model, size_t tensor);
 };
 
-/// All views, in the order in which a model's directory has them. The first shows every tensor, under its own name.
+/// All views, in the order of the model's directory. The first has every tensor, without a suffix.
 std::span<const View* const> all();
 
 /// tensors/: the bytes of each tensor as stored.

@@ -1,4 +1,4 @@
-// Bytes that are made for each reader anew, and kept nowhere.
+// Blobs that are produced again for each reader, and not cached.
 #include "base/blobs.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,8 @@ TEST_F(UncachedBlobs, SequentialReadsContinueTheStream) {
 
 TEST_F(UncachedBlobs, LastByteOfCorruptStreamIsNotServed) {
   EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123", 10)), 0, 10), HasSubstr("m: ends at byte 4 of 10"));
-  EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123456789", 4)), 0, 4), HasSubstr("m: longer than the 4 declared bytes"));
+  EXPECT_THAT(read(*uncached_blobs()->blob(producer("0123456789", 4)), 0, 4),
+              HasSubstr("m: longer than the 4 declared bytes"));
   fails_ = true;
   const auto blob = uncached_blobs()->blob(producer("0123456789", 10));
   EXPECT_EQ(read(*blob, 0, 9), "012345678");
@@ -107,7 +108,7 @@ TEST(DigestText, IsParsedOrRejected) {
   EXPECT_EQ(md5_of_hex("d41d8cd98f00b204e9800998ecf8427e"), Md5Sum().finish());
 }
 
-TEST(Crc32, IsThatOfZipAndGoesOn) {
+TEST(Crc32, MatchesZipAndIsIncremental) {
   const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
   EXPECT_EQ(crc32(0, bytes("123456789")), 0xCBF43926U);
   EXPECT_EQ(crc32(crc32(0, bytes("1234")), bytes("56789")), 0xCBF43926U);

@@ -26,7 +26,7 @@ TEST(Quoted, TruncatesLongName) {
   EXPECT_TRUE(text.ends_with("...\""));
 }
 
-TEST(Utf8, IsWhatRfc3629Says) {
+TEST(Utf8, FollowsRfc3629) {
   EXPECT_TRUE(is_utf8(""));
   EXPECT_TRUE(is_utf8("a\xC2\x80\xE0\xA0\x80\xF0\x90\x80\x80\xF4\x8F\xBF\xBF"));
   for (const char* bad : {"\x80", "\xC0\xAF", "\xC1\x80", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\x80\x80",
@@ -34,7 +34,7 @@ TEST(Utf8, IsWhatRfc3629Says) {
     EXPECT_FALSE(is_utf8(bad)) << quoted(bad);
 }
 
-TEST(Utf8, ReplacesEveryByteThatBelongsToNothing) {
+TEST(Utf8, ReplacesInvalidBytes) {
   EXPECT_EQ(to_utf8("a\xFF\xE2\x82z"), "a\uFFFD\uFFFD\uFFFDz");
   EXPECT_EQ(to_utf8("caf\xC3\xA9"), "caf\xC3\xA9");
 }

@@ -18,7 +18,7 @@
 
 namespace weightfs::test {
 
-constexpr size_t kKept = 50'000;
+constexpr size_t kBlobSize = 50'000;
 
 /// Seconds since the epoch.
 inline timespec at_second(time_t seconds) { return {seconds, 0}; }
@@ -34,17 +34,17 @@ class CacheFolders : public testing::Test {
   std::string blob_at(const Digest& digest) const { return directory + "/v1/blobs/" + blob_file(digest); }
 
   /// Creates a blob with an index link, and with that time of last use.
-  Digest keep(uint32_t seed, time_t used = 1000) const {
-    const std::string bytes = some_bytes(kKept, seed);
+  Digest add_blob(uint32_t seed, time_t used = 1000) const {
+    const std::string bytes = some_bytes(kBlobSize, seed);
     const Digest digest = sha256(bytes);
     set_time(write("blobs/" + blob_file(digest), bytes), used);
     link(str("key ", seed), digest);
     return digest;
   }
   /// Creates a partial download with its resume note.
-  Digest leave(uint32_t seed, time_t written) const {
-    const Digest digest = sha256(str("a whole of which there is a part ", seed));
-    const std::string path = write("making/" + part_file(digest), some_bytes(kKept, seed));
+  Digest add_partial(uint32_t seed, time_t written) const {
+    const Digest digest = sha256(str("complete file of the partial download ", seed));
+    const std::string path = write("making/" + part_file(digest), some_bytes(kBlobSize, seed));
     std::filesystem::create_symlink("https://example.org/ an ETag", path + ".from");
     set_time(path, written);
     return digest;
@@ -63,20 +63,20 @@ class CacheFolders : public testing::Test {
   }
 
   /// Opens and locks the file like its writer.
-  static SharedDescriptor held(const std::string& path) {
+  static SharedDescriptor open_locked(const std::string& path) {
     auto file = std::make_shared<const Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     EXPECT_TRUE(try_lock(file->number())) << path;
     return file;
   }
 
-  std::optional<uint64_t> counted() const {
-      return store::QuotaLedger::lock(*folders(), {}).value().read();
+  std::optional<uint64_t> ledger_bytes() const {
+    return store::QuotaLedger::lock(*folders(), {}).value().read();
   }
   /// The disk space in use, except the lock file.
-  uint64_t used() const { return allocated_in(directory) - allocated_at(directory + "/v1/lock"); }
+  uint64_t disk_usage() const { return allocated_in(directory) - allocated_at(directory + "/v1/lock"); }
 
   std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
-  std::vector<std::string> makings() const { return files_in(directory + "/v1/making"); }
+  std::vector<std::string> making_files() const { return files_in(directory + "/v1/making"); }
   std::vector<std::string> links() const { return files_in(directory + "/v1/index"); }
 
   TemporaryDirectory temporary;

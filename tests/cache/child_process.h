@@ -55,7 +55,7 @@ class Child {
 
   void kill() const { ::kill(pid_, SIGKILL); }
   /// Waits until the process has stopped itself, and continues it.
-  void go_on() const {
+  void resume() const {
     int status = 0;
     while (::waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
     }

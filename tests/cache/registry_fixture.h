@@ -21,31 +21,31 @@ namespace weightfs::test {
 class StoreDouble final : public BlobStore {
  public:
   SourcePtr blob(BlobProducer producer) override { return in_memory("blob " + producer.name); }
-  Result<SourcePtr> materialize(BlobProducer producer) override { return in_memory("made " + producer.name); }
-  Result<ResolvedBlob> resolve(const BlobRef&) override { return failure(Code::io, "not asked for like this"); }
-  bool is_local(const BlobRef& wanted) override { return wanted.name == "here"; }
+  Result<SourcePtr> materialize(BlobProducer producer) override { return in_memory("materialized " + producer.name); }
+  Result<ResolvedBlob> resolve(const BlobRef&) override { return failure(Code::io, "not expected"); }
+  bool is_local(const BlobRef& ref) override { return ref.name == "here"; }
   void stop() override { ++stops; }
-  Result<ResolvedBlob> resolve_from(const BlobRef& wanted, std::vector<download::Origin> origins) override {
-    wanted_names.push_back(wanted.name);
-    for (download::Origin& origin : origins) asked.push_back(std::move(origin));
-    return ResolvedBlob{in_memory("proved"), in_memory("arriving")};
+  Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<download::Origin> origins) override {
+    requested_names.push_back(ref.name);
+    for (download::Origin& origin : origins) used_origins.push_back(std::move(origin));
+    return ResolvedBlob{in_memory("verified"), in_memory("unverified")};
   }
   void save_text(const std::string& key, std::string_view text) override {
-    ++remembers;
-    kept[key] = text;
+    ++saves;
+    saved[key] = text;
   }
   std::optional<std::string> load_text(const std::string& key) override {
-    const auto found = kept.find(key);
-    return found == kept.end() ? std::nullopt : std::optional(found->second);
+    const auto found = saved.find(key);
+    return found == saved.end() ? std::nullopt : std::optional(found->second);
   }
   StoreStatus status() override { return {}; }
   StoreStatus in_progress_status() override { return {}; }
 
-  std::map<std::string, std::string> kept;
-  int remembers = 0;
+  std::map<std::string, std::string> saved;
+  int saves = 0;
   int stops = 0;
-  std::vector<std::string> wanted_names;
-  std::vector<download::Origin> asked;
+  std::vector<std::string> requested_names;
+  std::vector<download::Origin> used_origins;
 };
 
 inline std::string sha256_of(const std::string& body) { return "sha256:" + sha256(body).hex(); }

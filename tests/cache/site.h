@@ -29,7 +29,7 @@ class Site {
   std::string url(const std::string& target = "") const { return server_.url(target); }
 
   /// "GET /path?query" of each request, in order.
-  std::vector<std::string> asked() const {
+  std::vector<std::string> requests_seen() const {
     std::vector<std::string> out;
     for (const SeenRequest& request : server_.requests()) out.push_back(request.method + " " + request.target);
     return out;
@@ -43,7 +43,7 @@ class Site {
   std::vector<SeenRequest> requests() const { return server_.requests(); }
 
  private:
-  HttpResponse send_request(const std::string& path) {
+  HttpResponse find_page(const std::string& path) {
     const std::scoped_lock lock(mutex_);
     const auto found = pages_.find(path);
     return found == pages_.end() ? HttpResponse() : found->second;
@@ -52,7 +52,7 @@ class Site {
   std::mutex mutex_;  // guards pages_
   std::map<std::string, HttpResponse> pages_;
   HttpServer server_{[this](const SeenRequest& request, Wire& wire) {
-    const HttpResponse page = send_request(request.target.substr(0, request.target.find('?')));
+    const HttpResponse page = find_page(request.target.substr(0, request.target.find('?')));
     if (page)
       page(request, wire);
     else

@@ -26,7 +26,7 @@ class StoreDirectory : public testing::Test {
   }
   std::vector<std::string> files() const { return files_in(directory); }
   std::vector<std::string> blobs() const { return files_in(directory + "/v1/blobs"); }
-  std::vector<std::string> makings() const { return files_in(directory + "/v1/making"); }
+  std::vector<std::string> making_files() const { return files_in(directory + "/v1/making"); }
 
   TemporaryDirectory temporary;
   std::string directory = temporary.path("deep/cache");

@@ -37,15 +37,15 @@ TEST(Detection, ReportsTriedFormats) {
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::unsupported);
   EXPECT_EQ(model.error().message,
-            "m: not a model that weightfs knows (56 B); tried gguf, rten, tvm-params, zip, tar, safetensors, "
+            "m: not a supported model (56 B); tried gguf, rten, tvm-params, zip, tar, safetensors, "
             "safetensors-index, bintensors");
-  EXPECT_THAT(outcome(""), StartsWith("m: not a model that weightfs knows (0 B); "));
+  EXPECT_THAT(outcome(""), StartsWith("m: not a supported model (0 B); "));
 }
 
 // A format without a magic number may be intended: then the message has its error.
 TEST(Detection, ReportsWhyPossibleFormatFails) {
   EXPECT_EQ(outcome(bintensors_file("\2")),
-            "m: not a model that weightfs knows (9 B); tried gguf, rten, tvm-params, zip, tar, safetensors, "
+            "m: not a supported model (9 B); tried gguf, rten, tvm-params, zip, tar, safetensors, "
             "safetensors-index, bintensors");
   EXPECT_THAT(outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
               HasSubstr("safetensors-index, bintensors (bintensors: in the release layout: "));
@@ -56,7 +56,7 @@ TEST(Detection, ReportsErrorOfCertainFormat) {
   for (const std::string& bytes : {small_gguf(), rten::small_rten(), small_safetensors()}) {
     const std::string error = outcome(bytes.substr(0, bytes.size() / 2));
     EXPECT_THAT(error, StartsWith("m: "));
-    EXPECT_THAT(error, Not(HasSubstr("not a model that weightfs knows")));
+    EXPECT_THAT(error, Not(HasSubstr("not a supported model")));
   }
 }
 
@@ -104,9 +104,8 @@ TEST(Detection, IsModelPredictsReadModel) {
                           std::make_shared<MemoryFolder>(small.beside)};
       const auto model = read_model(cut);
       // A corrupt model is still a model; another file is not.
-      const bool is_broken =
-          !model && (model.error().message.find("not a model that weightfs knows") == std::string::npos ||
-                     small.file_name.ends_with(".tar.gz"));
+      const bool is_broken = !model && (model.error().message.find("not a supported model") == std::string::npos ||
+                                        small.file_name.ends_with(".tar.gz"));
       EXPECT_EQ(is_model(cut).value_or(false), model || is_broken) << small.title << ", " << size << " bytes";
     }
   }

@@ -11,7 +11,7 @@ std::optional<uint64_t> size_of(std::string_view dtype, const Shape& shape) {
   return size_in_bytes(*dtype_named(dtype), shape);
 }
 
-TEST(DType, IsFoundByItsNameAlone) {
+TEST(DType, IsFoundByName) {
   ASSERT_NE(dtype_named("q4_k"), nullptr);
   EXPECT_EQ(dtype_named("q4_k")->name, "q4_k");
   for (const char* name : {"", "Q4_K", "F32", "float", "float32 ", "unknown"})
@@ -35,12 +35,12 @@ TEST(DType, SmallIntegersTakeOneByte) {
   }
 }
 
-TEST(DType, HasTheWideComplexNumbersOfNumPy) {
+TEST(DType, HasComplexTypesOfNumPy) {
   EXPECT_EQ(size_of("complex128", {3}), 48U);
   EXPECT_EQ(dtype_named("complex128")->npy_descr, "<c16");
 }
 
-TEST(DType, HasTheFloat8sOfMlDtypes) {
+TEST(DType, HasFloat8TypesOfMlDtypes) {
   for (const char* name : {"float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
                            "float8_e5m2fnuz", "float8_e8m0fnu"}) {
     EXPECT_EQ(size_of(name, {3}), 3U) << name;
@@ -48,7 +48,7 @@ TEST(DType, HasTheFloat8sOfMlDtypes) {
   }
 }
 
-// ggml quantises rows: a block never goes from one row into the next.
+// ggml quantises rows: a block never spans two rows.
 TEST(DType, BlockTypesFillInnermostDimension) {
   EXPECT_EQ(size_of("q4_0", {32}), 18U);
   EXPECT_EQ(size_of("q4_0", {3, 64}), 6U * 18);
@@ -59,7 +59,7 @@ TEST(DType, BlockTypesFillInnermostDimension) {
   EXPECT_EQ(size_of("q4_0", {5, 0}), 0U);
 }
 
-// safetensors packs all elements of a tensor, whatever its rows.
+// safetensors packs all elements of a tensor, without row boundaries.
 TEST(DType, PackedTypesFillWholeBytes) {
   EXPECT_EQ(size_of("float4_e2m1fn", {3, 2}), 3U);
   EXPECT_EQ(size_of("float4_e2m1fn", {2, 3}), 3U) << "rows may share a byte";

@@ -1,4 +1,4 @@
-// What holds for every format, asked of each: from the bytes of a container to the tree that it is mounted as.
+// Contract of all formats: from the bytes of a container to the mounted tree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +16,7 @@ using namespace test;
 using testing::ElementsAreArray;
 using testing::StartsWith;
 
-// Every path, directories with a `/` at the end, links with their text, as find(1) would walk them. What has no size
-// because it cannot be had ends in `!`.
+// All paths, as find(1) lists them; directories end in `/`, links include their target, unreadable files end in `!`.
 std::vector<std::string> walk(Forest& forest, Ino directory = Forest::kRoot) {
   std::vector<std::string> out;
   const auto all = forest.list(directory).value();
@@ -36,7 +35,7 @@ std::vector<std::string> walk(Forest& forest, Ino directory = Forest::kRoot) {
   return out;
 }
 
-// A file that is as large as it says, but gives up at some reading, or has zeroes from some byte on.
+// A file that fails at a given read, or has zeros from a given byte on.
 class Scripted final : public Source {
  public:
   explicit Scripted(std::string bytes) : bytes_(std::move(bytes)), size_(bytes_.size()) {}
@@ -64,7 +63,7 @@ class Scripted final : public Source {
   mutable std::atomic<uint64_t> bytes_read_ = 0;
 };
 
-// What lies beside a container, itself among it.
+// The directory of a container, including the container.
 class Surroundings final : public Folder {
  public:
   Surroundings(Files beside, std::string name, SourcePtr own)
@@ -114,7 +113,7 @@ class EveryFormat : public testing::TestWithParam<SmallModel> {
   }
 };
 
-// Those that are one file which tells what it is: shards are found by name, a forced layout is only ever forced.
+// Formats detected by the content of one file: not shards, which are found by name, nor forced layouts.
 class EveryLoneFormat : public EveryFormat {};
 
 std::vector<SmallModel> lone_models() {
@@ -137,7 +136,7 @@ Names joined(std::initializer_list<Names> lists) {
   return all;
 }
 
-// What everybody's tree has, and what in it is a format's own.
+// The files of every tree, and the files of each format.
 Names tree(const Names& files, const Names& documents, const Names& npy, const Names& tensors,
            const Names& nested = {}) {
   return joined({{"files/"},
@@ -170,7 +169,7 @@ Names golden(std::string_view title) {
     return tree({"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}, {}, {"first.npy", "second.npy"},
                 {"first", "second"});
   if (title.starts_with("Gguf")) return tree({"m.gguf"}, {}, {"scalar.npy", "w.npy"}, {"q", "scalar", "w"});
-  if (title == "RtenVersion1")  // it has no section for the branch's tensor, which is refused
+  if (title == "RtenVersion1")  // without a section for the tensor of the branch, which is refused
     return with_warnings(tree({"m.rten"}, {"graph.json"}, {"w.npy"}, {"2.then_branch/", "2.then_branch/w", "w"}));
   if (title == "RtenVersion2")
     return tree({"m.rten"}, {"graph.json"}, {"2.then_branch/", "2.then_branch/w.npy", "w.npy"},
@@ -190,7 +189,7 @@ Names golden(std::string_view title) {
   if (title.starts_with("Tar"))
     return tree({"d/", "d/a", "inner.safetensors", "link -> d/a", "same"}, {}, {}, {},
                 nested("", "inner.safetensors", "t"));
-  if (title.starts_with("Carton"))  // one file is behind a link, which is said
+  if (title.starts_with("Carton"))  // one file is behind a link, which adds a warning
     return with_warnings(tree(
         {"LINKS", "MANIFEST", "carton.toml", "model/", "model/m.safetensors", "tensor_data/", "tensor_data/0.bin",
          "tensor_data/1.toml", "tensor_data/far !", "tensor_data/index.toml"},
@@ -219,16 +218,16 @@ std::vector<SmallModel> archives() {
   return models;
 }
 
-TEST_P(EveryFormat, BecomesTheTreeThatEveryModelHas) {
+TEST_P(EveryFormat, HasCommonTree) {
   auto model = read_model(container(), needed());
   ASSERT_TRUE(model) << model.error().message;
   Forest forest(lay_out(std::make_shared<Model>(std::move(*model)), "m", 0));
   EXPECT_THAT(walk(forest), ElementsAreArray(golden(GetParam().title)));
 }
 
-TEST_P(EveryFormat, KeepsEveryPromiseOfAMount) { EXPECT_EQ(wrong_with(GetParam().bytes), ""); }
+TEST_P(EveryFormat, KeepsInvariantsOfMount) { EXPECT_EQ(wrong_with(GetParam().bytes), ""); }
 
-TEST_P(EveryLoneFormat, IsToldByItsContentNotItsName) {
+TEST_P(EveryLoneFormat, IsDetectedByContentNotName) {
   Container disguised = container();
   disguised.name = "photo.jpeg";
   disguised.folder = nullptr;
@@ -239,8 +238,8 @@ TEST_P(EveryLoneFormat, IsToldByItsContentNotItsName) {
   EXPECT_EQ(model->tensors.size(), read_model(container())->tensors.size());
 }
 
-// The same bytes, whoever read before and however often.
-TEST_P(EveryFormat, ReadsTheSameTwice) {
+// Reads return the same bytes, independent of earlier reads.
+TEST_P(EveryFormat, RepeatedReadsAreEqual) {
   const auto describe = [] {
     const Model model = read_model(container(), forced()).value();
     std::string out = to_json(metadata_of(model, "m"));
@@ -251,8 +250,7 @@ TEST_P(EveryFormat, ReadsTheSameTwice) {
   EXPECT_EQ(describe(), describe());
 }
 
-// The places in `bytes` that differ in what happens there: all of them, but of long runs of zeros, which a tar is
-// padded with, every 16th.
+// The tested offsets of `bytes`: all, but only every 16th of long runs of zeros (the padding of a tar).
 std::vector<size_t> places_in(std::string_view bytes) {
   constexpr size_t kLong = 32, kStep = 16;
   std::vector<size_t> places;
@@ -282,8 +280,8 @@ TEST_P(EveryFormat, SurvivesEveryFlippedByte) {
     }
 }
 
-// A disk that fails is no wrong model: whoever sees the error may try again.
-TEST_P(EveryFormat, PassesOnWhatTheSystemRefuses) {
+// A disk error does not mean a corrupt model, and can be retried.
+TEST_P(EveryFormat, SystemErrorsArePassedThrough) {
   const auto whole = std::make_shared<Scripted>(GetParam().bytes);
   ASSERT_TRUE(read_model(container(whole), needed()));
   ASSERT_GT(whole->reads(), 0U);
@@ -297,8 +295,7 @@ TEST_P(EveryFormat, PassesOnWhatTheSystemRefuses) {
   }
 }
 
-// What a directory shows is kept for ever: when the disk fails while nested/ is looked for, that is an error, not a
-// list without it.
+// Listings are cached: a disk error while nested containers are detected must be an error, not an incomplete listing.
 TEST_P(EveryArchive, ShowsAllNestedModelsOrNone) {
   for (uint64_t read = 0;; ++read) {
     const auto bytes = std::make_shared<Scripted>(GetParam().bytes);
@@ -316,9 +313,8 @@ TEST_P(EveryArchive, ShowsAllNestedModelsOrNone) {
   }
 }
 
-// A file that begins well and goes on with zeroes for ever: what is read of it depends on what it holds, not on its
-// size.
-TEST_P(EveryFormat, ReadsLittleOfAFileThatClaimsToBeHuge) {
+// A file with a valid beginning, followed by zeros: the number of bytes read depends on the content, not on the size.
+TEST_P(EveryFormat, ReadsLittleOfFileWithHugeClaims) {
   constexpr uint64_t kHuge = uint64_t{1} << 62;
   constexpr uint64_t kLittle = 1 << 20;
   for (const std::string& beginning : {GetParam().bytes, GetParam().bytes.substr(0, 9), std::string()}) {
@@ -339,7 +335,7 @@ INSTANTIATE_TEST_SUITE_P(Small, EveryLoneFormat, testing::ValuesIn(lone_models()
 INSTANTIATE_TEST_SUITE_P(Small, EveryArchive, testing::ValuesIn(archives()), kTitle);
 
 // A format that is added without a row above is not tested.
-TEST(EveryFormat, HasARowInTheSuite) {
+TEST(EveryFormat, IsInSuite) {
   for (const Format& format : formats()) {
     const auto models = small_models();
     EXPECT_TRUE(std::any_of(models.begin(), models.end(), [&](const SmallModel& m) { return m.format == format.name; }))

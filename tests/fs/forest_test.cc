@@ -1,4 +1,4 @@
-// A whole mount without a kernel: the tree that a model becomes, and what is asked of it.
+// A mount without a kernel: the tree of a model, and all requests.
 #include "fs/forest.h"
 
 #include <gmock/gmock.h>
@@ -67,27 +67,27 @@ class ForestTest : public testing::Test {
   }
 };
 
-// semantics 1: the same tree whatever the format.
-TEST_F(ForestTest, ShowsTheTreeThatEveryModelHas) {
+// semantics 1: the tree is the same for every format.
+TEST_F(ForestTest, ShowsCommonTree) {
   EXPECT_THAT(walk(forest, Forest::kRoot),
               ElementsAre("files/", "files/tiny.test", "graph.json", "metadata.json", "metadata.toml", "npy/",
                           "npy/blk/", "npy/blk/w.npy", "tensors/", "tensors/bad", "tensors/blk/", "tensors/blk/w",
                           "tensors/q", "tensors.json", "warnings.txt"));
 }
 
-TEST_F(ForestTest, ShowsEachTensorsBytesAsStored) {
+TEST_F(ForestTest, TensorFilesHaveStoredBytes) {
   EXPECT_EQ(cat("tensors/blk/w"), std::string(16, 'c'));
   EXPECT_EQ(cat("tensors/q").size(), 18U);
   EXPECT_EQ(cat("files/tiny.test"), std::string(100, 'c'));
   EXPECT_EQ(cat("npy/blk/w.npy").substr(64 * (cat("npy/blk/w.npy").size() / 64)), std::string(16, 'c'));
 }
 
-TEST_F(ForestTest, RefusesOnlyTheTensorThatIsBad) {
+TEST_F(ForestTest, InvalidTensorIsRefusedAlone) {
   EXPECT_EQ(cat("tensors/bad"), "error: tensor \"bad\" was refused: see warnings.txt");
   EXPECT_EQ(cat("warnings.txt"), "tensor \"bad\": lies\n");
 }
 
-TEST_F(ForestTest, DescribesTheModel) {
+TEST_F(ForestTest, MetadataDescribesModel) {
   EXPECT_EQ(
       cat("metadata.json"),
       "{\n  \"format\": \"test\",\n  \"version\": \"1\",\n  \"source\": \"/models/tiny.test\",\n  \"name\": \"Tiny\",\n"
@@ -97,7 +97,7 @@ TEST_F(ForestTest, DescribesTheModel) {
   EXPECT_THAT(cat("metadata.toml"), HasSubstr("answer = 42"));
 }
 
-TEST_F(ForestTest, ListsTensorsInContainerOrder) {
+TEST_F(ForestTest, TensorsJsonHasContainerOrder) {
   EXPECT_EQ(cat("tensors.json"),
             "{\"tensors\": [\n"
             "{\"name\": \"blk/w\", \"path\": \"blk/w\", \"dtype\": \"float32\", \"stored_dtype\": \"STORED\", "
@@ -110,7 +110,7 @@ TEST_F(ForestTest, ListsTensorsInContainerOrder) {
             "\"refused\": true}\n]}\n");
 }
 
-TEST_F(ForestTest, KeepsInodeNumbersAndParents) {
+TEST_F(ForestTest, InodeNumbersAndParentsAreStable) {
   const Ino tensors = forest.resolve("tensors").value();
   const Ino w = forest.resolve("tensors/blk/w").value();
   EXPECT_EQ(forest.resolve("tensors/./blk//w").value(), w);
@@ -125,7 +125,7 @@ TEST_F(ForestTest, KeepsInodeNumbersAndParents) {
   EXPECT_THAT(listed, testing::Contains(tensors));
 }
 
-TEST_F(ForestTest, TellsAttributesWithoutMakingWhatIsNotNeeded) {
+TEST_F(ForestTest, AttributesRenderOnlyWhatSizesNeed) {
   const auto known = [&](const char* path) { return forest.known_attributes(forest.resolve(path).value()); };
   EXPECT_EQ(known("metadata.json"), std::nullopt);
   EXPECT_EQ(known("tensors/blk/w")->size, 16U);
@@ -138,7 +138,7 @@ TEST_F(ForestTest, TellsAttributesWithoutMakingWhatIsNotNeeded) {
   EXPECT_EQ(forest.container_bytes(), 100U);
 }
 
-TEST_F(ForestTest, PutsWhatIsKnownOfATensorInXattrs) {
+TEST_F(ForestTest, TensorsHaveXattrs) {
   EXPECT_THAT(forest.xattrs(forest.resolve("tensors/blk/w").value()).value(),
               ElementsAre(Xattr("user.weightfs.name", "blk/w"), Xattr("user.weightfs.dtype", "float32"),
                           Xattr("user.weightfs.shape", "[2,2]"), Xattr("user.weightfs.nbytes", "16"),
@@ -147,14 +147,14 @@ TEST_F(ForestTest, PutsWhatIsKnownOfATensorInXattrs) {
   EXPECT_TRUE(forest.xattrs(forest.resolve("metadata.json").value()).value().empty());
 }
 
-TEST_F(ForestTest, SaysWhatIsNotThere) {
+TEST_F(ForestTest, MissingNamesAreNotFound) {
   EXPECT_EQ(forest.resolve("tensors/nothing").error().code, Code::not_found);
   EXPECT_EQ(forest.resolve("metadata.json/x").error().code, Code::not_found);
   EXPECT_EQ(cat("tensors"), "error: not a file");
 }
 
-// A model that is entered is read once, by one of those who ask; a failure is not kept.
-TEST(Forest, EntersATreeOnceAndTriesAgainAfterAFailure) {
+// A model is read once by concurrent readers; a failure is not cached.
+TEST(Forest, DirectoryIsEnteredOnceAndRetriedAfterFailure) {
   std::atomic<int> entered = 0;
   TreeBuilder builder(nullptr);
   builder.add_tree("model", 0, Later<TreePtr>([&]() -> Result<TreePtr> {
@@ -176,8 +176,8 @@ TEST(Forest, EntersATreeOnceAndTriesAgainAfterAFailure) {
   for (const Ino ino : found) EXPECT_EQ(ino, found[0]);
 }
 
-// semantics 7.5: what is listed exists; the kernel must not be told, and remember, that it does not.
-TEST(Forest, AContainerThatHasGoneIsAnErrorAndNotAnAbsence) {
+// semantics 7.5: a listed name exists; the kernel must not cache that it does not.
+TEST(Forest, DeletedContainerIsIoErrorNotMissingName) {
   TreeBuilder builder(nullptr);
   builder.add_tree("model", 0, Later<TreePtr>([]() -> Result<TreePtr> { return failure(Code::not_found, "gone"); }));
   builder.add_file("file", Later<SourcePtr>([]() -> Result<SourcePtr> { return failure(Code::not_found, "gone"); }));
@@ -188,7 +188,7 @@ TEST(Forest, AContainerThatHasGoneIsAnErrorAndNotAnAbsence) {
 }
 
 // semantics 7.1: times are the container's, before it is entered and after.
-TEST(Forest, AModelInADirectoryHasItsOwnTime) {
+TEST(Forest, ModelInDirectoryHasItsOwnTime) {
   TreeBuilder builder(nullptr);
   builder.add_tree("model", 77,
                    Later<TreePtr>([]() -> Result<TreePtr> { return lay_out(std::make_shared<Model>(), "m", 77); }));
@@ -245,7 +245,7 @@ class ArchiveForest : public testing::Test {
 };
 
 // semantics 9.1
-TEST_F(ArchiveForest, ShowsItsMembersUnderTheirOwnPaths) {
+TEST_F(ArchiveForest, MembersKeepTheirPaths) {
   EXPECT_THAT(walk(forest, forest.resolve("files").value()),
               ElementsAre("files/100%", "files/d/", "files/d/in.gguf", "files/d/link", "files/empty/",
                           "files/empty/inside/", "files/far", "files/taken"));
@@ -253,7 +253,7 @@ TEST_F(ArchiveForest, ShowsItsMembersUnderTheirOwnPaths) {
   EXPECT_EQ(forest.container_bytes(), 7U);
 }
 
-TEST_F(ArchiveForest, LinksHaveATextAndAreNotFollowed) {
+TEST_F(ArchiveForest, SymbolicLinksAreShownNotFollowed) {
   const Ino ino = forest.resolve("files/d/link").value();
   EXPECT_EQ(forest.link(ino), "in.gguf");
   EXPECT_EQ(forest.known_attributes(ino)->kind, NodeKind::link);
@@ -263,7 +263,7 @@ TEST_F(ArchiveForest, LinksHaveATextAndAreNotFollowed) {
   EXPECT_FALSE(forest.link(forest.resolve("files/100%").value()));
 }
 
-TEST_F(ArchiveForest, AFileThatCannotBeHadIsListedAndSaysWhy) {
+TEST_F(ArchiveForest, UnreadableFileIsListedAndReportsError) {
   const Ino ino = forest.resolve("files/far").value();
   EXPECT_EQ(forest.known_attributes(ino), std::nullopt);
   EXPECT_EQ(forest.attributes(ino).error().message, "behind a link");
@@ -271,7 +271,7 @@ TEST_F(ArchiveForest, AFileThatCannotBeHadIsListedAndSaysWhy) {
   EXPECT_EQ(cat("files/100%"), "x");
 }
 
-TEST_F(ArchiveForest, NestedModelsAreReadWhenTheyAreEntered) {
+TEST_F(ArchiveForest, NestedModelsAreReadWhenEntered) {
   EXPECT_EQ(forest.list(Forest::kRoot).value().count, 7U);
   EXPECT_EQ(looked, 0) << "looking at the model looks for no other";
   EXPECT_THAT(walk(forest, forest.resolve("nested/d").value()), ElementsAre("nested/d/in.gguf/", "error: torn"));
@@ -285,7 +285,7 @@ TEST_F(ArchiveForest, NestedModelsAreReadWhenTheyAreEntered) {
   EXPECT_EQ(read, 2);
 }
 
-TEST_F(ArchiveForest, ANestedModelIsInItsPlace) {
+TEST_F(ArchiveForest, NestedModelHasPathOfItsMember) {
   read = 1;
   const Ino at = forest.resolve("nested/d/in.gguf").value();
   const Ino w = forest.resolve("nested/d/in.gguf/tensors/w").value();
@@ -298,12 +298,12 @@ TEST_F(ArchiveForest, ANestedModelIsInItsPlace) {
   EXPECT_THAT(cat("nested/d/in.gguf/metadata.json"), HasSubstr("\"source\": \"/models/m.zip/d/in.gguf\""));
 }
 
-TEST_F(ForestTest, HasNoNestedModelsWhereThereCannotBeAny) {
+TEST_F(ForestTest, NonArchiveHasNoNestedDirectory) {
   EXPECT_EQ(forest.resolve("nested").error().code, Code::not_found);
 }
 
-// semantics 4.5: texts are not known before they are asked for, and may prove to be none.
-TEST(Forest, TextsAreMadeWhenTheyAreAskedFor) {
+// semantics 4.5: strings are unknown before the first read, and may turn out to be invalid.
+TEST(Forest, TextsAreRenderedOnFirstUse) {
   using Strings = std::shared_ptr<const std::vector<std::string>>;
   auto model = std::make_shared<Model>();
   Tensor tensor = make_tensor("s", "uint8", {2});
@@ -325,7 +325,7 @@ TEST(Forest, TextsAreMadeWhenTheyAreAskedFor) {
   EXPECT_EQ(made, 2);
 }
 
-TEST(Forest, TellsADigestThatIsKnown) {
+TEST(Forest, KnownDigestIsInXattrs) {
   auto model = std::make_shared<Model>();
   model->tensors = {make_tensor("a", "uint8", {1}), make_tensor("b", "uint8", {1})};
   model->digests.emplace(1, sha256("x"));
@@ -335,8 +335,8 @@ TEST(Forest, TellsADigestThatIsKnown) {
   EXPECT_THAT(forest.xattrs(forest.resolve("npy/a.npy").value()).value(), testing::SizeIs(5));
 }
 
-// A million tensors: lines are made as they are read, from anywhere.
-TEST(TensorsJson, ReadsTheSameFromAnyOffset) {
+// Lines are rendered when read, from any offset.
+TEST(TensorsJson, ReadsAreEqualAtAnyOffset) {
   auto model = std::make_shared<Model>();
   for (int i = 0; i < 1000; ++i) model->tensors.push_back(make_tensor("t" + std::to_string(i), "uint8", {1}));
   Forest forest(lay_out(model, "m", 0));
@@ -350,8 +350,8 @@ TEST(TensorsJson, ReadsTheSameFromAnyOffset) {
   }
 }
 
-// semantics 2.3: the file of a tensor's storage is a path in files/, whatever the container is called.
-TEST(TensorsJson, NamesTheFileAsItIsShown) {
+// semantics 2.3: the storage file of a tensor is a path below files/, independent of the container's name.
+TEST(TensorsJson, StorageNamesPathBelowFiles) {
   auto model = std::make_shared<Model>();
   const SourcePtr bytes = in_memory("abcd");
   model->parts.push_back({"50%\n.bin", Later<SourcePtr>::of(bytes)});
@@ -363,13 +363,13 @@ TEST(TensorsJson, NamesTheFileAsItIsShown) {
   EXPECT_EQ(text(*forest.open(forest.resolve("files/50%%0A.bin").value()).value()), "abcd");
 }
 
-TEST(TensorsJson, OfNoTensorsIsAnEmptyList) {
+TEST(TensorsJson, ModelWithoutTensorsHasEmptyList) {
   Forest forest(lay_out(std::make_shared<Model>(), "m", 0));
   EXPECT_EQ(text(*forest.open(forest.resolve("tensors.json").value()).value()), "{\"tensors\": []}\n");
 }
 
 // semantics 9.7
-TEST(Forest, EntersNothingNewWhenMemoryRunsOut) {
+TEST(Forest, NewDirectoriesAreRefusedWithoutMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
 #endif

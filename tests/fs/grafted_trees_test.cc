@@ -1,4 +1,4 @@
-// Models that are dropped when memory or descriptors run short, and made again.
+// Models that are dropped when memory or descriptors are short, and loaded again.
 #include "fs/grafted_trees.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 std::string text(const Source& source) { return read_text(source, 0, source.size()).value(); }
 
-// Bytes in memory that are counted as long as they are there.
+// Bytes in memory whose live instances are counted.
 class CountedBytes final : public Source {
  public:
   CountedBytes(std::atomic<int>& count, SourcePtr bytes, std::string identity)
@@ -125,7 +125,7 @@ class DroppedModels : public testing::Test {
 };
 
 // semantics 9.7
-TEST_F(DroppedModels, AreThoseUsedLongestAgo) {
+TEST_F(DroppedModels, AreTheLeastRecentlyUsed) {
   for (int i = 0; i < kModels; ++i) {
     ASSERT_EQ(cat("m" + std::to_string(i) + "/tensors/blk/w"), "bytes");
     ASSERT_EQ(cat("m0/tensors/blk/w"), "bytes") << "used again and again";
@@ -138,7 +138,7 @@ TEST_F(DroppedModels, AreThoseUsedLongestAgo) {
   EXPECT_EQ(made, kModels + 1) << "is made again";
 }
 
-TEST_F(DroppedModels, HaveTheSameInodeNumbersWhenTheyAreMadeAgain) {
+TEST_F(DroppedModels, KeepInodeNumbersWhenReloaded) {
   const auto before = walk("m0");
   EXPECT_THAT(before, testing::Contains(testing::Key("m0/nested/in.test/tensors/v")));
   const uint64_t nodes = forest.node_count();
@@ -149,7 +149,7 @@ TEST_F(DroppedModels, HaveTheSameInodeNumbersWhenTheyAreMadeAgain) {
   EXPECT_GT(forest.node_count(), nodes);
 }
 
-TEST_F(DroppedModels, AreMadeAgainForAnInodeOfThem) {
+TEST_F(DroppedModels, AreReloadedForTheirInodeNumbers) {
   const auto nodes = walk("m0");
   const Ino tensor = nodes.at("m0/tensors/blk/w");
   const Ino inner = nodes.at("m0/nested/in.test/tensors/v");
@@ -181,7 +181,7 @@ TEST_F(DroppedModels, AreMadeAgainForAnInodeOfThem) {
   EXPECT_EQ(walk("m0"), nodes);
 }
 
-TEST_F(DroppedModels, ThatHaveOtherNamesByNowAreErrors) {
+TEST_F(DroppedModels, ReloadWithChangedNamesFails) {
   const auto nodes = walk("m0");
   enter_all();
   changed = true;
@@ -199,7 +199,7 @@ TEST_F(DroppedModels, ThatHaveOtherNamesByNowAreErrors) {
 }
 
 // The kernel has pages of the dropped one.
-TEST_F(DroppedModels, OfWhichTheFileIsAnotherByNowAreErrors) {
+TEST_F(DroppedModels, ReloadOfReplacedFileFails) {
   const auto nodes = walk("m0");
   enter_all();
   identity = "file 1:2 4";
@@ -208,7 +208,7 @@ TEST_F(DroppedModels, OfWhichTheFileIsAnotherByNowAreErrors) {
   EXPECT_EQ(walk("m0"), nodes);
 }
 
-TEST_F(DroppedModels, ThatAreOpenCanBeReadOn) {
+TEST_F(DroppedModels, OpenFilesStayReadable) {
   const auto source = forest.open(ino("m0/files/in.test")).value();
   const auto listing = forest.list(ino("m0")).value();
   enter_all();
@@ -217,7 +217,7 @@ TEST_F(DroppedModels, ThatAreOpenCanBeReadOn) {
   EXPECT_EQ(listing.tree->node(listing.first).name(), "files");
 }
 
-TEST_F(DroppedModels, AreNoneThatAreInUse) {
+TEST_F(DroppedModels, ModelsInUseAreNotDropped) {
   while_nested = [this] {
     while_nested = nullptr;
     enter_all();
@@ -227,7 +227,7 @@ TEST_F(DroppedModels, AreNoneThatAreInUse) {
   EXPECT_NE(forest.known_attributes(file), std::nullopt) << "m0 was in use while the others were entered";
 }
 
-TEST_F(DroppedModels, AreNoDirectories) {
+TEST_F(DroppedModels, DirectoriesAreNotDropped) {
   const Ino sub = ino("sub/m");
   EXPECT_EQ(cat("sub/m/tensors/blk/w"), "bytes");
   enter_all();
@@ -237,18 +237,18 @@ TEST_F(DroppedModels, AreNoDirectories) {
 }
 
 // semantics 9.7
-TEST_F(DroppedModels, AreNotEnoughWhereOtherThingsTakeTheMemory) {
+TEST_F(DroppedModels, EnteringFailsIfDroppingFreesTooLittle) {
   ASSERT_TRUE(forest.list(ino("m0")));
   ballast = 1001;
   EXPECT_EQ(forest.list(ino("m1")).error().code, Code::resource);
   EXPECT_THAT(forest.list(ino("m1")).error().message, HasSubstr("not enough memory: this process may use"));
-  EXPECT_EQ(live, 0) << "what could be dropped was";
+  EXPECT_EQ(live, 0) << "all models that can be dropped are dropped";
   ballast = 0;
   EXPECT_TRUE(forest.list(ino("m1")));
   EXPECT_TRUE(forest.list(ino("m0")));
 }
 
-TEST_F(DroppedModels, AreDroppedWhenThereAreTooMany) {
+TEST_F(DroppedModels, NumberOfModelsIsBounded) {
   max_models = 4;
   for (int i = 0; i < kModels; ++i) {
     ASSERT_TRUE(forest.list(ino("m" + std::to_string(i))));
@@ -256,7 +256,7 @@ TEST_F(DroppedModels, AreDroppedWhenThereAreTooMany) {
   }
 }
 
-TEST_F(DroppedModels, AreMadeByOneThreadAtATime) {
+TEST_F(DroppedModels, AreReloadedByOneThread) {
   const auto nodes = walk("m0");
   enter_all();
   const int before = made;
@@ -267,7 +267,7 @@ TEST_F(DroppedModels, AreMadeByOneThreadAtATime) {
   EXPECT_EQ(made, before + 1);
 }
 
-TEST_F(DroppedModels, AreReadByManyThreadsWhileTheyAreDropped) {
+TEST_F(DroppedModels, ConcurrentReadsAndDropsAreConsistent) {
   max_models = 3;
   std::map<std::string, Ino> nodes;
   for (int i = 0; i < kModels; ++i) nodes.merge(walk("m" + std::to_string(i)));
@@ -287,7 +287,7 @@ TEST_F(DroppedModels, AreReadByManyThreadsWhileTheyAreDropped) {
 }
 
 // Each model has a file open.
-TEST(Descriptors, OfModelsAreFreedWhenNoneIsLeft) {
+TEST(Descriptors, ExhaustionDropsModels) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("weightfs-descriptors-" + std::to_string(::getpid()));
   std::ofstream(path) << "bytes";
@@ -322,7 +322,7 @@ TEST(Descriptors, OfModelsAreFreedWhenNoneIsLeft) {
 }
 
 // An Ollama store may have many manifests without a layer.
-TEST(Memory, OfAnEmptyModelIsUnderSixKilobytes) {
+TEST(Memory, EmptyModelNeedsLessThanSixKilobytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
 #endif
@@ -355,7 +355,7 @@ class TreeBudget : public testing::Test {
   std::shared_ptr<Model> model = std::make_shared<Model>();
 };
 
-TEST_F(TreeBudget, IsChargedForNodesAndForPathsThatAreKept) {
+TEST_F(TreeBudget, ChargesNodesAndPaths) {
   const Forest::Listing tensors = [this] {
     Forest forest(lay_out(model, "m", 0));
     return forest.list(forest.resolve("tensors").value()).value();
@@ -367,7 +367,7 @@ TEST_F(TreeBudget, IsChargedForNodesAndForPathsThatAreKept) {
   EXPECT_LT(model->budget->memory_used(), 2 * nodes.memory_used());
 }
 
-TEST_F(TreeBudget, RefusesTheDirectoryThatExceedsIt) {
+TEST_F(TreeBudget, DirectoryBeyondBudgetIsRefused) {
   Forest forest(lay_out(model, "m", 0));
   ASSERT_TRUE(model->budget->charge(Cost::kept, 63'500'000));
   const uint64_t before = model->budget->memory_used();
@@ -382,10 +382,10 @@ TEST_F(TreeBudget, RefusesTheDirectoryThatExceedsIt) {
   EXPECT_GT(model->budget->memory_used(), before);
 }
 
-TEST_F(TreeBudget, IsNotKeptByPathsThatCannotBeKept) {
+TEST_F(TreeBudget, FailedDirectoryReleasesItsCharges) {
   Budget full(0);
   ASSERT_TRUE(full.charge(Cost::kept, Budget::kBaseMemory - 100));
-  Texts texts;
+  StringArena texts;
   const std::string name(200, '\n');
   EXPECT_THAT(paths_within(&full, {{"", name}}, "", texts).error().message, HasSubstr("bytes of names and texts"));
   EXPECT_EQ(full.memory_used(), Budget::kBaseMemory - 100);

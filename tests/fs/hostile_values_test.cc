@@ -315,7 +315,7 @@ void read_through(const Result<SourcePtr>& text) {
   for (uint64_t at = 0; at < (*text)->size(); at += piece.size()) ASSERT_TRUE((*text)->read(at, piece));
 }
 
-TEST_P(HostileValues, StayInTheirBudget) {
+TEST_P(HostileValues, StayWithinBudget) {
   const Files files = GetParam().files();
   const auto folder = std::make_shared<MemoryFolder>(files);
   Container container{GetParam().file, in_memory(files.at(GetParam().file)), folder};

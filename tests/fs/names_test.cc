@@ -17,7 +17,7 @@ using testing::ElementsAre;
 // The paths of `names`, in the order of the names.
 std::vector<std::string> paths(const std::vector<TensorName>& names, std::string_view suffix = "",
                                Percent percent = Percent::escaped) {
-  Texts texts;
+  StringArena texts;
   std::vector<std::string> out(names.size());
   for (const auto& [path, name] : paths_of(names, suffix, texts, percent)) out[name] = path;
   return out;
@@ -33,14 +33,14 @@ std::vector<std::string> member_paths(const std::vector<std::string_view>& names
 std::string path(std::string_view name) { return paths({{"", name}})[0]; }
 
 // semantics 3.1: a name that is a path is its path.
-TEST(Names, OrdinaryNamesAreTheirPaths) {
+TEST(Names, OrdinaryNamesAreUnchanged) {
   EXPECT_EQ(path("blk.0.attn_q.weight"), "blk.0.attn_q.weight");
   EXPECT_EQ(path("encoder/layer 1/w:0"), "encoder/layer 1/w:0");
   EXPECT_EQ(path("h\u00e9llo \u4e2d"), "h\u00e9llo \u4e2d");
 }
 
 // semantics 3.2
-TEST(Names, BytesThatAFileSystemCannotShowAreEscaped) {
+TEST(Names, SpecialBytesAreEscaped) {
   using namespace std::string_view_literals;
   EXPECT_EQ(path("100%"), "100%25");
   EXPECT_EQ(path("a\nb\0c\x7f"sv), "a%0Ab%00c%7F");
@@ -54,7 +54,7 @@ TEST(Names, BytesThatAFileSystemCannotShowAreEscaped) {
 }
 
 // semantics 3.3
-TEST(Names, ASlashThatMakesNoDirectoryIsEscaped) {
+TEST(Names, SlashWithoutDirectoryIsEscaped) {
   EXPECT_EQ(path("/abs"), "%2Fabs");
   EXPECT_EQ(path("a//b"), "a/%2Fb");
   EXPECT_EQ(path("dir/"), "dir%2F");
@@ -65,7 +65,7 @@ TEST(Names, ASlashThatMakesNoDirectoryIsEscaped) {
 }
 
 // semantics 3.4
-TEST(Names, DirectoriesEndAtADepth) {
+TEST(Names, DepthIsBounded) {
   std::string deep = "0";
   for (int i = 1; i < 100; ++i) deep += "/" + std::to_string(i);
   const std::string shown = path(deep);
@@ -74,7 +74,7 @@ TEST(Names, DirectoriesEndAtADepth) {
   EXPECT_NE(shown.find("31%2F32%2F33"), std::string::npos) << shown;
 }
 
-TEST(Names, LookAtSoManySlashesAndNoMore) {
+TEST(Names, TensorNamesThatNestMakeNoDirectories) {
   std::vector<std::string> nested{"a"};
   for (int i = 1; i < 3000; ++i) nested.push_back(nested.back() + "/a");
   std::vector<TensorName> names;
@@ -85,7 +85,7 @@ TEST(Names, LookAtSoManySlashesAndNoMore) {
 }
 
 // semantics 3.5
-TEST(Names, ALongComponentIsCutAndEndsInItsDigest) {
+TEST(Names, LongComponentIsTruncatedAndEndsInDigest) {
   const std::string fits(255, 'x');
   const std::string long_one(256, 'x');
   EXPECT_EQ(path(fits), fits);
@@ -103,7 +103,7 @@ TEST(Names, ALongComponentIsCutAndEndsInItsDigest) {
   EXPECT_EQ(escapes.substr(0, escapes.find('~')).size() % 3, 0U);
 }
 
-TEST(Names, WithASuffixTheWholeComponentFits) {
+TEST(Names, LongComponentLeavesSpaceForSuffix) {
   EXPECT_EQ(paths({{"", std::string(251, 'x')}}, ".npy")[0], std::string(251, 'x') + ".npy");
   const std::string cut = paths({{"", std::string(252, 'x')}}, ".npy")[0];
   EXPECT_EQ(cut.size(), 255U);
@@ -111,45 +111,45 @@ TEST(Names, WithASuffixTheWholeComponentFits) {
 }
 
 // semantics 3.6
-TEST(Names, ANameThatStandsTwiceIsNumbered) {
+TEST(Names, DuplicateNamesAreNumbered) {
   EXPECT_THAT(paths({{"", "w"}, {"", "v"}, {"", "w"}, {"", "w"}}), ElementsAre("w", "v", "w%~2", "w%~3"));
   EXPECT_THAT(paths({{"", "d/w"}, {"", "d/w"}}, ".npy"), ElementsAre("d/w.npy", "d/w%~2.npy"));
 }
 
-TEST(Names, AnNpyThatOthersWouldLieUnderMakesRoom) {
+TEST(Names, NpyFileThatIsParentOfOthersIsNumbered) {
   EXPECT_THAT(paths({{"", "a"}, {"", "a.npy/b"}}, ".npy"), ElementsAre("a%~1.npy", "a.npy/b.npy"));
 }
 
 // semantics 3.7
-TEST(Names, AScopeIsADirectoryInFront) {
+TEST(Names, ScopeIsParentDirectory) {
   EXPECT_THAT(paths({{"", "w"}, {"10.then_branch", "w"}, {"10.else_branch/2.body", "w/x"}}),
               ElementsAre("w", "10.then_branch/w", "10.else_branch/2.body/w/x"));
   EXPECT_THAT(paths({{"g", "a"}, {"", "g"}}), ElementsAre("g/a", "g%~1"));
 }
 
-// semantics 3.8: a member of an archive keeps its own name as far as a file system can hold it.
-TEST(Names, AMembersPercentStays) {
+// semantics 3.8: a member of an archive keeps its name if it is valid in a file system.
+TEST(Names, PercentInMemberNameIsKept) {
   EXPECT_THAT(member_paths({"100%", "%", "%%", "a%2Fb", "50%/x", "%~2"}),
               ElementsAre("100%", "%", "%%", "a%2Fb", "50%/x", "%25~2"));
   EXPECT_EQ(component("100%", ".npy", Percent::kept), "100%.npy");
 }
 
-TEST(Names, WhatAFileSystemCannotShowIsEscapedBesideAPercentThatStays) {
+TEST(Names, SpecialBytesAreEscapedBesideKeptPercent) {
   EXPECT_THAT(member_paths({"%\n", "\n%", "%\xFF%", "a%0A\n", "."}),
               ElementsAre("%%0A", "%0A%", "%%FF%", "a%0A%0A", "%2E"));
   EXPECT_THAT(member_paths({"%/../%", "/a", "a//"}), ElementsAre("%/%2E%2E/%", "%2Fa", "a/%2F"));
 }
 
 // So an escape may meet a name that has it literally.
-TEST(Names, AnEscapeThatALiteralNameHasIsNumbered) {
+TEST(Names, EscapedNameEqualToLiteralNameIsNumbered) {
   EXPECT_THAT(member_paths({"a", "a/b", "a%2Fb"}), ElementsAre("a", "a%2Fb", "a%2Fb%~2"));
   EXPECT_THAT(member_paths({"a%2Fb", "a/b", "a"}), ElementsAre("a%2Fb", "a%2Fb%~2", "a"));
   EXPECT_THAT(member_paths({"a\n", "a%0A/b"}), ElementsAre("a%0A%~1", "a%0A/b"));
   EXPECT_THAT(member_paths({"a\n", "a%0A", "a%0A%~2"}), ElementsAre("a%0A", "a%0A%~2", "a%0A%25~2"));
 }
 
-// A chain of names, each of which is what the clash before becomes, would take a sort per name.
-TEST(Names, NoNameIsTheMarkOfAClash) {
+// In a chain of names each equals the numbered form of the previous one; naively each would need a sort.
+TEST(Names, ClashMarkInNameIsEscaped) {
   std::vector<std::string> names{"a\n", "a%0A"};
   for (std::string name = "a%0A%~2"; names.size() < 1000; name += "%~2") names.push_back(name);
   std::vector<std::string_view> views(names.begin(), names.end());
@@ -159,16 +159,16 @@ TEST(Names, NoNameIsTheMarkOfAClash) {
   EXPECT_EQ(std::set(shown.begin(), shown.end()).size(), names.size());
 }
 
-TEST(Names, ALongMembersNameIsCutAtNoHalfEscape) {
+TEST(Names, LongMemberNameIsNotCutInsideEscape) {
   const std::string name = std::string(236, 'x') + "%2F" + std::string(20, 'y');
   const std::string shown = component(name, "", Percent::kept);
   EXPECT_EQ(shown, std::string(236, 'x') + "~" + sha256(name).hex().substr(0, 16));
   EXPECT_EQ(component(std::string(255, '%'), "", Percent::kept), std::string(255, '%'));
 }
 
-// Whatever the names are: unique, no path through another's file, nothing that is no component, sorted as promised.
+// Paths are unique, sorted, without invalid components, and no path is a parent of another.
 void hold_promises(const std::vector<TensorName>& names, std::string_view suffix, Percent percent) {
-  Texts texts;
+  StringArena texts;
   const auto all = paths_of(names, suffix, texts, percent);
   ASSERT_EQ(all.size(), names.size());
   std::set<std::string_view> files;
@@ -185,7 +185,7 @@ void hold_promises(const std::vector<TensorName>& names, std::string_view suffix
   }
 }
 
-TEST(Names, HoldTheirPromisesForHostileNames) {
+TEST(Names, HostileNamesGiveValidUniquePaths) {
   std::mt19937 random(7);
   const std::string alphabet =
       "ab/.%~\n\xFF"

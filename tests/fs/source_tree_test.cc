@@ -29,11 +29,11 @@ std::string model(std::string_view bytes) {
   return test::SafetensorsBuilder().tensor("w", "U8", std::to_string(bytes.size()), bytes).build();
 }
 
-// What is opened for a SOURCE. `opening.access.user` stands for the mounting user: another than owns the files, unless
-// a test says otherwise.
-class PlaceTest : public testing::Test {
+// The files that may be opened for a SOURCE. `opening.access.user` is the mounting user; by default not the owner of
+// the files.
+class SourceTreeTest : public testing::Test {
  protected:
-  PlaceTest() {
+  SourceTreeTest() {
     opening.access.user = ::getuid() + 1;
     opening.log = [this](const std::string& line) { log.push_back(line); };
     here.write("outside/secret.safetensors", model("secret"));
@@ -45,10 +45,10 @@ class PlaceTest : public testing::Test {
     error = tree ? "" : tree.error().message;
     forest = tree ? std::make_unique<Forest>(std::move(*tree)) : nullptr;
   }
-  // The bytes of a file of the mount, or what went wrong.
+  // The bytes of a file of the mount, or the error.
   std::string read(const std::string& path) {
     if (!forest) return "error: " + error;
-    const auto bytes = forest->resolve(path, Forest::Last::followed)
+    const auto bytes = forest->resolve(path, Forest::FinalLink::followed)
                            .and_then([&](Ino ino) { return forest->open(ino); })
                            .and_then([](const SourcePtr& source) { return read_text(*source, 0, source->size()); });
     return bytes ? *bytes : "error: " + bytes.error().message;
@@ -88,7 +88,7 @@ class PlaceTest : public testing::Test {
   std::unique_ptr<Forest> forest;
 };
 
-TEST_F(PlaceTest, LinkOutOfADirectoryIsShownByItsNameAndEnteringItFails) {
+TEST_F(SourceTreeTest, OutwardLinkNamedAsModelIsListedButCannotBeEntered) {
   here.write("models/a.safetensors", model("aaa"));
   link("../outside/secret.safetensors", "models/stolen.safetensors");
   mount("models");
@@ -100,7 +100,7 @@ TEST_F(PlaceTest, LinkOutOfADirectoryIsShownByItsNameAndEnteringItFails) {
                                "use --follow-links"));
 }
 
-TEST_F(PlaceTest, AllFilesDoesNotShowALinkOut) {
+TEST_F(SourceTreeTest, OutwardLinkIsNotShownWithAllFiles) {
   opening.all_files = true;
   here.write("models/readme", "text");
   link("../outside/secret.txt", "models/x.bin");
@@ -111,7 +111,7 @@ TEST_F(PlaceTest, AllFilesDoesNotShowALinkOut) {
   EXPECT_EQ(log.size(), 2u);
 }
 
-TEST_F(PlaceTest, LinkToADirectoryOutsideIsNotShown) {
+TEST_F(SourceTreeTest, OutwardLinkToDirectoryIsNotShown) {
   here.write("models/a.safetensors", model("aaa"));
   link("../outside", "models/sub");
   mount("models");
@@ -119,7 +119,7 @@ TEST_F(PlaceTest, LinkToADirectoryOutsideIsNotShown) {
   EXPECT_THAT(log, ElementsAre(HasSubstr(kNotFollowed)));
 }
 
-TEST_F(PlaceTest, LinksInsideADirectoryAreFollowed) {
+TEST_F(SourceTreeTest, InwardLinksAreFollowed) {
   here.write("models/real/a.safetensors", model("aaa"));
   link("real/a.safetensors", "models/link.safetensors");
   link("real", "models/directory");
@@ -129,7 +129,7 @@ TEST_F(PlaceTest, LinksInsideADirectoryAreFollowed) {
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(PlaceTest, LinkBackToADirectoryOnTheWayIsLeftOut) {
+TEST_F(SourceTreeTest, LinkToParentDirectoryIsOmitted) {
   here.write("models/sub/a.safetensors", model("aaa"));
   link("..", "models/sub/loop");
   mount("models");
@@ -137,7 +137,7 @@ TEST_F(PlaceTest, LinkBackToADirectoryOnTheWayIsLeftOut) {
 }
 
 // Two links at each of 30 levels would offer 2^30 paths.
-TEST_F(PlaceTest, NoMoreThanThreeLinksToDirectoriesAreFollowedOnAPath) {
+TEST_F(SourceTreeTest, AtMostThreeDirectoryLinksAreFollowedPerPath) {
   for (int i = 0; i < 30; ++i) link(str("../d", i + 1), str("models/d", i, "/next"));
   here.write("models/d4/a.safetensors", model("aaa"));
   here.write("models/d30/a.safetensors", model("aaa"));
@@ -148,7 +148,7 @@ TEST_F(PlaceTest, NoMoreThanThreeLinksToDirectoriesAreFollowedOnAPath) {
   EXPECT_THAT(names("d4"), ElementsAre("a.safetensors", "next"));
 }
 
-TEST_F(PlaceTest, OwnersLinkOutIsFollowed) {
+TEST_F(SourceTreeTest, OutwardLinkOfMountingUserIsFollowed) {
   use_as_owner();
   link("../outside/secret.safetensors", "models/mine.safetensors");
   link("../outside", "models/sub");
@@ -158,14 +158,14 @@ TEST_F(PlaceTest, OwnersLinkOutIsFollowed) {
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(PlaceTest, FollowLinksFollowsAnybodysLink) {
+TEST_F(SourceTreeTest, FollowLinksFollowsLinksOfAllUsers) {
   opening.access.follow_links = true;
   link("../outside/secret.safetensors", "models/theirs.safetensors");
   mount("models");
   EXPECT_EQ(read("theirs.safetensors/tensors/w"), "secret");
 }
 
-TEST_F(PlaceTest, HubSnapshotIsReadByItsOwner) {
+TEST_F(SourceTreeTest, HubSnapshotOfMountingUserIsRead) {
   use_as_owner();
   write_snapshot();
   mount("hub/snapshots/rev");
@@ -173,7 +173,7 @@ TEST_F(PlaceTest, HubSnapshotIsReadByItsOwner) {
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(PlaceTest, ShardedHubSnapshotIsReadByItsOwner) {
+TEST_F(SourceTreeTest, ShardedHubSnapshotOfMountingUserIsRead) {
   use_as_owner();
   write_sharded_snapshot();
   mount("hub/snapshots/rev");
@@ -181,14 +181,14 @@ TEST_F(PlaceTest, ShardedHubSnapshotIsReadByItsOwner) {
   EXPECT_EQ(read("files/config.json"), "{\"model_type\": \"x\"}");
 }
 
-TEST_F(PlaceTest, HubSnapshotOfAnotherUserIsRefusedInOneLine) {
+TEST_F(SourceTreeTest, HubSnapshotOfAnotherUserIsRefusedInOneLine) {
   write_snapshot();
   mount("hub/snapshots/rev");
   EXPECT_THAT(read("model.safetensors/tensors/w"), HasSubstr(kNotFollowed));
   EXPECT_EQ(log.size(), 2u) << "one for each link";
 }
 
-TEST_F(PlaceTest, ShardedHubSnapshotOfAnotherUserIsRefusedInOneLine) {
+TEST_F(SourceTreeTest, ShardedHubSnapshotOfAnotherUserIsRefusedInOneLine) {
   write_sharded_snapshot();
   mount("hub/snapshots/rev");
   EXPECT_EQ(error, here.path("hub/snapshots/rev/model.safetensors.index.json") +
@@ -196,14 +196,14 @@ TEST_F(PlaceTest, ShardedHubSnapshotOfAnotherUserIsRefusedInOneLine) {
                        "--follow-links");
 }
 
-TEST_F(PlaceTest, HubCacheIsOneSourceWhoseLinksStayInside) {
+TEST_F(SourceTreeTest, HubCacheIsOneSourceWithInwardLinks) {
   write_sharded_snapshot();
   mount("hub");
   EXPECT_EQ(read("snapshots/rev/tensors/w"), "one");
   EXPECT_THAT(log, IsEmpty());
 }
 
-TEST_F(PlaceTest, ShardThatIsALinkOutIsRefusedAndTheOthersAreRead) {
+TEST_F(SourceTreeTest, ShardThatIsOutwardLinkIsRefusedAlone) {
   here.write("models/model-00001-of-00002.safetensors", model("mine"));
   link("../outside/secret.safetensors", "models/model-00002-of-00002.safetensors");
   here.write("models/model.safetensors.index.json",
@@ -214,7 +214,7 @@ TEST_F(PlaceTest, ShardThatIsALinkOutIsRefusedAndTheOthersAreRead) {
   EXPECT_THAT(names("files"), Not(testing::Contains("model-00002-of-00002.safetensors")));
 }
 
-TEST_F(PlaceTest, NeighbourThatIsALinkOutIsLeftOutOfFilesWithAWarning) {
+TEST_F(SourceTreeTest, OtherFileThatIsOutwardLinkIsOmittedWithWarning) {
   here.write("models/model-00001-of-00001.safetensors", model("mine"));
   here.write("models/model.safetensors.index.json", R"({"weight_map":{"w":"model-00001-of-00001.safetensors"}})");
   link("/etc/passwd", "models/config.json");
@@ -225,7 +225,7 @@ TEST_F(PlaceTest, NeighbourThatIsALinkOutIsLeftOutOfFilesWithAWarning) {
   EXPECT_THAT(log, ElementsAre(HasSubstr("config.json")));
 }
 
-TEST_F(PlaceTest, SourceThatIsALinkItselfIsFollowed) {
+TEST_F(SourceTreeTest, SourceThatIsLinkIsFollowed) {
   link("outside/secret.safetensors", "named.safetensors");
   mount("named.safetensors");
   EXPECT_EQ(read("tensors/w"), "secret") << error;
@@ -234,7 +234,7 @@ TEST_F(PlaceTest, SourceThatIsALinkItselfIsFollowed) {
   EXPECT_EQ(read("secret.safetensors/tensors/w"), "secret") << error;
 }
 
-TEST_F(PlaceTest, SiblingOfAFileThatIsALinkOutIsRefused) {
+TEST_F(SourceTreeTest, SiblingThatIsOutwardLinkIsRefused) {
   link("../outside/secret.safetensors", "models/model-00001-of-00001.safetensors");
   here.write("models/model.safetensors.index.json", R"({"weight_map":{"w":"model-00001-of-00001.safetensors"}})");
   mount("models/model.safetensors.index.json");
@@ -243,7 +243,7 @@ TEST_F(PlaceTest, SiblingOfAFileThatIsALinkOutIsRefused) {
   EXPECT_THAT(told, HasSubstr(kNotFollowed));
 }
 
-TEST_F(PlaceTest, SeveralSourcesAreEachConfinedToTheirOwn) {
+TEST_F(SourceTreeTest, EachSourceIsConfinedToItsDirectory) {
   here.write("a/x.safetensors", model("aaa"));
   link("../a/x.safetensors", "b/y.safetensors");
   auto tree = open_sources({here.path("a"), here.path("b")}, opening);
@@ -253,15 +253,15 @@ TEST_F(PlaceTest, SeveralSourcesAreEachConfinedToTheirOwn) {
   EXPECT_THAT(read("b/y.safetensors/tensors/w"), HasSubstr(kNotFollowed));
 }
 
-TEST_F(PlaceTest, TheMountPointIsNotLookedAt) {
+TEST_F(SourceTreeTest, MountPointInSourceIsNotOpened) {
   here.write("models/a.safetensors", model("aaa"));
   here.write("models/mnt/b.safetensors", model("bbb"));
-  opening.hidden = here.path("models/mnt");
+  opening.excluded_path = here.path("models/mnt");
   mount("models");
   EXPECT_THAT(names(""), ElementsAre("a.safetensors"));
 }
 
-TEST_F(PlaceTest, DirectoryWithNothingToShowIsUnsupported) {
+TEST_F(SourceTreeTest, DirectoryWithoutModelsIsUnsupported) {
   here.write("models/notes.txt", "text");
   const auto tree = open_sources({here.path("models")}, opening);
   ASSERT_FALSE(tree);
@@ -270,9 +270,9 @@ TEST_F(PlaceTest, DirectoryWithNothingToShowIsUnsupported) {
 }
 
 // A store of one model; its manifest's path below the store.
-class StoreTest : public PlaceTest {
+class OllamaStoreTest : public SourceTreeTest {
  protected:
-  StoreTest() {
+  OllamaStoreTest() {
     package.layer("template", "abcd");
     for (const auto& [name, bytes] : package.blobs()) here.write("store/blobs/" + name, bytes);
     here.write("store/" + manifest, package.manifest());
@@ -287,7 +287,7 @@ class StoreTest : public PlaceTest {
   test::OllamaBuilder package;
 };
 
-TEST_F(StoreTest, IsReadByItsDirectoryAndByAManifestInIt) {
+TEST_F(OllamaStoreTest, IsReadByDirectoryOrManifestPath) {
   mount("store");
   EXPECT_EQ(read("registry.ollama.ai/library/m/latest/files/template"), "abcd") << error;
   mount("store/" + manifest);
@@ -296,7 +296,7 @@ TEST_F(StoreTest, IsReadByItsDirectoryAndByAManifestInIt) {
   EXPECT_EQ(read("m/latest/files/template"), "abcd") << error;
 }
 
-TEST_F(StoreTest, TagsThatAreHardLinksOfOneManifestShareAModel) {
+TEST_F(OllamaStoreTest, HardLinkedTagsShareModel) {
   const std::string library = "registry.ollama.ai/library/m/";
   stdfs::create_hard_link(here.path("store/" + manifest), here.path("store/manifests/" + library + "same"));
   here.write("store/manifests/" + library + "copy", package.manifest());
@@ -310,7 +310,7 @@ TEST_F(StoreTest, TagsThatAreHardLinksOfOneManifestShareAModel) {
   EXPECT_EQ(read(library + "same/files/template"), "abcd") << error;
 }
 
-TEST_F(StoreTest, BlobThatIsALinkOutIsRefused) {
+TEST_F(OllamaStoreTest, BlobThatIsOutwardLinkIsRefused) {
   move_blob_out();
   for (const std::string& source : {std::string("store"), "store/" + manifest}) {
     mount(source);
@@ -322,14 +322,14 @@ TEST_F(StoreTest, BlobThatIsALinkOutIsRefused) {
   EXPECT_EQ(read("registry.ollama.ai/library/m/latest/files/template"), "abcd") << error;
 }
 
-TEST_F(StoreTest, BlobsThatAreALinkOutAreRefused) {
+TEST_F(OllamaStoreTest, BlobDirectoryThatIsOutwardLinkIsRefused) {
   stdfs::rename(here.path("store/blobs"), here.path("outside/blobs"));
   link("../outside/blobs", "store/blobs");
   mount("store/" + manifest);
   EXPECT_THAT(read("files/template"), HasSubstr("error"));
 }
 
-TEST_F(StoreTest, ManifestThatIsALinkOutIsNotFollowed) {
+TEST_F(OllamaStoreTest, ManifestThatIsOutwardLinkIsNotFollowed) {
   stdfs::remove(here.path("store/" + manifest));
   link("../../../../../outside/secret.safetensors", "store/" + manifest);
   mount("store/" + manifest);
@@ -338,8 +338,8 @@ TEST_F(StoreTest, ManifestThatIsALinkOutIsNotFollowed) {
   EXPECT_EQ(error.find("secret"), std::string::npos);
 }
 
-// On behalf of a user, root shows others what that user may read.
-class ForOthersTest : public PlaceTest {
+// When root mounts for other users, they can read the files that the owner of SOURCE can read.
+class ForOthersTest : public SourceTreeTest {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
@@ -358,19 +358,19 @@ class ForOthersTest : public PlaceTest {
   }
 };
 
-TEST_F(ForOthersTest, FileThatTheOwnerMayNotReadIsRefused) {
+TEST_F(ForOthersTest, FileUnreadableToOwnerIsRefused) {
   mount("models");
   EXPECT_EQ(read("a.safetensors/tensors/w"), "aaa");
   EXPECT_THAT(read("private"), HasSubstr("not readable by the owner of SOURCE (uid 12345)"));
 }
 
-TEST_F(ForOthersTest, RootAloneMayReadIt) {
+TEST_F(ForOthersTest, FileUnreadableToOwnerIsReadForRootAlone) {
   opening.access.is_for_others = false;
   mount("models");
   EXPECT_EQ(read("private"), "roots");
 }
 
-TEST_F(ForOthersTest, NothingChangesWhenRootOwnsTheSource) {
+TEST_F(ForOthersTest, SourceOfRootIsReadWithoutChecks) {
   ASSERT_EQ(::chown(here.path("models").c_str(), 0, 0), 0);
   mount("models");
   EXPECT_EQ(read("private"), "roots");
@@ -383,7 +383,7 @@ TEST_F(ForOthersTest, HardLinkToRootsFileIsRefused) {
   EXPECT_THAT(read("hard.safetensors/tensors/w"), HasSubstr("not readable by the owner of SOURCE"));
 }
 
-TEST_F(ForOthersTest, OwnerOfALinkOnTheWayToTheSourceDecides) {
+TEST_F(ForOthersTest, RightsAreThoseOfLinkOwner) {
   ::chmod(here.path("outside/secret.safetensors").c_str(), 0600);
   link("outside/secret.safetensors", "named.safetensors");
   give("named.safetensors");
@@ -395,7 +395,7 @@ TEST_F(ForOthersTest, OwnerOfALinkOnTheWayToTheSourceDecides) {
   EXPECT_THAT(read("secret.safetensors/tensors/w"), HasSubstr("not readable by the owner of SOURCE"));
 }
 
-TEST_F(ForOthersTest, FileOfRootInAUsersDirectoryNeedsTheUsersRights) {
+TEST_F(ForOthersTest, FileOfRootInDirectoryOfUserNeedsRightsOfUser) {
   here.write("models/b.safetensors", model("bbb"));
   ::chmod(here.path("models/b.safetensors").c_str(), 0600);
   mount("models/b.safetensors");
@@ -405,7 +405,7 @@ TEST_F(ForOthersTest, FileOfRootInAUsersDirectoryNeedsTheUsersRights) {
   EXPECT_EQ(read("tensors/w"), "bbb");
 }
 
-TEST_F(ForOthersTest, UsersLinkOutIsNotFollowedByRoot) {
+TEST_F(ForOthersTest, OutwardLinkOfUserIsNotFollowedByRoot) {
   link("/etc/shadow", "models/shadow");
   give("models/shadow");
   mount("models");
@@ -413,7 +413,7 @@ TEST_F(ForOthersTest, UsersLinkOutIsNotFollowedByRoot) {
   EXPECT_THAT(log, testing::Contains(HasSubstr(kNotFollowed)));
 }
 
-TEST_F(ForOthersTest, FollowLinksKeepsTheRightsOfTheOwner) {
+TEST_F(ForOthersTest, FollowLinksKeepsRightsOfOwner) {
   opening.access.follow_links = true;
   link("/etc/shadow", "models/shadow");
   give("models/shadow");

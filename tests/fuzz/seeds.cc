@@ -149,7 +149,7 @@ void add_rten_graphs(Seeds& seeds) {
   seeds["rten-subgraphs"] = version2(model_of(main, {{2, table(facts)}}), std::string(1000, 't'));
 }
 
-// Attributes that are required stand in these; tables without anything in all others.
+// These have the required attributes; all others are empty tables.
 void add_rten_attributes(Seeds& seeds) {
   using namespace rten;
   const Ref sizes = list<uint32_t>({2, 3});

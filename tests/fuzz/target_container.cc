@@ -45,7 +45,7 @@ void try_as(const Container& container, const Format* format) {
   if (!violation.empty()) complain(violation);
 }
 
-// Files that a directory which is a model is named by, and one that a graph lies beside.
+// Entry files of models that are directories, and a file that has a graph beside it.
 constexpr std::pair<std::string_view, std::string_view> kKeyFiles[] = {
     {"carton.toml", "carton"},
     {"metadata.json", "tvm-mlf"},

@@ -105,7 +105,7 @@ void run_render(std::string_view input) {
   }
   const std::string line = to_json_line(*value);
   const std::string json = to_json(*value);
-  // Six characters for a byte that must be escaped, and as much again for what stands between values.
+  // Six characters for an escaped byte, and as many for the separators.
   if (line.size() > 64 + 12 * input.size()) complain(str("one line of JSON has ", line.size(), " bytes"));
   Budget budget(input.size());
   check_charged(to_json(*value, budget), json, budget);
@@ -134,7 +134,7 @@ void run_names(std::string_view input) {
     begin = end + 1;
   }
   for (const std::string_view suffix : {"", ".npy"}) {
-    Texts texts;
+    StringArena texts;
     const auto paths = paths_of(names, suffix, texts);
     if (paths.size() != names.size()) complain(str(names.size(), " names become ", paths.size(), " paths"));
     for (size_t i = 0; i < paths.size(); ++i) {

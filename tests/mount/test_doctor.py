@@ -29,7 +29,7 @@ class Case(TestCase):
 class WorkingMachine(Case, MountTestCase):
     def test_machine_that_can_mount_has_no_failure(self):
         checks = self.examine()
-        for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache room", "unfinished fetches",
+        for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache space", "partial downloads",
                      "certificates", "open files", "mounts", "kernel"):
             self.assertIn(name, checks)
         self.assertEqual(self.verdict(checks, "/dev/fuse"), "ok")
@@ -42,7 +42,7 @@ class WorkingMachine(Case, MountTestCase):
         checks = self.examine()
         self.assertRegex(checks["fuse protocol"]["found"], r"^7\.\d+$")
         self.assertRegex(checks["read-ahead"]["found"], r"^\d+\.\d [KM]iB; ")
-        self.assertRegex(checks["largest request"]["found"], r"^\d+\.\d [KM]iB$")
+        self.assertRegex(checks["max request size"]["found"], r"^\d+\.\d [KM]iB$")
         self.assertRegex(checks["passthrough"]["found"], "available")
         with open("/proc/self/mountinfo") as file:
             self.assertEqual(sum(" - fuse " in line for line in file), before, "nothing stays mounted")
@@ -107,8 +107,8 @@ class Cache(Case):
             os.chmod(directory, 0o700)
         self.write(f"cache/v1/making/{'ab' * 32}.part", bytes(8192))
         checks = self.examine()
-        self.assertEqual(checks["unfinished fetches"]["found"], "1, 8.0 KiB")
-        self.assertIn("weightfs cache gc", checks["unfinished fetches"]["advice"])
+        self.assertEqual(checks["partial downloads"]["found"], "1, 8.0 KiB")
+        self.assertIn("weightfs cache gc", checks["partial downloads"]["advice"])
 
     @unittest.skipUnless(os.getuid() == 0, "only root can mount a tmpfs")
     def test_cache_in_memory_is_a_warning(self):

@@ -127,14 +127,14 @@ class Listing(Case):
         well = self.mount(self.sample(), at="well")
         self.stop(hung)
         listed = json.loads(run("mounts", "--json").stdout)
-        self.assertEqual((self.of(hung, listed)["state"], self.of(hung, listed)["pid"]), ("not answering", None))
-        self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel has the same value")
+        self.assertEqual((self.of(hung, listed)["state"], self.of(hung, listed)["pid"]), ("not responding", None))
+        self.assertEqual(self.of(hung, listed)["source"], self.path("model.safetensors"), "the kernel knows it, too")
         self.assertEqual(self.of(well, listed)["state"], "serving")
         until(lambda: not helpers_of("mounts"), "a probing process is still running")
 
     def test_server_that_never_replies_times_out(self):
         point, device = self.bare_mount("never", "fuse.weightfs")
-        self.assertEqual(self.of(point)["state"], "not answering")
+        self.assertEqual(self.of(point)["state"], "not responding")
         self.assertEqual(self.of(point)["source"], "some\\source")
         until(lambda: not helpers_of("mounts"), "a probing process is still running")
         os.close(device)

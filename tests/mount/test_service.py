@@ -343,7 +343,7 @@ class PassedMounts(ServiceMountTestCase):
         read_ahead = f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb"
         if os.access(read_ahead, os.W_OK):
             self.assertLess(int(self.text(read_ahead)), 1024)
-            self.assertEqual(self.call("tune", config).returncode, 0)
+            self.assertEqual(self.call("set-readahead", config).returncode, 0)
             self.assertEqual(int(self.text(read_ahead)), 1024)
         self.stop(process)
         self.detach(config)

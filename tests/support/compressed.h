@@ -47,7 +47,7 @@ inline std::string gzip_stored(std::string_view bytes, char flags = 0, std::stri
   return gzip_member(deflate_stored(bytes), crc_of(bytes), bytes.size(), flags, announced);
 }
 
-/// Raw Deflate of an `x` and `runs` times 258 more, 13 bits each: as much as Deflate can be made to swell.
+/// Raw Deflate of an `x` and `runs` times 258 more, 13 bits each: the maximum expansion of Deflate.
 inline std::string deflate_bomb(size_t runs) {
   std::string bytes;
   int used = 8;
@@ -71,7 +71,7 @@ inline std::string deflate_bomb(size_t runs) {
   return bytes;
 }
 
-/// 606 bytes of text, and what zlib (level 9), xz and zstd (level 19, with a checksum) make of them.
+/// 606 bytes of text, and the output of zlib (level 9), xz and zstd (level 19, with a checksum).
 inline std::string sample_text() {
   std::string text;
   for (int i = 0; i < 30; ++i) text += "layer " + std::to_string(i) + ": weight " + std::to_string(i * i) + "\n";

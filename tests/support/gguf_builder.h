@@ -12,7 +12,7 @@
 
 namespace weightfs::test {
 
-/// The numbers of value types and tensor types that tests use, as they stand in files.
+/// The numbers of value types and tensor types in files.
 enum GgufValueType : uint32_t {
   kU8 = 0,
   kI8 = 1,

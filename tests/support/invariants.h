@@ -77,7 +77,7 @@ class ModelInvariants {
       require(is_one_line(warning), warning, "a warning that is not one line");
   }
 
-  // A model of which nobody can know more, because here nothing is fetched: it has its files.
+  // An incomplete model cannot be completed here, because nothing is fetched; it has its files.
   void check_outline(Mount& mount, Ino root, const Error& error) {
     const auto files = forest_.lookup(root, "files");
     require(error.code == Code::network && is_one_line(error.message), mount.at, error.message);
@@ -85,7 +85,7 @@ class ModelInvariants {
     if (files) walk(mount, *files);
   }
 
-  // What bytes are refused for: what they hold. Of bytes out of an archive also for want of room.
+  // Errors of invalid bytes. For bytes of an archive also exhausted space.
   static bool is_refusal(const Error& error) {
     const bool by_content =
         error.code == Code::corrupt || error.code == Code::unsupported || error.code == Code::mismatch;
@@ -98,7 +98,7 @@ class ModelInvariants {
     const uint64_t whole = tensor.source.whole()->size();
     require(tensor.source.offset() <= whole && tensor.nbytes() <= whole - tensor.source.offset(), tensor.name,
             "reaches out of its container");
-    // Texts have no size that a shape could tell.
+    // The size of strings does not follow from the shape.
     if (tensor.dtype == &kUnknownDType || tensor.dtype->block_bytes == 0) return;
     require(size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes(), tensor.name, tensor.nbytes(),
             " bytes are not what its shape takes");
@@ -132,7 +132,7 @@ class ModelInvariants {
       check_file(mount, ino, node, path, attributes->size);
   }
 
-  // A container in this one. What cannot be read after all says why; that something is missing is io to a kernel.
+  // A nested container. If it is unreadable, there is a message; not_found has become io.
   void enter(const Mount& mount, Ino ino, const std::string& path) {
     const auto inner = forest_.list(ino);
     if (inner) return check_mount(ino, mount.depth + 1, Bytes::unpacked);
@@ -144,7 +144,7 @@ class ModelInvariants {
     return node.kind == NodeKind::tensor && path.starts_with(mount.at + "npy/");
   }
 
-  // A file whose bytes have to be made to tell its size: one behind a link of a carton, an array of texts.
+  // A file whose size is known only after reading: behind a link of a carton, or a string array.
   void check_unreadable(Mount& mount, const Node& node, const std::string& path, const Error& error) {
     const bool texts = is_npy(mount, node, path) && mount.model->strings.contains(node.first);
     const bool member = node.kind == NodeKind::file && path.starts_with(mount.at + "files/");
@@ -154,7 +154,7 @@ class ModelInvariants {
     if (texts) ++mount.views;
   }
 
-  // A link leads to a place in files/, whatever other links are on its way: so `..` stand only at its beginning.
+  // A link stays in files/ regardless of other links on its path: `..` is only at its beginning.
   void check_link(const Mount& mount, const std::string& path, std::string_view target, uint64_t size) {
     const std::string files = mount.at + "files/";
     require(path.starts_with(files), path, "a link beside the files");
@@ -224,13 +224,13 @@ class ModelInvariants {
     if (!text) return require(false, path, text.error().message);
     require(is_utf8(*text), path, "not UTF-8");
     if (!path.ends_with(".json")) return;
-    // What a container nests kMaxDepth deep lies some levels deeper in the document.
+    // Values nested kMaxDepth deep in a container are some levels deeper in the document.
     const auto json = parse_json(source, 0, source.size());
     const bool is_deep = !json && json.error().message.starts_with("JSON nested deeper");
     if (!json && !is_deep) return require(false, path, json.error().message);
   }
 
-  // tensors.json tells of each tensor where it is.
+  // tensors.json has the storage of each tensor.
   void check_tensor_index(const Mount& mount) {
     const auto ino = forest_.resolve(mount.at + "tensors.json");
     if (!ino || !violation_.empty()) return require(ino.has_value(), mount.at, "no tensors.json");
@@ -258,7 +258,7 @@ class ModelInvariants {
     require(forest_.xattrs(*view).value() == forest_.xattrs(*ino).value(), path, "its .npy view shows another tensor");
   }
 
-  // The file that a tensor lies in is shown, and long enough.
+  // The storage file of a tensor exists and is long enough.
   void check_storage(const Mount& mount, const Map& storage, const Tensor& tensor) {
     const auto file = forest_.resolve(str(mount.at, "files/", std::get<std::string>(*storage.find("file"))));
     if (!file) return require(false, tensor.name, "its file is nowhere");

@@ -10,7 +10,7 @@
 
 namespace weightfs::test {
 
-/// The graph executor's storage: what `x` and `p0` are said to take.
+/// The declared sizes of `x` and `p0` in the graph executor's storage.
 inline std::string mlf_storage(uint64_t p0) {
   return str(R"([{"storage_id": 0, "size_bytes": 32, "input_binding": "x"}, )", R"({"storage_id": 1, "size_bytes": )",
              p0, R"(, "input_binding": "p0"}, {"storage_id": 2, "size_bytes": 16}])");

@@ -1,4 +1,4 @@
-// What a Model says of its tensors, as text that a test can compare.
+// The tensors of a Model as text.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Models made by hand, for tests of what is made of models.
+// Models built in memory, for tests of layers above the formats.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ class OllamaBuilder {
     config_ = str(",\"config\":", described(kDockerConfig, bytes, ""));
     return *this;
   }
-  /// What stands in a manifest for a blob, which is added.
+  /// Adds a blob and returns its descriptor for a manifest.
   std::string described(std::string_view media_type, const std::string& bytes, std::string_view more) {
     const std::string hex = sha256(bytes).hex();
     blobs_["sha256-" + hex] = bytes;

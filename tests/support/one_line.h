@@ -1,4 +1,4 @@
-// What may be printed, and what a file may be called: for everything that tests ask about names and messages.
+// Checks of messages and file names.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 
 namespace weightfs::test {
 
-/// Whether `message` is what we print: one line of UTF-8 without control bytes.
+/// Whether `message` is printable: one line of UTF-8 without control bytes.
 inline bool is_one_line(std::string_view message) {
   const auto control = [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7F; };
   return !message.empty() && is_utf8(message) && std::none_of(message.begin(), message.end(), control);
 }
 
-/// Whether `name` can stand in a directory, and is shown the same by every tool.
+/// Whether `name` is a valid file name without special bytes.
 inline bool is_file_name(std::string_view name) {
   return is_one_line(name) && name != "." && name != ".." && name.size() <= kMaxComponentLength &&
          name.find('/') == name.npos;

@@ -35,7 +35,7 @@ struct ArrayHeader {
   uint64_t reserved = 0;
   uint32_t device = 1;
   uint32_t device_number = 0;
-  uint32_t dimensions = UINT32_MAX;  ///< as many as the shape has, unless said otherwise
+  uint32_t dimensions = UINT32_MAX;  ///< default: the number of the shape
 
   std::string build() const {
     const uint64_t stated = dimensions == UINT32_MAX ? shape.size() : dimensions;
@@ -60,7 +60,7 @@ class ParamsBuilder {
   }
 
   std::string build() const { return build(count_, count_); }
-  /// With these counts, which may be lies.
+  /// With these counts, which may be wrong.
   std::string build(uint64_t names, uint64_t arrays) const {
     return little(kParamsMagic) + little(0) + little(names) + names_ + little(arrays) + arrays_;
   }

@@ -1,5 +1,5 @@
-// Builds RTen files from tables with numbered slots, as the format notes list them, without the schema compiler: so the
-// tests also say that the schema is right. Anything may be shared, left out, or given a wrong number.
+// Builds RTen files from tables with numbered slots, as in the format notes, without the schema compiler: so the tests
+// also check the schema. Any part can be shared, omitted, or given a wrong number.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ std::string bytes_of(T number) {
 struct Thing;
 using Ref = std::shared_ptr<const Thing>;
 
-/// What stands in a slot: the bytes of a number, or what an offset points to.
+/// The content of a slot: the bytes of a number, or the target of an offset.
 using Slot = std::variant<std::string, Ref>;
 
 struct Thing {
   std::map<int, Slot> slots = {};  ///< of a table
   std::string flat = {};           ///< of a list or string: its length, and its bytes if they are flat
   std::vector<Ref> tables = {};    ///< of a list of tables
-  uint64_t hole = 0;               ///< zeroes after `flat`, which nobody stores
+  uint64_t hole = 0;               ///< virtual zeros after `flat`
   bool is_table = false;
 };
 
@@ -70,7 +70,7 @@ inline Ref hole(uint32_t length, uint64_t width) {
   return std::make_shared<Thing>(Thing{.flat = bytes_of(length), .hole = length * width});
 }
 
-/// Bytes with holes: what lies where, and the size of it all.
+/// Bytes with holes: ranges by offset, and the total size.
 struct Pieces {
   std::map<uint64_t, std::string> at;
   uint64_t size = 0;
@@ -82,7 +82,7 @@ struct Pieces {
   }
 };
 
-/// Lays a FlatBuffer out: the root offset, then every thing before the things that it points to.
+/// Lays out a FlatBuffer: the root offset, then every object before its targets.
 class FlatBufferLayout {
  public:
   explicit FlatBufferLayout(const Ref& root) {
@@ -107,7 +107,8 @@ class FlatBufferLayout {
   static uint64_t round_up(uint64_t n) { return (n + 7) / 8 * 8; }
   static int slot_count(const Thing& thing) { return thing.slots.empty() ? 0 : thing.slots.rbegin()->first + 1; }
 
-  // A table stands after its vtable, eight bytes for each slot. A list's length stands where its elements are aligned.
+  // A table follows its vtable, with eight bytes per slot. The length of a list is placed so that its elements are
+  // aligned.
   void place(const Thing& thing) {
     const auto slots = static_cast<uint64_t>(slot_count(thing));
     const uint64_t before = thing.is_table ? round_up(4 + 2 * slots) : 4;

@@ -1,4 +1,4 @@
-// Reads RTen files that tests built, and says in text what came of it.
+// Reads RTen files of tests, with the result as text.
 #pragma once
 
 #include <gtest/gtest.h>

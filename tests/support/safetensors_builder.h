@@ -1,4 +1,4 @@
-// Builds safetensors files for tests, right or wrong: from tensors, or from a header as it is to stand in the file.
+// Builds valid and invalid safetensors files for tests: from tensors, or from a header.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Blobs where there is little room: what keeps tests of hostile containers short, whatever these claim to hold.
+// Blobs with a small size limit, so that tests of hostile containers are fast.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace weightfs::test {
 
-/// Makes what has at most kRoom bytes, and refuses the rest as what is too large: unsupported, with kFull.
+/// Materializes blobs of at most kRoom bytes; fails with unsupported and kFull for larger ones.
 class SmallDisk final : public Blobs {
  public:
   static constexpr uint64_t kRoom = 1 << 20;

@@ -1,5 +1,5 @@
-// A small valid container of every format, with some of everything that the format has: for the suites that ask the
-// same of all formats, and as seeds for fuzzing.
+// A small valid container of every format that uses most of its features: for the contract suites, and as seeds for
+// fuzzing.
 #pragma once
 
 #include <ostream>
@@ -21,11 +21,11 @@
 
 namespace weightfs::test {
 
-/// A container, and what lies beside it.
+/// A container, and the files beside it.
 struct SmallModel {
   std::string_view title;   ///< letters and digits, to name a test by
   std::string_view format;  ///< as `--format` takes it
-  bool detected;            ///< whether its content alone tells the format
+  bool detected;            ///< whether the format is detected by the content alone
   std::string file_name;
   std::string bytes;
   Files beside = {};
@@ -46,7 +46,7 @@ inline std::string small_safetensors_index() {
          "\n";
 }
 
-/// A container to lie in others.
+/// A container to nest in others.
 inline std::string inner_model() { return SafetensorsBuilder().tensor("t", "U8", "1", "x").build(); }
 
 /// Members of each kind that a zip can have.

@@ -1,4 +1,4 @@
-// A key made for the tests with `ssh-keygen -t ed25519`, and known to nobody.
+// A key created for the tests with `ssh-keygen -t ed25519`, without access to anything.
 #pragma once
 
 #include <string_view>

@@ -34,7 +34,7 @@ inline constexpr std::string_view kUstar(
 inline constexpr std::string_view kGnu("ustar  \0", 8);
 inline constexpr std::string_view kV7("\0\0\0\0\0\0\0\0", 8);
 
-/// What a header says.
+/// The fields of a header.
 struct TarHeader {
   std::string_view name;  ///< cut after 100 bytes
   char type = '0';
@@ -80,7 +80,7 @@ inline std::string pax_record(std::string_view key, std::string_view value) {
 
 class TarBuilder {
  public:
-  /// Any header, and behind it `bytes`, whatever size the header says.
+  /// Any header, followed by `bytes`, independent of the size in the header.
   TarBuilder& member(const TarHeader& header, std::string_view bytes = {}) {
     bytes_ += tar_block(header) + tar_padded(bytes);
     return *this;
@@ -100,7 +100,7 @@ class TarBuilder {
     const std::string ended = std::string(text) + '\0';
     return member({.name = "././@LongLink", .type = type, .size = ended.size(), .magic = kGnu}, ended);
   }
-  /// What PAX says about the next member.
+  /// PAX records for the next member.
   TarBuilder& pax(std::string_view records) {
     return member({.name = "PaxHeaders/x", .type = 'x', .size = records.size()}, records);
   }
@@ -117,7 +117,7 @@ class TarBuilder {
   std::string bytes_;
 };
 
-/// A small tar that uses most of what there is: a directory, files, links, a long name, a name in PAX.
+/// A small tar that uses most features: a directory, files, links, a long name, a name in PAX.
 inline std::string small_tar() {
   TarBuilder b;
   b.directory("./").file("./a.bin", "aaaa").file("./d/empty", "").link("./l", "a.bin").hard_link("./h", "./a.bin");

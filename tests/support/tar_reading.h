@@ -1,5 +1,4 @@
-// Reads tars as tests want to see them: what is in them as lines, warnings, errors; and what stands in for the disk and
-// the blobs.
+// Reads tars for tests: members as lines, warnings, errors; and doubles of the disk and the blobs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +14,7 @@
 
 namespace weightfs::test::tars {
 
-// Keeps what it is asked for; makes it as where nothing can be stored.
+// Records the producers; produces blobs without storing them.
 class RecordingBlobs final : public Blobs {
  public:
   SourcePtr blob(BlobProducer recipe) override {
@@ -29,8 +28,7 @@ class RecordingBlobs final : public Blobs {
   std::vector<BlobProducer> recipes;
 };
 
-// Bytes with an identity, which fail from some offset on if told so, count how often they are read, and fail the test
-// when bytes beyond their end are asked for.
+// Bytes with an identity. Can fail from an offset on, counts reads, and fails the test at reads beyond the end.
 class Disk final : public Source {
  public:
   explicit Disk(std::string bytes, uint64_t broken_from = std::numeric_limits<uint64_t>::max())

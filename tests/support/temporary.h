@@ -1,4 +1,4 @@
-// A directory of a test's own, gone when the test ends.
+// A temporary directory of a test, removed at its end.
 #pragma once
 
 #include <cstdlib>

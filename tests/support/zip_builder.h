@@ -15,11 +15,11 @@ inline constexpr uint16_t kUtf8Flag = 1U << 11;
 inline constexpr uint16_t kEncryptedFlag = 1U << 0;
 inline constexpr uint16_t kDescriptorFlag = 1U << 3;
 
-/// A member, as its directory record and its local header tell it.
+/// A member, with the values of its directory record and its local header.
 struct ZipMember {
   std::string name;
   uint16_t method = 0;
-  std::string data;  ///< as it lies in the zip
+  std::string data;  ///< as stored in the zip
   uint64_t size = 0;
   uint32_t crc = 0;
   uint16_t flags = 0;
@@ -28,14 +28,14 @@ struct ZipMember {
   uint32_t time = 0x5A210000;     ///< DOS date and time
   std::string local_name = name;  ///< in the local header
   std::string local_extra = {};   ///< only there, so that the data begin later than one might think
-  std::optional<uint64_t> stored_size = std::nullopt;  ///< as the directory tells it, if not data.size()
+  std::optional<uint64_t> stored_size = std::nullopt;  ///< in the directory, if not data.size()
   std::optional<uint64_t> offset = std::nullopt;       ///< of the local header, if it is another's
   bool zip64 = false;                                  ///< sizes and offset in an extra field
 };
 
 class ZipBuilder {
  public:
-  /// Adds a member of `bytes` that lie in the zip as `data`, packed by `method`. It may be changed until build().
+  /// Adds a member of `bytes`, stored as `data`, compressed by `method`. It may be changed until build().
   ZipMember& packed(std::string_view name, uint16_t method, std::string data, std::string_view bytes) {
     return members_.emplace_back(ZipMember{.name = std::string(name),
                                            .method = method,
@@ -88,7 +88,7 @@ class ZipBuilder {
     for (const ZipMember& member : members_) {
       directory += record(member, member.offset.value_or(zip.size()));
       zip += local_header(member) + member.data;
-      // A data descriptor, which nobody needs who has a directory.
+      // A data descriptor, which is redundant with the directory.
       if ((member.flags & kDescriptorFlag) != 0)
         zip += "PK\7\10" + le(member.crc, 4) + le(member.data.size(), 4) + le(member.size, 4);
     }

@@ -68,7 +68,7 @@ TEST_F(CgroupLimit, IsMinimumOfGroupAndAncestors) {
   EXPECT_EQ(cgroup_memory_limit("0::/\n", v2()), 4000U);
 }
 
-TEST_F(CgroupLimit, IsNothingIfUnset) {
+TEST_F(CgroupLimit, UnsetLimitIsNothing) {
   write("a/memory.max", "max");
   write("a/memory.limit_in_bytes", "9223372036854771712");
   EXPECT_EQ(cgroup_memory_limit("0::/a\n", v2()), std::nullopt);

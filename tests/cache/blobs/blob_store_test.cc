@@ -1,4 +1,4 @@
-// One store in one process: what is cached, and what readers see.
+// One store in one process: the contents of the cache, and the results of readers.
 #include "cache/blob_store.h"
 
 #include <gmock/gmock.h>
@@ -181,8 +181,8 @@ TEST_P(FalseDeclaration, LeavesNoFilesAndIsDecodedOnce) {
     EXPECT_THAT(read(*blob), HasSubstr(GetParam().error));
     EXPECT_EQ(member->starts, 1);
     EXPECT_THAT(this->blobs(), IsEmpty());
-    EXPECT_THAT(makings(), IsEmpty());
-    // From now on no byte of that name is served.
+    EXPECT_THAT(making_files(), IsEmpty());
+    // Later reads of that blob fail.
     EXPECT_THAT(read(*blob, 0, 1), HasSubstr(GetParam().error));
     EXPECT_THAT(read(*blobs->blob(producer)), HasSubstr(GetParam().error));
     EXPECT_EQ(member->starts, 1);
@@ -198,30 +198,31 @@ TEST_P(FalseDeclaration, LeavesNoFilesAndIsDecodedOnce) {
   if (promises_the_truth) {
     EXPECT_EQ(read(*store()->blob(producer)), describe(bytes));
   }
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
   EXPECT_THAT(log, IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Lies, FalseDeclaration,
-    testing::Values(
-        Lie{"WrongChecksum",
-            [](TestProducer& m, BlobProducer&) {
-              m.error = Error{Code::corrupt, "wrong checksum"};
-            },
-            "error: wrong checksum"},
-        Lie{"WrongByte",
-            [](TestProducer& m, BlobProducer& r) {
-              r.digest = sha256(m.bytes);
-              ++m.bytes[kMember / 2];
-            },
-            "the digest of its bytes is"},
-        Lie{"WrongDigest", [](TestProducer&, BlobProducer& r) { r.digest = sha256("others"); },
-            "not " + sha256("others").hex()},
-        Lie{"Short", [](TestProducer& m, BlobProducer&) { m.bytes.resize(kMember - 1); },
-            "member: ends at byte 299999 of 300000"},
-        Lie{"Long", [](TestProducer& m, BlobProducer&) { m.bytes += 'x'; }, "member: longer than the 300000 declared bytes"},
-        Lie{"Empty", [](TestProducer& m, BlobProducer&) { m.bytes.clear(); }, "member: ends at byte 0 of 300000"}),
+    testing::Values(Lie{"WrongChecksum",
+                        [](TestProducer& m, BlobProducer&) {
+                          m.error = Error{Code::corrupt, "wrong checksum"};
+                        },
+                        "error: wrong checksum"},
+                    Lie{"WrongByte",
+                        [](TestProducer& m, BlobProducer& r) {
+                          r.digest = sha256(m.bytes);
+                          ++m.bytes[kMember / 2];
+                        },
+                        "the digest of its bytes is"},
+                    Lie{"WrongDigest", [](TestProducer&, BlobProducer& r) { r.digest = sha256("others"); },
+                        "not " + sha256("others").hex()},
+                    Lie{"Short", [](TestProducer& m, BlobProducer&) { m.bytes.resize(kMember - 1); },
+                        "member: ends at byte 299999 of 300000"},
+                    Lie{"Long", [](TestProducer& m, BlobProducer&) { m.bytes += 'x'; },
+                        "member: longer than the 300000 declared bytes"},
+                    Lie{"Empty", [](TestProducer& m, BlobProducer&) { m.bytes.clear(); },
+                        "member: ends at byte 0 of 300000"}),
     [](const auto& instance) { return instance.param.title; });
 
 TEST_F(BlobStoreTest, FailureToStartIsReportedToReader) {
@@ -303,8 +304,8 @@ TEST_F(BlobStoreTest, FileOfAnotherWriterWithSameNameIsNotReplaced) {
   const BlobsPtr blobs = store();
   const auto blob = blobs->blob(producer_of(member, "zip 1"));
   EXPECT_EQ(read(*blob, 100'000, 5000), describe(bytes.substr(100'000, 5000)));
-  ASSERT_THAT(makings(), SizeIs(1));
-  const std::string path = directory + "/v1/making/" + makings()[0];
+  ASSERT_THAT(making_files(), SizeIs(1));
+  const std::string path = directory + "/v1/making/" + making_files()[0];
   std::filesystem::remove(path);
   std::ofstream(path) << "what another process has so far";
   middle.open();
@@ -322,16 +323,16 @@ TEST_F(BlobStoreTest, LimitsOpenFiles) {
   const auto before = open_now();
   const BlobsPtr blobs = store();
   std::vector<SourcePtr> sources;
-  std::vector<TestProducerPtr> makings;
+  std::vector<TestProducerPtr> making_files;
   for (uint32_t i = 0; i < 200; ++i) {
-    makings.push_back(test_producer(some_bytes(70'000, i)));
-    sources.push_back(blobs->blob(producer_of(makings.back(), str("zip ", i))));
+    making_files.push_back(test_producer(some_bytes(70'000, i)));
+    sources.push_back(blobs->blob(producer_of(making_files.back(), str("zip ", i))));
   }
   for (int again = 0; again < 2; ++again)
-    for (size_t i = 0; i < sources.size(); ++i) ASSERT_EQ(read(*sources[i]), describe(makings[i]->bytes));
+    for (size_t i = 0; i < sources.size(); ++i) ASSERT_EQ(read(*sources[i]), describe(making_files[i]->bytes));
   // Blobs that are being published also have their file and the store's lock open.
   EXPECT_LE(open_now() - before, 128 + 3 * 4);
-  for (const auto& made : makings) EXPECT_EQ(made->starts, 1);
+  for (const auto& made : making_files) EXPECT_EQ(made->starts, 1);
 }
 
 TEST_F(BlobStoreTest, MeasuresBlobOfUnknownSizeByMaterializingItOnce) {
@@ -365,7 +366,7 @@ TEST_F(BlobStoreTest, FailureOfBlobOfUnknownSizeIsReportedBeforeReturn) {
   producer.size = std::nullopt;
   EXPECT_EQ(store()->materialize(producer).error().message, "wrong checksum");
   EXPECT_THAT(blobs(), IsEmpty());
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(BlobStoreTest, SmallBlobOfUnknownSizeCreatesNoFile) {

@@ -32,7 +32,7 @@ class DigestBlobTest : public test::StoreDirectory {
   // Ignores the user's own stores.
   DigestBlobTest() {
     for (const char* name : {"HOME", "OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"})
-      ::setenv(name, temporary.path("nobody").c_str(), 1);
+      ::setenv(name, temporary.path("missing").c_str(), 1);
   }
 
   BlobStorePtr fetching_store(bool stream = false) {
@@ -62,7 +62,7 @@ class DigestBlobTest : public test::StoreDirectory {
     return options;
   }
 
-  BlobRef wanted(std::vector<std::string> urls = {}) const {
+  BlobRef blob_ref(std::vector<std::string> urls = {}) const {
     return {"layer", sha256(bytes), bytes.size(), std::move(urls)};
   }
 
@@ -84,9 +84,9 @@ class DigestBlobTest : public test::StoreDirectory {
   }
 };
 
-// All bytes as read through a new store.
-std::string said(const BlobStorePtr& store, const BlobRef& wanted) {
-  const auto found = store->resolve(wanted);
+// Reads the whole blob from the store.
+std::string read_blob(const BlobStorePtr& store, const BlobRef& ref) {
+  const auto found = store->resolve(ref);
   return found ? read(*found->verified) : "error: " + found.error().message;
 }
 
@@ -94,8 +94,8 @@ TEST_F(DigestBlobTest, IsDownloadedOnceForManyReadersAndStores) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
   const auto first = fetching_store();
   const auto second = fetching_store();
-  const auto one = first->resolve(wanted({server.url("/b")}));
-  const auto other = second->resolve(wanted({server.url("/b")}));
+  const auto one = first->resolve(blob_ref({server.url("/b")}));
+  const auto other = second->resolve(blob_ref({server.url("/b")}));
   ASSERT_TRUE(one && other);
   EXPECT_THAT(server.requests(), IsEmpty());
   std::array<std::string, 6> results;
@@ -108,8 +108,8 @@ TEST_F(DigestBlobTest, IsDownloadedOnceForManyReadersAndStores) {
   EXPECT_THAT(results, testing::Each(describe(bytes)));
   EXPECT_EQ(server.count("GET"), 1U);
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(bytes).substr(9)));
-  EXPECT_THAT(makings(), IsEmpty());
-  EXPECT_EQ(said(offline_store(), wanted()), describe(bytes));
+  EXPECT_THAT(making_files(), IsEmpty());
+  EXPECT_EQ(read_blob(offline_store(), blob_ref()), describe(bytes));
 }
 
 TEST_F(DigestBlobTest, MismatchedDownloadIsDiscardedAndRetried) {
@@ -118,26 +118,26 @@ TEST_F(DigestBlobTest, MismatchedDownloadIsDiscardedAndRetried) {
   std::atomic<bool> right = false;
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, right ? bytes : wrong); });
   const auto store = fetching_store();
-  EXPECT_THAT(said(store, wanted({server.url("/b")})), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read_blob(store, blob_ref({server.url("/b")})), HasSubstr("the digest of its bytes is"));
   EXPECT_THAT(blobs(), IsEmpty());
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
   right = true;
-  EXPECT_EQ(said(store, wanted({server.url("/b")})), describe(bytes));
+  EXPECT_EQ(read_blob(store, blob_ref({server.url("/b")})), describe(bytes));
 }
 
 TEST_F(DigestBlobTest, FallsBackToNextUrlOnMismatch) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     serve_file(request, wire, request.target == "/right" ? bytes : std::string(bytes.size(), 'x'));
   });
-  EXPECT_EQ(said(fetching_store(), wanted({server.url("/wrong"), server.url("/right")})), describe(bytes));
+  EXPECT_EQ(read_blob(fetching_store(), blob_ref({server.url("/wrong"), server.url("/right")})), describe(bytes));
   EXPECT_EQ(server.count("GET", "/wrong"), 1U);
   EXPECT_EQ(server.count("GET", "/right"), 1U);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(DigestBlobTest, SizeIsQueriedOnlyWhenContainerLacksIt) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
-  BlobRef unknown = wanted({server.url("/b")});
+  BlobRef unknown = blob_ref({server.url("/b")});
   unknown.size = std::nullopt;
   const auto store = fetching_store();
   const auto found = store->resolve(unknown);
@@ -156,9 +156,9 @@ TEST_F(DigestBlobTest, UnreportedSizeIsMeasuredByDownload) {
     std::snprintf(head.data(), head.size(), "%zx\r\n", bytes.size());
     wire.send(head.data() + bytes + "\r\n0\r\n\r\n");
   });
-  BlobRef unknown = wanted({server.url("/b")});
+  BlobRef unknown = blob_ref({server.url("/b")});
   unknown.size = std::nullopt;
-  EXPECT_EQ(said(fetching_store(), unknown), describe(bytes));
+  EXPECT_EQ(read_blob(fetching_store(), unknown), describe(bytes));
   int whole = 0;
   for (const SeenRequest& request : server.requests()) whole += request.method == "GET" && !request.range() ? 1 : 0;
   EXPECT_EQ(whole, 1);
@@ -175,17 +175,17 @@ TEST_F(DigestBlobTest, InterruptedDownloadIsResumed) {
     wire.reset();
   });
   const auto url = server.url("/b");
-  EXPECT_THAT(said(fetching_store(), wanted({url})), HasSubstr("error: "));
-  EXPECT_THAT(makings(), Contains(sha256(bytes).hex() + ".part"));
+  EXPECT_THAT(read_blob(fetching_store(), blob_ref({url})), HasSubstr("error: "));
+  EXPECT_THAT(making_files(), Contains(sha256(bytes).hex() + ".part"));
   cut = false;
   const size_t before = server.requests().size();
-  EXPECT_EQ(said(fetching_store(), wanted({url})), describe(bytes));
+  EXPECT_EQ(read_blob(fetching_store(), blob_ref({url})), describe(bytes));
   const auto requests = server.requests();
   ASSERT_THAT(requests, SizeIs(before + 1));
   ASSERT_TRUE(requests.back().range());
   EXPECT_GT(requests.back().range()->first, 0U);
   EXPECT_EQ(requests.back().header("if-range"), "\"e1\"");
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 // The first 1,000,000 bytes, as an interrupted download leaves them.
@@ -201,7 +201,7 @@ class ResumedDownload : public DigestBlobTest {
   // After a read with this server's response.
   uint64_t left_after(const std::function<void(const SeenRequest&, Wire&)>& handler) {
     HttpServer server(handler);
-    EXPECT_THAT(said(fetching_store(), wanted({server.url("/b")})), HasSubstr("error: "));
+    EXPECT_THAT(read_blob(fetching_store(), blob_ref({server.url("/b")})), HasSubstr("error: "));
     return left();
   }
 
@@ -209,7 +209,7 @@ class ResumedDownload : public DigestBlobTest {
 };
 
 TEST_F(ResumedDownload, IsKeptWhenConnectionIsRefused) {
-  EXPECT_THAT(said(fetching_store(), wanted({"http://127.0.0.1:1/b"})), HasSubstr("error: "));
+  EXPECT_THAT(read_blob(fetching_store(), blob_ref({"http://127.0.0.1:1/b"})), HasSubstr("error: "));
   EXPECT_EQ(left(), 1'000'000U);
 }
 
@@ -243,7 +243,7 @@ TEST_F(ResumedDownload, IsKeptWhenMountEndsBeforeFirstByte) {
     end.wait();
   });
   const auto store = fetching_store();
-  const auto found = store->resolve(wanted({server.url("/b")}));
+  const auto found = store->resolve(blob_ref({server.url("/b")}));
   ASSERT_TRUE(found);
   std::thread reader([&] { EXPECT_THAT(read(*found->verified), HasSubstr("error: ")); });
   asked.wait();
@@ -260,14 +260,14 @@ TEST_F(DigestBlobTest, CorruptPartialDownloadIsDiscardedAndRestarted) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
   offline_store()->save_text("so that", "the directories are there");
   std::ofstream(part, std::ios::binary) << std::string(1'000'000, '\0');
-  EXPECT_EQ(said(fetching_store(), wanted({server.url("/b")})), describe(bytes));
+  EXPECT_EQ(read_blob(fetching_store(), blob_ref({server.url("/b")})), describe(bytes));
   EXPECT_LE(server.count("GET"), 2U);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
-TEST_F(DigestBlobTest, OfflineReadFailsAndSaysSo) {
+TEST_F(DigestBlobTest, OfflineReadFailsWithMessage) {
   const auto store = offline_store();
-  const auto found = store->resolve(wanted({"http://127.0.0.1:1/b"}));
+  const auto found = store->resolve(blob_ref({"http://127.0.0.1:1/b"}));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::network);
   EXPECT_EQ(found.error().message, "layer: not cached, and offline");
@@ -278,7 +278,7 @@ TEST_F(DigestBlobTest, UnverifiedSourceSeesBytesBeforeVerification) {
   test::Gate rest;
   HttpServer server(half_until(rest));
   const auto store = fetching_store();
-  const auto found = store->resolve(wanted({server.url("/b")}));
+  const auto found = store->resolve(blob_ref({server.url("/b")}));
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->unverified, 10, 1000), describe(bytes.substr(10, 1000)));
   EXPECT_THAT(blobs(), IsEmpty());
@@ -298,12 +298,12 @@ TEST_F(DigestBlobTest, UnverifiedReadsOfOtherBytesFailVerifiedReads) {
     wire.send(std::string(bytes.size() - 100'000, 'x'));
   });
   const auto store = fetching_store();
-  const auto found = store->resolve(wanted({lying.url("/b"), server.url("/right")}));
+  const auto found = store->resolve(blob_ref({lying.url("/b"), server.url("/right")}));
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->unverified, 0, 1000), describe(std::string(1000, 'x')));
   rest.open();
   EXPECT_THAT(read(*found->verified), HasSubstr("metadata read before verification does not match"));
-  EXPECT_EQ(said(fetching_store(), wanted({server.url("/right")})), describe(bytes));
+  EXPECT_EQ(read_blob(fetching_store(), blob_ref({server.url("/right")})), describe(bytes));
 }
 
 TEST_F(DigestBlobTest, StreamingServesBytesAndFailsAtEndOnMismatch) {
@@ -316,16 +316,16 @@ TEST_F(DigestBlobTest, StreamingServesBytesAndFailsAtEndOnMismatch) {
     wire.send(wrong.substr(wrong.size() / 2));
   });
   const auto store = fetching_store(true);
-  const auto found = store->resolve(wanted({server.url("/b")}));
+  const auto found = store->resolve(blob_ref({server.url("/b")}));
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->verified, 0, 1000), describe(bytes.substr(0, 1000)));
   rest.open();
   EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
   EXPECT_THAT(blobs(), IsEmpty());
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
-// semantics: with --stream a reader never gets bytes of two downloads of which one was wrong.
+// semantics 12.6: with --stream a reader never gets bytes of two downloads if one does not verify.
 TEST_F(DigestBlobTest, MismatchedStreamIsNotMixedWithLaterDownload) {
   std::string served = bytes;
   served.back() ^= 1;
@@ -336,14 +336,14 @@ TEST_F(DigestBlobTest, MismatchedStreamIsNotMixedWithLaterDownload) {
     wire.send(served.substr(100'000));
   });
   const auto store = fetching_store(true);
-  const auto found = store->resolve(wanted({server.url("/b")}));
+  const auto found = store->resolve(blob_ref({server.url("/b")}));
   ASSERT_TRUE(found);
   ASSERT_EQ(read(*found->verified, 0, 1000), describe(bytes.substr(0, 1000)));
   rest.open();
   EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
   served = bytes;
   EXPECT_THAT(read(*found->verified, 0, 1000), HasSubstr("the digest of its bytes is"));
-  EXPECT_EQ(said(store, wanted({server.url("/b")})), describe(bytes));
+  EXPECT_EQ(read_blob(store, blob_ref({server.url("/b")})), describe(bytes));
 }
 
 TEST_F(DigestBlobTest, FilesOfUnreportedSizeDoNotEvictBlobs) {
@@ -358,14 +358,14 @@ TEST_F(DigestBlobTest, FilesOfUnreportedSizeDoNotEvictBlobs) {
     }
   });
   const auto store = blob_store(std::move(small));
-  ASSERT_EQ(said(store, {"other", sha256(other), other.size(), {server.url("/other")}}), describe(other));
-  BlobRef endless = wanted({server.url("/endless")});
+  ASSERT_EQ(read_blob(store, {"other", sha256(other), other.size(), {server.url("/other")}}), describe(other));
+  BlobRef endless = blob_ref({server.url("/endless")});
   endless.size = std::nullopt;
-  EXPECT_THAT(said(store, endless), HasSubstr("the size of the download is unknown"));
-  store->stop();  // which waits until what is proved has its name
+  EXPECT_THAT(read_blob(store, endless), HasSubstr("the size of the download is unknown"));
+  store->stop();  // waits until verified blobs are published
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(other).substr(9)));
   EXPECT_LE(test::allocated_in(directory), 9U << 20);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 // semantics 13.1: `ls -l` does not fill the disk.
@@ -382,23 +382,23 @@ TEST_F(DigestBlobTest, EndlessDownloadForSizeEndsEarlyAndLeavesNothing) {
   large.quota = 1 << 30;
   large.fetching = {http(), quick(), false};
   const auto store = blob_store(std::move(large));
-  BlobRef endless = wanted({server.url("/endless")});
+  BlobRef endless = blob_ref({server.url("/endless")});
   endless.size = std::nullopt;
   const SizeQuery query;
-  EXPECT_EQ(said(store, endless),
+  EXPECT_EQ(read_blob(store, endless),
             "error: layer: no server reports its size, and it is larger than 64.0 MiB; read it, or run weightfs fetch");
   EXPECT_LT(sent, 2 * kMaxDownloadForSize);
   EXPECT_EQ(gets, 1);
-  EXPECT_THAT(said(store, endless), HasSubstr("no server reports its size"));
+  EXPECT_THAT(read_blob(store, endless), HasSubstr("no server reports its size"));
   EXPECT_EQ(gets, 1);
   // Two are downloaded from one server, but no third.
   for (const char* other : {"2", "3", "4"}) {
     endless.digest = sha256(other);
-    EXPECT_THAT(said(store, endless), HasSubstr("no server reports its size"));
+    EXPECT_THAT(read_blob(store, endless), HasSubstr("no server reports its size"));
   }
   EXPECT_EQ(gets, 2);
   store->stop();
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
   EXPECT_THAT(blobs(), IsEmpty());
 }
 
@@ -410,17 +410,17 @@ TEST_F(DigestBlobTest, OthersWritableFileIsServedFromCacheCopy) {
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs")};
   const auto store = blob_store(options);
-  const auto found = store->resolve(wanted());
+  const auto found = store->resolve(blob_ref());
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->verified, 10, 100), describe(bytes.substr(10, 100)));
   EXPECT_THAT(blobs(), ElementsAre(test::blob_path(bytes).substr(9)));
   std::ofstream(path, std::ios::binary) << std::string(kLarge, 'x');
   EXPECT_EQ(read(*found->verified), describe(bytes));
-  EXPECT_EQ(said(blob_store(options), wanted()), describe(bytes));
+  EXPECT_EQ(read_blob(blob_store(options), blob_ref()), describe(bytes));
   std::filesystem::remove_all(directory);  // the cache; open files keep working
-  EXPECT_THAT(said(blob_store(options), wanted()), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read_blob(blob_store(options), blob_ref()), HasSubstr("the digest of its bytes is"));
   EXPECT_THAT(blobs(), IsEmpty());
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(DigestBlobTest, OthersWritableFileIsServedFromTempFileWithoutCache) {
@@ -430,7 +430,7 @@ TEST_F(DigestBlobTest, OthersWritableFileIsServedFromTempFileWithoutCache) {
   options.directory = "";
   options.blob_directories = {temporary.path("theirs")};
   const auto store = blob_store(std::move(options));
-  const auto found = store->resolve(wanted());
+  const auto found = store->resolve(blob_ref());
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->verified, 10, 100), describe(bytes.substr(10, 100)));
   std::ofstream(path, std::ios::binary) << std::string(bytes.size(), 'x');
@@ -444,7 +444,7 @@ TEST_F(DigestBlobTest, OthersWritableFileThatExceedsCacheIsNotServed) {
   StoreOptions options = this->options();
   options.quota = 1 << 20;
   options.blob_directories = {temporary.path("theirs")};
-  EXPECT_THAT(said(blob_store(std::move(options)), wanted()), HasSubstr("writable by other users"));
+  EXPECT_THAT(read_blob(blob_store(std::move(options)), blob_ref()), HasSubstr("writable by other users"));
 }
 
 // Neither change alters the size or the mtime.
@@ -456,7 +456,7 @@ TEST_F(DigestBlobTest, ModifiedFileInExternalStoreIsVerifiedAgain) {
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs")};
   const auto store = blob_store(std::move(options));
-  const auto found = store->resolve(wanted());
+  const auto found = store->resolve(blob_ref());
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->verified), describe(bytes));
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
@@ -475,7 +475,7 @@ TEST_F(DigestBlobTest, MatchingFileIsFoundAfterMismatchedOne) {
     StoreOptions options = this->options();
     options.blob_directories = {temporary.path("wrong"), temporary.path("right")};
     const auto store = blob_store(std::move(options));
-    const auto found = store->resolve(wanted());
+    const auto found = store->resolve(blob_ref());
     ASSERT_TRUE(found);
     if (mount > 0) {
       EXPECT_EQ(read(*found->unverified, 0, 100), describe(bytes.substr(0, 100)));
@@ -490,7 +490,7 @@ TEST_F(DigestBlobTest, ChangedExternalFileIsReplacedByAnotherCopy) {
   StoreOptions options = this->options();
   options.blob_directories = {temporary.path("theirs"), temporary.path("others")};
   const auto store = blob_store(std::move(options));
-  const auto found = store->resolve(wanted());
+  const auto found = store->resolve(blob_ref());
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->verified), describe(bytes));
   write("others/" + sha256(bytes).hex(), bytes);
@@ -505,8 +505,8 @@ TEST_F(DigestBlobTest, FileInExternalStoreIsReadInPlace) {
   options.blob_directories = {temporary.path("theirs")};
   write("theirs/sha256-" + sha256(bytes).hex(), bytes);
   const auto store = blob_store(std::move(options));
-  EXPECT_TRUE(store->is_local(wanted()));
-  EXPECT_EQ(said(store, wanted()), describe(bytes));
+  EXPECT_TRUE(store->is_local(blob_ref()));
+  EXPECT_EQ(read_blob(store, blob_ref()), describe(bytes));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(test::files_in(temporary.path("theirs")), SizeIs(1));
 }
@@ -516,7 +516,7 @@ TEST_F(DigestBlobTest, MismatchedFileInExternalStoreIsReportedAndNotServed) {
   options.blob_directories = {temporary.path("theirs")};
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), std::string(bytes.size(), '\0'));
   const auto store = blob_store(std::move(options));
-  EXPECT_THAT(said(store, wanted()), HasSubstr("error: " + path + ": the digest of its bytes is"));
+  EXPECT_THAT(read_blob(store, blob_ref()), HasSubstr("error: " + path + ": the digest of its bytes is"));
   EXPECT_THAT(log, ElementsAre(HasSubstr(path)));
 }
 
@@ -525,8 +525,8 @@ TEST_F(DigestBlobTest, FileOfWrongSizeIsReportedAndNotServed) {
   options.blob_directories = {temporary.path("theirs")};
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes.substr(1));
   const auto store = blob_store(std::move(options));
-  EXPECT_FALSE(store->is_local(wanted()));
-  EXPECT_EQ(said(store, wanted()), "error: layer: not cached, and offline");
+  EXPECT_FALSE(store->is_local(blob_ref()));
+  EXPECT_EQ(read_blob(store, blob_ref()), "error: layer: not cached, and offline");
   EXPECT_THAT(log, ElementsAre(HasSubstr(path)));
 }
 
@@ -534,7 +534,7 @@ TEST_F(DigestBlobTest, FileOfWrongSizeIsReportedAndNotServed) {
 TEST_F(DigestBlobTest, VerificationIsCachedUntilFileChanges) {
   bytes = some_bytes(kLarge);
   const std::string path = write("here", bytes);
-  BlobRef here = wanted();
+  BlobRef here = blob_ref();
   size_t reads = 0;
   class Counted final : public Source {
    public:
@@ -568,7 +568,7 @@ TEST_F(DigestBlobTest, VerificationIsCachedUntilFileChanges) {
 TEST_F(DigestBlobTest, StatusReportsDownloadsAndHits) {
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
   const auto store = fetching_store();
-  const auto found = store->resolve(wanted({server.url("/b?secret=1")}));
+  const auto found = store->resolve(blob_ref({server.url("/b?secret=1")}));
   ASSERT_TRUE(found);
   auto status = store->status();
   ASSERT_THAT(status.blobs, SizeIs(1));
@@ -584,9 +584,9 @@ TEST_F(DigestBlobTest, StatusReportsDownloadsAndHits) {
   EXPECT_EQ(status.misses, 1U);
   EXPECT_EQ(status.hits, 0U);
   EXPECT_EQ(status.bytes_fetched, bytes.size());
-  store->stop();  // which waits until what is proved has its name
+  store->stop();  // waits until verified blobs are published
   const auto later = fetching_store();
-  EXPECT_EQ(said(later, wanted()), describe(bytes));
+  EXPECT_EQ(read_blob(later, blob_ref()), describe(bytes));
   EXPECT_EQ(later->status().hits, 1U);
   EXPECT_EQ(later->status().misses, 0U);
 }
@@ -596,7 +596,7 @@ TEST_F(DigestBlobTest, InProgressStatusReportsProgress) {
   HttpServer server(half_until(rest));
   const auto store = fetching_store();
   const auto idle = store->resolve({"idle", sha256("x"), 1, {server.url("/idle")}});
-  const auto found = store->resolve(wanted({server.url("/b")}));
+  const auto found = store->resolve(blob_ref({server.url("/b")}));
   ASSERT_TRUE(idle && found);
   EXPECT_THAT(store->in_progress_status().blobs, IsEmpty());
   EXPECT_EQ(read(*found->unverified, 10, 1000), describe(bytes.substr(10, 1000)));
@@ -631,7 +631,7 @@ TEST_F(DigestBlobTest, HangingServerIsAbandonedWhenStoreStops) {
     end.wait();
   });
   const auto store = fetching_store();
-  const auto found = store->resolve(wanted({server.url("/b")}));
+  const auto found = store->resolve(blob_ref({server.url("/b")}));
   ASSERT_TRUE(found);
   std::string result;
   std::thread reader([&] { result = read(*found->verified); });

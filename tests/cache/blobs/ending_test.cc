@@ -55,7 +55,7 @@ TEST_F(ShutdownTest, CancelsReadersThatWaitForBytesOrSlots) {
   gate.open();
   ender.join();
   EXPECT_EQ(at_gate, 4);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
   EXPECT_THAT(log, IsEmpty());
 }
 
@@ -86,11 +86,11 @@ TEST_F(ShutdownTest, CancelsReaderThatWaitsForQuota) {
   const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
   const BlobsPtr blobs = store();
   std::thread reader([&] { EXPECT_EQ(read(*blobs->blob(producer_of(other, "zip 2"))), kEnding); });
-  while (makings().empty()) std::this_thread::yield();
+  while (making_files().empty()) std::this_thread::yield();
   blobs->stop();
   reader.join();
   EXPECT_EQ(other->starts, 0);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(ShutdownTest, CachedBlobsAreStillReadable) {

@@ -183,7 +183,7 @@ TEST_P(InFlightBlobTest, DestroyedStoreCancelsItsProducers) {
   blobs = nullptr;
   const size_t given = given_in_all;
   EXPECT_LT(given, 2'000'000U);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
   EXPECT_THAT(this->blobs(), IsEmpty());
   EXPECT_EQ(given_in_all, given);  // and no thread continues
   // A source that outlives its store produces its bytes uncached.

@@ -72,7 +72,7 @@ TEST_P(UnusedDecoding, EndsWithoutFilesWhenLastFileIsClosed) {
   open = nullptr;
   wait_until_no_stream();
   EXPECT_LT(given, kHuge);
-  while (!makings().empty()) std::this_thread::yield();
+  while (!making_files().empty()) std::this_thread::yield();
   EXPECT_THAT(this->blobs(), IsEmpty());
 }
 
@@ -150,7 +150,7 @@ TEST_P(UnusedDecoding, EndsTogetherWithItsSource) {
   open = nullptr;
   wait_until_no_stream();
   EXPECT_LT(given, kHuge);
-  while (!makings().empty()) std::this_thread::yield();
+  while (!making_files().empty()) std::this_thread::yield();
 }
 
 // While the outer one is decoded, the inner one is not restarted, even if it is read rarely.
@@ -227,7 +227,7 @@ TEST_P(UnusedDecoding, KilledReaderReturnsAndStreamEnds) {
   while (producer.start != nullptr && input.use_count() > 1) {  // held by the stream
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  while (!makings().empty()) std::this_thread::yield();
+  while (!making_files().empty()) std::this_thread::yield();
   EXPECT_THAT(this->blobs(), IsEmpty());
 }
 

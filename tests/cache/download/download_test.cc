@@ -11,7 +11,7 @@ using namespace download;
 using namespace fetch_fixture;
 using ::testing::HasSubstr;
 
-// ---- plain answers
+// ---- valid responses
 
 TEST(Fetch, WholeBlobNeedsOneRequestWithoutRange) {
   HttpServer server(serves(kBody));
@@ -56,7 +56,7 @@ TEST(Fetch, NoRequestBeforeFirstNextOrForEmptyBlob) {
   EXPECT_EQ(server.requests().size(), 0u);
 }
 
-// ---- wrong answers
+// ---- invalid responses
 
 TEST(Fetch, WrongContentLengthIsRejected) {
   HttpServer wrong(serves(kBody + "x"));
@@ -158,12 +158,12 @@ TEST(Fetch, AtMostSixteenOriginsAreUsed) {
 
 TEST(Fetch, ExpiredRedirectIsResolvedAgain) {
   std::atomic<int> links = 0;
-  std::atomic<int> asked = 0;
+  std::atomic<int> requested = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (request.target == "/m") return void(wire.send(answer("302 Found", "", {str("Location: /link", ++links)})));
     if (request.range() && request.target == "/link1") return void(wire.send(answer("403 Expired", "")));
     const uint64_t from = request.range() ? request.range()->first : 0;
-    if (asked++ > 0) return serve_file(request, wire, kBody);
+    if (requested++ > 0) return serve_file(request, wire, kBody);
     wire.send(answer("200 OK", "", {str("Content-Length: ", kSize), "ETag: \"e1\""}) + kBody.substr(from, 1000));
     wire.close();
   });

@@ -70,7 +70,7 @@ std::map<uint64_t, uint64_t> ranges_of(const HttpServer& server) {
   for (const SeenRequest& request : server.requests())
     if (const auto range = request.range()) {
       EXPECT_TRUE(ranges.emplace(range->first, std::min<uint64_t>(range->second, kSize)).second)
-          << "asked twice: " << request.header("range");
+          << "requested twice: " << request.header("range");
     }
   return ranges;
 }
@@ -124,15 +124,15 @@ TEST(FetchParallel, IgnoredOrWrongRangeFallsBackToOneConnection) {
   FetchOptions options = quick_retries();
   options.max_connections = 2;
   for (const Lies& lie : lies) {
-    std::atomic<bool> asked = false;
+    std::atomic<bool> requested = false;
     HttpServer server([&](const SeenRequest& request, Wire& wire) {
       if (request.range()) {
-        asked = true;
+        requested = true;
         return send_part(request, wire, lie);
       }
       wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", kSize, "\r\n", kOffer, "\r\n"));
       size_t at = 0;
-      for (; at < kSize && !asked; at += 4096)
+      for (; at < kSize && !requested; at += 4096)
         if (!wire.pause(std::chrono::milliseconds(1)) || !wire.send(std::string_view(body()).substr(at, 4096))) return;
       if (at < kSize) wire.send(std::string_view(body()).substr(at));
     });
@@ -247,8 +247,8 @@ TEST(FetchParallel, DestroyedStreamClosesAllConnections) {
   ASSERT_EQ((*stream)->next(std::span(&one, 1)), size_t{1});
   several.wait();
   stream->reset();
-  const size_t asked = server.requests().size();
-  EXPECT_LT(asked, 12u);
+  const size_t requested = server.requests().size();
+  EXPECT_LT(requested, 12u);
   EXPECT_EQ(fetch.use_count(), 1);
 }
 

@@ -198,17 +198,17 @@ TEST(Fetch, EveryOriginIsTriedOnceBeforeRetries) {
 TEST(Fetch, RetryAfterDelaysNextRequest) {
   using Clock = std::chrono::steady_clock;
   std::mutex mutex;
-  std::vector<Clock::time_point> asked;
+  std::vector<Clock::time_point> request_times;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (request.target == "/b") return void(wire.send(answer("503 No", "")));
     const std::scoped_lock lock(mutex);
-    asked.push_back(Clock::now());
-    asked.size() == 1 ? static_cast<void>(wire.send(answer("429 No", "", {"Retry-After: 1"})))
-                      : serve_file(request, wire, kBody);
+    request_times.push_back(Clock::now());
+    request_times.size() == 1 ? static_cast<void>(wire.send(answer("429 No", "", {"Retry-After: 1"})))
+                              : serve_file(request, wire, kBody);
   });
   EXPECT_EQ(fetched(kSize, {server.url("/a"), server.url("/b")}).text(), describe(kBody));
-  ASSERT_EQ(asked.size(), 2u);
-  EXPECT_GE(asked[1] - asked[0], std::chrono::seconds(1));
+  ASSERT_EQ(request_times.size(), 2u);
+  EXPECT_GE(request_times[1] - request_times[0], std::chrono::seconds(1));
   EXPECT_EQ(server.count("GET", "/b"), 4u);
 }
 
@@ -236,13 +236,12 @@ class Refused final : public http::Credentials {
 };
 
 TEST(Fetch, DeniedRequestNamesCredentials) {
-  HttpServer well_known_stores(always(answer("403 Expired", "")));
+  HttpServer target(always(answer("403 Expired", "")));
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
-    if (request.target == "/away")
-      return void(wire.send(answer("307 There", "", {"Location: " + well_known_stores.url("/")})));
+    if (request.target == "/away") return void(wire.send(answer("307 There", "", {"Location: " + target.url("/")})));
     wire.send(answer("401 No", "", {"WWW-Authenticate: Basic"}));
   });
-  const auto said = [&](const std::string& url) {
+  const auto error_from = [&](const std::string& url) {
     const std::vector<Origin> origins = {{url, http::Trust::user, std::make_shared<Refused>()}};
     const auto http = std::make_shared<http::Client>(short_patience());
     const auto fetch = std::make_shared<Fetch>(http, "model", std::nullopt, origins, quick_retries());
@@ -250,9 +249,9 @@ TEST(Fetch, DeniedRequestNamesCredentials) {
     EXPECT_EQ(fetch->size(kNeverStop).error().message, message);
     return message;
   };
-  EXPECT_EQ(said(server.url("/m")),
+  EXPECT_EQ(error_from(server.url("/m")),
             "model: " + server.url("/m") + ": 401 Unauthorized (tried anonymously: there is no docker config)");
-  EXPECT_EQ(said(server.url("/away")), "model: " + well_known_stores.url("/") + ": 403 Forbidden");
+  EXPECT_EQ(error_from(server.url("/away")), "model: " + target.url("/") + ": 403 Forbidden");
 }
 
 TEST(Fetch, DeniedRequestMovesToNextOriginAtOnce) {
@@ -308,7 +307,7 @@ TEST(Fetch, ResumedBytesMayBeTheWrongOnes) {
   EXPECT_FALSE(fetch->reject());
 }
 
-// ---- going on after an earlier fetch
+// ---- resuming an earlier download
 
 TEST(Fetch, ResumesWhenValidatorMatches) {
   HttpServer server(serves(kBody));
@@ -329,7 +328,7 @@ TEST(Fetch, StartsOverWhenValidatorDiffers) {
   EXPECT_EQ(got.text(), describe(kBody));
   EXPECT_EQ(got.validator, server.url("/m") + " \"e2\"");
   EXPECT_EQ(server.requests().size(), 1u);
-  EXPECT_FALSE(fetch->reject());  // nobody else had a part in it
+  EXPECT_FALSE(fetch->reject());  // no other origin contributed
 }
 
 TEST(Fetch, ValidatorOfAnotherUrlIsNotSent) {

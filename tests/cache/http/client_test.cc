@@ -12,7 +12,7 @@ using namespace http;
 using namespace http_fixture;
 using ::testing::HasSubstr;
 
-// ---- answers
+// ---- responses
 
 TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
   HttpServer server(always(answer("200 OK", "body", {"X-Thing:  some value ", "x-thing: other"})));
@@ -76,7 +76,7 @@ TEST(HttpClient, HandlerErrorEndsRequest) {
   EXPECT_FALSE(on_body);
 }
 
-// Nor is it slowness: far less comes in that time than the least speed.
+// It does not count as slow either, although the speed is far below the minimum.
 TEST(HttpClient, SlowHandlerIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
@@ -118,13 +118,13 @@ TEST(HttpClient, EncodedBodyIsAlwaysDecoded) {
   const std::pair<const char*, std::string> encodings[] = {
       {"gzip", kGzip}, {"deflate", kDeflate}, {"zstd", kZstd}, {"br", kBrotli}, {"identity", kPlain}};
   for (const auto& [name, bytes] : encodings)
-    for (const bool asked : {true, false}) {
+    for (const bool encoded : {true, false}) {
       HttpServer server(always(answer("200 OK", bytes, {str("Content-Encoding: ", name)})));
       Request request = get(server.url("/"));
-      request.encoded = asked;
+      request.encoded = encoded;
       EXPECT_EQ(send(request), "200 " + kPlain) << name;
       const std::string accepted = server.requests()[0].header("accept-encoding");
-      EXPECT_EQ(accepted, asked ? "deflate, gzip, br, zstd" : "identity");
+      EXPECT_EQ(accepted, encoded ? "deflate, gzip, br, zstd" : "identity");
     }
 }
 

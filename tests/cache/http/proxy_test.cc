@@ -34,7 +34,7 @@ class Proxy : public ::testing::Test {
 
 TEST_F(Proxy, IsChosenByScheme) {
   EXPECT_EQ(proxy_of("http", "example.com"), "");
-  ::setenv("HTTP_PROXY", "http://evil", 1);  // what a CGI script gets from a client's header
+  ::setenv("HTTP_PROXY", "http://evil", 1);  // in a CGI script: set from a header of the client
   EXPECT_EQ(proxy_of("http", "example.com"), "");
   ::setenv("ALL_PROXY", "socks5://all", 1);
   EXPECT_EQ(proxy_of("http", "example.com"), "socks5://all");

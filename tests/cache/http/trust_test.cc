@@ -1,4 +1,4 @@
-// Where a request is led, and what goes with it: redirects, addresses, credentials, proxies.
+// Redirects, address policy, credentials and proxies of HTTP requests.
 #include <cstdlib>
 #include <stop_token>
 
@@ -69,7 +69,7 @@ TEST(HttpClient, HugeRedirectBodyIsNotRead) {
   EXPECT_EQ(send(get(server.url("/"))), "200 there");
 }
 
-// ---- where a URL may lead (design.md, Trust)
+// ---- addresses
 
 TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
   HttpServer server(always(answer("200 OK", "secret")));
@@ -116,10 +116,10 @@ TEST(HttpClient, OnlyHttpAndHttpsAreAllowed) {
 TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
   HttpServer server(always(answer("200 OK", "")));
   for (const Trust trust : {Trust::user, Trust::container}) {
-    const std::string said = send(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
-    EXPECT_THAT(said, HasSubstr("URLs with user or password are not supported"));
-    EXPECT_THAT(said, Not(HasSubstr("secret")));
-    EXPECT_THAT(said, Not(HasSubstr("token")));
+    const std::string message = send(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
+    EXPECT_THAT(message, HasSubstr("URLs with user or password are not supported"));
+    EXPECT_THAT(message, Not(HasSubstr("secret")));
+    EXPECT_THAT(message, Not(HasSubstr("token")));
   }
   EXPECT_EQ(server.requests().size(), 0u);
 }

@@ -1,4 +1,4 @@
-// Who asks a registry for a model, and what says so to whom.
+// Access to a registry with and without credentials.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -29,7 +29,7 @@ TEST_F(RegistryAccessTest, AnonymousTokenIsUsed) {
   EXPECT_EQ(describe(), kManifest);
   EXPECT_THAT(site.authorizations(), ElementsAre("", "Bearer T"));
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
-  EXPECT_THAT(other.asked(), ElementsAre("GET /token?scope=repository%3Ateam%2Ftiny%3Apull&service=docker"));
+  EXPECT_THAT(other.requests_seen(), ElementsAre("GET /token?scope=repository%3Ateam%2Ftiny%3Apull&service=docker"));
 }
 
 TEST_F(RegistryAccessTest, DockerLoginGetsToken) {
@@ -114,7 +114,7 @@ TEST_F(RegistryAccessTest, TokenIsReusedAndRenewedWhenRejected) {
   const auto first = page(index);
   site.put(kManifestPath, [&](const SeenRequest& request, Wire& wire) {
     first(request, wire);
-    if (!request.header("authorization").empty()) valid = 2;  // the first token is over
+    if (!request.header("authorization").empty()) valid = 2;  // the first token has expired
   });
   site.put("/v2/team/tiny/manifests/" + sha256_of(kManifest), page(kManifest));
   EXPECT_EQ(describe(), kManifest);
@@ -127,7 +127,7 @@ TEST_F(RegistryAccessTest, BlobRequestUsesSameCredentials) {
   const auto found = resolved();
   ASSERT_TRUE(found);
   ASSERT_TRUE(found->blobs->resolve({"a", sha256("a"), 1}));
-  EXPECT_EQ(store->asked.at(0).credentials->authorization(), "Bearer T");
+  EXPECT_EQ(store->used_origins.at(0).credentials->authorization(), "Bearer T");
 }
 
 TEST_F(RegistryAccessTest, DeniedAccessNamesCredentials) {
@@ -150,7 +150,7 @@ TEST_F(RegistryAccessTest, DeniedAccessNamesCredentials) {
             "as \"me\" of " +
                 paths.docker_config + ")");
   EXPECT_EQ(code(), Code::unsupported);
-  EXPECT_EQ(store->remembers, 0);
+  EXPECT_EQ(store->saves, 0);
 }
 
 class CredentialPathsTest : public testing::Test {

@@ -11,7 +11,7 @@ namespace {
 using namespace registry;
 
 // RFC 4648, section 10.
-TEST(Base64, GivesTheKnownAnswersBothWays) {
+TEST(Base64, MatchesTestVectorsInBothDirections) {
   const std::vector<std::pair<std::string, std::string>> known = {{"", ""},
                                                                   {"f", "Zg=="},
                                                                   {"fo", "Zm8="},
@@ -31,7 +31,7 @@ TEST(Base64, ForUrlsHasNoPaddingAndNoSlash) {
   EXPECT_EQ(base64url("f"), "Zg");
 }
 
-TEST(Base64, TakesNoOtherText) {
+TEST(Base64, InvalidTextIsRefused) {
   for (const char* text : {"Zg", "Zg=", "Z===", "====", "Zh==", "Zm9=", "Zg==Zg==", "Zm 9", "Zm9v\n", "-__-"})
     EXPECT_EQ(from_base64(text), std::nullopt) << text;
 }

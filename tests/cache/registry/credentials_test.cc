@@ -33,15 +33,15 @@ class RegistryCredentialsTest : public testing::Test {
     return std::make_shared<Credentials>(http, registry, paths,
                                          ClockAndNonce{[this] { return now.load(); }, [] { return "nonce"; }});
   }
-  /// The Authorization header after such a challenge, or the error.
-  std::string describe(Credentials& asked, const std::string& challenge) {
-    const auto met = asked.on_unauthorized({{challenge}, asked.authorization(), from_public}, {});
+  /// The Authorization header after the challenge, or the error.
+  std::string describe(Credentials& challenged, const std::string& challenge) {
+    const auto met = challenged.on_unauthorized({{challenge}, challenged.authorization(), from_public}, {});
     if (!met) return "error: " + met.error().message;
-    return *met ? asked.authorization() : "not met, tried " + asked.description();
+    return *met ? challenged.authorization() : "not met, tried " + challenged.description();
   }
   std::string describe(const std::string& challenge) { return describe(*credentials(), challenge); }
 
-  /// A challenge whose realm is there.
+  /// A challenge with this realm.
   static std::string bearer(const std::string& realm, const std::string& service) {
     return "Bearer realm=\"" + realm + "\",service=\"" + service + "\",scope=\"repository:a/b:pull\"";
   }
@@ -61,18 +61,18 @@ constexpr const char* kBasic = "Basic bWU6c2VjcmV0";
 TEST_F(RegistryCredentialsTest, AnonymousTokenWithoutCredentials) {
   other.json("/token", kToken);
   EXPECT_EQ(describe(bearer(other.url("/token"), "docker")), "Bearer T");
-  EXPECT_THAT(other.asked(), ElementsAre("GET /token?scope=repository%3Aa%2Fb%3Apull&service=docker"));
+  EXPECT_THAT(other.requests_seen(), ElementsAre("GET /token?scope=repository%3Aa%2Fb%3Apull&service=docker"));
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
-  EXPECT_THAT(site.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, DockerLoginGetsToken) {
   has_login();
   other.json("/token", kToken);
-  const auto asked = credentials();
-  EXPECT_EQ(describe(*asked, bearer(other.url("/token"), "docker")), "Bearer T");
+  const auto challenged = credentials();
+  EXPECT_EQ(describe(*challenged, bearer(other.url("/token"), "docker")), "Bearer T");
   EXPECT_THAT(other.authorizations(), ElementsAre(kBasic));
-  EXPECT_EQ(asked->description(), "as \"me\" of " + paths.docker_config);
+  EXPECT_EQ(challenged->description(), "as \"me\" of " + paths.docker_config);
 }
 
 TEST_F(RegistryCredentialsTest, LoginOfAnotherRegistryIsNotSent) {
@@ -86,8 +86,9 @@ TEST_F(RegistryCredentialsTest, OllamaKeyGetsToken) {
   has_key();
   site.json("/v2/token", kToken);
   EXPECT_EQ(describe(bearer(site.url("/v2/token"), "ollama")), "Bearer T");
-  EXPECT_THAT(site.asked(), ElementsAre("GET /v2/token?nonce=nonce&scope=repository%3Aa%2Fb%3Apull&service=ollama"
-                                        "&ts=1700000000"));
+  EXPECT_THAT(site.requests_seen(),
+              ElementsAre("GET /v2/token?nonce=nonce&scope=repository%3Aa%2Fb%3Apull&service=ollama"
+                          "&ts=1700000000"));
   EXPECT_THAT(site.authorizations(), ElementsAre(StartsWith(std::string(kSshPublicKey) + ":")));
 }
 
@@ -95,7 +96,7 @@ TEST_F(RegistryCredentialsTest, NothingIsSignedForAnotherHost) {
   has_key();
   other.json("/v2/token", kToken);
   EXPECT_EQ(describe(bearer(other.url("/v2/token"), "ollama")), "Bearer T");
-  EXPECT_THAT(other.asked(), ElementsAre("GET /v2/token?scope=repository%3Aa%2Fb%3Apull&service=ollama"));
+  EXPECT_THAT(other.requests_seen(), ElementsAre("GET /v2/token?scope=repository%3Aa%2Fb%3Apull&service=ollama"));
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
 }
 
@@ -130,7 +131,7 @@ TEST_F(RegistryCredentialsTest, UnreadableKeyFailsOnlyWhenNeeded) {
             "error: " + paths.ollama_key + ": private key: not an OpenSSH private key file");
   paths.ollama_key = temporary.path("none");
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")), StartsWith("error: " + paths.ollama_key));
-  EXPECT_THAT(site.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, ReportsMissingCredentials) {
@@ -156,7 +157,7 @@ TEST_F(RegistryCredentialsTest, InvalidRealmIsRejected) {
   EXPECT_EQ(
       describe(bearer("http://registry.example/token", "ollama")),
       "error: " + site.url() + " names \"http://registry.example/token\" as token realm: other hosts require https");
-  EXPECT_THAT(site.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
@@ -169,8 +170,8 @@ TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
                 ": refused: 127.0.0.1 is a loopback address; URLs from a public address may only reach public "
                 "ones, unless --allow-private-urls is given (tried anonymously: there is no docker config)");
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")), HasSubstr("127.0.0.1 is a loopback address"));
-  EXPECT_THAT(site.asked(), IsEmpty());
-  EXPECT_THAT(other.asked(), IsEmpty());
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
+  EXPECT_THAT(other.requests_seen(), IsEmpty());
   http = std::make_shared<http::Client>(http::Options{.allow_private_urls = true});
   EXPECT_EQ(describe(bearer(other.url("/token"), "docker")), "Bearer T");
 }
@@ -178,10 +179,10 @@ TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
 TEST_F(RegistryCredentialsTest, BasicChallengeIsAnsweredWithLogin) {
   EXPECT_EQ(describe("Basic realm=\"x\""), "not met, tried anonymously: there is no docker config");
   has_login();
-  const auto asked = credentials();
-  EXPECT_EQ(describe(*asked, "Basic realm=\"x\""), kBasic);
-  EXPECT_EQ(describe(*asked, "Basic realm=\"x\""), "not met, tried as \"me\" of " + paths.docker_config);
-  EXPECT_THAT(site.asked(), IsEmpty());
+  const auto challenged = credentials();
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""), kBasic);
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""), "not met, tried as \"me\" of " + paths.docker_config);
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
 TEST_F(RegistryCredentialsTest, BearerIsPreferredToBasic) {
@@ -191,16 +192,16 @@ TEST_F(RegistryCredentialsTest, BearerIsPreferredToBasic) {
   EXPECT_THAT(describe("Negotiate"), StartsWith("not met"));
 }
 
-// A registry elsewhere, over http, as --insecure allows: a proxy stands in for it.
+// A registry that is not on loopback, over http, as --insecure allows. A proxy simulates it.
 TEST_F(RegistryCredentialsTest, LoginIsNotSentOverHttp) {
   HttpServer proxy([](const SeenRequest&, Wire& wire) { wire.send(answer("200 OK", kToken)); });
   ::setenv("http_proxy", proxy.url("").c_str(), 1);
   paths.docker_config = temporary.write("config.json", R"({"auths":{"registry.example":{"auth":"bWU6c2VjcmV0"}}})");
   http = std::make_shared<http::Client>(http::Options{.insecure = true});
-  const auto asked = credentials_of("http://registry.example");
-  EXPECT_EQ(describe(*asked, "Basic realm=\"x\""),
+  const auto challenged = credentials_of("http://registry.example");
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""),
             "not met, tried anonymously: the login of " + paths.docker_config + " is not sent over http");
-  EXPECT_EQ(describe(*asked, bearer("http://registry.example/token", "x")), "Bearer T");
+  EXPECT_EQ(describe(*challenged, bearer("http://registry.example/token", "x")), "Bearer T");
   ::unsetenv("http_proxy");
   const auto requests = proxy.requests();
   ASSERT_EQ(requests.size(), 1U);
@@ -210,15 +211,15 @@ TEST_F(RegistryCredentialsTest, LoginIsNotSentOverHttp) {
 
 TEST_F(RegistryCredentialsTest, TokenIsUsedUntilItExpires) {
   site.json("/token", kToken);
-  const auto asked = credentials();
-  EXPECT_EQ(asked->authorization(), "");
-  EXPECT_EQ(describe(*asked, bearer(site.url("/token"), "x")), "Bearer T");
+  const auto challenged = credentials();
+  EXPECT_EQ(challenged->authorization(), "");
+  EXPECT_EQ(describe(*challenged, bearer(site.url("/token"), "x")), "Bearer T");
   now += 99;
-  EXPECT_EQ(asked->authorization(), "Bearer T");
+  EXPECT_EQ(challenged->authorization(), "Bearer T");
   now += 1;
-  EXPECT_EQ(asked->authorization(), "");
-  EXPECT_EQ(describe(*asked, bearer(site.url("/token"), "x")), "Bearer T");
-  EXPECT_EQ(site.asked().size(), 2U);
+  EXPECT_EQ(challenged->authorization(), "");
+  EXPECT_EQ(describe(*challenged, bearer(site.url("/token"), "x")), "Bearer T");
+  EXPECT_EQ(site.requests_seen().size(), 2U);
 }
 
 TEST_F(RegistryCredentialsTest, RejectedTokenIsRenewedUnlessUnchanged) {
@@ -226,17 +227,18 @@ TEST_F(RegistryCredentialsTest, RejectedTokenIsRenewedUnlessUnchanged) {
   site.put("/token", [&](const SeenRequest&, Wire& wire) {
     wire.send(answer("200 OK", ++count == 1 ? R"({"token":"one"})" : R"({"token":"two"})"));
   });
-  const auto asked = credentials();
+  const auto challenged = credentials();
   const std::string challenge = bearer(site.url("/token"), "x");
-  EXPECT_EQ(describe(*asked, challenge), "Bearer one");
-  EXPECT_EQ(describe(*asked, challenge), "Bearer two");
-  EXPECT_EQ(asked->on_unauthorized({{challenge}, "Bearer one"}, {}), true);  // sent before it was renewed: no request
-  EXPECT_EQ(site.asked().size(), 2U);
-  EXPECT_THAT(describe(*asked, challenge), StartsWith("not met"));
-  EXPECT_EQ(site.asked().size(), 3U);
+  EXPECT_EQ(describe(*challenged, challenge), "Bearer one");
+  EXPECT_EQ(describe(*challenged, challenge), "Bearer two");
+  EXPECT_EQ(challenged->on_unauthorized({{challenge}, "Bearer one"}, {}),
+            true);  // sent before it was renewed: no request
+  EXPECT_EQ(site.requests_seen().size(), 2U);
+  EXPECT_THAT(describe(*challenged, challenge), StartsWith("not met"));
+  EXPECT_EQ(site.requests_seen().size(), 3U);
 }
 
-// Holds the first request for a token until the test lets it go.
+// Blocks the first request for a token until the test continues it.
 class ConcurrentChallengesTest : public RegistryCredentialsTest {
  protected:
   struct Gate {
@@ -253,32 +255,32 @@ class ConcurrentChallengesTest : public RegistryCredentialsTest {
       wire.send(answer("200 OK", kToken));
     });
   }
-  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();  // a held answer may outlive the test
+  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();  // a blocked response may outlive the test
 };
 
 TEST_F(ConcurrentChallengesTest, OneThreadRequestsTokenForAll) {
   hold_the_first();
-  const auto asked = credentials();
+  const auto challenged = credentials();
   std::vector<std::future<std::string>> all;
   for (int i = 0; i < 8; ++i)
     all.push_back(std::async(std::launch::async, [&] {
-      const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, {});
-      return met && *met ? asked->authorization() : "not met";
+      const auto met = challenged->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, {});
+      return met && *met ? challenged->authorization() : "not met";
     }));
   gate->arrived.get_future().wait();
   gate->let_go.set_value();
   for (auto& one : all) EXPECT_EQ(one.get(), "Bearer T");
-  EXPECT_EQ(site.asked().size(), 1U);
+  EXPECT_EQ(site.requests_seen().size(), 1U);
 }
 
 TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
   hold_the_first();
-  const auto asked = credentials();
-  auto first = std::async(std::launch::async, [&] { return describe(*asked, bearer(site.url("/token"), "x")); });
+  const auto challenged = credentials();
+  auto first = std::async(std::launch::async, [&] { return describe(*challenged, bearer(site.url("/token"), "x")); });
   gate->arrived.get_future().wait();
   std::stop_source stopped;
   stopped.request_stop();
-  const auto met = asked->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stopped.get_token());
+  const auto met = challenged->on_unauthorized({{bearer(site.url("/token"), "x")}, ""}, stopped.get_token());
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code, Code::network);
   gate->let_go.set_value();
@@ -287,16 +289,16 @@ TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
 
 TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
   hold_the_first();
-  const auto asked = credentials();
+  const auto challenged = credentials();
   std::stop_source stopped;
   const std::string challenge = bearer(site.url("/token"), "x");
-  auto first = std::async(std::launch::async, [&] { return asked->on_unauthorized({{challenge}, ""}, stopped.get_token()); });
+  auto first = std::async(std::launch::async, [&] { return challenged->on_unauthorized({{challenge}, ""}, stopped.get_token()); });
   gate->arrived.get_future().wait();
-  auto second = std::async(std::launch::async, [&] { return describe(*asked, challenge); });
+  auto second = std::async(std::launch::async, [&] { return describe(*challenged, challenge); });
   stopped.request_stop();
   EXPECT_FALSE(first.get());
   EXPECT_EQ(second.get(), "Bearer T");
-  EXPECT_EQ(site.asked().size(), 2U);
+  EXPECT_EQ(site.requests_seen().size(), 2U);
   gate->let_go.set_value();
 }
 

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class DockerConfigTest : public testing::Test {
  protected:
-  /// "user:password", "none: why" or "error: why" of `host` in a file of this text.
+  /// "user:password", "none: REASON" or "error: MESSAGE" of `host` in a file of this text.
   std::string describe(const std::string& config, const std::string& host) {
     const std::string path = temporary.write("config.json", config);
     const auto entry = docker_entry(path, host);
@@ -40,7 +40,7 @@ TEST_F(DockerConfigTest, KeyMayBeUrl) {
        {"https://host.example", "https://host.example/v1/", "http://host.example/v2/", "host.example/"})
     EXPECT_EQ(describe(R"({"auths":{")" + std::string(key) + R"(":{"auth":"dXNlcjp4"}}})", "host.example"), "user:x")
         << key;
-  // A login for one repository of it is none for all.
+  // A login for one repository does not apply to the registry.
   EXPECT_THAT(describe(R"({"auths":{"host.example/team":{"auth":"dXNlcjp4"}}})", "host.example"),
               HasSubstr("has no login"));
 }
@@ -82,7 +82,7 @@ TEST_F(DockerConfigTest, ReportsInvalidConfig) {
   EXPECT_EQ(docker_entry(temporary.path("none.json"), "h.example").error().code, Code::not_found);
 }
 
-// What has another type than it should have says nothing.
+// Values of the wrong type are ignored.
 TEST_F(DockerConfigTest, UnexpectedValuesAreIgnored) {
   for (const char* config :
        {"{}", R"({"auths":[]})", R"({"auths":{"h.example":"x"}})", R"({"auths":{"h.example":{"auth":1}}})",

@@ -22,7 +22,7 @@ class RegistryTest : public Resolving {};
 
 TEST_F(RegistryTest, PublicModelNeedsOneRequest) {
   site.put(kManifestPath, answer("200 OK", kManifest, {"Content-Type: text/plain"}));
-  paths = {temporary.path("missing key"), temporary.path("missing config")};  // nobody asks for them
+  paths = {temporary.path("missing key"), temporary.path("missing config")};  // not needed
   const auto found = resolved();
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->manifest, kManifest);
@@ -45,12 +45,12 @@ TEST_F(RegistryTest, LayerIsDownloadedFromSameRepository) {
   const auto bytes = found->blobs->resolve(wanted);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(bytes->verified->size(), 6U);
-  EXPECT_THAT(store->wanted_names, ElementsAre("model.gguf"));
-  ASSERT_EQ(store->asked.size(), 1U);
-  EXPECT_EQ(store->asked[0].url, site.url("/v2/team/tiny/blobs/" + sha256_of("layer")));
-  EXPECT_EQ(store->asked[0].trust, http::Trust::user);
-  ASSERT_NE(store->asked[0].credentials, nullptr);
-  EXPECT_EQ(store->asked[0].credentials->authorization(), "");
+  EXPECT_THAT(store->requested_names, ElementsAre("model.gguf"));
+  ASSERT_EQ(store->used_origins.size(), 1U);
+  EXPECT_EQ(store->used_origins[0].url, site.url("/v2/team/tiny/blobs/" + sha256_of("layer")));
+  EXPECT_EQ(store->used_origins[0].trust, http::Trust::user);
+  ASSERT_NE(store->used_origins[0].credentials, nullptr);
+  EXPECT_EQ(store->used_origins[0].credentials->authorization(), "");
   EXPECT_EQ(site.requests().size(), 1U);
 }
 
@@ -58,14 +58,14 @@ TEST_F(RegistryTest, OtherBlobsAreLeftToTheStore) {
   site.json(kManifestPath, kManifest);
   const BlobsPtr blobs = resolved().value().blobs;
   EXPECT_EQ(blobs->blob({"a", {}, {}, {}, {}})->size(), std::string("blob a").size());
-  EXPECT_EQ(blobs->materialize({"ab", {}, {}, {}, {}}).value()->size(), std::string("made ab").size());
+  EXPECT_EQ(blobs->materialize({"ab", {}, {}, {}, {}}).value()->size(), std::string("materialized ab").size());
   EXPECT_TRUE(blobs->is_local({"here", {}, {}}));
   EXPECT_FALSE(blobs->is_local({"there", {}, {}}));
   blobs->stop();
   EXPECT_EQ(store->stops, 1);
 }
 
-// ---- what is answered
+// ---- responses
 
 TEST_F(RegistryTest, MissingModelIsNotFound) {
   EXPECT_EQ(describe(), "error: no such model or tag: SITE/team/tiny:v1: status 404");
@@ -104,7 +104,7 @@ TEST_F(RegistryTest, PersistentFailureIsUnreachable) {
   EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: status 500, out of disk");
   EXPECT_EQ(site.requests().size(), 3U);
   http =
-      std::make_shared<http::Client>(http::Options{});  // libcurl by itself asks again where a kept connection is gone
+      std::make_shared<http::Client>(http::Options{});  // libcurl itself repeats a request if a reused connection is closed
   site.put(kManifestPath, [](const SeenRequest&, Wire& wire) { wire.reset(); });
   EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 6U);
@@ -137,7 +137,7 @@ TEST_F(RegistryTest, InvalidManifestIsRejected) {
     EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: not a manifest: " + why);
     EXPECT_EQ(code(), Code::unsupported);
   }
-  EXPECT_EQ(store->remembers, 0);
+  EXPECT_EQ(store->saves, 0);
 }
 
 TEST_F(RegistryTest, ManifestOfMoreThan4MiBIsRejected) {
@@ -172,12 +172,13 @@ TEST_F(RegistryTest, ManifestByDigestIsVerified) {
   EXPECT_EQ(code(digest), Code::mismatch);
 }
 
-// Ollama's registry knows manifests by digest only as blobs.
+// Ollama's registry serves manifests by digest only as blobs.
 TEST_F(RegistryTest, ManifestByDigestMayBeBlob) {
   const std::string digest = sha256_of(kManifest);
   site.json("/v2/team/tiny/blobs/" + digest, kManifest);
   EXPECT_EQ(describe(digest), kManifest);
-  EXPECT_THAT(site.asked(), ElementsAre("GET /v2/team/tiny/manifests/" + digest, "GET /v2/team/tiny/blobs/" + digest));
+  EXPECT_THAT(site.requests_seen(),
+              ElementsAre("GET /v2/team/tiny/manifests/" + digest, "GET /v2/team/tiny/blobs/" + digest));
   const std::string none = sha256_of("none");
   EXPECT_EQ(describe(none), "error: no such model or tag: SITE/team/tiny@" + none + ": status 404");
 }
@@ -190,7 +191,7 @@ std::string entry(const std::string& body, const std::string& more = "") {
 
 class RegistryIndexTest : public Resolving {
  protected:
-  /// What an index of these entries leads to.
+  /// The manifest selected from an index of these entries.
   std::string told_index(const std::string& entries) {
     site.json(kManifestPath, R"({"schemaVersion":2,"manifests":[)" + entries + "]}");
     return describe();
@@ -208,7 +209,7 @@ TEST_F(RegistryIndexTest, FirstManifestIsUsedWithoutPlatforms) {
   EXPECT_EQ(told_index(entry(a) + "," + entry(b)), a);
   EXPECT_EQ(told_index(entry(b, R"(,"platform":{"os":"windows","architecture":"x"})") + "," + entry(a)), b);
   EXPECT_EQ(told_index("7," + entry(a)), a);
-  EXPECT_THAT(store->kept.begin()->second, HasSubstr(a));
+  EXPECT_THAT(store->saved.begin()->second, HasSubstr(a));
 }
 
 TEST_F(RegistryIndexTest, ManifestForThisMachineIsPreferred) {
@@ -267,17 +268,17 @@ TEST_F(RegistryTest, SavedManifestIsUsedOffline) {
   site.json(kManifestPath, kManifest);
   const auto online = resolved();
   ASSERT_TRUE(online);
-  EXPECT_EQ(store->remembers, 1);
+  EXPECT_EQ(store->saves, 1);
   http = nullptr;
   const auto offline = resolved();
   ASSERT_TRUE(offline) << offline.error().message;
   EXPECT_EQ(offline->manifest, online->manifest);
   EXPECT_EQ(offline->digest, online->digest);
   EXPECT_EQ(offline->from, online->from);
-  EXPECT_EQ(store->remembers, 1);
+  EXPECT_EQ(store->saves, 1);
   EXPECT_EQ(site.requests().size(), 1U);
   ASSERT_TRUE(offline->blobs->resolve({"a", sha256("a"), 1}));
-  EXPECT_EQ(store->asked.at(0).url, site.url("/v2/team/tiny/blobs/" + sha256_of("a")));
+  EXPECT_EQ(store->used_origins.at(0).url, site.url("/v2/team/tiny/blobs/" + sha256_of("a")));
 }
 
 TEST_F(RegistryTest, UnsavedManifestIsUnreachableOffline) {
@@ -290,20 +291,20 @@ TEST_F(RegistryTest, DamagedSavedManifestIsIgnored) {
   site.json(kManifestPath, kManifest);
   ASSERT_TRUE(resolved());
   http = nullptr;
-  std::string& kept = store->kept.begin()->second;
-  for (const std::string& wrong : {kept + " ", std::string(), std::string("\n"), std::string("{}")}) {
-    kept = wrong;
+  std::string& saved = store->saved.begin()->second;
+  for (const std::string& wrong : {saved + " ", std::string(), std::string("\n"), std::string("{}")}) {
+    saved = wrong;
     EXPECT_EQ(code(), Code::network);
   }
 }
 
-// A tag moves: what was kept is not taken for what it means now.
+// A tag can move: the saved manifest may not be the current one.
 TEST_F(RegistryTest, SavedManifestIsOnlyMentionedWhenRegistryFails) {
   site.json(kManifestPath, kManifest);
   ASSERT_TRUE(resolved());
   site.put(kManifestPath, answer("429 Too Many Requests", "", {"Retry-After: 60"}));
   EXPECT_THAT(describe(), EndsWith("status 429, retry after 60 s; use --offline for the saved manifest"));
-  store->kept.clear();
+  store->saved.clear();
   EXPECT_THAT(describe(), EndsWith("status 429, retry after 60 s"));
 }
 
@@ -339,7 +340,7 @@ TEST_F(RegistryTest, InvalidReferenceIsRejectedBeforeAnyRequest) {
   EXPECT_THAT(site.requests(), IsEmpty());
 }
 
-// Offline, so that nobody is asked.
+// Offline, so that no request is sent.
 TEST_F(RegistryTest, DockerIoMapsToItsRegistry) {
   http = nullptr;
   for (const auto& [host, repository, kept] : std::vector<std::tuple<std::string, std::string, std::string>>{
@@ -348,7 +349,7 @@ TEST_F(RegistryTest, DockerIoMapsToItsRegistry) {
            {"index.docker.io", "tiny", "registry-1.docker.io/v2/library/tiny"},
            {"ghcr.io", "tiny", "ghcr.io/v2/tiny"}}) {
     const std::string from = "https://" + kept + "/manifests/v1";
-    store->kept = {{"manifest " + from, sha256(kManifest).hex() + "\n" + kManifest}};
+    store->saved = {{"manifest " + from, sha256(kManifest).hex() + "\n" + kManifest}};
     const auto found = resolve({"https", host, repository, "v1"}, store, http, paths);
     ASSERT_TRUE(found) << found.error().message;
     EXPECT_EQ(found->from, from);

@@ -23,7 +23,7 @@ std::string number(uint32_t n) {
 }
 std::string text(const std::string& bytes) { return number(static_cast<uint32_t>(bytes.size())) + bytes; }
 
-// The bytes of kSshKey, put together from parts that a test changes.
+// The bytes of kSshKey, built from parts that tests change.
 struct KeyFile {
   std::string cipher = "none";
   std::string derivation = "none";
@@ -113,7 +113,7 @@ TEST(SigningKey, ReportsDamage) {
   EXPECT_EQ(error_of(std::string(kSshKey.substr(0, 200))), "private key: truncated in its lines");
 }
 
-// A signature under a foreign public key would tell the private one.
+// Signatures with a wrong public key would reveal the private key.
 TEST(SigningKey, MismatchedPublicKeyIsRejected) {
   KeyFile file;
   const std::string secret = file.secret.substr(0, 32);

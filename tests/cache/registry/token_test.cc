@@ -38,9 +38,9 @@ TEST(TokenUrl, KeepsQueryOfRealm) {
 
 // Signed with `openssl pkeyutl -sign -rawin`, the URL made by urllib.parse.
 TEST(TokenSignature, SignsTheUrl) {
-  const AuthChallenge asked = challenge(R"(Bearer realm="https://r.ollama.ai/v2/token",service="ollama",)"
-                                        R"(scope="repository:me/pirate:pull,push repository:other/x:pull")");
-  const std::string url = token_url(asked, {{"ts", "1700000000"}, {"nonce", "AAECAwQFBgcICQoLDA0ODw"}});
+  const AuthChallenge challenged = challenge(R"(Bearer realm="https://r.ollama.ai/v2/token",service="ollama",)"
+                                             R"(scope="repository:me/pirate:pull,push repository:other/x:pull")");
+  const std::string url = token_url(challenged, {{"ts", "1700000000"}, {"nonce", "AAECAwQFBgcICQoLDA0ODw"}});
   EXPECT_EQ(url,
             "https://r.ollama.ai/v2/token?nonce=AAECAwQFBgcICQoLDA0ODw&scope=repository%3Ame%2Fpirate%3Apull%2Cpush"
             "&scope=repository%3Aother%2Fx%3Apull&service=ollama&ts=1700000000");
@@ -74,30 +74,30 @@ class TokenAnswerTest : public testing::Test {
     const size_t at = message.find(site.url("/token"));
     return at == std::string::npos ? message : message.erase(at, site.url("/token").size());
   }
-  std::string told_json(const std::string& body) { return describe(answer("200 OK", body)); }
+  std::string token_of(const std::string& body) { return describe(answer("200 OK", body)); }
 
   Site site;
   http::Client http{http::Options{}};
 };
 
 TEST_F(TokenAnswerTest, HasTokenAndLifetime) {
-  EXPECT_EQ(told_json(R"({"token":"abc"})"), "abc for 60 s");
-  EXPECT_EQ(told_json(R"({"access_token":"abc","expires_in":300})"), "abc for 300 s");
-  EXPECT_EQ(told_json(R"({"access_token":"other","token":"abc","expires_in":0})"), "abc for 60 s");
-  EXPECT_EQ(told_json(R"({"token":"abc","expires_in":-1,"more":[{}]})"), "abc for 60 s");
-  EXPECT_EQ(told_json(R"({"token":"abc","expires_in":9999999999999})"), "abc for 86400 s");
-  EXPECT_EQ(told_json(R"({"token":"abc","expires_in":"soon"})"), "abc for 60 s");
+  EXPECT_EQ(token_of(R"({"token":"abc"})"), "abc for 60 s");
+  EXPECT_EQ(token_of(R"({"access_token":"abc","expires_in":300})"), "abc for 300 s");
+  EXPECT_EQ(token_of(R"({"access_token":"other","token":"abc","expires_in":0})"), "abc for 60 s");
+  EXPECT_EQ(token_of(R"({"token":"abc","expires_in":-1,"more":[{}]})"), "abc for 60 s");
+  EXPECT_EQ(token_of(R"({"token":"abc","expires_in":9999999999999})"), "abc for 86400 s");
+  EXPECT_EQ(token_of(R"({"token":"abc","expires_in":"soon"})"), "abc for 60 s");
   EXPECT_THAT(site.authorizations(), testing::Each(""));
 }
 
 TEST_F(TokenAnswerTest, MissingTokenIsRejected) {
-  EXPECT_EQ(told_json("{}"), "no token from : no token");
-  EXPECT_EQ(told_json("[]"), "no token from : not a JSON object");
-  EXPECT_EQ(told_json(R"({"token":""})"), "no token from : no token");
-  EXPECT_EQ(told_json(R"({"token":7})"), "no token from : no token");
-  EXPECT_EQ(told_json(R"({"token":"a\r\nHost: other"})"), "no token from : no token");
-  EXPECT_EQ(told_json(R"({"token":")" + std::string(70'000, 'a') + "\"}"), "no token from : no token");
-  EXPECT_THAT(told_json("<html>"), HasSubstr("no token from : invalid JSON"));
+  EXPECT_EQ(token_of("{}"), "no token from : no token");
+  EXPECT_EQ(token_of("[]"), "no token from : not a JSON object");
+  EXPECT_EQ(token_of(R"({"token":""})"), "no token from : no token");
+  EXPECT_EQ(token_of(R"({"token":7})"), "no token from : no token");
+  EXPECT_EQ(token_of(R"({"token":"a\r\nHost: other"})"), "no token from : no token");
+  EXPECT_EQ(token_of(R"({"token":")" + std::string(70'000, 'a') + "\"}"), "no token from : no token");
+  EXPECT_THAT(token_of("<html>"), HasSubstr("no token from : invalid JSON"));
 }
 
 TEST_F(TokenAnswerTest, OtherStatusReportsReason) {

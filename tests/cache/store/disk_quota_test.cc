@@ -1,4 +1,4 @@
-// What a store does for room: its quota, full disks, and directories where nothing can be written.
+// The quota of a store, full disks, and cache directories that cannot be written.
 #include "base/os/descriptor.h"
 #include "cache/disk_quota.h"
 
@@ -36,43 +36,43 @@ using testing::UnorderedElementsAre;
 
 class DiskQuotaTest : public StoreDirectory {
  protected:
-  // Makes a blob of its own kind in a store of its own, and returns its path.
-  std::string keep(uint32_t seed, std::optional<uint64_t> quota) {
+  // Materializes the blob of this seed in a new store. Returns its path below blobs/.
+  std::string materialize(uint32_t seed, std::optional<uint64_t> quota) {
     const TestProducerPtr made = test_producer(some_bytes(kMember, seed));
     EXPECT_EQ(read(*store(quota)->blob(producer_of(made, str("zip ", seed)))), describe(made->bytes));
     return blob_path(made->bytes).substr(std::string("v1/blobs/").size());
   }
-  // Says that the blob was last used so many seconds after the beginning of time.
-  void used_at(const std::string& blob, time_t seconds) {
+  // Sets the last use of a blob, in seconds since the epoch.
+  void set_last_use(const std::string& blob, time_t seconds) {
     const timespec times[2] = {{seconds, 0}, {seconds, 0}};
     ASSERT_EQ(::utimensat(AT_FDCWD, (directory + "/v1/blobs/" + blob).c_str(), times, 0), 0);
   }
 };
 
 TEST_F(DiskQuotaTest, LeastRecentlyUsedBlobIsEvicted) {
-  constexpr uint64_t kQuota = 1'100'000;  // room for three
-  const std::string first = keep(1, kQuota);
-  const std::string second = keep(2, kQuota);
-  const std::string third = keep(3, kQuota);
-  used_at(first, 3000);
-  used_at(second, 1000);
-  used_at(third, 2000);
-  const std::string fourth = keep(4, kQuota);
+  constexpr uint64_t kQuota = 1'100'000;  // space for three blobs
+  const std::string first = materialize(1, kQuota);
+  const std::string second = materialize(2, kQuota);
+  const std::string third = materialize(3, kQuota);
+  set_last_use(first, 3000);
+  set_last_use(second, 1000);
+  set_last_use(third, 2000);
+  const std::string fourth = materialize(4, kQuota);
   EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
-  EXPECT_THAT(files_in(directory + "/v1/index"), SizeIs(3));  // no link leads nowhere
+  EXPECT_THAT(files_in(directory + "/v1/index"), SizeIs(3));  // no dangling link
   EXPECT_THAT(log, IsEmpty());
 }
 
 TEST_F(DiskQuotaTest, ReadingUpdatesLastUse) {
   constexpr uint64_t kQuota = 1'100'000;
-  const std::string first = keep(1, kQuota);
-  const std::string second = keep(2, kQuota);
-  const std::string third = keep(3, kQuota);
-  used_at(first, 1000);
-  used_at(second, 2000);
-  used_at(third, 3000);
-  keep(1, kQuota);
-  const std::string fourth = keep(4, kQuota);
+  const std::string first = materialize(1, kQuota);
+  const std::string second = materialize(2, kQuota);
+  const std::string third = materialize(3, kQuota);
+  set_last_use(first, 1000);
+  set_last_use(second, 2000);
+  set_last_use(third, 3000);
+  materialize(1, kQuota);
+  const std::string fourth = materialize(4, kQuota);
   EXPECT_THAT(blobs(), UnorderedElementsAre(first, third, fourth));
 }
 
@@ -90,16 +90,16 @@ TEST_F(DiskQuotaTest, QuotaIsNeverExceeded) {
   EXPECT_GT(most, kQuota / 2);
 }
 
-// Nobody may count on what a process that was killed had counted, nor on a count that somebody spoiled.
+// A killed process leaves an outdated ledger, and other programs may damage it.
 TEST_F(DiskQuotaTest, CorruptLedgerIsRecounted) {
   constexpr uint64_t kQuota = 1'100'000;
-  keep(1, kQuota);
-  keep(2, kQuota);
+  materialize(1, kQuota);
+  materialize(2, kQuota);
   for (const std::string count : {"", "nonsense", "99999999999999999999999999999999999999999999999999999999\n"}) {
     std::filesystem::resize_file(directory + "/v1/lock", 0);
     std::ofstream(directory + "/v1/lock") << count;
-    keep(3, kQuota);
-    std::filesystem::remove(directory + "/v1/blobs/" + keep(3, kQuota));
+    materialize(3, kQuota);
+    std::filesystem::remove(directory + "/v1/blobs/" + materialize(3, kQuota));
   }
   EXPECT_THAT(blobs(), SizeIs(2));
   EXPECT_THAT(log, IsEmpty());
@@ -113,7 +113,7 @@ TEST_F(DiskQuotaTest, BlobLargerThanQuotaIsReadUncached) {
   for (const size_t offset : {250'000UL, 100'000UL, 299'999UL, 0UL})
     EXPECT_EQ(read(*another, offset, 5000), describe(std::string_view(bytes).substr(offset, 5000)));
   EXPECT_THAT(this->blobs(), IsEmpty());
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(DiskQuotaTest, UncachedBlobIsVerified) {
@@ -147,14 +147,14 @@ TEST_F(DiskQuotaTest, EvictedBlobIsReadableThroughOpenFiles) {
   constexpr uint64_t kQuota = 400'000;
   const auto blob = store(kQuota)->blob(producer_of(member, "zip 1"));
   EXPECT_EQ(read(*blob), describe(bytes));
-  keep(2, kQuota);
+  materialize(2, kQuota);
   EXPECT_EQ(read(*blob), describe(bytes));
 }
 
 TEST_F(DiskQuotaTest, EvictedBlobIsMaterializedAgain) {
   constexpr uint64_t kQuota = 400'000;
   const BlobsPtr blobs = store(kQuota);
-  // made() returns when all is on disk.
+  // materialize() of a blob of unknown size returns when all bytes are on disk.
   const auto made = [&](BlobProducer producer) {
     producer.size = std::nullopt;
     return blobs->materialize(producer).value();
@@ -168,7 +168,7 @@ TEST_F(DiskQuotaTest, EvictedBlobIsMaterializedAgain) {
   EXPECT_EQ(member->starts, before + 1);
 }
 
-// To be deleted is not to be gone: blocks are free when nobody has the file open.
+// The disk space of a deleted file is freed when no process has it open.
 TEST_F(DiskQuotaTest, BlobEvictedByAnotherProcessIsClosedOnNextOpen) {
   const auto deleted = [&] {
     size_t count = 0;
@@ -194,17 +194,17 @@ TEST_F(DiskQuotaTest, BlobEvictedByAnotherProcessIsClosedOnNextOpen) {
 }
 
 TEST_F(DiskQuotaTest, FilesOfKilledProcessAreSweptByRunningStore) {
-  constexpr uint64_t kQuota = 500'000;  // room for one
+  constexpr uint64_t kQuota = 500'000;  // space for one blob
   const BlobsPtr blobs = store(kQuota);
   BlobProducer first = producer_of(member, "zip 1");
-  first.size = std::nullopt;  // made() returns when all is on disk
+  first.size = std::nullopt;  // so that materialize() returns when all bytes are on disk
   ASSERT_TRUE(blobs->materialize(first));
   temporary.write("deep/cache/v1/making/left", some_bytes(kMember, 3));
-  std::filesystem::resize_file(directory + "/v1/lock", 0);  // so that the next looks at what there is
+  std::filesystem::resize_file(directory + "/v1/lock", 0);  // forces a recount
   const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
   EXPECT_EQ(read(*blobs->blob(producer_of(other, "zip 2"))), describe(other->bytes));
   EXPECT_THAT(log, IsEmpty());
-  EXPECT_THAT(makings(), Not(Contains("left")));
+  EXPECT_THAT(making_files(), Not(Contains("left")));
 }
 
 TEST_F(DiskQuotaTest, HeldLockDoesNotBlockReaders) {
@@ -230,9 +230,9 @@ TEST_F(DiskQuotaTest, UncachedBlobIsCachedOnceSpaceIsFree) {
   const auto blob = blobs->blob(producer_of(member, "zip 1"));
   EXPECT_EQ(read(*blob, 0, 200'000), describe(bytes.substr(0, 200'000)));
   std::filesystem::remove(temporary.path("deep"));
-  EXPECT_EQ(read(*blob, 200'000, 100'000), describe(bytes.substr(200'000)));  // goes on
+  EXPECT_EQ(read(*blob, 200'000, 100'000), describe(bytes.substr(200'000)));  // continues the stream
   EXPECT_EQ(member->starts, 1);
-  EXPECT_EQ(read(*blob), describe(bytes));  // starts anew, and keeps
+  EXPECT_EQ(read(*blob), describe(bytes));  // restarts, and caches
   EXPECT_EQ(read(*blob), describe(bytes));
   EXPECT_EQ(member->starts, 2);
 }
@@ -253,11 +253,11 @@ TEST_F(DiskQuotaTest, DirectoryWritableByOthersIsRejected) {
   EXPECT_THAT(log, ElementsAre(HasSubstr("writable by other users")));
 }
 
-// What a child process says about itself, 77 when it could not do what the test needs.
-constexpr int kRight = 0;
+// Exit statuses of child processes; kSkip if a requirement of the test is not met.
+constexpr int kPass = 0;
 constexpr int kSkip = 77;
 
-int nobody_reads(const std::function<int()>& work) {
+int as_nobody(const std::function<int()>& work) {
   if (::geteuid() != 0) return work();
   return ::setgid(65534) == 0 && ::setuid(65534) == 0 ? work() : kSkip;
 }
@@ -265,31 +265,31 @@ int nobody_reads(const std::function<int()>& work) {
 TEST_F(DiskQuotaTest, ReadOnlyCacheServesItsBlobsAndOthersUncached) {
   EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   const TestProducerPtr other = test_producer(some_bytes(kMember, 2));
-  // The test's directory and the store are to be read by all, written by none.
+  // All users can read the directory of the test and the store; none can write.
   std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0555));
   std::filesystem::permissions(temporary.path("deep"), std::filesystem::perms(0555));
   for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary.path("deep")))
     if (!entry.is_symlink())
       std::filesystem::permissions(entry.path(), std::filesystem::perms(entry.is_directory() ? 0555 : 0444));
   Child child([&] {
-    return nobody_reads([&] {
+    return as_nobody([&] {
       const BlobsPtr blobs = store();
       if (read(*blobs->blob(producer_of(member, "zip 1"))) != describe(bytes)) return 1;
       if (::geteuid() == 65534 && member->starts != 1) return 2;
       if (read(*blobs->blob(producer_of(other, "zip 2"))) != describe(other->bytes)) return 3;
       if (read(*blobs->blob(producer_of(other, "zip 2"))) != describe(other->bytes)) return 4;
-      return log.size() == 1 ? kRight : 5;
+      return log.size() == 1 ? kPass : 5;
     });
   });
-  EXPECT_EQ(child.wait(), kRight);
+  EXPECT_EQ(child.wait(), kPass);
   std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0755));
   EXPECT_THAT(blobs(), SizeIs(1));
 }
 
-// A file system of one mebibyte that only the child sees.
-int with_small_disk(const std::string& place, const std::function<int()>& work) {
+// Mounts a file system of 1 MiB in a mount namespace of the child.
+int with_small_disk(const std::string& path, const std::function<int()>& work) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
-  if (::mount("tmpfs", place.c_str(), "tmpfs", 0, "size=1m,mode=700") != 0) return kSkip;
+  if (::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1m,mode=700") != 0) return kSkip;
   return work();
 }
 
@@ -310,15 +310,15 @@ TEST_F(DiskQuotaTest, FullDiskEvictsOnceThenReadsUncached) {
       unsized.size = std::nullopt;
       const auto made = blobs->materialize(unsized);
       if (!made || read(**made) != describe(large->bytes)) return 4;
-      return log.size() == 1 && makings().empty() ? kRight : 5;
+      return log.size() == 1 && making_files().empty() ? kPass : 5;
     });
   });
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "no file system can be mounted here";
-  EXPECT_EQ(status, kRight);
+  EXPECT_EQ(status, kPass);
 }
 
-// Where blocks cannot be had beforehand, the disk is found full in the middle; a limit on file sizes does the same.
+// Without preallocation the disk can become full during a write. A limit on file sizes has the same effect.
 TEST_F(DiskQuotaTest, DiskFullDuringWriteFallsBackToUncachedRead) {
   Child child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -332,161 +332,162 @@ TEST_F(DiskQuotaTest, DiskFullDuringWriteFallsBackToUncachedRead) {
     unsized.size = std::nullopt;
     const auto made = blobs->materialize(unsized);
     if (!made || read(**made) != describe(bytes)) return 3;
-    return log.size() == 1 && makings().empty() && this->blobs().empty() ? kRight : 4;
+    return log.size() == 1 && making_files().empty() && this->blobs().empty() ? kPass : 4;
   });
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "no limit can be set here";
-  EXPECT_EQ(status, kRight);
+  EXPECT_EQ(status, kPass);
 }
 
-// Room as one process after another takes it, with fetches that were left.
+// Reservations by several processes, with partial downloads.
 class DownloadQuotaTest : public CacheFolders {
  protected:
-  // Takes room for a file that is being made, of which `from` bytes are there.
-  std::string take(const SharedDescriptor& file, uint64_t from, uint64_t to, uint64_t quota) const {
-      const auto taken = DiskQuota(quota, [] {}).reserve(*folders(), file->number(), from, to, Eviction::allowed, {});
-    return taken ? "" : taken.error().message;
+  // Reserves space for a file of `from` bytes that grows to `to`. Returns the error, if any.
+  std::string reserve(const SharedDescriptor& file, uint64_t from, uint64_t to, uint64_t quota) const {
+    const auto reserved = DiskQuota(quota, [] {}).reserve(*folders(), file->number(), from, to, Eviction::allowed, {});
+    return reserved ? "" : reserved.error().message;
   }
-  // A blob of that many bytes, of which some more are kept.
-  std::string take_new(uint64_t size, uint64_t quota) const { return take(held(new_making_file()), 0, size, quota); }
+  // Reserves space for a new file.
+  std::string reserve_new(uint64_t size, uint64_t quota) const {
+    return reserve(open_locked(new_making_file()), 0, size, quota);
+  }
   std::string new_making_file() const { return write("making/key-1.0123456789abcdef", ""); }
   void pin(const Digest& digest) const { ASSERT_TRUE(add_pin(*folders(), digest).value()); }
-  bool is_kept(const Digest& digest) const { return std::filesystem::exists(blob_at(digest)); }
-  bool is_left(const Digest& digest) const { return std::filesystem::exists(part_at(digest)); }
+  bool has_blob(const Digest& digest) const { return std::filesystem::exists(blob_at(digest)); }
+  bool has_partial(const Digest& digest) const { return std::filesystem::exists(part_at(digest)); }
 
   const time_t now_ = ::time(nullptr);
 };
 
-// A file of 50,000 bytes takes 13 blocks, 53,248 bytes; each that is being made or was left takes one more for its
-// link.
+// A file of 50,000 bytes has 13 blocks, 53,248 bytes. Files in making/ count one more block for their link.
 TEST_F(DownloadQuotaTest, PartialDownloadsAreEvictedBeforeBlobsOldestFirst) {
-  const Digest blob = keep(1, 1);  // used long before either
-  const Digest older = leave(2, now_ - 2000);
-  const Digest newer = leave(3, now_ - 1000);
-  const uint64_t quota = used() + 30'000;
-  EXPECT_EQ(take_new(kKept, quota), "");
-  EXPECT_FALSE(is_left(older));
-  EXPECT_TRUE(is_left(newer));
-  EXPECT_TRUE(is_kept(blob));
-  EXPECT_EQ(take_new(2 * kKept, quota), "");
-  EXPECT_FALSE(is_left(newer));
-  EXPECT_TRUE(is_kept(blob));
-  EXPECT_THAT(makings(), ElementsAre("key-1.0123456789abcdef"));  // no note is left either
+  const Digest blob = add_blob(1, 1);  // the least recently used
+  const Digest older = add_partial(2, now_ - 2000);
+  const Digest newer = add_partial(3, now_ - 1000);
+  const uint64_t quota = disk_usage() + 30'000;
+  EXPECT_EQ(reserve_new(kBlobSize, quota), "");
+  EXPECT_FALSE(has_partial(older));
+  EXPECT_TRUE(has_partial(newer));
+  EXPECT_TRUE(has_blob(blob));
+  EXPECT_EQ(reserve_new(2 * kBlobSize, quota), "");
+  EXPECT_FALSE(has_partial(newer));
+  EXPECT_TRUE(has_blob(blob));
+  EXPECT_THAT(making_files(), ElementsAre("key-1.0123456789abcdef"));  // resume notes are removed, too
 }
 
 TEST_F(DownloadQuotaTest, DownloadOfAnotherProcessIsNotEvicted) {
-  const Digest blob = keep(1);
-  const Digest fetched = leave(2, now_ - 1000);
+  const Digest blob = add_blob(1);
+  const Digest fetched = add_partial(2, now_ - 1000);
   const auto shared = shared_memory();
   Child fetching([&] {
-    const SharedDescriptor part = held(part_at(fetched));
+    const SharedDescriptor part = open_locked(part_at(fetched));
     ::sem_post(&shared->first);
     wait_for(shared->second);
     return 0;
   });
   wait_for(shared->first);
-  EXPECT_EQ(take_new(kKept, 150'000), "");
-  EXPECT_TRUE(is_left(fetched));
-  EXPECT_FALSE(is_kept(blob));
-  EXPECT_EQ(take_new(kKept * 2, 150'000), "cache full: active writes use all of it");
+  EXPECT_EQ(reserve_new(kBlobSize, 150'000), "");
+  EXPECT_TRUE(has_partial(fetched));
+  EXPECT_FALSE(has_blob(blob));
+  EXPECT_EQ(reserve_new(kBlobSize * 2, 150'000), "cache full: active writes use all of it");
   ::sem_post(&shared->second);
   EXPECT_EQ(fetching.wait(), 0);
-  EXPECT_EQ(take_new(kKept * 2, 150'000), "");
-  EXPECT_FALSE(is_left(fetched));
+  EXPECT_EQ(reserve_new(kBlobSize * 2, 150'000), "");
+  EXPECT_FALSE(has_partial(fetched));
 }
 
 TEST_F(DownloadQuotaTest, PinnedBlobsAreNeverEvicted) {
-  const Digest pinned = keep(1, 1000);
-  const Digest other = keep(2, 2000);
+  const Digest pinned = add_blob(1, 1000);
+  const Digest other = add_blob(2, 2000);
   pin(pinned);
-  EXPECT_EQ(take_new(kKept, 150'000), "");
-  EXPECT_TRUE(is_kept(pinned));
-  EXPECT_FALSE(is_kept(other));
-  EXPECT_EQ(take_new(kKept * 2, 150'000), "cache full: pinned blobs leave no space");
-  EXPECT_TRUE(is_kept(pinned));
-  const SharedDescriptor test_producer = held(write("making/key-2.0123456789abcdef", some_bytes(kKept)));
-  EXPECT_EQ(take_new(kKept, 150'000), "cache full: pinned blobs and active writes leave no space");
-  EXPECT_TRUE(is_kept(pinned));
+  EXPECT_EQ(reserve_new(kBlobSize, 150'000), "");
+  EXPECT_TRUE(has_blob(pinned));
+  EXPECT_FALSE(has_blob(other));
+  EXPECT_EQ(reserve_new(kBlobSize * 2, 150'000), "cache full: pinned blobs leave no space");
+  EXPECT_TRUE(has_blob(pinned));
+  const SharedDescriptor active = open_locked(write("making/key-2.0123456789abcdef", some_bytes(kBlobSize)));
+  EXPECT_EQ(reserve_new(kBlobSize, 150'000), "cache full: pinned blobs and active writes leave no space");
+  EXPECT_TRUE(has_blob(pinned));
 }
 
-// Whoever can write there could have everything removed that the user wants to keep.
+// A user who can write to pins/ could unpin all blobs.
 TEST_F(DownloadQuotaTest, NothingIsEvictedWhenPinsAreUntrusted) {
-  const Digest blob = keep(1);
+  const Digest blob = add_blob(1);
   std::filesystem::create_directories(directory + "/v1/pins");
   std::filesystem::permissions(directory + "/v1/pins", std::filesystem::perms::all);
-  EXPECT_THAT(take_new(kKept, 100'000), HasSubstr("v1/pins: writable by other users"));
-  EXPECT_TRUE(is_kept(blob));
+  EXPECT_THAT(reserve_new(kBlobSize, 100'000), HasSubstr("v1/pins: writable by other users"));
+  EXPECT_TRUE(has_blob(blob));
 }
 
-// Caches of earlier versions have no directory of pins, and a full or read-only one gets none.
+// Caches of earlier versions have no pins/, and it cannot be created in a full or read-only cache.
 TEST_F(DownloadQuotaTest, MissingPinDirectoryMeansNoPins) {
-  const Digest blob = keep(1);
-  EXPECT_EQ(take_new(kKept, 100'000), "");
-  EXPECT_FALSE(is_kept(blob));
+  const Digest blob = add_blob(1);
+  EXPECT_EQ(reserve_new(kBlobSize, 100'000), "");
+  EXPECT_FALSE(has_blob(blob));
   EXPECT_FALSE(std::filesystem::exists(directory + "/v1/pins"));
 }
 
-// The invariant of room.h, at each step of a fetch that is killed, left, continued by others and moved to its place.
+// The invariant of quota_ledger.h, at each step of a download that is killed, resumed by others and published.
 TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
   constexpr uint64_t kQuota = 10 << 20;
   constexpr uint64_t kPiece = 300'001;
   const std::string piece = some_bytes(kPiece);
   const std::string note = "https://example.org" + std::string(900, '/');
-  for (const bool count_is_lost : {false, true}) {
-    SCOPED_TRACE(count_is_lost);
-    const Digest digest = sha256(str("the whole ", count_is_lost));
+  for (const bool ledger_is_lost : {false, true}) {
+    SCOPED_TRACE(ledger_is_lost);
+    const Digest digest = sha256(str("complete ", ledger_is_lost));
     const std::string part = part_at(digest);
     folders();
     for (uint64_t from = 0; from < 5 * kPiece; from += kPiece) {
-      if (count_is_lost) std::filesystem::resize_file(directory + "/v1/lock", 0);
-      const SharedDescriptor file = held(part);
-      ASSERT_EQ(take(file, from, from + 2 * kPiece, kQuota), "");  // of which it comes to half
-      EXPECT_GE(counted(), used());
+      if (ledger_is_lost) std::filesystem::resize_file(directory + "/v1/lock", 0);
+      const SharedDescriptor file = open_locked(part);
+      ASSERT_EQ(reserve(file, from, from + 2 * kPiece, kQuota), "");  // only half of it is written
+      EXPECT_GE(ledger_bytes(), disk_usage());
       ASSERT_TRUE(write_fully(file->number(), from, std::as_bytes(std::span(piece))));
       std::filesystem::remove(part + ".from");
       std::filesystem::create_symlink(note, part + ".from");
-      EXPECT_GE(counted(), used());
-      // The first is killed; the next ones leave it, and let go of what they did not need.
+      EXPECT_GE(ledger_bytes(), disk_usage());
+      // The first process is killed; the others release the unused part of the reservation.
       if (from > 0) std::filesystem::resize_file(part, from + kPiece);
-      EXPECT_GE(counted(), used());
+      EXPECT_GE(ledger_bytes(), disk_usage());
     }
     std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
     std::filesystem::rename(part, blob_at(digest));
     std::filesystem::remove(part + ".from");
-    link(str("key ", count_is_lost), digest);
-    EXPECT_GE(counted(), used());
+    link(str("key ", ledger_is_lost), digest);
+    EXPECT_GE(ledger_bytes(), disk_usage());
   }
 }
 
-// Somebody else looks at all files while a fetch has taken its room, but has neither note nor link.
+// Another process recounts while a download has reserved space but has neither note nor link.
 TEST_F(DownloadQuotaTest, IndexLinkIsCountedBeforeItExists) {
-  const Digest digest = sha256("the whole");
+  const Digest digest = sha256("complete");
   folders();
-  const SharedDescriptor file = held(part_at(digest));
-  ASSERT_EQ(take(file, 0, kKept, 10 << 20), "");
+  const SharedDescriptor file = open_locked(part_at(digest));
+  ASSERT_EQ(reserve(file, 0, kBlobSize, 10 << 20), "");
   std::filesystem::resize_file(directory + "/v1/lock", 0);
-  const SharedDescriptor other = held(new_making_file());
-  ASSERT_EQ(take(other, 0, kKept, 10 << 20), "");
-  EXPECT_GE(counted(), used() + 2 * 4096);
-  const uint64_t before = *counted();
-  const SharedDescriptor third = held(write("making/key-3.0123456789abcdef", ""));
-  ASSERT_EQ(take(third, 0, kKept, 10 << 20), "");
-  EXPECT_EQ(counted(), before + allocated(kKept) + 4096);
+  const SharedDescriptor other = open_locked(new_making_file());
+  ASSERT_EQ(reserve(other, 0, kBlobSize, 10 << 20), "");
+  EXPECT_GE(ledger_bytes(), disk_usage() + 2 * 4096);
+  const uint64_t before = *ledger_bytes();
+  const SharedDescriptor third = open_locked(write("making/key-3.0123456789abcdef", ""));
+  ASSERT_EQ(reserve(third, 0, kBlobSize, 10 << 20), "");
+  EXPECT_EQ(ledger_bytes(), before + allocated(kBlobSize) + 4096);
 }
 
 TEST_F(DownloadQuotaTest, ShrinkEvictsLeastRecentlyUsedUnpinnedBlobs) {
-  const Digest first = keep(1, 3000);
-  const Digest second = keep(2, 1000);
-  DiskQuota room(10 << 20, [] {});
-  const EvictResult nothing = room.shrink(*folders(), UINT64_MAX, {}).value();
+  const Digest first = add_blob(1, 3000);
+  const Digest second = add_blob(2, 1000);
+  DiskQuota quota(10 << 20, [] {});
+  const EvictResult nothing = quota.shrink(*folders(), UINT64_MAX, {}).value();
   EXPECT_EQ(nothing.bytes, 0U);
-  EXPECT_EQ(counted(), used());
-  const EvictResult freed = room.shrink(*folders(), used() - 1, {}).value();
+  EXPECT_EQ(ledger_bytes(), disk_usage());
+  const EvictResult freed = quota.shrink(*folders(), disk_usage() - 1, {}).value();
   EXPECT_EQ(freed.blobs, 1U);
-  EXPECT_GE(freed.bytes, kKept);
-  EXPECT_TRUE(is_kept(first));
-  EXPECT_FALSE(is_kept(second));
-  EXPECT_GE(counted(), used());
+  EXPECT_GE(freed.bytes, kBlobSize);
+  EXPECT_TRUE(has_blob(first));
+  EXPECT_FALSE(has_blob(second));
+  EXPECT_GE(ledger_bytes(), disk_usage());
 }
 
 using InventoryTest = CacheFolders;
@@ -494,7 +495,7 @@ using InventoryTest = CacheFolders;
 TEST_F(InventoryTest, BlobPublishedDuringScanIsCountedOnce) {
   constexpr uint32_t kBlobs = 400;
   std::vector<Digest> digests;
-  for (uint32_t i = 0; i < kBlobs; ++i) digests.push_back(leave(i, 1000));
+  for (uint32_t i = 0; i < kBlobs; ++i) digests.push_back(add_partial(i, 1000));
   for (const Digest& digest : digests) {
     std::filesystem::remove(part_at(digest) + ".from");
     std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());

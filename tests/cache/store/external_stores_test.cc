@@ -1,4 +1,4 @@
-// Blobs in the directories of other programs.
+// Blobs in external stores.
 #include "base/os/descriptor.h"
 #include "cache/external_stores.h"
 
@@ -34,12 +34,12 @@ using testing::UnorderedElementsAre;
 constexpr const char* kVariables[] = {"HOME",         "OLLAMA_MODELS", "CARTON_CACHE_DIR",
                                       "HF_HUB_CACHE", "HF_HOME",       "XDG_CACHE_HOME"};
 
-constexpr int kRight = 0;
+constexpr int kPass = 0;
 constexpr int kSkip = 77;
 
 class ExternalStoresTest : public testing::Test {
  protected:
-  // None of this user's own places.
+  // Ignores the user's own stores.
   ExternalStoresTest() {
     for (const char* name : kVariables) {
       const char* value = std::getenv(name);
@@ -69,7 +69,7 @@ class ExternalStoresTest : public testing::Test {
     return found_in(ExternalStores({temporary.path(place)}));
   }
 
-  /// Each look is long after the one before.
+  /// The rescan interval has passed at each lookup.
   ExternalStores::Clock quick_clock() {
     return [this] { return now += std::chrono::seconds(10); };
   }
@@ -141,7 +141,7 @@ TEST_F(ExternalStoresTest, SymlinksAreFollowedAndDuplicatesReturnedOnce) {
   EXPECT_THAT(wrong, IsEmpty());
 }
 
-// To open a FIFO would be to wait for who writes to it.
+// Opening a FIFO would wait for a writer.
 TEST_F(ExternalStoresTest, OpensOnlyRegularFiles) {
   std::filesystem::create_directories(temporary.path("place/" + hex));
   ASSERT_EQ(::mkfifo(temporary.path("place/sha256-" + hex).c_str(), 0600), 0);
@@ -179,7 +179,7 @@ TEST_F(ExternalStoresTest, UsesAbsolutePathsOfEnvironmentReadOnce) {
   std::filesystem::current_path(temporary.path(""));
   ::setenv("HOME", "home", 1);
   EXPECT_THAT(ExternalStores({}).find(digest, {}, wrong), IsEmpty());
-  // What the user names may be relative: to where he is now.
+  // Directories of the user may be relative to the working directory.
   const ExternalStores relative({"home/.ollama/models"});
   std::filesystem::current_path(here);
   EXPECT_THAT(relative.find(digest, {}, wrong), SizeIs(1));
@@ -198,7 +198,7 @@ TEST_F(ExternalStoresTest, NewFilesAreFoundAfterRescan) {
   }
 }
 
-// A repository that is there already, and gets a blob, changes nothing in the hub's own directory.
+// A new blob in an existing repository does not change the directory of the hub.
 TEST_F(ExternalStoresTest, RepositoryListingIsCachedWhileDirectoryIsUnchanged) {
   temporary.write("hub/models--old/refs/main", "");
   const timespec times[2] = {{1000, 0}, {1000, 0}};
@@ -206,14 +206,14 @@ TEST_F(ExternalStoresTest, RepositoryListingIsCachedWhileDirectoryIsUnchanged) {
   const ExternalStores well_known_stores({temporary.path("hub")}, quick_clock());
   EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   temporary.write("hub/models--new/blobs/" + hex, bytes);
-  ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);  // as if it had not been changed
+  ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path("hub").c_str(), times, 0), 0);  // hides the change
   EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   const std::string path = "hub/models--old/blobs/" + hex;
   temporary.write(path, bytes);
   EXPECT_THAT(found_in(well_known_stores), ElementsAre(path));
 }
 
-// A clock that ticks slowly gives two changes one time: what was changed just now, or later, is listed each time.
+// With a coarse clock two changes can have one time: recently changed directories are listed each time.
 TEST_F(ExternalStoresTest, ListingOfRecentlyChangedDirectoryIsNotCached) {
   std::filesystem::create_directories(temporary.path("hub"));
   const timespec times[2] = {{::time(nullptr) + 1000, 0}, {::time(nullptr) + 1000, 0}};
@@ -245,11 +245,11 @@ TEST_F(ExternalStoresTest, UnlistableDirectoryIsSearchedByName) {
   std::filesystem::permissions(temporary.path(""), std::filesystem::perms(0755));
   Child child([&] {
     if (::geteuid() != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return kSkip;
-    return found_in("place").size() == 1 ? kRight : 1;
+    return found_in("place").size() == 1 ? kPass : 1;
   });
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "this process cannot become another user";
-  EXPECT_EQ(status, kRight);
+  EXPECT_EQ(status, kPass);
 }
 
 TEST_F(ExternalStoresTest, IsThreadSafe) {
@@ -273,15 +273,15 @@ TEST_F(ExternalStoresTest, UnreadableFileIsReported) {
   Child child([&] {
     if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return kSkip;
     if (!found_in("place").empty() || wrong.size() != 1) return 1;
-    return wrong[0].starts_with(path + ": ") ? kRight : 2;
+    return wrong[0].starts_with(path + ": ") ? kPass : 2;
   });
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "this process cannot become another user";
-  EXPECT_EQ(status, kRight);
+  EXPECT_EQ(status, kPass);
 }
 
-// A mount that only the child sees, of a server that never answers: whoever asks it waits until he is killed.
-int with_silent_mount(const std::string& point, const std::function<int()>& work) {
+// Mounts, in a mount namespace of the child, a file system whose server never replies: access blocks until killed.
+int with_hung_mount(const std::string& point, const std::function<int()>& work) {
   const Descriptor server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (server.number() < 0 || ::unshare(CLONE_NEWNS) != 0) return kSkip;
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
@@ -295,7 +295,7 @@ TEST_F(ExternalStoresTest, WeightfsMountsAreSkipped) {
   std::filesystem::create_directories(temporary.path("a mount/other/cache"));
   temporary.write("place/" + hex, bytes);
   Child child([&] {
-    return with_silent_mount(temporary.path("a mount"), [&] {
+    return with_hung_mount(temporary.path("a mount"), [&] {
       const ExternalStores well_known_stores(
           {temporary.path("a mount"), temporary.path("a mount/below"), temporary.path("place")});
       if (found_in(well_known_stores) != std::vector<std::string>{"place/" + hex}) return 1;
@@ -303,27 +303,27 @@ TEST_F(ExternalStoresTest, WeightfsMountsAreSkipped) {
       if (check_not_in_a_mount(temporary.path("a mount/deep/cache"))) return 3;
       if (!check_not_in_a_mount(temporary.path("a mount beside"))) return 4;
       if (!check_not_in_a_mount(temporary.path("place"))) return 5;
-      return kRight;
+      return kPass;
     });
   });
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "nothing can be mounted here";
-  EXPECT_EQ(status, kRight);
+  EXPECT_EQ(status, kPass);
 }
 
-// What lies on top of a mount is not on it.
+// A mount over a weightfs mount covers it.
 TEST_F(ExternalStoresTest, LastMountOnPathDecides) {
   std::filesystem::create_directories(temporary.path("point"));
   Child child([&] {
-    return with_silent_mount(temporary.path("point"), [&] {
+    return with_hung_mount(temporary.path("point"), [&] {
       if (check_not_in_a_mount(temporary.path("point/cache"))) return 1;
       if (::mount("tmpfs", temporary.path("").c_str(), "tmpfs", 0, "size=1m") != 0) return kSkip;
-      return check_not_in_a_mount(temporary.path("point/cache")) ? kRight : 2;
+      return check_not_in_a_mount(temporary.path("point/cache")) ? kPass : 2;
     });
   });
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "nothing can be mounted here";
-  EXPECT_EQ(status, kRight);
+  EXPECT_EQ(status, kPass);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is done to a cache by hand, while others use it.
+// Maintenance commands on a cache that other processes use.
 #include "base/os/descriptor.h"
 #include "cache/maintenance.h"
 
@@ -24,10 +24,10 @@ constexpr time_t kDay = 24 * 3600;
 
 class CacheMaintenanceTest : public CacheFolders {
  protected:
-  // Puts other bytes in place of a blob's, as a bad disk does.
-  void spoil(const Digest& digest) const {
+  // Overwrites bytes of a blob, as a faulty disk does.
+  void corrupt(const Digest& digest) const {
     std::fstream file(blob_at(digest), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(kKept / 2);
+    file.seekp(kBlobSize / 2);
     file.put('?').put('!').put('?');
   }
   std::vector<std::string> hexes() const {
@@ -52,14 +52,14 @@ TEST_F(CacheMaintenanceTest, MissingCacheIsEmptyAndNotCreated) {
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
-// A process that was killed as it made the first blob.
+// The process was killed while it created the cache.
 TEST_F(CacheMaintenanceTest, IncompleteCacheIsEmpty) {
   std::filesystem::create_directories(directory + "/v1/blobs");
   EXPECT_THAT(maintenance.inventory().value().blobs, IsEmpty());
 }
 
 TEST_F(CacheMaintenanceTest, DirectoryWritableByOthersIsRejected) {
-  const Digest digest = keep(1);
+  const Digest digest = add_blob(1);
   std::filesystem::permissions(directory + "/v1", std::filesystem::perms::all);
   const auto refused = HasSubstr("writable by other users");
   EXPECT_THAT(maintenance.inventory().error().message, refused);
@@ -70,9 +70,9 @@ TEST_F(CacheMaintenanceTest, DirectoryWritableByOthersIsRejected) {
   EXPECT_THAT(blobs(), SizeIs(1));
 }
 
-// Who may write there says what stays.
+// A user who can write to pins/ decides which blobs are kept.
 TEST_F(CacheMaintenanceTest, PinsWritableByOthersAreRejected) {
-  keep(1);
+  add_blob(1);
   std::filesystem::create_directories(directory + "/v1/pins");
   std::filesystem::permissions(directory + "/v1/pins", std::filesystem::perms::all);
   EXPECT_THAT(maintenance.inventory().error().message, HasSubstr("v1/pins: writable by other users"));
@@ -81,12 +81,12 @@ TEST_F(CacheMaintenanceTest, PinsWritableByOthersAreRejected) {
 }
 
 TEST_F(CacheMaintenanceTest, InventoryListsEverything) {
-  const Digest older = keep(1, 1000);
-  const Digest newer = keep(2, 2000);
-  const Digest left = leave(3, 1000);
-  const Digest fetched = leave(4, 2000);
-  const SharedDescriptor fetching = held(part_at(fetched));
-  const SharedDescriptor test_producer = held(write("making/key-1.0123456789abcdef", "bytes"));
+  const Digest older = add_blob(1, 1000);
+  const Digest newer = add_blob(2, 2000);
+  const Digest left = add_partial(3, 1000);
+  const Digest fetched = add_partial(4, 2000);
+  const SharedDescriptor fetching = open_locked(part_at(fetched));
+  const SharedDescriptor active = open_locked(write("making/key-1.0123456789abcdef", "bytes"));
   ASSERT_TRUE(maintenance.pin(older).value());
   const Inventory contents = maintenance.inventory().value();
   ASSERT_THAT(contents.blobs, SizeIs(2));
@@ -94,29 +94,29 @@ TEST_F(CacheMaintenanceTest, InventoryListsEverything) {
   EXPECT_EQ(contents.blobs[0].last_used.tv_sec, 2000);
   EXPECT_FALSE(contents.blobs[0].pinned);
   EXPECT_EQ(contents.blobs[1].digest, older);
-  EXPECT_EQ(contents.blobs[1].size, kKept);
-  EXPECT_GE(contents.blobs[1].on_disk, kKept);
+  EXPECT_EQ(contents.blobs[1].size, kBlobSize);
+  EXPECT_GE(contents.blobs[1].on_disk, kBlobSize);
   EXPECT_TRUE(contents.blobs[1].pinned);
   ASSERT_THAT(contents.parts, SizeIs(2));
   EXPECT_EQ(contents.parts[0].digest, fetched);
   EXPECT_TRUE(contents.parts[0].is_active);
   EXPECT_EQ(contents.parts[1].digest, left);
-  EXPECT_EQ(contents.parts[1].size, kKept);
+  EXPECT_EQ(contents.parts[1].size, kBlobSize);
   EXPECT_FALSE(contents.parts[1].is_active);
   EXPECT_EQ(contents.links, 2U);
   EXPECT_EQ(contents.temporary_files, 1U);
-  EXPECT_EQ(contents.on_disk, used());
+  EXPECT_EQ(contents.on_disk, disk_usage());
   const Usage usage = usage_of(contents);
   EXPECT_EQ(usage.blobs, 2U);
   EXPECT_EQ(usage.pinned, 1U);
   EXPECT_EQ(usage.pinned_bytes, contents.blobs[1].on_disk);
   EXPECT_EQ(usage.unfinished, 2U);
-  EXPECT_EQ(usage.all_bytes, used());
+  EXPECT_EQ(usage.all_bytes, disk_usage());
 }
 
 TEST_F(CacheMaintenanceTest, InventoryChangesNothing) {
-  keep(1);
-  leave(2, 1000);
+  add_blob(1);
+  add_partial(2, 1000);
   write("making/key-1.0123456789abcdef", "left by a killed process");
   const auto before = files_in(directory);
   maintenance.inventory().value();
@@ -132,7 +132,7 @@ TEST_F(CacheMaintenanceTest, ForeignFilesAreIgnored) {
   write("blobs/" + upper.substr(0, 2) + "/" + upper, "in upper case");
   write("blobs/" + hex, "no folder");
   write("blobs/ab/ab\n\033[2J", "controls");
-  write("outside", "what a link leads to");
+  write("outside", "target of a link");
   const std::string link = sha256("link").hex();
   const std::string folder = sha256("folder").hex();
   std::filesystem::create_directories(directory + "/v1/blobs/" + folder.substr(0, 2) + "/" + folder);
@@ -155,51 +155,51 @@ TEST_F(CacheMaintenanceTest, ForeignFilesAreIgnored) {
 }
 
 TEST_F(CacheMaintenanceTest, VerifyRemovesOnlyMismatchedBlobs) {
-  const Digest right = keep(1);
-  const Digest wrong = keep(2);
-  const Digest cut = keep(3);
-  spoil(wrong);
-  std::filesystem::resize_file(blob_at(cut), kKept - 1);
-  leave(4, ::time(nullptr));
+  const Digest right = add_blob(1);
+  const Digest wrong = add_blob(2);
+  const Digest cut = add_blob(3);
+  corrupt(wrong);
+  std::filesystem::resize_file(blob_at(cut), kBlobSize - 1);
+  add_partial(4, ::time(nullptr));
   ASSERT_TRUE(maintenance.pin(wrong).value());
   const VerifyResult checked = verify();
   EXPECT_EQ(checked.valid, 1U);
-  EXPECT_EQ(checked.bytes, 3 * kKept - 1);
+  EXPECT_EQ(checked.bytes, 3 * kBlobSize - 1);
   EXPECT_THAT(checked.mismatched,
               UnorderedElementsAre(AllOf(HasSubstr(wrong.hex() + ": digest mismatch, found "), HasSubstr("; removed")),
                                    HasSubstr(cut.hex() + ": digest mismatch, found ")));
   EXPECT_THAT(checked.unreadable, IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(right.hex()));
   EXPECT_THAT(links(), SizeIs(1));
-  EXPECT_THAT(makings(), SizeIs(2));
-  EXPECT_EQ(maintenance.inventory().value().absent, std::vector{wrong});  // and pinned when it is there again
+  EXPECT_THAT(making_files(), SizeIs(2));
+  EXPECT_EQ(maintenance.inventory().value().absent, std::vector{wrong});  // still pinned for its next download
   EXPECT_THAT(verify().mismatched, IsEmpty());
-  EXPECT_GE(counted(), used());
+  EXPECT_GE(ledger_bytes(), disk_usage());
 }
 
 TEST_F(CacheMaintenanceTest, VerifyReportsProgress) {
-  keep(1);
-  keep(2);
-  std::vector<uint64_t> describe;
-  uint64_t whole = 0;
+  add_blob(1);
+  add_blob(2);
+  std::vector<uint64_t> reported;
+  uint64_t total = 0;
   ASSERT_TRUE(maintenance.verify([&](const VerifyProgress& now) {
-    describe.push_back(now.bytes);
-    whole = now.total;
+    reported.push_back(now.bytes);
+    total = now.total;
   }));
-  EXPECT_EQ(whole, 2 * kKept);
-  ASSERT_FALSE(describe.empty());
-  EXPECT_TRUE(std::is_sorted(describe.begin(), describe.end()));
-  EXPECT_EQ(describe.back(), whole);
+  EXPECT_EQ(total, 2 * kBlobSize);
+  ASSERT_FALSE(reported.empty());
+  EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
+  EXPECT_EQ(reported.back(), total);
 }
 
-// A blob that somebody made again while the wrong one was read.
+// Another process replaced the blob while the corrupt file was read.
 TEST_F(CacheMaintenanceTest, VerifyKeepsReplacementOfMismatchedBlob) {
-  const Digest digest = keep(1);
-  spoil(digest);
+  const Digest digest = add_blob(1);
+  corrupt(digest);
   bool replaced = false;
   ASSERT_TRUE(maintenance.verify([&](const VerifyProgress&) {
     if (std::exchange(replaced, true)) return;
-    const std::string anew = write("making/anew", some_bytes(kKept, 1));
+    const std::string anew = write("making/anew", some_bytes(kBlobSize, 1));
     std::filesystem::rename(anew, blob_at(digest));
   }));
   EXPECT_TRUE(replaced);
@@ -208,8 +208,8 @@ TEST_F(CacheMaintenanceTest, VerifyKeepsReplacementOfMismatchedBlob) {
 }
 
 TEST_F(CacheMaintenanceTest, BlobEvictedDuringVerifyIsNotMismatch) {
-  const Digest first = keep(1, 2000);
-  const Digest second = keep(2, 1000);
+  const Digest first = add_blob(1, 2000);
+  const Digest second = add_blob(2, 1000);
   const VerifyResult checked = maintenance
                                    .verify([&](const VerifyProgress& now) {
                                      if (now.digest == first) std::filesystem::remove(blob_at(second));
@@ -220,13 +220,13 @@ TEST_F(CacheMaintenanceTest, BlobEvictedDuringVerifyIsNotMismatch) {
   EXPECT_THAT(checked.unreadable, IsEmpty());
 }
 
-// What a child process says about itself, 77 when it could not do what the test needs.
-constexpr int kRight = 0;
+// Exit statuses of child processes; kSkip if a requirement of the test is not met.
+constexpr int kPass = 0;
 constexpr int kSkip = 77;
 
 TEST_F(CacheMaintenanceTest, UnreadableBlobIsReportedAndKept) {
-  const Digest readable = keep(1);
-  const Digest unreadable = keep(2);
+  const Digest readable = add_blob(1);
+  const Digest unreadable = add_blob(2);
   std::filesystem::permissions(blob_at(unreadable), std::filesystem::perms::none);
   for (const char* above : {"", "cache", "cache/v1", "cache/v1/blobs", "cache/v1/index", "cache/v1/making"})
     std::filesystem::permissions(temporary.path(above), std::filesystem::perms(0755));
@@ -234,74 +234,74 @@ TEST_F(CacheMaintenanceTest, UnreadableBlobIsReportedAndKept) {
     if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return kSkip;
     const VerifyResult checked = verify();
     if (checked.valid != 1 || !checked.mismatched.empty() || checked.unreadable.size() != 1) return 1;
-    return checked.unreadable[0].message.starts_with(unreadable.hex()) ? kRight : 2;
+    return checked.unreadable[0].message.starts_with(unreadable.hex()) ? kPass : 2;
   });
   const int status = child.wait();
   if (status == kSkip) GTEST_SKIP() << "this process cannot become another user";
-  EXPECT_EQ(status, kRight);
+  EXPECT_EQ(status, kPass);
   EXPECT_THAT(hexes(), UnorderedElementsAre(readable.hex(), unreadable.hex()));
 }
 
 TEST_F(CacheMaintenanceTest, CollectRemovesAbandonedFiles) {
-  const Digest kept = keep(1);
-  leave(2, ::time(nullptr));
-  write("making/key-1.0123456789abcdef", some_bytes(kKept, 9));
+  const Digest kept = add_blob(1);
+  add_partial(2, ::time(nullptr));
+  write("making/key-1.0123456789abcdef", some_bytes(kBlobSize, 9));
   std::filesystem::create_symlink("a note", part_at(sha256("no such part")) + ".from");
-  link("gone", sha256("what is gone"));
+  link("gone", sha256("missing blob"));
   set_time(link_at("gone"), 1000);
   const GcResult removed = maintenance.collect({}).value();
   EXPECT_EQ(removed.blobs, 0U);
   EXPECT_EQ(removed.unfinished, 1U);
   EXPECT_EQ(removed.leftovers, 2U);
-  EXPECT_GE(removed.bytes, 2 * kKept);
+  EXPECT_GE(removed.bytes, 2 * kBlobSize);
   EXPECT_THAT(removed.not_removed, IsEmpty());
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(kept.hex()));
   EXPECT_THAT(links(), SizeIs(1));
-  EXPECT_GE(counted(), used());
+  EXPECT_GE(ledger_bytes(), disk_usage());
   EXPECT_EQ(maintenance.collect({}).value().bytes, 0U);
 }
 
-// Makers put the link before the blob.
+// A writer creates the link before the blob.
 TEST_F(CacheMaintenanceTest, CollectKeepsRecentDeadLink) {
   folders();
-  link("soon", sha256("what is made soon"));
+  link("soon", sha256("future blob"));
   EXPECT_EQ(maintenance.collect({}).value().leftovers, 0U);
   EXPECT_THAT(links(), SizeIs(1));
 }
 
 TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
-  const Digest fetched = leave(1, 1000);
-  const std::string test_producer = write("making/key-1.0123456789abcdef", "being made");
+  const Digest fetched = add_partial(1, 1000);
+  const std::string temporary_file = write("making/key-1.0123456789abcdef", "being written");
   const auto shared = shared_memory();
   Child maker([&] {
-    const SharedDescriptor part = held(part_at(fetched));
-    const SharedDescriptor file = held(test_producer);
+    const SharedDescriptor part = open_locked(part_at(fetched));
+    const SharedDescriptor file = open_locked(temporary_file);
     ::sem_post(&shared->first);
     wait_for(shared->second);
     return 0;
   });
   wait_for(shared->first);
-  const auto before = makings();
+  const auto before = making_files();
   EXPECT_EQ(maintenance.collect(0).value().unfinished, 0U);
   const GcResult all = maintenance.remove_all(PinnedBlobs::remove).value();
   EXPECT_THAT(all.not_removed, ElementsAre(fetched.hex() + ": is being downloaded"));
   const GcResult one = maintenance.remove({fetched}, PinnedBlobs::remove).value();
   EXPECT_THAT(one.not_removed, SizeIs(1));
-  EXPECT_EQ(makings(), before);
+  EXPECT_EQ(making_files(), before);
   EXPECT_TRUE(maintenance.inventory().value().parts.at(0).is_active);
   ::sem_post(&shared->second);
   EXPECT_EQ(maker.wait(), 0);
   EXPECT_FALSE(maintenance.inventory().value().parts.at(0).is_active);
   EXPECT_EQ(maintenance.collect({}).value().unfinished, 1U);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(CacheMaintenanceTest, CollectEvictsLeastRecentlyUsed) {
-  const Digest first = keep(1, 3000);
-  const Digest second = keep(2, 1000);
-  const Digest third = keep(3, 2000);
-  const Digest pinned = keep(4, 500);
+  const Digest first = add_blob(1, 3000);
+  const Digest second = add_blob(2, 1000);
+  const Digest third = add_blob(3, 2000);
+  const Digest pinned = add_blob(4, 500);
   ASSERT_TRUE(maintenance.pin(pinned).value());
   const uint64_t all = maintenance.inventory().value().on_disk;
   EXPECT_EQ(maintenance.collect(all).value().blobs, 0U);
@@ -316,24 +316,24 @@ TEST_F(CacheMaintenanceTest, CollectEvictsLeastRecentlyUsed) {
 }
 
 TEST_F(CacheMaintenanceTest, RemoveDeletesNamedBlobsAndLinks) {
-  const Digest first = keep(1);
-  const Digest second = keep(2);
+  const Digest first = add_blob(1);
+  const Digest second = add_blob(2);
   link("another key of the first", first);
-  const Digest left = leave(3, 1000);
-  const GcResult removed = maintenance.remove({first, left, sha256("unheard of")}, PinnedBlobs::keep).value();
+  const Digest left = add_partial(3, 1000);
+  const GcResult removed = maintenance.remove({first, left, sha256("not cached")}, PinnedBlobs::keep).value();
   EXPECT_EQ(removed.blobs, 1U);
   EXPECT_EQ(removed.unfinished, 1U);
   EXPECT_THAT(removed.not_removed, IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(second.hex()));
   EXPECT_THAT(links(), SizeIs(1));
-  EXPECT_THAT(makings(), IsEmpty());
-  EXPECT_GE(counted(), used());
-  EXPECT_LT(counted(), used() + kKept);
+  EXPECT_THAT(making_files(), IsEmpty());
+  EXPECT_GE(ledger_bytes(), disk_usage());
+  EXPECT_LT(ledger_bytes(), disk_usage() + kBlobSize);
 }
 
 TEST_F(CacheMaintenanceTest, PinnedBlobIsRemovedOnlyByForce) {
-  const Digest pinned = keep(1);
-  const Digest other = keep(2);
+  const Digest pinned = add_blob(1);
+  const Digest other = add_blob(2);
   EXPECT_TRUE(maintenance.pin(pinned).value());
   EXPECT_FALSE(maintenance.pin(pinned).value());
   EXPECT_THAT(maintenance.remove({pinned}, PinnedBlobs::keep).value().not_removed,
@@ -347,15 +347,15 @@ TEST_F(CacheMaintenanceTest, PinnedBlobIsRemovedOnlyByForce) {
 }
 
 TEST_F(CacheMaintenanceTest, OnlyCachedBlobsCanBePinned) {
-  keep(1);
-  const auto pinned = maintenance.pin(sha256("unheard of"));
+  add_blob(1);
+  const auto pinned = maintenance.pin(sha256("not cached"));
   ASSERT_FALSE(pinned);
   EXPECT_EQ(pinned.error().code, Code::not_found);
   EXPECT_THAT(files_in(directory + "/v1/pins"), IsEmpty());
 }
 
 TEST_F(CacheMaintenanceTest, UnpinnedBlobIsEvicted) {
-  const Digest digest = keep(1);
+  const Digest digest = add_blob(1);
   ASSERT_TRUE(maintenance.pin(digest).value());
   EXPECT_EQ(maintenance.collect(0).value().blobs, 0U);
   EXPECT_TRUE(maintenance.unpin(digest).value());
@@ -371,7 +371,7 @@ TEST_F(CacheMaintenanceTest, DigestIsResolvedByUniquePrefix) {
   contents.blobs.push_back({digest("abcdef1"), 0, 0, {}, false});
   contents.blobs.push_back({digest("abcdef2"), 0, 0, {}, false});
   contents.parts.push_back({digest("123456"), 0, 0, {}});
-  contents.parts.push_back({digest("abcdef1"), 0, 0, {}});  // the blob is made again
+  contents.parts.push_back({digest("abcdef1"), 0, 0, {}});  // the blob is being downloaded again
   contents.absent.push_back(digest("777777"));
   for (const std::string text : {"abcdef1", "ABCDEF1", "sha256:abcdef1", "sha256-abcdef10", "abcdef10000000000000"})
     EXPECT_EQ(resolve_digest_prefix(contents, text).value(), digest("abcdef1")) << text;
@@ -388,63 +388,63 @@ TEST_F(CacheMaintenanceTest, DigestIsResolvedByUniquePrefix) {
   EXPECT_FALSE(is_digest_prefix(std::string(65, 'a')));
 }
 
-// Each of several processes does all of it, over and over.
+// Several processes run all commands repeatedly.
 TEST_F(CacheMaintenanceTest, ConcurrentCollectsLoseNothing) {
   std::vector<std::string> right;
-  for (uint32_t seed = 1; seed <= 10; ++seed) right.push_back(keep(seed).hex());
-  for (uint32_t seed = 11; seed <= 20; ++seed) spoil(keep(seed));
-  for (uint32_t seed = 21; seed <= 30; ++seed) leave(seed, 1000);
+  for (uint32_t seed = 1; seed <= 10; ++seed) right.push_back(add_blob(seed).hex());
+  for (uint32_t seed = 11; seed <= 20; ++seed) corrupt(add_blob(seed));
+  for (uint32_t seed = 21; seed <= 30; ++seed) add_partial(seed, 1000);
   const Digest pinned = *digest_of_hex(right[0]);
-  const auto look_after = [&] {
+  const auto run_all = [&] {
     for (int turn = 0; turn < 5; ++turn) {
       if (!maintenance.inventory() || !maintenance.verify({}) || !maintenance.collect({})) return 1;
       if (!maintenance.pin(pinned) || !maintenance.unpin(pinned)) return 2;
     }
     return 0;
   };
-  Child one(look_after);
-  Child other(look_after);
+  Child one(run_all);
+  Child other(run_all);
   EXPECT_EQ(one.wait(), 0);
   EXPECT_EQ(other.wait(), 0);
   EXPECT_THAT(hexes(), testing::UnorderedElementsAreArray(right));
   EXPECT_THAT(links(), SizeIs(10));
-  EXPECT_THAT(makings(), IsEmpty());
-  EXPECT_GE(counted(), used());
+  EXPECT_THAT(making_files(), IsEmpty());
+  EXPECT_GE(ledger_bytes(), disk_usage());
 }
 
 class SweepTest : public CacheFolders {};
 
 TEST_F(SweepTest, PartialDownloadIsSweptAfterOneWeek) {
   const time_t now = ::time(nullptr);
-  const Digest lately = leave(1, now - 6 * kDay);
-  leave(2, now - 8 * kDay);
-  const Digest fetched = leave(3, now - 8 * kDay);
-  const SharedDescriptor fetching = held(part_at(fetched));
+  const Digest lately = add_partial(1, now - 6 * kDay);
+  add_partial(2, now - 8 * kDay);
+  const Digest fetched = add_partial(3, now - 8 * kDay);
+  const SharedDescriptor fetching = open_locked(part_at(fetched));
   const SweepResult swept = sweep(*folders());
   EXPECT_EQ(swept.files, 1U);
-  EXPECT_GE(swept.bytes, kKept);
-  EXPECT_THAT(makings(), UnorderedElementsAre(part_file(lately), part_file(lately) + ".from", part_file(fetched),
-                                              part_file(fetched) + ".from"));
+  EXPECT_GE(swept.bytes, kBlobSize);
+  EXPECT_THAT(making_files(), UnorderedElementsAre(part_file(lately), part_file(lately) + ".from", part_file(fetched),
+                                                   part_file(fetched) + ".from"));
 }
 
 TEST_F(SweepTest, ResumeNoteWithoutPartialFileIsSwept) {
-  const Digest left = leave(1, ::time(nullptr));
+  const Digest left = add_partial(1, ::time(nullptr));
   std::filesystem::create_symlink("a note", part_at(sha256("none")) + ".from");
   EXPECT_EQ(sweep(*folders()).files, 0U);
-  EXPECT_THAT(makings(), UnorderedElementsAre(part_file(left), part_file(left) + ".from"));
+  EXPECT_THAT(making_files(), UnorderedElementsAre(part_file(left), part_file(left) + ".from"));
 }
 
 TEST_F(SweepTest, InvalidPartialFileNameIsSweptAtOnce) {
   write("making/not-a-digest.part", "bytes");
   write("making/" + std::string(64, 'A') + ".part", "bytes");
   EXPECT_EQ(sweep(*folders()).files, 2U);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
-// Somebody made the blob again since it was removed, and its link.
+// The blob and its link were created again after the removal.
 TEST_F(SweepTest, LinkToExistingBlobIsKept) {
-  const Digest there = keep(1);
-  const Digest gone = keep(2);
+  const Digest there = add_blob(1);
+  const Digest gone = add_blob(2);
   std::filesystem::remove(blob_at(gone));
   EXPECT_EQ(unlink_links_to(*folders(), {there.hex(), gone.hex()}), 1U);
   EXPECT_THAT(links(), ElementsAre(index_link({"", "key 1", {}})));

@@ -1,4 +1,4 @@
-// One store, several processes.
+// One cache, used by several processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,31 +12,31 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr int kRight = 0;
-constexpr int kWrong = 1;
+constexpr int kPass = 0;
+constexpr int kFail = 1;
 
 class ProcessesTest : public StoreDirectory {
  protected:
-  // Of a maker that stands still in the middle: first the bytes that it has written, then, once it goes on, all.
-  int reads_what_is_there(Shared& shared) {
+  // Reads the bytes that a paused producer has written, then, after it continues, all bytes.
+  int reads_early_and_all(Shared& shared) {
     wait_for(shared.first);
     const BlobsPtr blobs = store();
     const auto blob = blobs->blob(producer_of(member, "zip 1"));
     const bool early = read(*blob, 100'000, 50'000) == describe(bytes.substr(100'000, 50'000));
     ::sem_post(&shared.second);
-    return early && read(*blob) == describe(bytes) ? kRight : kWrong;
+    return early && read(*blob) == describe(bytes) ? kPass : kFail;
   }
 };
 
-// What a process did in one go with a store of its own.
+// Reads the whole blob from a new store.
 int reads_all(const BlobsPtr& blobs, const TestProducerPtr& member) {
-  return read(*blobs->blob(producer_of(member, "zip 1"))) == describe(member->bytes) ? kRight : kWrong;
+  return read(*blobs->blob(producer_of(member, "zip 1"))) == describe(member->bytes) ? kPass : kFail;
 }
 
 TEST_F(ProcessesTest, BlobOfOneProcessIsFoundByAnother) {
   Child child([&] { return reads_all(store(), member); });
-  EXPECT_EQ(child.wait(), kRight);
-  EXPECT_EQ(reads_all(store(), member), kRight);
+  EXPECT_EQ(child.wait(), kPass);
+  EXPECT_EQ(reads_all(store(), member), kPass);
   EXPECT_EQ(member->starts, 0);  // of this process
 }
 
@@ -49,12 +49,12 @@ TEST_F(ProcessesTest, TwoReadersShareOneProducerAndSeeBytesEarly) {
     wait_for(shared->second);
   };
   Child maker([&] { return reads_all(store(), member); });
-  Child follower([&] { return reads_what_is_there(*shared); });
-  EXPECT_EQ(maker.wait(), kRight);
-  EXPECT_EQ(follower.wait(), kRight);
+  Child follower([&] { return reads_early_and_all(*shared); });
+  EXPECT_EQ(maker.wait(), kPass);
+  EXPECT_EQ(follower.wait(), kPass);
   EXPECT_EQ(shared->starts, 1);
   EXPECT_THAT(blobs(), SizeIs(1));
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(ProcessesTest, FollowerTakesOverWhenProducerIsKilled) {
@@ -67,12 +67,12 @@ TEST_F(ProcessesTest, FollowerTakesOverWhenProducerIsKilled) {
     ::raise(SIGKILL);
   };
   Child maker([&] { return reads_all(store(), member); });
-  Child follower([&] { return reads_what_is_there(*shared); });
+  Child follower([&] { return reads_early_and_all(*shared); });
   EXPECT_EQ(maker.wait(), 128 + SIGKILL);
-  EXPECT_EQ(follower.wait(), kRight);
+  EXPECT_EQ(follower.wait(), kPass);
   EXPECT_EQ(shared->starts, 2);
   EXPECT_THAT(blobs(), SizeIs(1));
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(ProcessesTest, FollowerReadsUncachedWhenProducerIsStopped) {
@@ -85,12 +85,12 @@ TEST_F(ProcessesTest, FollowerReadsUncachedWhenProducerIsStopped) {
   };
   Child maker([&] { return reads_all(store(), member); });
   wait_for(shared->first);
-  Child follower([&] { return reads_all(store(), member) == kRight && log.size() == 1 ? kRight : kWrong; });
-  EXPECT_EQ(follower.wait(), kRight);
+  Child follower([&] { return reads_all(store(), member) == kPass && log.size() == 1 ? kPass : kFail; });
+  EXPECT_EQ(follower.wait(), kPass);
   EXPECT_EQ(shared->starts, 2);
   EXPECT_THAT(blobs(), IsEmpty());
-  maker.go_on();
-  EXPECT_EQ(maker.wait(), kRight);
+  maker.resume();
+  EXPECT_EQ(maker.wait(), kPass);
   EXPECT_THAT(blobs(), SizeIs(1));
 }
 
@@ -105,10 +105,10 @@ TEST_F(ProcessesTest, FollowerRetriesWhenProducerFails) {
     member->bytes.resize(200'000);
   };
   Child maker(
-      [&] { return read(*store()->blob(producer_of(member, "zip 1"))) == "error: connection lost" ? kRight : kWrong; });
-  Child follower([&] { return reads_what_is_there(*shared); });
-  EXPECT_EQ(maker.wait(), kRight);
-  EXPECT_EQ(follower.wait(), kRight);
+      [&] { return read(*store()->blob(producer_of(member, "zip 1"))) == "error: connection lost" ? kPass : kFail; });
+  Child follower([&] { return reads_early_and_all(*shared); });
+  EXPECT_EQ(maker.wait(), kPass);
+  EXPECT_EQ(follower.wait(), kPass);
   EXPECT_EQ(shared->starts, 2);
 }
 
@@ -119,15 +119,15 @@ TEST_F(ProcessesTest, ConcurrentProcessesMaterializeBlobOnce) {
   };
   std::vector<std::unique_ptr<Child>> children;
   for (int i = 0; i < 6; ++i) children.push_back(std::make_unique<Child>([&] { return reads_all(store(), member); }));
-  for (const auto& child : children) EXPECT_EQ(child->wait(), kRight);
+  for (const auto& child : children) EXPECT_EQ(child->wait(), kPass);
   EXPECT_EQ(shared->starts, 1);
-  EXPECT_THAT(makings(), IsEmpty());
+  EXPECT_THAT(making_files(), IsEmpty());
 }
 
 TEST_F(ProcessesTest, KillAtAnyMomentLeavesConsistentCache) {
-  constexpr size_t kMoments = 50;
-  member->piece = kMember / (kMoments - 2);
-  for (size_t moment = 0; moment < kMoments; ++moment) {
+  constexpr size_t kKillPoints = 50;
+  member->piece = kMember / (kKillPoints - 2);
+  for (size_t moment = 0; moment < kKillPoints; ++moment) {
     SCOPED_TRACE(moment);
     std::filesystem::remove_all(directory);
     member->before = [&](size_t given) {
@@ -136,30 +136,30 @@ TEST_F(ProcessesTest, KillAtAnyMomentLeavesConsistentCache) {
     Child child([&] { return reads_all(store(), member); });
     EXPECT_EQ(child.wait(), 128 + SIGKILL);
     EXPECT_THAT(blobs(), IsEmpty());
-    EXPECT_THAT(makings(), SizeIs(1));
+    EXPECT_THAT(making_files(), SizeIs(1));
     member->before = nullptr;
-    // Another blob: whoever uses the store first clears it up.
+    // The next use of the store, for another blob, removes the files of the killed process.
     const TestProducerPtr other = test_producer(some_bytes(70'000, 2));
     EXPECT_EQ(read(*store()->blob(producer_of(other, "zip 2"))), describe(other->bytes));
-    EXPECT_THAT(makings(), IsEmpty());
-    EXPECT_EQ(reads_all(store(), member), kRight);
+    EXPECT_THAT(making_files(), IsEmpty());
+    EXPECT_EQ(reads_all(store(), member), kPass);
     EXPECT_THAT(blobs(), SizeIs(2));
   }
 }
 
-// Whatever lies in the way of the name that is made: what is made goes by its own bytes only.
+// The file of the dead process has the right length but wrong bytes.
 TEST_F(ProcessesTest, FileOfDeadProcessIsNotContinued) {
   member->before = [&](size_t given) {
     if (given == 200'000) ::raise(SIGKILL);
   };
   Child child([&] { return reads_all(store(), member); });
   EXPECT_EQ(child.wait(), 128 + SIGKILL);
-  ASSERT_THAT(makings(), SizeIs(1));
-  const std::string left = directory + "/v1/making/" + makings()[0];
+  ASSERT_THAT(making_files(), SizeIs(1));
+  const std::string left = directory + "/v1/making/" + making_files()[0];
   std::filesystem::resize_file(left, 0);
   std::filesystem::resize_file(left, 299'000);
   member->before = nullptr;
-  EXPECT_EQ(reads_all(store(), member), kRight);
+  EXPECT_EQ(reads_all(store(), member), kPass);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Damage of cached blobs: found when they are read, before a wrong byte is served.
+// Damaged cached blobs are detected by reads, before wrong bytes are served.
 #include "cache/store/recheck.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ class RecheckTest : public StoreDirectory {
  protected:
   RecheckTest() { keep(kLarge); }
 
-  // Makes the member a blob of that size that is in the cache.
+  // Changes the member to this size and caches it.
   void keep(size_t size) {
     std::filesystem::remove_all(directory);
     bytes = some_bytes(size);
@@ -52,7 +52,7 @@ class RecheckTest : public StoreDirectory {
     ASSERT_EQ(::pwrite(fd, &byte, 1, offset), 1);
     ::close(fd);
   }
-  // What a store of its own reads, and how often the member was decoded for it.
+  // The result of reading with a new store, and how often the member was decoded.
   std::string reread(Recheck recheck = Recheck::read) {
     return read(*opened(recheck)->blob(producer_of(member, "zip")));
   }
@@ -113,7 +113,7 @@ TEST_F(RecheckTest, DamagedChecksumsAreIgnored) {
   EXPECT_EQ(std::filesystem::file_size(sums_at()), BlockSums::encoded_size(kLarge));
 }
 
-// Those of other bytes, that fit them: as whoever writes to the cache could make both.
+// The checksums match the modified blob: a user who can write to the cache can forge both.
 TEST_F(RecheckTest, FullRecheckIgnoresChecksums) {
   flip(blob_at(), 1'000'000);
   BlockSums sums;

@@ -30,22 +30,22 @@ class TempFileStoreTest : public StoreDirectory {
 
 TEST_F(TempFileStoreTest, MaterializesEachBlobOnceWithoutVisibleFile) {
   const BlobsPtr blobs = blobs_of(100 << 20);
-  std::vector<TestProducerPtr> makings;
+  std::vector<TestProducerPtr> making_files;
   std::vector<SourcePtr> sources;
   for (uint32_t i = 0; i < 20; ++i) {
-    makings.push_back(test_producer(some_bytes(70'000 + i * 1001, i)));
-    sources.push_back(blobs->blob(producer_of(makings.back(), str("zip ", i))));
+    making_files.push_back(test_producer(some_bytes(70'000 + i * 1001, i)));
+    sources.push_back(blobs->blob(producer_of(making_files.back(), str("zip ", i))));
   }
   std::vector<std::thread> threads;
   for (size_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < 40; ++i) {
         const size_t one = (i + 5 * t) % 20;
-        EXPECT_EQ(read(*sources[one]), describe(makings[one]->bytes));
+        EXPECT_EQ(read(*sources[one]), describe(making_files[one]->bytes));
       }
     });
   for (auto& thread : threads) thread.join();
-  for (const auto& made : makings) EXPECT_EQ(made->starts, 1);
+  for (const auto& made : making_files) EXPECT_EQ(made->starts, 1);
   EXPECT_THAT(files_in(temporary.path("")), IsEmpty());
 }
 
@@ -92,10 +92,10 @@ TEST_F(TempFileStoreTest, FailedBlobFreesItsSpace) {
   EXPECT_THAT(log, IsEmpty());
 }
 
-// What was made in vain, as far as somebody reads it.
+// Bytes of discarded blobs that readers still use.
 class TempFileBackendTest : public TempFileStoreTest {
  protected:
-  static constexpr uint64_t kQuota = 400'000;  // room for one
+  static constexpr uint64_t kQuota = 400'000;  // space for one blob
   std::unique_ptr<PartialBlob> partial(const std::string& name, const std::string& text) {
     auto begun = backend->acquire(BlobName{name, "", {}}, text.size(), {});
     EXPECT_TRUE(begun && begun->partial->reserve(text.size(), Eviction::allowed));
@@ -116,7 +116,7 @@ TEST_F(TempFileBackendTest, BytesOutliveTheirPartialBlobWhileRead) {
   begun = nullptr;
   EXPECT_EQ(all_of(*range), describe(bytes));
   EXPECT_FALSE(backend->acquire(BlobName{"b", "", {}}, kMember, {})
-                   ->partial->reserve(kMember, Eviction::allowed));  // they take their room
+                   ->partial->reserve(kMember, Eviction::allowed));  // they reserve their space
   range = nullptr;
   EXPECT_TRUE(backend->acquire(BlobName{"b", "", {}}, kMember, {})->partial->reserve(kMember, Eviction::allowed));
 }
@@ -133,7 +133,7 @@ TEST_F(TempFileBackendTest, BytesOfDuplicateBlobStayReadable) {
   EXPECT_EQ(all_of(*kept->range), describe(half));
 }
 
-// Its pieces lie between those of others.
+// Its segments alternate with those of other blobs.
 TEST_F(TempFileStoreTest, StoresBlobOfUnknownSizeInSegments) {
   const TestProducerPtr large = test_producer(some_bytes(5'000'000));
   const BlobsPtr blobs = blobs_of(100 << 20);

@@ -1,4 +1,4 @@
-// The command line: what it parses to, what it takes, each mistake in one line, and the text of --help.
+// The command line: parsed values, errors in one line, and the text of --help.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 using Words = std::vector<std::string>;
-using What = Invocation::What;
+using Action = Invocation::Action;
 
 // A program with a command of each kind; its options and arguments set the members.
 struct Sample {
@@ -73,7 +73,9 @@ class Parser : public testing::Test {
       EXPECT_EQ(invocation.error().code, Code::unsupported);
       return "error: " + invocation.error().message;
     }
-    std::string out = invocation->what == What::run ? "run" : invocation->what == What::help ? "help" : "version";
+    std::string out = invocation->action == Action::run    ? "run"
+                      : invocation->action == Action::help ? "help"
+                                                           : "version";
     for (const Command* const command : invocation->path) out += " " + command->name;
     return out;
   }
@@ -108,8 +110,10 @@ TEST_F(Parser, MissingCommandIsRefusedWithTheKnownCommands) {
 TEST_F(Parser, UnknownCommandIsRefusedWithASuggestionOrTheKnownCommands) {
   EXPECT_EQ(parsed({"fetsh"}), "error: unknown command \"fetsh\"; did you mean fetch? (see weightfs --help)");
   EXPECT_EQ(parsed({"serve"}), "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
-  EXPECT_EQ(parsed({"cache", "lss"}), "error: unknown command \"cache lss\"; did you mean ls? (see weightfs cache --help)");
-  EXPECT_EQ(parsed({"help", "serve"}), "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
+  EXPECT_EQ(parsed({"cache", "lss"}),
+            "error: unknown command \"cache lss\"; did you mean ls? (see weightfs cache --help)");
+  EXPECT_EQ(parsed({"help", "serve"}),
+            "error: unknown command \"serve\"; known commands: fetch, cache (see weightfs --help)");
   EXPECT_EQ(parsed({""}), "error: unknown command \"\"; known commands: fetch, cache (see weightfs --help)");
 }
 
@@ -176,7 +180,7 @@ TEST_F(Parser, WrongValueIsRefusedWithTheNameOfTheOption) {
   EXPECT_EQ(parsed({"fetch", "-owrong", "m"}), "error: -o: not a number (see weightfs fetch --help)");
 }
 
-TEST_F(Parser, ArgumentsMayStandBetweenOptions) {
+TEST_F(Parser, ArgumentsMayAppearBetweenOptions) {
   EXPECT_EQ(parsed({"fetch", "m", "--all", "a", "--timeout", "1", "b"}), "run weightfs fetch");
   EXPECT_EQ(sample.source, "m");
   EXPECT_THAT(sample.paths, ElementsAre("a", "b"));
@@ -207,7 +211,7 @@ TEST_F(Parser, OptionalArgumentMayBeMissing) {
   EXPECT_EQ(sample.place, "d");
 }
 
-TEST_F(Parser, RepeatedArgumentTakesAllThatFollow) {
+TEST_F(Parser, RepeatedArgumentConsumesRemainingArguments) {
   EXPECT_EQ(parsed({"cache", "rm", "a", "b", "a"}), "run weightfs cache rm");
   EXPECT_THAT(sample.digests, ElementsAre("a", "b", "a"));
 }
@@ -299,7 +303,7 @@ TEST(HelpText, BreaksLinesBetweenWordsAtTheWidth) {
         {flag("all", "aaaa bbbb cccc dddd eeee ffff gggg hhhh", ignored), flag(long_name, "one two", ignored)}}}};
   const std::string margin(27, ' ');
   const auto body = [&](size_t columns) {
-    const std::string text = help_of({What::help, {&command, &command}}, columns);
+    const std::string text = help_of({Action::help, {&command, &command}}, columns);
     const size_t begin = text.find("  --all");
     return text.substr(begin, text.find("\n\n", begin) - begin);
   };
@@ -319,7 +323,7 @@ TEST(HelpText, IsNeverWiderThan100Columns) {
   std::string words;
   for (int i = 0; i < 60; ++i) words += "word ";
   const Command command = {"weightfs", "", {}, {{"Options", {flag("all", words, ignored)}}}};
-  const std::string text = help_of({What::help, {&command, &command}}, 1000);
+  const std::string text = help_of({Action::help, {&command, &command}}, 1000);
   size_t widest = 0;
   for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
     widest = std::max(widest, end - begin);

@@ -148,7 +148,7 @@ TEST(Archive, HardLinkToSymlinkIsSymlinkOnlyIfItStaysInside) {
   EXPECT_EQ(archive.warnings.size(), 1U);
 }
 
-// As many as this took minutes when each looked at all others.
+// So many took minutes with a quadratic search.
 TEST(Archive, ResolvesManyHardLinksToOneName) {
   Builder b(DuplicatePolicy::last_wins);
   constexpr int kMany = 50'000;

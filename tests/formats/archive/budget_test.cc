@@ -140,7 +140,7 @@ TEST(CodecBudget, EndlessGzipHeaderIsNamed) {
   }
 }
 
-// What writers make: nothing of it is refused.
+// The output of usual writers is accepted.
 TEST(CodecBudget, StreamsOfUsualWritersAreRead) {
   const std::string line(40, 'l');
   // Flushed after every line, as by Z_FULL_FLUSH.
@@ -263,8 +263,8 @@ std::string local_headers(size_t count, uint16_t method, const std::function<voi
   return zip.build();
 }
 
-// Compressed members of overlapping ranges, 2,000 in each group: their local headers, which are the beginning of the
-// first one's data, say that their own data begin one block of the group later each. All differ in their sizes.
+// Compressed members with overlapping ranges, 2,000 in each group. Their local headers are the beginning of the first
+// member's data; the data of each begin one block of the group later. All sizes differ.
 constexpr size_t kGroup = 2'000;
 std::string overlapping(size_t groups, uint64_t stored, bool links) {
   const size_t block = std::string_view(kEmptyBlock).size(), headers = 30 * kGroup;

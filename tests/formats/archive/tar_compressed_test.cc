@@ -181,7 +181,7 @@ TEST(TarCompressed, OtherCompressedFilesAreNotDetected) {
   EXPECT_EQ(match("\x1F\x8B"), Match::maybe);
 }
 
-// A stream that is cut has no right end.
+// A truncated stream has no valid end.
 TEST(TarCompressed, EveryTruncationIsRefused) {
   for (const std::string& whole : compressed())
     for (size_t size = 0; size < whole.size(); ++size) {

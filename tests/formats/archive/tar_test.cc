@@ -64,7 +64,7 @@ TEST(Tar, ReadsLongNamesOfGnuAndPax) {
               ElementsAre(deep + " = 1", deep + "2 = 2", "k = 1", "x = 1"));
 }
 
-// The size that PAX says is the size, whatever the header says: of what does not fit its field the writer says 0 there.
+// The size in PAX takes precedence over the header, where writers put 0 if the size does not fit.
 TEST(Tar, ReadsSizeFromPax) {
   EXPECT_THAT(listing_of(TarBuilder()
                              .pax(pax_record("size", "600"))
@@ -122,7 +122,7 @@ TEST(Tar, LeavesOutDevicesAndFifos) {
                           R"(member "pipe": left out: it is a fifo)"));
 }
 
-// What PAX and Apple say besides is no member, and is not shown; a name that only looks like Apple's is one.
+// Other PAX records and Apple's metadata are not members; a file with a similar name is one.
 TEST(Tar, IgnoresOtherHeaderFields) {
   const std::string global = pax_record("comment", "0123456789abcdef");
   EXPECT_THAT(listing_of(TarBuilder()
@@ -222,7 +222,7 @@ TEST(Tar, HardLinkHasBytesOfTarget) {
   EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("nowhere")));
 }
 
-// PAX lets a hard link have bytes of its own; what is left of older writers' sizes is not followed by any.
+// In PAX a hard link may have its own bytes; after the size of a hard link of older writers there are none.
 TEST(Tar, HardLinkMayHaveOwnBytes) {
   EXPECT_THAT(listing_of(TarBuilder()
                              .file("a", "1")
@@ -273,8 +273,8 @@ TEST(Tar, CorruptHeaderEndsListing) {
   std::string tar = TarBuilder().file("a", "1").file("b", "2").file("c", "3").build();
   tar[1024 + 3] = 'x';
   EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
-  EXPECT_THAT(warnings_of(tar),
-              ElementsAre(AllOf(HasSubstr("at byte 1024, after 1 members: "), HasSubstr("what follows is not shown"))));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(AllOf(HasSubstr("at byte 1024, after 1 members: "),
+                                                  HasSubstr("later members are not shown"))));
   tar[3] = 'x';
   EXPECT_THAT(error_of(tar), StartsWith("corrupt: "));
 }
@@ -282,7 +282,7 @@ TEST(Tar, CorruptHeaderEndsListing) {
 TEST(Tar, TruncatedHeaderEndsListing) {
   const std::string tar = TarBuilder().file("a", "1").file("b", "2").build().substr(0, 1024 + 100);
   EXPECT_THAT(listing_of(tar), ElementsAre("a = 1"));
-  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("what follows is not shown")));
+  EXPECT_THAT(warnings_of(tar), ElementsAre(HasSubstr("later members are not shown")));
   EXPECT_THAT(error_of(tar.substr(0, 100)), StartsWith("corrupt: "));
   // A name for nothing.
   EXPECT_THAT(warnings_of(TarBuilder().file("a", "1").gnu_long('L', "b").without_end()), SizeIs(1));
@@ -299,18 +299,17 @@ TEST(Tar, BoundsTheHeadersOfAMember) {
   b.file("a", "1");
   for (int i = 0; i < 1000; ++i) b.pax(pax_record("comment", "c"));
   EXPECT_THAT(listing_of(b.file("b", "2").build()), ElementsAre("a = 1"));
-  EXPECT_THAT(warnings_of(b.build()), Contains(HasSubstr("what follows is not shown")));
+  EXPECT_THAT(warnings_of(b.build()), Contains(HasSubstr("later members are not shown")));
   // A header that claims a gigabyte allocates nothing.
   EXPECT_THAT(warnings_of(TarBuilder().file("a", "1").member({.name = "x", .type = 'x', .size = 1 << 30}).build()),
               SizeIs(1));
 }
 
-// libarchive would take a second for each megabyte of these, were it shown them: that is seen by what it says of bad
-// ones.
+// libarchive would need a second per megabyte of these. Its errors for invalid ones would show that it parsed them.
 TEST(Tar, AccessControlListsAreNotParsed) {
   const std::string bad = "nobody knows what this is";
   const std::string two = pax_record("SCHILY.acl.access", bad) + pax_record("SCHILY.acl.default", bad);
-  // Wherever in what is read at once the key begins.
+  // The key may begin at any offset of a read.
   for (size_t at = 16'384 - 600; at < 16'384; at += 7) {
     const std::string tar = TarBuilder()
                                 .file("pad", std::string(14'000, 'p'))

@@ -38,7 +38,7 @@ Archive members(const Container& container) {
 }
 Archive members(const std::string& zip) { return members(container(zip)); }
 
-// What came of reading: the bytes, or why there are none.
+// The bytes, or the error.
 std::string text_of(const Result<std::string>& text) { return text ? *text : "error: " + text.error().message; }
 std::string text_of(const Part& part) {
   const SourcePtr source = part.source.get().value();
@@ -49,7 +49,7 @@ std::string text_at(const Archive& archive, std::string_view path) {
   return part == nullptr ? "missing" : text_of(*part);
 }
 
-// One line per member: its path, and its bytes or where it leads.
+// One line per member: its path, and its bytes or link target.
 std::vector<std::string> listing(const Archive& archive) {
   std::vector<std::string> lines;
   for (const Part& part : archive.parts)
@@ -436,7 +436,7 @@ TEST(Zip, MemberMustMatchSizeAndChecksum) {
   }
 }
 
-TEST(Zip, OfMembersWithConflictingClaimsOneIsRead) {
+TEST(Zip, OneOfConflictingMembersIsRead) {
   const std::string bytes(1000, 'x');
   ZipBuilder zip;
   zip.packed("a", 8, deflate_stored(bytes), bytes);
@@ -486,7 +486,7 @@ TEST(Zip, DataAfterEndIsIgnored) {
   EXPECT_EQ(listing(members(of_all_methods().build() + std::string(1000, '\0'))), listing_of_all_methods());
 }
 
-// Its end comes first, and an empty one can be read anywhere.
+// The scan for end records finds it first, and an empty zip is valid at any offset.
 TEST(Zip, StoredZipIsNotMistakenForOuterZip) {
   for (const std::string& inner : {ZipBuilder().build(), of_all_methods().build()}) {
     ZipBuilder zip;

@@ -54,7 +54,7 @@ std::string error_of_legacy(std::string_view metadata) {
 // A tensor of the release layout.
 std::string named(std::string_view name, const std::string& info) { return text(name) + info; }
 
-TEST(BinTensors, BecomesAModelFromEitherLayout) {
+TEST(BinTensors, BothLayoutsAreReadAsModel) {
   for (const auto& [bytes, layout] :
        {std::pair{small_bintensors().release(), "release"}, std::pair{small_bintensors().legacy(), "legacy"}}) {
     const Model model = read_well(bytes);
@@ -72,7 +72,7 @@ TEST(BinTensors, BecomesAModelFromEitherLayout) {
 }
 
 // The example of the format's first description.
-TEST(BinTensors, ReadsTheExampleOfItsDescription) {
+TEST(BinTensors, ReadsExampleOfSpecification) {
   const std::string metadata("\x00\x01\x09\x02\x01\x04\x00\x10\x01\x04\x74\x65\x73\x74\x00\x20", 16);
   const Model model = read_well(bintensors_file(metadata, "one.two.four8888"));
   EXPECT_THAT(listing(model), ElementsAre("test int32 I32 [1x4] one.two.four8888"));
@@ -135,7 +135,7 @@ TEST(BinTensors, IsNotReadAsTheOtherLayout) {
 }
 
 // Both layouts fit to the last byte: the name is "\2" in the one and "" in the other.
-TEST(BinTensors, PrefersTheLayoutWithPlainNamesWhereBothFit) {
+TEST(BinTensors, AmbiguousFileIsReadInLayoutWithPlainNames) {
   const std::string metadata = padded(std::string("\0\1\1\2\0\3\0\0\1\0\0", 11));
   EXPECT_EQ(error_as_release(bintensors_file(metadata)), "no error");
   const Model model = read_well(bintensors_file(metadata));
@@ -144,7 +144,7 @@ TEST(BinTensors, PrefersTheLayoutWithPlainNamesWhereBothFit) {
 }
 
 // Here both names have control characters.
-TEST(BinTensors, PrefersTheReleaseLayoutWhereBothFitAlike) {
+TEST(BinTensors, AmbiguousFileIsReadInReleaseLayout) {
   const std::string metadata = padded(std::string("\0\1\5\1\0\0\0\1\4\2\0\0\0\0", 14));
   EXPECT_EQ(error_as_legacy(bintensors_file(metadata)), "no error");
   const Model model = read_well(bintensors_file(metadata));
@@ -236,7 +236,7 @@ TEST(BinTensors, ReportsWhichTextIsInvalid) {
             "bintensors: the value of key \"k\": \"\\xc0\\xaf\" is not UTF-8");
 }
 
-TEST(BinTensors, KeepsMetadataThatHasTheKeyOfItsFacts) {
+TEST(BinTensors, MetadataKeyOfOwnFieldsIsKept) {
   const Model model = read_well(BinTensorsBuilder().metadata("bintensors", "mine").release());
   EXPECT_EQ(to_json_line(*model.metadata.find("bintensors")),
             R"({"layout":"release","metadata_length":24,"value":"mine"})");
@@ -304,7 +304,7 @@ TEST(BinTensors, NamesTensorsByTheLegacyIndexInAnyOrder) {
               ElementsAre("a uint8 U8 [4] aaaa", "b float32 F32 [1] bbbb"));
 }
 
-TEST(BinTensors, RefusesALegacyIndexThatDoesNotNameEachTensorOnce) {
+TEST(BinTensors, RefusesIncompleteOrDuplicateLegacyIndex) {
   EXPECT_EQ(error_of_legacy(legacy_with_index(varint(1) + text("a") + varint(0))), "bintensors: 1 names for 2 tensors");
   EXPECT_EQ(error_of_legacy(legacy_with_index(varint(2) + text("a") + varint(0) + text("b") + varint(2))),
             "bintensors: name \"b\": index 2 of 2 tensors");
@@ -314,7 +314,7 @@ TEST(BinTensors, RefusesALegacyIndexThatDoesNotNameEachTensorOnce) {
 
 // Attacks.
 
-TEST(BinTensors, BoundsCountsByTheBytesThatAreLeft) {
+TEST(BinTensors, CountsAreBoundedByRemainingBytes) {
   EXPECT_EQ(error_of_release(kNone + varint(1'000'000)), "bintensors: a count of 1000000 at 14 where 0 bytes are left");
   EXPECT_EQ(error_of_legacy(kNone + varint(2'000'000)), "bintensors: a count of 2000000 at 14 where 0 bytes are left");
   EXPECT_EQ(error_of_release(kSome + varint(2'000'000)), "bintensors: a count of 2000000 at 14 where 0 bytes are left");
@@ -348,8 +348,8 @@ TEST(BinTensors, BoundsTheDimensions) {
   EXPECT_EQ(error_as_legacy(b.legacy()), "bintensors: tensor 0: shape: 1025 dimensions, 1024 at most");
 }
 
-// Entries are far smaller than what they become: that they are bad is seen before it is built.
-TEST(BinTensors, RefusesTheSecondTensorWithoutANameAtOnce) {
+// Entries are much smaller than their parsed form: invalid ones are refused before that is built.
+TEST(BinTensors, SecondUnnamedTensorIsRefusedImmediately) {
   const std::string info = tensor_info(kU8, {0}, 0, 0), bad = tensor_info(15, {}, 0, 0);
   EXPECT_EQ(error_of_release(kNone + varint(3) + named("", info) + named("", info) + named("x", bad)),
             "bintensors: tensor 1: name: the second that is empty");

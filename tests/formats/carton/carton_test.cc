@@ -25,7 +25,7 @@ constexpr std::string_view kMinimal =
     "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"=1.0.0\"\n"
     "runner_compat_version = 2\n";
 
-// Members, and a MANIFEST made of them unless they have one.
+// Members, and a MANIFEST of them unless they have one.
 class CartonBuilder {
  public:
   CartonBuilder() { files_["carton.toml"] = kMinimal; }
@@ -275,7 +275,7 @@ class EmptyStore final : public Blobs {
   uint64_t lookups = 0;
 };
 
-// 200,000 missing files were looked for in seven stores each, for 12 seconds.
+// Searching 200,000 missing files in seven stores each took 12 seconds.
 TEST(Carton, LookupsOfMissingFilesStopAtBudget) {
   std::string manifest;
   const std::string hex = sha256("x").hex();
@@ -322,7 +322,7 @@ TEST(Carton, ParsesTheStringsOfSharedFilesOnce) {
 }
 
 // Each inner tensor had a copy of the name of the nested one.
-TEST(Carton, KeepsTheNameOfANestedTensorOnce) {
+TEST(Carton, NameOfNestedTensorIsStoredOnce) {
   std::string index;
   std::string inner;
   for (int i = 0; i < 2'000; ++i) {

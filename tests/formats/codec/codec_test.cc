@@ -56,7 +56,7 @@ class Ending final : public Source {
   SourcePtr bytes_;
 };
 
-// A source whose bytes from `good` on cannot be had.
+// A source that fails from offset `good` on.
 class Failing final : public Source {
  public:
   explicit Failing(std::string bytes, uint64_t good) : bytes_(in_memory(std::move(bytes))), good_(good) {}

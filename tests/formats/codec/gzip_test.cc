@@ -73,7 +73,7 @@ TEST(CodecGzip, TruncatedDataAreRefused) {
 TEST(CodecGzip, FlippedBitIsRefused) {
   for (size_t bit = 0; bit < sample_gzip().size() * 8; ++bit) {
     const Read read = decode_all(gunzip_stream, flipped(sample_gzip(), bit), 100);
-    // Time, system and what fills up the last byte of the Deflate data make no other bytes.
+    // Time, system and the padding bits of the Deflate data do not affect the output.
     EXPECT_TRUE(read.error || read.bytes == sample_text()) << bit;
   }
 }

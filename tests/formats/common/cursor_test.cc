@@ -43,7 +43,7 @@ TEST(Cursor, ClampsItsRangeToTheSource) {
   EXPECT_EQ(Cursor(*source, UINT64_MAX, UINT64_MAX).left(), 0U);
 }
 
-TEST(Cursor, BoundsACountByTheBytesThatAreLeft) {
+TEST(Cursor, CountsAreBoundedByRemainingBytes) {
   const SourcePtr source = in_memory(std::string(100, 'x'));
   const Cursor cursor(*source, 0, 100);
   EXPECT_EQ(cursor.bounded(25, 4).value(), 25U);
@@ -51,7 +51,7 @@ TEST(Cursor, BoundsACountByTheBytesThatAreLeft) {
   EXPECT_FALSE(cursor.bounded(std::numeric_limits<uint64_t>::max(), 1));
 }
 
-TEST(Cursor, CrossesItsBufferAnywhere) {
+TEST(Cursor, ValuesMayCrossBufferAnywhere) {
   std::string bytes;
   for (int i = 0; i < 300'000; ++i) bytes += static_cast<char>(i % 251);
   const SourcePtr source = in_memory(bytes);

@@ -35,7 +35,7 @@ TEST(GgufDocuments, LongListBecomesDocument) {
   EXPECT_EQ(std::get<List>(*parse_json(*scores, 0, scores->size())).size(), 1025u);
 }
 
-TEST(GgufDocuments, CountsTheElementsOfNestedArraysTogether) {
+TEST(GgufDocuments, ElementsOfNestedArraysAreSummed) {
   GgufBuilder b;
   std::string inner;
   for (int i = 0; i < 600; ++i) inner += b.array(kU8, 1, "\5");
@@ -60,7 +60,7 @@ TEST(GgufDocuments, TooLargeDocumentIsOmitted) {
   const Model model = read_well(b.key("one", kArray, list).key("two", kArray, list).build());
   EXPECT_EQ(model.documents.size(), 1u);
   EXPECT_EQ(json_of(model, "two"), "{\n  \"count\": 20971520,\n  \"type\": \"uint8\"\n}\n");
-  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 20971532 bytes are too many to be shown"));
+  EXPECT_THAT(model.warnings, ElementsAre("key \"two\": 20971532 bytes are too large to be shown"));
 }
 
 TEST(GgufDocuments, NamesDocumentsSafely) {

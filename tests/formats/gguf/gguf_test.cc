@@ -21,7 +21,7 @@ TEST(Gguf, TruncatedFileIsDetectedByMagic) {
   EXPECT_EQ(matches_gguf(probe_of("FUGG\3")), Match::no);
 }
 
-TEST(Gguf, BecomesAModel) {
+TEST(Gguf, IsReadAsModel) {
   const Model model = read_well(small_gguf());
   EXPECT_EQ(model.format, "gguf");
   EXPECT_EQ(model.version, "3");
@@ -33,7 +33,7 @@ TEST(Gguf, BecomesAModel) {
   EXPECT_EQ(text_of(**model.parts[0].source.get()), small_gguf());
 }
 
-TEST(Gguf, ShowsItsMetadataUnderItsOwnKeys) {
+TEST(Gguf, MetadataKeepsKeys) {
   EXPECT_EQ(to_json(read_well(small_gguf()).metadata), R"({
   "general.architecture": "llama",
   "general.name": "Tiny",
@@ -67,7 +67,7 @@ TEST(Gguf, ShowsItsMetadataUnderItsOwnKeys) {
 )");
 }
 
-TEST(Gguf, ShowsWhatModelsHaveInCommon) {
+TEST(Gguf, CommonFieldsAreShown) {
   GgufBuilder b;
   b.string("general.name", "N")
       .string("general.license", "mit")
@@ -211,7 +211,7 @@ TEST(Gguf, KeepsFirstOfDuplicateKeys) {
   EXPECT_THAT(model.warnings, ElementsAre("key \"k\" is there more than once: the first counts"));
 }
 
-TEST(Gguf, KeyNamedGgufIsKeptAmongFacts) {
+TEST(Gguf, MetadataKeyGgufIsKept) {
   const Model model = read_well(GgufBuilder().u32("gguf", 42).build());
   EXPECT_EQ(json_of(model, "gguf"),
             "{\n  \"version\": 3,\n  \"byte_order\": \"little\",\n  \"alignment\": 32,\n  \"data_offset\": 44,\n"

@@ -89,7 +89,7 @@ TEST(GgufSplit, CorruptShardIsLeftOut) {
   EXPECT_EQ(model->parts.size(), 2u) << "the broken file can be looked at";
   EXPECT_THAT(model->warnings,
               ElementsAre("\"m-00001-of-00003.gguf\": no way", HasSubstr("\"m-00002-of-00003.gguf\": ends at byte 4"),
-                          "split.tensors.count is 2, there are 1"));
+                          "split.tensors.count is 2, found 1"));
 }
 
 TEST(GgufSplit, WarnsWhereShardsDisagree) {
@@ -97,10 +97,9 @@ TEST(GgufSplit, WarnsWhereShardsDisagree) {
   const auto model = read_beside("m-00001-of-00002.gguf", files);
   ASSERT_TRUE(model);
   EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 0", "a int8 I8 [1] 5"));
-  EXPECT_THAT(model->warnings,
-              ElementsAre("\"m-00002-of-00002.gguf\": split.no is 5, 1 by the file's name",
-                          "\"m-00002-of-00002.gguf\": split.count is 3, 2 by the file's name",
-                          "split.tensors.count is 7, there are 2", "tensor \"a\": another one has that name"));
+  EXPECT_THAT(model->warnings, ElementsAre("\"m-00002-of-00002.gguf\": split.no is 5, 1 by the file's name",
+                                           "\"m-00002-of-00002.gguf\": split.count is 3, 2 by the file's name",
+                                           "split.tensors.count is 7, found 2", "tensor \"a\": duplicate name"));
 }
 
 class UnlistedFolder final : public Folder {

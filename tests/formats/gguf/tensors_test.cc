@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(GgufTensors, KnowsTheSizeOfEveryTensorType) {
+TEST(GgufTensors, SizesOfAllTypesAreKnown) {
   // Number, elements in a block, bytes: sizeof of the structs in ggml-common.h.
   struct Size {
     uint32_t type;
@@ -46,7 +46,7 @@ TEST(GgufTensors, WarnsAboutAmbiguousTypes) {
                                           HasSubstr("1 tensor of type 31: a type that ggml had in 2024")));
 }
 
-TEST(GgufTensors, BoundsATensorOfUnknownTypeByTheNextOne) {
+TEST(GgufTensors, TensorOfUnknownTypeEndsAtNextTensor) {
   GgufBuilder b;
   b.list("last", {1}, 99, 64).list("first", {1}, 99, 0).list("middle", {8}, 0, 32);
   const Model model = read_well(b.data(std::string(32, 'a') + std::string(32, 'b') + "ccc").build());
@@ -70,7 +70,7 @@ TEST(GgufTensors, BoundsNamesOfUnknownTypes) {
   EXPECT_EQ(model.string_pool.size(), 100u);
 }
 
-TEST(GgufTensors, TakesATensorWithoutElementsAtTheEndOfAFileWithoutPadding) {
+TEST(GgufTensors, AcceptsEmptyTensorAtUnpaddedEnd) {
   const std::string alone = GgufBuilder().list("w", {0}, 0, 0).header();
   ASSERT_NE(alone.size() % 32, 0u) << "else nothing is missing";
   const Model model = read_well(alone);
@@ -83,13 +83,13 @@ TEST(GgufTensors, TakesATensorWithoutElementsAtTheEndOfAFileWithoutPadding) {
               ElementsAre("tensor \"w\": offset 64 is outside the file"));
 }
 
-TEST(GgufTensors, TakesALastTensorWithoutPaddingAndATensorWithoutElements) {
+TEST(GgufTensors, AcceptsUnpaddedLastTensorAndEmptyTensor) {
   EXPECT_THAT(read_well(GgufBuilder().list("w", {3}, 24, 0).data("www").build()).warnings, IsEmpty());
   EXPECT_THAT(read_well(GgufBuilder().tensor("a", {0, 5}, 0, "").tensor("b", {4}, 24, "bbbb").build()).warnings,
               IsEmpty());
 }
 
-TEST(GgufTensors, FollowsTheAlignmentThatIsGiven) {
+TEST(GgufTensors, UsesDeclaredAlignment) {
   GgufBuilder b;
   b.padded_to(256).u32("general.alignment", 256).tensor("a", {1}, 24, "a").tensor("b", {1}, 24, "b");
   const Model model = read_well(b.build());
@@ -107,7 +107,7 @@ GgufBuilder aligned_to_64(size_t tensor_size, size_t padding) {
   return b.tensor("b", {tensor_size}, 24, std::string(tensor_size, 'b'));
 }
 
-TEST(GgufTensors, FindsTheTensorsOfAFileWhoseWriterForgotItsAlignment) {
+TEST(GgufTensors, MissingAlignmentIsInferred) {
   for (const size_t size : {24u, 64u, 128u}) {
     ASSERT_EQ((aligned_to_64(size, 32).header().size() + 31) / 32 % 2, 1u) << "else nothing is shifted";
     const Model model = read_well(aligned_to_64(size, 32).build());
@@ -157,7 +157,7 @@ TEST(GgufTensors, IrregularLayoutAddsWarning) {
                           "10 bytes after the last tensor"));
 }
 
-TEST(GgufTensors, ShowsNamesAsTheyAre) {
+TEST(GgufTensors, NamesAreUnchanged) {
   const std::string longest(63, 'n');
   GgufBuilder b;
   for (const auto& name :
@@ -166,18 +166,18 @@ TEST(GgufTensors, ShowsNamesAsTheyAre) {
   const Model model = read_well(b.tensor("five", {1, 1, 1, 1, 1}, 24, "x").build());
   EXPECT_EQ(model.tensors[0].name, "../../x");
   EXPECT_EQ(model.tensors[3].name, std::string("\xFF\0", 2));
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("a name of 64 bytes, ggml takes 63"),
-                                          "tensor \"five\": 5 dimensions, ggml takes 4"));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("a name of 64 bytes, ggml accepts 63"),
+                                          "tensor \"five\": 5 dimensions, ggml accepts 4"));
 }
 
-TEST(GgufTensors, KeepsTensorsOfOneNameAndWarns) {
+TEST(GgufTensors, DuplicateTensorNamesAreKeptWithWarning) {
   const Model model =
       read_well(GgufBuilder().tensor("w", {1}, 24, "1").tensor("v", {1}, 24, "v").tensor("w", {1}, 24, "2").build());
   EXPECT_THAT(listing(model), ElementsAre("w int8 I8 [1] 1", "v int8 I8 [1] v", "w int8 I8 [1] 2"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": another one has that name"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": duplicate name"));
 }
 
-TEST(GgufTensors, BoundsItsWarnings) {
+TEST(GgufTensors, WarningsAreBounded) {
   GgufBuilder b;
   for (int i = 0; i < 500; ++i) b.list(std::to_string(i), {1}, 24, uint64_t{1} << 40);
   const Model model = read_well(b.build());

@@ -1,4 +1,4 @@
-// Manifests that name the same blobs again and again: each is found, looked at and read once.
+// Manifests that name the same blobs repeatedly: each blob is located, examined and read once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// A directory of files that counts what is read of them. Those of the same bytes are one file if `linked`.
+// A directory that counts the bytes read. Files of equal content are one file if `linked`.
 class CountingFolder final : public Folder {
  public:
   explicit CountingFolder(Files files, bool linked = false) : files_(std::move(files)), linked_(linked) {}
@@ -87,7 +87,7 @@ TEST(OllamaBudget, BlobOfManyLayersIsReadOnce) {
   }
 }
 
-TEST(OllamaBudget, TensorBlobOfManyLayersThatCannotBeReadIsReadOnce) {
+TEST(OllamaBudget, UnreadableTensorBlobOfManyLayersIsReadOnce) {
   const std::string blob = tensor_file() + "too long";
   const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256(blob).hex(), blob}});
   const auto model = read_ollama(container(layers(5'000, "tensor", blob), folder));
@@ -97,7 +97,7 @@ TEST(OllamaBudget, TensorBlobOfManyLayersThatCannotBeReadIsReadOnce) {
   EXPECT_LT(folder->bytes_read, 20 * 4096u);
 }
 
-TEST(OllamaBudget, OtherSizesOfOneBlobAreWarnings) {
+TEST(OllamaBudget, ConflictingSizesOfOneBlobAreWarnings) {
   const auto folder = std::make_shared<const CountingFolder>(Files{{"sha256-" + sha256("l").hex(), "l"}});
   const auto model = read_ollama(container(layers(3, "license", "l", true), folder));
   ASSERT_TRUE(model);
@@ -131,7 +131,7 @@ TEST(OllamaBudget, BlobToBeFetchedAddsLittle) {
   EXPECT_EQ(c.budget->memory_limit(), Budget::kBaseMemory + 10 * (manifest.size() + (256u << 20)));
 }
 
-TEST(OllamaBudget, ManifestsOfAStoreAreHeldUpToALimit) {
+TEST(OllamaBudget, MemoryOfManifestsInStoreIsBounded) {
   class Store final : public Folder {
    public:
     Result<std::vector<std::string>> names() const override { return std::vector<std::string>(); }

@@ -43,7 +43,7 @@ std::vector<std::string> warnings_of(const std::string& text) {
 
 std::string layer(const std::string& fields) { return str("{\"layers\":[{", fields, "}]}"); }
 
-TEST(OllamaManifest, NamesAConfigAndLayers) {
+TEST(OllamaManifest, HasConfigAndLayers) {
   const Manifest manifest = read_well(
       str(R"({"schemaVersion":2,"mediaType":"application/x","config":{"mediaType":"c","digest":")", kDigest,
           R"(","size":7},"layers":[{"mediaType":"m","digest":")", kDigest,
@@ -75,14 +75,14 @@ TEST(OllamaManifest, MostFieldsAreOptional) {
 }
 
 // `ollama pull` stores the bytes of the registry; Go's decoder stops at the end of the value.
-TEST(OllamaManifest, EndsWhereItsFirstValueEnds) {
+TEST(OllamaManifest, DataAfterFirstValueIsIgnored) {
   for (const std::string& after :
        {std::string(), std::string("\n"), std::string("{}"), std::string("garbage }]"), std::string(1, '\0')})
     EXPECT_EQ(read_well(layer(R"("name":"}]\"{\\")") + after).layers.size(), 1U) << after;
   EXPECT_EQ(read_well("null and void").layers.size(), 0U);
 }
 
-TEST(OllamaManifest, KeysMatchInAnyCaseAndOthersAreIgnored) {
+TEST(OllamaManifest, KeysAreCaseInsensitive) {
   const Manifest manifest = read_well(
       R"({"LAYERS":[{"MediaType":"m","x":{"size":"y"}}],"SchemaVersion":2,"unknown":[1,[2]],"annotations":{"a":"b"}})");
   EXPECT_EQ(manifest.schema_version, 2);
@@ -113,7 +113,7 @@ TEST(OllamaManifest, NonObjectIsRefused) {
   EXPECT_EQ(error_of(""), "empty where JSON is needed");
 }
 
-TEST(OllamaManifest, HasDigestsOfSha256) {
+TEST(OllamaManifest, DigestsAreSha256) {
   const auto digest_in = [](const std::string& text) {
     const auto digest = digest_named(text);
     return digest ? digest->hex() : "none";

@@ -21,13 +21,13 @@ std::string read(std::string_view text) {
   return out;
 }
 
-TEST(MediaType, HasATypeInLowerCaseAndParametersInOrder) {
+TEST(MediaType, TypeIsLowerCaseAndParametersKeepOrder) {
   EXPECT_EQ(read("application/vnd.ollama.image.model"), "application/vnd.ollama.image.model");
   EXPECT_EQ(read(" Application/X ; Name = w ;dtype=F32"), "application/x|name=w|dtype=F32");
   EXPECT_EQ(read("form-data; name=w"), "form-data|name=w") << "Go takes a disposition too";
 }
 
-TEST(MediaType, HasValuesInQuotesThatHoldAnything) {
+TEST(MediaType, QuotedValuesMayHaveAnyCharacter) {
   EXPECT_EQ(read(R"(a/b; name="quoted; name=x"; c=d)"), "a/b|name=quoted; name=x|c=d");
   EXPECT_EQ(read(R"(a/b; name="say \"hi\" \\ there")"), R"(a/b|name=say "hi" \ there)");
   EXPECT_EQ(read(R"(a/b; name="C:\dev\go")"), R"(a/b|name=C:\dev\go)") << "an escape that needs none is itself";
@@ -35,18 +35,18 @@ TEST(MediaType, HasValuesInQuotesThatHoldAnything) {
 }
 
 // The document's own example is `shape=1,2,3`, which is not a token by RFC 2045.
-TEST(MediaType, HasValuesWithoutQuotesUpToTheSemicolon) {
+TEST(MediaType, UnquotedValuesEndAtSemicolon) {
   EXPECT_EQ(read("a/b; shape=1,2,3; name=x/y[0]"), "a/b|shape=1,2,3|name=x/y[0]");
   EXPECT_EQ(read("a/b; shape=; name=n"), "a/b|shape=|name=n");
   EXPECT_EQ(read("a/b; shape="), "a/b|shape=");
 }
 
-TEST(MediaType, PassesOverSemicolonsAtTheEnd) {
+TEST(MediaType, TrailingSemicolonsAreIgnored) {
   EXPECT_EQ(read("a/b;"), "a/b");
   EXPECT_EQ(read("a/b; c=d ; "), "a/b|c=d");
 }
 
-TEST(MediaType, HasEachParameterOnce) {
+TEST(MediaType, ConflictingParametersAreRefused) {
   EXPECT_EQ(read("a/b; c=d; C=d"), "a/b|c=d") << "the same again says nothing new";
   EXPECT_EQ(read("a/b; c=d; c=e"), "error: media type: repeated: \"c\"");
 }

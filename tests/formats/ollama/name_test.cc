@@ -31,13 +31,13 @@ TEST(OllamaName, DefaultsToLibraryNamespace) {
   EXPECT_EQ(read("hf.co/Example-Org/Tiny-GGUF:Q4_K_M"), "https hf.co Example-Org Tiny-GGUF Q4_K_M");
 }
 
-TEST(OllamaName, HasAHostWithAPort) {
+TEST(OllamaName, HostMayHavePort) {
   EXPECT_EQ(read("localhost:5000/team/tiny"), "https localhost:5000 team tiny latest");
   EXPECT_EQ(read("http://localhost:5000/team/tiny:v1"), "http localhost:5000 team tiny v1");
   EXPECT_EQ(read("https://r.example/ns/m"), "https r.example ns m latest");
 }
 
-TEST(OllamaName, MayEndInADigest) {
+TEST(OllamaName, MayEndInDigest) {
   EXPECT_EQ(read("m:7b@sha256:" + kHex), "https registry.ollama.ai library m 7b " + kHex);
   EXPECT_EQ(read("m@sha256-" + std::string(64, 'A')), "https registry.ollama.ai library m latest " + kHex);
   for (const std::string& wrong :

@@ -97,7 +97,9 @@ class Far final : public Blobs {
   explicit Far(Files blobs) : blobs_(std::move(blobs)) {}
 
   SourcePtr blob(BlobProducer recipe) override { return uncached_blobs()->blob(std::move(recipe)); }
-  Result<SourcePtr> materialize(BlobProducer recipe) override { return uncached_blobs()->materialize(std::move(recipe)); }
+  Result<SourcePtr> materialize(BlobProducer recipe) override {
+    return uncached_blobs()->materialize(std::move(recipe));
+  }
   Result<ResolvedBlob> resolve(const BlobRef& wanted) override {
     requested.push_back(wanted.name);
     if (offline) return failure(Code::network, wanted.name + ": no network");
@@ -183,7 +185,7 @@ TEST(Ollama, ShowsLayersUnderReadableNames) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(Ollama, ShowsADocumentsLayersUnderReadableNames) {
+TEST(Ollama, LayersOfDocumentHaveReadableNames) {
   OllamaBuilder b;
   b.layer("config; type=safetensors", R"({"model_type":"qwen3"})").layer("template", "t");
   b.layer("template; name=fim", "f").layer("template; name=\"a/../b\"", "?").layer("tokenizer", "{}");
@@ -224,10 +226,10 @@ TEST(Ollama, WarnsAboutInvalidFileNames) {
   const Lines all = paths(model);
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 9U) << "each has a path of its own";
   EXPECT_THAT(all, Contains("a-3"));
-  EXPECT_THAT(model.warnings, ElementsAre("layer \"../x\": not a path below files/; made one",
-                                          "layer \"/etc/passwd\": not a path below files/; made one",
-                                          "layer \"a//b\": not a path below files/; made one",
-                                          "layer \".\": not a path below files/; made one"));
+  EXPECT_THAT(model.warnings, ElementsAre("layer \"../x\": not a path below files/; changed",
+                                          "layer \"/etc/passwd\": not a path below files/; changed",
+                                          "layer \"a//b\": not a path below files/; changed",
+                                          "layer \".\": not a path below files/; changed"));
 }
 
 TEST(Ollama, DetectsModelBlobByFirstBytes) {
@@ -238,7 +240,7 @@ TEST(Ollama, DetectsModelBlobByFirstBytes) {
 
 // Tensors and metadata.
 
-TEST(Ollama, HasTheTensorsAndTheMetadataOfItsModel) {
+TEST(Ollama, HasTensorsAndMetadataOfItsModel) {
   OllamaBuilder b;
   b.config(R"({"model_format":"gguf","model_family":"mistral","model_type":"7B","file_type":"Q4_0"})");
   b.layer("model", small_gguf()).layer("params", R"({"stop":["</s>"]})").layer("messages", R"([{"role":"user"}])");
@@ -295,7 +297,7 @@ TEST(Ollama, LongListOfLayersBecomesDocument) {
   EXPECT_EQ(std::get<List>(*list).size(), 1025U);
 }
 
-TEST(Ollama, HasTensorsThatAreLayers) {
+TEST(Ollama, LayersMayBeTensors) {
   const std::string experts =
       SafetensorsBuilder().tensor("e.up", "U8", "2", "uu").tensor("e.down", "U8", "1", "d").build();
   OllamaBuilder b;
@@ -309,10 +311,10 @@ TEST(Ollama, HasTensorsThatAreLayers) {
                                           "vae/in uint8 U8 [1] x", "draft.x uint8 U8 [1] x", "odd unknown Q9 [1] ?"));
   EXPECT_THAT(paths(model), Contains("tensors/vae/in.safetensors"));
   EXPECT_THAT(model.warnings,
-              ElementsAre(R"("tensors/odd.safetensors": tensor "odd": dtype "Q9" is not known, bytes only)"));
+              ElementsAre(R"("tensors/odd.safetensors": tensor "odd": dtype "Q9" is unknown; shown as bytes)"));
 }
 
-// A tensor's companions are those whose base lies in the same blob: a bias that lies alone is one itself.
+// The companions of a tensor have their base in the same blob: a bias in its own blob is a tensor.
 TEST(Ollama, ShowsQuantization) {
   SafetensorsBuilder one;
   one.metadata(R"({"quant_type":"int4","group_size":"64"})").tensor("q", "U32", "1,2", "12345678");
@@ -332,7 +334,7 @@ TEST(Ollama, ShowsQuantization) {
   EXPECT_THAT(listing(model), Contains("k.bias uint8 U8 [1] x"));
 }
 
-TEST(Ollama, HasTensorsOfBareBytes) {
+TEST(Ollama, LayersMayBeBareTensorBytes) {
   OllamaBuilder b;
   b.layer("tensor; name=w; dtype=F32; shape=1,2", "wwwwWWWW").layer("tensor; name=s; dtype=I32; shape=", "ssss");
   b.layer("tensor; name=\"a; b\"; dtype=\"bf16\"; shape=\"1, 1\"", "bb")
@@ -384,7 +386,7 @@ TEST(Ollama, InvalidLayerIsSkippedWithWarning) {
 }
 
 // Only hand-written manifests lack it.
-TEST(Ollama, HasTheTensorsOfAllItsModels) {
+TEST(Ollama, HasTensorsOfAllModels) {
   OllamaBuilder b;
   b.layer("model", small_gguf()).layer("model", gguf("w"));
   const Model model = read(b);
@@ -413,7 +415,7 @@ TEST(Ollama, WarnsAboutDuplicateTensorNames) {
   const Model model = read(b);
   EXPECT_EQ(model.tensors.size(), 2U);
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "tensors/w.safetensors", "tensors/w-2.safetensors"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": another one has that name"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"w\": duplicate name"));
 }
 
 // Blobs.
@@ -449,7 +451,8 @@ TEST(Ollama, MissingBlobLeavesOthersReadable) {
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "system", "tensors/t.safetensors"));
   EXPECT_THAT(listing(model), ElementsAre("t uint8 U8 [1] x"));
   EXPECT_THAT(model.missing, ElementsAre("model.gguf"));
-  EXPECT_THAT(model.warnings, ElementsAre("\"model.gguf\": model: no local copy, and downloads are disabled; it is missing"));
+  EXPECT_THAT(model.warnings,
+              ElementsAre("\"model.gguf\": model: no local copy, and downloads are disabled; it is missing"));
 }
 
 // A download that was cut, a file that was zeroed, one that has grown.
@@ -486,7 +489,7 @@ class Directories final : public Folder {
   Result<std::vector<Part>> parts() const override { return std::vector<Part>(); }
 };
 
-// What has no bytes is never read, and a digest is compared when something is.
+// An empty blob is never read, so its digest is not compared by a read.
 TEST(Ollama, EmptyBlobNeedsDigestOfNoBytes) {
   const auto layer = [](const std::string& bytes, const char* size) {
     return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
@@ -510,7 +513,7 @@ TEST(Ollama, DirectoryIsNotABlob) {
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("not a regular file; it is missing")));
 }
 
-TEST(Ollama, HasLayersWithoutABlob) {
+TEST(Ollama, InvalidLayersAreOmittedWithWarnings) {
   const Model model =
       read(R"({"layers":[{"mediaType":"application/vnd.ollama.image.model"},null,{"digest":"md5:1"}]})", {});
   EXPECT_THAT(paths(model), ElementsAre("manifest.json"));
@@ -589,7 +592,7 @@ TEST(Ollama, HasNestedContainers) {
               ElementsAre(StartsWith("projector.gguf: projector.gguf: gguf: ends at byte 4")));
 }
 
-TEST(Ollama, MayBeAListOfManifests) {
+TEST(Ollama, ListOfManifestsIsRead) {
   OllamaBuilder child;
   child.layer("model", gguf("w"));
   OllamaBuilder b;
@@ -770,7 +773,7 @@ TEST(OllamaLimits, ManyLayersOfOneBlobTakeLittleTime) {
   EXPECT_EQ(*model.stored_bytes, manifest.size() + 2 + 1);
 }
 
-// Some thousand layers that all name a blob with a long header would make as many tensors as they like.
+// Thousands of layers that name one blob with a long header could create any number of tensors.
 TEST(OllamaLimits, BoundsTheHeadersOfAllLayersTogether) {
   const std::string entry = R"("w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   const std::string blob = safetensors_file("{" + entry + std::string(51'000'000, ' ') + "}");

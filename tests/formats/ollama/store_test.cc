@@ -161,7 +161,7 @@ TEST(OllamaStore, ListsThreeWrongBlobsAndCountsTheRest) {
   EXPECT_THAT(lines[0], HasSubstr(sha256("c").hex() + " is not in the store; and 2 more"));
 }
 
-TEST(OllamaStore, FindsBlobsByTheNamesThatTheyHadUntil2024) {
+TEST(OllamaStore, FindsBlobsByFormerNames) {
   OllamaBuilder b;
   const Store store({{kPlace, b.listed(layer("old", ",\"size\":3")).manifest()}},
                     {{"sha256:" + sha256("old").hex(), "old"}});

@@ -24,7 +24,7 @@ std::string attributes(uint8_t type, uint8_t tag, Ref attrs) {
   return begin == std::string::npos ? "none" : json.substr(begin + 8, json.size() - begin - 8 - 4);
 }
 
-TEST(RtenGraph, RendersTheGraphANodePerLine) {
+TEST(RtenGraph, OneNodePerLine) {
   EXPECT_EQ(graph_of(read_well(small_rten())),
             R"({"inputs":[1],"outputs":[1],"captures":null,"nodes":[
   {"id":0,"name":"w","kind":"constant","dtype":"int8","shape":[3],"storage":"inline","offset":1152,"nbytes":3},
@@ -67,14 +67,14 @@ TEST(RtenGraph, ShowsKnownDimensions) {
 )json");
 }
 
-TEST(RtenGraph, AcceptsAGraphWithoutAnything) {
+TEST(RtenGraph, EmptyGraphIsAccepted) {
   const Model model = read_well(version2(model_of(table({}))));
   EXPECT_THAT(model.tensors, IsEmpty());
   EXPECT_EQ(graph_of(model), "{\"inputs\":null,\"outputs\":null,\"captures\":null,\"nodes\":[]}\n");
   EXPECT_EQ(metadata_of(model, "inputs"), "[]");
 }
 
-// The verifier looks at the offset of a union's value whatever it is, and so it has to be there: wherever it lies.
+// The verifier checks the offset of a union's value for any tag, so it must be present; its target is arbitrary.
 TEST(RtenGraph, NodeOfNewerSchemaIsShownAtAnyOffset) {
   for (uint32_t before = 0; before < rten::kPage / sizeof(uint32_t); before += 2)
     ASSERT_EQ(error_of(version1(model_of(graph({open_tmpfile(7, table({}))}, std::vector<uint32_t>(before, 0))))),
@@ -99,7 +99,7 @@ Multinomial ReverseSequence DFT Scatter Upsample RotaryEmbedding Attention LpNor
 ReduceLogSumExp
 )";
 
-TEST(RtenGraph, NumbersOperatorsAsTheFormatDoes) {
+TEST(RtenGraph, OperatorNumbersMatchSchema) {
   std::istringstream names{std::string(kOperators)};
   std::vector<Ref> nodes;
   std::string expected;
@@ -178,7 +178,7 @@ constexpr std::string_view kAttributes = R"(
 62 {"axis":-1,"p":2}
 )";
 
-TEST(RtenGraph, NumbersAttributesAsTheFormatDoesAndShowsDefaults) {
+TEST(RtenGraph, AttributeNumbersMatchSchemaAndDefaultsAreShown) {
   std::string found = "\n";
   for (int tag = 1; tag <= 62; ++tag) {
     const bool has_kernel = tag == 2 || tag == 15;
@@ -211,7 +211,7 @@ TEST(RtenGraph, WritesShortestFloats) {
   EXPECT_EQ(epsilon(-std::numeric_limits<float>::infinity()), R"({"epsilon":"-Infinity"})");
 }
 
-TEST(RtenGraph, ShowsAUnionWithItsMembersName) {
+TEST(RtenGraph, UnionIsShownWithNameOfMember) {
   const auto fill = [](uint8_t tag, Slot number) {
     return attributes(8, 6, table({{0, scalar(tag)}, {1, table({{0, std::move(number)}})}}));
   };
@@ -220,14 +220,14 @@ TEST(RtenGraph, ShowsAUnionWithItsMembersName) {
   EXPECT_EQ(fill(9, scalar(2.5f)), R"json({"value":"unknown(9)"})json");
 }
 
-TEST(RtenGraph, NamesAttributesOfALaterSchemaByTheirTag) {
+TEST(RtenGraph, AttributesOfNewerSchemaAreNamedByTag) {
   EXPECT_EQ(attributes(150, 63, table({{0, scalar(int32_t{1})}})), R"({"unknown_attrs":63})");
   const Model model = read_well(version2(model_of(graph({op("o", 9, {}, {}, 99, table({}))}))));
   EXPECT_THAT(model.warnings, ElementsAre(R"json(node 0 "o": has attributes of kind unknown(99))json"));
   EXPECT_THAT(graph_of(model), HasSubstr(R"json("problem":"has attributes of kind unknown(99)","attrs")json"));
 }
 
-TEST(RtenGraph, ShowsAttributesOfAnotherOperatorAsTheyAre) {
+TEST(RtenGraph, AttributesOfWrongOperatorAreShown) {
   const Model model = read_well(version2(model_of(graph({op("conv", 9, {}, {}, 12, table({}))}))));
   EXPECT_THAT(model.warnings, IsEmpty());
   EXPECT_THAT(graph_of(model), HasSubstr(R"("attrs":{"direction":"Forward")"));

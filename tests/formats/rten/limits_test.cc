@@ -22,7 +22,7 @@ Ref nested(int count) {
   return model_of(inner);
 }
 
-TEST(RtenLimits, NestsFifteenGraphsUnderTheMainOneAndNoMore) {
+TEST(RtenLimits, DepthOfNestedGraphsIsBounded) {
   EXPECT_EQ(error_of(version2(nested(16))), "no error");
   EXPECT_EQ(error_of(version2(nested(17))), "rten: model data: tables nested deeper than 64");
 }
@@ -46,8 +46,7 @@ std::vector<Ref> values(size_t count) {
   return out;
 }
 
-// A node costs four bytes where it is shared, and what is made of it some hundred: there are no more than bytes for
-// them.
+// A shared node has four bytes in the file and some hundred in memory: their number is bounded by the file size.
 TEST(RtenLimits, NumberOfNodesIsBoundedByFileSize) {
   EXPECT_THAT(error_of(version2(model_of(graph(std::vector<Ref>(5000, open_tmpfile(kValue, table({}))))))),
               HasSubstr("tables, counted at each use"));
@@ -67,7 +66,7 @@ Ref weights(uint32_t size) {
   return open_tmpfile(kConstant, inline_data({size}, kInt8, list(std::vector<int8_t>(size, 0))));
 }
 
-// What stands for the one graph of many operators, fourteen deep, is 300 bytes each, and made of nothing in the file.
+// The scopes of a graph shared by many operators, fourteen deep, have 300 bytes each, without bytes in the file.
 TEST(RtenLimits, CountsTheScopesOfSharedGraphs) {
   const auto sharing = [](size_t count) {
     Ref inner = graph(std::vector<Ref>(count, op("", 104, {}, {}, 39, table({{0, graph({})}}))));
@@ -78,7 +77,8 @@ TEST(RtenLimits, CountsTheScopesOfSharedGraphs) {
   EXPECT_THAT(error_of(sharing(2000)), HasSubstr("bytes of lists, strings and scopes, counted at each use"));
 }
 
-// A shared operator of four bytes has defaults to show, and a name whose control characters take six bytes each.
+// A shared operator of four bytes is rendered with its defaults, and a name whose control characters need six bytes
+// each.
 TEST(RtenLimits, ChargesGraphJsonBeforeItIsBuilt) {
   const Ref conv = table({{0, scalar(uint8_t{10})}, {1, scalar(uint8_t{8})}, {2, table({})}});
   std::vector<Ref> nodes(20'000, node(std::string(15, '\x01'), kOperator, conv));
@@ -169,7 +169,7 @@ TEST(RtenLimits, LeavesWeightsUnread) {
 class NodePerPage final : public Source {
  public:
   explicit NodePerPage(uint32_t nodes) : head_(version1(with_offsets(std::vector<uint32_t>(nodes, 0)))), nodes_(nodes) {
-    // The list is the last thing in the file. Offsets count from where they stand.
+    // The list is at the end of the file. Offsets are relative to their own position.
     const uint64_t list_at = head_.size() - uint64_t{nodes} * 4;
     std::vector<uint32_t> offsets;
     for (uint32_t i = 0; i < nodes; ++i) offsets.push_back(static_cast<uint32_t>(page(i) - list_at - uint64_t{i} * 4));
@@ -181,7 +181,7 @@ class NodePerPage final : public Source {
     std::fill(out.begin(), out.end(), std::byte{0});
     for (uint64_t at = offset; at < std::min<uint64_t>(end, head_.size()); ++at)
       out[at - offset] = std::byte(head_[at]);
-    // A table without fields: its vtable lies 4 bytes on, and has 4 bytes, like the table.
+    // A table without fields: its vtable is 4 bytes later. Both have 4 bytes.
     const std::string node = bytes_of(int32_t{-4}) + bytes_of(uint16_t{4}) + bytes_of(uint16_t{4});
     for (uint64_t at = std::max(offset, page(0)); at < end; at += rten::kPage)
       std::memcpy(&out[at - offset], node.data(), node.size());

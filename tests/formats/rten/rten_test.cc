@@ -42,7 +42,7 @@ TEST(Rten, FlatBufferWithRootBeyondHeadMatchesMaybe) {
             Match::no);
 }
 
-TEST(Rten, BecomesAModel) {
+TEST(Rten, IsReadAsModel) {
   const Model model = read_well(small_rten());
   EXPECT_EQ(model.format, "rten");
   EXPECT_EQ(model.version, "2");
@@ -70,7 +70,7 @@ TEST(Rten, ShowsHeaderCountsAndEndsAsMetadata) {
   EXPECT_EQ(metadata_of(model, "inputs"), metadata_of(model, "outputs"));
 }
 
-TEST(Rten, ReadsVersion1WithoutAMagicNumber) {
+TEST(Rten, ReadsVersion1WithoutMagicNumber) {
   const Model v1 = read_well(
       version1(model_of(graph({node("w", kConstant, inline_data({4}, kUInt8, list<uint8_t>({'d', 'a', 't', 'a'})))}))));
   EXPECT_EQ(v1.version, "1");
@@ -232,7 +232,7 @@ TEST(Rten, ShowsPresentMetadataStrings) {
   EXPECT_EQ(metadata_of(read_well(version2(model_of(graph({})))), "rten"), "missing");
 }
 
-TEST(Rten, KeepsManyInputsOutOfTheMetadata) {
+TEST(Rten, ManyInputsAreOmittedFromMetadata) {
   const std::vector<uint32_t> many(2000, 0);
   const Model model = read_well(version2(model_of(graph({value("x", {}, 1)}, many))));
   EXPECT_EQ(metadata_of(model, "inputs"), R"("2000 nodes: see graph.json")");

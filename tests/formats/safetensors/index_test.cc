@@ -109,7 +109,7 @@ TEST(SafetensorsIndex, KeepsLastOfDuplicateKeys) {
   EXPECT_EQ(to_json_line(*std::get<Map>(*model.metadata.find("index")).find("metadata")), "[2]");
 }
 
-TEST(SafetensorsIndex, KeepsMetadataThatHasTheKeyOfItsFacts) {
+TEST(SafetensorsIndex, MetadataKeyOfOwnFieldsIsKept) {
   const std::string one = SafetensorsBuilder().metadata(R"({"index":"mine"})").tensor("a", "U8", "", "a").build();
   const Model model = read_well(R"({"weight_map":{"a":"1"}})", {{"1", one}});
   const Map& facts = std::get<Map>(*model.metadata.find("index"));
@@ -131,7 +131,7 @@ TEST(SafetensorsIndex, CorruptShardIsSkippedWithWarning) {
       ElementsAre("shard \"1\": safetensors: 6 bytes, 8 needed for the length of the header; 1 tensors are missing"));
 }
 
-TEST(SafetensorsIndex, RefusesAModelWithoutAnyShard) {
+TEST(SafetensorsIndex, ModelWithoutShardsIsRefused) {
   const auto model = read(R"({"weight_map":{"a":"1","b":"2"}})", {});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::not_found);
@@ -142,12 +142,12 @@ TEST(SafetensorsIndex, IncludesWarningsOfShards) {
   const Model model =
       read_well(R"({"weight_map":{"a":"1","b":"1"}})",
                 {{"1", SafetensorsBuilder().tensor("a", "F128", "", "a").tensor("b", "F128", "", "b").build()}});
-  EXPECT_THAT(model.warnings, ElementsAre("shard \"1\": tensor \"a\": dtype \"F128\" is not known, bytes only",
-                                          "shard \"1\": tensor \"b\": dtype \"F128\" is not known, bytes only"));
+  EXPECT_THAT(model.warnings, ElementsAre("shard \"1\": tensor \"a\": dtype \"F128\" is unknown; shown as bytes",
+                                          "shard \"1\": tensor \"b\": dtype \"F128\" is unknown; shown as bytes"));
   for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.stored_dtype, "F128");
 }
 
-TEST(SafetensorsIndex, ShowsTensorsThatItDoesNotList) {
+TEST(SafetensorsIndex, UnlistedTensorsAreShown) {
   const Model model = read_well(R"({"weight_map":{"a":"1"}})", {{"1", shard("ab")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b"));
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" in \"1\" is not in the weight_map"));
@@ -158,17 +158,17 @@ TEST(SafetensorsIndex, UnlistedTensorsOfTwoShardsHaveScopes) {
   EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b", "2:b b", ":c c"));
 }
 
-TEST(SafetensorsIndex, ShowsTensorsThatAreInAnotherShard) {
+TEST(SafetensorsIndex, MisplacedTensorsAreShown) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"1","c":"2"}})", {{"1", shard("a")}, {"2", shard("bc")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b", ":c c"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" is in \"2\", not in \"1\" as the weight_map says"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" is in \"2\", not in \"1\", the shard in weight_map"));
 }
 
 TEST(SafetensorsIndex, DuplicateTensorsOfTwoShardsHaveScopes) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"2"}})", {{"1", shard("ab")}, {"2", shard("ab")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a", "1:b b", "2:a a", ":b b"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" is in \"2\" too, not only in \"1\" as the weight_map says",
-                                          "tensor \"b\" is in \"1\" too, not only in \"2\" as the weight_map says"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" is in \"2\" as well as in \"1\", the shard in weight_map",
+                                          "tensor \"b\" is in \"1\" as well as in \"2\", the shard in weight_map"));
 }
 
 TEST(SafetensorsIndex, ReportsTensorsMissingFromShards) {
@@ -176,7 +176,7 @@ TEST(SafetensorsIndex, ReportsTensorsMissingFromShards) {
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"b\" is not in \"1\""));
 }
 
-TEST(SafetensorsIndex, StopsCountingOutWarnings) {
+TEST(SafetensorsIndex, WarningsAreBounded) {
   std::string index = R"({"weight_map":{"a":"1")";
   for (int i = 0; i < 1000; ++i) index += str(",\"t", i, "\":\"1\"");
   const Model model = read_well(index + "}}", {{"1", shard("a")}});
@@ -195,7 +195,7 @@ TEST(SafetensorsIndex, OpensOnlyFilesOfItsFolder) {
   }
 }
 
-TEST(SafetensorsIndex, DoesNotReadAnIndexAsAShard) {
+TEST(SafetensorsIndex, IndexIsNotReadAsShard) {
   const std::string index = R"({"weight_map":{"a":"model.safetensors.index.json"}})";
   EXPECT_THAT(error_of(index, {{kIndexName, index}}), HasSubstr("none of 1 shards can be read"));
 }
@@ -212,7 +212,7 @@ TEST(SafetensorsIndex, BoundsTheNumberOfTensors) {
   EXPECT_THAT(error_of(index + "}}"), HasSubstr("weight_map: too many values: the memory limit of 118.3 MiB"));
 }
 
-TEST(SafetensorsIndex, LeavesOutMetadataOfManyValues) {
+TEST(SafetensorsIndex, MetadataWithTooManyValuesIsOmitted) {
   for (const char* order : {"before", "after"}) {
     std::string metadata = R"("metadata":[[])";
     for (int i = 0; i < 1000; ++i) metadata += ",{}";
@@ -230,7 +230,7 @@ TEST(SafetensorsIndex, NonObjectIsRefusedAtOnce) {
     EXPECT_EQ(error_of(json), "safetensors index: JSON without an object \"weight_map\"") << json;
 }
 
-TEST(SafetensorsIndex, BoundsItsSize) {
+TEST(SafetensorsIndex, SizeIsBounded) {
   const auto large = lazy(100'000'001, Later<SourcePtr>([]() -> Result<SourcePtr> { return in_memory("{}"); }));
   const auto model = read_safetensors_index(Container{kIndexName, large, std::make_shared<MemoryFolder>(Files{})});
   ASSERT_FALSE(model);

@@ -48,7 +48,7 @@ std::string header_of(const std::vector<std::string>& entries) {
   return header + '}';
 }
 
-TEST(Safetensors, BecomesAModel) {
+TEST(Safetensors, IsReadAsModel) {
   const Model model = read_well(small_safetensors());
   EXPECT_EQ(model.format, "safetensors");
   EXPECT_EQ(model.version, "");
@@ -144,7 +144,7 @@ TEST(Safetensors, RefusesAHeaderBeyondTheFile) {
   EXPECT_EQ(error_of(length_prefix(100'000'000) + "{}"), "safetensors: header of 100000000 bytes, 2 there");
 }
 
-TEST(Safetensors, RefusesAHeaderBeyondTheCap) {
+TEST(Safetensors, RefusesHeaderBeyondLimit) {
   EXPECT_EQ(error_of(length_prefix(100'000'001) + "{}"), "safetensors: header of 100000001 bytes, 100000000 at most");
   EXPECT_EQ(error_of(length_prefix(UINT64_MAX) + "{}"),
             "safetensors: header of 18446744073709551615 bytes, 100000000 at most");
@@ -192,7 +192,7 @@ TEST(Safetensors, RefusesNonObjectEntry) {
   EXPECT_EQ(error_of_header(R"({"a":"b"})"), "safetensors: header: tensor \"a\": a string where an object must be");
 }
 
-TEST(Safetensors, RefusesAnEntryWithoutAField) {
+TEST(Safetensors, RefusesEntryWithMissingField) {
   EXPECT_THAT(error_of_fields(R"("shape":[1],"data_offsets":[0,1])"), HasSubstr(R"(tensor "a": no dtype)"));
   EXPECT_THAT(error_of_fields(R"("dtype":"U8","data_offsets":[0,1])"), HasSubstr(R"(tensor "a": no shape)"));
   EXPECT_THAT(error_of_fields(R"("dtype":"U8","shape":[1])"), HasSubstr(R"(tensor "a": no data_offsets)"));
@@ -268,7 +268,7 @@ TEST(Safetensors, RefusesOverflow) {
   const char* const kWhy = "overflows 64 bits or does not fill whole bytes";
   EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "U8", "4294967296,4294967296", "").build()), HasSubstr(kWhy));
   EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "F64", "2305843009213693952", "").build()), HasSubstr(kWhy));
-  // As in the reference, a zero comes too late for a product that has overflowed.
+  // As in the reference, a zero dimension after an overflow does not undo it.
   EXPECT_THAT(error_of(SafetensorsBuilder().tensor("a", "U8", "9223372036854775808,4,0", "").build()), HasSubstr(kWhy));
   EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "U8", "0,9223372036854775808,4", "").build()), "no error");
 }
@@ -301,7 +301,7 @@ TEST(Safetensors, KeepsLastOfDuplicateTensors) {
             "safetensors: tensor \"a\": bytes [1, 2) where byte 0 is next");
 }
 
-TEST(Safetensors, KeepsTheOrderWhenItDropsATensor) {
+TEST(Safetensors, OrderIsKeptWhenDuplicateIsDropped) {
   std::vector<std::string> entries;
   for (const auto& [name, place] :
        std::vector<std::pair<const char*, uint64_t>>{{"a", 9}, {"b", 0}, {"a", 1}, {"c", 2}})
@@ -319,12 +319,12 @@ TEST(Safetensors, ListsTensorsOfUnknownDTypesAsBytes) {
   EXPECT_THAT(listing(model),
               ElementsAre("a unknown F128 [1] sixteen bytes ..", "b unknown f32 [3] x", "c unknown F128 [] "));
   for (const Tensor& tensor : model.tensors) EXPECT_EQ(tensor.dtype, &kUnknownDType);
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": dtype \"F128\" is not known, bytes only",
-                                          "tensor \"b\": dtype \"f32\" is not known, bytes only",
-                                          "tensor \"c\": dtype \"F128\" is not known, bytes only"));
+  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": dtype \"F128\" is unknown; shown as bytes",
+                                          "tensor \"b\": dtype \"f32\" is unknown; shown as bytes",
+                                          "tensor \"c\": dtype \"F128\" is unknown; shown as bytes"));
 }
 
-TEST(Safetensors, StopsCountingOutWarnings) {
+TEST(Safetensors, WarningsAreBounded) {
   SafetensorsBuilder b;
   for (int i = 0; i < 150; ++i) b.tensor(str("t", i), str("D", i), "", "x");
   const Model model = read_well(b.build());
@@ -361,14 +361,14 @@ TEST(Safetensors, KeepsLastOfDuplicateMetadata) {
   EXPECT_EQ(model.metadata.size(), 3u);
 }
 
-TEST(Safetensors, KeepsMetadataThatHasTheKeyOfItsFacts) {
+TEST(Safetensors, MetadataKeyOfOwnFieldsIsKept) {
   const Model model = read_well(SafetensorsBuilder().metadata(R"({"safetensors":"mine"})").build());
   EXPECT_EQ(to_json_line(*model.metadata.find("safetensors")), R"({"header_length":39,"value":"mine"})");
   EXPECT_EQ(model.metadata.size(), 1u);
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(Safetensors, HasOnlyTextsInCommon) {
+TEST(Safetensors, CommonFieldsAreStrings) {
   const std::string metadata =
       R"({"format":[1,2],"modelspec.title":{},"modelspec.license":null,"modelspec.author":"me"})";
   const Model model = read_well(SafetensorsBuilder().metadata(metadata).build());
@@ -393,7 +393,7 @@ TEST(Safetensors, BoundsTheDimensions) {
             "safetensors: header: tensor \"a\": shape: more than 1024 dimensions");
 }
 
-TEST(Safetensors, AcceptsManyTensorsOfOneName) {
+TEST(Safetensors, AcceptsManyDuplicateTensors) {
   std::vector<std::string> entries(100'000, safetensors_entry("", "U8", "0", 0, 0));
   entries.push_back(safetensors_entry("", "I8", "0", 0, 0));
   EXPECT_THAT(listing(read_well(safetensors_file(header_of(entries)))), ElementsAre(" int8 I8 [0] "));

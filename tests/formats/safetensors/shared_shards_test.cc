@@ -1,5 +1,5 @@
-// Names that lead to one file, and files that make more than they hold: the budget of the outermost container holds for
-// all of them together.
+// Many names of one file, and files whose models are larger than the file: all share the budget of the outermost
+// container.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class CountedFile final : public Source {
   SourcePtr bytes_;
 };
 
-// A directory in which every name leads to one file: by hard links or symbolic links.
+// A directory whose names are all hard links or symbolic links to one file.
 class LinkedFolder final : public Folder {
  public:
   LinkedFolder(std::vector<std::string> names, SourcePtr file) : names_(std::move(names)), file_(std::move(file)) {}

@@ -121,7 +121,7 @@ TEST(Mlf, ComparesSizesModuleByModule) {
 }
 
 // AOT links the constants into its code.
-TEST(Mlf, ShowsAnEmptyListAsNoTensors) {
+TEST(Mlf, EmptyListHasNoTensors) {
   Files files = mlf_files(7);
   files["parameters/mlp.params"] = ParamsBuilder().build();
   const Model model = read_well(files);
@@ -198,7 +198,7 @@ TEST(Mlf, AcceptsMetadataOfAnyShape) {
   }
 }
 
-TEST(Mlf, KeepsAFieldThatHasTheKeyOfItsFacts) {
+TEST(Mlf, MetadataKeyOfOwnFieldsIsKept) {
   const Model model = read_well({{"metadata.json", R"({"version": 7, "modules": {}, "tvm-mlf": "mine"})"}});
   EXPECT_EQ(json_at(model, "tvm-mlf"), R"({"version":7,"modules":{},"parameters":{},"value":"mine"})");
 }

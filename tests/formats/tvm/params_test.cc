@@ -74,14 +74,14 @@ TEST(TvmParams, ReadsTheBytesThatTvmWrites) {
   EXPECT_THAT(listing(read_well(bytes)), ElementsAre("v int8 int8 [] 7"));
 }
 
-TEST(TvmParams, ShowsAnEmptyListAsNoTensors) {
+TEST(TvmParams, EmptyListHasNoTensors) {
   const std::string bytes = ParamsBuilder().build();
   EXPECT_EQ(bytes.size(), 32U);
   EXPECT_THAT(read_well(bytes).tensors, IsEmpty());
   EXPECT_THAT(read_well(bytes).warnings, IsEmpty());
 }
 
-TEST(TvmParams, KnowsEveryType) {
+TEST(TvmParams, TypesOfAllCodesAreKnown) {
   struct Row {
     uint8_t code, bits;
     std::string name;
@@ -173,7 +173,7 @@ TEST(TvmParams, AcceptsAnyName) {
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(model.tensors[i].name, names[i]);
 }
 
-TEST(TvmParams, KeepsTheLastOfEachName) {
+TEST(TvmParams, LastOfDuplicateNamesIsKept) {
   ParamsBuilder b;
   b.array("a", kTvmInt8, {}, "1").array("b", kTvmInt8, {}, "2").array("a", kTvmInt8, {}, "3");
   const Model model = read_well(b.array("c", kTvmInt8, {}, "4").array("a", kTvmInt8, {}, "5").build());
@@ -253,7 +253,7 @@ TEST(TvmParams, BoundsTheDimensions) {
   EXPECT_THAT(error_of(header), HasSubstr("tensor \"w\": a count of 1000 at "));
 }
 
-TEST(TvmParams, BoundsCountsByTheBytesThatAreLeft) {
+TEST(TvmParams, CountsAreBoundedByRemainingBytes) {
   EXPECT_EQ(error_of(ParamsBuilder().array("a", kTvmInt8, {}, "x").build(2, 2)),
             "tvm-params: a count of 2 at 24 where 58 bytes are left");
   for (const uint64_t count : {1ULL << 32, 1ULL << 61, ~0ULL})
@@ -367,7 +367,7 @@ TEST(TvmParams, SurvivesEveryFlippedByte) {
 
 constexpr const char* kGraph = R"({"nodes": [{"op": "null"}], "arg_nodes": [0], "heads": [[0, 0, 0]]})";
 
-TEST(TvmParams, ShowsTheGraphBesideIt) {
+TEST(TvmParams, GraphFileBesideParamsIsShown) {
   const Model model = read_well(small_params(), {{"mod.json", kGraph}, {"other.json", kGraph}});
   ASSERT_EQ(model.parts.size(), 2U);
   EXPECT_EQ(model.parts[1].path, "mod.json");
@@ -375,7 +375,7 @@ TEST(TvmParams, ShowsTheGraphBesideIt) {
   EXPECT_EQ(to_json_line(model.metadata), R"({"tvm-params":{"graph":"mod.json"}})");
 }
 
-TEST(TvmParams, LeavesOtherJsonAlone) {
+TEST(TvmParams, OtherJsonIsNotReadAsGraph) {
   for (const char* json : {"", "{}", "[]", R"({"nodes": 1, "arg_nodes": [], "heads": []})",
                            R"({"a": {"nodes": [], "arg_nodes": [], "heads": []}})"}) {
     const Model model = read_well(small_params(), {{"mod.json", json}});

@@ -71,7 +71,7 @@ TEST(TensorCache, ReadsFloat32StoredAsBfloat16) {
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 
-TEST(TensorCache, KnowsTheTypesByTheirNames) {
+TEST(TensorCache, TypesAreFoundByName) {
   for (const auto& [stored, dtype] :
        std::vector<std::pair<std::string, std::string>>{{"float32", "float32"},
                                                         {"float16", "float16"},
@@ -143,7 +143,7 @@ TEST(TensorCache, AcceptsLongerShardUpToDeclaredSize) {
   EXPECT_THAT(model.warnings, ElementsAre("shard \"0.bin\": 8 bytes, 7 expected", HasSubstr("inside the 7 of shard")));
 }
 
-TEST(TensorCache, RefusesTheTensorsOfAShardThatIsMissing) {
+TEST(TensorCache, TensorsOfMissingShardAreRefused) {
   const std::string index = cache_index(
       {cache_shard("0.bin", 8, kTwo), cache_shard("1.bin", 1, {cache_tensor("c", "[1]", "int8", "raw", 1, 0)})});
   const Model model = read_well(index, {{"1.bin", "c"}});
@@ -174,7 +174,7 @@ TEST(TensorCache, OpensOnlyFilesBesideTheIndex) {
   }
 }
 
-TEST(TensorCache, OpensAShardOfSeveralRecordsOnce) {
+TEST(TensorCache, ShardOfSeveralRecordsIsOpenedOnce) {
   const std::string index = cache_index({cache_shard("0.bin", 8, {kTwo[0]}), cache_shard("0.bin", 8, {kTwo[1]})});
   const Model model = read_well(index, {{"0.bin", "aaaabbbb"}});
   EXPECT_THAT(listing(model), ElementsAre("a int8 int8 [4] aaaa", "b int8 int8 [4] bbbb"));
@@ -205,7 +205,7 @@ TEST(TensorCache, WarnsAboutDuplicateNames) {
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\" appears twice; loaders use the last one"));
 }
 
-TEST(TensorCache, TakesCommonFieldsFromTheConfigBesideIt) {
+TEST(TensorCache, CommonFieldsComeFromConfigJson) {
   const std::string config = R"({"model_type": "llama", "quantization": "q4f16_1", "context_window_size": 4096,
                                  "model_config": {"model_type": "no"}, "temperature": 0.7})";
   const std::string index = cache_index({cache_shard("0.bin", 8, kTwo)});
@@ -234,7 +234,7 @@ std::string with_metadata(size_t values) {
   return cache_index({cache_shard("0.bin", 8, kTwo)}, "{\"list\":[" + list + "]}");
 }
 
-TEST(TensorCache, LeavesOutMetadataThatIsTooLong) {
+TEST(TensorCache, TooLongMetadataIsOmitted) {
   const Files shard = {{"0.bin", "12345678"}};
   EXPECT_THAT(read_well(with_metadata(65'535), shard).warnings, IsEmpty());
   const Model model = read_well(with_metadata(65'536), shard);

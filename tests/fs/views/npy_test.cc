@@ -23,14 +23,14 @@ std::string dict(const Tensor& tensor) {
 }
 
 // numpy.lib.format, "Format Version 1.0".
-TEST(Npy, HasTheHeaderThatNumpyWrites) {
+TEST(Npy, HeaderIsThatOfNumpy) {
   EXPECT_EQ(dict(make_tensor("w", "float32", {2, 3})), "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
   EXPECT_EQ(dict(make_tensor("w", "int64", {5})), "{'descr': '<i8', 'fortran_order': False, 'shape': (5,), }");
   EXPECT_EQ(dict(make_tensor("w", "bool", {})), "{'descr': '|b1', 'fortran_order': False, 'shape': (), }");
 }
 
 // semantics 4.3
-TEST(Npy, ShowsTypesThatNumpyHasNotAsVoidOrBytes) {
+TEST(Npy, TypesUnknownToNumpyAreVoidOrBytes) {
   EXPECT_EQ(dict(make_tensor("w", "bfloat16", {2})), "{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }");
   EXPECT_EQ(dict(make_tensor("w", "float8_e4m3fn", {2})), "{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }");
   EXPECT_EQ(dict(make_tensor("w", "float4_e2m1fn", {3, 4})),
@@ -41,7 +41,7 @@ TEST(Npy, ShowsTypesThatNumpyHasNotAsVoidOrBytes) {
 }
 
 // semantics 4.4
-TEST(Npy, IsNotMadeWhereNumpyCouldNotReadIt) {
+TEST(Npy, IsOmittedIfNumpyCannotReadIt) {
   EXPECT_FALSE(has_npy(make_tensor("w", "q4_0", {32})));
   EXPECT_TRUE(has_npy(make_tensor("w", "uint8", Shape(32, 1))));
   EXPECT_FALSE(has_npy(make_tensor("w", "uint8", Shape(33, 1))));
@@ -50,7 +50,7 @@ TEST(Npy, IsNotMadeWhereNumpyCouldNotReadIt) {
   EXPECT_FALSE(has_npy(refused));
 }
 
-// An array of texts: what its header says, and its elements.
+// String arrays: header and elements.
 class StringNpy : public testing::Test {
  protected:
   using Texts = std::vector<std::string>;
@@ -78,13 +78,13 @@ class StringNpy : public testing::Test {
   }
 };
 
-// numpy.lib.format: "<U" and the length in code points of UTF-32, zeros behind what is shorter.
-TEST_F(StringNpy, IsAnArrayOfTheLongestTextsLength) {
+// numpy.lib.format: "<U" and the length in code points; UTF-32, shorter strings padded with zeros.
+TEST_F(StringNpy, ElementsHaveLengthOfLongestString) {
   EXPECT_EQ(elements({2, 2}, {"a", "bcd", "", "ef"}, "{'descr': '<U3', 'fortran_order': False, 'shape': (2, 2), }"),
             utf32(std::string_view("a\0\0bcd\0\0\0ef\0", 12)));
 }
 
-TEST_F(StringNpy, CountsCharactersAndNotBytes) {
+TEST_F(StringNpy, LengthIsInCharactersNotBytes) {
   using namespace std::string_literals;
   EXPECT_EQ(elements({2}, {"\u00e9\u4e2d", "\U0001F600"}, "{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }"),
             "\xE9\0\0\0\x2D\x4E\0\0\x00\xF6\x01\0\0\0\0\0"s);
@@ -92,21 +92,21 @@ TEST_F(StringNpy, CountsCharactersAndNotBytes) {
   EXPECT_EQ(elements({1}, {"a\0b"s}, "{'descr': '<U3', "), utf32("a\0b"s));
 }
 
-// NumPy has no strings of no characters.
-TEST_F(StringNpy, OfEmptyTextsHasRoomForOneCharacter) {
+// NumPy has no strings of length 0.
+TEST_F(StringNpy, EmptyStringsHaveOneCharacter) {
   EXPECT_EQ(elements({2}, {"", ""}, "{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }"), std::string(8, '\0'));
 }
 
-TEST_F(StringNpy, OfNoTextsIsAHeader) {
+TEST_F(StringNpy, EmptyArrayIsOnlyHeader) {
   EXPECT_EQ(elements({0}, {}, "{'descr': '<U1', 'fortran_order': False, 'shape': (0,), }"), "");
   EXPECT_EQ(elements({3, 0, 2}, {}, "{'descr': '<U1', 'fortran_order': False, 'shape': (3, 0, 2), }"), "");
 }
 
-TEST_F(StringNpy, OfAScalarHasNoDimensions) {
+TEST_F(StringNpy, ScalarHasNoDimensions) {
   EXPECT_EQ(elements({}, {"ab"}, "{'descr': '<U2', 'fortran_order': False, 'shape': (), }"), utf32("ab"));
 }
 
-TEST_F(StringNpy, ReadsTheSameFromAnyOffset) {
+TEST_F(StringNpy, ReadsAreEqualAtAnyOffset) {
   const SourcePtr source = array({5}, {"abc", "", "\U0001F600x", "d", "\u00e9"});
   const std::string all = whole(*source);
   for (size_t offset = 0; offset <= all.size() + 1; ++offset)
@@ -118,23 +118,23 @@ TEST_F(StringNpy, ReadsTheSameFromAnyOffset) {
 }
 
 // One long text makes all elements long.
-TEST_F(StringNpy, HasALimit) {
+TEST_F(StringNpy, SizeIsBounded) {
   constexpr size_t kLong = size_t{1} << 20;  // characters: elements of 4 MiB
-  constexpr size_t kMost = kLongestStringArray / (4 * kLong);
-  Texts texts(kMost);
+  constexpr size_t kFitting = kMaxStringArrayBytes / (4 * kLong);
+  Texts texts(kFitting);
   texts[0] = std::string(kLong, 'x');
-  const SourcePtr largest = array({kMost}, texts);
-  EXPECT_EQ(largest->size() - largest->size() % kLongestStringArray, kLongestStringArray);
+  const SourcePtr largest = array({kFitting}, texts);
+  EXPECT_EQ(largest->size() - largest->size() % kMaxStringArrayBytes, kMaxStringArrayBytes);
   EXPECT_EQ(read_text(*largest, largest->size() - 4, 4), std::string(4, '\0'));
   texts.emplace_back();
-  const auto larger = string_npy({kMost + 1}, std::make_shared<const Texts>(std::move(texts)));
+  const auto larger = string_npy({kFitting + 1}, std::make_shared<const Texts>(std::move(texts)));
   ASSERT_FALSE(larger);
   EXPECT_EQ(larger.error().code, Code::unsupported);
-  EXPECT_EQ(larger.error().message, "65 texts of up to 1048576 characters make an array of more than 256.0 MiB");
+  EXPECT_EQ(larger.error().message, "array of 65 strings of up to 1048576 characters is larger than 256.0 MiB");
 }
 
-// It is a tensor of texts by what the model has of it, not by its type alone.
-TEST_F(StringNpy, IsThereWhereTheModelHasTexts) {
+// A tensor is a string tensor if the model has its strings; the type is not enough.
+TEST_F(StringNpy, StringTensorsHaveNpy) {
   Model model;
   for (const Shape& shape : {Shape{}, Shape(32, 1), Shape(33, 1)}) {
     Tensor tensor = make_tensor("s", "uint8", shape);
