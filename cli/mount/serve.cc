@@ -151,7 +151,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   auto tree = open_sources(params.sources, options.open_options);
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
 
-  Statistics statistics;
+  fuse::Statistics statistics;
   MountState state{.source = session_params.source,
                    .sources = sources,
                    .mountpoint = session_params.mountpoint,
@@ -162,7 +162,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
   forest.add_unlisted(kStatusDirectory, status_tree(state));
   Blobs& blobs = *options.open_options.blobs;
-  MountController caretaker(params, state, broker->get(), blobs);
+  MountController controller(params, state, broker->get(), blobs);
   const auto log_open = [&](Ino ino) {
     if (log.is_enabled(Level::debug)) log.write(Level::debug, "open " + printable(forest.path(ino)));
   };
@@ -170,7 +170,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) block_signal(signal);
   auto device = *broker ? (*broker)->mount() : Result<Descriptor>(Descriptor(*params.device));
   const auto served = std::move(device).and_then([&](Descriptor mount) {
-    return serve(forest, statistics,
+    return fuse::serve(forest, statistics,
                  {.mountpoint = session_params.mountpoint,
                   .source = session_params.source,
                   .options = options.kernel,
@@ -179,7 +179,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                   .drop_pages = options.store_flags.stream,
                   .log = warn,
                   .on_open = log_open,
-                  .callbacks = caretaker.callbacks()});
+                  .callbacks = controller.callbacks()});
   });
   // A reader may still hold its source, and with it the store, until the process exits.
   blobs.stop();
