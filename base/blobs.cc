@@ -1,5 +1,7 @@
 #include "base/blobs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -52,13 +54,14 @@ class StreamSource final : public Source {
     std::byte more;
     const size_t extra = TRY(stream_->next(std::span(&more, 1)));
     stream_ = nullptr;
-    if (extra > 0) return failure(Code::corrupt, str(producer_.name, ": longer than the ", size_, " declared bytes"));
+    if (extra > 0)
+      return failure(Code::corrupt, fmt::format("{}: longer than the {} declared bytes", producer_.name, size_));
     return {};
   }
 
   Result<size_t> read_next(std::span<std::byte> out) const {
     const size_t got = TRY(stream_->next(out));
-    if (got == 0) return failure(Code::corrupt, str(producer_.name, ": ends at byte ", at_, " of ", size_));
+    if (got == 0) return failure(Code::corrupt, fmt::format("{}: ends at byte {} of {}", producer_.name, at_, size_));
     at_ += got;
     return got;
   }
@@ -75,7 +78,7 @@ Result<SourcePtr> verify_digest(const BlobRef& ref, SourcePtr bytes) {
   const Digest digest = TRY(sha256(*bytes));
   if (digest == ref.digest) return bytes;
   return failure(Code::mismatch,
-                 str(ref.name, ": the digest of its bytes is ", digest.hex(), ", not ", ref.digest.hex()));
+                 fmt::format("{}: the digest of its bytes is {}, not {}", ref.name, digest.hex(), ref.digest.hex()));
 }
 
 class UncachedBlobs final : public Blobs {
@@ -104,17 +107,17 @@ SizeQuery::~SizeQuery() { size_query_active = outer_; }
 bool SizeQuery::is_active() { return size_query_active; }
 
 Result<SourcePtr> open_local_copy(const BlobRef& ref) {
-  if (!ref.local_copy) return failure(Code::not_found, str(ref.name, ": no local copy"));
+  if (!ref.local_copy) return failure(Code::not_found, fmt::format("{}: no local copy", ref.name));
   SourcePtr bytes = TRY(ref.local_copy());
   if (ref.size && bytes->size() != *ref.size)
-    return failure(Code::mismatch, str(ref.name, ": has ", bytes->size(), " bytes, not ", *ref.size));
+    return failure(Code::mismatch, fmt::format("{}: has {} bytes, not {}", ref.name, bytes->size(), *ref.size));
   return bytes;
 }
 
 Result<ResolvedBlob> Blobs::resolve(const BlobRef& ref) {
   const auto opened = open_local_copy(ref);
   if (!opened && opened.error().code == Code::not_found)
-    return failure(Code::network, str(ref.name, ": no local copy, and downloads are disabled"));
+    return failure(Code::network, fmt::format("{}: no local copy, and downloads are disabled", ref.name));
   const SourcePtr bytes = TRY(opened);
   return ResolvedBlob{lazy(bytes->size(), Later<SourcePtr>([=] { return verify_digest(ref, bytes); })), bytes};
 }

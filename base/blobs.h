@@ -33,13 +33,14 @@ using StreamPtr = std::unique_ptr<Stream>;
 
 /// How to produce a blob's bytes, and what is known about them in advance.
 struct BlobProducer {
-  std::string name;              ///< for messages: the path of the member
+  std::string name;                   ///< for messages: the path of the member
   std::optional<uint64_t> size = {};  ///< in bytes; the stream gives exactly that many or fails
   std::optional<Digest> digest = {};  ///< if the container declares it
   /// Two producers have the same key only if they produce the same bytes: Source::identity of the input, and the
   /// method. Other processes find a cached blob by its key. Empty: unknown, so no other reader can find it.
   std::string key = {};
-  std::function<Result<StreamPtr>()> start = {};  ///< starts at the first byte; may be called repeatedly, from any thread
+  std::function<Result<StreamPtr>()> start =
+      {};  ///< starts at the first byte; may be called repeatedly, from any thread
 };
 
 /// A reference to a blob by digest, with its possible locations.

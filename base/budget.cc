@@ -1,5 +1,7 @@
 #include "base/budget.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -74,13 +76,13 @@ Result<void> Budget::charge(Cost cost, uint64_t count) {
   const uint64_t memory = saturating_multiply(row.memory, count);
   const uint64_t time = saturating_multiply(row.time, count);
   const auto exceeded = [&](const char* limit, const std::string& size) {
-    return failure(Code::unsupported, str("too many ", row.name, ": the ", limit, " limit of ", size,
-                                          " for a container of ", human_size(bytes_), " is exceeded"));
+    return failure(Code::unsupported, fmt::format("too many {}: the {} limit of {} for a container of {} is exceeded",
+                                                  row.name, limit, size, human_size(bytes_)));
   };
   if (!take(memory_, memory, memory_limit())) return exceeded("memory", human_size(memory_limit()));
   if (!take(time_, time, time_limit())) {
     memory_ -= memory;
-    return exceeded("time", str(time_limit() / 1'000'000, " ms"));
+    return exceeded("time", fmt::format("{} ms", time_limit() / 1'000'000));
   }
   if (memory == 0 || memory_ < checked_ + kCheckEvery) return {};
   if (auto room = check_process(); !room) {
@@ -94,7 +96,7 @@ Result<void> Budget::check_process() {
   checked_ = memory_.load();
   const uint64_t limit = process_memory_limit();
   if (process_memory_used() + kCheckEvery <= limit) return {};
-  return failure(Code::resource, str("not enough memory: this process may use ", human_size(limit)));
+  return failure(Code::resource, fmt::format("not enough memory: this process may use {}", human_size(limit)));
 }
 
 void Budget::release(Cost cost, uint64_t count) { memory_ -= saturating_multiply(row_of(cost).memory, count); }

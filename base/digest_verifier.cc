@@ -1,5 +1,7 @@
 #include "base/digest_verifier.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 
 namespace weightfs {
@@ -27,7 +29,7 @@ class VerifyingStream final : public Stream {
 
 Result<void> DigestVerifier::add(std::span<const std::byte> bytes) {
   if (size_ && bytes.size() > *size_ - bytes_added_)
-    return failure(Code::corrupt, str(name_, ": longer than the ", *size_, " declared bytes"));
+    return failure(Code::corrupt, fmt::format("{}: longer than the {} declared bytes", name_, *size_));
   bytes_added_ += bytes.size();
   hash_.update(bytes);
   return {};
@@ -35,10 +37,11 @@ Result<void> DigestVerifier::add(std::span<const std::byte> bytes) {
 
 Result<Digest> DigestVerifier::finish() {
   if (size_ && bytes_added_ < *size_)
-    return failure(Code::corrupt, str(name_, ": ends at byte ", bytes_added_, " of ", *size_));
+    return failure(Code::corrupt, fmt::format("{}: ends at byte {} of {}", name_, bytes_added_, *size_));
   const Digest digest = hash_.finish();
   if (digest_ && *digest_ != digest)
-    return failure(Code::mismatch, str(name_, ": the digest of its bytes is ", digest.hex(), ", not ", digest_->hex()));
+    return failure(Code::mismatch,
+                   fmt::format("{}: the digest of its bytes is {}, not {}", name_, digest.hex(), digest_->hex()));
   return digest;
 }
 

@@ -1,6 +1,7 @@
 #include "base/source.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -80,8 +81,7 @@ bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.t
 class FileSource final : public Source {
  public:
   // It was opened as `name` relative to `directory`, or where that is null to the working directory.
-  FileSource(Descriptor fd, const struct stat& opened, std::string path, SharedDescriptor directory,
-             std::string name)
+  FileSource(Descriptor fd, const struct stat& opened, std::string path, SharedDescriptor directory, std::string name)
       : file_(std::move(fd)),
         fd_(file_.number()),
         opened_(opened),
@@ -102,18 +102,18 @@ class FileSource final : public Source {
   // are all old bytes.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
-    if (is_cancelled()) return failure(Code::resource, str(path_, ": cancelled"));
+    if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", path_));
     const size_t wanted = clamp(size(), offset, out);
     auto got = pread_fully(fd_, offset, out.first(wanted));
     if (got && *got == wanted && is_as_opened()) return got;
-    if (!got && is_as_opened()) return failure(Code::io, str(path_, ": ", got.error().message));
+    if (!got && is_as_opened()) return failure(Code::io, fmt::format("{}: {}", path_, got.error().message));
     changed_ = true;
     return has_changed();
   }
 
  private:
   Result<size_t> has_changed() const {
-    return failure(Code::io, str(path_, ": the file was changed or replaced after it was opened"));
+    return failure(Code::io, fmt::format("{}: the file was changed or replaced after it was opened", path_));
   }
 
   bool is_same_file(const struct stat& now) const {
@@ -214,7 +214,8 @@ class LazySource final : public Source {
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     const SourcePtr source = TRY(made_.get());
-    if (source->size() != size_) return failure(Code::io, str("produced ", source->size(), " bytes, expected ", size_));
+    if (source->size() != size_)
+      return failure(Code::io, fmt::format("produced {} bytes, expected {}", source->size(), size_));
     return source->read(offset, out);
   }
   std::optional<Extent> extent() const override {
@@ -246,7 +247,7 @@ bool is_private_file(const struct stat& file) {
 Result<SourcePtr> open_file(const std::string& path) {
   // O_NONBLOCK: a FIFO or a device must be refused, not waited for; it means nothing on a regular file.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return failure(errno_code(errno), str(path, ": ", errno_text(errno)));
+  if (!file) return failure(errno_code(errno), fmt::format("{}: {}", path, errno_text(errno)));
   return source_of_file(std::move(file), nullptr, path, path);
 }
 
@@ -255,14 +256,14 @@ Result<SourcePtr> source_of_file(Descriptor file, SharedDescriptor directory, st
   struct stat opened {};
   const bool known = ::fstat(file.number(), &opened) == 0;
   if (!known || !S_ISREG(opened.st_mode))
-    return failure(Code::io, str(path, known ? ": not a regular file" : ": cannot be examined"));
+    return failure(Code::io, fmt::format("{}{}", path, known ? ": not a regular file" : ": cannot be examined"));
   return std::make_shared<FileSource>(std::move(file), opened, path, std::move(directory), std::move(name));
 }
 
 std::string file_identity(const struct stat& file) {
-  const auto time = [](const timespec& t) { return str(t.tv_sec, ".", t.tv_nsec); };
-  return str("file ", file.st_dev, ":", file.st_ino, " ", file.st_size, " ", time(file.st_mtim), " ",
-             time(file.st_ctim));
+  const auto time = [](const timespec& t) { return fmt::format("{}.{}", t.tv_sec, t.tv_nsec); };
+  return fmt::format("file {}:{} {} {} {}", file.st_dev, file.st_ino, file.st_size, time(file.st_mtim),
+                     time(file.st_ctim));
 }
 
 // A file system that does not count blocks reports 0.
@@ -278,7 +279,7 @@ Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size) {
   const uint64_t there = whole->size();
   if (offset > there || size > there - offset)
     return failure(Code::corrupt,
-                   str(size, " bytes at offset ", offset, " are outside the source of ", there, " bytes"));
+                   fmt::format("{} bytes at offset {} are outside the source of {} bytes", size, offset, there));
   return Slice(std::move(whole), offset, size);
 }
 
@@ -295,7 +296,7 @@ std::optional<Extent> Slice::extent() const {
 
 std::string Slice::identity() const {
   const std::string outer = refused() ? "" : whole_->identity();
-  return outer.empty() ? "" : str(outer, " [", offset_, "+", size_, "]");
+  return outer.empty() ? "" : fmt::format("{} [{}+{}]", outer, offset_, size_);
 }
 
 SourcePtr concat(std::vector<SourcePtr> parts) { return std::make_shared<ConcatSource>(std::move(parts)); }
@@ -305,13 +306,14 @@ SourcePtr lazy(uint64_t size, Later<SourcePtr> made) { return std::make_shared<L
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out) {
   const size_t got = TRY(source.read(offset, out));
   if (got != out.size())
-    return failure(Code::corrupt, str("ends at byte ", source.size(), ", ", out.size(), " bytes needed at ", offset));
+    return failure(Code::corrupt,
+                   fmt::format("ends at byte {}, {} bytes needed at {}", source.size(), out.size(), offset));
   return {};
 }
 
 Result<std::string> read_text(const Source& source, uint64_t offset, uint64_t size) {
   if (offset > source.size() || size > source.size() - offset)
-    return failure(Code::corrupt, str("ends at byte ", source.size(), ", ", size, " bytes needed at ", offset));
+    return failure(Code::corrupt, fmt::format("ends at byte {}, {} bytes needed at {}", source.size(), size, offset));
   std::string text(size, '\0');
   TRY_VOID(read_exact(source, offset, std::as_writable_bytes(std::span(text))));
   return text;

@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -136,7 +138,7 @@ std::string lower_case(std::string_view text) {
 
 std::string human_size(uint64_t count) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (count < 1024) return str(count, " B");
+  if (count < 1024) return fmt::format("{} B", count);
   auto size = static_cast<double>(count);
   size_t unit = 0;
   while (size >= 1024 && unit + 1 < kUnits.size()) {

@@ -1,19 +1,11 @@
 // Text from containers may hold any bytes. These functions make it safe to print.
 #pragma once
 
-#include <sstream>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace weightfs {
-
-/// The arguments one after the other, as operator<< writes them.
-template <class... Parts>
-std::string str(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
-}
 
 /// `name` in double quotes for a message: control bytes, quotes, backslashes and bytes that are not UTF-8 are written
 /// \xNN; a long name is cut after 80 bytes.

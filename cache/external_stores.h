@@ -54,10 +54,10 @@ class ExternalStores {
   // The relevant names in a directory at one time: blobs, and subdirectories that may hold blobs.
   struct Listing {
     struct stat directory;
-    bool is_stable;                                          // the mtime is old enough that any later change alters it
+    bool is_stable;  // the mtime is old enough that any later change alters it
     std::vector<std::pair<std::string, std::string>> blobs = {};  // digest in hex, and path
     std::vector<std::string> subdirectories = {};                 // paths of directories to list
-    bool complete = true;                                           // false: the names must be tried one by one
+    bool complete = true;                                         // false: the names must be tried one by one
   };
   struct Table;
 

@@ -1,4 +1,6 @@
 // weightfs cache: lists, verifies, pins and removes cached blobs.
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <ctime>
 
@@ -36,7 +38,7 @@ Exit with_cache(const std::function<Result<Exit>(const CacheMaintenance&)>& work
 }
 
 std::string counted(uint64_t count, const std::string& one, const std::string& many) {
-  return str(count, " ", count == 1 ? one : many);
+  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 // Joins the non-empty texts: "a, b and c".
@@ -44,7 +46,7 @@ std::string enumerated(std::vector<std::string> things) {
   std::erase(things, "");
   std::string out;
   for (size_t i = 0; i < things.size(); ++i)
-    out += str(i == 0 ? "" : i + 1 == things.size() ? " and " : ", ", things[i]);
+    out += fmt::format("{}{}", i == 0 ? "" : i + 1 == things.size() ? " and " : ", ", things[i]);
   return out;
 }
 
@@ -128,12 +130,12 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
   }
   Table table({{""}, {"count", Align::right}, {"size", Align::right}});
   const auto add = [&](const Cell& what, const std::string& count, uint64_t bytes) {
-    table.add({what, count, arguments.bytes ? Cell(str(bytes)) : bytes_cell(bytes)});
+    table.add({what, count, arguments.bytes ? Cell(std::to_string(bytes)) : bytes_cell(bytes)});
   };
-  add("blobs", str(usage.blobs), usage.blob_bytes);
-  if (usage.pinned > 0) add({"  pinned", "pinned"}, str(usage.pinned), usage.pinned_bytes);
-  add("unfinished", str(usage.unfinished), usage.unfinished_bytes);
-  add({"all", "all"}, str(usage.blobs + usage.unfinished), usage.all_bytes);
+  add("blobs", std::to_string(usage.blobs), usage.blob_bytes);
+  if (usage.pinned > 0) add({"  pinned", "pinned"}, std::to_string(usage.pinned), usage.pinned_bytes);
+  add("unfinished", std::to_string(usage.unfinished), usage.unfinished_bytes);
+  add({"all", "all"}, std::to_string(usage.blobs + usage.unfinished), usage.all_bytes);
   table.print();
   return Exit::ok;
 }
@@ -231,7 +233,7 @@ Command command(const char* name, const char* help, const std::shared_ptr<CacheA
 Argument digests_argument(CacheArguments& given, Argument::Count count) {
   const auto take = [&given](const std::string& text) -> Result<void> {
     if (!is_digest_prefix(text))
-      return failure(Code::unsupported, str(quoted(text), " is not a digest; use 6 to 64 hex digits"));
+      return failure(Code::unsupported, fmt::format("{} is not a digest; use 6 to 64 hex digits", quoted(text)));
     given.digests.push_back(text);
     return {};
   };
@@ -242,7 +244,7 @@ Option size_option(CacheArguments& given) {
   const auto take = [&given](const std::string& text) -> Result<void> {
     given.size = parse_size(text);
     if (given.size) return {};
-    return failure(Code::unsupported, str(quoted(text), " is not a size; use a number such as 20G"));
+    return failure(Code::unsupported, fmt::format("{} is not a size; use a number such as 20G", quoted(text)));
   };
   return {"size", "SIZE", "also evict least recently used blobs until the cache has this size, such as 20G", take};
 }

@@ -1,6 +1,8 @@
 // weightfs completion: converts the parser to plain values for the script generators.
 #include "cli/completion/completion.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstdio>
 
@@ -35,7 +37,7 @@ std::string kind_of(const std::string& option, const std::string& value) {
 
 completion::OptionSpec option_spec(const Option& option) {
   completion::OptionSpec spec;
-  if (option.letter != 0) spec.names.push_back(str('-', option.letter));
+  if (option.letter != 0) spec.names.push_back(fmt::format("-{}", option.letter));
   if (!option.name.empty()) spec.names.push_back("--" + option.name);
   spec.help = option.help;
   if (option.value.empty()) return spec;
@@ -55,7 +57,7 @@ completion::CommandSpec command_spec(const Command& command, const std::string& 
   for (const Argument& argument : command.arguments)
     spec.arguments.push_back({argument.name, kind_of("", argument.name), argument.repeats()});
   for (const Command& each : command.commands)
-    spec.verbs.push_back(command_spec(each, path.empty() ? each.name : str(path, " ", each.name)));
+    spec.verbs.push_back(command_spec(each, path.empty() ? each.name : fmt::format("{} {}", path, each.name)));
   return spec;
 }
 
@@ -79,7 +81,7 @@ Command completion_command() {
   const auto shell = std::make_shared<std::string>();
   const auto take = [shell](const std::string& name) -> Result<void> {
     if (name != "bash" && name != "zsh")
-      return failure(Code::unsupported, str("unknown shell ", quoted(name), "; use bash or zsh"));
+      return failure(Code::unsupported, fmt::format("unknown shell {}; use bash or zsh", quoted(name)));
     *shell = name;
     return {};
   };

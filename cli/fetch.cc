@@ -1,4 +1,6 @@
 // weightfs fetch: downloads linked files and registry layers into the cache before they are read.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -87,7 +89,7 @@ class Fetcher {
   };
 
   static std::string join(const std::string& path, std::string_view name) {
-    return str(path, path.empty() ? "" : "/", name);
+    return fmt::format("{}{}{}", path, path.empty() ? "" : "/", name);
   }
 
   // Whether this is the top directory of a model.
@@ -119,7 +121,7 @@ class Fetcher {
   void fail(const std::string& path, const Error& error) {
     const std::scoped_lock lock(mutex_);
     if (status_ == Exit::ok) status_ = exit_of(error.code);
-    errors_.push_back(error.message.starts_with(path) ? error.message : str(path, ": ", error.message));
+    errors_.push_back(error.message.starts_with(path) ? error.message : fmt::format("{}: {}", path, error.message));
   }
 
   Forest& forest_;

@@ -1,4 +1,6 @@
 // weightfs info: a summary of a model.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -44,13 +46,13 @@ std::string one_line(const Value& value) {
 
 void print_facts(const Model& model, const std::string& source) {
   Table facts({{""}, {""}});
-  facts.add({"format", model.version.empty() ? model.format : str(model.format, " ", model.version)});
+  facts.add({"format", model.version.empty() ? model.format : fmt::format("{} {}", model.format, model.version)});
   for (const auto& [key, value] : model.common) facts.add({cell(key), one_line(value)});
   uint64_t bytes = 0;
   for (const Tensor& tensor : model.tensors) bytes += tensor.nbytes();
-  facts.add({"files", str(model.parts.size(), ", ", human_size(file_bytes(model)))});
-  facts.add({"tensors", str(model.tensors.size(), ", ", human_size(bytes))});
-  if (!model.warnings.empty()) facts.add({"warnings", str(model.warnings.size(), ", see warnings.txt")});
+  facts.add({"files", fmt::format("{}, {}", model.parts.size(), human_size(file_bytes(model)))});
+  facts.add({"tensors", fmt::format("{}, {}", model.tensors.size(), human_size(bytes))});
+  if (!model.warnings.empty()) facts.add({"warnings", fmt::format("{}, see warnings.txt", model.warnings.size())});
   std::printf("%s\n\n", cell(source, kMaxPath).c_str());
   facts.print(TableStyle::embedded());
 }
@@ -87,7 +89,7 @@ void print_tensors(const Model& model, size_t most) {
   const size_t shown = std::min(most, model.tensors.size());
   for (size_t i = 0; i < shown; ++i) {
     const Tensor& t = model.tensors[i];
-    const std::string name = t.scope.empty() ? t.name : str(t.scope, "/", t.name);
+    const std::string name = t.scope.empty() ? t.name : fmt::format("{}/{}", t.scope, t.name);
     table.add({cell(name), std::string(dtype_text(t)), shape_text(t.shape),
                t.source.refused() ? "refused" : human_size(t.nbytes())});
   }
@@ -173,7 +175,7 @@ Result<std::vector<DirectoryItem>> find_all(Forest& forest, Ino directory, const
   std::vector<DirectoryItem> out;
   for (uint32_t i = 0; i < all.count; ++i) {
     const Node& node = all.tree->node(all.first + i);
-    const std::string name = str(path, path.empty() ? "" : "/", node.name());
+    const std::string name = fmt::format("{}{}{}", path, path.empty() ? "" : "/", node.name());
     if (node.kind == NodeKind::directory) {
       auto below = TRY(find_all(forest, all.ino + i, name));
       std::move(below.begin(), below.end(), std::back_inserter(out));
@@ -230,9 +232,8 @@ Command info_command() {
   return {"info",
           "summarize a model: format, metadata, types, tensors",
           {source_argument(given->input)},
-          source_options(given->input,
-                         {flag("tensors", "list every tensor (default: the first 20)", given->tensors),
-                          flag("json", "print the content of metadata.json", given->json)}),
+          source_options(given->input, {flag("tensors", "list every tensor (default: the first 20)", given->tensors),
+                                        flag("json", "print the content of metadata.json", given->json)}),
           {},
           [given] { return info(*given); }};
 }

@@ -1,4 +1,5 @@
 // weightfs ls, weightfs cat: read the tree of a source without mounting it.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
@@ -90,7 +91,9 @@ class Lister {
       std::printf("%s\n", name.c_str());
       return {};
     }
-    const auto about = [&](const Error& error) { return Error{error.code, str(printable(name), ": ", error.message)}; };
+    const auto about = [&](const Error& error) {
+      return Error{error.code, fmt::format("{}: {}", printable(name), error.message)};
+    };
     const Attributes attributes = TRY(forest_.attributes(ino).map_error(about));
     const std::string target = kind == NodeKind::link ? TRY(forest_.link(ino)) : "";
     if (!arguments_.json) {
@@ -103,11 +106,11 @@ class Lister {
     std::string line = first_entry_ ? "\n  {\"path\": " : ",\n  {\"path\": ";
     first_entry_ = false;
     append_json_string(line, name);
-    line += str(", \"type\": \"",
-                attributes.is_directory() ? "directory"
-                : kind == NodeKind::link  ? "link"
-                                          : "file",
-                "\", \"size\": ", attributes.size);
+    line += fmt::format(", \"type\": \"{}\", \"size\": {}",
+                        attributes.is_directory() ? "directory"
+                        : kind == NodeKind::link  ? "link"
+                                                  : "file",
+                        attributes.size);
     if (!target.empty()) {
       line += ", \"target\": ";
       append_json_string(line, target);
@@ -118,7 +121,7 @@ class Lister {
 
   static bool is_directory(const Node& node) { return node.kind == NodeKind::directory || node.kind == NodeKind::tree; }
   static std::string join(const std::string& path, std::string_view name) {
-    return str(path, path.empty() ? "" : "/", name);
+    return fmt::format("{}{}{}", path, path.empty() ? "" : "/", name);
   }
 
   Forest& forest_;
@@ -133,7 +136,7 @@ Exit ls(ListArguments& arguments) {
   if (!opened) return report_error(opened.error());
   Forest& forest = *opened->forest;
   const auto ino = forest.resolve(arguments.path);
-  if (!ino) return report_error({ino.error().code, str(arguments.path, ": ", ino.error().message)});
+  if (!ino) return report_error({ino.error().code, fmt::format("{}: {}", arguments.path, ino.error().message)});
   Lister lister(forest, arguments);
   const auto listed = lister.list(*ino, arguments.path);
   return listed ? lister.status() : report_error(listed.error());
@@ -176,7 +179,7 @@ Exit cat(CatArguments& arguments) {
                             .and_then([&](Ino ino) { return forest.open(ino); })
                             .and_then([](const SourcePtr& bytes) { return copy_out(*bytes); });
     if (copied) continue;
-    const Exit failed = report_error({copied.error().code, str(path, ": ", copied.error().message)});
+    const Exit failed = report_error({copied.error().code, fmt::format("{}: {}", path, copied.error().message)});
     if (status == Exit::ok) status = failed;
   }
   return status;
@@ -190,10 +193,9 @@ Command ls_command() {
           "list the files of a model without mounting it",
           {source_argument(given->input),
            argument("PATH", "path in the model (default: its top directory)", given->path, Argument::Count::optional)},
-          source_options(given->input,
-                         {flag('l', "long", "print modes, sizes and times", given->long_form),
-                          flag('R', "recursive", "list subdirectories recursively", given->recursive),
-                          flag("json", "print a JSON array of {path, type, size}", given->json)}),
+          source_options(given->input, {flag('l', "long", "print modes, sizes and times", given->long_form),
+                                        flag('R', "recursive", "list subdirectories recursively", given->recursive),
+                                        flag("json", "print a JSON array of {path, type, size}", given->json)}),
           {},
           [given] { return ls(*given); }};
 }
@@ -203,7 +205,7 @@ Command cat_command() {
   return {"cat",
           "write files of a model to standard output without mounting it",
           {source_argument(given->input), arguments("PATH", "path in the model, such as tensors/NAME or metadata.json",
-                                                     given->paths, Argument::Count::some)},
+                                                    given->paths, Argument::Count::some)},
           source_options(given->input),
           {},
           [given] { return cat(*given); }};

@@ -1,8 +1,8 @@
 // weightfs mount: serves in the foreground, or in a background process.
-#include "base/os/system_error.h"
 #include "cli/mount/mount.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/verbs.h"
 
@@ -66,7 +67,7 @@ Exit in_background(ServeParams params, MountPoint& point) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));
-  return report_error({Code::io, str("the server process was killed by signal ", WTERMSIG(status))});
+  return report_error({Code::io, fmt::format("the server process was killed by signal {}", WTERMSIG(status))});
 }
 
 struct MountArguments {
@@ -78,8 +79,8 @@ struct MountArguments {
 
 Exit mount(MountArguments& arguments) {
   if (arguments.paths.size() < 2) {
-    report_error({Code::io, str("mount: missing ", arguments.paths.empty() ? "SOURCE and MOUNTPOINT" : "MOUNTPOINT",
-                                " (see weightfs mount --help)")});
+    report_error({Code::io, fmt::format("mount: missing {} (see weightfs mount --help)",
+                                        arguments.paths.empty() ? "SOURCE and MOUNTPOINT" : "MOUNTPOINT")});
     return Exit::usage;
   }
   for (const std::string& words : arguments.words)

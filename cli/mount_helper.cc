@@ -1,6 +1,7 @@
 #include "cli/mount_helper.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <cerrno>
@@ -60,9 +61,9 @@ Result<Arguments> parse(int argc, char** argv) {
       if (letter == 's') arguments.is_sloppy = true;
       if (std::string_view("fsnvrw").find(letter) != std::string_view::npos) continue;
       if (std::string_view("otN").find(letter) == std::string_view::npos)
-        return failure(Code::unsupported, str("unknown option -", printable(std::string(1, letter))));
+        return failure(Code::unsupported, fmt::format("unknown option -{}", printable(std::string(1, letter))));
       std::string value = argument.substr(at + 1);
-      if (value.empty() && ++i == argc) return failure(Code::unsupported, str("-", letter, " needs a value"));
+      if (value.empty() && ++i == argc) return failure(Code::unsupported, fmt::format("-{} needs a value", letter));
       if (value.empty()) value = argv[i];
       if (letter == 'o') take(arguments, value);
       if (letter == 'N') arguments.mount_namespace = value;
@@ -75,10 +76,10 @@ Result<Arguments> parse(int argc, char** argv) {
 // Sources are resolved in that namespace, too.
 Result<void> enter_mount_namespace(const std::string& name) {
   const bool is_process = name.find_first_not_of("0123456789") == name.npos;
-  const std::string file = is_process ? str("/proc/", name, "/ns/mnt") : name;
+  const std::string file = is_process ? fmt::format("/proc/{}/ns/mnt", name) : name;
   const Descriptor found(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (found && ::setns(found.number(), CLONE_NEWNS) == 0) return {};
-  return failure(io_error(str("-N ", name)));
+  return failure(io_error(fmt::format("-N {}", name)));
 }
 
 // Starts the service; its config has the source and the options.
@@ -109,7 +110,7 @@ int run_mount_helper(int argc, char** argv) {
     return std::puts("weightfs " WEIGHTFS_VERSION) < 0;
   const auto arguments = parse(argc, argv);
   if (!arguments) return wrong_usage(arguments.error().message);
-  if (arguments->paths.size() != 2) return wrong_usage(str("usage: ", kUsage));
+  if (arguments->paths.size() != 2) return wrong_usage(fmt::format("usage: {}", kUsage));
   if (!arguments->mount_namespace.empty())
     if (const auto entered = enter_mount_namespace(arguments->mount_namespace); !entered)
       return wrong_usage(entered.error().message);

@@ -20,6 +20,7 @@ struct OpenedSource {
 
 /// Creates the store, enters the sandbox and opens the source. Reports warnings to standard error. The model's blobs
 /// come from `blobs_from(store)` if it is given (default: from the store).
-Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from = {});
+Result<OpenedSource> open_source(SourceInput& input,
+                                 const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from = {});
 
 }  // namespace weightfs

@@ -1,5 +1,6 @@
 // weightfs service: the commands of the systemd units (systemd/system/weightfs@.service.in).
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -34,7 +35,8 @@ Result<Service> read_service(const std::string& path) {
   service.config = TRY(service::read_config(path));
   TRY_VOID(parse_mount_options(service.options, service.config.options, OptionOrigin::command_line)
                .map_error([&](const Error& error) {
-                 return Error{error.code, str(path, ":", service.config.options_line, ": OPTIONS: ", error.message)};
+                 return Error{error.code,
+                              fmt::format("{}:{}: OPTIONS: {}", path, service.config.options_line, error.message)};
                }));
   // systemd's TimeoutIdleSec= does not work here: each heartbeat would count as a use.
   if (service.options.idle_timeout.count() == 0 && service.config.automount)
@@ -77,7 +79,7 @@ std::string settings_needing_restart(const service::Config& before, const servic
   if (before.mountpoint != after.mountpoint) changed.emplace_back("MOUNTPOINT");
   for (const std::string& option : changed_options(before, after)) changed.push_back(option);
   std::string names;
-  for (const std::string& name : changed) names += str(names.empty() ? "" : ", ", name);
+  for (const std::string& name : changed) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   return names;
 }
 
@@ -100,7 +102,7 @@ class ServiceObserver {
     MountObserver observer;
     observer.on_usable = [this](const MountState& state) {
       status_ = status_of(state);
-      service::notify(str("READY=1\nSTATUS=", status_));
+      service::notify(fmt::format("READY=1\nSTATUS={}", status_));
       if (const auto limit = service::watchdog_limit()) start_heartbeat(state.mountpoint, *limit);
     };
     observer.on_tick = [this](const MountState& state) { send_status(state); };
@@ -114,7 +116,8 @@ class ServiceObserver {
 
  private:
   static std::string status_of(const MountState& state) {
-    return shortened(str(printable(state.source), " at ", printable(state.mountpoint), ": ", summary_of(state)));
+    return shortened(
+        fmt::format("{} at {}: {}", printable(state.source), printable(state.mountpoint), summary_of(state)));
   }
 
   // Without a heartbeat the service manager restarts the service.
@@ -122,14 +125,14 @@ class ServiceObserver {
     try {
       heartbeat_.emplace(point, limit);
     } catch (const std::system_error& error) {
-      log_.write(Level::error, str("cannot start the watchdog thread: ", error.code().message()));
+      log_.write(Level::error, fmt::format("cannot start the watchdog thread: {}", error.code().message()));
     }
   }
 
   void send_status(const MountState& state) {
     std::string status = status_of(state);
     if (status == status_) return;
-    service::notify(str("STATUS=", status));
+    service::notify(fmt::format("STATUS={}", status));
     status_ = std::move(status);
   }
 
@@ -138,14 +141,14 @@ class ServiceObserver {
     service::notify_reloading();
     const auto read = read_service(path_);
     if (!read) {
-      log_.write(Level::error, str("not reloaded: ", read.error().message));
+      log_.write(Level::error, fmt::format("not reloaded: {}", read.error().message));
     } else {
       log_.set_level(read->options.log_level);
       options.log_level = read->options.log_level;
       options.idle_timeout = read->options.idle_timeout;
-      log_.write(Level::info, str("reloaded ", path_));
+      log_.write(Level::info, fmt::format("reloaded {}", path_));
       const std::string changed = settings_needing_restart(config_, read->config);
-      if (!changed.empty()) log_.write(Level::warning, str(path_, ": restart needed to apply: ", changed));
+      if (!changed.empty()) log_.write(Level::warning, fmt::format("{}: restart needed to apply: {}", path_, changed));
     }
     service::notify("READY=1");
   }
@@ -169,9 +172,9 @@ Result<MountPoint> attached_point(const service::Config& config) {
   MountPoint point = MountPoint::of_mount(config.mountpoint);
   if (is_weightfs_root(point.path())) return point;
   if (const auto reached = service::check_reachable(point.path()); !reached) return tl::unexpected(reached.error());
-  return failure(Code::io, str(config.mountpoint,
-                               ": mount not visible to the service, which has a private directory "
-                               "there (PrivateTmp=, PrivateDevices=, ...)"));
+  return failure(Code::io, fmt::format("{}: mount not visible to the service, which has a private directory there "
+                                       "(PrivateTmp=, PrivateDevices=, ...)",
+                                       config.mountpoint));
 }
 
 Exit failed(Log& log, const Error& error, Exit status) {
@@ -224,7 +227,7 @@ Exit set_service_readahead(const std::string& path) {
   if (!config) return failed(log, config.error(), Exit::usage);
   const auto mount = Mounts::now().on(MountPoint::of_mount(config->mountpoint).path());
   if (!mount || !mount->is_weightfs())
-    return failed(log, {Code::io, str(config->mountpoint, ": weightfs is not mounted there")}, Exit::mount);
+    return failed(log, {Code::io, fmt::format("{}: weightfs is not mounted there", config->mountpoint)}, Exit::mount);
   fuse::set_readahead(mount->device);
   return Exit::ok;
 }
@@ -237,7 +240,7 @@ Exit show_service(const std::string& path) {
   }
   const service::Config& config = service->config;
   Map out;
-  out.append("service", str("weightfs@", config.name, ".service"));
+  out.append("service", fmt::format("weightfs@{}.service", config.name));
   List sources;
   for (const std::string& source : config.sources) sources.emplace_back(source);
   out.append("sources", std::move(sources));

@@ -1,4 +1,5 @@
 // weightfs umount: unmounts, and waits for the server processes.
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,9 +44,9 @@ std::string describe_users(const std::vector<MountUser>& users) {
   constexpr size_t kMaxListed = 8;
   std::string out;
   for (size_t i = 0; i < std::min(users.size(), kMaxListed); ++i)
-    out += str(i == 0 ? " in use by " : ", ", printable(users[i].name), " (pid ", users[i].process, ", ",
-               printable(users[i].use), ")");
-  return users.size() > kMaxListed ? str(out, " and ", users.size() - kMaxListed, " more") : out;
+    out += fmt::format("{}{} (pid {}, {})", i == 0 ? " in use by " : ", ", printable(users[i].name), users[i].process,
+                       printable(users[i].use));
+  return users.size() > kMaxListed ? fmt::format("{} and {} more", out, users.size() - kMaxListed) : out;
 }
 
 // Why the mount is busy, as far as this user can see.
@@ -53,13 +54,13 @@ std::string busy_message(const Target& target) {
   const Mounts now = Mounts::now();
   for (const Mount& each : now.all())
     if (each.parent == target.mount.id)
-      return str("busy: ", printable(each.type), " is mounted below it, at ", printable(each.point));
+      return fmt::format("busy: {} is mounted below it, at {}", printable(each.type), printable(each.point));
   const MountUsers users = find_mount_users(target.mount);
   const std::string described = describe_users(users.found);
   const char* cut = users.is_complete ? "" : " (search incomplete: too many open files)";
   const char* unseen = ::geteuid() == 0 ? "" : " (processes of other users not shown)";
-  return str("busy:", described.empty() ? " in use" : described, cut, unseen, "; `weightfs umount --lazy ",
-             printable(target.name), "` detaches it");
+  return fmt::format("busy:{}{}{}; `weightfs umount --lazy {}` detaches it", described.empty() ? " in use" : described,
+                     cut, unseen, printable(target.name));
 }
 
 // The server processes of mounts, as pidfds.
@@ -142,8 +143,9 @@ Exit unmount_all(const std::vector<Target>& targets, Detach detach, Report repor
       continue;
     }
     servers.skip(i);
-    report_error({Code::io, str(printable(targets[i].name), ": ",
-                                unmounted.status == UnmountResult::busy ? busy_message(targets[i]) : unmounted.why)});
+    report_error(
+        {Code::io, fmt::format("{}: {}", printable(targets[i].name),
+                               unmounted.status == UnmountResult::busy ? busy_message(targets[i]) : unmounted.why)});
     status = Exit::mount;
   }
   servers.wait();
@@ -152,10 +154,9 @@ Exit unmount_all(const std::vector<Target>& targets, Detach detach, Report repor
 
 Exit umount(const UmountArguments& arguments) {
   if (arguments.all != arguments.paths.empty()) {
-    report_error(
-        {Code::io,
-         str("umount: ", arguments.all ? "MOUNTPOINT and --all exclude each other" : "missing MOUNTPOINT or --all",
-             " (see weightfs umount --help)")});
+    report_error({Code::io, fmt::format("umount: {} (see weightfs umount --help)",
+                                        arguments.all ? "MOUNTPOINT and --all exclude each other"
+                                                      : "missing MOUNTPOINT or --all")});
     return Exit::usage;
   }
   std::vector<Target> targets;

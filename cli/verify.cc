@@ -1,6 +1,8 @@
 // weightfs verify: compares the files of models with the checksums in their containers.
 #include "formats/verify.h"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -16,9 +18,11 @@ namespace {
 // The result line of a model without errors.
 std::string summarize(const Model& model, const Verification& found) {
   if (found.checked == 0)
-    return str(model.format, " has no checksums; structure valid, ", model.tensors.size(), " tensors");
-  return str(found.checked == 1 ? "1 file matches its checksum" : str(found.checked, " files match their checksums"),
-             found.unchecked == 0 ? "" : str(", ", found.unchecked, " have none"));
+    return fmt::format("{} has no checksums; structure valid, {} tensors", model.format, model.tensors.size());
+  return fmt::format(
+      "{}{}",
+      found.checked == 1 ? "1 file matches its checksum" : fmt::format("{} files match their checksums", found.checked),
+      found.unchecked == 0 ? "" : fmt::format(", {} have none", found.unchecked));
 }
 
 Exit verify_model(const Model& model, const std::string& name) {
@@ -31,7 +35,7 @@ Exit verify_model(const Model& model, const std::string& name) {
   };
   for (const std::string& line : found.wrong) print("", line);
   for (const Error& error : found.unreadable) print("", error.message);
-  if (found.more > 0) print("", str("... and ", found.more, " more"));
+  if (found.more > 0) print("", fmt::format("... and {} more", found.more));
   if (!found.wrong.empty()) return Exit::mismatch;
   if (!found.unreadable.empty()) return exit_of(found.unreadable.front().code);
   for (const std::string& warning : model.warnings) print("warning: ", warning);
@@ -53,7 +57,7 @@ class Verifier {
     for (uint32_t i = 0; i < all->count; ++i) {
       const Node& node = all->tree->node(all->first + i);
       if (node.kind != NodeKind::tree && node.kind != NodeKind::directory) continue;
-      const Exit other = verify_all(all->ino + i, str(name, "/", node.name()));
+      const Exit other = verify_all(all->ino + i, fmt::format("{}/{}", name, node.name()));
       status = status == Exit::ok ? other : status;
     }
     return status;

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -106,7 +108,7 @@ bool is_named_as(const Format& format, std::string_view name) {
 // An error with the container's name in front, once.
 Error about(const Container& container, const Error& error) {
   const std::string name = printable(container.name);
-  return error.message.starts_with(name + ": ") ? error : Error{error.code, str(name, ": ", error.message)};
+  return error.message.starts_with(name + ": ") ? error : Error{error.code, fmt::format("{}: {}", name, error.message)};
 }
 
 }  // namespace
@@ -151,10 +153,11 @@ Result<Model> read_any(const Container& container, const Format* forced) {
     if (model) return model;
     // An I/O error would fail for every other format too.
     if (model.error().code == Code::io) return named(model.error());
-    tried += str(tried.empty() ? "" : ", ", format.name, match == Match::no ? "" : " (" + model.error().message + ")");
+    tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", format.name,
+                         match == Match::no ? "" : " (" + model.error().message + ")");
   }
   return named(Error{Code::unsupported,
-                     str("not a supported model (", human_size(container.bytes->size()), "); tried ", tried)});
+                     fmt::format("not a supported model ({}); tried {}", human_size(container.bytes->size()), tried)});
 }
 
 }  // namespace

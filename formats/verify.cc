@@ -1,5 +1,7 @@
 #include "formats/verify.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstdio>
 #include <map>
@@ -37,7 +39,7 @@ struct ChecksumKinds {
 std::string difference(const Part& part, const Checksums& sums) {
   std::string out;
   const auto compare = [&](const char* name, const std::string& found, const std::string& wanted) {
-    if (found != wanted) out += str(out.empty() ? "" : "; ", name, " is ", found, ", should be ", wanted);
+    if (found != wanted) out += fmt::format("{}{} is {}, should be {}", out.empty() ? "" : "; ", name, found, wanted);
   };
   if (part.digest) compare("SHA-256", sums.sha256->hex(), part.digest->hex());
   if (part.md5) compare("MD5", sums.md5->hex(), part.md5->hex());
@@ -56,12 +58,12 @@ struct Stored {
 Result<Stored> stored_of(const Source& source) {
   if (const auto range = TRY(archive::stored_range_of(source))) {
     const Source* const zip = range->bytes.whole().get();
-    return Stored{str("zip ", reinterpret_cast<uintptr_t>(zip), " ", range->bytes.offset(), "+", range->bytes.size(),
-                      " ", range->method, " ", range->size),
+    return Stored{fmt::format("zip {} {}+{} {} {}", reinterpret_cast<uintptr_t>(zip), range->bytes.offset(),
+                              range->bytes.size(), range->method, range->size),
                   zip, zip->occupied(), range->bytes.size()};
   }
   std::string identity = source.identity();
-  if (identity.empty()) identity = str("at ", reinterpret_cast<uintptr_t>(&source));
+  if (identity.empty()) identity = fmt::format("at {}", reinterpret_cast<uintptr_t>(&source));
   return Stored{std::move(identity), nullptr, 0, source.size()};
 }
 
@@ -89,7 +91,7 @@ class Limits {
   static Result<void> add(uint64_t& used, uint64_t more, uint64_t limit, const char* what) {
     if (more > limit - used)
       return failure(Code::unsupported,
-                     str("not checked: the limit of ", human_size(limit), " of ", what, " bytes is exceeded"));
+                     fmt::format("not checked: the limit of {} of {} bytes is exceeded", human_size(limit), what));
     used += more;
     return {};
   }
@@ -115,9 +117,9 @@ class Verifier {
       else
         ++out_.unchecked;
     }
-    for (const std::string& path : model_.missing) out_.add_wrong(str(quoted(path), ": missing"));
+    for (const std::string& path : model_.missing) out_.add_wrong(fmt::format("{}: missing", quoted(path)));
     for (const std::string& path : model_.unlisted)
-      out_.add_wrong(str(quoted(path), ": not in the container's list of its files"));
+      out_.add_wrong(fmt::format("{}: not in the container's list of its files", quoted(path)));
     return std::move(out_);
   }
 
@@ -127,7 +129,7 @@ class Verifier {
     if (!compared)
       out_.add_unreadable(about(part, compared.error()));
     else if (!compared->empty())
-      out_.add_wrong(str(quoted(part.path), ": ", *compared));
+      out_.add_wrong(fmt::format("{}: {}", quoted(part.path), *compared));
     else
       ++out_.checked;
   }
@@ -135,7 +137,7 @@ class Verifier {
   // Errors of members include their names.
   static Error about(const Part& part, const Error& error) {
     const std::string name = quoted(part.path);
-    return error.message.starts_with(name) ? error : Error{error.code, str(name, ": ", error.message)};
+    return error.message.starts_with(name) ? error : Error{error.code, fmt::format("{}: {}", name, error.message)};
   }
 
   Result<std::string> compare(const Part& part) {
@@ -144,7 +146,7 @@ class Verifier {
       return found == by_path_.end() ? nullptr : found->second;
     });
     if (file == nullptr)
-      return failure(Code::not_found, str("a link to ", quoted(part.link_target), ", which does not exist"));
+      return failure(Code::not_found, fmt::format("a link to {}, which does not exist", quoted(part.link_target)));
     // If no server reports a file's size, only as much is downloaded as for listing it.
     const SourcePtr source = TRY([&] {
       const SizeQuery query;

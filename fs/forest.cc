@@ -1,5 +1,7 @@
 #include "fs/forest.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/blobs.h"
@@ -43,7 +45,7 @@ Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
   if (directory == kRoot && !unlisted_.empty() && name == unlisted_) return kUnlistedRoot;
   const NodeHandle in = TRY(trees_.enter(directory));
   const auto child = in.tree().find(in.index, name);
-  if (!child) return failure(Code::not_found, str(quoted(name), " does not exist"));
+  if (!child) return failure(Code::not_found, fmt::format("{} does not exist", quoted(name)));
   return in.ino_of(*child);
 }
 
@@ -160,15 +162,16 @@ Result<Ino> Forest::resolve(std::string_view path, FinalLink final_link) {
       ino = found;
       continue;
     }
-    if (++links > kMaxLinks) return failure(Code::io, str(quoted(name), ": too many levels of symbolic links"));
-    left = str(TRY(link(found)), "/", left);  // the target is relative to the link's directory
+    if (++links > kMaxLinks)
+      return failure(Code::io, fmt::format("{}: too many levels of symbolic links", quoted(name)));
+    left = fmt::format("{}/{}", TRY(link(found)), left);  // the target is relative to the link's directory
   }
   return ino;
 }
 
 std::string Forest::path(Ino ino) const {
   const std::string path = trees_.path(ino);
-  return is_unlisted(ino) ? str(unlisted_, path.empty() ? "" : "/", path) : path;
+  return is_unlisted(ino) ? fmt::format("{}{}{}", unlisted_, path.empty() ? "" : "/", path) : path;
 }
 
 ModelPtr Forest::model_of(Ino ino) const {

@@ -15,7 +15,7 @@ namespace weightfs {
 
 /// The result of stat, without the owner and device.
 struct Attributes {
-  NodeKind kind;      ///< directory and tree are directories, link is a symbolic link, the others are regular files
+  NodeKind kind;  ///< directory and tree are directories, link is a symbolic link, the others are regular files
   uint64_t size;  ///< bytes; the length of a link's target
   /// 2 + its subdirectories for a directory; 1 for one that is not entered yet (as in btrfs: not counted).
   uint32_t links;

@@ -1,6 +1,7 @@
 #include "fs/grafted_trees.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -147,7 +148,7 @@ Result<void> GraftedTrees::check_unchanged(const NodeHandle& parent, uint32_t nu
   const bool same_names = !fingerprint || *fingerprint == fingerprint_of(*tree);
   const bool same_files = !files || tree->model() == nullptr || may_be_same(*files, file_identities(*tree->model()));
   if (same_names && same_files) return {};
-  return failure(Code::io, str(path(parent.ino()), ": changed while it was not in memory; remount"));
+  return failure(Code::io, fmt::format("{}: changed while it was not in memory; remount", path(parent.ino())));
 }
 
 Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
@@ -160,7 +161,8 @@ Result<GraftedTrees::NodeHandle> GraftedTrees::enter(Ino directory) {
   }
   if (!here) here = TRY(load(directory));
   if (here->node().kind == NodeKind::directory) return *here;
-  if (here->node().kind != NodeKind::tree) return failure(Code::not_found, str(path(directory), ": not a directory"));
+  if (here->node().kind != NodeKind::tree)
+    return failure(Code::not_found, fmt::format("{}: not a directory", path(directory)));
   std::optional<uint32_t> known;
   {
     const std::scoped_lock lock(mutex_);
@@ -206,8 +208,8 @@ Result<TreePtr> GraftedTrees::load_tree(const NodeHandle& node) {
   if (auto made = later.peek()) return *std::move(made);
   drop_above_limit();
   if (limits_.memory_used() > limits_.memory_limit())
-    return failure(Code::resource, str(path(node.ino()), ": not enough memory: this process may use ",
-                                       human_size(limits_.memory_limit())));
+    return failure(Code::resource, fmt::format("{}: not enough memory: this process may use {}", path(node.ino()),
+                                               human_size(limits_.memory_limit())));
   auto tree = later.get();
   if (!tree && free_descriptors()) tree = later.get();
   return absent_is_io(std::move(tree));
@@ -295,7 +297,7 @@ std::string GraftedTrees::path(Ino ino) {
   for (std::optional<Ino> next = ino; next; next = graft_point(*next)) {
     const auto at = load(*next);
     const std::string names = at ? at->tree().path(at->index) : "";
-    if (!names.empty()) path = str(names, path.empty() ? "" : "/", path);
+    if (!names.empty()) path = fmt::format("{}{}{}", names, path.empty() ? "" : "/", path);
   }
   return path;
 }

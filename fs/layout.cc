@@ -1,5 +1,7 @@
 #include "fs/layout.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "formats/archive/symlink.h"
 #include "fs/listing.h"
@@ -78,7 +80,7 @@ Later<TreePtr> nested_trees(const ModelPtr& model, const std::string& source, Ti
                            TRY_VOID(model->budget->charge(Cost::step, kModelSteps));
                            TRY_VOID(model->budget->charge(Cost::kept, kModelMemory));
                          }
-                         return lay_out(TRY(read.get()), str(source, "/", path), modified);
+                         return lay_out(TRY(read.get()), fmt::format("{}/{}", source, path), modified);
                        }));
     }
     TRY_VOID(builder.charge(model->budget));

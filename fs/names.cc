@@ -1,5 +1,7 @@
 #include "fs/names.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -48,7 +50,7 @@ std::string_view cut(std::string_view text, size_t size) {
 std::string fit(std::string_view text, std::string_view raw, std::string_view suffix) {
   if (text.size() + suffix.size() <= kMaxComponentLength) return std::string(text).append(suffix);
   const size_t space = kMaxComponentLength - suffix.size() - kHashDigits - 1;
-  return str(cut(text, space), "~", sha256(raw).hex().substr(0, kHashDigits), suffix);
+  return fmt::format("{}~{}{}", cut(text, space), sha256(raw).hex().substr(0, kHashDigits), suffix);
 }
 
 bool needs_no_change(std::string_view name) {
@@ -106,11 +108,11 @@ std::string path_of(const TensorName& tensor, std::string_view suffix, Percent p
 
 // `path` with the number `count`, for the count-th of equal paths. No other path contains `%~`.
 std::string with_number(std::string_view path, std::string_view suffix, size_t count) {
-  const std::string mark = str("%~", count, suffix);
+  const std::string mark = fmt::format("%~{}{}", count, suffix);
   path.remove_suffix(suffix.size());
   const size_t slash = path.rfind('/');
   const size_t last = slash == path.npos ? 0 : slash + 1;
-  return str(path.substr(0, last), fit(path.substr(last), path.substr(last), mark));
+  return fmt::format("{}{}", path.substr(0, last), fit(path.substr(last), path.substr(last), mark));
 }
 
 // Adds strings to an arena and charges them to a budget, a block at a time. Releases the charge unless finished.

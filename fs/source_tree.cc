@@ -1,5 +1,7 @@
 #include "fs/source_tree.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -46,7 +48,7 @@ Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source) {
   const Opened opened = TRY(std::get<std::function<Result<Opened>()>>(entry.content)());
   const auto* const listing = std::get_if<Listing>(&opened);
   if (listing != nullptr && listing->entries.empty())
-    return failure(Code::unsupported, str(source, ": no supported model in this directory"));
+    return failure(Code::unsupported, fmt::format("{}: no supported model in this directory", source));
   return tree_of(opened);
 }
 
@@ -65,7 +67,7 @@ Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Open
   for (const SourceEntry& entry : entries) {
     const std::string name = component(entry.path);
     std::string shown = name;
-    for (int copy = 2; !used.insert(shown).second; ++copy) shown = str(name, "~", copy);
+    for (int copy = 2; !used.insert(shown).second; ++copy) shown = fmt::format("{}~{}", name, copy);
     add(builder, shown, entry);
     bytes += entry.bytes;
     newest = std::max(newest, entry.modified);

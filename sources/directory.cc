@@ -1,5 +1,6 @@
 // A directory: one model, a store, or a directory of models.
 #include <dirent.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <set>
@@ -114,7 +115,7 @@ Result<Opened> open_at(const Location& directory, Traversal traversal, const Ope
   // Showing this mount in itself, directly or through another mount, would not terminate.
   if (Mounts::now().is_weightfs(found.st_dev))
     return failure(Code::unsupported,
-                   str(directory.path(), ": a weightfs mount cannot be the source of another mount"));
+                   fmt::format("{}: a weightfs mount cannot be the source of another mount", directory.path()));
   if (is_store(directory)) return open_ollama_store(directory, modified(found), options);
   const auto entries = TRY(directory.root->list(directory.name));
   std::vector<std::string> names;

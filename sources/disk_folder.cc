@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ class ListedFile final : public Source {
   static Result<SourcePtr> open_as_listed(const Location& location, off_t size) {
     SourcePtr file = TRY(location.open());
     if (file->size() == static_cast<uint64_t>(size)) return file;
-    return failure(Code::io, str(location.path(), ": ", file->size(), " bytes, ", size, " when listed"));
+    return failure(Code::io, fmt::format("{}: {} bytes, {} when listed", location.path(), file->size(), size));
   }
 
   struct stat listed_;
@@ -70,14 +71,15 @@ class PartLister {
   Result<void> list_directory(const std::string& shown) {
     const Location directory = shown.empty() ? top_ : top_ / shown;
     if (std::count(shown.begin(), shown.end(), '/') >= kMaxDepth)
-      return failure(Code::unsupported, str(top_.path(), ": directories more than ", kMaxDepth, " deep"));
+      return failure(Code::unsupported, fmt::format("{}: directories more than {} deep", top_.path(), kMaxDepth));
     const auto opened = directory.root->open(directory.name, OpenFor::list);
     if (!opened && !shown.empty()) return {};
     if (!opened) return tl::unexpected(opened.error());
     for (const DirectoryEntry& entry : TRY(entries_of(opened->descriptor))) {
       if (parts_.size() == kMaxMembers)
-        return failure(Code::unsupported, str(top_.path(), ": more than ", kMaxMembers, " files"));
-      add(opened->descriptor.number(), entry.name, shown.empty() ? entry.name : str(shown, "/", entry.name));
+        return failure(Code::unsupported, fmt::format("{}: more than {} files", top_.path(), kMaxMembers));
+      add(opened->descriptor.number(), entry.name,
+          shown.empty() ? entry.name : fmt::format("{}/{}", shown, entry.name));
     }
     return {};
   }
@@ -109,7 +111,7 @@ class PartLister {
 }  // namespace
 
 Location Location::operator/(std::string_view entry) const {
-  return {root, name.empty() ? std::string(entry) : str(name, "/", entry)};
+  return {root, name.empty() ? std::string(entry) : fmt::format("{}/{}", name, entry)};
 }
 
 Location Location::parent() const {
@@ -165,7 +167,7 @@ Result<std::vector<std::string>> DiskFolder::forbidden() const {
     else
       ++more;
   }
-  if (more > 0) lines.push_back(str(directory_.path(), ": ... and ", more, " more"));
+  if (more > 0) lines.push_back(fmt::format("{}: ... and {} more", directory_.path(), more));
   return lines;
 }
 
@@ -173,7 +175,7 @@ Result<std::vector<Part>> DiskFolder::parts() const { return PartLister(director
 
 Result<SourcePtr> DiskFolder::open(std::string_view name) const {
   if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
-    return failure(Code::corrupt, str(quoted(name), " is not the name of a file beside the container"));
+    return failure(Code::corrupt, fmt::format("{} is not the name of a file beside the container", quoted(name)));
   return (directory_ / name).open();
 }
 

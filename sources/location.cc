@@ -1,5 +1,7 @@
 #include "sources/location.h"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -74,7 +76,7 @@ Location root_at(NamedFile directory, const std::string& shown, uid_t owner, con
 Result<std::string> canonical(const std::string& path) {
   std::error_code error;
   const stdfs::path found = stdfs::canonical(path, error);
-  if (error) return failure(Code::not_found, str(path, ": ", error.message()));
+  if (error) return failure(Code::not_found, fmt::format("{}: {}", path, error.message()));
   return found.string();
 }
 
@@ -118,7 +120,7 @@ Result<std::string> absolute_path(const std::string& path) {
   stdfs::path directory = is_name ? given.parent_path() : given;
   if (directory.empty() && is_name) directory = ".";
   directory = stdfs::canonical(directory, error);
-  if (error) return failure(Code::not_found, str(path.empty() ? "\"\"" : path, ": ", error.message()));
+  if (error) return failure(Code::not_found, fmt::format("{}: {}", path.empty() ? "\"\"" : path, error.message()));
   return is_name ? (directory / name).string() : directory.string();
 }
 

@@ -1,6 +1,7 @@
 // A SOURCE that is a model name: `ollama:llama3.2`, from the local Ollama store or from a registry.
 #include "sources/ollama_name.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -20,7 +21,8 @@ namespace {
 // opening it reports the error.
 std::string local_manifest(const ollama::Name& name, const Access& access) {
   for (const std::string& store : local_ollama_stores()) {
-    const std::string path = str(store, "/manifests/", name.host, "/", name.name_space, "/", name.model, "/", name.tag);
+    const std::string path =
+        fmt::format("{}/manifests/{}/{}/{}/{}", store, name.host, name.name_space, name.model, name.tag);
     const auto found =
         locate_source(path, access).and_then([](const Location& location) { return location.examine(); });
     if (found ? S_ISREG(found->st_mode) : is_forbidden(found.error())) return path;
@@ -52,15 +54,15 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
     if (const std::string path = local_manifest(name, options.access); !path.empty()) return find_path(path, options);
   const RegistryOptions& registries = options.registries;
   if (registries.store == nullptr)
-    return failure(Code::unsupported, str("ollama:", text, ": registries are not available here"));
+    return failure(Code::unsupported, fmt::format("ollama:{}: registries are not available here", text));
   if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
-  const Reference reference{name.scheme, name.host, str(name.name_space, "/", name.model),
+  const Reference reference{name.scheme, name.host, fmt::format("{}/{}", name.name_space, name.model),
                             name.digest ? "sha256:" + name.digest->hex() : name.tag};
   const ResolvedManifest resolved =
       TRY(resolve(reference, registries.store, registries.http, CredentialPaths::of_user()));
   const Container container{name.shortest(), in_memory(resolved.manifest), nullptr, resolved.blobs};
-  const std::string source = str("ollama://", name.host, "/", name.name_space, "/", name.model, ":", name.tag,
-                                 "@sha256:", resolved.digest.hex());
+  const std::string source = fmt::format("ollama://{}/{}/{}:{}@sha256:{}", name.host, name.name_space, name.model,
+                                         name.tag, resolved.digest.hex());
   const Time time = time_now();
   return SourceEntry{container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
                        return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), source, time};

@@ -17,9 +17,9 @@ namespace weightfs {
 
 /// How the names of models in registries are resolved.
 struct RegistryOptions {
-  BlobStorePtr store = nullptr;  ///< null: names in registries are not supported
+  BlobStorePtr store = nullptr;    ///< null: names in registries are not supported
   http::ClientPtr http = nullptr;  ///< null: offline
-  bool plain_http = false;       ///< use http for registries whose name has no scheme
+  bool plain_http = false;         ///< use http for registries whose name has no scheme
 };
 
 /// How sources are opened.

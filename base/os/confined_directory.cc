@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 
@@ -16,9 +17,7 @@
 namespace weightfs {
 namespace {
 
-Error system_error(int number) {
-  return {errno_code(number), errno_text(number)};
-}
+Error system_error(int number) { return {errno_code(number), errno_text(number)}; }
 
 int flags_for(OpenFor purpose) {
   if (purpose == OpenFor::status) return O_PATH | O_CLOEXEC;
@@ -47,7 +46,7 @@ Result<NamedFile> find_named_file(const std::string& path) {
   rules.follow_links = true;
   PathWalk walk(root.number(), rules);
   auto opened = walk.open(path, OpenFor::status);
-  if (!opened) return failure(opened.error().code, str(path, ": ", opened.error().message));
+  if (!opened) return failure(opened.error().code, fmt::format("{}: {}", path, opened.error().message));
   return NamedFile{std::move(opened->descriptor), opened->status, walk.link_owner(), walk.directory_owner()};
 }
 
@@ -89,7 +88,7 @@ ConfinedDirectory::ConfinedDirectory(Descriptor directory, std::string path, Con
 
 std::string ConfinedDirectory::path_of(std::string_view name) const {
   if (name.empty()) return path_;
-  return str(path_, path_.ends_with('/') ? "" : "/", name);
+  return fmt::format("{}{}{}", path_, path_.ends_with('/') ? "" : "/", name);
 }
 
 Confinement ConfinedDirectory::rules_for(Links links) const {
@@ -110,17 +109,19 @@ Result<SourcePtr> ConfinedDirectory::open_file(const std::string& name, Links li
 Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& name) const {
   const auto opened = TRY(open(name, OpenFor::list));
   return entries_of(opened.descriptor).map_error([&](const Error& error) {
-    return Error{error.code, str(path_of(name), ": ", error.message)};
+    return Error{error.code, fmt::format("{}: {}", path_of(name), error.message)};
   });
 }
 
 // The kernel resolves the path, unless the rules require a check of a user's rights at each step.
 Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const std::string& name,
                                               OpenFor purpose) const {
-  const auto about = [&](const Error& error) { return Error{error.code, str(path_of(name), ": ", error.message)}; };
+  const auto about = [&](const Error& error) {
+    return Error{error.code, fmt::format("{}: {}", path_of(name), error.message)};
+  };
   if (name.find('\0') != name.npos) return tl::unexpected(about({Code::not_found, "a NUL byte in a name"}));
   if (name.size() >= PATH_MAX)
-    return failure(Code::not_found, str(path_of(quoted(name)), ": ", errno_text(ENAMETOOLONG)));
+    return failure(Code::not_found, fmt::format("{}: {}", path_of(quoted(name)), errno_text(ENAMETOOLONG)));
   const char* const path = name.empty() ? "." : name.c_str();
   const int got =
       rules.use_openat2 && !rules.rights ? openat2_beneath(directory_->number(), path, flags_for(purpose)) : -ENOSYS;

@@ -1,5 +1,6 @@
 #include "base/os/memory.h"
 
+#include <fmt/core.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -121,7 +122,7 @@ std::optional<uint64_t> cgroup_memory_limit(std::string_view cgroup, std::string
     if (!group) continue;
     const char* const file = hierarchy.is_v2 ? "/memory.max" : "/memory.limit_in_bytes";
     for (std::string path = path_below(*group, hierarchy.root);; path.erase(path.rfind('/'))) {
-      lower(least, limit_in(str(hierarchy.point, path, file)));
+      lower(least, limit_in(fmt::format("{}{}{}", hierarchy.point, path, file)));
       if (path.empty()) break;
     }
   }

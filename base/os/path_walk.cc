@@ -1,6 +1,7 @@
 #include "base/os/path_walk.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cerrno>
@@ -37,8 +38,8 @@ Result<void> check_rights(const UserRights& rights, int descriptor, const struct
   const auto permissions = permissions_of(descriptor, status);
   if (permissions && is_permitted(rights, *permissions, wanted)) return {};
   return failure(Code::unsupported,
-                 str("not readable by the owner of SOURCE (uid ", rights.user,
-                     "); root does not show it to other users", permissions ? "" : ": " + permissions.error().message));
+                 fmt::format("not readable by the owner of SOURCE (uid {}); root does not show it to other users{}",
+                             rights.user, permissions ? "" : ": " + permissions.error().message));
 }
 
 Result<OpenedPath> PathWalk::open(std::string_view path, OpenFor purpose) {
@@ -154,17 +155,18 @@ Result<void> PathWalk::check_search() const {
 
 Result<void> PathWalk::check_place(const struct stat& status) const {
   if (is_refused_outside())
-    return failure(Code::unsupported, str(kNotFollowed, "its owner is not the mounting user; use --follow-links"));
+    return failure(Code::unsupported,
+                   fmt::format("{}its owner is not the mounting user; use --follow-links", kNotFollowed));
   if (is_outside() && !rules_.follow_links && status.st_uid != rules_.user)
     return failure(Code::unsupported,
-                   str(kNotFollowed, "the owner of its target is not the mounting user; use --follow-links"));
+                   fmt::format("{}the owner of its target is not the mounting user; use --follow-links", kNotFollowed));
   return {};
 }
 
 // A refused link must not reveal whether its target outside exists.
 Error PathWalk::error(int number) const {
   if (is_refused_outside())
-    return {Code::unsupported, str(kNotFollowed, "its owner is not the mounting user; use --follow-links")};
+    return {Code::unsupported, fmt::format("{}its owner is not the mounting user; use --follow-links", kNotFollowed)};
   return {errno_code(number), errno_text(number)};
 }
 

@@ -1,5 +1,6 @@
 #include "base/os/permission.h"
 
+#include <fmt/core.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/xattr.h>
@@ -111,9 +112,8 @@ Result<FilePermissions> permissions_of(int descriptor, const struct stat& status
   ssize_t got = ::fgetxattr(descriptor, kAcl, acl.data(), acl.size());
   // A descriptor of O_PATH.
   if (got < 0 && errno == EBADF)
-    got = ::getxattr(str("/proc/self/fd/", descriptor).c_str(), kAcl, acl.data(), acl.size());
-  if (got < 0 && errno != ENODATA && errno != EOPNOTSUPP)
-    return failure(io_error("access control list"));
+    got = ::getxattr(fmt::format("/proc/self/fd/{}", descriptor).c_str(), kAcl, acl.data(), acl.size());
+  if (got < 0 && errno != ENODATA && errno != EOPNOTSUPP) return failure(io_error("access control list"));
   if (got > 0) file.acl.assign(acl, 0, static_cast<size_t>(got));
   return file;
 }

@@ -1,5 +1,7 @@
 #include "base/os/system_error.h"
 
+#include <fmt/core.h>
+
 #include <system_error>
 
 #include "base/text.h"
@@ -12,6 +14,8 @@ Code errno_code(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG ? Code::not_found : Code::io;
 }
 
-Error io_error(const std::string& what, int error) { return {Code::io, str(what, ": ", errno_text(error))}; }
+Error io_error(const std::string& what, int error) {
+  return {Code::io, fmt::format("{}: {}", what, errno_text(error))};
+}
 
 }  // namespace weightfs

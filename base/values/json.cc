@@ -1,5 +1,7 @@
 #include "base/values/json.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -87,7 +89,7 @@ class Sax {
   bool start_array(size_t) { return deeper() && events_.begin_array(); }
   bool end_array() { return --depth_, events_.end_array(); }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) {
-    problem_ = str("invalid JSON near byte ", position);
+    problem_ = fmt::format("invalid JSON near byte {}", position);
     return false;
   }
 
@@ -96,7 +98,7 @@ class Sax {
  private:
   bool deeper() {
     if (++depth_ <= kMaxDepth) return true;
-    problem_ = str("JSON nested deeper than ", kMaxDepth);
+    problem_ = fmt::format("JSON nested deeper than {}", kMaxDepth);
     return false;
   }
 
@@ -190,7 +192,7 @@ Result<Value> built(ValueBuilder& builder, const Source& source, uint64_t offset
   const auto whole = read_json(source, offset, size, builder);
   if (!whole) builder.release();
   if (builder.over_budget()) return tl::unexpected(*builder.over_budget());
-  if (!whole && builder.full()) return failure(Code::unsupported, str("more than ", most, " values"));
+  if (!whole && builder.full()) return failure(Code::unsupported, fmt::format("more than {} values", most));
   TRY_VOID(whole);
   return builder.take();
 }

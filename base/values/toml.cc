@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <sstream>
 
 #include "base/text.h"
@@ -52,9 +54,9 @@ Result<Map> parse(std::string_view text) {
     std::string reason;
     for (const char c : to_utf8(error.description()))
       reason += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-    return failure(Code::corrupt, str("line ", error.source().begin.line, ": not TOML: ", reason));
+    return failure(Code::corrupt, fmt::format("line {}: not TOML: {}", error.source().begin.line, reason));
   } catch (const std::exception& error) {
-    return failure(Code::corrupt, str("not TOML: ", error.what()));
+    return failure(Code::corrupt, fmt::format("not TOML: {}", error.what()));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "base/values/toml_limits.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -86,8 +88,9 @@ class Scanner {
   // `depth` is that below the document, which is a table itself.
   Result<void> check_depth(size_t depth) const {
     if (depth < static_cast<size_t>(kMaxDepth)) return {};
-    return failure(Code::unsupported, str("line ", 1 + std::count(text_.begin(), text_.begin() + place(), '\n'),
-                                          ": TOML nested deeper than ", kMaxDepth));
+    return failure(Code::unsupported,
+                   fmt::format("line {}: TOML nested deeper than {}",
+                               1 + std::count(text_.begin(), text_.begin() + place(), '\n'), kMaxDepth));
   }
   std::ptrdiff_t place() const { return static_cast<std::ptrdiff_t>(at_); }
 

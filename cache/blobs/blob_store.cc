@@ -1,5 +1,7 @@
 #include "cache/blob_store.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -126,7 +128,7 @@ class ProducedBlob final : public Source {
     std::vector<std::byte> head(static_cast<size_t>(offset) + out.size());
     const StreamPtr stream = TRY(producer_.start());
     if (const size_t got = TRY(read_up_to(*stream, head)); got < head.size())
-      return failure(Code::corrupt, str(producer_.name, ": ends at byte ", got, " of ", size_));
+      return failure(Code::corrupt, fmt::format("{}: ends at byte {} of {}", producer_.name, got, size_));
     std::memcpy(out.data(), head.data() + offset, out.size());
     return {};
   }
@@ -270,8 +272,7 @@ class CachingBlobStore final : public BlobStore {
     if (text.size() > kMaxText) return failure(Code::unsupported, "text too long to be saved");
     const Digest digest = sha256(text);
     store::BlobBackend& backend = store_->backend();
-    auto acquired =
-        TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_token()));
+    auto acquired = TRY(backend.acquire(StoreCore::name_of(digest, text.size()), text.size(), store_->stop_token()));
     if (acquired.partial) {
       if (acquired.partial->resumed_size() > 0) TRY_VOID(acquired.partial->restart());
       TRY_VOID(acquired.partial->reserve(text.size(), store::Eviction::allowed));

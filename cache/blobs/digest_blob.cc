@@ -1,5 +1,7 @@
 #include "cache/blobs/digest_blob.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -22,7 +24,7 @@ bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& o
 Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   if (reason.code != Code::not_found) return reason;
   const bool offline = store.fetching().http == nullptr;
-  return {Code::network, str(ref.name, ": not cached, and ", offline ? "offline" : "no URL is known")};
+  return {Code::network, fmt::format("{}: not cached, and {}", ref.name, offline ? "offline" : "no URL is known")};
 }
 
 // A new download, which tries all origins.
@@ -146,7 +148,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
         return tl::unexpected(not_available(*store_, ref_, found.error()));
       }
       if (found->is_cached && fill_from_cache(offset, out)) return true;
-      Result<void> done = failure(Code::io, str(ref_.name, ": evicted from the cache"));
+      Result<void> done = failure(Code::io, fmt::format("{}: evicted from the cache", ref_.name));
       if (!found->is_cached) done = read_exact(*found->bytes, offset, out);
       if (done) {
         store_->stats().record_local(ref_.digest, size_, found->origin);
@@ -181,7 +183,7 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Error failed(Phase phase, const Error& error) const {
     if (phase == Phase::uncacheable)
-      return {Code::io, str(ref_.name, ": cannot be cached, so it cannot be read: ", error.message)};
+      return {Code::io, fmt::format("{}: cannot be cached, so it cannot be read: {}", ref_.name, error.message)};
     // The file exists in the mount; only its content is missing.
     const Error out{error.code == Code::not_found ? Code::io : error.code, error.message};
     const std::scoped_lock lock(mutex_);
@@ -219,9 +221,9 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
       const bool same = single_attempt || TRY(is_same(earlier));
       const std::scoped_lock lock(mutex_);
       if (!same)
-        mismatch_ =
-            Error{Code::mismatch,
-                  str(ref_.name, ": metadata read before verification does not match the verified file; remount")};
+        mismatch_ = Error{
+            Code::mismatch,
+            fmt::format("{}: metadata read before verification does not match the verified file; remount", ref_.name)};
       std::erase_if(unverified_reads_, [&](const UnverifiedRead& each) {
         return single_attempt
                    ? each.in_flight == earlier.in_flight

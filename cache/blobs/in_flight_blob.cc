@@ -1,5 +1,7 @@
 #include "cache/blobs/in_flight_blob.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
 
 #include "base/cancel.h"
@@ -32,8 +34,9 @@ thread_local InFlightBlob* current_producer = nullptr;
 }  // namespace
 
 Error too_large_for_size(const std::string& name) {
-  return {Code::resource, str(name, ": no server reports its size, and it is larger than ",
-                              human_size(kMaxDownloadForSize), "; read it, or run weightfs fetch")};
+  return {Code::resource,
+          fmt::format("{}: no server reports its size, and it is larger than {}; read it, or run weightfs fetch", name,
+                      human_size(kMaxDownloadForSize))};
 }
 
 void InFlightBlob::run() noexcept {

@@ -1,5 +1,6 @@
 #include "cache/blobs/local_copies.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include "base/cancel.h"
@@ -87,8 +88,8 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
     if (phase == InFlightBlob::Phase::cancelled) continue;
     if (phase == InFlightBlob::Phase::failed) return tl::unexpected(in_flight->error());
     if (phase == InFlightBlob::Phase::uncacheable)
-      return failure(Code::io, str(copy.name, ": writable by other users, and it cannot be copied into the cache: ",
-                                   in_flight->error().message));
+      return failure(Code::io, fmt::format("{}: writable by other users, and it cannot be copied into the cache: {}",
+                                           copy.name, in_flight->error().message));
     copy.is_cached = true;
     return copy;
   }
@@ -98,10 +99,10 @@ Result<LocalCopy> copy_into_cache(StoreCore& store, const BlobRef& ref, LocalCop
 Result<LocalCopy> verify(StoreCore& store, const BlobRef& ref, LocalCopy copy) {
   if (!is_private(*copy.bytes)) return copy_into_cache(store, ref, std::move(copy));
   const auto digest = digest_of_file(store, *copy.bytes);
-  if (!digest) return failure(digest.error().code, str(copy.name, ": ", digest.error().message));
+  if (!digest) return failure(digest.error().code, fmt::format("{}: {}", copy.name, digest.error().message));
   if (*digest == ref.digest) return copy;
   return failure(Code::mismatch,
-                 str(copy.name, ": the digest of its bytes is ", digest->hex(), ", not ", ref.digest.hex()));
+                 fmt::format("{}: the digest of its bytes is {}, not {}", copy.name, digest->hex(), ref.digest.hex()));
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ LocalCopies find_local_copies(StoreCore& store, const BlobRef& ref) {
 
 Result<LocalCopy> verified_copy(StoreCore& store, const BlobRef& ref) {
   LocalCopies copies = find_local_copies(store, ref);
-  Error last = copies.mismatch.value_or(Error{Code::not_found, str(ref.name, ": not found locally")});
+  Error last = copies.mismatch.value_or(Error{Code::not_found, fmt::format("{}: not found locally", ref.name)});
   for (LocalCopy& copy : copies.found) {
     auto result = verify(store, ref, std::move(copy));
     if (result) return result;

@@ -1,5 +1,7 @@
 // The producer side of an InFlightBlob: decodes or downloads, verifies, writes and publishes the bytes; or follows
 // another process that does.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <thread>
 #include <vector>
@@ -251,8 +253,9 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::follow(store::FileRangePtr
   if (stalled_for_ > max_stall) {
     if (fetch_ == nullptr)
       return FinalState{Phase::uncacheable, {Code::resource, "another process that writes it makes no progress"}};
-    return FinalState{Phase::failed,
-                      {Code::network, str(producer_.name, ": another process that downloads it makes no progress")}};
+    return FinalState{
+        Phase::failed,
+        {Code::network, fmt::format("{}: another process that downloads it makes no progress", producer_.name)}};
   }
   range_ = std::move(others);
   written_ = size;

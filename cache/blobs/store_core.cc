@@ -1,5 +1,7 @@
 #include "cache/blobs/store_core.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -60,17 +62,17 @@ StoreCore::StoreCore(store::BlobBackendPtr backend, Log log, FetchSettings fetch
 // Bytes are served before verification, so only producers with the same key, size and declared digest share an
 // in-flight blob: a container's false digest must not affect readers of another container.
 store::BlobName StoreCore::name_of(const BlobProducer& producer) {
-  const std::string identity =
-      str(producer.size ? str(*producer.size) : "", " ", producer.digest ? producer.digest->hex() : "");
+  const std::string identity = fmt::format("{} {}", producer.size ? std::to_string(*producer.size) : "",
+                                           producer.digest ? producer.digest->hex() : "");
   if (!producer.key.empty())
-    return {"key-" + sha256(str(identity, " ", producer.key)).hex(), producer.key, producer.digest};
+    return {"key-" + sha256(fmt::format("{} {}", identity, producer.key)).hex(), producer.key, producer.digest};
   if (producer.digest) return {"digest-" + sha256(identity).hex(), "", producer.digest};
   const std::scoped_lock lock(mutex_);
-  return {str("own-", name_prefix_, "-", next_name_++), "", {}};
+  return {fmt::format("own-{}-{}", name_prefix_, next_name_++), "", {}};
 }
 
 store::BlobName StoreCore::name_of(const Digest& digest, std::optional<uint64_t> size) {
-  const std::string identity = str("fetched ", size ? str(*size) : "", " ", digest.hex());
+  const std::string identity = fmt::format("fetched {} {}", size ? std::to_string(*size) : "", digest.hex());
   return {"digest-" + sha256(identity).hex(), "", digest, true};
 }
 
@@ -303,7 +305,7 @@ void StoreCore::log_once(const std::string& line) {
 }
 
 void StoreCore::log_uncached(const Error& reason) {
-  log_once(str("not cached, produced again by each reader: ", reason.message));
+  log_once(fmt::format("not cached, produced again by each reader: {}", reason.message));
 }
 
 }  // namespace weightfs::blobs

@@ -1,5 +1,7 @@
 #include "cache/download/download.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stop_token>
 #include <utility>
@@ -78,7 +80,7 @@ Result<std::optional<uint64_t>> Fetch::size(const std::stop_token& stop) {
       mirrors.exclude(*next);
     }
   }
-  if (stop.stop_requested()) return failure(Code::network, str(name_, ": cancelled"));
+  if (stop.stop_requested()) return failure(Code::network, fmt::format("{}: cancelled", name_));
   if (size) return size;
   auto errors = mirrors.errors();
   if (errors.size() < origin_count()) errors.push_back({Code::network, "timed out before all origins were tried"});

@@ -105,8 +105,7 @@ class Fetch : public std::enable_shared_from_this<Fetch> {
   size_t origin_count() const { return std::min(origins_.size(), kMaxOrigins); }
 
   struct SizeReply;
-  SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until,
-                       const std::stop_token& stop);
+  SizeReply query_size(const Origin& origin, std::chrono::steady_clock::time_point until, const std::stop_token& stop);
 
   const http::ClientPtr http_;
   const std::string name_;

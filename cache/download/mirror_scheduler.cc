@@ -1,5 +1,7 @@
 #include "cache/download/mirror_scheduler.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <random>
 #include <stop_token>
@@ -20,7 +22,7 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
                                                  std::optional<std::chrono::milliseconds> requested) {
   if (attempts_ >= policy_.retries) return tl::unexpected(error);
   if (requested && *requested > policy_.max_delay)
-    return failure(error.code, str(error.message, ", retry after ", requested->count() / 1000, " s"));
+    return failure(error.code, fmt::format("{}, retry after {} s", error.message, requested->count() / 1000));
   const auto most = std::min(policy_.first_delay * (int64_t{1} << std::min(attempts_, 20)), policy_.max_delay);
   std::uniform_int_distribution<int64_t> jitter(0, most.count());
   std::random_device random;
@@ -36,7 +38,8 @@ std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::
   };
   const auto first = std::min_element(mirrors_.begin(), mirrors_.end(), before);
   const auto now = Clock::now();
-  if (first == mirrors_.end() || first->is_done || stop.stop_requested() || now >= until || first->at >= until) return std::nullopt;
+  if (first == mirrors_.end() || first->is_done || stop.stop_requested() || now >= until || first->at >= until)
+    return std::nullopt;
   const auto remaining = std::max(first->at, now) - now;
   if (!interruptible_sleep(std::chrono::ceil<std::chrono::milliseconds>(remaining), stop)) return std::nullopt;
   return static_cast<size_t>(first - mirrors_.begin());
@@ -70,10 +73,11 @@ Error combined_error(const std::string& name, const std::vector<Error>& errors) 
   const auto any = [&](Code code) {
     return std::any_of(errors.begin(), errors.end(), [&](const Error& error) { return error.code == code; });
   };
-  if (errors.empty()) return {Code::network, str(name, ": no URL to download it from")};
+  if (errors.empty()) return {Code::network, fmt::format("{}: no URL to download it from", name)};
   std::string text = name;
-  for (size_t i = 0; i < std::min(errors.size(), kMaxShown); ++i) text += str(i == 0 ? ": " : "; ", errors[i].message);
-  if (errors.size() > kMaxShown) text += str("; and ", errors.size() - kMaxShown, " more");
+  for (size_t i = 0; i < std::min(errors.size(), kMaxShown); ++i)
+    text += fmt::format("{}{}", i == 0 ? ": " : "; ", errors[i].message);
+  if (errors.size() > kMaxShown) text += fmt::format("; and {} more", errors.size() - kMaxShown);
   if (every(Code::not_found) || every(Code::unsupported)) return {errors[0].code, text};
   const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::resource);
   return {wrong ? Code::corrupt : Code::network, text};

@@ -1,5 +1,7 @@
 #include "cache/download/origin_info.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -21,16 +23,16 @@ std::optional<uint64_t> number(std::string_view digits) {
 }
 
 tl::unexpected<Error> corrupt(const http::Response& response, const std::string& text) {
-  return failure(Code::corrupt, str(http::printable_url(response.url), ": ", text));
+  return failure(Code::corrupt, fmt::format("{}: {}", http::printable_url(response.url), text));
 }
 
 // Whether it is the same representation as before. Tags of encoded responses belong to their encoding.
 Result<void> check_same(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
   const std::string etag = strong_etag(response);
   if (!etag.empty() && !info.etag.empty() && etag != info.etag && !info.encoded && !is_encoded(response))
-    return corrupt(response, str("changed during the download: ETag is ", etag, ", was ", info.etag));
+    return corrupt(response, fmt::format("changed during the download: ETag is {}, was {}", etag, info.etag));
   if (size && info.size && *size != *info.size)
-    return corrupt(response, str("changed during the download: size is ", *size, ", was ", *info.size));
+    return corrupt(response, fmt::format("changed during the download: size is {}, was {}", *size, *info.size));
   return {};
 }
 
@@ -86,7 +88,8 @@ std::optional<uint64_t> content_length(const http::Response& response) {
 
 Result<void> check_full_response(const http::Response& response, const OriginInfo& info, std::optional<uint64_t> size) {
   const auto length = content_length(response);
-  if (size && length && *length != *size) return corrupt(response, str("has ", *length, " bytes, expected ", *size));
+  if (size && length && *length != *size)
+    return corrupt(response, fmt::format("has {} bytes, expected {}", *length, *size));
   return check_same(response, info, length);
 }
 
@@ -96,13 +99,15 @@ Result<ContentRange> check_partial_response(const http::Response& response, Byte
   const auto range = parse_content_range(header);
   const bool fits = range && range->first && *range->first == requested.from && *range->last < requested.to;
   if (!fits)
-    return corrupt(response, str("requested bytes from ", requested.from, ", got content-range ", quoted(header)));
+    return corrupt(response,
+                   fmt::format("requested bytes from {}, got content-range {}", requested.from, quoted(header)));
   const uint64_t count = *range->last - *range->first + 1;
   const auto length = content_length(response);
   if (is_encoded(response)) return corrupt(response, "encoded partial response");
-  if (length && *length != count) return corrupt(response, str(*length, " bytes with content-range ", quoted(header)));
+  if (length && *length != count)
+    return corrupt(response, fmt::format("{} bytes with content-range {}", *length, quoted(header)));
   if (size && range->total && *range->total != *size)
-    return corrupt(response, str("has ", *range->total, " bytes, expected ", *size));
+    return corrupt(response, fmt::format("has {} bytes, expected {}", *range->total, *size));
   TRY_VOID(check_same(response, info, range->total));
   return *range;
 }
@@ -123,19 +128,19 @@ std::string printable_status(int status) {
                                                                      {503, "Service Unavailable"},
                                                                      {504, "Gateway Timeout"}}};
   for (const auto& [state, reason] : kReasons)
-    if (state == status) return str(status, " ", reason);
-  return str("status ", status);
+    if (state == status) return fmt::format("{} {}", status, reason);
+  return fmt::format("status {}", status);
 }
 
 Outcome outcome_of(const http::Response& response, http::Credentials* credentials) {
   const int status = response.status;
   Outcome outcome{Outcome::Next::give_up,
-                  {Code::network, str(http::printable_url(response.url), ": ", printable_status(status))}};
+                  {Code::network, fmt::format("{}: {}", http::printable_url(response.url), printable_status(status))}};
   if (status == 404 || status == 410) outcome.error.code = Code::not_found;
   if (status < 300) outcome.error.code = Code::corrupt;
   if (credentials != nullptr && (status == 401 || status == 403)) {
     const std::string identity = credentials->description();
-    outcome.error.message += str(" (tried ", identity.empty() ? "anonymously" : identity, ")");
+    outcome.error.message += fmt::format(" (tried {})", identity.empty() ? "anonymously" : identity);
   }
   if (status == 408 || status == 425 || status == 429 || status >= 500) {
     outcome.next = Outcome::Next::retry_later;

@@ -1,5 +1,7 @@
 #include "cache/download/range_request.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -16,8 +18,8 @@ constexpr uint64_t kMaxEncoded = 16 << 20;
 Outcome give_up(Error error) { return {Next::give_up, std::move(error)}; }
 
 Outcome contradiction(const http::Response& response, uint64_t size) {
-  return give_up(
-      {Code::corrupt, str(http::printable_url(response.url), ": has ", size, " bytes, but more were received")});
+  return give_up({Code::corrupt,
+                  fmt::format("{}: has {} bytes, but more were received", http::printable_url(response.url), size)});
 }
 
 }  // namespace
@@ -53,8 +55,8 @@ http::Request Fetch::Transfer::RangeRequest::request() const {
   request.public_only = info_.is_public && info_.url != origin().url;
   request.encoded = !is_ranged_ && span_.from == 0 && size().value_or(0) <= kMaxEncoded;
   if (!is_ranged_) return request;
-  const std::string last = span_.to == buffer_.end() ? "" : str(span_.to - 1);
-  request.headers.push_back(str("Range: bytes=", span_.from, "-", last));
+  const std::string last = span_.to == buffer_.end() ? "" : std::to_string(span_.to - 1);
+  request.headers.push_back(fmt::format("Range: bytes={}-{}", span_.from, last));
   if (!etag_.empty()) request.headers.push_back("If-Range: " + etag_);
   return request;
 }
@@ -135,8 +137,8 @@ Result<void> Fetch::Transfer::RangeRequest::on_range_not_satisfiable(const http:
     buffer_.confirm(chunk_);
     return end_with({});
   }
-  Error error{Code::corrupt,
-              str(http::printable_url(response.url), ": no data from byte ", span_.from, " on, but more is expected")};
+  Error error{Code::corrupt, fmt::format("{}: no data from byte {} on, but more is expected",
+                                         http::printable_url(response.url), span_.from)};
   return end_with({restart_from_zero() ? Next::retry_now : Next::give_up, std::move(error)});
 }
 
@@ -171,8 +173,8 @@ Result<void> Fetch::Transfer::RangeRequest::on_body(std::span<const std::byte> b
 }
 
 Outcome Fetch::Transfer::RangeRequest::past_end() const {
-  return give_up(
-      {Code::corrupt, str(http::printable_url(info_.url), ": longer than the expected ", buffer_.end(), " bytes")});
+  return give_up({Code::corrupt,
+                  fmt::format("{}: longer than the expected {} bytes", http::printable_url(info_.url), buffer_.end())});
 }
 
 // The body ended before the chunk did.
@@ -185,12 +187,12 @@ Outcome Fetch::Transfer::RangeRequest::after_body_end(uint64_t at) {
   const std::string url = http::printable_url(info_.url);
   if (is_full_response_) {
     const uint64_t end = buffer_.end();
-    const std::string expected = end == ReassemblyBuffer::kUnknown ? "more" : str(end);
-    return give_up({Code::corrupt, str(url, ": ends before byte ", at + 1, ", expected ", expected)});
+    const std::string expected = end == ReassemblyBuffer::kUnknown ? "more" : std::to_string(end);
+    return give_up({Code::corrupt, fmt::format("{}: ends before byte {}, expected {}", url, at + 1, expected)});
   }
   // A server may send fewer bytes than requested (RFC 9110, section 14.2), but not none.
-  if (gave_bytes_ > 0) return {Next::retry_now, {Code::network, str(url, ": sends less than requested")}};
-  return {Next::retry_later, {Code::network, str(url, ": sent no data")}};
+  if (gave_bytes_ > 0) return {Next::retry_now, {Code::network, fmt::format("{}: sends less than requested", url)}};
+  return {Next::retry_later, {Code::network, fmt::format("{}: sent no data", url)}};
 }
 
 Outcome Fetch::Transfer::RangeRequest::after_error(const Error& error) {

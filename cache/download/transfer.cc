@@ -1,5 +1,7 @@
 #include "cache/download/transfer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <new>
 #include <stop_token>
@@ -18,7 +20,7 @@ constexpr int kScaleUpPause = 25;        // scale-up intervals, after a helper f
 
 // "https://example.com/model.gguf "etag"", or nothing.
 std::string validator_of(const std::string& url, const std::string& etag) {
-  std::string text = etag.empty() ? "" : str(url, " ", etag);
+  std::string text = etag.empty() ? "" : fmt::format("{} {}", url, etag);
   return text.size() > 1000 ? "" : text;
 }
 
@@ -49,14 +51,14 @@ Result<size_t> Fetch::Transfer::next(std::span<std::byte> out) {
     try {
       leader_ = std::thread([this] { run_leader(); });
     } catch (const std::system_error&) {
-      return failure(Code::resource, str(fetch_->name_, ": cannot start a download thread"));
+      return failure(Code::resource, fmt::format("{}: cannot start a download thread", fetch_->name_));
     }
   }
   while (!stop_.stop_requested())
     if (auto got = buffer_.next(out)) return std::move(*got);
   ended_.request_stop();
   buffer_.stop();
-  return failure(Code::network, str(fetch_->name_, ": cancelled"));
+  return failure(Code::network, fmt::format("{}: cancelled", fetch_->name_));
 }
 
 void Fetch::Transfer::run_leader() noexcept {

@@ -1,5 +1,7 @@
 #include "cache/http/client.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <mutex>
 #include <new>
@@ -40,11 +42,11 @@ struct RedirectChain {
   Result<void> follow(std::string_view location) {
     const std::string from = printable_url(url.text);
     if (++redirects > kMaxRedirects)
-      return failure(Code::network, str(from, ": more than ", kMaxRedirects, " redirects"));
+      return failure(Code::network, fmt::format("{}: more than {} redirects", from, kMaxRedirects));
     const std::string to = resolve_url(url.text, std::string(location));
-    if (to.empty()) return failure(Code::corrupt, str(from, ": redirect to an invalid URL"));
+    if (to.empty()) return failure(Code::corrupt, fmt::format("{}: redirect to an invalid URL", from));
     if (!may_redirect(url.text, to))
-      return failure(Code::unsupported, str(from, ": refused: redirect from https to ", printable_url(to)));
+      return failure(Code::unsupported, fmt::format("{}: refused: redirect from https to {}", from, printable_url(to)));
     url = TRY(parse_url(to));
     return {};
   }
@@ -96,8 +98,7 @@ Client::~Client() = default;
 
 const Options& Client::options() const { return pool_->options; }
 
-Result<void> Client::perform(const Request& request, const ResponseHandler& handler,
-                             const std::stop_token& stop) try {
+Result<void> Client::perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop) try {
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
   RedirectChain chain{options(), request, std::move(first), first_origin};

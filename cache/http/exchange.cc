@@ -1,6 +1,7 @@
 #include "cache/http/exchange.h"
 
 #include <curl/curl.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -44,10 +45,11 @@ CurlHandlePtr new_curl_handle() {
 std::string AddressPolicy::refusal(const sockaddr& address) const {
   const std::string_view use = special_use(address);
   if (loopback_only && use != "loopback")
-    return str("plain http to ", printable_address(address), " refused; use https or --insecure");
+    return fmt::format("plain http to {} refused; use https or --insecure", printable_address(address));
   if (public_only && !use.empty())
-    return str("refused: ", printable_address(address), " is a ", use, " address; ", subject,
-               " may only reach public ones, unless --allow-private-urls is given");
+    return fmt::format(
+        "refused: {} is a {} address; {} may only reach public ones, unless --allow-private-urls is given",
+        printable_address(address), use, subject);
   return "";
 }
 
@@ -74,7 +76,7 @@ std::string uncapitalized(std::string text) {
 }
 
 std::string human_time(std::chrono::milliseconds time) {
-  return time.count() % 1000 == 0 ? str(time.count() / 1000, " s") : str(time.count(), " ms");
+  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
 }
 
 struct HeaderListDeleter {
@@ -84,7 +86,8 @@ using HeaderList = std::unique_ptr<curl_slist, HeaderListDeleter>;
 
 Result<void> add(HeaderList& list, const std::string& header) {
   if (std::any_of(header.begin(), header.end(), [](char c) { return c == '\r' || c == '\n' || c == '\0'; }))
-    return failure(Code::corrupt, str("line break in request header ", quoted(header.substr(0, header.find(':')))));
+    return failure(Code::corrupt,
+                   fmt::format("line break in request header {}", quoted(header.substr(0, header.find(':')))));
   curl_slist* const longer = curl_slist_append(list.get(), header.c_str());
   if (longer == nullptr) throw std::bad_alloc();
   static_cast<void>(list.release());
@@ -129,7 +132,9 @@ class HttpExchange {
   Result<void> check_timeouts(CURL* easy);
   void poll(CURLM* multi);
   Error error_of(CURL* easy, CURLcode code) const;
-  Error error(Code code, const std::string& text) const { return {code, str(printable_url(url_.text), ": ", text)}; }
+  Error error(Code code, const std::string& text) const {
+    return {code, fmt::format("{}: {}", printable_url(url_.text), text)};
+  }
 
   using Kind = ExchangeResult::Kind;
 
@@ -201,7 +206,8 @@ std::string HttpExchange::connection_refusal(const sockaddr* address) const {
 Result<void> HttpExchange::on_header_line(std::string_view line) {
   header_bytes_ += line.size();
   if (header_bytes_ > kMaxHeaders)
-    return tl::unexpected(error(Code::corrupt, str("more than ", human_size(kMaxHeaders), " of response headers")));
+    return tl::unexpected(
+        error(Code::corrupt, fmt::format("more than {} of response headers", human_size(kMaxHeaders))));
   if (kind_) return {};  // a trailer
   if (line.substr(0, 5) == "HTTP/") {
     const std::string_view status = trimmed(line.substr(std::min(line.find(' '), line.size())));
@@ -327,14 +333,14 @@ Result<void> HttpExchange::check_timeouts(CURL* easy) {
   if (!connected_ || arrived != arrived_) last_activity_ = now;
   arrived_ = arrived;
   if (now - last_activity_ > options.stall_timeout)
-    return tl::unexpected(error(Code::network, str("no data for ", human_time(options.stall_timeout))));
+    return tl::unexpected(error(Code::network, fmt::format("no data for {}", human_time(options.stall_timeout))));
   if (network_time_ < 2 * options.stall_timeout) return {};
   const uint64_t total_now = static_cast<uint64_t>(arrived_) + header_bytes_;
   const double speed =
       static_cast<double>(total_now - speed_mark_) / std::chrono::duration<double>(network_time_).count();
   if (speed < static_cast<double>(options.min_speed))
-    return tl::unexpected(error(Code::network, str("slower than ", human_size(options.min_speed), "/s for ",
-                                                   human_time(2 * options.stall_timeout))));
+    return tl::unexpected(error(Code::network, fmt::format("slower than {}/s for {}", human_size(options.min_speed),
+                                                           human_time(2 * options.stall_timeout))));
   network_time_ = {};
   speed_mark_ = total_now;
   return {};
@@ -351,8 +357,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   if (!refusal_.empty()) return error(Code::unsupported, refusal_);
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-  const std::string system =
-      number == 0 ? "" : uncapitalized(errno_text(static_cast<int>(number)));
+  const std::string system = number == 0 ? "" : uncapitalized(errno_text(static_cast<int>(number)));
   const std::string detail = uncapitalized(text_[0] == '\0' ? curl_easy_strerror(code) : text_.data());
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -360,7 +365,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
     case CURLE_COULDNT_RESOLVE_PROXY:
       return error(Code::network, "cannot resolve the proxy's name");
     case CURLE_OPERATION_TIMEDOUT:
-      return error(Code::network, str("no connection within ", human_time(request_.options.connect_timeout)));
+      return error(Code::network, fmt::format("no connection within {}", human_time(request_.options.connect_timeout)));
     case CURLE_COULDNT_CONNECT:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:

@@ -2,10 +2,10 @@
 // connection is checked against the address policy of the URL.
 #pragma once
 
-#include <stop_token>
 #include <sys/socket.h>
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 

@@ -1,4 +1,5 @@
 #include <curl/curl.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
@@ -42,9 +43,11 @@ bool is_web(const CurlUrl& url) {
 
 Result<Url> parse_url(const std::string& text) {
   const CurlUrl url = parse(text);
-  if (!is_web(url)) return failure(Code::unsupported, str(printable_url(text), ": only http and https are supported"));
+  if (!is_web(url))
+    return failure(Code::unsupported, fmt::format("{}: only http and https are supported", printable_url(text)));
   if (!part(url, CURLUPART_USER).empty() || !part(url, CURLUPART_PASSWORD).empty())
-    return failure(Code::unsupported, str(printable_url(text), ": URLs with user or password are not supported"));
+    return failure(Code::unsupported,
+                   fmt::format("{}: URLs with user or password are not supported", printable_url(text)));
   curl_url_set(url.get(), CURLUPART_FRAGMENT, nullptr, 0);
   return Url{part(url, CURLUPART_URL), part(url, CURLUPART_SCHEME), part(url, CURLUPART_HOST), origin_of(text)};
 }
@@ -52,8 +55,8 @@ Result<Url> parse_url(const std::string& text) {
 std::string origin_of(const std::string& url) {
   const CurlUrl parts = parse(url);
   if (!is_web(parts)) return "";
-  return str(part(parts, CURLUPART_SCHEME), "://", lower_case(part(parts, CURLUPART_HOST)), ":",
-             part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT));
+  return fmt::format("{}://{}:{}", part(parts, CURLUPART_SCHEME), lower_case(part(parts, CURLUPART_HOST)),
+                     part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT));
 }
 
 std::string resolve_url(const std::string& base, const std::string& reference) {

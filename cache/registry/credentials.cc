@@ -1,5 +1,7 @@
 #include "cache/registry/credentials.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -34,11 +36,11 @@ Result<std::string> check_token_server(const std::string& url, const std::string
   const std::string origin = http::origin_of(url);
   const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7F'; });
   if (origin.empty() || !is_plain || host_of(url).find('@') != std::string_view::npos)
-    return failure(Code::unsupported, str(registry, " names ", quoted(url), " as token realm: invalid URL"));
+    return failure(Code::unsupported, fmt::format("{} names {} as token realm: invalid URL", registry, quoted(url)));
   if (origin.starts_with("https://") || origin == registry || (is_loopback(origin) && is_loopback(registry)))
     return origin;
   return failure(Code::unsupported,
-                 str(registry, " names ", quoted(url), " as token realm: other hosts require https"));
+                 fmt::format("{} names {} as token realm: other hosts require https", registry, quoted(url)));
 }
 
 bool is_ollama_realm(std::string_view realm) {
@@ -52,7 +54,7 @@ Result<SigningKey> read_key(const std::string& path) {
     return SigningKey::parse(TRY(read_text(*file, 0, file->size())));
   };
   return read().map_error([&](const Error& error) {
-    return Error{Code::unsupported, str(printable(path), ": ", error.message)};
+    return Error{Code::unsupported, fmt::format("{}: {}", printable(path), error.message)};
   });
 }
 
@@ -68,7 +70,7 @@ auto exceptions_to_errors(const Ask& request_with_retry) -> decltype(request_wit
   try {
     return request_with_retry();
   } catch (const std::exception& error) {
-    return failure(Code::resource, str("no token: ", error.what()));
+    return failure(Code::resource, fmt::format("no token: {}", error.what()));
   }
 }
 
@@ -100,7 +102,8 @@ Result<bool> Credentials::on_unauthorized(const http::UnauthorizedResponse& reje
     if (renewal_ == nullptr) return renew(rejected, stop, lock);
     const auto renewal = renewal_;
     while (!renewal->ended) {
-      if (stop.stop_requested()) return failure(Code::network, str(origin_, ": stopped while waiting for a token"));
+      if (stop.stop_requested())
+        return failure(Code::network, fmt::format("{}: stopped while waiting for a token", origin_));
       renewed_.wait_for(lock, kStopCheckInterval);
     }
     const bool is_renewed = is_current() && authorization_.authorization != rejected.sent;
@@ -157,23 +160,23 @@ Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& be
   const SigningKey key = TRY(read_key(paths_.ollama_key));
   const std::string description = "with the key " + printable(paths_.ollama_key);
   const auto token = ollama_token(*http_, bearer, key, clock_, policy, stop);
-  if (!token) return failure(token.error().code, str(token.error().message, " (tried ", description, ")"));
+  if (!token) return failure(token.error().code, fmt::format("{} (tried {})", token.error().message, description));
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }
 
 std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const {
   const bool wants_key = bearer.parameter("service") == "ollama" && paths_.ollama_key.empty();
-  return str("anonymously: ", wants_key ? "there is no ollama key, and " : "", entry.reason);
+  return fmt::format("anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
 }
 
 Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, RealmPolicy policy,
                                                            const std::stop_token& stop) {
   const auto entry = TRY(entry_for(http::origin_of(std::string(bearer.parameter("realm")))));
-  const std::string description = entry.login
-                                      ? str("as ", quoted(entry.login->user), " of ", printable(paths_.docker_config))
-                                      : anonymous_reason(bearer, entry);
+  const std::string description =
+      entry.login ? fmt::format("as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))
+                  : anonymous_reason(bearer, entry);
   const auto token = docker_token(*http_, bearer, entry.login, policy, stop);
-  if (!token) return failure(token.error().code, str(token.error().message, " (tried ", description, ")"));
+  if (!token) return failure(token.error().code, fmt::format("{} (tried {})", token.error().message, description));
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }
 
@@ -181,7 +184,7 @@ Result<Credentials::Authorization> Credentials::with_basic_login() {
   const auto entry = TRY(entry_for(origin_));
   if (!entry.login) return Authorization{{}, 0, "anonymously: " + entry.reason};
   return Authorization{basic_authorization(*entry.login), INT32_MAX,
-                       str("as ", quoted(entry.login->user), " of ", printable(paths_.docker_config))};
+                       fmt::format("as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))};
 }
 
 // The registry's login, if it may be sent to `origin`.
@@ -191,9 +194,11 @@ Result<DockerEntry> Credentials::entry_for(const std::string& origin) const {
     return Error{Code::unsupported, error.message};
   });
   if (!entry) return entry;
-  if (!entry->login) return DockerEntry{std::nullopt, str(printable(paths_.docker_config), " ", entry->reason)};
+  if (!entry->login)
+    return DockerEntry{std::nullopt, fmt::format("{} {}", printable(paths_.docker_config), entry->reason)};
   if (is_confidential(origin)) return entry;
-  return DockerEntry{std::nullopt, str("the login of ", printable(paths_.docker_config), " is not sent over http")};
+  return DockerEntry{std::nullopt,
+                     fmt::format("the login of {} is not sent over http", printable(paths_.docker_config))};
 }
 
 }  // namespace weightfs::registry

@@ -1,5 +1,7 @@
 #include "cache/registry/docker_config.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -65,18 +67,19 @@ Result<std::optional<Login>> parse_login(const Map& entry) {
 // Why there is no login.
 std::string no_login_reason(const Map& config, const Map* entry, const std::string& host) {
   if (entry != nullptr && find_text(*entry, "identitytoken") != nullptr)
-    return str("has only an identity token for ", host, ", which is not supported");
+    return fmt::format("has only an identity token for {}, which is not supported", host);
   const Value* value = find_for_host(find_map(config, "credHelpers"), host);
   const auto* helper = value == nullptr ? nullptr : std::get_if<std::string>(value);
   if (helper == nullptr) helper = find_text(config, "credsStore");
   if (helper != nullptr)
-    return str("uses the credential helper ", quoted(*helper), " for ", host, ", which is not supported");
-  return str("has no login for ", host);
+    return fmt::format("uses the credential helper {} for {}, which is not supported", quoted(*helper), host);
+  return fmt::format("has no login for {}", host);
 }
 
 Result<DockerEntry> find_entry(const Source& file, const std::string& host) {
   if (file.size() > kMaxConfig)
-    return failure(Code::corrupt, str("docker config of ", human_size(file.size()), ", at most 1 MiB is allowed"));
+    return failure(Code::corrupt,
+                   fmt::format("docker config of {}, at most 1 MiB is allowed", human_size(file.size())));
   const Value value = TRY(parse_json(file, 0, file.size()));
   const auto* config = std::get_if<Map>(&value);
   if (config == nullptr) return failure(Code::corrupt, "not a JSON object");

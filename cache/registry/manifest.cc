@@ -1,5 +1,7 @@
 #include "cache/registry/manifest.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "base/values/json.h"
 
@@ -63,7 +65,7 @@ Result<std::optional<Digest>> select_from_index(const std::string& body) {
   if (entry == nullptr) return failure(Code::unsupported, "index without manifests");
   const std::string_view text = text_at(*entry, "digest");
   const auto digest = parse_digest(text);
-  if (!digest) return failure(Code::unsupported, str("index entry ", quoted(text), " is not a SHA-256 digest"));
+  if (!digest) return failure(Code::unsupported, fmt::format("index entry {} is not a SHA-256 digest", quoted(text)));
   return digest;
 }
 

@@ -1,5 +1,6 @@
 #include "cache/registry.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ bool is_path(std::string_view text) {
 
 std::string name_of(const Reference& reference) {
   const char* mark = reference.tag.starts_with("sha256:") ? "@" : ":";
-  return str(reference.host, "/", reference.repository, mark, reference.tag);
+  return fmt::format("{}/{}{}{}", reference.host, reference.repository, mark, reference.tag);
 }
 
 // Normalizes the reference. No registry listens on the name "docker.io".
@@ -59,7 +60,7 @@ Result<Reference> normalize(Reference reference) {
   const bool has_scheme = reference.scheme == "https" || reference.scheme == "http";
   const bool has_tag = parse_digest(reference.tag) || is_path_component(reference.tag);
   if (!has_scheme || !consists_of(reference.host, "._-:[]") || !is_path(reference.repository) || !has_tag)
-    return failure(Code::unsupported, str("not a valid model name: ", quoted(name_of(reference))));
+    return failure(Code::unsupported, fmt::format("not a valid model name: {}", quoted(name_of(reference))));
   return reference;
 }
 
@@ -107,7 +108,7 @@ class Repository {
       const auto chosen = TRY(with_name(select_from_index(found.body)));
       if (!chosen) return found;
       if (depth == kMaxIndexDepth)
-        return failure(Code::unsupported, str(name_, ": indexes nested deeper than ", kMaxIndexDepth));
+        return failure(Code::unsupported, fmt::format("{}: indexes nested deeper than {}", name_, kMaxIndexDepth));
       found = TRY(by_digest(*chosen));
     }
   }
@@ -126,7 +127,7 @@ class Repository {
     FetchedManifest found = TRY(check_manifest(std::move(response)));
     if (found.digest == digest) return found;
     return failure(Code::mismatch,
-                   str(name_, ": the manifest's SHA-256 is ", found.digest.hex(), ", not ", digest.hex()));
+                   fmt::format("{}: the manifest's SHA-256 is {}, not {}", name_, found.digest.hex(), digest.hex()));
   }
 
   // Ignores the content type: Ollama's registry sends text/plain.
@@ -137,22 +138,23 @@ class Repository {
 
   Result<FetchedManifest> check_manifest(Response page) {
     const int status = page.head.status;
-    if (status == 404) return failure(Code::not_found, str("no such model or tag: ", name_, error_detail(page)));
+    if (status == 404)
+      return failure(Code::not_found, fmt::format("no such model or tag: {}{}", name_, error_detail(page)));
     if (status == 401 || status == 403) return failure(Code::unsupported, access_denied(page));
     if (status != 200) return failure(Code::unsupported, name_ + error_detail(page));
     FetchedManifest found{std::move(page.body), {}};
     found.digest = sha256(found.body);
     const auto claimed = page.head.header("docker-content-digest").value_or("");
     if (claimed.starts_with("sha256:") && parse_digest(claimed) != found.digest)
-      return failure(Code::mismatch, str(name_, ": the manifest's SHA-256 is ", found.digest.hex(),
-                                         ", the registry reports ", quoted(claimed)));
+      return failure(Code::mismatch, fmt::format("{}: the manifest's SHA-256 is {}, the registry reports {}", name_,
+                                                 found.digest.hex(), quoted(claimed)));
     return found;
   }
 
   std::string access_denied(const Response& page) {
     const std::string description = credentials_->description();
-    return str("access denied to ", name_, error_detail(page), " (tried ",
-               description.empty() ? "anonymously" : description, ")");
+    return fmt::format("access denied to {}{} (tried {})", name_, error_detail(page),
+                       description.empty() ? "anonymously" : description);
   }
 
   template <class T>
@@ -201,9 +203,9 @@ CredentialPaths CredentialPaths::of_user() {
 Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,
                                  const CredentialPaths& paths) {
   const Reference reference = TRY(normalize(requested));
-  const std::string registry = str(reference.scheme, "://", reference.host);
-  const std::string url = str(registry, "/v2/", reference.repository);
-  const std::string from = str(url, "/manifests/", reference.tag);
+  const std::string registry = fmt::format("{}://{}", reference.scheme, reference.host);
+  const std::string url = fmt::format("{}/v2/{}", registry, reference.repository);
+  const std::string from = fmt::format("{}/manifests/{}", url, reference.tag);
   const std::string key = "manifest " + from;
   const auto resolved = [&](FetchedManifest manifest, std::shared_ptr<http::Credentials> credentials) {
     auto blobs = std::make_shared<RegistryBlobs>(store, url, std::move(credentials));
@@ -211,11 +213,12 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   };
   if (http == nullptr) {
     auto manifest = load_manifest(*store, key);
-    if (!manifest) return failure(Code::network, str("offline, and no saved manifest of ", name_of(reference)));
+    if (!manifest)
+      return failure(Code::network, fmt::format("offline, and no saved manifest of {}", name_of(reference)));
     return resolved(std::move(*manifest), nullptr);
   }
   if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))
-    return failure(Code::unsupported, str(registry, ": http:// needs --insecure"));
+    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", registry));
   Repository repository(reference, url, http, paths);
   auto manifest = repository.manifest(reference.tag);
   if (!manifest) {

@@ -1,5 +1,7 @@
 #include "cache/registry/request_with_retry.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <stop_token>
@@ -55,8 +57,8 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
         page.body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
         if (bytes.size() <= room) return {};
         truncated = is_error;
-        return failure(Code::corrupt,
-                       str(http::printable_url(request.url), ": response larger than ", human_size(max_size)));
+        return failure(Code::corrupt, fmt::format("{}: response larger than {}", http::printable_url(request.url),
+                                                  human_size(max_size)));
       }};
   const auto done = http.perform(request, handler, stop);
   if (!done && !truncated) return tl::unexpected(done.error());
@@ -79,7 +81,7 @@ Result<Response> request_with_retry(http::Client& http, const http::Request& req
 }
 
 std::string error_detail(const Response& page) {
-  std::string out = str(": status ", page.head.status);
+  std::string out = fmt::format(": status {}", page.head.status);
   ValueBuilder builder(kMaxErrorValues);
   const SourcePtr text = in_memory(page.body);
   std::string reason;

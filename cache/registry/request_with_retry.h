@@ -22,7 +22,7 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 /// The same, with up to three attempts for network errors and temporary statuses like 429 and 503; then fails with
 /// network. Other error statuses are not failures.
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
-                                        const std::stop_token& stop);
+                                    const std::stop_token& stop);
 
 /// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.

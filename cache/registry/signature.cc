@@ -1,5 +1,6 @@
 #include "cache/registry/signature.h"
 
+#include <fmt/core.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
@@ -22,9 +23,9 @@ constexpr std::string_view kEnd = "-----END OPENSSH PRIVATE KEY-----";
 constexpr std::string_view kMagic{"openssh-key-v1\0", 15};
 
 tl::unexpected<Error> truncated_key(const char* what) {
-  return failure(Code::corrupt, str("private key: truncated in ", what));
+  return failure(Code::corrupt, fmt::format("private key: truncated in {}", what));
 }
-tl::unexpected<Error> damaged(const char* how) { return failure(Code::corrupt, str("private key: ", how)); }
+tl::unexpected<Error> damaged(const char* how) { return failure(Code::corrupt, fmt::format("private key: {}", how)); }
 
 const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
@@ -66,13 +67,13 @@ class SshWireReader {
 Result<void> take_type(SshWireReader& reader, const char* what) {
   const std::string_view type = TRY(reader.string(what));
   if (type == kType) return {};
-  return failure(Code::unsupported, str("private key: of type ", quoted(type), ", ", kType, " required"));
+  return failure(Code::unsupported, fmt::format("private key: of type {}, {} required", quoted(type), kType));
 }
 
 // The base64 text between the two markers, without white space.
 Result<std::string> strip_armor(std::string_view text) {
   if (text.size() > kMaxKeyFile)
-    return failure(Code::unsupported, str("private key: a file of more than ", human_size(kMaxKeyFile)));
+    return failure(Code::unsupported, fmt::format("private key: a file of more than {}", human_size(kMaxKeyFile)));
   const size_t begin = text.find(kBegin);
   if (begin == std::string_view::npos)
     return failure(Code::unsupported, "private key: not an OpenSSH private key file");
@@ -130,7 +131,7 @@ Result<KeyFile> parse_key_file(std::string_view bytes) {
     return failure(Code::unsupported, "private key: protected by a passphrase, which is not supported");
   TRY(reader.string("the key derivation's options"));
   if (const uint32_t count = TRY(reader.number("the number of keys")); count != 1)
-    return failure(Code::unsupported, str("private key: a file of ", count, " keys, 1 required"));
+    return failure(Code::unsupported, fmt::format("private key: a file of {} keys, 1 required", count));
   const std::string_view blob = TRY(reader.string("the public key"));
   const std::string_view public_key = TRY(parse_public_key(blob));
   const std::string_view part = TRY(reader.string("the private part"));

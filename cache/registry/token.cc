@@ -1,6 +1,6 @@
 #include "cache/registry/token.h"
 
-#include <stop_token>
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <stop_token>
 
 #include "base/digest.h"
 #include "base/text.h"
@@ -129,7 +130,8 @@ Result<Token> request_token(http::Client& http, const std::string& url, const st
   if (!authorization.empty()) request.credentials = std::make_shared<FixedAuthorization>(authorization);
   const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
   const bool is_denied = page.head.status == 401 || page.head.status == 403;
-  const std::string prefix = str(is_denied ? "access denied: " : "", "no token from ", http::printable_url(url));
+  const std::string prefix =
+      fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(url));
   if (page.head.status != 200) return failure(Code::unsupported, prefix + error_detail(page));
   return parse_token(page).map_error([&](const Error& error) {
     return Error{Code::unsupported, prefix + ": " + error.message};
@@ -172,7 +174,7 @@ std::string basic_authorization(const Login& login) { return "Basic " + base64(l
 
 Result<std::string> signature(const SigningKey& key, const std::string& url) {
   // The last part is the digest of the empty request body.
-  const std::string bytes = TRY(key.sign(str("GET,", url, ",", base64(sha256("").hex()))));
+  const std::string bytes = TRY(key.sign(fmt::format("GET,{},{}", url, base64(sha256("").hex()))));
   return base64(key.public_blob()) + ":" + base64(bytes);
 }
 
@@ -183,7 +185,7 @@ Result<Token> docker_token(http::Client& http, const AuthChallenge& bearer, cons
 
 Result<Token> ollama_token(http::Client& http, const AuthChallenge& bearer, const SigningKey& key,
                            const ClockAndNonce& clock, RealmPolicy policy, const std::stop_token& stop) {
-  const std::string url = token_url(bearer, {{"ts", str(clock.seconds())}, {"nonce", clock.nonce()}});
+  const std::string url = token_url(bearer, {{"ts", std::to_string(clock.seconds())}, {"nonce", clock.nonce()}});
   return request_token(http, url, TRY(signature(key, url)), policy, stop);
 }
 

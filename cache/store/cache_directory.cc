@@ -1,5 +1,6 @@
 #include "cache/cache_directory.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -43,8 +44,9 @@ Result<void> check_not_in_a_mount(const std::string& directory, const std::strin
   const auto absolute = std::filesystem::absolute(directory, failed);
   if (!is_in_mount(absolute.lexically_normal()) && !is_in_mount(std::filesystem::weakly_canonical(absolute, failed)))
     return {};
-  return failure(Code::unsupported,
-                 str(directory, ": the cache cannot be in a weightfs mount; set WEIGHTFS_CACHE to another directory"));
+  return failure(
+      Code::unsupported,
+      fmt::format("{}: the cache cannot be in a weightfs mount; set WEIGHTFS_CACHE to another directory", directory));
 }
 
 }  // namespace weightfs

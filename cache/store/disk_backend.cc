@@ -1,12 +1,13 @@
 #include "cache/store/disk_backend.h"
 
 #include <fcntl.h>
-#include <stop_token>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <stop_token>
 
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
@@ -60,7 +61,8 @@ class DiskPartialBlob final : public PartialBlob {
   std::string resume_note() const override {
     std::array<char, kMaxNote + 1> text{};
     if (resumed_size_ == 0) return {};
-    const ssize_t got = ::readlinkat(folders_->making->number(), note_file(file_name_).c_str(), text.data(), text.size());
+    const ssize_t got =
+        ::readlinkat(folders_->making->number(), note_file(file_name_).c_str(), text.data(), text.size());
     return got > 0 ? std::string(text.data(), static_cast<size_t>(got)) : "";
   }
 
@@ -69,8 +71,9 @@ class DiskPartialBlob final : public PartialBlob {
   Result<void> restart() override {
     remove_note();
     const Descriptor& making = *folders_->making;
-    const std::string new_name = str(file_name_, ".", random_hex(8));
-    const int fd = ::openat(making.number(), new_name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const std::string new_name = fmt::format("{}.{}", file_name_, random_hex(8));
+    const int fd =
+        ::openat(making.number(), new_name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return failure(io_error("cannot create a blob"));
     auto file = std::make_shared<Descriptor>(fd);
     if (!try_lock(fd) || ::renameat(making.number(), new_name.c_str(), making.number(), file_name_.c_str()) != 0) {
@@ -196,7 +199,7 @@ BlobHandle DiskBackend::find_in(const Folders& folders, const BlobName& name, st
 }
 
 std::string DiskBackend::file_name_of(const BlobName& name) const {
-  return name.resumable ? part_file(*name.digest) : str(name.text, ".", suffix_);
+  return name.resumable ? part_file(*name.digest) : fmt::format("{}.{}", name.text, suffix_);
 }
 
 std::optional<Digest> DiskBackend::find_digest(DigestOf of, const std::string& key) {
@@ -215,7 +218,7 @@ Result<void> DiskBackend::save_digest(DigestOf of, const std::string& key, const
   TRY_VOID(disk_quota_.reserve_link(*folders));
   if (of == DigestOf::cached) return link(*folders, digest_name(key), digest);
   const std::string path = index_link(digest_name(key));
-  const std::string text = str(kExternal, digest.hex());
+  const std::string text = fmt::format("{}{}", kExternal, digest.hex());
   ::unlinkat(folders->index->number(), path.c_str(), 0);
   if (::symlinkat(text.c_str(), folders->index->number(), path.c_str()) == 0 || errno == EEXIST) return {};
   return failure(io_error("cannot write the cache's index"));
@@ -227,7 +230,7 @@ Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<u
     auto acquired = TRY(try_acquire(name, size, stop));
     if (acquired) return std::move(*acquired);
   }
-  return failure(Code::resource, str(top_, ": changes constantly"));
+  return failure(Code::resource, fmt::format("{}: changes constantly", top_));
 }
 
 // Nothing when another process interfered.
@@ -271,7 +274,7 @@ Result<BlobHandle> DiskBackend::publish(const Folders& folders, const BlobName& 
   // Another process may have removed the directory, and may be writing the same blob.
   const Descriptor& making = *folders.making;
   if (!is_same_file(making, file_name, file->number()))
-    return failure(Code::resource, str(top_, ": removed by another process"));
+    return failure(Code::resource, fmt::format("{}: removed by another process", top_));
   if (::renameat(making.number(), file_name.c_str(), blobs, path.c_str()) != 0) return failure(io_error(top_));
   save_sums(digest, sums);
   struct stat status {};
@@ -337,7 +340,7 @@ void DiskBackend::remove_damaged(const Digest& digest, ino_t inode, const std::s
     checks_.erase(digest.hex());
   }
   open_blobs_.drop_deleted();
-  if (log_) log_(str("cached blob ", digest.hex(), ": ", what, "; ", removed ? "removed" : error.message));
+  if (log_) log_(fmt::format("cached blob {}: {}; {}", digest.hex(), what, removed ? "removed" : error.message));
 }
 
 }  // namespace weightfs::store

@@ -5,7 +5,6 @@
 // `<digest>.part` and is continued across boots, since its digest is verified.
 #pragma once
 
-#include <stop_token>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 

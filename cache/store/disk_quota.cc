@@ -1,15 +1,16 @@
-#include "base/os/system_error.h"
 #include "cache/disk_quota.h"
 
 #include <fcntl.h>
-#include <stop_token>
+#include <fmt/core.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <stop_token>
 #include <utility>
 
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/store/quota_ledger.h"
 
@@ -73,7 +74,7 @@ Result<void> DiskQuota::reserve(const Folders& folders, int fd, uint64_t from, u
                                 const std::stop_token& stop) {
   const uint64_t quota = this->quota(folders);
   if (to > INT64_MAX || allocated(to) + kBlock > quota)
-    return failure(Code::resource, str("larger than the cache's quota of ", human_size(quota)));
+    return failure(Code::resource, fmt::format("larger than the cache's quota of {}", human_size(quota)));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(folders, stop));
   const uint64_t needed = allocated(to) - allocated(from) + (from == 0 ? kLink : 0);
   const auto recorded = ledger.read();

@@ -1,5 +1,6 @@
 #include "cache/external_stores.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ constexpr time_t kMtimeResolution = 3;
 std::vector<std::string> from_environment(const char* name, const std::string& suffix) {
   const char* value = std::getenv(name);
   if (value == nullptr || value[0] != '/') return {};
-  return {str(value, suffix)};
+  return {fmt::format("{}{}", value, suffix)};
 }
 
 // The Hugging Face hub's cache: a directory for each repository, "models--" and its name.
@@ -83,7 +84,7 @@ class Search {
  private:
   bool has_expected_size(const std::string& path, uint64_t size) {
     if (!size_ || size == *size_) return true;
-    rejected_.push_back(str(printable(path), ": has ", size, " bytes, not ", *size_));
+    rejected_.push_back(fmt::format("{}: has {} bytes, not {}", printable(path), size, *size_));
     return false;
   }
 
@@ -150,7 +151,7 @@ std::vector<Candidate> ExternalStores::find(const Digest& digest, std::optional<
   if (paths != table->paths.end()) std::for_each(paths->second.begin(), paths->second.end(), examine);
   for (const std::string& directory : table->unlisted)
     for (const std::string& name : {"sha256-" + hex, "sha256:" + hex, hex, hex + "/file"})
-      examine(str(directory, "/", name));
+      examine(fmt::format("{}/{}", directory, name));
   return search.found();
 }
 
@@ -193,7 +194,7 @@ const ExternalStores::Listing* ExternalStores::list(const std::string& directory
   if (!listing.complete) listing.subdirectories = {directory + "/blobs", directory + "/sha256"};
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
-    const std::string path = str(directory, "/", name);
+    const std::string path = fmt::format("{}/{}", directory, name);
     if (const std::string hex = hex_of_name(name); !hex.empty()) {
       listing.blobs.emplace_back(hex, path);
       listing.blobs.emplace_back(hex, path + "/file");  // cartons

@@ -44,7 +44,8 @@ class FileRange {
     std::shared_ptr<const void> owner = nullptr;  ///< keeps the bytes allocated
   };
 
-  FileRange(SharedDescriptor file, std::vector<Segment> segments) : file_(std::move(file)), segments_(std::move(segments)) {}
+  FileRange(SharedDescriptor file, std::vector<Segment> segments)
+      : file_(std::move(file)), segments_(std::move(segments)) {}
   /// A whole file of `size` bytes, compared as it is read.
   FileRange(SharedDescriptor file, uint64_t size, std::shared_ptr<CheckedFile> check)
       : file_(std::move(file)), segments_{{0, size}}, check_(std::move(check)) {}

@@ -1,6 +1,7 @@
 #include "cache/store/inventory.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +16,7 @@ namespace {
 // The digest of blobs/<two>/<name>; nothing for other names.
 std::optional<Digest> digest_of_blob(const std::string& two, const std::string& name) {
   const auto digest = digest_of_hex(name);
-  return digest && blob_file(*digest) == str(two, "/", name) ? digest : std::nullopt;
+  return digest && blob_file(*digest) == fmt::format("{}/{}", two, name) ? digest : std::nullopt;
 }
 
 class Scanner {
@@ -32,7 +33,7 @@ class Scanner {
     for_each_in(*folders_.index, ".",
                 [&](const std::string& name) { inventory_.links += count(*folders_.index, name); });
     for_each_in(*folders_.root, kSumsFolder,
-                [&](const std::string& name) { count(*folders_.root, str(kSumsFolder, "/", name)); });
+                [&](const std::string& name) { count(*folders_.root, fmt::format("{}/{}", kSumsFolder, name)); });
     for (const std::string& hex : pins_) inventory_.absent.push_back(*digest_of_hex(hex));
     return std::move(inventory_);
   }
@@ -46,7 +47,7 @@ class Scanner {
   }
 
   void blob(const std::string& two, const std::string& name) {
-    if (!count(*folders_.blobs, str(two, "/", name)) || !S_ISREG(file_.st_mode)) return;
+    if (!count(*folders_.blobs, fmt::format("{}/{}", two, name)) || !S_ISREG(file_.st_mode)) return;
     const auto digest = digest_of_blob(two, name);
     if (!digest) return;
     if (const auto counted = making_sizes_.extract(file_.st_ino)) {  // published after it was counted in making/

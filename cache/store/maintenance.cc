@@ -1,14 +1,15 @@
-#include "base/os/descriptor.h"
-#include "base/os/system_error.h"
 #include "cache/maintenance.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
 
+#include "base/os/descriptor.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/disk_quota.h"
 #include "cache/store/quota_ledger.h"
@@ -80,14 +81,14 @@ class Verifier {
   // The blob may have been replaced meanwhile, which is another file. If it is removed in spite of that (a race), it is
   // only produced again.
   void remove(const Digest& digest, int fd, const Digest& found) {
-    const std::string line = str(digest.hex(), ": digest mismatch, found ", found.hex());
+    const std::string line = fmt::format("{}: digest mismatch, found {}", digest.hex(), found.hex());
     if (!is_same_file(*folders_.blobs, blob_file(digest), fd)) {
       result_.mismatched.push_back(line + "; already removed");
     } else if (unlink_blob(folders_, digest) || errno == ENOENT) {
       removed_digests_.insert(digest.hex());
       result_.mismatched.push_back(line + "; removed");
     } else {
-      result_.mismatched.push_back(str(line, "; ", io_error("cannot be removed").message));
+      result_.mismatched.push_back(fmt::format("{}; {}", line, io_error("cannot be removed").message));
     }
   }
 
@@ -131,7 +132,7 @@ class Removal {
 
  private:
   void keep(const Digest& digest, const std::string& why) {
-    result_.not_removed.push_back(str(digest.hex(), ": ", why));
+    result_.not_removed.push_back(fmt::format("{}: {}", digest.hex(), why));
   }
 
   const Folders& folders_;
@@ -189,7 +190,7 @@ bool is_digest_prefix(std::string_view text) { return !digest_prefix(text).empty
 Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::string& text) {
   const std::string prefix = digest_prefix(text);
   if (prefix.empty())
-    return failure(Code::not_found, str(quoted(text), " is not a digest: 6 to 64 hex digits expected"));
+    return failure(Code::not_found, fmt::format("{} is not a digest: 6 to 64 hex digits expected", quoted(text)));
   std::set<std::string> matches;
   const auto add = [&](const Digest& digest) {
     if (digest.hex().starts_with(prefix)) matches.insert(digest.hex());
@@ -197,9 +198,9 @@ Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::stri
   for (const Inventory::Blob& blob : inventory.blobs) add(blob.digest);
   for (const Inventory::Part& part : inventory.parts) add(part.digest);
   for (const Digest& digest : inventory.absent) add(digest);
-  if (matches.empty()) return failure(Code::not_found, str(prefix, ": not in the cache"));
+  if (matches.empty()) return failure(Code::not_found, fmt::format("{}: not in the cache", prefix));
   if (matches.size() > 1)
-    return failure(Code::not_found, str(prefix, ": ", matches.size(), " digests have this prefix"));
+    return failure(Code::not_found, fmt::format("{}: {} digests have this prefix", prefix, matches.size()));
   return *digest_of_hex(*matches.begin());
 }
 
@@ -247,13 +248,13 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   }
   const SweepResult swept = sweep(*folders);
   result.leftovers = swept.files + unlink_dead_links(*folders);
-  const EvictResult evicted =
-      TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
+  const EvictResult evicted = TRY(DiskQuota(std::nullopt, [] {}).shrink(*folders, max_bytes.value_or(UINT64_MAX), {}));
   result.blobs = evicted.blobs;
   result.bytes += swept.bytes + evicted.bytes;
   const Inventory after = TRY(scan_inventory(*folders));
   if (max_bytes && after.on_disk > *max_bytes)
-    result.not_removed.push_back(str(human_size(after.on_disk), " not removed: pinned blobs and active writes"));
+    result.not_removed.push_back(
+        fmt::format("{} not removed: pinned blobs and active writes", human_size(after.on_disk)));
   return result;
 }
 
@@ -277,9 +278,9 @@ Result<GcResult> CacheMaintenance::remove_all(PinnedBlobs pinned) const {
 // Holds the lock like eviction, so that the blob still exists after pinning.
 Result<bool> CacheMaintenance::pin(const Digest& digest) const {
   const FoldersPtr folders = TRY(this->folders());
-  if (!folders) return failure(Code::not_found, str(digest.hex(), ": the cache is empty"));
+  if (!folders) return failure(Code::not_found, fmt::format("{}: the cache is empty", digest.hex()));
   const QuotaLedger ledger = TRY(QuotaLedger::lock(*folders, {}));
-  if (!has_blob(*folders, digest)) return failure(Code::not_found, str(digest.hex(), ": not in the cache"));
+  if (!has_blob(*folders, digest)) return failure(Code::not_found, fmt::format("{}: not in the cache", digest.hex()));
   return add_pin(*folders, digest);
 }
 

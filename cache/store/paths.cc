@@ -1,8 +1,7 @@
-#include "base/os/descriptor.h"
-#include "base/os/system_error.h"
 #include "cache/paths.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -13,6 +12,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/os/descriptor.h"
+#include "base/os/system_error.h"
 #include "base/text.h"
 
 namespace weightfs {
@@ -39,15 +40,15 @@ std::string read_boot_id() {
 // Opens a directory that only this user and root can modify.
 Result<SharedDescriptor> open_private(int at, const std::string& name, int flags, const std::string& path) {
   const int fd = ::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
-  if (fd < 0 && errno == ENOENT) return failure(Code::not_found, str(path, ": no such directory"));
+  if (fd < 0 && errno == ENOENT) return failure(Code::not_found, fmt::format("{}: no such directory", path));
   if (fd < 0) return failure(io_error(path));
   auto folder = std::make_shared<const Descriptor>(fd);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return failure(io_error(path));
   if (status.st_uid != ::geteuid() && status.st_uid != 0)
-    return failure(Code::resource, str(path, ": owned by another user, ", status.st_uid));
+    return failure(Code::resource, fmt::format("{}: owned by another user, {}", path, status.st_uid));
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return failure(Code::resource, str(path, ": writable by other users"));
+    return failure(Code::resource, fmt::format("{}: writable by other users", path));
   return folder;
 }
 
@@ -126,8 +127,9 @@ Result<FoldersPtr> open_folders(const std::string& top, Missing missing) {
   if (missing == Missing::create) TRY_VOID(create_directories(top));
   const SharedDescriptor above = TRY(open_private(AT_FDCWD, top, 0, top));
   const auto below = [&](const SharedDescriptor& folder, const std::string& name, const std::string& path) {
-    if (missing == Missing::create) ::mkdirat(folder->number(), name.c_str(), 0700);  // a failure shows when it is opened
-    return open_private(folder->number(), name, O_NOFOLLOW, str(top, path));
+    if (missing == Missing::create)
+      ::mkdirat(folder->number(), name.c_str(), 0700);  // a failure shows when it is opened
+    return open_private(folder->number(), name, O_NOFOLLOW, fmt::format("{}{}", top, path));
   };
   auto folders = std::make_shared<Folders>();
   folders->top = top;
@@ -140,12 +142,12 @@ Result<FoldersPtr> open_folders(const std::string& top, Missing missing) {
 
 std::string blob_file(const Digest& digest) {
   const std::string hex = digest.hex();
-  return str(hex.substr(0, 2), "/", hex);
+  return fmt::format("{}/{}", hex.substr(0, 2), hex);
 }
 
 std::string index_link(const BlobName& name) { return sha256(name.key).hex(); }
 
-std::string part_file(const Digest& digest) { return str(digest.hex(), kPartSuffix); }
+std::string part_file(const Digest& digest) { return fmt::format("{}{}", digest.hex(), kPartSuffix); }
 
 std::optional<Digest> digest_of_part(const std::string& name) {
   if (!name.ends_with(kPartSuffix)) return std::nullopt;
@@ -170,7 +172,7 @@ Result<bool> add_pin(const Folders& folders, const Digest& digest) {
   const Descriptor pin(::openat(folder->number(), digest.hex().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (pin.number() >= 0) return true;
   if (errno == EEXIST) return false;
-  return failure(io_error(str(folders.top, "/v1/pins/", digest.hex())));
+  return failure(io_error(fmt::format("{}/v1/pins/{}", folders.top, digest.hex())));
 }
 
 Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
@@ -179,14 +181,14 @@ Result<bool> remove_pin(const Folders& folders, const Digest& digest) {
   if (!folder) return tl::unexpected(folder.error());
   if (::unlinkat((*folder)->number(), digest.hex().c_str(), 0) == 0) return true;
   if (errno == ENOENT) return false;
-  return failure(io_error(str(folders.top, "/v1/pins/", digest.hex())));
+  return failure(io_error(fmt::format("{}/v1/pins/{}", folders.top, digest.hex())));
 }
 
 bool has_blob(const Folders& folders, const Digest& digest) { return exists(*folders.blobs, blob_file(digest)); }
 
 namespace {
 
-std::string sums_file(const Digest& digest) { return str(kSumsFolder, "/", digest.hex()); }
+std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
 
 }  // namespace
 
@@ -232,7 +234,8 @@ uint64_t unlink_links_to(const Folders& folders, const std::set<std::string>& go
   return unlinked;
 }
 
-void for_each_in(const Descriptor& folder, const std::string& name, const std::function<void(const std::string&)>& each) {
+void for_each_in(const Descriptor& folder, const std::string& name,
+                 const std::function<void(const std::string&)>& each) {
   std::ignore = read_folder(folder, name, each);
 }
 
@@ -251,7 +254,8 @@ SweepResult sweep(const Folders& folders) {
   });
   for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
     const auto digest = digest_of_hex(name);
-    if (!digest || !has_blob(folders, *digest)) ::unlinkat(folders.root->number(), str(kSumsFolder, "/", name).c_str(), 0);
+    if (!digest || !has_blob(folders, *digest))
+      ::unlinkat(folders.root->number(), fmt::format("{}/{}", kSumsFolder, name).c_str(), 0);
   });
   return swept;
 }
@@ -264,7 +268,7 @@ std::optional<uint64_t> remove_unlocked(const Folders& folders, const std::strin
   const Descriptor file(fd);
   struct stat status {};
   if (!try_lock(fd) || !is_same_file(making, file_name, fd) || ::fstat(fd, &status) != 0) return std::nullopt;
-  if (digest_of_part(file_name)) ::unlinkat(making.number(), str(file_name, kNoteSuffix).c_str(), 0);
+  if (digest_of_part(file_name)) ::unlinkat(making.number(), fmt::format("{}{}", file_name, kNoteSuffix).c_str(), 0);
   return ::unlinkat(making.number(), file_name.c_str(), 0) == 0 ? std::optional(on_disk(status)) : std::nullopt;
 }
 

@@ -3,13 +3,14 @@
 #include "cache/store/quota_ledger.h"
 
 #include <fcntl.h>
-#include <stop_token>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <stop_token>
 #include <string_view>
 #include <thread>
 
@@ -38,7 +39,7 @@ Result<QuotaLedger> QuotaLedger::lock(const Folders& folders, const std::stop_to
   while (!try_lock(fd)) {
     if (errno != EWOULDBLOCK && errno != EINTR) return failure(io_error(path));
     if (stop.stop_requested() || std::chrono::steady_clock::now() > deadline)
-      return failure(Code::resource, str(path, ": locked by another process"));
+      return failure(Code::resource, fmt::format("{}: locked by another process", path));
     std::this_thread::sleep_for(kPollInterval);
   }
   return QuotaLedger(std::move(file));
@@ -58,8 +59,8 @@ std::optional<uint64_t> QuotaLedger::read() const {
 
 // Constant length, so that it needs no space on a full disk. A number that cannot be written is invalidated.
 void QuotaLedger::write(uint64_t used) const {
-  const std::string digits = str(used);
-  const std::string text = str(boot_id(), " ", std::string(kDigits - digits.size(), '0'), digits, "\n");
+  const std::string digits = std::to_string(used);
+  const std::string text = fmt::format("{} {}{}\n", boot_id(), std::string(kDigits - digits.size(), '0'), digits);
   if (!write_fully(file_->number(), 0, std::as_bytes(std::span(text)))) std::ignore = ::ftruncate(file_->number(), 0);
 }
 

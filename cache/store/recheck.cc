@@ -1,5 +1,7 @@
 #include "cache/store/recheck.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -54,7 +56,7 @@ Result<void> RecheckedFile::check(int fd, size_t block, uint64_t offset, std::sp
     const uint64_t to = std::min(end, offset + out.size());
     std::memcpy(out.data() + (from - offset), block_bytes.data() + (from - begin), static_cast<size_t>(to - from));
   }
-  if (sum != sums_.sum(block)) return tl::unexpected(damage(str("the block at byte ", begin, " is damaged")));
+  if (sum != sums_.sum(block)) return tl::unexpected(damage(fmt::format("the block at byte {} is damaged", begin)));
   verified_blocks_[block / kBits].fetch_or(uint64_t{1} << block % kBits, std::memory_order_relaxed);
   return {};
 }
@@ -91,13 +93,13 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
     sums.add(part);
   }
   const Digest found = hash.finish();
-  if (found != digest_) return tl::unexpected(damage(str("digest mismatch, found ", found.hex())));
+  if (found != digest_) return tl::unexpected(damage(fmt::format("digest mismatch, found {}", found.hex())));
   return sums;
 }
 
 Error RecheckedFile::damage(const std::string& what) {
   hooks_.report_damage(what);
-  return {Code::io, str("cached blob ", digest_.hex(), ": ", what)};
+  return {Code::io, fmt::format("cached blob {}: {}", digest_.hex(), what)};
 }
 
 }  // namespace weightfs::store

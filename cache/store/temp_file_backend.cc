@@ -1,12 +1,13 @@
 #include "cache/store/temp_file_backend.h"
 
 #include <fcntl.h>
-#include <stop_token>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <stop_token>
 
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
@@ -93,7 +94,7 @@ Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
   const std::scoped_lock lock(mutex_);
   const uint64_t available = quota_ - std::min(quota_, used_);
   if (size > available || size > INT64_MAX - end_)
-    return failure(Code::resource, str("the temporary file is limited to ", human_size(quota_)));
+    return failure(Code::resource, fmt::format("the temporary file is limited to {}", human_size(quota_)));
   if (!allocate(file_->number(), end_, end_ + size)) return failure(io_error("the temporary file"));
   auto allocation = std::make_shared<Allocation>(shared_from_this(), end_, size);
   end_ += size;
@@ -103,8 +104,8 @@ Result<std::shared_ptr<TempFile::Allocation>> TempFile::reserve(uint64_t size) {
 
 void TempFile::free(uint64_t offset, uint64_t size) {
   const std::scoped_lock lock(mutex_);
-  const bool freed = ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                                 static_cast<off_t>(size)) == 0;
+  const bool freed = ::fallocate(file_->number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                 static_cast<off_t>(offset), static_cast<off_t>(size)) == 0;
   if (freed) used_ -= size;
 }
 

@@ -1,4 +1,6 @@
 // weightfs completion bash.
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "cli/completion/completion.h"
 
@@ -174,7 +176,9 @@ _weightfs() {
 complete -F _weightfs weightfs
 )bash";
 
-void append(std::string& words, const std::string& word) { words += str(words.empty() ? "" : " ", word); }
+void append(std::string& words, const std::string& word) {
+  words += fmt::format("{}{}", words.empty() ? "" : " ", word);
+}
 
 // The table entries of this command and its subcommands.
 std::string rows(const CommandSpec& command) {
@@ -182,7 +186,7 @@ std::string rows(const CommandSpec& command) {
   for (const OptionSpec& spec : command.options)
     for (const std::string& name : spec.names) {
       append(options, name);
-      if (!spec.kind.empty()) append(values, str(name, ":", spec.kind));
+      if (!spec.kind.empty()) append(values, fmt::format("{}:{}", name, spec.kind));
     }
   for (const ArgumentSpec& argument : command.arguments)
     append(arguments, argument.kind + (argument.repeats ? "..." : ""));
@@ -190,8 +194,8 @@ std::string rows(const CommandSpec& command) {
     append(verbs, verb.path.substr(verb.path.rfind(' ') + 1));
     below += rows(verb);
   }
-  return str("    '", command.path, "')\n      verbs='", verbs, "' arguments='", arguments, "'\n      options='",
-             options, "'\n      values='", values, "'\n      ;;\n", below);
+  return fmt::format("    '{}')\n      verbs='{}' arguments='{}'\n      options='{}'\n      values='{}'\n      ;;\n{}",
+                     command.path, verbs, arguments, options, values, below);
 }
 
 }  // namespace
@@ -201,10 +205,10 @@ std::string bash_script(const Completion& completion) {
   for (const std::string& name : completion.formats) append(formats, name);
   for (const MountOptionSpec& word : completion.mount_options) {
     append(words, word.name + (word.value.empty() ? "" : "="));
-    if (!word.value.empty()) append(values, str(word.name, ":", word.kind));
+    if (!word.value.empty()) append(values, fmt::format("{}:{}", word.name, word.kind));
   }
-  return str(kStart, rows(completion.program), kMiddle, "_weightfs_formats='", formats, "'\n_weightfs_mount_words='",
-             words, "'\n_weightfs_mount_values='", values, "'\n", kEngine);
+  return fmt::format("{}{}{}_weightfs_formats='{}'\n_weightfs_mount_words='{}'\n_weightfs_mount_values='{}'\n{}",
+                     kStart, rows(completion.program), kMiddle, formats, words, values, kEngine);
 }
 
 }  // namespace weightfs::completion

@@ -1,4 +1,6 @@
 // weightfs completion zsh.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -62,7 +64,7 @@ std::string description(const std::string& help, const std::string& kind) {
 }
 
 std::string function_of(const std::string& path) {
-  std::string name = str("_weightfs", path.empty() ? "" : "_", path);
+  std::string name = fmt::format("_weightfs{}{}", path.empty() ? "" : "_", path);
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
 }
@@ -73,23 +75,25 @@ std::string spec_of(const OptionSpec& spec) {
   std::string all, braced;
   for (const std::string& name : spec.names) {
     const std::string suffix = spec.value.empty() ? "" : name.starts_with("--") ? "=" : "+";
-    all += str(all.empty() ? "" : " ", name);
-    braced += str(braced.empty() ? "" : ",", name, suffix);
+    all += fmt::format("{}{}", all.empty() ? "" : " ", name);
+    braced += fmt::format("{}{}{}", braced.empty() ? "" : ",", name, suffix);
   }
   const bool several = spec.names.size() > 1;
-  const std::string head = several ? str("'(", all, ")'{", braced, "}'") : str(spec.value.empty() ? "'" : "'*", braced);
-  const std::string tail = spec.value.empty() ? "" : str(":", escaped(spec.value, ":"), ":_weightfs_", spec.kind);
-  return str(head, "[", description(spec.help, spec.kind), "]", tail, "'");
+  const std::string head = several ? fmt::format("'({})'{{{}}}'", all, braced)
+                                   : fmt::format("{}{}", spec.value.empty() ? "'" : "'*", braced);
+  const std::string tail =
+      spec.value.empty() ? "" : fmt::format(":{}:_weightfs_{}", escaped(spec.value, ":"), spec.kind);
+  return fmt::format("{}[{}]{}'", head, description(spec.help, spec.kind), tail);
 }
 
 std::string specs_of(const CommandSpec& command) {
   std::string specs;
-  for (const OptionSpec& spec : command.options) specs += str(" \\\n    ", spec_of(spec));
+  for (const OptionSpec& spec : command.options) specs += fmt::format(" \\\n    {}", spec_of(spec));
   size_t place = 0;
   for (const ArgumentSpec& argument : command.arguments) {
     ++place;
-    specs += str(" \\\n    '", argument.repeats ? "*" : std::to_string(place), ":", escaped(argument.name, ":"),
-                 ":_weightfs_", argument.kind, "'");
+    specs += fmt::format(" \\\n    '{}:{}:_weightfs_{}'", argument.repeats ? "*" : std::to_string(place),
+                         escaped(argument.name, ":"), argument.kind);
   }
   return specs;
 }
@@ -97,26 +101,25 @@ std::string specs_of(const CommandSpec& command) {
 // The functions of this command and its subcommands.
 std::string functions(const CommandSpec& command) {
   const std::string name = function_of(command.path);
-  if (command.verbs.empty()) return str(name, "() {\n  _arguments -s -S", specs_of(command), "\n}\n\n");
+  if (command.verbs.empty()) return fmt::format("{}() {{\n  _arguments -s -S{}\n}}\n\n", name, specs_of(command));
   std::string verbs, below;
   for (const CommandSpec& verb : command.verbs) {
-    verbs += str("    '", verb.path.substr(verb.path.rfind(' ') + 1), ":", escaped(verb.help, ":\\"), "'\n");
+    verbs += fmt::format("    '{}:{}'\n", verb.path.substr(verb.path.rfind(' ') + 1), escaped(verb.help, ":\\"));
     below += functions(verb);
   }
-  return str(below, name, "() {\n  local curcontext=$curcontext state line\n  local -a verbs=(\n", verbs,
-             "  )\n  _arguments -C -s -S", specs_of(command),
-             " \\\n    '1:command:->verb' '*::argument:->rest' && return\n",
-             "  case $state in\n    verb) _describe -t commands '",
-             command.path.empty() ? "command" : command.path + " command", "' verbs ;;\n    rest) (( $+functions[",
-             name, "_$words[1]] )) && ", name, "_$words[1] ;;\n  esac\n}\n\n");
+  return fmt::format(
+      "{}{}() {{\n  local curcontext=$curcontext state line\n  local -a verbs=(\n{}  )\n  _arguments -C -s -S{} \\\n   "
+      " '1:command:->verb' '*::argument:->rest' && return\n  case $state in\n    verb) _describe -t commands '{}' "
+      "verbs ;;\n    rest) (( $+functions[{}_$words[1]] )) && {}_$words[1] ;;\n  esac\n}}\n\n",
+      below, name, verbs, specs_of(command), command.path.empty() ? "command" : command.path + " command", name, name);
 }
 
 // The options of -o in the syntax of _values, separated by commas.
 std::string options_function(const Completion& completion) {
   std::string out = "_weightfs_options() {\n  _values -s , 'mount option'";
   for (const MountOptionSpec& word : completion.mount_options) {
-    out += str(" \\\n    '", word.name, "[", description(word.help, word.kind), "]",
-               word.value.empty() ? "" : str(":", word.value, ":_weightfs_", word.kind), "'");
+    out += fmt::format(" \\\n    '{}[{}]{}'", word.name, description(word.help, word.kind),
+                       word.value.empty() ? "" : fmt::format(":{}:_weightfs_{}", word.value, word.kind));
   }
   return out + "\n}\n";
 }
@@ -126,8 +129,8 @@ std::string options_function(const Completion& completion) {
 std::string zsh_script(const Completion& completion) {
   std::string formats;
   for (const std::string& name : completion.formats) formats += " " + name;
-  return str(kStart, functions(completion.program), "_weightfs_format() { compadd \"$@\"", formats, " }\n\n",
-             options_function(completion), kEngine);
+  return fmt::format("{}{}_weightfs_format() {{ compadd \"$@\"{} }}\n\n{}{}", kStart, functions(completion.program),
+                     formats, options_function(completion), kEngine);
 }
 
 }  // namespace weightfs::completion

@@ -1,5 +1,6 @@
 #include "cli/console/log.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ bool is_journal(int descriptor) {
   const char* stream = std::getenv("JOURNAL_STREAM");
   struct stat status {};
   if (stream == nullptr || ::fstat(descriptor, &status) != 0) return false;
-  return str(status.st_dev, ":", status.st_ino) == stream;
+  return fmt::format("{}:{}", status.st_dev, status.st_ino) == stream;
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ void Log::store_and_write(Level level, const std::string& line) {
   {
     const std::scoped_lock lock(mutex_);
     if (lines_.size() == kMaxLines) lines_.pop_front();
-    lines_.push_back(str(utc_time(now()), " ", kLevelNames[static_cast<size_t>(level)], ": ", shown, "\n"));
+    lines_.push_back(fmt::format("{} {}: {}\n", utc_time(now()), kLevelNames[static_cast<size_t>(level)], shown));
   }
   sink_(level, shown);
 }

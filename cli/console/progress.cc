@@ -1,5 +1,6 @@
 #include "cli/console/progress.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,10 +39,11 @@ void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what, uin
   const double seconds = std::max(std::chrono::duration<double>(now - begin_).count(), 0.001);
   const double rate = static_cast<double>(done - std::min(before, done)) / seconds;
   const auto full = static_cast<size_t>(static_cast<double>(done) / static_cast<double>(total) * kWidth);
-  std::string line = str("[", std::string(full, '#'), std::string(kWidth - full, '.'), "] ", human_size(done), " of ",
-                         human_size(total), ", ", human_size(static_cast<uint64_t>(rate)), "/s");
-  if (rate >= 1) line += str(", ", duration(static_cast<uint64_t>(static_cast<double>(total - done) / rate)), " left");
-  line += str("  ", what);
+  std::string line = fmt::format("[{}{}] {} of {}, {}/s", std::string(full, '#'), std::string(kWidth - full, '.'),
+                                 human_size(done), human_size(total), human_size(static_cast<uint64_t>(rate)));
+  if (rate >= 1)
+    line += fmt::format(", {} left", duration(static_cast<uint64_t>(static_cast<double>(total - done) / rate)));
+  line += fmt::format("  {}", what);
   // Cut at a character boundary.
   size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
   while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;

@@ -1,5 +1,6 @@
 #include "cli/console/table.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,7 +76,7 @@ void Table::print(const TableStyle& style) const {
   if (style.form == TableStyle::aligned) return print_aligned(style);
   for (const auto& row : rows_) {
     std::string line;
-    for (const Cell& cell : row) line += str(&cell == row.data() ? "" : "\t", for_tabs(cell.raw));
+    for (const Cell& cell : row) line += fmt::format("{}{}", &cell == row.data() ? "" : "\t", for_tabs(cell.raw));
     std::printf("%s\n", line.c_str());
   }
 }

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -57,18 +58,18 @@ Check check_directory(const std::string& directory) {
   if (!allowed) return {kName, Verdict::failure, allowed.error().message, advice};
   const std::string there = existing_parent(directory);
   const std::string file_system = file_system_of(there);
-  const std::string where = str(directory, file_system.empty() ? "" : str(" (", file_system, ")"));
+  const std::string where =
+      fmt::format("{}{}", directory, file_system.empty() ? "" : fmt::format(" ({})", file_system));
   if (there != directory && ::access(there.c_str(), W_OK | X_OK) != 0)
-    return {kName, Verdict::warning, str(directory, " cannot be created: ", errno_text(errno)),
-            advice};
+    return {kName, Verdict::warning, fmt::format("{} cannot be created: {}", directory, errno_text(errno)), advice};
   // A missing directory is created on demand.
   const auto folders = open_folders(directory, Missing::fail);
   if (!folders && folders.error().code != Code::not_found)
-    return {kName, Verdict::warning, str("cannot be used: ", folders.error().message), advice};
+    return {kName, Verdict::warning, fmt::format("cannot be used: {}", folders.error().message), advice};
   if (folders && ::access(directory.c_str(), W_OK | X_OK) != 0)
-    return {kName, Verdict::warning, str(directory, ": ", errno_text(errno)), advice};
+    return {kName, Verdict::warning, fmt::format("{}: {}", directory, errno_text(errno)), advice};
   const std::string problem = file_system_problem(file_system);
-  if (!problem.empty()) return {kName, Verdict::warning, str(where, ": ", problem), advice};
+  if (!problem.empty()) return {kName, Verdict::warning, fmt::format("{}: {}", where, problem), advice};
   return {kName, Verdict::ok, folders ? where : where + ", created on demand"};
 }
 
@@ -79,10 +80,11 @@ Check check_space(const std::string& directory, uint64_t used) {
   const uint64_t free = uint64_t{system.f_bavail} * system.f_frsize;
   const uint64_t quota = default_quota(directory);
   const uint64_t left = quota - std::min(used, quota);
-  const std::string found = str(human_size(used), " used of ", human_size(quota), " (a quarter of its file system), ",
-                                human_size(free), " free");
+  const std::string found = fmt::format("{} used of {} (a quarter of its file system), {} free", human_size(used),
+                                        human_size(quota), human_size(free));
   if (left <= free) return {"cache space", Verdict::ok, found};
-  return {"cache space", Verdict::warning, str(found, ": the disk fills up before the cache reaches its quota"),
+  return {"cache space", Verdict::warning,
+          fmt::format("{}: the disk fills up before the cache reaches its quota", found),
           "free disk space, or set --cache-size"};
 }
 
@@ -95,7 +97,7 @@ Check check_partial_downloads(const store::Inventory& contents) {
     bytes += part.on_disk;
   }
   if (count == 0) return {"partial downloads", Verdict::ok, "none"};
-  return {"partial downloads", Verdict::ok, str(count, ", ", human_size(bytes)),
+  return {"partial downloads", Verdict::ok, fmt::format("{}, {}", count, human_size(bytes)),
           "the next read resumes them; `weightfs cache gc` removes them"};
 }
 

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -45,7 +46,7 @@ Check check_device() {
     ::close(device);
     return {"/dev/fuse", Verdict::ok, "can be opened"};
   }
-  check.found = str("cannot be opened: ", errno_text(errno));
+  check.found = fmt::format("cannot be opened: {}", errno_text(errno));
   check.advice = errno == EACCES ? "allow all users to open it: `chmod 666 /dev/fuse`"
                                  : "load the module with `modprobe fuse`; in a container, allow the device";
   return check;
@@ -100,12 +101,12 @@ Check check_fusermount() {
     return {"fusermount3", Verdict::failure, "not found on PATH; only root can mount without it", advice};
   }
   const std::string version = version_of(program);
-  const std::string found = str(program, ", version ", version.empty() ? "unknown" : version);
+  const std::string found = fmt::format("{}, version {}", program, version.empty() ? "unknown" : version);
   struct stat file {};
   const bool privileged = ::stat(program.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
   if (root || privileged) return {"fusermount3", Verdict::ok, found};
   return {"fusermount3", Verdict::failure, found + ", not setuid root",
-          str("as root: `chown root ", program, " && chmod u+s ", program, "`")};
+          fmt::format("as root: `chown root {} && chmod u+s {}`", program, program)};
 }
 
 Check check_allow_other() {

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <sys/utsname.h>
 
 #include <cstdio>
@@ -18,15 +19,15 @@ Check check_release(Release& release) {
   utsname system{};
   if (::uname(&system) != 0) return {"kernel", Verdict::warning, "version unknown"};
   std::sscanf(system.release, "%u.%u", &release.major, &release.minor);
-  return {"kernel", Verdict::ok, str(system.sysname, " ", printable(system.release))};
+  return {"kernel", Verdict::ok, fmt::format("{} {}", system.sysname, printable(system.release))};
 }
 
 Checks reported_features(const KernelFeatures& kernel) {
   return {
-      {"fuse protocol", Verdict::ok, str(kernel.major, ".", kernel.minor)},
+      {"fuse protocol", Verdict::ok, fmt::format("{}.{}", kernel.major, kernel.minor)},
       {"passthrough", Verdict::ok,
        kernel.passthrough ? "available to root; not used by this version" : "not available; not used by this version"},
-      {"read-ahead", Verdict::ok, str(human_size(kernel.read_ahead), "; root can raise it")},
+      {"read-ahead", Verdict::ok, fmt::format("{}; root can raise it", human_size(kernel.read_ahead))},
       {"max request size", Verdict::ok, human_size(kernel.max_request)}};
 }
 
@@ -34,8 +35,8 @@ Checks reported_features(const KernelFeatures& kernel) {
 Checks features_by_release(Release release, const std::string& why) {
   const bool passthrough = release.major > 6 || (release.major == 6 && release.minor >= 9);
   return {{"kernel features", Verdict::ok,
-           str("could not be queried (", why, "); by kernel version, passthrough is ",
-               passthrough ? "available to root if built in" : "not available")}};
+           fmt::format("could not be queried ({}); by kernel version, passthrough is {}", why,
+                       passthrough ? "available to root if built in" : "not available")}};
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -20,7 +21,7 @@ Check check_certificates() {
   const auto size = std::filesystem::file_size(kCertificates, failed);
   if (!failed && size > 0) return {"certificates", Verdict::ok, kCertificates};
   return {"certificates", Verdict::warning,
-          str(kCertificates, ": ", failed ? failed.message() : "empty", ": downloads over https fail"),
+          fmt::format("{}: {}: downloads over https fail", kCertificates, failed ? failed.message() : "empty"),
           "install ca-certificates"};
 }
 
@@ -29,16 +30,16 @@ Check check_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {"open files", Verdict::warning, "limit unknown"};
   if (limit.rlim_max == RLIM_INFINITY) return {"open files", Verdict::ok, "no limit"};
-  const std::string found = str("at most ", limit.rlim_max);
+  const std::string found = fmt::format("at most {}", limit.rlim_max);
   if (limit.rlim_max >= kMinDescriptors) return {"open files", Verdict::ok, found};
-  return {"open files", Verdict::warning, str(found, ": a mount keeps every file of its models open"),
+  return {"open files", Verdict::warning, fmt::format("{}: a mount keeps every file of its models open", found),
           "raise the hard limit (`ulimit -Hn`, LimitNOFILE=)"};
 }
 
 std::string mountpoints_with(const std::vector<MountReport>& reports, MountCondition state) {
   std::string out;
   for (const MountReport& each : reports)
-    if (each.state == state) out += str(out.empty() ? "" : ", ", printable(each.mount.point));
+    if (each.state == state) out += fmt::format("{}{}", out.empty() ? "" : ", ", printable(each.mount.point));
   return out;
 }
 
@@ -48,12 +49,13 @@ Checks check_mounts() {
   const std::string unresponsive = mountpoints_with(reports, MountCondition::unresponsive);
   Checks checks;
   if (!dead.empty())
-    checks.push_back(
-        {"mounts", Verdict::warning, str("server process died: ", dead), "remove them with `weightfs umount`"});
+    checks.push_back({"mounts", Verdict::warning, fmt::format("server process died: {}", dead),
+                      "remove them with `weightfs umount`"});
   if (!unresponsive.empty())
-    checks.push_back({"mounts", Verdict::warning, str("server not responding: ", unresponsive),
+    checks.push_back({"mounts", Verdict::warning, fmt::format("server not responding: {}", unresponsive),
                       "see its log; detach them with `weightfs umount --lazy`"});
-  if (checks.empty()) checks.push_back({"mounts", Verdict::ok, reports.empty() ? "none" : str(reports.size())});
+  if (checks.empty())
+    checks.push_back({"mounts", Verdict::ok, reports.empty() ? "none" : std::to_string(reports.size())});
   return checks;
 }
 

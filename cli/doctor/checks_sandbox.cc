@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "cli/doctor/checks.h"
 #include "cli/sandbox/landlock.h"
@@ -12,7 +14,7 @@ Check check_landlock() {
   if (version == 0)
     return {"landlock", Verdict::warning, "not available: a server can open every file that its user can",
             "use Linux 5.13 or newer, with landlock among the `lsm=` of the kernel's command line"};
-  const std::string found = str("version ", version);
+  const std::string found = fmt::format("version {}", version);
   if (version >= kRestrictsTcp) return {"landlock", Verdict::ok, found};
   return {"landlock", Verdict::ok, found + "; does not restrict TCP; with --offline seccomp does"};
 }

@@ -1,6 +1,7 @@
 #include "cli/doctor/kernel_features.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/fuse.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -23,11 +24,11 @@ namespace {
 // From linux/fuse.h of newer kernels: a bit of flags2, which holds the flags from 32 on.
 constexpr uint32_t kPassthrough = 1U << (37 - 32);
 constexpr uint64_t kPagesBeforeLimit = 32;  // before FUSE_MAX_PAGES (Linux 4.20)
-constexpr uint64_t kPagesByDefault = 256;  // FUSE_MAX_MAX_PAGES
+constexpr uint64_t kPagesByDefault = 256;   // FUSE_MAX_MAX_PAGES
 
 Map failed_step(const char* step) {
   Map result;
-  result.append("error", str(step, ": ", errno_text(errno)));
+  result.append("error", fmt::format("{}: {}", step, errno_text(errno)));
   return result;
 }
 
@@ -44,8 +45,8 @@ bool enter_namespaces() {
   const gid_t group = ::getegid();
   if (user == 0) return ::unshare(CLONE_NEWNS) == 0;
   return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_file("/proc/self/setgroups", "deny") &&
-         write_file("/proc/self/uid_map", str("0 ", user, " 1")) &&
-         write_file("/proc/self/gid_map", str("0 ", group, " 1"));
+         write_file("/proc/self/uid_map", fmt::format("0 {} 1", user)) &&
+         write_file("/proc/self/gid_map", fmt::format("0 {} 1", group));
 }
 
 uint64_t max_pages() {
@@ -61,7 +62,7 @@ Map query_kernel() {
   const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
   if (device < 0) return failed_step("/dev/fuse");
   // Mounts on "/", which always exists. Processes that have "/" open keep the old root.
-  const std::string options = str("fd=", device, ",rootmode=40000,user_id=0,group_id=0");
+  const std::string options = fmt::format("fd={},rootmode=40000,user_id=0,group_id=0", device);
   if (::mount("weightfs", "/", "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return failed_step("mount");
   std::vector<char> request(1 << 17);
   const ssize_t size = ::read(device, request.data(), request.size());

@@ -1,5 +1,7 @@
 #include "cli/mount/metrics.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -14,7 +16,7 @@ namespace {
 constexpr std::array<size_t, 8> kPowers = {10, 13, 16, 20, 23, 27, 30, 34};
 
 std::string label(const char* name, const std::string& value) {
-  std::string out = str(name, "=\"");
+  std::string out = fmt::format("{}=\"", name);
   for (const char c : to_utf8(value)) {
     if (c == '\\' || c == '"') out += '\\';
     out += c == '\n' ? "\\n" : std::string(1, c);
@@ -34,12 +36,12 @@ class MetricsText {
 
   void describe(const char* name, const char* type, const char* help) {
     name_ = name;
-    text_ += str("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
   }
 
   template <class Number>
   void add(Number value, const std::string& labels = {}, const char* suffix = "") {
-    text_ += str(name_, suffix, "{", labels_, labels.empty() ? "" : ",", labels, "} ", value, "\n");
+    text_ += fmt::format("{}{}{{{}{}{}}} {}\n", name_, suffix, labels_, labels.empty() ? "" : ",", labels, value);
   }
 
   /// A metric with a single series.
@@ -60,8 +62,9 @@ class MetricsText {
 void add_durations(MetricsText& page, const std::string& operation, const fuse::Statistics::OperationStats& answered) {
   for (const size_t power : kPowers)
     page.add(answered.took.below_power(power),
-             str(operation, ",", label("le", number(std::ldexp(1e-9, static_cast<int>(power))))), "_bucket");
-  page.add(answered.took.count(), str(operation, ",", label("le", "+Inf")), "_bucket");
+             fmt::format("{},{}", operation, label("le", number(std::ldexp(1e-9, static_cast<int>(power))))),
+             "_bucket");
+  page.add(answered.took.count(), fmt::format("{},{}", operation, label("le", "+Inf")), "_bucket");
   page.add(number(static_cast<double>(answered.total.count()) * 1e-9), operation, "_sum");
   page.add(answered.took.count(), operation, "_count");
 }
@@ -81,7 +84,7 @@ void add_requests(MetricsText& page, const fuse::Statistics& statistics) {
 std::string metrics_of(const MountState& state) {
   MetricsText page(label("mountpoint", state.mountpoint));
   page.describe("weightfs_info", "gauge", "Source and version of the mount.");
-  page.add(1, str(label("source", state.source), ",", label("version", WEIGHTFS_VERSION)));
+  page.add(1, fmt::format("{},{}", label("source", state.source), label("version", WEIGHTFS_VERSION)));
   page.add("weightfs_start_time_seconds", "gauge", "Time of the mount, in seconds since 1970.",
            static_cast<long long>(state.since.tv_sec));
   page.add("weightfs_read_bytes_total", "counter", "Bytes returned to readers.", state.statistics.bytes());

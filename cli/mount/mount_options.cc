@@ -1,5 +1,6 @@
 #include "cli/mount/mount_options.h"
 
+#include <fmt/core.h>
 #include <grp.h>
 #include <pwd.h>
 
@@ -19,7 +20,7 @@ namespace {
 constexpr unsigned kMaxIdleSeconds = 365 * 24 * 60 * 60;
 
 Result<void> invalid(const std::string& value, const char* what) {
-  return failure(Code::unsupported, str(quoted(value), " ", what));
+  return failure(Code::unsupported, fmt::format("{} {}", quoted(value), what));
 }
 
 // A name or a number. The largest number is not a valid id (chown(2)).
@@ -94,7 +95,8 @@ std::string unknown_option(const std::string& word, const Options& options) {
   std::vector<std::string> known;
   for (const Option& option : options) known.push_back(option.word());
   const std::string near = did_you_mean(word.substr(0, word.find('=')), known);
-  return str("unknown mount option ", quoted(word), near.empty() ? "; known options: " + option_names(options) : near);
+  return fmt::format("unknown mount option {}{}", quoted(word),
+                     near.empty() ? "; known options: " + option_names(options) : near);
 }
 
 Result<void> take_one(const Options& all, const std::string& word, OptionOrigin origin) {
@@ -105,7 +107,7 @@ Result<void> take_one(const Options& all, const std::string& word, OptionOrigin 
   if (word == "remount") return failure(Code::unsupported, "remount is not supported; unmount it and mount it again");
   if (origin != OptionOrigin::command_line && is_fstab_word(word)) return {};
   if (std::any_of(kNever.begin(), kNever.end(), is))
-    return failure(Code::unsupported, str("-o ", word, ": every mount is ro, nosuid and nodev"));
+    return failure(Code::unsupported, fmt::format("-o {}: every mount is ro, nosuid and nodev", word));
   if (origin == OptionOrigin::sloppy_fstab) return {};
   return failure(Code::unsupported, unknown_option(word, all));
 }

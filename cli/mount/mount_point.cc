@@ -1,6 +1,7 @@
 #include "cli/mount/mount_point.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,7 +44,7 @@ bool is_root_of_weightfs(const Descriptor& found, const std::string& path) {
 }
 
 tl::unexpected<Error> already_mounted(const std::string& path) {
-  return failure(Code::io, str(path, ": weightfs is already mounted there"));
+  return failure(Code::io, fmt::format("{}: weightfs is already mounted there", path));
 }
 
 // Removes a mount whose server died; fails if the server is alive.
@@ -51,8 +52,8 @@ Result<void> remove_dead_mount(const Mount& mount, const std::string& path) {
   if (probe_mounts({mount}).front().state != MountCondition::dead) return already_mounted(path);
   const UnmountResult unmounted = unmount(mount, Detach::now);
   if (unmounted.status != UnmountResult::done)
-    return failure(Code::io, str(path, ": cannot remove a mount whose server died: ", unmounted.why));
-  log_to_stderr(str(path, ": removed a mount whose server died"));
+    return failure(Code::io, fmt::format("{}: cannot remove a mount whose server died: {}", path, unmounted.why));
+  log_to_stderr(fmt::format("{}: removed a mount whose server died", path));
   return {};
 }
 
@@ -63,7 +64,7 @@ Result<MountPoint> MountPoint::at(const std::string& path) {
   MountPoint point(TRY(real_path(path)));
   struct stat found {};
   if (::stat(point.path_.c_str(), &found) == 0) {
-    if (!S_ISDIR(found.st_mode)) return failure(Code::io, str(path, ": not a directory"));
+    if (!S_ISDIR(found.st_mode)) return failure(Code::io, fmt::format("{}: not a directory", path));
   } else if (errno != ENOENT) {
     return failure(io_error(path));
   }
@@ -89,7 +90,8 @@ Result<void> MountPoint::make() {
 Result<void> MountPoint::claim() {
   const Descriptor found(::open(path_.c_str(), O_PATH | O_CLOEXEC));
   if (is_root_of_weightfs(found, path_)) return already_mounted(path_);
-  claim_ = Descriptor(::open(str("/proc/self/fd/", found.number()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  claim_ =
+      Descriptor(::open(fmt::format("/proc/self/fd/{}", found.number()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto limit = std::chrono::steady_clock::now() + kClaimTimeout;
   while (claim_ && ::flock(claim_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
          std::chrono::steady_clock::now() < limit)
@@ -98,9 +100,9 @@ Result<void> MountPoint::claim() {
   const Descriptor by_now(::open(path_.c_str(), O_PATH | O_CLOEXEC));
   if (is_root_of_weightfs(by_now, path_)) return already_mounted(path_);
   std::error_code unreadable;
-  const std::string claimed = str("/proc/self/fd/", claim_.number());
+  const std::string claimed = fmt::format("/proc/self/fd/{}", claim_.number());
   if (claim_ && !made_ && !std::filesystem::is_empty(claimed, unreadable) && !unreadable)
-    log_to_stderr(str(path_, ": directory not empty; the mount hides its content"));
+    log_to_stderr(fmt::format("{}: directory not empty; the mount hides its content", path_));
   return {};
 }
 
@@ -113,7 +115,7 @@ void MountPoint::remove_if_made() const {
 }
 
 std::string source_label(const std::vector<std::string>& sources) {
-  return sources.size() == 1 ? sources[0] : str(sources.at(0), " and ", sources.size() - 1, " more");
+  return sources.size() == 1 ? sources[0] : fmt::format("{} and {} more", sources.at(0), sources.size() - 1);
 }
 
 Result<void> check_hides_no_source(const std::vector<std::string>& sources, const std::string& point) {
@@ -121,8 +123,9 @@ Result<void> check_hides_no_source(const std::vector<std::string>& sources, cons
     std::error_code no_path;
     const auto real = std::filesystem::canonical(source, no_path);
     if (!no_path && is_at_or_below(real, point))
-      return failure(Code::unsupported, str(printable(point), ": a mount there would hide its source ",
-                                            printable(source), "; use another mount point"));
+      return failure(Code::unsupported,
+                     fmt::format("{}: a mount there would hide its source {}; use another mount point",
+                                 printable(point), printable(source)));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "cli/mount/mount_report.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -107,7 +108,7 @@ void copy_status(Map& result) {
 bool may_serve(uint64_t process, const Mount& mount) {
   struct stat found {};
   if (process == 0 || process > std::numeric_limits<pid_t>::max()) return false;
-  const std::string about = str("/proc/", process);
+  const std::string about = fmt::format("/proc/{}", process);
   const uid_t user = mount.user.value_or(0);
   if (user != 0 && (::stat(about.c_str(), &found) != 0 || found.st_uid != user)) return false;
   std::error_code failed;

@@ -1,5 +1,6 @@
 #include "cli/mount/serve.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +39,8 @@ class MountController {
     fuse::SessionCallbacks callbacks;
     callbacks.on_usable = [this](uint64_t) {
       if (broker_ != nullptr) broker_->start_use();
-      state_.log.write(Level::info, str("mounted ", printable(state_.source), " at ", printable(state_.mountpoint)));
+      state_.log.write(Level::info,
+                       fmt::format("mounted {} at {}", printable(state_.source), printable(state_.mountpoint)));
       if (params_.observer.on_usable) params_.observer.on_usable(state_);
     };
     callbacks.on_end = [this] {
@@ -48,10 +50,9 @@ class MountController {
     if (broker_ != nullptr) callbacks.on_unmount = [this] { broker_->unmount(Detach::now); };
     callbacks.on_stuck = [this] {
       const bool is_silent = broker_ != nullptr && broker_->unmount(Detach::now).status == UnmountResult::unresponsive;
-      state_.log.write(Level::error, str(printable(state_.mountpoint),
-                                         ": shutdown timed out with requests "
-                                         "in progress; ",
-                                         is_silent ? "cannot detach it: its path is not responding" : "detached"));
+      state_.log.write(Level::error,
+                       fmt::format("{}: shutdown timed out with requests in progress; {}", printable(state_.mountpoint),
+                                   is_silent ? "cannot detach it: its path is not responding" : "detached"));
       if (!is_silent && broker_ != nullptr) broker_->remove_mount_point();
       std::_Exit(static_cast<int>(Exit::mount));
     };
@@ -80,7 +81,8 @@ class MountController {
     // If another process mounted the descriptor, it unmounts after this process exits.
     const bool ended =
         broker_ == nullptr ? ::raise(SIGTERM) == 0 : broker_->unmount(Detach::if_unused).status == UnmountResult::done;
-    if (ended) state_.log.write(Level::info, str(printable(state_.mountpoint), ": idle for ", idle.count(), " s"));
+    if (ended)
+      state_.log.write(Level::info, fmt::format("{}: idle for {} s", printable(state_.mountpoint), idle.count()));
   }
 
   ServeParams& params_;
@@ -97,7 +99,7 @@ Exit log_failure(Log& log, const Error& error, Exit status) {
 // Refers to `weightfs doctor` for errors about fuse.
 Error with_advice(const Error& error) {
   const bool is_of_fuse = error.message.find("fuse") != std::string::npos;
-  return {error.code, str(error.message, is_of_fuse ? "; run weightfs doctor" : "")};
+  return {error.code, fmt::format("{}{}", error.message, is_of_fuse ? "; run weightfs doctor" : "")};
 }
 
 // Blocks a signal until a thread waits for it, so that it does not end the process.
@@ -171,21 +173,21 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   auto device = *broker ? (*broker)->mount() : Result<Descriptor>(Descriptor(*params.device));
   const auto served = std::move(device).and_then([&](Descriptor mount) {
     return fuse::serve(forest, statistics,
-                 {.mountpoint = session_params.mountpoint,
-                  .source = session_params.source,
-                  .options = options.kernel,
-                  .device = mount.release(),
-                  .ownership = options.ownership,
-                  .drop_pages = options.store_flags.stream,
-                  .log = warn,
-                  .on_open = log_open,
-                  .callbacks = controller.callbacks()});
+                       {.mountpoint = session_params.mountpoint,
+                        .source = session_params.source,
+                        .options = options.kernel,
+                        .device = mount.release(),
+                        .ownership = options.ownership,
+                        .drop_pages = options.store_flags.stream,
+                        .log = warn,
+                        .on_open = log_open,
+                        .callbacks = controller.callbacks()});
   });
   // A reader may still hold its source, and with it the store, until the process exits.
   blobs.stop();
   if (*broker) (*broker)->remove_mount_point();
   if (!served) return log_failure(log, with_advice(served.error()), Exit::mount);
-  log.write(Level::info, str("unmounted ", printable(session_params.mountpoint)));
+  log.write(Level::info, fmt::format("unmounted {}", printable(session_params.mountpoint)));
   return Exit::ok;
 }
 

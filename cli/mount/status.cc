@@ -1,5 +1,6 @@
 #include "cli/mount/status.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -112,11 +113,12 @@ std::string in_flight(const StoreStatus& status) {
   std::string out;
   for (const StoreStatus::Blob& blob : status.blobs) {
     if (blob.verified || blob.fetched == 0 || ++count > kMaxNamed) continue;
-    out += str(out.empty() ? "; fetching " : ", ", printable(blob.name));
+    out += fmt::format("{}{}", out.empty() ? "; fetching " : ", ", printable(blob.name));
     if (blob.size && *blob.size > 0)
-      out += str(", ", std::floor(static_cast<double>(blob.fetched) / static_cast<double>(*blob.size) * 100), " %");
+      out +=
+          fmt::format(", {} %", std::floor(static_cast<double>(blob.fetched) / static_cast<double>(*blob.size) * 100));
   }
-  if (count > kMaxNamed) out += str(" and ", count - kMaxNamed, " more");
+  if (count > kMaxNamed) out += fmt::format(" and {} more", count - kMaxNamed);
   return out;
 }
 
@@ -138,23 +140,23 @@ std::string summary_of(const MountState& state) {
   const StoreStatus status = state.store->in_progress_status();
   const uint64_t open = state.statistics.open_files();
   std::string line =
-      str(human_size(state.statistics.bytes()), " read, ", open, open == 1 ? " file" : " files", " open");
-  if (status.bytes_fetched > 0) line += str(", ", human_size(status.bytes_fetched), " fetched");
+      fmt::format("{} read, {}{} open", human_size(state.statistics.bytes()), open, open == 1 ? " file" : " files");
+  if (status.bytes_fetched > 0) line += fmt::format(", {} fetched", human_size(status.bytes_fetched));
   return line + in_flight(status);
 }
 
 std::vector<std::string> statistics_of(const MountState& state) {
   const StoreStatus status = state.store->in_progress_status();
-  std::vector<std::string> lines = {str("statistics since ", utc_time(state.since), ": ", summary_of(state),
-                                        "; cache: ", status.hits, " hits, ", status.misses, " misses, ", status.errors,
-                                        " errors")};
+  std::vector<std::string> lines = {fmt::format("statistics since {}: {}; cache: {} hits, {} misses, {} errors",
+                                                utc_time(state.since), summary_of(state), status.hits, status.misses,
+                                                status.errors)};
   for (size_t i = 0; i < fuse::kOperationNames.size(); ++i) {
     const auto answered = state.statistics.stats(static_cast<fuse::Operation>(i));
     if (answered.took.count() == 0) continue;
     std::string line =
-        str(fuse::kOperationNames[i], ": ", answered.took.count(), " requests, ", answered.errors, " failed");
+        fmt::format("{}: {} requests, {} failed", fuse::kOperationNames[i], answered.took.count(), answered.errors);
     for (const auto& [name, share] : kPercentiles)
-      line += str(", ", name, " ", human_time(percentile(answered, share)));
+      line += fmt::format(", {} {}", name, human_time(percentile(answered, share)));
     lines.push_back(line + ", max " + human_time(answered.longest));
   }
   return lines;

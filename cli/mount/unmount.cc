@@ -1,6 +1,7 @@
 #include "cli/mount/unmount.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -74,7 +75,7 @@ Map find_mount_root(const std::string& path) {
 
 Result<Mount> weightfs_at(const std::string& path) {
   const auto result = run_isolated_or_here([&] { return find_mount_root(path); });
-  if (!result) return failure(Code::io, str(path, ": ", kUnresponsive));
+  if (!result) return failure(Code::io, fmt::format("{}: {}", path, kUnresponsive));
   if (const auto error = find_number(*result, "error").value_or(0); error != 0)
     return failure(io_error(path, static_cast<int>(error)));
   const auto id = find_number(*result, "mount");
@@ -82,8 +83,8 @@ Result<Mount> weightfs_at(const std::string& path) {
   const Mount* mount = id ? now.find(*id) : nullptr;
   if (mount != nullptr && mount->is_weightfs()) return *mount;
   if (mount != nullptr && now.is_weightfs_point(mount->point))
-    return failure(Code::io, str(path, ": ", printable(mount->type), " is mounted over weightfs there"));
-  return failure(Code::io, str(path, ": weightfs is not mounted there"));
+    return failure(Code::io, fmt::format("{}: {} is mounted over weightfs there", path, printable(mount->type)));
+  return failure(Code::io, fmt::format("{}: weightfs is not mounted there", path));
 }
 
 UnmountResult unmount_here(const Mount& mount, Detach detach) {
@@ -91,7 +92,7 @@ UnmountResult unmount_here(const Mount& mount, Detach detach) {
   // The parent directory is held open: after a rename of a directory above, the path could lead to another mount.
   const Descriptor folder(::open(point.parent_path().c_str(), O_PATH | O_CLOEXEC));
   if (!folder) return {UnmountResult::refused, errno_text(errno)};
-  const std::string at = str("/proc/self/fd/", folder.number(), "/", point.filename().string());
+  const std::string at = fmt::format("/proc/self/fd/{}/{}", folder.number(), point.filename().string());
   // Another file system may be mounted there by now.
   const ResolvedPath resolved = resolve_path(at);
   if (resolved.error != 0) return {UnmountResult::refused, errno_text(resolved.error)};

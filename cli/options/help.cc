@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -43,9 +45,9 @@ class Page {
 };
 
 std::string name_of(const Option& option) {
-  std::string name = option.letter == 0 ? "" : str('-', option.letter);
-  if (!option.name.empty()) name += str(name.empty() ? "" : ",", "--", option.name);
-  return option.value.empty() ? name : str(name, " ", option.value);
+  std::string name = option.letter == 0 ? "" : fmt::format("-{}", option.letter);
+  if (!option.name.empty()) name += fmt::format("{}--{}", name.empty() ? "" : ",", option.name);
+  return option.value.empty() ? name : fmt::format("{} {}", name, option.value);
 }
 
 std::string usage_of(const Invocation& invocation) {
@@ -57,7 +59,7 @@ std::string usage_of(const Invocation& invocation) {
     const bool required = argument.count == Argument::Count::one || argument.count == Argument::Count::some;
     const bool has_dots = argument.name.find("...") != argument.name.npos;
     const std::string name = argument.repeats() && !has_dots ? argument.name + "..." : argument.name;
-    usage += required || has_dots ? " " + name : str(" [", name, "]");
+    usage += required || has_dots ? " " + name : fmt::format(" [{}]", name);
   }
   return usage;
 }

@@ -1,16 +1,18 @@
 #include "cli/options/open_options.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 
 namespace weightfs {
 
 Options opening_options(OpenOptions& open_options) {
   std::string names;
-  for (const Format& format : formats()) names += str(names.empty() ? "" : ", ", format.name);
+  for (const Format& format : formats()) names += fmt::format("{}{}", names.empty() ? "" : ", ", format.name);
   const auto take_format = [&open_options, names](const std::string& name) -> Result<void> {
     open_options.forced = format_named(name);
     if (open_options.forced == nullptr)
-      return failure(Code::unsupported, str("unknown format ", quoted(name), "; known formats: ", names));
+      return failure(Code::unsupported, fmt::format("unknown format {}; known formats: {}", quoted(name), names));
     return {};
   };
   return {

@@ -1,5 +1,7 @@
 #include "cli/options/option.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -55,11 +57,12 @@ Result<bool> take_word(const Options& options, const std::string& word) {
       std::find_if(options.begin(), options.end(), [&](const Option& each) { return each.name == name; });
   if (option == options.end()) return false;
   const auto wrong = [&](const std::string& what) {
-    return failure(Code::unsupported, str("-o ", option->word(), ": ", what));
+    return failure(Code::unsupported, fmt::format("-o {}: {}", option->word(), what));
   };
   const std::string value = word.substr(std::min(equals + 1, word.size()));
   if (option->value.empty() && equals != word.size()) return wrong("takes no value");
-  if (!option->value.empty() && value.empty()) return wrong(str("needs a value: ", option->word(), "=", option->value));
+  if (!option->value.empty() && value.empty())
+    return wrong(fmt::format("needs a value: {}={}", option->word(), option->value));
   if (const auto taken = option->take(value); !taken) return wrong(taken.error().message);
   return true;
 }
@@ -67,7 +70,8 @@ Result<bool> take_word(const Options& options, const std::string& word) {
 std::string option_names(const Options& options) {
   std::string words;
   for (const Option& option : options)
-    words += str(words.empty() ? "" : ", ", option.word(), option.value.empty() ? "" : "=", option.value);
+    words += fmt::format("{}{}{}{}", words.empty() ? "" : ", ", option.word(), option.value.empty() ? "" : "=",
+                         option.value);
   return words;
 }
 

@@ -1,4 +1,5 @@
 // The parser of the command line, on getopt_long(3).
+#include <fmt/core.h>
 #include <getopt.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ constexpr int kFirstOption = 1000;  // getopt_long's value of the first option o
 
 std::string joined(const Words& words) {
   std::string out;
-  for (const std::string& word : words) out += str(out.empty() ? "" : ", ", word);
+  for (const std::string& word : words) out += fmt::format("{}{}", out.empty() ? "" : ", ", word);
   return out;
 }
 
@@ -36,12 +37,12 @@ std::string family_of(const Invocation& invocation) {
 }
 
 Error usage_error(const Invocation& invocation, const std::string& message) {
-  return {Code::unsupported, str(message, " (see weightfs ", family_of(invocation), "--help)")};
+  return {Code::unsupported, fmt::format("{} (see weightfs {}--help)", message, family_of(invocation))};
 }
 
 Error no_option(const Invocation& invocation, const std::string& word, const Words& known) {
   const std::string option = word.substr(0, word.find('='));
-  return usage_error(invocation, str(printable(option), ": unknown option", did_you_mean(option, known)));
+  return usage_error(invocation, fmt::format("{}: unknown option{}", printable(option), did_you_mean(option, known)));
 }
 
 // The options of a command, for getopt_long.
@@ -55,7 +56,7 @@ class LeafParser {
     for (size_t i = 0; i < options_.size(); ++i) {
       const bool has_value = !options_[i]->value.empty();
       const int value = options_[i]->letter != 0 ? options_[i]->letter : kFirstOption + static_cast<int>(i);
-      if (options_[i]->letter != 0) short_ += str(options_[i]->letter, has_value ? ":" : "");
+      if (options_[i]->letter != 0) short_ += fmt::format("{}{}", options_[i]->letter, has_value ? ":" : "");
       if (!options_[i]->name.empty())
         add(options_[i]->name.c_str(), value, has_value ? required_argument : no_argument);
     }
@@ -75,9 +76,9 @@ class LeafParser {
       if (!is_spelled_out(number)) return tl::unexpected(no_option(invocation_, typed(), names()));
       if (number == kHelp) return Invocation::Action::help;
       const Option& option = option_of(number);
-      const std::string name = option.name.empty() ? str('-', option.letter) : "--" + option.name;
+      const std::string name = option.name.empty() ? fmt::format("-{}", option.letter) : "--" + option.name;
       if (const auto taken = option.take(optarg == nullptr ? "" : optarg); !taken)
-        return tl::unexpected(usage_error(invocation_, str(name, ": ", taken.error().message)));
+        return tl::unexpected(usage_error(invocation_, fmt::format("{}: {}", name, taken.error().message)));
     }
     TRY_VOID(take_arguments());
     return Invocation::Action::run;
@@ -101,7 +102,7 @@ class LeafParser {
   bool is_spelled_out(int) const {
     if (index_ < 0) return true;
     const std::string word = typed();
-    return word.substr(0, word.find('=')) == str("--", long_[static_cast<size_t>(index_)].name);
+    return word.substr(0, word.find('=')) == fmt::format("--{}", long_[static_cast<size_t>(index_)].name);
   }
 
   const Option& option_of(int number) const {
@@ -118,12 +119,14 @@ class LeafParser {
 
   Error error_of(int number) const {
     const std::string word = argv_[static_cast<size_t>(optind) - 1];
-    if (number == ':') return usage_error(invocation_, str(printable(word), " needs a value", value_name()));
+    if (number == ':')
+      return usage_error(invocation_, fmt::format("{} needs a value{}", printable(word), value_name()));
     const std::string name = word.substr(0, word.find('='));
     const Words known = names();
     if (std::find(known.begin(), known.end(), name) != known.end())
-      return usage_error(invocation_, str(printable(name), " takes no value"));
-    return no_option(invocation_, word.starts_with("--") ? word : str('-', static_cast<char>(optopt)), names());
+      return usage_error(invocation_, fmt::format("{} takes no value", printable(name)));
+    return no_option(invocation_, word.starts_with("--") ? word : fmt::format("-{}", static_cast<char>(optopt)),
+                     names());
   }
 
   // The option whose value is missing.
@@ -137,10 +140,10 @@ class LeafParser {
     for (const Argument& argument : command().arguments) {
       const bool is_needed = argument.count == Argument::Count::one || argument.count == Argument::Count::some;
       if (is_needed && next == words_.size())
-        return tl::unexpected(usage_error(invocation_, str(family(), ": missing ", argument.name)));
+        return tl::unexpected(usage_error(invocation_, fmt::format("{}: missing {}", family(), argument.name)));
       for (bool first = true; next < words_.size() && (first || argument.repeats()); first = false, ++next)
         if (const auto taken = argument.take(words_at(next)); !taken)
-          return tl::unexpected(usage_error(invocation_, str(argument.name, ": ", taken.error().message)));
+          return tl::unexpected(usage_error(invocation_, fmt::format("{}: {}", argument.name, taken.error().message)));
     }
     if (next == words_.size()) return {};
     return tl::unexpected(usage_error(invocation_, "too many arguments: " + printable(words_at(next))));
@@ -196,8 +199,8 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
     const std::string family = family_of(invocation);
     if (word == words.end())
       return tl::unexpected(usage_error(
-          invocation,
-          str(family.empty() ? "" : family.substr(0, family.size() - 1) + ": ", "missing command: ", joined(known))));
+          invocation, fmt::format("{}missing command: {}",
+                                  family.empty() ? "" : family.substr(0, family.size() - 1) + ": ", joined(known))));
     if (*word == "-h" || *word == "--help") return Invocation{Invocation::Action::help, invocation.path};
     const bool is_program = invocation.path.size() == 1;
     if (is_program && *word == "--version") return Invocation{Invocation::Action::version, invocation.path};
@@ -207,8 +210,9 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
         std::find_if(commands.begin(), commands.end(), [&](const Command& each) { return each.name == *word; });
     if (found == commands.end()) {
       const std::string guess = did_you_mean(*word, known);
-      return tl::unexpected(usage_error(invocation, str("unknown command ", quoted(family + *word),
-                                                        guess.empty() ? "; known commands: " + joined(known) : guess)));
+      return tl::unexpected(
+          usage_error(invocation, fmt::format("unknown command {}{}", quoted(family + *word),
+                                              guess.empty() ? "; known commands: " + joined(known) : guess)));
     }
     invocation.path.push_back(&*found);
     ++word;

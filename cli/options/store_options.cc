@@ -1,5 +1,7 @@
 #include "cli/options/store_options.h"
 
+#include <fmt/core.h>
+
 #include <cctype>
 #include <charconv>
 #include <filesystem>
@@ -31,7 +33,8 @@ Result<std::string> blob_directory(const std::string& given) {
   std::error_code error;
   const std::string path = std::filesystem::canonical(given, error);
   if (error || !std::filesystem::is_directory(path, error))
-    return failure(Code::not_found, str("--blob-dir ", given, ": ", error ? error.message() : "not a directory"));
+    return failure(Code::not_found,
+                   fmt::format("--blob-dir {}: {}", given, error ? error.message() : "not a directory"));
   return path;
 }
 
@@ -58,7 +61,7 @@ std::optional<uint64_t> parse_size(const std::string& text) {
 
 Options store_options(StoreFlags& store_flags) {
   const auto wrong = [](const std::string& value, const char* what) {
-    return failure(Code::unsupported, str(quoted(value), " ", what));
+    return failure(Code::unsupported, fmt::format("{} {}", quoted(value), what));
   };
   const auto take_size = [&store_flags, wrong](const std::string& value) -> Result<void> {
     store_flags.size = parse_size(value);

@@ -1,5 +1,6 @@
 // Computes the files that a process that reads containers may use. Only names are used; no container is read.
 #include <dirent.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,7 +134,7 @@ class SourceFiles {
     if (entries == nullptr) return;
     while (const dirent* entry = seen_ < kMaxEntries ? ::readdir(entries) : nullptr) {
       const std::string name = entry->d_name;
-      const std::string path = str(directory == "/" ? "" : directory, "/", name);
+      const std::string path = fmt::format("{}/{}", directory == "/" ? "" : directory, name);
       ++seen_;
       if (name != "." && name != "..") visit(path, entry->d_type == DT_UNKNOWN ? type_of(path) : entry->d_type);
     }

@@ -1,5 +1,6 @@
 #include "cli/sandbox/broker.h"
 
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,9 +22,7 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = 4096;
 
-Error error_of(const char* what) {
-  return io_error(str("the broker process: ", what));
-}
+Error error_of(const char* what) { return io_error(fmt::format("the broker process: {}", what)); }
 
 // A message with an optional descriptor.
 struct Message {
@@ -141,7 +140,8 @@ Broker::~Broker() {
 
 Result<BrokerReply> Broker::ask(char request, std::string_view argument) const {
   const std::scoped_lock lock(mutex_);
-  if (!send_message(socket_.number(), str(request, argument), Descriptor())) return tl::unexpected(error_of("exited"));
+  if (!send_message(socket_.number(), fmt::format("{}{}", request, argument), Descriptor()))
+    return tl::unexpected(error_of("exited"));
   Message reply = receive_message(socket_.number());
   BrokerReply read;
   if (reply.bytes.size() < sizeof read.status) return failure(Code::io, "the broker process exited");

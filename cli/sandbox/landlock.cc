@@ -1,6 +1,7 @@
 #include "cli/sandbox/landlock.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -79,7 +80,7 @@ Result<void> allow(int ruleset, const std::string& path, uint64_t rights) {
   if (!found || ::fstat(found.number(), &status) != 0) return {};
   const PathBeneath rule{S_ISDIR(status.st_mode) ? rights : rights & kOfFiles, found.number()};
   if (::syscall(kAddRule, ruleset, kPathBeneath, &rule, 0) == 0) return {};
-  return failure(io_error(str("landlock: ", path)));
+  return failure(io_error(fmt::format("landlock: {}", path)));
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ int landlock_version() {
 Result<void> restrict_files(const FileAccess& files, Network network) {
   const int version = landlock_version();
   // ENOSYS or EOPNOTSUPP from the kernel; a service's own system call filter gives EPERM.
-  if (version == 0) return failure(Code::unsupported, str("landlock: not available: ", errno_text(errno)));
+  if (version == 0) return failure(Code::unsupported, fmt::format("landlock: not available: {}", errno_text(errno)));
   const Ruleset rules = restricted(version, network);
   const Descriptor ruleset(static_cast<int>(::syscall(kCreateRuleset, &rules, size_of(version), 0)));
   if (!ruleset) return failure(io_error("landlock"));

@@ -1,5 +1,6 @@
 #include "cli/sandbox/sandbox.h"
 
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ Keep needed_capabilities(const SandboxAccess& access) {
 Result<bool> is_active(const Result<void>& layer, const std::function<void(const std::string&)>& warn) {
   if (layer) return true;
   if (layer.error().code != Code::unsupported) return tl::unexpected(layer.error());
-  warn(str("sandbox: ", layer.error().message));
+  warn(fmt::format("sandbox: {}", layer.error().message));
   return false;
 }
 

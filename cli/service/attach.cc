@@ -1,6 +1,7 @@
 #include "cli/service/attach.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,9 +61,10 @@ Result<void> remove_mounts(const std::string& point, MountOrigin origin) {
     if (!mounts.is_weightfs_point(point)) return {};
     const auto mount = mounts.on(point);
     const MountCondition state = mount->is_weightfs() ? probe_mounts({*mount}).front().state : MountCondition::covered;
-    if (const char* reason = reason_to_keep(state, origin)) return failure(Code::io, str(point, ": ", reason));
+    if (const char* reason = reason_to_keep(state, origin))
+      return failure(Code::io, fmt::format("{}: {}", point, reason));
     const UnmountResult unmounted = unmount(*mount, Detach::now);
-    if (unmounted.status != UnmountResult::done) return failure(Code::io, str(point, ": ", unmounted.why));
+    if (unmounted.status != UnmountResult::done) return failure(Code::io, fmt::format("{}: {}", point, unmounted.why));
   }
   return {};
 }
@@ -84,7 +86,7 @@ Result<void> write_note(const std::string& name, const std::string& point) {
   std::ofstream out(note);
   out << point;
   out.close();
-  if (!out) return failure(Code::io, str(note.string(), ": cannot write"));
+  if (!out) return failure(Code::io, fmt::format("{}: cannot write", note.string()));
   return {};
 }
 
@@ -98,8 +100,8 @@ std::string read_note(const std::string& name) {
 Result<Descriptor> request_mount(const Config& config) {
   if (run_program({"systemctl", "start", "--no-block", "--", config.mountpoint}, Stderr::inherited).status == 0)
     if (auto taken = TRY(receive_fd(config.name, ReceiveWait::for_sender))) return std::move(*taken);
-  return failure(Code::io,
-                 str(config.mountpoint, ": automount point without a mount unit with -o service=", config.name));
+  return failure(Code::io, fmt::format("{}: automount point without a mount unit with -o service={}", config.mountpoint,
+                                       config.name));
 }
 
 Result<Descriptor> mount_here(const Config& config, const std::vector<std::string>& options) {
@@ -109,7 +111,7 @@ Result<Descriptor> mount_here(const Config& config, const std::vector<std::strin
   const mode_t before = ::umask(0022);  // other users, and the server, need access to the created directories
   std::filesystem::create_directories(config.mountpoint, error);
   ::umask(before);
-  if (error) return failure(Code::io, str(config.mountpoint, ": ", error.message()));
+  if (error) return failure(Code::io, fmt::format("{}: {}", config.mountpoint, error.message()));
   return mount_device(config, options);
 }
 
@@ -120,10 +122,10 @@ Result<Descriptor> mount_device(const Config& config, const std::vector<std::str
   Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!device) return failure(io_error("/dev/fuse"));
   const std::string source = source_label(config.sources);
-  const std::string data = str("fd=", device.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid(),
-                               ",default_permissions,allow_other");
+  const std::string data = fmt::format("fd={},rootmode=40000,user_id={},group_id={},default_permissions,allow_other",
+                                       device.number(), ::getuid(), ::getgid());
   if (::mount(source.c_str(), point.c_str(), "fuse.weightfs", flags_of(options), data.c_str()) != 0)
-    return failure(io_error(str(point, ": cannot mount")));
+    return failure(io_error(fmt::format("{}: cannot mount", point)));
   return device;
 }
 

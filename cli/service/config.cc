@@ -1,5 +1,7 @@
 #include "cli/service/config.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -57,7 +59,8 @@ class ConfigParser {
   Result<Line> assignment() {
     Line line{number_, "", ""};
     while (!at_end() && peek() != '=' && peek() != '\n') line.key += text_[at_++];
-    if (at_end() || peek() != '=') return failure(Code::unsupported, str(quoted(line.key), " is not KEY=VALUE"));
+    if (at_end() || peek() != '=')
+      return failure(Code::unsupported, fmt::format("{} is not KEY=VALUE", quoted(line.key)));
     line.key.erase(line.key.find_last_not_of(kBlanks) + 1);
     ++at_;
     line.value = TRY(value());
@@ -110,7 +113,7 @@ class ConfigParser {
       if (escape) ++at_;
       out += peek();
     }
-    return failure(Code::unsupported, str("the quote ", quote, " is not closed on its line"));
+    return failure(Code::unsupported, fmt::format("the quote {} is not closed on its line", quote));
   }
 
   std::string_view text_;
@@ -123,7 +126,7 @@ tl::unexpected<Error> wrong(std::string what) { return failure(Code::unsupported
 // Services start in /, so a path must be absolute. ollama:llama3.2 is not a path.
 Result<std::string> parse_source(const std::string& value) {
   if (value.starts_with('/') || value.find(':') < value.find('/')) return value;
-  return wrong(str("SOURCE=", quoted(value), " is not an absolute path or a model name (ollama:...)"));
+  return wrong(fmt::format("SOURCE={} is not an absolute path or a model name (ollama:...)", quoted(value)));
 }
 
 // Directories that the system needs; a mount there could not be removed.
@@ -134,12 +137,12 @@ bool is_system_directory(const std::string& path) {
 }
 
 Result<std::string> parse_mountpoint(const std::string& value) {
-  if (!value.starts_with('/')) return wrong(str("MOUNTPOINT=", quoted(value), " is not an absolute path"));
+  if (!value.starts_with('/')) return wrong(fmt::format("MOUNTPOINT={} is not an absolute path", quoted(value)));
   std::string path = std::filesystem::path(value).lexically_normal();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const std::filesystem::path given(value);
   if (is_system_directory(path) || std::find(given.begin(), given.end(), "..") != given.end())
-    return wrong(str("MOUNTPOINT=", quoted(value), " is not a permitted mount point"));
+    return wrong(fmt::format("MOUNTPOINT={} is not a permitted mount point", quoted(value)));
   return path;
 }
 
@@ -148,13 +151,14 @@ Result<bool> parse_bool(const std::string& key, const std::string& value) {
     if (value == yes) return true;
   for (const char* no : {"no", "false", "off", "0"})
     if (value == no) return false;
-  return wrong(str(key, "=", quoted(value), ": must be yes or no"));
+  return wrong(fmt::format("{}={}: must be yes or no", key, quoted(value)));
 }
 
 Result<std::chrono::seconds> parse_seconds(const std::string& key, const std::string& value) {
   constexpr unsigned kMaxSeconds = 365 * 24 * 60 * 60;
   const auto seconds = parse_number<unsigned>(value);
-  if (!seconds || *seconds > kMaxSeconds) return wrong(str(key, "=", quoted(value), ": must be a number of seconds"));
+  if (!seconds || *seconds > kMaxSeconds)
+    return wrong(fmt::format("{}={}: must be a number of seconds", key, quoted(value)));
   return std::chrono::seconds(*seconds);
 }
 
@@ -175,16 +179,16 @@ Result<void> take(Config& config, const Line& line) {
     const std::vector<std::string> known = {"SOURCE", "MOUNTPOINT", "OPTIONS", "AUTOMOUNT", "AUTOMOUNT_IDLE"};
     std::string upper = line.key;
     std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
-    return wrong(str("unknown setting ", quoted(line.key), did_you_mean(upper, known)));
+    return wrong(fmt::format("unknown setting {}{}", quoted(line.key), did_you_mean(upper, known)));
   }
   return {};
 }
 
 Result<std::string> read_config_text(const std::string& path) {
   const SourcePtr file = TRY(open_file(path));
-  if (file->size() > kMaxBytes) return wrong(str(path, ": ", file->size(), " bytes, limit ", kMaxBytes));
+  if (file->size() > kMaxBytes) return wrong(fmt::format("{}: {} bytes, limit {}", path, file->size(), kMaxBytes));
   const std::string text = TRY(read_text(*file, 0, file->size()));
-  if (text.find('\0') != text.npos) return wrong(str(path, ": not a text file: contains a NUL byte"));
+  if (text.find('\0') != text.npos) return wrong(fmt::format("{}: not a text file: contains a NUL byte", path));
   return text;
 }
 
@@ -203,18 +207,19 @@ Result<Config> read_config(const std::string& path) {
   while (true) {
     const auto at = [&](size_t number) {
       return [&path, number](const Error& error) {
-        return Error{error.code, str(path, ":", number, ": ", error.message)};
+        return Error{error.code, fmt::format("{}:{}: {}", path, number, error.message)};
       };
     };
     const auto line = TRY(parser.next().map_error(at(parser.number())));
     if (!line) break;
     TRY_VOID(take(config, *line).map_error(at(line->number)));
   }
-  if (config.sources.empty()) return wrong(str(path, ": SOURCE= is missing"));
-  if (config.mountpoint.empty()) return wrong(str(path, ": MOUNTPOINT= is missing"));
+  if (config.sources.empty()) return wrong(fmt::format("{}: SOURCE= is missing", path));
+  if (config.mountpoint.empty()) return wrong(fmt::format("{}: MOUNTPOINT= is missing", path));
   for (const std::string& source : config.sources)
     if (is_at_or_below(std::filesystem::path(source).lexically_normal(), config.mountpoint))
-      return wrong(str(path, ": MOUNTPOINT=", quoted(config.mountpoint), " would hide SOURCE=", quoted(source)));
+      return wrong(
+          fmt::format("{}: MOUNTPOINT={} would hide SOURCE={}", path, quoted(config.mountpoint), quoted(source)));
   return config;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/service/fd_passing.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -33,12 +34,13 @@ constexpr milliseconds kStartTimeout = std::chrono::minutes(5);
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return failure(Code::io, str(path, ": path too long for a socket"));
+  if (path.size() >= sizeof address.sun_path)
+    return failure(Code::io, fmt::format("{}: path too long for a socket", path));
   std::memcpy(&address.sun_path[0], path.c_str(), path.size() + 1);
   return address;
 }
 
-std::string path_of(const std::string& name) { return str(runtime_directory(), "/", name, ".offer"); }
+std::string path_of(const std::string& name) { return fmt::format("{}/{}.offer", runtime_directory(), name); }
 
 bool can_be_read(const Descriptor& socket) {
   pollfd ready{socket.number(), POLLIN, 0};
@@ -59,7 +61,8 @@ Result<Descriptor> lock(const std::string& path) {
     Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return failure(io_error(path));
     if (::flock(file.number(), LOCK_EX | LOCK_NB) != 0)
-      return errno == EWOULDBLOCK ? failure(Code::io, "already being mounted by another process") : failure(io_error(path));
+      return errno == EWOULDBLOCK ? failure(Code::io, "already being mounted by another process")
+                                  : failure(io_error(path));
     struct stat held {};
     struct stat there {};
     if (::fstat(file.number(), &held) == 0 && ::stat(path.c_str(), &there) == 0 && held.st_ino == there.st_ino)
@@ -126,7 +129,7 @@ Result<std::optional<Descriptor>> connect_to_sender(const std::string& path) {
 std::string runtime_directory() {
   if (const char* directory = std::getenv("RUNTIME_DIRECTORY")) return directory;
   const char* users = ::geteuid() == 0 ? nullptr : std::getenv("XDG_RUNTIME_DIR");
-  return str(users == nullptr ? "/run" : users, "/weightfs");
+  return fmt::format("{}/weightfs", users == nullptr ? "/run" : users);
 }
 
 Result<FdSender> FdSender::listen(const std::string& name) {

@@ -1,5 +1,7 @@
 #include "cli/service/generator.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -55,7 +57,7 @@ std::string unit_name_of(const std::string& path) {
 // next line.
 Result<std::string> unit_value(const std::string& path) {
   if (!is_utf8(path) || path.ends_with('\\') || path.ends_with(' ') || printable(path) != path)
-    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(path), " cannot be written to a unit file"));
+    return failure(Code::unsupported, fmt::format("MOUNTPOINT={} cannot be written to a unit file", quoted(path)));
   std::string out;
   for (const char c : path) out += c == '%' ? std::string("%%") : std::string(1, c);
   return out;
@@ -65,11 +67,11 @@ Result<std::string> unit_value(const std::string& path) {
 Result<void> write(const files::path& file, const std::string& text) {
   std::FILE* out = std::fopen(file.c_str(), "wxe");
   if (out == nullptr)
-    return failure(Code::io,
-                   str(file.filename().string(),
-                       errno == EEXIST ? ": already exists, from another config or /etc/fstab" : ": cannot write"));
+    return failure(Code::io, fmt::format("{}{}", file.filename().string(),
+                                         errno == EEXIST ? ": already exists, from another config or /etc/fstab"
+                                                         : ": cannot write"));
   const bool written = std::fputs(text.c_str(), out) >= 0;
-  if (std::fclose(out) != 0 || !written) return failure(Code::io, str(file.string(), ": cannot write"));
+  if (std::fclose(out) != 0 || !written) return failure(Code::io, fmt::format("{}: cannot write", file.string()));
   return {};
 }
 
@@ -88,18 +90,19 @@ Result<void> write_units(const Config& config, const files::path& directory) {
   const std::string unit = unit_name_of(config.mountpoint);
   constexpr size_t kMaxNameBytes = 255;
   if (unit.size() + std::string_view(".automount").size() > kMaxNameBytes)
-    return failure(Code::unsupported, str("MOUNTPOINT=", quoted(config.mountpoint), " is too long for a unit name"));
-  const std::string head = str(kUnit, "Description=weightfs ", config.name, "\nSourcePath=", config_directory(), "/",
-                               config.name, ".conf\n\n");
+    return failure(Code::unsupported,
+                   fmt::format("MOUNTPOINT={} is too long for a unit name", quoted(config.mountpoint)));
+  const std::string head = fmt::format("{}Description=weightfs {}\nSourcePath={}/{}.conf\n\n", kUnit, config.name,
+                                       config_directory(), config.name);
   TRY_VOID(write(directory / (unit + ".mount"),
-                 str(head, "[Mount]\nWhat=", config.name, "\nWhere=", where,
-                     "\nType=weightfs\nOptions=service=", config.name, "\nTimeoutSec=infinity\n")));
-  TRY_VOID(write(directory / (unit + ".automount"), str(head, "[Automount]\nWhere=", where, "\n")));
+                 fmt::format("{}[Mount]\nWhat={}\nWhere={}\nType=weightfs\nOptions=service={}\nTimeoutSec=infinity\n",
+                             head, config.name, where, config.name)));
+  TRY_VOID(write(directory / (unit + ".automount"), fmt::format("{}[Automount]\nWhere={}\n", head, where)));
   std::error_code error;
   const files::path wants = directory / "multi-user.target.wants";
   files::create_directory(wants, error);
-  files::create_symlink(str("../", unit, ".automount"), wants / (unit + ".automount"), error);
-  if (error) return failure(Code::io, str(wants.string(), ": ", error.message()));
+  files::create_symlink(fmt::format("../{}.automount", unit), wants / (unit + ".automount"), error);
+  if (error) return failure(Code::io, fmt::format("{}: {}", wants.string(), error.message()));
   return {};
 }
 
@@ -115,10 +118,10 @@ Result<void> generate_for(const files::path& file, const files::path& directory)
   const Config config = TRY(read_config(file));
   if (!config.automount) return {};
   TRY_VOID(check_name(config.name).map_error([&](const Error& error) {
-    return Error{error.code, str(file.string(), ": ", error.message)};
+    return Error{error.code, fmt::format("{}: {}", file.string(), error.message)};
   }));
   return write_units(config, directory).map_error([&](const Error& error) {
-    return Error{error.code, str(file.string(), ": ", error.message)};
+    return Error{error.code, fmt::format("{}: {}", file.string(), error.message)};
   });
 }
 

@@ -1,5 +1,6 @@
 #include "cli/service/notify.h"
 
+#include <fmt/core.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -24,24 +25,23 @@ void notify(const std::string& lines) { ::sd_notify(0, lines.c_str()); }
 void notify_reloading() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  notify(str("RELOADING=1\nMONOTONIC_USEC=", now.tv_sec * 1'000'000 + now.tv_nsec / 1'000));
+  notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1'000'000 + now.tv_nsec / 1'000));
 }
 
 Result<void> keep_descriptor(int descriptor, const std::string& name) {
-  const std::string lines = str("FDSTORE=1\nFDNAME=", name);
+  const std::string lines = fmt::format("FDSTORE=1\nFDNAME={}", name);
   const int sent = ::sd_pid_notify_with_fds(0, 0, lines.c_str(), &descriptor, 1);
   if (sent == 0)
     return failure(Code::io,
                    "no service manager ($NOTIFY_SOCKET is not set); this command is for "
                    "ExecStartPre= of a service");
-  if (sent < 0)
-    return failure(io_error("the service manager refused the descriptor", -sent));
+  if (sent < 0) return failure(io_error("the service manager refused the descriptor", -sent));
   wait_for_manager();
   return {};
 }
 
 void forget_descriptor(const std::string& name) {
-  notify(str("FDSTOREREMOVE=1\nFDNAME=", name));
+  notify(fmt::format("FDSTOREREMOVE=1\nFDNAME={}", name));
   wait_for_manager();
 }
 

@@ -1,5 +1,6 @@
 #include "cli/service/readable.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,8 +14,8 @@ namespace {
 bool is_denied(const std::string& path, int mode) { return ::access(path.c_str(), mode) != 0 && errno == EACCES; }
 
 Result<void> permission_error(const char* what, const std::string& path) {
-  return failure(Code::io, str(printable(path), ": user ", user_name(::getuid()), " cannot ", what,
-                               " it; grant access by mode, group or ACL"));
+  return failure(Code::io, fmt::format("{}: user {} cannot {} it; grant access by mode, group or ACL", printable(path),
+                                       user_name(::getuid()), what));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "cli/service/start_service.h"
 
+#include <fmt/core.h>
+
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "cli/mount/mount_options.h"
@@ -26,25 +28,25 @@ Result<void> mount_at_automount_point(const Config& config, const std::string& u
   };
   return sender.send(mount, start).map_error([&](const Error& failed) {
     if (is_mounted) remove_device(config);
-    return Error{failed.code, str(printable(unit), ": ", failed.message)};
+    return Error{failed.code, fmt::format("{}: {}", printable(unit), failed.message)};
   });
 }
 
 }  // namespace
 
 Result<void> start_service(const std::string& name, const std::string& mountpoint) {
-  const std::string unit = str("weightfs@", name, ".service");
-  const Config config = TRY(read_config(str(config_directory(), "/", name, ".conf")));
+  const std::string unit = fmt::format("weightfs@{}.service", name);
+  const Config config = TRY(read_config(fmt::format("{}/{}.conf", config_directory(), name)));
   const std::string point = MountPoint::of_mount(mountpoint).path();
   if (MountPoint::of_mount(config.mountpoint).path() != point)
-    return failure(Code::io, str(printable(unit), " mounts at ", printable(config.mountpoint), ", not at ",
-                                 printable(mountpoint)));
+    return failure(Code::io, fmt::format("{} mounts at {}, not at {}", printable(unit), printable(config.mountpoint),
+                                         printable(mountpoint)));
   if (const auto mount = Mounts::now().on(point); mount && mount->type == "autofs")
     return mount_at_automount_point(config, unit);
   if (run_program({"systemctl", "start", "--", unit}, Stderr::inherited).status != 0)
-    return failure(Code::io, str(printable(unit), " failed to start"));
+    return failure(Code::io, fmt::format("{} failed to start", printable(unit)));
   if (Mounts::now().is_weightfs_point(MountPoint::of_mount(point).path())) return {};
-  return failure(Code::io, str(printable(unit), " started, but did not mount at ", printable(mountpoint)));
+  return failure(Code::io, fmt::format("{} started, but did not mount at {}", printable(unit), printable(mountpoint)));
 }
 
 }  // namespace weightfs::service

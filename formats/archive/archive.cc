@@ -1,5 +1,7 @@
 #include "formats/archive/archive.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <numeric>
@@ -33,11 +35,11 @@ void Archive::append(std::vector<Part> more) {
 
 Result<std::string> Archive::text(std::string_view path, uint64_t most) const {
   const Part* part = resolve(path);
-  if (part == nullptr) return failure(Code::not_found, str(path, ": not in the container"));
-  const auto about = [&](const Error& error) { return Error{error.code, str(path, ": ", error.message)}; };
+  if (part == nullptr) return failure(Code::not_found, fmt::format("{}: not in the container", path));
+  const auto about = [&](const Error& error) { return Error{error.code, fmt::format("{}: {}", path, error.message)}; };
   const SourcePtr source = TRY(part->source.get().map_error(about));
   if (source->size() > most)
-    return failure(Code::unsupported, str(path, ": ", source->size(), " bytes, at most ", most, " are read"));
+    return failure(Code::unsupported, fmt::format("{}: {} bytes, at most {} are read", path, source->size(), most));
   if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, source->size()).map_error(about));
   return read_text(*source, 0, source->size()).map_error(about);
 }
@@ -57,8 +59,8 @@ std::string Builder::clean(std::string_view name) {
     up = up || component == "..";
     path.append(path.empty() ? "" : "/").append(component);
   });
-  if (up) warnings().add("member ", quoted(name), ": a name with `..`; the dots are written %2E");
-  if (name.starts_with('/')) warnings().add("member ", quoted(name), ": an absolute name; taken as relative");
+  if (up) warnings().add("member {}: a name with `..`; the dots are written %2E", quoted(name));
+  if (name.starts_with('/')) warnings().add("member {}: an absolute name; taken as relative", quoted(name));
   return path;
 }
 
@@ -79,7 +81,7 @@ void Builder::add_link(std::string_view name, std::string target) {
 }
 
 void Builder::warn_of_link(std::string_view name, std::string_view target) {
-  warnings().add("link ", quoted(name), " to ", quoted(target), ": does not stay inside; shown as a file of that text");
+  warnings().add("link {} to {}: does not stay inside; shown as a file of that text", quoted(name), quoted(target));
 }
 
 void Builder::add_directory(std::string_view name) {
@@ -114,7 +116,7 @@ void Builder::resolve_hard_links() {
   for (const auto& [i, target] : forward) {
     const auto found = latest.find(target);
     if (found == latest.end())
-      warnings().add("hard link ", quoted(parts[i].path), ": ", quoted(target), " is not in the archive; shown empty");
+      warnings().add("hard link {}: {} is not in the archive; shown empty", quoted(parts[i].path), quoted(target));
     else
       share(parts[found->second], parts[i]);
   }
@@ -144,8 +146,8 @@ void Builder::keep_one_of_each_path() {
     dropped[duplicates_ == DuplicatePolicy::last_wins ? places[i - 1] : places[i]] = true;
     // The kept member moves to the later place, so that a third one is compared with it.
     if (duplicates_ == DuplicatePolicy::first_wins) std::swap(places[i], places[i - 1]);
-    warnings().add("member ", quoted(parts[places[i]].path), ": duplicate path; the ",
-                   duplicates_ == DuplicatePolicy::last_wins ? "last" : "first", " is shown");
+    warnings().add("member {}: duplicate path; the {} is shown", quoted(parts[places[i]].path),
+                   duplicates_ == DuplicatePolicy::last_wins ? "last" : "first");
   }
   if (any) {
     size_t kept = 0;

@@ -1,5 +1,7 @@
 #include "formats/archive/archive_formats.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 
 namespace weightfs::archive {
@@ -36,12 +38,12 @@ Result<Model> read_archive_format(const ArchiveFormat& format, const Container& 
     Archive directory = TRY(folder_members(container));
     const std::string_view companion = format.unpacked.companion;
     if (!companion.empty() && directory.find(companion) == nullptr)
-      return failure(Code::unsupported, str("no ", companion, " in the same directory"));
+      return failure(Code::unsupported, fmt::format("no {} in the same directory", companion));
     return format.read(std::move(directory), container);
   }
   Archive archive = TRY(members(format.packing, container));
   if (!TRY(format.matches(archive)))
-    return failure(Code::unsupported, str("an archive without the files of the format ", format.name));
+    return failure(Code::unsupported, fmt::format("an archive without the files of the format {}", format.name));
   return with_stored_size(format.read(std::move(archive), container), container);
 }
 

@@ -1,5 +1,7 @@
 #include "formats/archive/crc_checked.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -15,7 +17,7 @@ class CrcCheckedStream final : public Stream {
   Result<size_t> next(std::span<std::byte> out) override {
     if (left_ == 0) return end();
     const size_t got = TRY(passed(out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), left_)))));
-    if (got == 0) return wrong("ends after ", size_ - left_, " of ", size_, " bytes");
+    if (got == 0) return wrong("ends after {} of {} bytes", size_ - left_, size_);
     left_ -= got;
     seen_ = crc32(seen_, out.first(got));
     return got;
@@ -24,18 +26,20 @@ class CrcCheckedStream final : public Stream {
  private:
   Result<size_t> end() {
     std::byte more;
-    if (TRY(passed(std::span(&more, 1))) > 0) return wrong("longer than the ", size_, " bytes that it should have");
-    if (seen_ != crc_) return failure(Code::mismatch, str(name_, ": its bytes do not match their CRC-32"));
+    if (TRY(passed(std::span(&more, 1))) > 0) return wrong("longer than the {} bytes that it should have", size_);
+    if (seen_ != crc_) return failure(Code::mismatch, fmt::format("{}: its bytes do not match their CRC-32", name_));
     return size_t{0};
   }
 
   Result<size_t> passed(std::span<std::byte> out) {
-    return stream_->next(out).map_error([&](const Error& e) { return Error{e.code, str(name_, ": ", e.message)}; });
+    return stream_->next(out).map_error([&](const Error& e) {
+      return Error{e.code, fmt::format("{}: {}", name_, e.message)};
+    });
   }
 
-  template <class... Parts>
-  tl::unexpected<Error> wrong(const Parts&... parts) const {
-    return failure(Code::corrupt, str(name_, ": ", parts...));
+  template <class... Values>
+  tl::unexpected<Error> wrong(fmt::format_string<Values...> format, Values&&... values) const {
+    return failure(Code::corrupt, fmt::format("{}: {}", name_, fmt::format(format, std::forward<Values>(values)...)));
   }
 
   StreamPtr stream_;

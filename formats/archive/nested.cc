@@ -1,5 +1,7 @@
 #include "formats/archive/nested.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -39,7 +41,9 @@ class PartsFolder final : public Folder {
  public:
   /// `charge` is charged for decoding them.
   PartsFolder(std::shared_ptr<const FilesByPath> files, std::string_view directory, codec::DecodeChargePtr charge)
-      : files_(std::move(files)), prefix_(directory.empty() ? "" : str(directory, "/")), charge_(std::move(charge)) {}
+      : files_(std::move(files)),
+        prefix_(directory.empty() ? "" : fmt::format("{}/", directory)),
+        charge_(std::move(charge)) {}
 
   Result<std::vector<std::string>> names() const override {
     std::vector<std::string> names;
@@ -51,10 +55,10 @@ class PartsFolder final : public Folder {
   }
 
   Result<SourcePtr> open(std::string_view name) const override {
-    const std::string path = str(prefix_, name);
+    const std::string path = fmt::format("{}{}", prefix_, name);
     const auto at = files_->from(path);
     if (name.find('/') != name.npos || at == files_->places.end() || files_->path(*at) != path)
-      return failure(Code::not_found, str(quoted(name), " is not in the container's directory"));
+      return failure(Code::not_found, fmt::format("{} is not in the container's directory", quoted(name)));
     return bytes_to_parse(TRY(files_->model->parts[*at].source.get()), charge_);
   }
 
@@ -187,7 +191,7 @@ class NestedFinder {
     const std::string name(name_of(part.path));
     // The first file represents a split model. Its name is enough: reading it might decode the whole archive.
     if (const auto split = split_model_named(name)) {
-      if (!split_models_.insert(str(directory_of(part.path), "/", *split)).second) return;
+      if (!split_models_.insert(fmt::format("{}/{}", directory_of(part.path), *split)).second) return;
     }
     // The Nested, and reading it.
     if (const auto paid = context_.budget->charge(Cost::member, 2); !paid) {

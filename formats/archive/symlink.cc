@@ -1,5 +1,7 @@
 #include "formats/archive/symlink.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -35,7 +37,7 @@ std::string target_of(std::string_view path, std::string_view target) {
       below += (below.empty() ? "" : "/") + std::string(component);
   });
   if (directory.empty() || below.empty()) return below.empty() ? std::string(directory) : below;
-  return str(directory, "/", below);
+  return fmt::format("{}/{}", directory, below);
 }
 
 }  // namespace weightfs::archive

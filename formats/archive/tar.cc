@@ -5,6 +5,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -47,7 +48,7 @@ struct Input {
 
   Result<size_t> next() {
     if (at >= source->size()) return size_t{0};
-    if (left < kStep) return failure(Code::corrupt, str("more than ", kMaxHeaderBytes, " bytes of headers"));
+    if (left < kStep) return failure(Code::corrupt, fmt::format("more than {} bytes of headers", kMaxHeaderBytes));
     // Bytes that were read ahead are not read again: a decoded stream would start over.
     if (ahead > 0) std::memmove(buffer.data(), buffer.data() + given_before, ahead);
     const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer.size() - ahead, source->size() - at - ahead));
@@ -165,7 +166,7 @@ class Bzip2Stream final : public Stream {
   }
 
   static Error about(const Error& error) {
-    return error.code == Code::io ? error : Error{error.code, str("bzip2: ", error.message)};
+    return error.code == Code::io ? error : Error{error.code, fmt::format("bzip2: {}", error.message)};
   }
 
  private:
@@ -179,13 +180,13 @@ Result<SourcePtr> decode_to_blob(const Container& container, const Compression& 
   const SourcePtr stored = container.bytes;
   const StreamPtr peek = TRY(codec::charge_decoding(charge, stored, compression.decompress));
   const std::string block = TRY(first_block(*peek));
-  if (block.empty()) return failure(Code::corrupt, str(compression.name, ": 0 bytes, not a tar"));
+  if (block.empty()) return failure(Code::corrupt, fmt::format("{}: 0 bytes, not a tar", compression.name));
   if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
-    return failure(Code::unsupported, str(compression.name, " data, but not of a tar"));
+    return failure(Code::unsupported, fmt::format("{} data, but not of a tar", compression.name));
   BlobProducer recipe;
   recipe.name = container.name;
   const std::string identity = stored->identity();
-  if (!identity.empty()) recipe.key = str(identity, " decoded from ", compression.name);
+  if (!identity.empty()) recipe.key = fmt::format("{} decoded from {}", identity, compression.name);
   recipe.start = [charge, stored, decompress = compression.decompress] {
     return codec::charge_decoding(charge, stored, decompress);
   };
@@ -221,7 +222,7 @@ class TarLister {
     const int got = reader_->next_tar_header();
     if (got == ARCHIVE_EOF) return false;
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return stopped();
-    if (++members_ > kMaxMembers) return failure(Code::unsupported, str("more than ", kMaxMembers, " members"));
+    if (++members_ > kMaxMembers) return failure(Code::unsupported, fmt::format("more than {} members", kMaxMembers));
     auto member = next_member(got);
     TRY_VOID(budget_->charge(Cost::input, reader_->position() - header_position()));
     if (member) TRY_VOID(builder_.charge_member(member->name));
@@ -238,8 +239,8 @@ class TarLister {
   Result<bool> stopped() {
     const Error error = reader_->error();
     if (error.code != Code::corrupt || members_ == 0) return tl::unexpected(error);
-    builder_.warnings().add("at byte ", header_position(), ", after ", members_, " members: ", error.message,
-                            "; later members are not shown");
+    builder_.warnings().add("at byte {}, after {} members: {}; later members are not shown", header_position(),
+                            members_, error.message);
     return false;
   }
 
@@ -250,10 +251,10 @@ class TarLister {
     const char* const name = archive_entry_pathname(reader_->entry());
     Member member{name == nullptr ? "" : name, header_position(), reader_->position(), std::nullopt};
     if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
-      builder_.warnings().add("member ", quoted(member.name), ": ", reader_->error().message);
+      builder_.warnings().add("member {}: {}", quoted(member.name), reader_->error().message);
     if (!member.name.empty() && member.name.size() <= kMaxMemberNameLength) return member;
-    builder_.warnings().add("member ", members_, ": left out: its name has ", member.name.size(), " bytes, 1 to ",
-                            kMaxMemberNameLength, " are possible");
+    builder_.warnings().add("member {}: left out: its name has {} bytes, 1 to {} are possible", members_,
+                            member.name.size(), kMaxMemberNameLength);
     return std::nullopt;
   }
 
@@ -288,7 +289,7 @@ class TarLister {
   }
 
   void leave_out(const Member& member, std::string_view what) {
-    builder_.warnings().add("member ", quoted(member.name), ": left out: it is ", what);
+    builder_.warnings().add("member {}: left out: it is {}", quoted(member.name), what);
   }
 
   Result<void> add_file(const Member& member) {
@@ -302,9 +303,9 @@ class TarLister {
     auto bytes = slice(tar_, member.begin, size);
     // The size in the headers of a sparse file may differ from its stored size.
     if (!bytes)
-      refuse(member, size, str("cut by the end of the tar, ", bytes.error().message));
+      refuse(member, size, fmt::format("cut by the end of the tar, {}", bytes.error().message));
     else if (member.end && padded(size) != *member.end - member.begin)
-      refuse(member, size, str("a size of ", size, ", but ", *member.end - member.begin, " bytes are stored"));
+      refuse(member, size, fmt::format("a size of {}, but {} bytes are stored", size, *member.end - member.begin));
     else
       builder_.add_file(member.name, std::make_shared<const Slice>(*std::move(bytes)));
     return {};
@@ -312,8 +313,8 @@ class TarLister {
 
   // A file that is listed but cannot be read.
   void refuse(const Member& member, uint64_t size, const std::string& why) {
-    builder_.warnings().add("member ", quoted(member.name), ": ", why);
-    const auto fail = [message = str(quoted(member.name), ": ", why)]() -> Result<SourcePtr> {
+    builder_.warnings().add("member {}: {}", quoted(member.name), why);
+    const auto fail = [message = fmt::format("{}: {}", quoted(member.name), why)]() -> Result<SourcePtr> {
       return failure(Code::corrupt, message);
     };
     builder_.add_file(member.name, lazy(size, Later<SourcePtr>(fail)));
@@ -341,9 +342,10 @@ class TarLister {
       refuse(member, size, "a sparse map that does not match the stored data");
     } else {
       const std::string identity = tar_->identity();
-      builder_.add_file(member.name,
-                        sparse_member(tar_, size, std::move(pieces),
-                                      identity.empty() ? "" : str(identity, " sparse member at ", member.header)));
+      builder_.add_file(
+          member.name,
+          sparse_member(tar_, size, std::move(pieces),
+                        identity.empty() ? "" : fmt::format("{} sparse member at {}", identity, member.header)));
     }
     return {};
   }

@@ -1,5 +1,6 @@
 #include "formats/archive/zip.h"
 
+#include <fmt/core.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -147,10 +148,10 @@ Result<std::shared_ptr<Zip>> Zip::open(const Container& container) {
   const ZipEnd end = TRY(find_zip_end(*container.bytes));
   // libzip allocates memory for all claimed members before it parses the first.
   if (end.members > kMaxMembers)
-    return failure(Code::unsupported, str("zip: ", end.members, " members, at most ", kMaxMembers, " are read"));
+    return failure(Code::unsupported, fmt::format("zip: {} members, at most {} are read", end.members, kMaxMembers));
   if (end.end - end.directory > kMaxDirectorySize)
-    return failure(Code::unsupported, str("zip: a directory of ", end.end - end.directory, " bytes, at most ",
-                                          kMaxDirectorySize, " are read"));
+    return failure(Code::unsupported, fmt::format("zip: a directory of {} bytes, at most {} are read",
+                                                  end.end - end.directory, kMaxDirectorySize));
   // The memory of libzip and claims_. Without zip64 there may be more members than claimed, as the number is modulo
   // 65536.
   TRY_VOID(container.budget->charge(Cost::kept, end.end - end.directory));
@@ -179,7 +180,7 @@ Result<void> Zip::open() {
   if (problem && problem->code == Code::corrupt && TRY(feed_.hide_encryption())) problem = open_directory();
   if (problem) return tl::unexpected(*problem);
   feed_.directory_is_read();
-  if (size() > kMaxMembers) return failure(Code::unsupported, str("zip: more than ", kMaxMembers, " members"));
+  if (size() > kMaxMembers) return failure(Code::unsupported, fmt::format("zip: more than {} members", kMaxMembers));
   return {};
 }
 
@@ -211,16 +212,15 @@ bool Zip::is_link(uint64_t index) const {
 std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
   if (stat.encryption_method != ZIP_EM_NONE) return Error{Code::unsupported, "encrypted"};
   if (stat.comp_method != kStored && stat.comp_method != kDeflate && stat.comp_method != kZstd)
-    return Error{Code::unsupported,
-                 str("compression method ", stat.comp_method == zips::kHiddenMethod ? 99 : stat.comp_method,
-                     "; stored (0), Deflate (8) and zstd (93) are read")};
+    return Error{Code::unsupported, fmt::format("compression method {}; stored (0), Deflate (8) and zstd (93) are read",
+                                                stat.comp_method == zips::kHiddenMethod ? 99 : stat.comp_method)};
   if (stat.comp_method == kStored && stat.comp_size != stat.size)
-    return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, ", stat.size, " is its size")};
+    return Error{Code::corrupt, fmt::format("stored in {} bytes, {} is its size", stat.comp_size, stat.size)};
   // No writer's output grows so much: such data decode to almost nothing.
   if (stat.comp_method != kStored && stat.comp_size / 4 > stat.size + kMinInput)
-    return Error{Code::corrupt, str("compressed to ", stat.comp_size, " bytes, ", stat.size, " is its size")};
+    return Error{Code::corrupt, fmt::format("compressed to {} bytes, {} is its size", stat.comp_size, stat.size)};
   if (stat.comp_size > bytes_->size())
-    return Error{Code::corrupt, str("stored in ", stat.comp_size, " bytes, the zip has ", bytes_->size())};
+    return Error{Code::corrupt, fmt::format("stored in {} bytes, the zip has {}", stat.comp_size, bytes_->size())};
   return std::nullopt;
 }
 
@@ -257,12 +257,13 @@ Result<SourcePtr> Zip::member(uint64_t index, const std::optional<Digest>& diges
   const zip_stat_t stat = this->stat(index);
   const std::string name = quoted(this->name(index));
   const Slice stored = TRY(stored_bytes(index, stat).map_error([&](const Error& e) {
-    return Error{e.code, str(name, ": ", e.message)};
+    return Error{e.code, fmt::format("{}: {}", name, e.message)};
   }));
   auto bytes = std::make_shared<Slice>(stored);
   if (stat.comp_method == kStored) return bytes;
   BlobProducer recipe{.name = name, .size = stat.size, .digest = digest, .key = bytes->identity(), .start = nullptr};
-  if (!recipe.key.empty()) recipe.key += str(" method ", stat.comp_method, " size ", stat.size, " crc32 ", stat.crc);
+  if (!recipe.key.empty())
+    recipe.key += fmt::format(" method {} size {} crc32 {}", stat.comp_method, stat.size, stat.crc);
   recipe.start = [=, size = stat.size, crc = stat.crc, method = stat.comp_method]() -> Result<StreamPtr> {
     const codec::Decode decode = method == kZstd ? codec::zstd_stream : codec::inflate_stream;
     return crc_checked(TRY(charge == nullptr ? decode(bytes) : codec::charge_decoding(charge, bytes, decode)), name,
@@ -356,20 +357,21 @@ Result<void> add_member(Builder& builder, const std::shared_ptr<Zip>& zip, Links
     builder.add_directory(name);
     return {};
   }
-  const auto warn = [&](const auto&... parts) { builder.warnings().add("member ", quoted(name), ": ", parts...); };
+  const auto warn = [&](const std::string& problem) { builder.warnings().add("member {}: {}", quoted(name), problem); };
   // off_t bounds the size of a file.
   if (name.empty() || stat.size > INT64_MAX) {
-    warn(name.empty() ? str("it is number ", index, " and has no name") : str(stat.size, " bytes"), "; left out");
+    warn(fmt::format("{}; left out", name.empty() ? fmt::format("it is number {} and has no name", index)
+                                                  : fmt::format("{} bytes", stat.size)));
     return {};
   }
   if (const auto why = zip->refused(stat)) {
-    warn(why->message, "; cannot be read");
+    warn(fmt::format("{}; cannot be read", why->message));
   } else if (zip->is_link(index)) {
     if (auto target = TRY(links.text(index, stat))) {
       builder.add_link(name, std::move(*target));
       return {};
     }
-    warn("a link whose text is broken or longer than ", kMaxLinkLength, " bytes; shown as a file");
+    warn(fmt::format("a link whose text is broken or longer than {} bytes; shown as a file", kMaxLinkLength));
   }
   builder.add_file(name, SourcePtr(zip, &zip->add(stat)), stat.crc);
   return {};
@@ -384,7 +386,7 @@ Result<Archive> zip_members(const Container& container) {
   const uint64_t members = zip->size();
   Builder builder(DuplicatePolicy::first_wins, container.budget);
   Links links(*zip, container.budget);
-  if (zip->begin() > 0) builder.warnings().add(zip->begin(), " bytes before the zip are ignored");
+  if (zip->begin() > 0) builder.warnings().add("{} bytes before the zip are ignored", zip->begin());
   for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, links, i));
   return std::move(builder).finish();
 }

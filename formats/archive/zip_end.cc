@@ -1,5 +1,7 @@
 #include "formats/archive/zip_end.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <concepts>
@@ -106,7 +108,8 @@ Result<ZipEnd> find_zip_end(const Source& zip) {
     if (end && (!best || end->begin < best->begin)) best = end;
   }
   if (best) return *best;
-  return failure(Code::corrupt, str("zip: no end record that leads to a directory in the last ", looked_at, " bytes"));
+  return failure(Code::corrupt,
+                 fmt::format("zip: no end record that leads to a directory in the last {} bytes", looked_at));
 }
 
 }  // namespace weightfs::archive

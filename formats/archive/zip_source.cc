@@ -1,5 +1,7 @@
 #include "formats/archive/zip_source.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -46,9 +48,10 @@ void ZipSource::directory_is_read() {
 Error ZipSource::error(zip_error_t& libzip) {
   if (error_) return *std::exchange(error_, std::nullopt);
   const int number = zip_error_code_zip(&libzip);
-  if (number == ZIP_ER_NOZIP) return {Code::corrupt, str("zip: no directory that can be read at byte ", directory_)};
+  if (number == ZIP_ER_NOZIP)
+    return {Code::corrupt, fmt::format("zip: no directory that can be read at byte {}", directory_)};
   const Code code = number == ZIP_ER_MEMORY ? Code::resource : Code::corrupt;
-  return {code, str("zip: libzip: \"", zip_error_strerror(&libzip), "\"")};
+  return {code, fmt::format("zip: libzip: \"{}\"", zip_error_strerror(&libzip))};
 }
 
 zip_int64_t ZipSource::answer(void* data, zip_uint64_t length, zip_source_cmd_t command) {
@@ -102,7 +105,7 @@ zip_int64_t ZipSource::read(std::span<std::byte> out) {
 Result<size_t> ZipSource::read_directory(std::span<std::byte> out) {
   if (error_) return tl::unexpected(*error_);
   if (reads_++ > 2 * kMaxMembers + 1000)
-    return failure(Code::unsupported, str("zip: more than ", kMaxMembers, " members"));
+    return failure(Code::unsupported, fmt::format("zip: more than {} members", kMaxMembers));
   const size_t got = TRY(out.size() < kWindow ? read_window(out) : zip_->read(at_, out));
   const uint64_t shown = std::clamp(directory_, at_, at_ + got);
   const uint64_t hidden = std::clamp(end_, shown, at_ + got);

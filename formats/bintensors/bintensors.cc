@@ -1,5 +1,7 @@
 #include "formats/bintensors/bintensors.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -44,21 +46,20 @@ Result<LayoutAttempt> read_as_either(const Container& container, uint64_t length
   if (is_strict(legacy) && (!is_strict(release) || !has_control_names(*legacy))) return legacy;
   if (release) return release;
   if (legacy) return legacy;
-  return failure(Code::corrupt, str("in the release layout: ", release.error().message,
-                                    "; in the legacy layout: ", legacy.error().message));
+  return failure(Code::corrupt, fmt::format("in the release layout: {}; in the legacy layout: {}",
+                                            release.error().message, legacy.error().message));
 }
 
 Model model_of(LayoutAttempt reading, uint64_t length, const Container& container) {
   flat::Header& header = reading.metadata.header;
   if (!reading.metadata.padded_as_written)
-    header.warnings.add(reading.metadata.left,
-                        " bytes between metadata and tensors that no writer leaves; read in the ",
-                        name_of(reading.layout), " layout");
+    header.warnings.add("{} bytes between metadata and tensors that no writer leaves; read in the {} layout",
+                        reading.metadata.left, name_of(reading.layout));
   Map facts;
   facts.append("layout", name_of(reading.layout));
   facts.append("metadata_length", length);
   Model model = flat::model_of(std::move(header), container, "bintensors", std::move(facts));
-  model.version = str(name_of(reading.layout), " layout");
+  model.version = fmt::format("{} layout", name_of(reading.layout));
   return model;
 }
 

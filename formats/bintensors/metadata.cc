@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -46,7 +48,7 @@ class Decoder {
   Result<bool> some() {
     TRY_VOID(claim(1, 1));
     const auto byte = TRY(cursor_.number<uint8_t>());
-    if (byte > 1) return failure(Code::corrupt, str("an option of ", int{byte}, ", 0 or 1 expected"));
+    if (byte > 1) return failure(Code::corrupt, fmt::format("an option of {}, 0 or 1 expected", int{byte}));
     return byte == 1;
   }
 
@@ -54,7 +56,7 @@ class Decoder {
     const uint64_t size = TRY(number());
     TRY_VOID(claim(size, 1));
     std::string text = TRY(cursor_.text(size));
-    if (!is_utf8(text)) return failure(Code::corrupt, str(quoted(text), " is not UTF-8"));
+    if (!is_utf8(text)) return failure(Code::corrupt, fmt::format("{} is not UTF-8", quoted(text)));
     return text;
   }
 
@@ -80,7 +82,7 @@ class Decoder {
     const auto first = TRY(cursor_.number<uint8_t>());
     if (first <= kMaxPlain) return first;
     if (first > widest)
-      return failure(Code::corrupt, str("a number marked ", int{first}, " at ", at, ", ", int{widest}, " at most"));
+      return failure(Code::corrupt, fmt::format("a number marked {} at {}, {} at most", int{first}, at, int{widest}));
     if (first == kIs16) return uint64_t{TRY(cursor_.number<uint16_t>())};
     if (first == kWidest32) return uint64_t{TRY(cursor_.number<uint32_t>())};
     return cursor_.number<uint64_t>();
@@ -89,8 +91,8 @@ class Decoder {
   Result<void> claim(uint64_t count, uint64_t size) {
     uint64_t bytes = 0;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > kMaxClaimed - claimed_)
-      return failure(Code::corrupt, str("a count of ", count, " at ", cursor_.position(),
-                                        " is beyond bincode's limit of ", kMaxClaimed));
+      return failure(Code::corrupt, fmt::format("a count of {} at {} is beyond bincode's limit of {}", count,
+                                                cursor_.position(), kMaxClaimed));
     claimed_ += bytes;
     return {};
   }
@@ -100,9 +102,11 @@ class Decoder {
 };
 
 // Adds the subject to an error.
-template <class T, class... Parts>
-Result<T> about(Result<T> result, const Parts&... parts) {
-  return std::move(result).map_error([&](const Error& e) { return Error{e.code, str(parts..., ": ", e.message)}; });
+template <class T, class... Values>
+Result<T> about(Result<T> result, fmt::format_string<Values...> subject, Values&&... values) {
+  return std::move(result).map_error([&](const Error& e) {
+    return Error{e.code, fmt::format("{}: {}", fmt::format(subject, std::forward<Values>(values)...), e.message)};
+  });
 }
 
 Result<Map> decode_map(Decoder& in, Charges& charges) {
@@ -110,11 +114,11 @@ Result<Map> decode_map(Decoder& in, Charges& charges) {
   if (!TRY(in.some())) return map;
   const uint64_t count = TRY(in.count(2, kTextPair));
   if (count > flat::kMaxMetadataValues)
-    return failure(Code::corrupt, str("metadata of ", count, " values, ", flat::kMaxMetadataValues, " at most"));
+    return failure(Code::corrupt, fmt::format("metadata of {} values, {} at most", count, flat::kMaxMetadataValues));
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kTextPair);
-    std::string key = TRY(about(in.text(), "key ", i));
-    std::string value = TRY(about(in.text(), "the value of key ", quoted(key)));
+    std::string key = TRY(about(in.text(), "key {}", i));
+    std::string value = TRY(about(in.text(), "the value of key {}", quoted(key)));
     TRY_VOID(charges.charge(Cost::value, 2));
     TRY_VOID(charges.charge(Cost::kept, key.size() + value.size()));
     map.append(std::move(key), std::move(value));
@@ -133,13 +137,13 @@ Result<std::string> decode_name(Decoder& in, bool& unnamed) {
 Result<void> decode_info(Decoder& in, Tensor& tensor, flat::Range& range) {
   const uint64_t discriminant = TRY(in.discriminant());
   if (discriminant >= kDTypes.size())
-    return failure(Code::corrupt, str("dtype ", discriminant, ", ", kDTypes.size() - 1, " at most"));
+    return failure(Code::corrupt, fmt::format("dtype {}, {} at most", discriminant, kDTypes.size() - 1));
   const auto* const dtype = flat::find_dtype(kDTypes[static_cast<size_t>(discriminant)]);
   tensor.dtype = dtype->dtype;
   tensor.stored_dtype = dtype->stored;
   const uint64_t dimensions = TRY(in.count(1, kDimension));
   if (dimensions > kMaxDimensions)
-    return failure(Code::corrupt, str("shape: ", dimensions, " dimensions, ", kMaxDimensions, " at most"));
+    return failure(Code::corrupt, fmt::format("shape: {} dimensions, {} at most", dimensions, kMaxDimensions));
   tensor.shape.resize(static_cast<size_t>(dimensions));
   for (uint64_t& size : tensor.shape) {
     in.element(kDimension);
@@ -165,9 +169,9 @@ Result<void> decode_release(Decoder& in, flat::Header& header) {
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedTensor);
     Tensor& tensor = header.tensors.emplace_back();
-    tensor.name = TRY(about(decode_name(in, unnamed), "tensor ", i, ": name"));
+    tensor.name = TRY(about(decode_name(in, unnamed), "tensor {}: name", i));
     const auto info = decode_info(in, tensor, header.ranges.emplace_back());
-    if (!info) return about(info, "tensor ", i, " ", quoted(tensor.name));
+    if (!info) return about(info, "tensor {} {}", i, quoted(tensor.name));
     TRY_VOID(header.charge_tensor(tensor.name.size(), tensor.shape.size()));
   }
   return {};
@@ -180,7 +184,7 @@ Result<uint64_t> skip_infos(Decoder& in) {
   flat::Range range{};
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kTensorInfo);
-    TRY_VOID(about(decode_info(in, tensor, range), "tensor ", i));
+    TRY_VOID(about(decode_info(in, tensor, range), "tensor {}", i));
   }
   return count;
 }
@@ -189,21 +193,21 @@ Result<uint64_t> skip_infos(Decoder& in) {
 // here each tensor must have exactly one name.
 Result<std::vector<std::string>> decode_index(Decoder& in, uint64_t tensors, Charges& charges) {
   const uint64_t count = TRY(in.count(2, kNamedIndex));
-  if (count != tensors) return failure(Code::corrupt, str(count, " names for ", tensors, " tensors"));
+  if (count != tensors) return failure(Code::corrupt, fmt::format("{} names for {} tensors", count, tensors));
   TRY_VOID(charges.charge(Cost::kept, tensors * sizeof(std::string)));
   std::vector<std::string> names(static_cast<size_t>(tensors));
   std::vector<bool> named(names.size());
   bool unnamed = false;
   for (uint64_t i = 0; i < count; ++i) {
     in.element(kNamedIndex);
-    std::string name = TRY(about(decode_name(in, unnamed), "name ", i));
-    const uint64_t index = TRY(about(in.number(), "name ", i, ": index"));
+    std::string name = TRY(about(decode_name(in, unnamed), "name {}", i));
+    const uint64_t index = TRY(about(in.number(), "name {}: index", i));
     if (index >= tensors)
-      return failure(Code::corrupt, str("name ", quoted(name), ": index ", index, " of ", tensors, " tensors"));
+      return failure(Code::corrupt, fmt::format("name {}: index {} of {} tensors", quoted(name), index, tensors));
     const auto at = static_cast<size_t>(index);
     if (named[at])
       return failure(Code::corrupt,
-                     str("names ", quoted(names[at]), " and ", quoted(name), ": both of tensor ", index));
+                     fmt::format("names {} and {}: both of tensor {}", quoted(names[at]), quoted(name), index));
     named[at] = true;
     names[at] = std::move(name);
   }
@@ -246,7 +250,7 @@ Result<Metadata> decode(const Source& bytes, uint64_t begin, uint64_t size, Layo
   header.metadata = TRY(decode_map(in, header.charges));
   TRY_VOID(layout == Layout::release ? decode_release(in, header) : decode_legacy(cursor, in, header));
   if (const auto repeated = flat::repeated_names(header.tensors); !repeated.empty())
-    return failure(Code::corrupt, str("tensor ", quoted(header.tensors[repeated[0]].name), " appears twice"));
+    return failure(Code::corrupt, fmt::format("tensor {} appears twice", quoted(header.tensors[repeated[0]].name)));
   metadata.left = cursor.left();
   metadata.padded_as_written = TRY(is_padding(cursor));
   return metadata;

@@ -1,5 +1,7 @@
 #include "formats/carton/carton.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -16,7 +18,7 @@ Result<std::optional<std::string>> text_of(const archive::Archive& archive, std:
   auto text = archive.text(path, most);
   if (text) return std::move(*text);
   if (!is_about_the_bytes(text.error()) && text.error().code != Code::not_found) return tl::unexpected(text.error());
-  warnings.add(text.error().message);
+  warnings.add("{}", text.error().message);
   return std::nullopt;
 }
 
@@ -40,7 +42,7 @@ Result<void> add_linked(Model& model, archive::Archive& archive, const Container
     if (!looking) return false;
     const auto room = container.budget->charge(Cost::lookup);
     looking = room.has_value();
-    if (!looking) warnings.add(quoted(wanted.name), ": ", room.error().message, "; no more files are searched");
+    if (!looking) warnings.add("{}: {}; no more files are searched", quoted(wanted.name), room.error().message);
     return looking && container.blobs->is_local(wanted);
   };
   for (const auto& [path, digest] : manifest.digests) {
@@ -73,7 +75,7 @@ Result<void> set_digests(Model& model, archive::Archive& archive, const Manifest
     TRY_VOID(budget.charge(Cost::kept, kVerified + part.path.size()));
     const auto entry = manifest.digests.find(part.path);
     if (entry == manifest.digests.end()) {
-      warnings.add(quoted(part.path), ": in the carton, but not in MANIFEST");
+      warnings.add("{}: in the carton, but not in MANIFEST", quoted(part.path));
       model.unlisted.push_back(part.path);
       continue;
     }
@@ -88,7 +90,7 @@ Result<Map> toml_of(const archive::Archive& archive, Warnings& warnings, Budget&
   if (!text) return Map{};
   auto parsed = parse_toml(*text, budget);
   if (parsed) return std::move(*parsed);
-  warnings.add("carton.toml: ", parsed.error().message);
+  warnings.add("carton.toml: {}", parsed.error().message);
   return Map{};
 }
 
@@ -98,7 +100,7 @@ Result<Links> links_of(const archive::Archive& archive, Warnings& warnings, Budg
   if (!text) return Links{};
   auto links = read_links(*text, warnings, budget);
   if (links) return std::move(*links);
-  warnings.add("LINKS: ", links.error().message);
+  warnings.add("LINKS: {}", links.error().message);
   return Links{};
 }
 

@@ -1,4 +1,6 @@
 // MANIFEST and LINKS.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <span>
 
@@ -14,13 +16,13 @@ constexpr size_t kMaxUrls = 16;
 // One line of MANIFEST, without its end.
 void read_line(std::string_view line, size_t number, Manifest& manifest, Warnings& warnings) {
   const size_t equals = line.rfind('=');  // paths may have more of them
-  if (equals == line.npos) return warnings.add("MANIFEST line ", number, ": no `=` in ", quoted(line));
+  if (equals == line.npos) return warnings.add("MANIFEST line {}: no `=` in {}", number, quoted(line));
   const std::string_view path = line.substr(0, equals);
   const std::string_view hex = line.substr(equals + 1);
   const auto digest = digest_of_hex(hex);
-  if (!digest) return warnings.add("MANIFEST line ", number, ": ", quoted(hex), " is not a SHA-256");
+  if (!digest) return warnings.add("MANIFEST line {}: {} is not a SHA-256", number, quoted(hex));
   if (!manifest.digests.insert_or_assign(std::string(path), *digest).second)
-    warnings.add("MANIFEST line ", number, ": ", quoted(path), " is listed twice; the last entry is used");
+    warnings.add("MANIFEST line {}: {} is listed twice; the last entry is used", number, quoted(path));
 }
 
 // The cost of an entry of the map: its node with the digest and the path, and the path among the missing ones.
@@ -45,7 +47,7 @@ Manifest read_manifest(std::string_view text, Warnings& warnings, Budget& budget
     if (line.ends_with('\r')) line.remove_suffix(1);
     ++number;
     if (const auto room = charge_line(line, budget); !room) {
-      warnings.add("MANIFEST line ", number, ": ", room.error().message, "; this line and those after it are not read");
+      warnings.add("MANIFEST line {}: {}; this line and those after it are not read", number, room.error().message);
       break;
     }
     read_line(line, number, manifest, warnings);
@@ -64,7 +66,7 @@ Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budg
   if (version == nullptr || !std::holds_alternative<int64_t>(*version))
     warnings.add("LINKS: version: an integer is missing");
   else if (std::get<int64_t>(*version) != 1)
-    warnings.add("LINKS: version ", std::get<int64_t>(*version), "; 1 is supported");
+    warnings.add("LINKS: version {}; 1 is supported", std::get<int64_t>(*version));
   Links links;
   const Value* urls = toml.find("urls");
   if (urls == nullptr || !std::holds_alternative<Map>(*urls)) {
@@ -76,11 +78,11 @@ Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budg
     const auto* texts = std::get_if<List>(&list);
     const auto is_text = [](const Value& value) { return std::holds_alternative<std::string>(value); };
     if (!digest || texts == nullptr || !std::all_of(texts->begin(), texts->end(), is_text)) {
-      warnings.add("LINKS: ", quoted(hex), digest ? ": not a list of texts" : ": no SHA-256");
+      warnings.add("LINKS: {}{}", quoted(hex), digest ? ": not a list of texts" : ": no SHA-256");
       continue;
     }
     if (texts->size() > kMaxUrls)
-      warnings.add("LINKS: ", quoted(hex), ": ", texts->size(), " URLs; the first ", kMaxUrls, " are used");
+      warnings.add("LINKS: {}: {} URLs; the first {} are used", quoted(hex), texts->size(), kMaxUrls);
     auto& urls_of = links.urls[digest->hex()];
     for (const Value& url : std::span(*texts).first(std::min(texts->size(), kMaxUrls)))
       urls_of.push_back(std::get<std::string>(url));

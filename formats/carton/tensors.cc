@@ -1,4 +1,6 @@
 // tensor_data/: index.toml and its files.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
@@ -29,12 +31,12 @@ Result<Shape> shape_of(const Map& map) {
   const auto* list = value == nullptr ? nullptr : std::get_if<List>(value);
   if (list == nullptr) return failure(Code::corrupt, "no shape");
   if (list->size() > kMaxDimensions)
-    return failure(Code::unsupported, str(list->size(), " dimensions, at most ", kMaxDimensions, " are read"));
+    return failure(Code::unsupported, fmt::format("{} dimensions, at most {} are read", list->size(), kMaxDimensions));
   Shape shape;
   for (const Value& dimension : *list) {
     const auto* size = std::get_if<int64_t>(&dimension);
     if (size == nullptr || *size < 0)
-      return failure(Code::corrupt, str("dimension ", quoted(to_json_line(dimension)), " is not a size"));
+      return failure(Code::corrupt, fmt::format("dimension {} is not a size", quoted(to_json_line(dimension))));
     shape.push_back(static_cast<uint64_t>(*size));
   }
   return shape;
@@ -75,7 +77,7 @@ bool is_inside(std::string_view file) {
 Result<Strings> read_strings(const SourcePtr& file, Budget& budget) {
   if (file->size() > kMaxTomlSize)
     return failure(Code::unsupported,
-                   str("a string tensor of ", file->size(), " bytes, at most ", kMaxTomlSize, " are read"));
+                   fmt::format("a string tensor of {} bytes, at most {} are read", file->size(), kMaxTomlSize));
   const std::string text = TRY(read_text(*file, 0, file->size()));
   // The strings take no more than the Map, and stay charged as it is.
   const Map toml = TRY(parse_toml(text, budget));
@@ -85,7 +87,7 @@ Result<Strings> read_strings(const SourcePtr& file, Budget& budget) {
   for (const Value& one : std::get<List>(*data)) {
     const auto* element = std::get_if<std::string>(&one);
     if (element == nullptr)
-      return failure(Code::corrupt, str("an element that is not a string: ", quoted(to_json_line(one))));
+      return failure(Code::corrupt, fmt::format("an element that is not a string: {}", quoted(to_json_line(one))));
     strings->push_back(*element);
   }
   return strings;
@@ -96,7 +98,7 @@ Result<Strings> with_shape(Strings strings, const Shape& shape) {
   for (const uint64_t dimension : shape)
     if (__builtin_mul_overflow(elements, dimension, &elements)) return failure(Code::corrupt, "a shape beyond 64 bits");
   if (strings->size() != elements)
-    return failure(Code::corrupt, str(strings->size(), " elements, ", elements, " by the shape"));
+    return failure(Code::corrupt, fmt::format("{} elements, {} by the shape", strings->size(), elements));
   return strings;
 }
 
@@ -116,9 +118,9 @@ class TensorAdder {
     for (size_t i = 0; i < index.size(); ++i) {
       auto entry = entry_of(index[i]);
       if (!entry)
-        warnings_.add("tensor_data/index.toml: tensor ", i, ": ", entry.error().message);
+        warnings_.add("tensor_data/index.toml: tensor {}: {}", i, entry.error().message);
       else if (!by_name_.emplace(entry->name, entries_.size()).second)
-        warnings_.add("tensor_data/index.toml: tensor ", quoted(entry->name), " is listed twice; the first is shown");
+        warnings_.add("tensor_data/index.toml: tensor {} is listed twice; the first is shown", quoted(entry->name));
       else
         entries_.push_back(std::move(*entry));
     }
@@ -126,8 +128,8 @@ class TensorAdder {
     for (const Entry& entry : entries_) {
       if (entry.dtype == "nested") continue;
       if (const auto room = charge_tensor(entry); !room) {
-        warnings_.add("tensor ", quoted(entry.name), ": ", room.error().message,
-                      "; it and those after it in the index are missing");
+        warnings_.add("tensor {}: {}; it and those after it in the index are missing", quoted(entry.name),
+                      room.error().message);
         break;
       }
       add(entry);
@@ -147,10 +149,10 @@ class TensorAdder {
       for (const std::string& name : outer.inner) {
         const auto inner = by_name_.find(name);
         if (inner == by_name_.end() || entries_[inner->second].dtype == "nested")
-          warnings_.add("nested tensor ", quoted(outer.name), ": ", quoted(name),
+          warnings_.add("nested tensor {}: {}{}", quoted(outer.name), quoted(name),
                         inner == by_name_.end() ? " is not in the index" : " is nested itself");
         else if (!outer_.emplace(inner->first, &outer.name).second)
-          warnings_.add("nested tensor ", quoted(outer.name), ": ", quoted(name), " is in another one already");
+          warnings_.add("nested tensor {}: {} is in another one already", quoted(outer.name), quoted(name));
       }
     }
   }
@@ -162,22 +164,23 @@ class TensorAdder {
     tensor.stored_dtype = spelling(entry.dtype);
     tensor.dtype = dtype_named(entry.dtype);
     if (tensor.dtype == nullptr) {
-      warnings_.add("tensor ", quoted(entry.name), ": ", quoted(entry.dtype), " is not a dtype of the specification");
+      warnings_.add("tensor {}: {} is not a dtype of the specification", quoted(entry.name), quoted(entry.dtype));
       tensor.dtype = &kUnknownDType;
     }
     if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(*outer->second);
     auto source = source_of(entry, tensor);
     // A tensor without a file cannot be shown.
-    if (!source) return warnings_.add("tensor ", quoted(entry.name), ": ", source.error().message, "; left out");
+    if (!source) return warnings_.add("tensor {}: {}; left out", quoted(entry.name), source.error().message);
     tensor.source = std::move(*source);
-    if (tensor.dtype->name == "string") add_strings(tensor, archive_.resolve(str("tensor_data/", entry.file)));
+    if (tensor.dtype->name == "string")
+      add_strings(tensor, archive_.resolve(fmt::format("tensor_data/{}", entry.file)));
     model_.tensors.push_back(std::move(tensor));
   }
 
   // The strings of a file are parsed once, however many tensors name it.
   void add_strings(const Tensor& tensor, const Part* part) {
     const auto about = [name = tensor.name](const Error& error) {
-      return Error{error.code, str("tensor ", quoted(name), ": ", error.message)};
+      return Error{error.code, fmt::format("tensor {}: {}", quoted(name), error.message)};
     };
     const auto read = [file = tensor.source.whole(), budget = budget_] { return read_strings(file, *budget); };
     const Later<Strings> strings = strings_.try_emplace(part, Later<Strings>(read)).first->second;
@@ -188,21 +191,21 @@ class TensorAdder {
 
   Result<Slice> source_of(const Entry& entry, Tensor& tensor) {
     if (!is_inside(entry.file))
-      return failure(Code::corrupt, str("its file ", quoted(entry.file), " is not in tensor_data"));
-    const std::string path = str("tensor_data/", entry.file);
+      return failure(Code::corrupt, fmt::format("its file {} is not in tensor_data", quoted(entry.file)));
+    const std::string path = fmt::format("tensor_data/{}", entry.file);
     const Part* part = archive_.resolve(path);
-    if (part == nullptr) return failure(Code::corrupt, str("its file ", quoted(path), " is not in the carton"));
+    if (part == nullptr) return failure(Code::corrupt, fmt::format("its file {} is not in the carton", quoted(path)));
     const auto wanted = size_in_bytes(*tensor.dtype, tensor.shape);
     const auto there = part->source.peek();
     // A file behind a link: its size is the one that it must have.
-    if (!there && !wanted) return failure(Code::unsupported, str("its file ", quoted(path), " is behind a link"));
+    if (!there && !wanted) return failure(Code::unsupported, fmt::format("its file {} is behind a link", quoted(path)));
     const auto digest = manifest_.digests.find(part->path);
     if (digest != manifest_.digests.end()) model_.digests.emplace(model_.tensors.size(), digest->second);
     if (!there) return slice(lazy(*wanted, part->source), 0, *wanted);
     const uint64_t size = (*there)->size();
     if (tensor.dtype->block_bytes > 0 && wanted != size) {
-      warnings_.add("tensor ", quoted(entry.name), ": ", size, " bytes, ",
-                    wanted ? std::to_string(*wanted) : "other than", " by its shape; shown as bytes");
+      warnings_.add("tensor {}: {} bytes, {} by its shape; shown as bytes", quoted(entry.name), size,
+                    wanted ? std::to_string(*wanted) : "other than");
       tensor.dtype = &kUnknownDType;
     }
     return slice(*there, 0, size);
@@ -241,7 +244,7 @@ Result<void> add_tensors(Model& model, const archive::Archive& archive, const Ma
   const auto text = archive.text(kIndex, kMaxTomlSize);
   if (!text && !is_about_the_bytes(text.error())) return tl::unexpected(text.error());
   if (!text) {
-    warnings.add(text.error().message);
+    warnings.add("{}", text.error().message);
     return {};
   }
   const auto toml = parse_toml(*text, *budget);
@@ -250,9 +253,9 @@ Result<void> add_tensors(Model& model, const archive::Archive& archive, const Ma
   const Footprint copy = toml ? footprint(*toml) : Footprint{};
   const auto room = charge(copy, *budget);
   if (!toml || !room)
-    warnings.add(kIndex, ": ", toml ? room.error().message : toml.error().message);
+    warnings.add("{}: {}", kIndex, toml ? room.error().message : toml.error().message);
   else if (index != nullptr && !std::holds_alternative<List>(*index))
-    warnings.add(kIndex, ": `tensor` is not an array of tables");
+    warnings.add("{}: `tensor` is not an array of tables", kIndex);
   else if (index != nullptr)
     TensorAdder(model, archive, manifest, warnings, budget).add_all(std::get<List>(*index));
   if (room) release(copy, *budget);

@@ -1,4 +1,6 @@
 // carton.toml: validates the keys of the specification.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
@@ -84,11 +86,11 @@ class Table {
   const Value* get(std::string_view key, Needed needed, std::string_view what, const Test& test) const {
     const Value* value = map_.find(key);
     if (value == nullptr) {
-      if (needed == Needed::yes) wrong(key, what, " is missing");
+      if (needed == Needed::yes) wrong(key, "{} is missing", what);
       return nullptr;
     }
     if (test(*value)) return value;
-    wrong(key, what, " is expected, not ", shown(*value));
+    wrong(key, "{} is expected, not {}", what, shown(*value));
     return nullptr;
   }
 
@@ -113,20 +115,22 @@ class Table {
   void each(std::string_view key, const Check& check) const {
     const List* tables = list(key);
     for (size_t i = 0; tables != nullptr && i < tables->size(); ++i) {
-      const std::string path = str(path_, key, "[", i, "]");
+      const std::string path = fmt::format("{}{}[{}]", path_, key, i);
       if (const auto* table = std::get_if<Map>(&(*tables)[i]))
         check(Table(*table, path + ".", warnings_));
       else
-        warnings_.add("carton.toml: ", path, ": a table is expected");
+        warnings_.add("carton.toml: {}: a table is expected", path);
     }
   }
 
-  Table inside(std::string_view key, const Map& map) const { return {map, str(path_, key, "."), warnings_}; }
+  Table inside(std::string_view key, const Map& map) const {
+    return {map, fmt::format("{}{}.", path_, key), warnings_};
+  }
   const Map& map() const { return map_; }
 
-  template <class... Parts>
-  void wrong(std::string_view key, const Parts&... parts) const {
-    warnings_.add("carton.toml: ", path_, printable(key), ": ", parts...);
+  template <class... Values>
+  void wrong(std::string_view key, fmt::format_string<Values...> format, Values&&... values) const {
+    warnings_.add("carton.toml: {}{}: {}", path_, printable(key), fmt::format(format, std::forward<Values>(values)...));
   }
 
  private:
@@ -148,7 +152,7 @@ void check_tensor(const Table& tensor) {
   tensor.text("name", Needed::yes);
   const Value* dtype = tensor.text("dtype", Needed::yes);
   if (dtype != nullptr && !is_dtype(std::get<std::string>(*dtype)))
-    tensor.wrong("dtype", quoted(std::get<std::string>(*dtype)), " is not a dtype of the specification");
+    tensor.wrong("dtype", "{} is not a dtype of the specification", quoted(std::get<std::string>(*dtype)));
   tensor.get("shape", Needed::yes, "a symbol or an array of sizes and symbols", is_shape);
   tensor.text("description");
   tensor.text("internal_name");
@@ -164,7 +168,7 @@ void check_refs(const Table& of, std::string_view key, Needed needed,
     const auto* text = std::get_if<std::string>(&value);
     const auto begins = [text](std::string_view prefix) { return text->starts_with(prefix); };
     if (text == nullptr || std::none_of(prefixes.begin(), prefixes.end(), begins))
-      table.wrong(name, "a reference (", *prefixes.begin(), "…) is expected, not ", shown(value));
+      table.wrong(name, "a reference ({}…) is expected, not {}", *prefixes.begin(), shown(value));
   }
 }
 
@@ -186,8 +190,8 @@ void check_runner(const Table& runner) {
   runner.text("runner_name", Needed::yes);
   const Value* version = runner.text("required_framework_version", Needed::yes);
   if (version != nullptr && !is_version_requirement(std::get<std::string>(*version)))
-    runner.wrong("required_framework_version", quoted(std::get<std::string>(*version)),
-                 " is not a version requirement");
+    runner.wrong("required_framework_version", "{} is not a version requirement",
+                 quoted(std::get<std::string>(*version)));
   runner.get("runner_compat_version", Needed::yes, "a whole number", is_count);
   const Map* opts = runner.table("opts");
   if (opts == nullptr) return;
@@ -202,13 +206,13 @@ void check_platforms(const Table& top) {
   if (platforms == nullptr) return;
   for (const Value& platform : *platforms)
     if (!is_text(platform) || !is_target_triple(std::get<std::string>(platform)))
-      top.wrong("required_platforms", shown(platform), " is not a target triple");
+      top.wrong("required_platforms", "{} is not a target triple", shown(platform));
 }
 
 void check(const Table& top) {
   const Value* version = top.get("spec_version", Needed::yes, "a whole number", is_count);
   if (version != nullptr && std::get<int64_t>(*version) != 1)
-    top.wrong("spec_version", std::get<int64_t>(*version), "; version 1 is supported");
+    top.wrong("spec_version", "{}; version 1 is supported", std::get<int64_t>(*version));
   for (const char* key : {"model_name", "short_description", "model_description", "license", "repository", "homepage"})
     top.text(key);
   check_platforms(top);
@@ -273,7 +277,7 @@ Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget) {
   if (carton_toml.empty()) return {};  // it could not be read; a warning was added
   check(Table(carton_toml, "", warnings));
   const auto room = charge(footprint(carton_toml), budget);
-  if (!room) warnings.add("carton.toml: ", room.error().message, "; the common fields are left out");
+  if (!room) warnings.add("carton.toml: {}; the common fields are left out", room.error().message);
   return room ? copied_fields(carton_toml) : Map{};
 }
 
@@ -284,10 +288,10 @@ void check_references(const Map& carton_toml, const archive::Archive& archive, c
   each_reference(carton_toml, [&](const char* kind, const Value& reference) {
     const std::string_view tensor = behind("@tensor_data/", reference);
     if (!tensor.empty() && !std::binary_search(tensors.begin(), tensors.end(), tensor))
-      warnings.add("carton.toml: ", kind, ": there is no tensor ", quoted(tensor), " in tensor_data/index.toml");
+      warnings.add("carton.toml: {}: there is no tensor {} in tensor_data/index.toml", kind, quoted(tensor));
     const std::string_view path = behind("@misc/", reference);
-    if (!path.empty() && archive.find(str("misc/", path)) == nullptr)
-      warnings.add("carton.toml: ", kind, ": there is no file ", quoted(str("misc/", path)));
+    if (!path.empty() && archive.find(fmt::format("misc/{}", path)) == nullptr)
+      warnings.add("carton.toml: {}: there is no file {}", kind, quoted(fmt::format("misc/{}", path)));
   });
 }
 

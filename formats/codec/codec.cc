@@ -1,6 +1,7 @@
 #include "formats/codec/codec.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <isa-l/igzip_lib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -66,7 +67,7 @@ class Deflate {
   }
 
   Result<void> broken(std::string_view what) const {
-    return failure(Code::corrupt, str(format_, ": ", what, " before byte ", input_.position()));
+    return failure(Code::corrupt, fmt::format("{}: {} before byte {}", format_, what, input_.position()));
   }
 
   Input& input_;
@@ -95,8 +96,9 @@ Result<size_t> gzip_header(std::string_view bytes) {
   if (bytes.size() < kFixed) return size_t{0};
   const auto method = static_cast<unsigned>(static_cast<uint8_t>(bytes[2]));
   const auto flags = static_cast<unsigned>(static_cast<uint8_t>(bytes[3]));
-  if (method != 8) return failure(Code::unsupported, str("compression method ", method, ", only Deflate (8) is read"));
-  if ((flags & kReserved) != 0) return failure(Code::unsupported, str("reserved flags in ", flags));
+  if (method != 8)
+    return failure(Code::unsupported, fmt::format("compression method {}, only Deflate (8) is read", method));
+  if ((flags & kReserved) != 0) return failure(Code::unsupported, fmt::format("reserved flags in {}", flags));
   size_t at = kFixed;
   if ((flags & kExtra) != 0) {
     if (bytes.size() < at + 2) return size_t{0};
@@ -144,15 +146,15 @@ class GunzipStream final : public Stream {
 
   Result<size_t> header() {
     const auto about = [&](const Error& e) {
-      return Error{e.code, str("gzip: ", e.message, " at byte ", input_.position())};
+      return Error{e.code, fmt::format("gzip: {} at byte {}", e.message, input_.position())};
     };
     if (const size_t length = TRY(gzip_header(left()).map_error(about))) return length;
     TRY_VOID(input_.fill());
     if (const size_t length = TRY(gzip_header(left()).map_error(about))) return length;
     if (!input_.is_read())
       return failure(Code::unsupported,
-                     str("gzip: a header of more than ", Input::kBuffer, " bytes at byte ", input_.position()));
-    return failure(Code::corrupt, str("gzip: cut short in the header at byte ", input_.position()));
+                     fmt::format("gzip: a header of more than {} bytes at byte {}", Input::kBuffer, input_.position()));
+    return failure(Code::corrupt, fmt::format("gzip: cut short in the header at byte {}", input_.position()));
   }
 
   std::string_view left() {
@@ -224,7 +226,8 @@ class Workspace {
     const int error = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(size));
     void* memory = error == 0 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (memory == MAP_FAILED)
-      problem_ = str("no temporary file of ", size, " bytes in ", directory, ": ", errno_text(error != 0 ? error : errno));
+      problem_ = fmt::format("no temporary file of {} bytes in {}: {}", size, directory,
+                             errno_text(error != 0 ? error : errno));
     if (fd >= 0) ::close(fd);
     return memory == MAP_FAILED ? nullptr : memory;
   }
@@ -261,7 +264,7 @@ class ZstdStream final : public Stream {
     for (size_t i = std::min(left.size(), sizeof(magic)); i-- > 0;)
       magic = magic << 8 | std::to_integer<uint32_t>(left[i]);
     if (magic == kFrame || (magic & kSkippableMask) == kSkippable) return true;
-    return failure(Code::corrupt, str("zstd: no frame at byte ", input_.position()));
+    return failure(Code::corrupt, fmt::format("zstd: no frame at byte {}", input_.position()));
   }
 
   Result<void> step(ZSTD_outBuffer& to) {
@@ -272,7 +275,7 @@ class ZstdStream final : public Stream {
     input_.consume(from.pos);
     if (ZSTD_isError(status) != 0) return refused(ZSTD_getErrorCode(status));
     if (from.pos == 0 && to.pos == 0)
-      return failure(Code::corrupt, str("zstd: cut short after byte ", input_.position()));
+      return failure(Code::corrupt, fmt::format("zstd: cut short after byte {}", input_.position()));
     between_frames_ = status == 0;
     return {};
   }
@@ -280,10 +283,10 @@ class ZstdStream final : public Stream {
   Result<void> refused(ZSTD_ErrorCode code) const {
     if (code == ZSTD_error_memory_allocation)
       return workspace_.problem().empty() ? failure(Code::resource, "zstd: out of memory")
-                                          : failure(Code::io, str("zstd: ", workspace_.problem()));
-    const std::string message = str("zstd: ", ZSTD_getErrorString(code), " before byte ", input_.position());
+                                          : failure(Code::io, fmt::format("zstd: {}", workspace_.problem()));
+    const std::string message = fmt::format("zstd: {} before byte {}", ZSTD_getErrorString(code), input_.position());
     if (code == ZSTD_error_frameParameter_windowTooLarge)
-      return failure(Code::unsupported, str(message, "; windows of up to 128 MiB are read"));
+      return failure(Code::unsupported, fmt::format("{}; windows of up to 128 MiB are read", message));
     return failure(code == ZSTD_error_dictionary_wrong ? Code::unsupported : Code::corrupt, message);
   }
 

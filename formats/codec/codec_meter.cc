@@ -1,5 +1,7 @@
 #include "formats/codec/codec_meter.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -23,7 +25,7 @@ class RatioLimit final : public InputLimit {
   explicit RatioLimit(std::string_view format) : format_(format) {}
   Result<void> before_read(size_t bytes) override {
     if (input_ > kFreeInput && input_ - kFreeInput > kInputPerOutput * output_)
-      return failure(Code::corrupt, str(format_, ": ", input_, " bytes of input decode to almost nothing"));
+      return failure(Code::corrupt, fmt::format("{}: {} bytes of input decode to almost nothing", format_, input_));
     input_ += bytes;
     return {};
   }

@@ -1,4 +1,5 @@
 // xz, by liblzma.
+#include <fmt/core.h>
 #include <lzma.h>
 
 #include "base/text.h"
@@ -42,13 +43,16 @@ class XzStream final : public Stream {
   }
 
   tl::unexpected<Error> refused(lzma_ret status) const {
-    const auto before = [&](std::string_view what) { return str("xz: ", what, " before byte ", input_.position()); };
+    const auto before = [&](std::string_view what) {
+      return fmt::format("xz: {} before byte {}", what, input_.position());
+    };
     switch (status) {
       case LZMA_MEM_ERROR:
         return failure(Code::resource, "xz: out of memory");
       case LZMA_MEMLIMIT_ERROR:
-        return failure(Code::unsupported, str("xz: the dictionary is too large: ", human_size(lzma_memusage(&stream_)),
-                                              " of memory needed, at most ", human_size(kMaxMemory), " are used"));
+        return failure(Code::unsupported,
+                       fmt::format("xz: the dictionary is too large: {} of memory needed, at most {} are used",
+                                   human_size(lzma_memusage(&stream_)), human_size(kMaxMemory)));
       case LZMA_UNSUPPORTED_CHECK:
         return failure(Code::unsupported, before("an unknown check"));
       case LZMA_OPTIONS_ERROR:

@@ -1,5 +1,6 @@
-#include "base/os/system_error.h"
 #include "formats/common/compromise.h"
+
+#include "base/os/system_error.h"
 
 #ifdef WEIGHTFS_TEST_HOOKS
 

@@ -1,5 +1,7 @@
 #include "formats/common/cursor.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 
 namespace weightfs {
@@ -15,7 +17,7 @@ Cursor::Cursor(const Source& source, uint64_t begin, uint64_t end, std::endian o
 // Makes at least `wanted` (at most kBufferSize) bytes available at at_.
 Result<void> Cursor::fill(size_t wanted) {
   if (left() < wanted)
-    return failure(Code::corrupt, str("ends at byte ", end_, ", ", wanted, " bytes needed at ", position()));
+    return failure(Code::corrupt, fmt::format("ends at byte {}, {} bytes needed at {}", end_, wanted, position()));
   buffer_begin_ = position();
   at_ = 0;
   buffer_.resize(static_cast<size_t>(std::min(kBufferSize, end_ - buffer_begin_)));
@@ -24,7 +26,7 @@ Result<void> Cursor::fill(size_t wanted) {
 
 Result<std::string> Cursor::text(uint64_t size) {
   if (size > left())
-    return failure(Code::corrupt, str("a string of ", size, " bytes at ", position(), ", ", left(), " left"));
+    return failure(Code::corrupt, fmt::format("a string of {} bytes at {}, {} left", size, position(), left()));
   if (size > buffer_.size() - at_ && size <= kBufferSize) TRY_VOID(fill(static_cast<size_t>(size)));
   if (size <= buffer_.size() - at_) {
     const auto* begin = reinterpret_cast<const char*>(buffer_.data() + at_);
@@ -37,7 +39,8 @@ Result<std::string> Cursor::text(uint64_t size) {
 }
 
 Result<void> Cursor::skip(uint64_t size) {
-  if (size > left()) return failure(Code::corrupt, str(size, " bytes to skip at ", position(), ", ", left(), " left"));
+  if (size > left())
+    return failure(Code::corrupt, fmt::format("{} bytes to skip at {}, {} left", size, position(), left()));
   if (size <= buffer_.size() - at_) {
     at_ += static_cast<size_t>(size);
   } else {
@@ -50,7 +53,8 @@ Result<void> Cursor::skip(uint64_t size) {
 
 Result<uint64_t> Cursor::bounded(uint64_t count, uint64_t smallest) const {
   if (count > left() / smallest)
-    return failure(Code::corrupt, str("a count of ", count, " at ", position(), " where ", left(), " bytes are left"));
+    return failure(Code::corrupt,
+                   fmt::format("a count of {} at {} where {} bytes are left", count, position(), left()));
   return count;
 }
 

@@ -1,5 +1,7 @@
 #include "formats/common/flat.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -12,7 +14,7 @@ namespace weightfs::flat {
 namespace {
 
 Error wrong(const Tensor& tensor, const std::string& why) {
-  return Error{Code::corrupt, str("tensor ", quoted(tensor.name), ": ", why)};
+  return Error{Code::corrupt, fmt::format("tensor {}: {}", quoted(tensor.name), why)};
 }
 
 Result<void> check_size(const Tensor& tensor, Range range) {
@@ -21,10 +23,11 @@ Result<void> check_size(const Tensor& tensor, Range range) {
   const uint64_t size = range.end - range.begin;
   if (!needed) {
     const char* const why = " that overflows 64 bits or does not fill whole bytes";
-    return tl::unexpected(wrong(tensor, str("a shape of ", tensor.stored_dtype, why)));
+    return tl::unexpected(wrong(tensor, fmt::format("a shape of {}{}", tensor.stored_dtype, why)));
   }
   if (size == *needed) return {};
-  return tl::unexpected(wrong(tensor, str(size, " bytes, ", *needed, " needed by its shape of ", tensor.stored_dtype)));
+  return tl::unexpected(
+      wrong(tensor, fmt::format("{} bytes, {} needed by its shape of {}", size, *needed, tensor.stored_dtype)));
 }
 
 // What models have in common, as their writers spell it: https://github.com/Stability-AI/ModelSpec, and the "format"
@@ -86,12 +89,12 @@ uint64_t length_in(std::string_view head) {
 
 Result<uint64_t> read_length(const Source& bytes) {
   if (bytes.size() < kPrefix)
-    return failure(Code::corrupt, str(bytes.size(), " bytes, 8 needed for the length of the header"));
+    return failure(Code::corrupt, fmt::format("{} bytes, 8 needed for the length of the header", bytes.size()));
   const uint64_t length = length_in(TRY(read_text(bytes, 0, kPrefix)));
   if (length > kMaxHeaderSize)
-    return failure(Code::corrupt, str("header of ", length, " bytes, ", kMaxHeaderSize, " at most"));
+    return failure(Code::corrupt, fmt::format("header of {} bytes, {} at most", length, kMaxHeaderSize));
   if (const uint64_t there = bytes.size() - kPrefix; length > there)
-    return failure(Code::corrupt, str("header of ", length, " bytes, ", there, " there"));
+    return failure(Code::corrupt, fmt::format("header of {} bytes, {} there", length, there));
   return length;
 }
 
@@ -132,14 +135,15 @@ Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order
     const auto [begin, next] = ranges[i];
     const Tensor& tensor = header.tensors[i];
     if (tensor.name.size() > kMaxNameLength)
-      return tl::unexpected(wrong(tensor, str("a name of ", tensor.name.size(), " bytes, more than ", kMaxNameLength)));
+      return tl::unexpected(
+          wrong(tensor, fmt::format("a name of {} bytes, more than {}", tensor.name.size(), kMaxNameLength)));
     if (begin != end || next < begin)
-      return tl::unexpected(wrong(tensor, str("bytes [", begin, ", ", next, ") where byte ", end, " is next")));
+      return tl::unexpected(wrong(tensor, fmt::format("bytes [{}, {}) where byte {} is next", begin, next, end)));
     TRY_VOID(check_size(tensor, ranges[i]));
     end = next;
   }
   if (const uint64_t there = file->size() - kPrefix - length; end != there)
-    return failure(Code::corrupt, str("tensors of ", end, " bytes in all, ", there, " bytes after the header"));
+    return failure(Code::corrupt, fmt::format("tensors of {} bytes in all, {} bytes after the header", end, there));
   for (size_t i = 0; i < ranges.size(); ++i)
     header.tensors[i].source = TRY(slice(file, kPrefix + length + ranges[i].begin, ranges[i].end - ranges[i].begin));
   return {};

@@ -1,5 +1,7 @@
 #include "formats/common/json_outline.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "base/values/json.h"
 
@@ -48,7 +50,7 @@ class OutlineReader final : public JsonEvents {
 
 Result<Map> outline(const Source& json, uint64_t most) {
   if (json.size() > most)
-    return failure(Code::unsupported, str("JSON of ", json.size(), " bytes, at most ", most, " are read"));
+    return failure(Code::unsupported, fmt::format("JSON of {} bytes, at most {} are read", json.size(), most));
   OutlineReader reader;
   TRY_VOID(read_json(json, 0, json.size(), reader));
   return reader.take();

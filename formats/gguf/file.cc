@@ -1,5 +1,7 @@
 #include "formats/gguf/file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
@@ -12,7 +14,7 @@ namespace {
 // Adds `what` before the error message.
 template <class T>
 Result<T> naming(std::string_view what, Result<T> result) {
-  if (!result) result.error().message = str(what, ": ", result.error().message);
+  if (!result) result.error().message = fmt::format("{}: {}", what, result.error().message);
   return result;
 }
 
@@ -21,8 +23,8 @@ std::string path_of(std::string_view key, uint64_t position) {
   constexpr size_t kMaxComponentLength = 200;
   const bool only_dots = key.find_first_not_of('.') == key.npos;
   std::string name = percent_escaped(key);
-  if (only_dots || name.size() > kMaxComponentLength) name = str("%key-", position);
-  return str("metadata/", name, ".json");
+  if (only_dots || name.size() > kMaxComponentLength) name = fmt::format("%key-{}", position);
+  return fmt::format("metadata/{}.json", name);
 }
 
 Result<Dialect> read_dialect(const Source& bytes) {
@@ -34,7 +36,7 @@ Result<Dialect> read_dialect(const Source& bytes) {
   const Dialect dialect = (version & 0xFFFF) == 0 ? Dialect{__builtin_bswap32(version), std::endian::big}
                                                   : Dialect{version, std::endian::little};
   if (dialect.version < 1 || dialect.version > 3)
-    return failure(Code::unsupported, str("version ", dialect.version, ", 1 to 3 are supported"));
+    return failure(Code::unsupported, fmt::format("version {}, 1 to 3 are supported", dialect.version));
   return dialect;
 }
 
@@ -69,27 +71,29 @@ class FileReader {
  private:
   Result<void> bounded(uint64_t count, uint64_t smallest, uint64_t most) const {
     TRY_VOID(cursor_.bounded(count, smallest));
-    if (count > most) return failure(Code::unsupported, str(count, " entries, at most ", most, " are read"));
+    if (count > most) return failure(Code::unsupported, fmt::format("{} entries, at most {} are read", count, most));
     return {};
   }
 
   Result<void> read_entry(uint64_t position) {
-    const std::string key = TRY(naming(str("key ", position), read_string(cursor_, file_.dialect, kMaxNameLength)));
+    const std::string key =
+        TRY(naming(fmt::format("key {}", position), read_string(cursor_, file_.dialect, kMaxNameLength)));
     const uint64_t begin = cursor_.position();
-    StoredValue stored = TRY(naming(str("key ", quoted(key)), read_value(cursor_, file_.dialect, room_, *budget_)));
+    StoredValue stored =
+        TRY(naming(fmt::format("key {}", quoted(key)), read_value(cursor_, file_.dialect, room_, *budget_)));
     TRY_VOID(charges_.charge(Cost::input, cursor_.position() - begin));
     TRY_VOID(charges_.charge(Cost::value));
     TRY_VOID(charges_.charge(Cost::kept, 2 * key.size()));  // and in seen_
     if (!seen_.insert(key).second) {
-      file_.warnings.add("key ", quoted(key), " is there more than once: the first counts");
+      file_.warnings.add("key {} is there more than once: the first counts", quoted(key));
       return {};
     }
-    if (key.empty()) file_.warnings.add("key ", position, " is empty");
+    if (key.empty()) file_.warnings.add("key {} is empty", position);
     if (stored.has_invalid_bool)
-      file_.warnings.add("key ", quoted(key), ": a bool that is neither 0 nor 1 is taken for true");
-    if (stored.has_invalid_text) file_.warnings.add("key ", quoted(key), ": text that is not UTF-8");
+      file_.warnings.add("key {}: a bool that is neither 0 nor 1 is taken for true", quoted(key));
+    if (stored.has_invalid_text) file_.warnings.add("key {}: text that is not UTF-8", quoted(key));
     if (key == "general.alignment" && stored.type != ValueType::uint32)
-      file_.warnings.add("general.alignment is of type ", name_of(stored.type), ", not uint32");
+      file_.warnings.add("general.alignment is of type {}, not uint32", name_of(stored.type));
     if (!stored.value) TRY_VOID(charges_.charge(Cost::member));
     Value value = stored.value ? std::move(*stored.value) : set_apart(key, position, stored);
     if (key == "gguf")
@@ -108,7 +112,7 @@ class FileReader {
     if (stored.type != ValueType::array) note.append("nbytes", size - file_.dialect.count_size());
     note.append("type", name_of(stored.element_type));
     if (size > kMaxDocumentBytes - document_bytes_) {
-      file_.warnings.add("key ", quoted(key), ": ", size, " bytes are too large to be shown");
+      file_.warnings.add("key {}: {} bytes are too large to be shown", quoted(key), size);
       return note;
     }
     document_bytes_ += size;
@@ -128,8 +132,8 @@ class FileReader {
     if (!alignment || !std::has_single_bit(*alignment) || *alignment > kMaxAlignment) {
       const bool integer = std::holds_alternative<int64_t>(*value) || std::holds_alternative<uint64_t>(*value);
       const std::string found = to_json_line(*value);
-      return failure(Code::corrupt, str("general.alignment is ", integer ? found : quoted(found),
-                                        ", a power of two up to ", kMaxAlignment, " is needed"));
+      return failure(Code::corrupt, fmt::format("general.alignment is {}, a power of two up to {} is needed",
+                                                integer ? found : quoted(found), kMaxAlignment));
     }
     file_.alignment = *alignment;
     return {};
@@ -139,17 +143,18 @@ class FileReader {
     constexpr size_t kMaxGgmlName = 63;       // GGML_MAX_NAME, less its NUL
     constexpr size_t kMaxGgmlDimensions = 4;  // GGML_MAX_DIMS
     auto name = read_string(cursor_, file_.dialect, kMaxNameLength);
-    if (!name) return naming<void>(str("tensor ", position), tl::unexpected(name.error()));
+    if (!name) return naming<void>(fmt::format("tensor {}", position), tl::unexpected(name.error()));
     TensorEntry& tensor = file_.tensors.emplace_back();
     tensor.name = std::move(*name);
-    if (auto rest = read_rest(tensor); !rest) return naming(str("tensor ", quoted(tensor.name)), std::move(rest));
+    if (auto rest = read_rest(tensor); !rest)
+      return naming(fmt::format("tensor {}", quoted(tensor.name)), std::move(rest));
     TRY_VOID(charges_.charge(Cost::tensor));
     TRY_VOID(charges_.charge(Cost::kept, tensor.name.size() + sizeof(uint64_t) * tensor.shape.size()));
     if (tensor.name.size() > kMaxGgmlName)
-      file_.warnings.add("tensor ", quoted(tensor.name), ": a name of ", tensor.name.size(), " bytes, ggml accepts ",
+      file_.warnings.add("tensor {}: a name of {} bytes, ggml accepts {}", quoted(tensor.name), tensor.name.size(),
                          kMaxGgmlName);
     if (tensor.shape.size() > kMaxGgmlDimensions)
-      file_.warnings.add("tensor ", quoted(tensor.name), ": ", tensor.shape.size(), " dimensions, ggml accepts ",
+      file_.warnings.add("tensor {}: {} dimensions, ggml accepts {}", quoted(tensor.name), tensor.shape.size(),
                          kMaxGgmlDimensions);
     return {};
   }
@@ -157,7 +162,7 @@ class FileReader {
   Result<void> read_rest(TensorEntry& tensor) {
     const auto dimensions = TRY(cursor_.number<uint32_t>());
     if (dimensions > kMaxDimensions)
-      return failure(Code::unsupported, str(dimensions, " dimensions, at most ", kMaxDimensions, " are read"));
+      return failure(Code::unsupported, fmt::format("{} dimensions, at most {} are read", dimensions, kMaxDimensions));
     tensor.shape.resize(dimensions);
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
       *size = TRY(read_count(cursor_, file_.dialect));
@@ -197,7 +202,7 @@ Result<File> read_file(const SourcePtr& bytes, const BudgetPtr& budget) {
   const Dialect dialect = TRY(read_dialect(*bytes));
   auto file = FileReader(bytes, dialect, budget).run();
   if (!file && file.error().code == Code::corrupt && bytes->size() > kMaxHeaderSize)
-    file.error().message += str(" (at most ", human_size(kMaxHeaderSize), " of header are read)");
+    file.error().message += fmt::format(" (at most {} of header are read)", human_size(kMaxHeaderSize));
   return file;
 }
 

@@ -1,4 +1,6 @@
 // GGUF: a file, or the files of a split model, as one Model.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -35,7 +37,7 @@ Map common_of(const File& file) {
   if (name.empty())
     common.append("file_type", *number);
   else
-    common.append("file_type", str(name, (*number & kGuessed) != 0 ? " (guessed)" : ""));
+    common.append("file_type", fmt::format("{}{}", name, (*number & kGuessed) != 0 ? " (guessed)" : ""));
   return common;
 }
 
@@ -73,7 +75,7 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
   // The limit of one file holds for many, too.
   assembly.full = tensors > kMaxTensors - assembly.model.tensors.size();
   if (assembly.full)
-    return assembly.warnings.add(subject, "more than ", kMaxTensors, " tensors: it and later shards are left out");
+    return assembly.warnings.add("{}more than {} tensors: it and later shards are left out", subject, kMaxTensors);
   const uint64_t section = place_tensors(file, bytes, assembly.model);
   assembly.warnings.append(file.warnings, subject);
   if (!assembly.model.version.empty()) return;
@@ -86,7 +88,7 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
 
 Model finish(ModelAssembly assembly) {
   for (const size_t place : flat::repeated_names(assembly.model.tensors))
-    assembly.warnings.add("tensor ", quoted(assembly.model.tensors[place].name), ": duplicate name");
+    assembly.warnings.add("tensor {}: duplicate name", quoted(assembly.model.tensors[place].name));
   assembly.model.format = "gguf";
   assembly.model.metadata.append("gguf", std::move(assembly.facts));
   assembly.model.warnings = std::move(assembly.warnings).take();
@@ -98,21 +100,21 @@ bool is_read(ModelAssembly& assembly, const std::string& name, const Source& byt
   const std::string identity = bytes.identity();
   if (identity.empty()) return false;
   const auto [file, is_new] = assembly.files.emplace(identity, name);
-  if (!is_new) assembly.warnings.add(quoted(name), ": the same file as ", quoted(file->second));
+  if (!is_new) assembly.warnings.add("{}: the same file as {}", quoted(name), quoted(file->second));
   return !is_new;
 }
 
 // Opens and reads another shard; errors become warnings.
 void add_sibling(ModelAssembly& assembly, const Container& container, const ShardName& shard, uint32_t number) {
   const std::string name = shard.of(number);
-  const std::string subject = str(quoted(name), ": ");
+  const std::string subject = fmt::format("{}: ", quoted(name));
   const auto bytes = open_beside(container, name);
-  if (!bytes) return assembly.warnings.add(subject, bytes.error().message);
+  if (!bytes) return assembly.warnings.add("{}{}", subject, bytes.error().message);
   if (is_read(assembly, name, **bytes)) return add_part(assembly, name, *bytes);
   auto file = read_file(*bytes, container.budget);
   if (!file) {
     add_part(assembly, name, *bytes);
-    return assembly.warnings.add(subject, file.error().message);
+    return assembly.warnings.add("{}{}", subject, file.error().message);
   }
   check_shard(*file, shard, number);
   add_file(assembly, name, *bytes, std::move(*file), subject);
@@ -127,8 +129,8 @@ Model read_alone(const Container& container, File file) {
 Model read_shards(const Container& container, File own, const ShardName& shard) {
   const auto names = container.folder->names();
   if (!names || shard.count > kMaxShards) {
-    own.warnings.add("one of ", shard.count,
-                     " shards, shown alone: ", names ? str(kMaxShards, " at most are read") : names.error().message);
+    own.warnings.add("one of {} shards, shown alone: {}", shard.count,
+                     names ? fmt::format("{} at most are read", kMaxShards) : names.error().message);
     return read_alone(container, std::move(own));
   }
   const auto total = own.unsigned_at("split.tensors.count");
@@ -142,17 +144,17 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
         continue;
       }
       check_shard(own, shard, number);
-      add_file(assembly, name, container.bytes, std::move(own), str(quoted(name), ": "));
+      add_file(assembly, name, container.bytes, std::move(own), fmt::format("{}: ", quoted(name)));
     } else if (std::binary_search(names->begin(), names->end(), name)) {
       add_sibling(assembly, container, shard, number);
     } else {
       ++missing;
-      assembly.warnings.add(quoted(name), ": missing");
+      assembly.warnings.add("{}: missing", quoted(name));
     }
   }
   const uint64_t tensors = assembly.model.tensors.size();
   if (total != tensors && missing == 0 && !assembly.full)
-    assembly.warnings.add("split.tensors.count is ", total ? std::to_string(*total) : "missing", ", found ", tensors);
+    assembly.warnings.add("split.tensors.count is {}, found {}", total ? std::to_string(*total) : "missing", tensors);
   Map split;
   split.append("count", shard.count);
   split.append("present", assembly.model.parts.size());
@@ -171,7 +173,7 @@ Match matches_gguf(const Probe& probe) { return probe.head.starts_with("GGUF") ?
 
 Result<Model> read_gguf(const Container& container) {
   auto file = read_file(container.bytes, container.budget);
-  if (!file) return failure(file.error().code, str("gguf: ", file.error().message));
+  if (!file) return failure(file.error().code, fmt::format("gguf: {}", file.error().message));
   const auto shard = container.folder == nullptr ? std::nullopt : shard_of(container.name, *file);
   if (shard) return read_shards(container, std::move(*file), *shard);
   return read_alone(container, std::move(*file));

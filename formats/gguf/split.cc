@@ -1,5 +1,7 @@
 #include "formats/gguf/split.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -47,7 +49,7 @@ void check_shard(File& file, const ShardName& name, uint32_t number) {
   const auto check = [&](std::string_view key, uint64_t expected) {
     const auto found = file.unsigned_at(key);
     if (found == expected) return;
-    file.warnings.add(key, " is ", found ? std::to_string(*found) : "missing", ", ", expected, " by the file's name");
+    file.warnings.add("{} is {}, {} by the file's name", key, found ? std::to_string(*found) : "missing", expected);
   };
   check("split.no", number - 1);
   check("split.count", name.count);

@@ -1,5 +1,7 @@
 #include "formats/gguf/tensors.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <span>
@@ -32,14 +34,14 @@ uint64_t alignment_in_use(File& file, uint64_t file_size) {
   if (file.alignment == kDefaultAlignment || file.tensors.empty()) return file.alignment;
   const auto declared = laid_out(file, file.alignment);
   if ((declared && *declared <= file_size) || laid_out(file, kDefaultAlignment) != file_size) return file.alignment;
-  file.warnings.add("general.alignment is ", file.alignment, " but the tensors are laid out by ", kDefaultAlignment,
-                    ", as ggml's writer does: ", kDefaultAlignment, " is used");
+  file.warnings.add("general.alignment is {} but the tensors are laid out by {}, as ggml's writer does: {} is used",
+                    file.alignment, kDefaultAlignment, kDefaultAlignment);
   return kDefaultAlignment;
 }
 
 std::string why_no_size(const DType& dtype, const Shape& shape) {
   const uint64_t row = shape.empty() ? 1 : shape.back();
-  if (row % dtype.block != 0) return str("rows of ", row, " elements are not whole blocks of ", dtype.block);
+  if (row % dtype.block != 0) return fmt::format("rows of {} elements are not whole blocks of {}", row, dtype.block);
   return "its dimensions make more bytes than 64 bits can count";
 }
 
@@ -62,9 +64,9 @@ class TensorPlacer {
     if (first == 0) model_.tensors.reserve(file_.tensors.size());
     for (TensorEntry& entry : file_.tensors) model_.tensors.push_back(place(entry));
     for (const auto& [id, strange] : strange_)
-      file_.warnings.add(strange.count, strange.count == 1 ? " tensor" : " tensors", " of type ", id, ": ",
+      file_.warnings.add("{}{} of type {}: {}", strange.count, strange.count == 1 ? " tensor" : " tensors", id,
                          tensor_type(id).note);
-    if (others_.count > 0) file_.warnings.add(others_.count, " tensors of other unknown types");
+    if (others_.count > 0) file_.warnings.add("{} tensors of other unknown types", others_.count);
     check_layout(std::span(model_.tensors).subspan(first));
     file_.tensors.clear();
     return section_;
@@ -88,9 +90,9 @@ class TensorPlacer {
     if (auto range = range_of(entry, tensor))
       tensor.source = std::move(*range);
     else
-      file_.warnings.add("tensor ", quoted(tensor.name), ": ", range.error().message);
+      file_.warnings.add("tensor {}: {}", quoted(tensor.name), range.error().message);
     if (entry.offset % file_.alignment != 0)
-      file_.warnings.add("tensor ", quoted(tensor.name), ": offset ", entry.offset, " is not a multiple of ",
+      file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensor.name), entry.offset,
                          file_.alignment);
     return tensor;
   }
@@ -103,11 +105,11 @@ class TensorPlacer {
     if (!overflows && size == 0 && begin <= round_up(bytes_->size(), file_.alignment))
       begin = std::min(begin, bytes_->size());
     if (overflows || begin > bytes_->size())
-      return failure(Code::corrupt, str("offset ", entry.offset, " is outside the file"));
+      return failure(Code::corrupt, fmt::format("offset {} is outside the file", entry.offset));
     if (tensor.dtype == &kUnknownDType) return slice(bytes_, begin, up_to_the_next(entry.offset));
     if (!size) return failure(Code::corrupt, why_no_size(*tensor.dtype, tensor.shape));
     if (*size > bytes_->size() - begin)
-      return failure(Code::corrupt, str(bytes_->size() - begin, " bytes left, ", *size, " needed"));
+      return failure(Code::corrupt, fmt::format("{} bytes left, {} needed", bytes_->size() - begin, *size));
     return slice(bytes_, begin, *size);
   }
 
@@ -128,7 +130,7 @@ class TensorPlacer {
     if (known != strange_.end()) return known->second;
     if (type.dtype == &kUnknownDType && strange_.size() >= kMaxUnknownTypes) return others_;
     return strange_[id] =
-               UnknownType{type.name.empty() ? model_.string_pool.emplace_back(str("ggml-", id)) : type.name};
+               UnknownType{type.name.empty() ? model_.string_pool.emplace_back(fmt::format("ggml-{}", id)) : type.name};
   }
 
   // Requirements of ggml beyond valid ranges: tensors in the order of the list, without gaps.
@@ -149,14 +151,14 @@ class TensorPlacer {
       const uint64_t begin = tensor->source.offset();
       const uint64_t padded = round_up(end, file_.alignment).value_or(end);
       if (begin < end)
-        file_.warnings.add("tensor ", quoted(tensor->name), ": overlaps the one before by ", end - begin, " bytes");
+        file_.warnings.add("tensor {}: overlaps the one before by {} bytes", quoted(tensor->name), end - begin);
       if (begin > padded)
-        file_.warnings.add("tensor ", quoted(tensor->name), ": ", begin - padded, " unused bytes before it");
+        file_.warnings.add("tensor {}: {} unused bytes before it", quoted(tensor->name), begin - padded);
       end = std::max(end, begin + tensor->nbytes());
     }
     const uint64_t padded = round_up(end, file_.alignment).value_or(end);
     if (bytes_->size() > padded && placed.size() == tensors.size())
-      file_.warnings.add(bytes_->size() - padded, " bytes after the last tensor");
+      file_.warnings.add("{} bytes after the last tensor", bytes_->size() - padded);
   }
 
   File& file_;

@@ -1,5 +1,7 @@
 #include "formats/gguf/values.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -26,7 +28,8 @@ uint64_t size_of(ValueType type) { return kTypes.at(static_cast<size_t>(type)).s
 
 Result<ValueType> read_type(Cursor& cursor) {
   const auto number = TRY(cursor.number<uint32_t>());
-  if (number >= kTypes.size()) return failure(Code::unsupported, str("value type ", number, ", 0 to 12 are supported"));
+  if (number >= kTypes.size())
+    return failure(Code::unsupported, fmt::format("value type {}, 0 to 12 are supported", number));
   return ValueType{number};
 }
 
@@ -82,7 +85,7 @@ Result<void> read_scalar(Cursor& cursor, ValueType type, const Use& use) {
       use(TRY(cursor.number<double>()));
       break;
     default:
-      return failure(Code::unsupported, str("a value of type ", name_of(type), " where a number was expected"));
+      return failure(Code::unsupported, fmt::format("a value of type {} where a number was expected", name_of(type)));
   }
   return {};
 }
@@ -139,7 +142,8 @@ class ValueReader {
   }
 
   Result<Value> read_array(int depth) {
-    if (depth > kMaxArrayDepth) return failure(Code::unsupported, str("arrays nested deeper than ", kMaxArrayDepth));
+    if (depth > kMaxArrayDepth)
+      return failure(Code::unsupported, fmt::format("arrays nested deeper than {}", kMaxArrayDepth));
     const ArrayHead head = TRY(read_array_head(cursor_, dialect_));
     if (depth == 1) stored_.element_type = head.element;
     // No overflow: both are bounded by the file's size in bytes.
@@ -206,7 +210,8 @@ class JsonRenderer {
   }
 
   Result<void> write_array(int depth) {
-    if (depth > kMaxArrayDepth) return failure(Code::unsupported, str("arrays nested deeper than ", kMaxArrayDepth));
+    if (depth > kMaxArrayDepth)
+      return failure(Code::unsupported, fmt::format("arrays nested deeper than {}", kMaxArrayDepth));
     const ArrayHead head = TRY(read_array_head(cursor_, dialect_));
     const bool lines = depth == 1 && head.count > 0;
     out_.append(1, '[');
@@ -248,7 +253,7 @@ Result<uint64_t> read_count(Cursor& cursor, const Dialect& dialect) {
 Result<std::string> read_string(Cursor& cursor, const Dialect& dialect, uint64_t longest) {
   const uint64_t size = TRY(read_count(cursor, dialect));
   if (size > longest && size <= cursor.left())
-    return failure(Code::corrupt, str("a name of ", size, " bytes, at most ", longest, " are read"));
+    return failure(Code::corrupt, fmt::format("a name of {} bytes, at most {} are read", size, longest));
   return cursor.text(size);
 }
 

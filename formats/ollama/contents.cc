@@ -1,4 +1,6 @@
 // The contents of a model's blobs: its tensors, its config and parameters, the common fields.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -24,7 +26,7 @@ constexpr uint64_t kMaxLicenseLength = 100;
 
 Result<Value> parse(const Source& bytes, Budget& budget) {
   if (bytes.size() > kMaxJsonSize)
-    return failure(Code::unsupported, str("JSON of ", bytes.size(), " bytes, at most ", kMaxJsonSize, " are read"));
+    return failure(Code::unsupported, fmt::format("JSON of {} bytes, at most {} are read", bytes.size(), kMaxJsonSize));
   return parse_json(bytes, 0, bytes.size(), budget, flat::kMaxMetadataValues);
 }
 
@@ -58,7 +60,7 @@ class Contents {
     const auto has_scope = [](const Tensor& tensor) { return !tensor.scope.empty(); };
     if (std::any_of(model_.tensors.begin(), model_.tensors.end(), has_scope)) return;
     for (const size_t place : flat::repeated_names(model_.tensors))
-      warnings_.add("tensor ", quoted(model_.tensors[place].name), ": duplicate name");
+      warnings_.add("tensor {}: duplicate name", quoted(model_.tensors[place].name));
   }
 
   // The first item of a kind with an available blob; null if there is none.
@@ -77,7 +79,7 @@ class Contents {
     if (value)
       model_.metadata.append(key, std::move(*value));
     else if (is_about_the_bytes(value.error()))
-      warnings_.add(quoted(item->layer.path), ": ", value.error().message);
+      warnings_.add("{}: {}", quoted(item->layer.path), value.error().message);
     else
       return tl::unexpected(value.error());
     return {};
@@ -101,7 +103,7 @@ class Contents {
   void set_apart(const std::string& key, Map map) {
     Map note;
     note.append("count", map.size());
-    const std::string path = str("metadata/", key, ".json");
+    const std::string path = fmt::format("metadata/{}.json", key);
     note.append("path", path);
     model_.metadata.append(key, std::move(note));
     std::erase_if(model_.documents, [&](const Document& document) { return document.path == path; });

@@ -1,5 +1,7 @@
 #include "formats/ollama/layers.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -53,7 +55,7 @@ Layer layer_of(const Descriptor& descriptor, Warnings& warnings) {
   const auto type = parse_media_type(descriptor.media_type);
   if (!type) {
     if (!descriptor.media_type.empty())
-      warnings.add("layer ", quoted(descriptor.media_type), ": ", type.error().message);
+      warnings.add("layer {}: {}", quoted(descriptor.media_type), type.error().message);
     layer.kind = kind_of(without_parameters(descriptor.media_type));
     return layer;
   }
@@ -138,11 +140,12 @@ class Paths {
   bool is_taken(const std::string& path) const { return taken_.contains(path); }
 
   std::string take(const FileName& name) {
-    std::string path = str(name.stem, name.extension);
+    std::string path = fmt::format("{}{}", name.stem, name.extension);
     // The number of uses of a name, so that not all suffixes are tried again.
     uint64_t& copies = copies_[path];
-    while (!taken_.insert(copies == 0 ? path : str(name.stem, '-', copies + 1, name.extension)).second) ++copies;
-    if (copies++ > 0) path = str(name.stem, '-', copies, name.extension);
+    while (!taken_.insert(copies == 0 ? path : fmt::format("{}-{}{}", name.stem, copies + 1, name.extension)).second)
+      ++copies;
+    if (copies++ > 0) path = fmt::format("{}-{}{}", name.stem, copies, name.extension);
     return path;
   }
 
@@ -190,7 +193,7 @@ std::string name_layers(const std::vector<Layer*>& layers, Warnings& warnings) {
   for (Layer* const layer : layers) {
     if (!keeps_its_name(*layer)) continue;
     layer->path = paths.take(named(*layer));
-    if (!is_plain(layer->name)) warnings.add("layer ", quoted(layer->name), ": not a path below files/; changed");
+    if (!is_plain(layer->name)) warnings.add("layer {}: not a path below files/; changed", quoted(layer->name));
   }
   // The model's own files keep their names.
   const bool has_config = paths.is_taken("config.json");

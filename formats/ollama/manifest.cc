@@ -1,5 +1,7 @@
 #include "formats/ollama/manifest.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
@@ -67,7 +69,7 @@ class Fields {
     const Value* const value = find(key);
     if (value == nullptr) return nullptr;
     if (const T* const typed = std::get_if<T>(value)) return typed;
-    return failure(Code::corrupt, str(path(key), ": ", kind, " expected, not ", kind_of(*value)));
+    return failure(Code::corrupt, fmt::format("{}: {} expected, not {}", path(key), kind, kind_of(*value)));
   }
 
   Result<std::string> text(std::string_view key) const {
@@ -80,7 +82,7 @@ class Fields {
     return number == nullptr ? std::nullopt : std::optional(*number);
   }
 
-  std::string path(std::string_view key) const { return str(where_, where_.empty() ? "" : ".", key); }
+  std::string path(std::string_view key) const { return fmt::format("{}{}{}", where_, where_.empty() ? "" : ".", key); }
 
  private:
   static std::string_view kind_of(const Value& value) {
@@ -97,7 +99,7 @@ class Fields {
 Result<Descriptor> descriptor_of(const Value& value, const std::string& where, Warnings& warnings) {
   if (std::holds_alternative<std::nullptr_t>(value)) return Descriptor{};
   const Map* const map = std::get_if<Map>(&value);
-  if (map == nullptr) return failure(Code::corrupt, str(where, ": not an object"));
+  if (map == nullptr) return failure(Code::corrupt, fmt::format("{}: not an object", where));
   const Fields fields(*map, where);
   Descriptor out;
   out.media_type = TRY(fields.text("mediaType"));
@@ -106,10 +108,10 @@ Result<Descriptor> descriptor_of(const Value& value, const std::string& where, W
   out.from = TRY(fields.text("from"));
   out.digest = digest_named(out.digest_text);
   if (!out.digest && !out.digest_text.empty())
-    warnings.add(where, ": ", quoted(out.digest_text), " is not a SHA-256 of a blob");
+    warnings.add("{}: {} is not a SHA-256 of a blob", where, quoted(out.digest_text));
   const auto size = TRY(fields.number("size"));
   if (size && *size < 0)
-    warnings.add(where, ": a size of ", *size, " bytes");
+    warnings.add("{}: a size of {} bytes", where, *size);
   else if (size)
     out.size = static_cast<uint64_t>(*size);
   return out;
@@ -120,11 +122,11 @@ Result<std::vector<Descriptor>> layers_of(const Fields& fields, Warnings& warnin
   const List* const list = TRY(fields.get<List>("layers", "a list"));
   if (list == nullptr) return layers;
   if (list->size() > kMaxLayers)
-    return failure(Code::unsupported, str(list->size(), " layers, at most ", kMaxLayers, " are read"));
+    return failure(Code::unsupported, fmt::format("{} layers, at most {} are read", list->size(), kMaxLayers));
   for (const Value& layer : *list) {
-    const std::string where = str("layers[", layers.size(), "]");
+    const std::string where = fmt::format("layers[{}]", layers.size());
     layers.push_back(TRY(descriptor_of(layer, where, warnings)));
-    if (layers.back().digest_text.empty()) warnings.add(where, ": no digest, so no blob");
+    if (layers.back().digest_text.empty()) warnings.add("{}: no digest, so no blob", where);
   }
   return layers;
 }
@@ -133,15 +135,15 @@ Result<std::vector<Descriptor>> layers_of(const Fields& fields, Warnings& warnin
 std::vector<Descriptor> manifests_of(const Fields& fields, Warnings& warnings) {
   std::vector<Descriptor> manifests;
   const auto list = fields.get<List>("manifests", "a list");
-  if (!list) warnings.add(list.error().message);
+  if (!list) warnings.add("{}", list.error().message);
   if (!list || *list == nullptr) return manifests;
   for (const Value& value : **list) {
-    const std::string where = str("manifests[", manifests.size(), "]");
+    const std::string where = fmt::format("manifests[{}]", manifests.size());
     auto child = manifests.size() < kMaxLayers
                      ? descriptor_of(value, where, warnings)
-                     : failure(Code::unsupported, str("more than ", kMaxLayers, " manifests"));
+                     : failure(Code::unsupported, fmt::format("more than {} manifests", kMaxLayers));
     if (!child) {
-      warnings.add(child.error().message);
+      warnings.add("{}", child.error().message);
       break;
     }
     if (const Map* const map = std::get_if<Map>(&value))

@@ -1,5 +1,7 @@
 #include "formats/ollama/media_type.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -82,12 +84,12 @@ class Parameters {
     else if (known->second != value)
       return wrong("repeated: ", name);
     if (all_.size() > kMaxParameters)
-      return failure(Code::corrupt, str("media type: more than ", kMaxParameters, " parameters"));
+      return failure(Code::corrupt, fmt::format("media type: more than {} parameters", kMaxParameters));
     return {};
   }
 
   static tl::unexpected<Error> wrong(const char* what, std::string_view where) {
-    return failure(Code::corrupt, str("media type: ", what, quoted(where)));
+    return failure(Code::corrupt, fmt::format("media type: {}{}", what, quoted(where)));
   }
 
   // Manifests have three parameters; duplicates are found by comparing each with all others.
@@ -113,7 +115,7 @@ Result<MediaType> parse_media_type(std::string_view text) {
   const size_t slash = std::min(out.type.find('/'), out.type.size());
   const std::string_view type = out.type;
   if (!is_token(type.substr(0, slash)) || (slash < type.size() && !is_token(type.substr(slash + 1))))
-    return failure(Code::corrupt, str("not a media type: ", quoted(text)));
+    return failure(Code::corrupt, fmt::format("not a media type: {}", quoted(text)));
   out.parameters = TRY(Parameters(text.substr(std::min(text.find(';'), text.size()))).all());
   return out;
 }

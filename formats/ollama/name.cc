@@ -1,5 +1,7 @@
 #include "formats/ollama/name.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -31,7 +33,7 @@ bool is_valid(const PartRule& rule, std::string_view part) {
 Result<void> check(const PartRule& rule, std::string_view part, std::string_view name) {
   if (is_valid(rule, part)) return {};
   return failure(Code::unsupported,
-                 str(quoted(name), ": not a model's name: ", quoted(part), " cannot be a ", rule.name));
+                 fmt::format("{}: not a model's name: {} cannot be a {}", quoted(name), quoted(part), rule.name));
 }
 
 Result<void> check(const Name& parts, std::string_view name) {
@@ -55,10 +57,12 @@ Result<std::string> cut_scheme(std::string_view& text, std::string_view name) {
   if (end == text.npos) return "https";
   std::string scheme(text.substr(0, end));
   if (scheme != "http" && scheme != "https")
-    return failure(Code::unsupported, str(quoted(name), ": scheme ", quoted(scheme), ", http or https expected"));
+    return failure(Code::unsupported,
+                   fmt::format("{}: scheme {}, http or https expected", quoted(name), quoted(scheme)));
   text.remove_prefix(end + 3);
   if (std::count(text.begin(), text.end(), '/') != 2)
-    return failure(Code::unsupported, str(quoted(name), ": host/namespace/model expected after ", scheme, "://"));
+    return failure(Code::unsupported,
+                   fmt::format("{}: host/namespace/model expected after {}://", quoted(name), scheme));
   return scheme;
 }
 
@@ -66,7 +70,8 @@ Result<std::optional<Digest>> cut_digest(std::string_view& text, std::string_vie
   const auto digest = cut_last(text, '@');
   if (!digest) return std::nullopt;
   auto parsed = ollama::digest_named(*digest);
-  if (!parsed) return failure(Code::unsupported, str(quoted(name), ": sha256: and 64 hex digits expected after the @"));
+  if (!parsed)
+    return failure(Code::unsupported, fmt::format("{}: sha256: and 64 hex digits expected after the @", quoted(name)));
   return parsed;
 }
 
@@ -74,8 +79,8 @@ Result<std::optional<Digest>> cut_digest(std::string_view& text, std::string_vie
 
 std::string Name::shortest() const {
   const Name defaults;
-  if (host != defaults.host) return str(host, '/', name_space, '/', model, ':', tag);
-  return str(name_space != defaults.name_space ? name_space + "/" : "", model, ':', tag);
+  if (host != defaults.host) return fmt::format("{}/{}/{}:{}", host, name_space, model, tag);
+  return fmt::format("{}{}:{}", name_space != defaults.name_space ? name_space + "/" : "", model, tag);
 }
 
 Result<Name> parse_name(std::string_view text) {

@@ -1,6 +1,8 @@
 // Reads Ollama manifests as models: first from the manifest alone, and completely after the needed blobs are fetched.
 #include "formats/ollama/ollama.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -57,13 +59,14 @@ Map facts_of(const PackagePtr& package, Model& model) {
     if (count <= kMaxInlineList) return facts.append(key, described(*package, begin, count));
     Map note;
     note.append("count", count);
-    note.append("path", str("metadata/manifest.", key, ".json"));
-    model.documents.push_back({str("metadata/manifest.", key, ".json"), Later<SourcePtr>([=]() -> Result<SourcePtr> {
-                                 const BudgetPtr& budget = package->container.budget;
-                                 Charges charges(*budget);  // for the list, until it is rendered
-                                 TRY_VOID(charges.charge(Cost::value, kValuesPerLayer * count));
-                                 return charged_text(TRY(to_json(described(*package, begin, count), *budget)), budget);
-                               })});
+    note.append("path", fmt::format("metadata/manifest.{}.json", key));
+    model.documents.push_back(
+        {fmt::format("metadata/manifest.{}.json", key), Later<SourcePtr>([=]() -> Result<SourcePtr> {
+           const BudgetPtr& budget = package->container.budget;
+           Charges charges(*budget);  // for the list, until it is rendered
+           TRY_VOID(charges.charge(Cost::value, kValuesPerLayer * count));
+           return charged_text(TRY(to_json(described(*package, begin, count), *budget)), budget);
+         })});
     facts.append(key, std::move(note));
   };
   const size_t layers = manifest.layers.size();
@@ -104,7 +107,7 @@ Result<ModelPtr> read_nested(const Package& package, const Item& item) {
   }
   const auto& [code, message] = model.error();
   const std::string name = printable(container.name) + ": ";
-  return failure(code, str(message.starts_with(name) ? "" : name, message));
+  return failure(code, fmt::format("{}{}", message.starts_with(name) ? "" : name, message));
 }
 
 // Whether the item is a nested container. A blob that is not local is judged by its media type.
@@ -147,7 +150,7 @@ Model outline_of(const PackagePtr& package) {
   Model model;
   model.format = "ollama";
   const int64_t schema = package->manifest.schema_version;
-  model.version = schema == 0 ? "document layout" : str("schemaVersion ", schema);
+  model.version = schema == 0 ? "document layout" : fmt::format("schemaVersion {}", schema);
   model.metadata.append("manifest", facts_of(package, model));
   model.parts = package->parts;
   model.missing = package->missing;

@@ -1,4 +1,6 @@
 // Locates the blobs of a manifest and names them in files/.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -34,8 +36,8 @@ Result<SourcePtr> open_in(const Folder& folder, const std::string& hex) {
 // An empty blob is never read, so its digest is checked here.
 Result<void> verify_empty(const BlobRef& wanted, std::optional<uint64_t> size) {
   if (size != uint64_t{0} || wanted.digest == sha256("")) return {};
-  return failure(Code::mismatch,
-                 str(wanted.name, ": the digest of no bytes is ", sha256("").hex(), ", not ", wanted.digest.hex()));
+  return failure(Code::mismatch, fmt::format("{}: the digest of no bytes is {}, not {}", wanted.name, sha256("").hex(),
+                                             wanted.digest.hex()));
 }
 
 // A blob that is not fetched yet: extends the budget by its claimed size.
@@ -73,8 +75,8 @@ class BlobFinder {
     const Digest& digest = *layer.descriptor.digest;
     const auto size = sizes_.find(digest);
     if (size != sizes_.end() && layer.descriptor.size && *layer.descriptor.size != size->second)
-      warnings.add("layer ", title(layer), ": a size of ", *layer.descriptor.size, " bytes, another layer has ",
-                   size->second, " of the same blob");
+      warnings.add("layer {}: a size of {} bytes, another layer has {} of the same blob", title(layer),
+                   *layer.descriptor.size, size->second);
     const auto [row, is_new] = found_.try_emplace(digest, BlobPtr());
     if (is_new) row->second = find_blob(layer, size == sizes_.end() ? std::nullopt : std::optional(size->second));
     return row->second;
@@ -180,7 +182,7 @@ class PackageOpener {
   }
 
   void miss(const Item& item, const Error& problem) {
-    package_.warnings.add(quoted(item.layer.path), ": ", problem.message, "; it is missing");
+    package_.warnings.add("{}: {}; it is missing", quoted(item.layer.path), problem.message);
     package_.missing.push_back(item.layer.path);
   }
 
@@ -196,7 +198,8 @@ class PackageOpener {
 Result<Package> open_package(const Container& container) {
   const uint64_t size = container.bytes->size();
   if (size > kMaxManifestSize)
-    return failure(Code::unsupported, str("a manifest of ", size, " bytes, at most ", kMaxManifestSize, " are read"));
+    return failure(Code::unsupported,
+                   fmt::format("a manifest of {} bytes, at most {} are read", size, kMaxManifestSize));
   const std::string text = TRY(read_text(*container.bytes, 0, size));
   Package package{.container = container, .digest = sha256(text)};
   package.manifest = TRY(read_manifest(text, package.warnings, *container.budget));

@@ -1,5 +1,7 @@
 // Ollama's store on disk: manifests/HOST/NAMESPACE/MODEL/TAG, and the blobs that they name in blobs/. (ollama/ollama,
 // manifest/paths.go and manifest.go.)
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -33,11 +35,11 @@ class StoreBlobs {
     const auto check = [&](const Descriptor& descriptor) {
       const std::string one = descriptor.digest ? wrong_with(descriptor) : "";
       if (one.empty() || ++count > kMaxListedBlobs) return;
-      wrong += str(wrong.empty() ? "" : "; ", one);
+      wrong += fmt::format("{}{}", wrong.empty() ? "" : "; ", one);
     };
     if (manifest.config) check(*manifest.config);
     std::for_each(manifest.layers.begin(), manifest.layers.end(), check);
-    return count > kMaxListedBlobs ? str(wrong, "; and ", count - kMaxListedBlobs, " more") : wrong;
+    return count > kMaxListedBlobs ? fmt::format("{}; and {} more", wrong, count - kMaxListedBlobs) : wrong;
   }
 
  private:
@@ -45,10 +47,10 @@ class StoreBlobs {
     const std::string hex = descriptor.digest->hex();
     const auto known = sizes_.find(hex);
     const auto size = known != sizes_.end() ? known->second : sizes_.emplace(hex, size_of(hex)).first->second;
-    if (!size && size.error().code == Code::not_found) return str("blob sha256:", hex, " is not in the store");
+    if (!size && size.error().code == Code::not_found) return fmt::format("blob sha256:{} is not in the store", hex);
     if (!size) return size.error().message;
     if (!descriptor.size || *descriptor.size == *size) return {};
-    return str("blob sha256:", hex, " has ", *size, " bytes, not ", *descriptor.size);
+    return fmt::format("blob sha256:{} has {} bytes, not {}", hex, *size, *descriptor.size);
   }
 
   // Both file names of a blob: current, and until 2024.
@@ -85,11 +87,11 @@ class ManifestReader {
  private:
   Result<ManifestEntry> read_new(const SourcePtr& bytes) {
     if (bytes->size() > kMaxManifestSize)
-      return failure(Code::unsupported, str("a manifest of ", human_size(bytes->size())));
+      return failure(Code::unsupported, fmt::format("a manifest of {}", human_size(bytes->size())));
     const bool cached = bytes->size() <= std::min(kMaxCachedManifest, kMaxCachedTotal - cached_);
     if (!cached && open_ == kMaxOpenManifests)
       return failure(Code::unsupported,
-                     str("the manifests of the store are longer than ", human_size(kMaxCachedTotal)));
+                     fmt::format("the manifests of the store are longer than {}", human_size(kMaxCachedTotal)));
     std::string text = TRY(read_text(*bytes, 0, bytes->size()));
     Warnings manifest_warnings;  // repeated when the model is shown
     Budget budget(text.size());
@@ -127,10 +129,10 @@ Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std:
     const auto bytes = part.source.get();
     const auto entry = bytes ? entries.read(*bytes) : Result<ManifestEntry>(tl::unexpected(bytes.error()));
     if (!entry) {
-      warnings.add(part.path, ": left out: ", entry.error().message);
+      warnings.add("{}: left out: {}", part.path, entry.error().message);
       continue;
     }
-    if (!entry->wrong.empty()) warnings.add(part.path, ": ", entry->wrong);
+    if (!entry->wrong.empty()) warnings.add("{}: {}", part.path, entry->wrong);
     const std::string tag = part.path.substr(part.path.rfind('/') + 1);
     listing.models.push_back({part.path, Container{tag, entry->bytes, blobs, store}, (*bytes)->identity()});
   }

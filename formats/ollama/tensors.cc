@@ -1,5 +1,7 @@
 #include "formats/ollama/tensors.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -104,7 +106,7 @@ class Quantized {
 
  private:
   const std::string* own_or_common(const Tensor& tensor, std::string_view key) const {
-    const auto own = texts_.find(str(tensor.name, '.', key));
+    const auto own = texts_.find(fmt::format("{}.{}", tensor.name, key));
     if (own != texts_.end()) return own->second;
     const auto common = texts_.find(key);
     return common == texts_.end() ? nullptr : common->second;
@@ -150,13 +152,13 @@ template <class T>
 Result<bool> Tensors::reported(const Item& item, const Result<T>& failed) {
   if (failed) return false;
   if (!is_about_the_bytes(failed.error())) return tl::unexpected(failed.error());
-  warnings_.add(quoted(item.layer.path), ": ", failed.error().message, kWithout);
+  warnings_.add("{}: {}{}", quoted(item.layer.path), failed.error().message, kWithout);
   return true;
 }
 
 void Tensors::take_tensors(const Item& item, Model read, std::string_view scope) {
   const std::string subject = quoted(item.layer.path) + ": ";
-  for (const std::string& warning : read.warnings) warnings_.add(subject, warning);
+  for (const std::string& warning : read.warnings) warnings_.add("{}{}", subject, warning);
   std::map<std::string_view, std::string_view> pool;
   for (const std::string& spelling : read.string_pool) pool[spelling] = pooled(spelling);
   for (Tensor& tensor : read.tensors) {
@@ -169,7 +171,7 @@ void Tensors::take_tensors(const Item& item, Model read, std::string_view scope)
 Result<void> Tensors::add_model(const Item& item) {
   // The header of one blob may be long, and the layers that name it many.
   if (!models_.insert(*item.layer.descriptor.digest).second) {
-    warnings_.add(quoted(item.layer.path), ": the same as a layer before; its tensors are shown once");
+    warnings_.add("{}: the same as a layer before; its tensors are shown once", quoted(item.layer.path));
     return {};
   }
   const auto found = item.blob->found.get();
@@ -177,13 +179,13 @@ Result<void> Tensors::add_model(const Item& item) {
   if (TRY(reported(item, found)) || TRY(reported(item, bytes))) return {};
   const std::string file = found->unverified->identity();
   if (!file.empty() && !model_files_.insert(file).second) {
-    warnings_.add(quoted(item.layer.path), ": the same file as a layer before; its tensors are shown once");
+    warnings_.add("{}: the same file as a layer before; its tensors are shown once", quoted(item.layer.path));
     return {};
   }
   const auto look = detect_content(*found->unverified);
   if (TRY(reported(item, look))) return {};
   if (*look == Content::other) {
-    warnings_.add(quoted(item.layer.path), ": neither GGUF nor safetensors", kWithout);
+    warnings_.add("{}: neither GGUF nor safetensors{}", quoted(item.layer.path), kWithout);
     return {};
   }
   auto read = read_from_unverified(container_of(item, found->unverified, budget_), *bytes);
@@ -211,7 +213,7 @@ Result<void> Tensors::add_bare(const Item& item) {
   if (TRY(reported(item, bytes))) return {};
   const Layer& layer = item.layer;
   if (layer.name.size() > flat::kMaxNameLength) {
-    warnings_.add("tensor ", quoted(layer.name), ": a name of ", layer.name.size(), " bytes, at most ",
+    warnings_.add("tensor {}: a name of {} bytes, at most {}{}", quoted(layer.name), layer.name.size(),
                   flat::kMaxNameLength, kWithout);
     return {};
   }
@@ -222,17 +224,17 @@ Result<void> Tensors::add_bare(const Item& item) {
   tensor.source = TRY(slice(*bytes, 0, (*bytes)->size()));
   const DType* const dtype = dtype_spelled(*layer.dtype);
   const auto shape = layer.shape ? shape_of(*layer.shape) : std::nullopt;
-  const auto warn = [&](const auto&... words) {
-    warnings_.add("tensor ", quoted(tensor.name), ": ", words..., "; shown as bytes");
+  const auto warn = [&](const std::string& problem) {
+    warnings_.add("tensor {}: {}; shown as bytes", quoted(tensor.name), problem);
   };
   tensor.shape = shape.value_or(Shape{tensor.nbytes()});
   if (!shape) {
-    warn(layer.shape ? "a shape of " : "no shape", layer.shape ? quoted(*layer.shape) : "");
+    warn(fmt::format("{}{}", layer.shape ? "a shape of " : "no shape", layer.shape ? quoted(*layer.shape) : ""));
   } else if (dtype == nullptr) {
-    warn("dtype ", quoted(*layer.dtype), " is unknown");
+    warn(fmt::format("dtype {} is unknown", quoted(*layer.dtype)));
   } else if (const auto needed = size_in_bytes(*dtype, *shape); needed != tensor.nbytes()) {
-    warn(tensor.nbytes(), " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
-         tensor.stored_dtype);
+    warn(fmt::format("{} bytes, {} needed by its shape of {}", tensor.nbytes(),
+                     needed ? std::to_string(*needed) : "another number", tensor.stored_dtype));
   } else {
     tensor.dtype = dtype;
   }
@@ -246,7 +248,7 @@ Result<void> Tensors::add_file(const Item& item) {
   const Digest& digest = *item.layer.descriptor.digest;
   if (read_.contains(digest)) return add_copies(item);
   if (const auto failed = failures_.find(digest); failed != failures_.end()) {
-    warnings_.add(quoted(item.layer.path), ": ", failed->second, kWithout);
+    warnings_.add("{}: {}{}", quoted(item.layer.path), failed->second, kWithout);
     return {};
   }
   const auto found = item.blob->found.get();
@@ -287,7 +289,7 @@ Result<void> Tensors::add_copies(const Item& item) {
 
 bool Tensors::has_room_for(const Item& item, size_t tensors) {
   if (tensors <= kMaxTensors - model_.tensors.size()) return true;
-  warnings_.add(quoted(item.layer.path), ": more than ", kMaxTensors, " tensors", kWithout);
+  warnings_.add("{}: more than {} tensors{}", quoted(item.layer.path), kMaxTensors, kWithout);
   return false;
 }
 
@@ -297,7 +299,7 @@ bool Tensors::has_room_for_header(const Item& item, uint64_t length) {
     headers_ += length;
     return true;
   }
-  warnings_.add(quoted(item.layer.path), ": headers of more than ", kMaxHeaderBytes, " bytes in all", kWithout);
+  warnings_.add("{}: headers of more than {} bytes in all{}", quoted(item.layer.path), kMaxHeaderBytes, kWithout);
   return false;
 }
 

@@ -1,6 +1,7 @@
 #include "formats/rten/graph.h"
 
 #include <flatbuffers/reflection.h>
+#include <fmt/core.h>
 #include <rten_generated.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using reflection::BaseType;
 
 Value named(const Field& field, int64_t number) {
   const Named* known = field.names->find(number);
-  return known == nullptr ? str("unknown(", number, ")") : std::string(known->name);
+  return known == nullptr ? fmt::format("unknown({})", number) : std::string(known->name);
 }
 
 Value integer(const Field& field, int64_t number) {
@@ -109,7 +110,8 @@ class Writer {
       out_.append(1, ',');
       TRY_VOID(ids("outputs", op->outputs()));
     }
-    if (const auto problem = problem_of(node, id, count)) out_.append(str(",\"problem\":", to_json_line(*problem)));
+    if (const auto problem = problem_of(node, id, count))
+      out_.append(fmt::format(",\"problem\":{}", to_json_line(*problem)));
     if (op != nullptr) TRY_VOID(attributes(*op, depth));
     out_.append(1, '}');
     return check_size();
@@ -117,7 +119,7 @@ class Writer {
 
   template <class Id>
   Result<void> ids(std::string_view key, const flatbuffers::Vector<Id>* ids) {
-    out_.append(str("\"", key, "\":"));
+    out_.append(fmt::format("\"{}\":", key));
     return list(ids, [&](size_t i) { return std::to_string(ids->Get(static_cast<flatbuffers::uoffset_t>(i))); });
   }
 
@@ -145,14 +147,14 @@ class Writer {
     if (const Named* known = attributes_.find(tag))
       TRY_VOID(attributes(*known->table, *table, depth));
     else
-      out_.append(str("\"unknown_attrs\":", int{tag}));
+      out_.append(fmt::format("\"unknown_attrs\":{}", int{tag}));
     out_.append(1, '}');
     return {};
   }
 
   Result<void> attributes(const TableType& type, const Table& table, size_t depth) {
     for (const Field& field : type.fields) {
-      out_.append(str(&field == type.fields.data() ? "\"" : ",\"", field.name, "\":"));
+      out_.append(fmt::format("{}{}\":", &field == type.fields.data() ? "\"" : ",\"", field.name));
       TRY_VOID(attribute(field, table, depth));
     }
     return {};

@@ -1,5 +1,7 @@
 #include "formats/rten/header.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "formats/common/cursor.h"
 #include "formats/format.h"
@@ -60,28 +62,31 @@ constexpr uint64_t kHeaderSize = 32;
 Result<uint64_t> section(Cursor& header, const char* field, uint64_t file_size) {
   const auto offset = TRY(header.number<uint64_t>());
   if (offset >= kHeaderSize && offset <= file_size) return offset;
-  return failure(Code::corrupt, str("rten: header: ", field, " is ", offset, ", not between ", kHeaderSize,
-                                    " and the file's size, ", file_size));
+  return failure(Code::corrupt, fmt::format("rten: header: {} is {}, not between {} and the file's size, {}", field,
+                                            offset, kHeaderSize, file_size));
 }
 
 }  // namespace
 
 Result<Sections> find_sections(const Source& file) {
   const uint64_t size = file.size();
-  if (size < kMagic.size()) return failure(Code::corrupt, str("rten: a file of ", size, " bytes is too short"));
-  if (TRY(read_text(file, 0, kMagic.size())) != kMagic) return Sections{.version = 1, .file_size = size, .model_offset = 0, .model_size = size};
+  if (size < kMagic.size()) return failure(Code::corrupt, fmt::format("rten: a file of {} bytes is too short", size));
+  if (TRY(read_text(file, 0, kMagic.size())) != kMagic)
+    return Sections{.version = 1, .file_size = size, .model_offset = 0, .model_size = size};
   if (size < kHeaderSize)
-    return failure(Code::corrupt, str("rten: header: ends after ", size, " bytes, ", kHeaderSize, " needed"));
+    return failure(Code::corrupt, fmt::format("rten: header: ends after {} bytes, {} needed", size, kHeaderSize));
 
   Cursor header(file, kMagic.size(), kHeaderSize);
   const auto version = TRY(header.number<uint32_t>());
   Sections found{.version = version, .file_size = size};
-  if (found.version != 2) return failure(Code::unsupported, str("rten: header: version ", found.version, ", not 2"));
+  if (found.version != 2)
+    return failure(Code::unsupported, fmt::format("rten: header: version {}, not 2", found.version));
   found.model_offset = TRY(section(header, "model_data_offset", size));
   found.model_size = TRY(header.number<uint64_t>());
   if (found.model_size > size - found.model_offset)
-    return failure(Code::corrupt, str("rten: header: model_data_len is ", found.model_size, ", and ",
-                                      size - found.model_offset, " bytes follow model_data_offset"));
+    return failure(Code::corrupt,
+                   fmt::format("rten: header: model_data_len is {}, and {} bytes follow model_data_offset",
+                               found.model_size, size - found.model_offset));
   found.tensors = TRY(section(header, "tensor_data_offset", size));
   return found;
 }

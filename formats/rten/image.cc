@@ -1,5 +1,6 @@
 #include "formats/rten/image.h"
 
+#include <fmt/core.h>
 #include <rten_generated.h>
 #include <sys/mman.h>
 
@@ -17,14 +18,14 @@ namespace {
 
 using reflection::BaseType;
 
-template <class... Parts>
-tl::unexpected<Error> corrupt(const Parts&... parts) {
-  return failure(Code::corrupt, str("rten: model data: ", parts...));
+template <class... Values>
+tl::unexpected<Error> corrupt(fmt::format_string<Values...> format, Values&&... values) {
+  return failure(Code::corrupt, "rten: model data: " + fmt::format(format, std::forward<Values>(values)...));
 }
 
-template <class... Parts>
-tl::unexpected<Error> too_much(const Parts&... parts) {
-  return failure(Code::unsupported, str("rten: model data: ", parts...));
+template <class... Values>
+tl::unexpected<Error> too_much(fmt::format_string<Values...> format, Values&&... values) {
+  return failure(Code::unsupported, "rten: model data: " + fmt::format(format, std::forward<Values>(values)...));
 }
 
 // The bytes of the image, read a page at a time when they are first needed.
@@ -48,7 +49,7 @@ class Pages {
 
   Result<void> inside(uint64_t at, uint64_t size) const {
     if (at <= image_.size() && size <= image_.size() - at) return {};
-    return corrupt(size, " bytes at offset ", at, " are not inside its ", image_.size());
+    return corrupt("{} bytes at offset {} are not inside its {}", size, at, image_.size());
   }
 
   // A number that need() has seen.
@@ -64,7 +65,7 @@ class Pages {
     const uint64_t begin = first * kPage;
     const uint64_t size = std::min(last * kPage, image_.size()) - begin;
     structure_ += size;
-    if (structure_ > kMaxStructureSize) return too_much("more than ", kMaxStructureSize, " bytes beside the weights");
+    if (structure_ > kMaxStructureSize) return too_much("more than {} bytes beside the weights", kMaxStructureSize);
     TRY_VOID(charges_.charge(Cost::input, size));
     TRY_VOID(charges_.charge(Cost::kept, size));
     TRY_VOID(read_exact(source_, offset_ + begin, std::as_writable_bytes(image_.subspan(begin, size))));
@@ -112,7 +113,7 @@ class StructureWalk {
     const uint64_t at = TRY(target(where));
     TRY_VOID(pages_.need(at, sizeof(int32_t)));
     const int64_t vtable = static_cast<int64_t>(at) - pages_.number<int32_t>(at);
-    if (vtable < 0) return corrupt("the ", type.name, " at ", at, " has its vtable before the start");
+    if (vtable < 0) return corrupt("the {} at {} has its vtable before the start", type.name, at);
     const Place place{at, static_cast<uint64_t>(vtable), depth};
     TRY_VOID(pages_.need(place.vtable, sizeof(uint16_t)));
     TRY_VOID(pages_.need(place.vtable, pages_.number<uint16_t>(place.vtable)));
@@ -121,14 +122,14 @@ class StructureWalk {
       if (value_at != 0)
         TRY_VOID(value(field, value_at, place));
       else if (field.required)
-        return corrupt("the ", type.name, " at ", at, " has no ", field.name);
+        return corrupt("the {} at {} has no {}", type.name, at, field.name);
     }
     return {};
   }
 
   Result<void> count_table(uint32_t depth) {
-    if (depth > kMaxTableDepth) return too_much("tables nested deeper than ", kMaxTableDepth);
-    if (++tables_ > most_tables_) return too_much("more than ", most_tables_, " tables, counted at each use");
+    if (depth > kMaxTableDepth) return too_much("tables nested deeper than {}", kMaxTableDepth);
+    if (++tables_ > most_tables_) return too_much("more than {} tables, counted at each use", most_tables_);
     return charge(Cost::value, 1);
   }
 
@@ -189,7 +190,7 @@ class StructureWalk {
   Result<void> count_text(uint64_t size) {
     text_ += size;
     if (text_ <= most_text_) return charge(Cost::input, kReadsOfText * size);
-    return too_much("more than ", most_text_, " bytes of lists, strings and scopes, counted at each use");
+    return too_much("more than {} bytes of lists, strings and scopes, counted at each use", most_text_);
   }
 
   Result<void> charge(Cost cost, uint64_t count) {
@@ -200,14 +201,14 @@ class StructureWalk {
 
   static Result<void> short_enough(std::string_view what, uint32_t length) {
     if (length <= kMaxListLength) return {};
-    return too_much(what, " of ", length, " elements, more than ", kMaxListLength);
+    return too_much("{} of {} elements, more than {}", what, length, kMaxListLength);
   }
 
   // What the offset at `where` points to: forward, and never to itself.
   Result<uint64_t> target(uint64_t where) {
     TRY_VOID(pages_.need(where, sizeof(uint32_t)));
     const auto distance = pages_.number<uint32_t>(where);
-    if (distance == 0) return corrupt("the offset at ", where, " is 0");
+    if (distance == 0) return corrupt("the offset at {} is 0", where);
     return where + distance;
   }
 
@@ -241,7 +242,7 @@ void StructureImage::Unmap::operator()(uint8_t* bytes) const { ::munmap(bytes, s
 Result<StructureImage::Mapping> StructureImage::map(size_t size) {
   void* bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED)
-    return failure(Code::resource, str("rten: no memory for the model data: ", errno_text(errno)));
+    return failure(Code::resource, fmt::format("rten: no memory for the model data: {}", errno_text(errno)));
   // One touched page must not become a huge one. Kernels without huge pages refuse this and need not care.
   ::madvise(bytes, size, MADV_NOHUGEPAGE);
   return Mapping(static_cast<uint8_t*>(bytes), Unmap{size});
@@ -249,8 +250,8 @@ Result<StructureImage::Mapping> StructureImage::map(size_t size) {
 
 Result<StructureImage> StructureImage::load(const Source& source, uint64_t offset, uint64_t size, Charges& charges) {
   if (size < kMinFlatBufferSize || size > kMaxFlatBufferSize)
-    return failure(Code::corrupt, str("rten: model data of ", size, " bytes; a FlatBuffer has ", kMinFlatBufferSize,
-                                      " to ", kMaxFlatBufferSize));
+    return failure(Code::corrupt, fmt::format("rten: model data of {} bytes; a FlatBuffer has {} to {}", size,
+                                              kMinFlatBufferSize, kMaxFlatBufferSize));
   Mapping mapping = TRY(map(size));
   const std::span image(mapping.get(), size);
   Pages pages(source, offset, image, charges);

@@ -1,5 +1,6 @@
 #include "formats/rten/node.h"
 
+#include <fmt/core.h>
 #include <rten_generated.h>
 
 #include "base/text.h"
@@ -35,7 +36,7 @@ std::optional<Inline> inline_vector(const ConstantNode& node) {
   }
 }
 
-std::string unknown(uint64_t number) { return str("unknown(", number, ")"); }
+std::string unknown(uint64_t number) { return fmt::format("unknown({})", number); }
 
 // The rows of both enums of types, which differ in order and in spelling.
 const DType& dtype_of(ConstantDataType type) {
@@ -72,26 +73,28 @@ Result<Range> external_range(uint64_t data_offset, uint64_t size, const Sections
   uint64_t begin = 0;
   if (__builtin_add_overflow(*sections.tensors, data_offset, &begin) || begin > sections.file_size ||
       size > sections.file_size - begin)
-    return failure(Code::corrupt,
-                   str(size, " bytes at offset ", data_offset, " of the tensor section, which begins at ",
-                       *sections.tensors, ", are not inside the file's ", sections.file_size));
+    return failure(
+        Code::corrupt,
+        fmt::format("{} bytes at offset {} of the tensor section, which begins at {}, are not inside the file's {}",
+                    size, data_offset, *sections.tensors, sections.file_size));
   return Range{begin, size};
 }
 
 Result<Range> inline_range(const Inline& vector, uint64_t size, const StructureImage& image, const Sections& sections) {
   if (vector.size != size)
-    return failure(Code::corrupt, str("has ", vector.size, " bytes of data, and its shape needs ", size));
+    return failure(Code::corrupt, fmt::format("has {} bytes of data, and its shape needs {}", vector.size, size));
   return Range{sections.model_offset + image.position(vector.begin), size};
 }
 
 Result<Range> range_of(const ConstantNode& node, const Constant& constant, const std::optional<Inline>& vector,
                        const StructureImage& image, const Sections& sections) {
   if (const auto* shape = node.shape(); shape != nullptr && shape->size() > kMaxDimensions)
-    return failure(Code::unsupported, str("has ", shape->size(), " dimensions, more than ", kMaxDimensions));
+    return failure(Code::unsupported, fmt::format("has {} dimensions, more than {}", shape->size(), kMaxDimensions));
   if (!constant.external && !vector) return failure(Code::corrupt, "has neither data nor a data_offset");
   if (constant.dtype == &kUnknownDType)
-    return failure(Code::unsupported,
-                   str("has ", constant.stored_dtype.empty() ? "no dtype" : "dtype " + constant.stored_dtype));
+    return failure(
+        Code::unsupported,
+        fmt::format("has {}", constant.stored_dtype.empty() ? "no dtype" : "dtype " + constant.stored_dtype));
   const auto size = size_in_bytes(*constant.dtype, constant.shape);
   if (!size) return failure(Code::corrupt, "has a shape of more than 2^64 bytes");
   return constant.external ? external_range(*node.data_offset(), *size, sections)
@@ -131,18 +134,19 @@ void add_value(Map& out, const ValueNode& node) {
 
 // A negative number marks an omitted input or output.
 std::optional<std::string> problem_of(const OperatorNode& node, uint64_t id, uint64_t node_count) {
-  if (*EnumNameOperatorType(node.type()) == '\0') return str("is an operator ", operator_name(node.type()));
+  if (*EnumNameOperatorType(node.type()) == '\0') return fmt::format("is an operator {}", operator_name(node.type()));
   if (node.attrs() != nullptr && *EnumNameOperatorAttrs(node.attrs_type()) == '\0')
-    return str("has attributes of kind ", unknown(static_cast<uint8_t>(node.attrs_type())));
+    return fmt::format("has attributes of kind {}", unknown(static_cast<uint8_t>(node.attrs_type())));
   const auto at_least = [](const flatbuffers::Vector<int32_t>* numbers, uint64_t bound) -> std::optional<int32_t> {
     if (numbers == nullptr) return std::nullopt;
     for (const int32_t number : *numbers)
       if (number >= 0 && static_cast<uint64_t>(number) >= bound) return number;
     return std::nullopt;
   };
-  if (const auto input = at_least(node.inputs(), id)) return str("has input ", *input, ", which is not before it");
+  if (const auto input = at_least(node.inputs(), id))
+    return fmt::format("has input {}, which is not before it", *input);
   if (const auto output = at_least(node.outputs(), node_count))
-    return str("has output ", *output, ", which is not one of the graph's ", node_count, " nodes");
+    return fmt::format("has output {}, which is not one of the graph's {} nodes", *output, node_count);
   return std::nullopt;
 }
 

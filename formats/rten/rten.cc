@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <rten_generated.h>
 
 #include <map>
@@ -57,7 +58,8 @@ class ModelReader {
   Result<void> node(const Node& node, uint64_t id, uint64_t count, const std::string& scope) {
     const auto name = name_of(node);
     ++kinds_[kind_of(node)];
-    if (const auto problem = problem_of(node, id, count)) warn(str("node ", id, " ", quoted(name)), scope, *problem);
+    if (const auto problem = problem_of(node, id, count))
+      warn(fmt::format("node {} {}", id, quoted(name)), scope, *problem);
     if (const auto* constant = node.data_as_ConstantNode()) TRY_VOID(tensor(name, *constant, scope));
     if (const auto* op = node.data_as_OperatorNode()) TRY_VOID(enter(*op, id, scope));
     return {};
@@ -79,7 +81,7 @@ class ModelReader {
     if (bytes)
       tensor.source = *std::move(bytes);
     else
-      warn(str("tensor ", quoted(tensor.name)), scope, bytes.error().message);
+      warn(fmt::format("tensor {}", quoted(tensor.name)), scope, bytes.error().message);
     out_.tensors.push_back(std::move(tensor));
     return {};
   }
@@ -87,8 +89,9 @@ class ModelReader {
   Result<void> enter(const OperatorNode& op, uint64_t id, const std::string& scope) {
     ++operators_[operator_name(op.type())];
     const auto enter = [&](const Graph* subgraph, const char* branch) -> Result<void> {
-      return subgraph == nullptr ? Result<void>()
-                                 : graph(*subgraph, str(scope, scope.empty() ? "" : "/", id, ".", branch));
+      return subgraph == nullptr
+                 ? Result<void>()
+                 : graph(*subgraph, fmt::format("{}{}{}.{}", scope, scope.empty() ? "" : "/", id, branch));
     };
     if (const auto* attributes = op.attrs_as_IfAttrs()) {
       TRY_VOID(enter(attributes->then_branch(), "then_branch"));
@@ -102,11 +105,12 @@ class ModelReader {
                   const std::string& scope) {
     if (ids == nullptr) return;
     for (const uint32_t id : *ids)
-      if (id >= count) warn(str(what, " ", id), scope, str("is not one of the graph's ", count, " nodes"));
+      if (id >= count)
+        warn(fmt::format("{} {}", what, id), scope, fmt::format("is not one of the graph's {} nodes", count));
   }
 
   void warn(const std::string& what, const std::string& scope, const std::string& problem) {
-    warnings_.add(what, scope.empty() ? "" : str(" (graph ", scope, ")"), ": ", problem);
+    warnings_.add("{}{}: {}", what, scope.empty() ? "" : fmt::format(" (graph {})", scope), problem);
   }
 
   // A text that the model owns, once.
@@ -138,7 +142,7 @@ Value ends(const flatbuffers::Vector<uint32_t>* ids, const Graph& graph, const S
     if (id >= nodes.size()) continue;
     out.push_back(describe(*nodes[id], id, image, sections));
     size += to_json(out.back()).size();
-    if (out.size() > kMaxInlineList || size > kMaxEnds) return str(ids->size(), " nodes: see graph.json");
+    if (out.size() > kMaxInlineList || size > kMaxEnds) return fmt::format("{} nodes: see graph.json", ids->size());
   }
   return out;
 }
@@ -212,11 +216,12 @@ Result<Model> read_rten(const Container& container) {
   const auto image =
       TRY(rten::StructureImage::load(*container.bytes, sections.model_offset, sections.model_size, charges));
   const int32_t schema_version = image.model().schema_version();
-  if (schema_version != 1) return failure(Code::unsupported, str("rten: schema version ", schema_version, ", not 1"));
+  if (schema_version != 1)
+    return failure(Code::unsupported, fmt::format("rten: schema version {}, not 1", schema_version));
 
   Model model;
   model.format = "rten";
-  model.version = str(sections.version);
+  model.version = std::to_string(sections.version);
   if (sections.tensors) model.metadata.append("header", rten::header_of(sections));
   model.metadata.append("schema_version", schema_version);
   const auto* metadata = image.model().metadata();

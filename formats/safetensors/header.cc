@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -24,7 +26,7 @@ bool HeaderReader::pass(int deeper, Event event) {
   passing_next_ = false;
   depth_ += deeper;
   if (!in_metadata_) return true;
-  if (!event()) return refuse(str("__metadata__ holds more than ", flat::kMaxMetadataValues, " values"));
+  if (!event()) return refuse(fmt::format("__metadata__ holds more than {} values", flat::kMaxMetadataValues));
   return depth_ > 0 || end_metadata();
 }
 
@@ -38,7 +40,8 @@ bool HeaderReader::scalar(Value value) {
 bool HeaderReader::unsigned_integer(uint64_t n) {
   if (passing()) return pass(0, [&] { return builder_.unsigned_integer(n); });
   if (at_ == At::shape) {
-    if (shape_.size() == kMaxDimensions) return refuse_tensor(str("shape: more than ", kMaxDimensions, " dimensions"));
+    if (shape_.size() == kMaxDimensions)
+      return refuse_tensor(fmt::format("shape: more than {} dimensions", kMaxDimensions));
     shape_.push_back(n);
     return true;
   }
@@ -66,7 +69,8 @@ bool HeaderReader::key(std::string& text) {
     const auto field = std::find(kFields.begin(), kFields.end(), text) - kFields.begin();
     field_ = static_cast<Field>(field);
     passing_next_ = field_ == Field::other;
-    if (!passing_next_ && std::exchange(seen_[field], true)) return refuse_tensor(str(text, " appears twice"));
+    if (!passing_next_ && std::exchange(seen_[field], true))
+      return refuse_tensor(fmt::format("{} appears twice", text));
   }
   return true;
 }
@@ -130,10 +134,10 @@ bool HeaderReader::set_dtype(const std::string& text) {
 
 bool HeaderReader::end_entry() {
   for (size_t i = 0; i < kFields.size(); ++i)
-    if (!seen_[i]) return refuse_tensor(str("no ", kFields[i]));
+    if (!seen_[i]) return refuse_tensor(fmt::format("no {}", kFields[i]));
   if (tensor_.dtype == &kUnknownDType)
-    header.warnings.add("tensor ", quoted(tensor_.name), ": dtype ", quoted(tensor_.stored_dtype),
-                        " is unknown; shown as bytes");
+    header.warnings.add("tensor {}: dtype {} is unknown; shown as bytes", quoted(tensor_.name),
+                        quoted(tensor_.stored_dtype));
   at_ = At::header;
   if (auto room = header.charge_tensor(tensor_.name.size(), shape_.size()); !room) return refuse(room.error());
   header.ranges.push_back({offsets_[0], offsets_[1]});
@@ -151,16 +155,16 @@ bool HeaderReader::end_metadata() {
   header.metadata = std::get<Map>(std::move(value));
   for (const auto& [key, entry] : header.metadata)
     if (!std::holds_alternative<std::string>(entry))
-      header.warnings.add("__metadata__: the value of ", quoted(key), " is not a string");
+      header.warnings.add("__metadata__: the value of {} is not a string", quoted(key));
   return true;
 }
 
 bool HeaderReader::unexpected(std::string_view found) {
-  if (at_ == At::start) return refuse(str(found, " where an object must be"));
-  if (at_ == At::header) return refuse_tensor(str(found, " where an object must be"));
+  if (at_ == At::start) return refuse(fmt::format("{} where an object must be", found));
+  if (at_ == At::header) return refuse_tensor(fmt::format("{} where an object must be", found));
   constexpr std::array<std::string_view, 3> kNeeded = {"a string", "a list of whole numbers", "two whole numbers"};
   const auto field = static_cast<size_t>(field_);
-  return refuse_tensor(str(kFields.at(field), ": ", found, " where ", kNeeded.at(field), " must be"));
+  return refuse_tensor(fmt::format("{}: {} where {} must be", kFields.at(field), found, kNeeded.at(field)));
 }
 
 bool HeaderReader::refuse(Error error) {
@@ -169,7 +173,7 @@ bool HeaderReader::refuse(Error error) {
 }
 
 bool HeaderReader::refuse_tensor(std::string_view reason) {
-  return refuse(str("tensor ", quoted(tensor_.name), ": ", reason));
+  return refuse(fmt::format("tensor {}: {}", quoted(tensor_.name), reason));
 }
 
 }  // namespace weightfs::safetensors

@@ -1,5 +1,7 @@
 // A model in several safetensors files (shards): `model.safetensors.index.json` maps tensors to shards. As
 // huggingface_hub writes it (serialization/_base.py, split_state_dict_into_shards_factory), or as edited by hand.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -103,10 +105,10 @@ class IndexReader final : public JsonEvents {
   bool pass(Event event) {
     if (depth_ == 0) return refuse(Code::unsupported, kNoIndex);
     if (in_ == In::weight_map && depth_ > 1)
-      return refuse(Code::corrupt, str("weight_map: tensor ", quoted(tensor_), ": no string"));
+      return refuse(Code::corrupt, fmt::format("weight_map: tensor {}: no string", quoted(tensor_)));
     if (in_ == In::metadata && event()) return true;
     if (in_ == In::metadata) {
-      index_.warnings.add("the index has metadata of more than ", kMaxMetadataValues, " values: left out");
+      index_.warnings.add("the index has metadata of more than {} values: left out", kMaxMetadataValues);
       has_metadata_ = false;
     }
     in_ = In::other;
@@ -156,11 +158,11 @@ bool IndexReader::enter(std::string_view key) {
 
 bool IndexReader::add(const std::string& name) {
   if (index_.weights.size() == kMaxWeights)
-    return refuse(Code::unsupported, str("weight_map: more than ", kMaxWeights, " tensors"));
+    return refuse(Code::unsupported, fmt::format("weight_map: more than {} tensors", kMaxWeights));
   if (!charge(Cost::value, 1) || !charge(Cost::kept, tensor_.size() + name.size())) return false;
   const auto shard = index_.shards.try_emplace(name).first;
   if (index_.shards.size() > kMaxShards)
-    return refuse(Code::unsupported, str("weight_map: more than ", kMaxShards, " shards"));
+    return refuse(Code::unsupported, fmt::format("weight_map: more than {} shards", kMaxShards));
   shard->second.name = shard->first;
   index_.weights.push_back({std::move(tensor_), &shard->second});
   return true;
@@ -185,7 +187,7 @@ Result<Index> IndexReader::take(const Result<void>& whole) {
 
 Result<Index> read_index(const Source& bytes, Budget& budget) {
   if (bytes.size() > kMaxIndexSize)
-    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, ", kMaxIndexSize, " at most"));
+    return failure(Code::unsupported, fmt::format("an index of {} bytes, {} at most", bytes.size(), kMaxIndexSize));
   TRY_VOID(budget.charge(Cost::input, bytes.size()));
   IndexReader reader(budget);
   return reader.take(read_json(bytes, 0, bytes.size(), reader));
@@ -202,7 +204,7 @@ class Merger {
     const std::string_view name = model_.string_pool.emplace_back(shard.name);
     std::map<std::string_view, std::string_view> pooled;
     for (const std::string& spelling : read.string_pool) pooled[spelling] = model_.string_pool.emplace_back(spelling);
-    for (const std::string& warning : read.warnings) warnings_.add("shard ", quoted(name), ": ", warning);
+    for (const std::string& warning : read.warnings) warnings_.add("shard {}: {}", quoted(name), warning);
     for (Tensor& tensor : read.tensors) {
       if (tensor.dtype == &kUnknownDType) tensor.stored_dtype = pooled[tensor.stored_dtype];
       if (!is_at_home(tensor, shard)) tensor.scope = name;
@@ -216,12 +218,12 @@ class Merger {
 
   // The tensors of a file with several names are shown once.
   void add_hard_link(const Shard& shard) {
-    warnings_.add("shard ", quoted(shard.name), ": the same file as ", quoted(shard.same->name));
+    warnings_.add("shard {}: the same file as {}", quoted(shard.name), quoted(shard.same->name));
     model_.parts.push_back({std::string(shard.name), Later<SourcePtr>::of(*shard.bytes)});
   }
 
   void miss(const Shard& shard, const Error& error) {
-    warnings_.add("shard ", quoted(shard.name), ": ", error.message, "; ", shard.weights, " tensors are missing");
+    warnings_.add("shard {}: {}; {} tensors are missing", quoted(shard.name), error.message, shard.weights);
   }
 
   Model finish(const Container& container) {
@@ -242,7 +244,7 @@ class Merger {
     const auto weight = std::lower_bound(index_.weights.begin(), index_.weights.end(), tensor.name,
                                          [](const Weight& w, const std::string& name) { return w.tensor < name; });
     if (weight == index_.weights.end() || weight->tensor != tensor.name) {
-      warnings_.add("tensor ", quoted(tensor.name), " in ", quoted(shard.name), " is not in the weight_map");
+      warnings_.add("tensor {} in {} is not in the weight_map", quoted(tensor.name), quoted(shard.name));
       return unlisted_.insert(tensor.name).second;
     }
     if (&weight->shard->file() == &shard) return weight->found = true;
@@ -254,12 +256,12 @@ class Merger {
     const Shard& home = weight.shard->file();
     if (weight.elsewhere == Weight::kNowhere) {
       if (home.was_read && !weight.found)
-        warnings_.add("tensor ", quoted(weight.tensor), " is not in ", quoted(home.name));
+        warnings_.add("tensor {} is not in {}", quoted(weight.tensor), quoted(home.name));
       return;
     }
     Tensor& tensor = model_.tensors[weight.elsewhere];
-    warnings_.add("tensor ", quoted(weight.tensor), " is in ", quoted(tensor.scope),
-                  weight.found ? " as well as" : ", not", " in ", quoted(home.name), ", the shard in weight_map");
+    warnings_.add("tensor {} is in {}{} in {}, the shard in weight_map", quoted(weight.tensor), quoted(tensor.scope),
+                  weight.found ? " as well as" : ", not", quoted(home.name));
     if (!weight.found) tensor.scope = {};
   }
 
@@ -315,8 +317,8 @@ Result<Model> read(const Container& container) {
     }
   }
   if (any) return merger.finish(container);
-  return failure(first_error->code, str("none of ", index.shards.size(), " shards can be read, the first: ",
-                                        quoted(index.shards.begin()->first), ": ", first_error->message));
+  return failure(first_error->code, fmt::format("none of {} shards can be read, the first: {}: {}", index.shards.size(),
+                                                quoted(index.shards.begin()->first), first_error->message));
 }
 
 }  // namespace

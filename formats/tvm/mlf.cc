@@ -1,5 +1,7 @@
 // TVM's Model Library Format, versions 1 to 7, and the package that tvmc makes by default. The first is
 // python/tvm/micro/model_library_format.py of TVM 0.8 to 0.18, the second python/tvm/driver/tvmc/model.py.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -106,7 +108,7 @@ Result<bool> any_has_magic(const std::vector<ParamsFile>& files) {
 // Equal for two files with the same bytes: hard links, members that share their data.
 std::string identity_of(const SourcePtr& file) {
   std::string identity = file->identity();
-  return identity.empty() ? str("at ", file.get()) : identity;
+  return identity.empty() ? fmt::format("at {}", file.get()) : identity;
 }
 
 // Reads the .params files one after the other into one list of tensors.
@@ -117,7 +119,7 @@ class ParametersReader {
     all_.files = std::move(files);
     if (all_.files.size() > kMaxParamsFiles) {
       all_.files.resize(kMaxParamsFiles);
-      warnings_.add("more than ", kMaxParamsFiles, " files of parameters; the first are read");
+      warnings_.add("more than {} files of parameters; the first are read", kMaxParamsFiles);
     }
   }
 
@@ -133,7 +135,7 @@ class ParametersReader {
       auto params = read_params(bytes, budget_);
       if (!params && !is_about_the_bytes(params.error())) return tl::unexpected(params.error());
       if (!params) {
-        warn(file, params.error().message, "; its tensors are missing");
+        warn(file, "{}; its tensors are missing", params.error().message);
         continue;
       }
       add(file, std::move(*params));
@@ -142,16 +144,16 @@ class ParametersReader {
   }
 
  private:
-  template <class... Words>
-  void warn(const ParamsFile& file, const Words&... words) {
-    warnings_.add(quoted(file.part->path), ": ", words...);
+  template <class... Values>
+  void warn(const ParamsFile& file, fmt::format_string<Values...> format, Values&&... values) {
+    warnings_.add("{}: {}", quoted(file.part->path), fmt::format(format, std::forward<Values>(values)...));
   }
 
   // Another name of the same file adds no tensors.
   void share(ParamsFile& file, const ParamsFile& first) {
     file.begin = first.begin;
     file.end = first.end;
-    warn(file, "the same file as ", quoted(first.part->path), ", where its tensors are shown");
+    warn(file, "the same file as {}, where its tensors are shown", quoted(first.part->path));
   }
 
   void add(ParamsFile& file, Params params) {
@@ -177,7 +179,9 @@ class ParametersReader {
 
 // Charges the budget twice: library_facts copies most of it.
 Result<Map> read_metadata(const archive::Archive& archive, Budget& budget) {
-  const auto about = [](const Error& error) { return Error{error.code, str(kMetadata, ": ", error.message)}; };
+  const auto about = [](const Error& error) {
+    return Error{error.code, fmt::format("{}: {}", kMetadata, error.message)};
+  };
   const std::string text = TRY(archive.text(kMetadata, kMaxMetadataSize));
   Value root = TRY(parse_json(*in_memory(text), 0, text.size(), budget, kMaxValues).map_error(about));
   const Footprint size = footprint(root);
@@ -186,7 +190,7 @@ Result<Map> read_metadata(const archive::Archive& archive, Budget& budget) {
     return tl::unexpected(about(room.error()));
   }
   if (Map* const map = std::get_if<Map>(&root)) return std::move(*map);
-  return failure(Code::corrupt, str(kMetadata, ": no JSON object"));
+  return failure(Code::corrupt, fmt::format("{}: no JSON object", kMetadata));
 }
 
 // Up to version 6, and in the operator style, the whole is about one model.
@@ -250,8 +254,8 @@ class SizeCheck {
 
   void warn(Warnings& warnings) const {
     if (wrong_ > 0)
-      warnings.add(kMetadata, ": size_bytes of ", wrong_, " of ", known_, " parameters is not their size (", example_,
-                   "); the .params file is right");
+      warnings.add("{}: size_bytes of {} of {} parameters is not their size ({}); the .params file is right", kMetadata,
+                   wrong_, known_, example_);
   }
 
  private:
@@ -264,7 +268,7 @@ class SizeCheck {
     if (size == sizes.end()) return;
     ++known_;
     if (std::cmp_equal(*stored, size->second)) return;
-    if (wrong_++ == 0) example_ = str(quoted(*name), ": ", *stored, ", it has ", size->second);
+    if (wrong_++ == 0) example_ = fmt::format("{}: {}, it has {}", quoted(*name), *stored, size->second);
   }
 
   uint64_t known_ = 0;
@@ -295,9 +299,9 @@ std::string version_of(const Map& metadata, Warnings& warnings) {
   const Value* const version = metadata.find("version");
   const int64_t* const number = version == nullptr ? nullptr : std::get_if<int64_t>(version);
   if (number != nullptr && (*number < 1 || *number > kMaxVersion))
-    warnings.add(kMetadata, ": version ", *number, ", 1 to ", kMaxVersion, " are supported");
-  if (number != nullptr) return str(*number);
-  warnings.add(kMetadata, ": ", version == nullptr ? "no version" : "the version is not a number");
+    warnings.add("{}: version {}, 1 to {} are supported", kMetadata, *number, kMaxVersion);
+  if (number != nullptr) return std::to_string(*number);
+  warnings.add("{}: {}", kMetadata, version == nullptr ? "no version" : "the version is not a number");
   const std::string* const text = text_at(metadata, "version");
   return text == nullptr ? "" : *text;
 }
@@ -342,7 +346,7 @@ Result<Model> library_of(archive::Archive archive, const Container& container) {
     modules = modules_of(*metadata);
     check_sizes(modules, parameters, archive.warnings);
   } else {
-    archive.warnings.add(metadata.error().message);
+    archive.warnings.add("{}", metadata.error().message);
     metadata = Map{};
   }
   Map facts = library_facts(*metadata, modules, parameters);

@@ -1,5 +1,7 @@
 #include "formats/tvm/params.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -67,13 +69,13 @@ std::pair<std::string, const DType*> element(TypeKey type) {
   constexpr std::array<std::string_view, 6> kBases = {"int", "uint", "float", "handle", "bfloat", "complex"};
   if (type.code == 1 && type.bits == 1) return {type.lanes == 1 ? "bool" : "uint1", dtype_named("bool")};
   if (type.code < kBases.size()) {
-    std::string name = str(kBases[type.code], int{type.bits});
+    std::string name = fmt::format("{}{}", kBases[type.code], int{type.bits});
     const DType* const dtype = dtype_named(name);
     return {std::move(name), dtype};
   }
   const auto row = std::find_if(kFloat8.begin(), kFloat8.end(), [&](const Float8& f) { return f.code == type.code; });
   if (row != kFloat8.end() && type.bits == 8) return {std::string(row->stored), dtype_named(row->dtype)};
-  return {str("code", int{type.code}, "_", int{type.bits}), nullptr};
+  return {fmt::format("code{}_{}", int{type.code}, int{type.bits}), nullptr};
 }
 
 // The size that TVM computes for a shape: it ignores the lanes, and rounds each element up to whole bytes.
@@ -104,7 +106,7 @@ class ParamsReader {
     Cursor names = in_;
     for (uint64_t i = 0; i < count; ++i) TRY_VOID(skip_name(i));
     if (const auto arrays = TRY(in_.number<uint64_t>()); arrays != count)
-      return failure(Code::corrupt, str(count, " names for ", arrays, " arrays"));
+      return failure(Code::corrupt, fmt::format("{} names for {} arrays", count, arrays));
     TRY_VOID(budget_.charge(Cost::tensor, count));
     tensors_charged_ = count;
     params_.tensors.reserve(static_cast<size_t>(count));
@@ -113,11 +115,13 @@ class ParamsReader {
       const auto name_size = TRY(names.number<uint64_t>());
       tensor.name = TRY(names.text(name_size));
       const auto read = read_array(tensor, i + 1 == count);
-      if (!read) return failure(read.error().code, str("tensor ", quoted(tensor.name), ": ", read.error().message));
+      if (!read)
+        return failure(read.error().code, fmt::format("tensor {}: {}", quoted(tensor.name), read.error().message));
     }
-    if (in_.left() > 0) params_.warnings.add(in_.left(), " bytes after the last array");
+    if (in_.left() > 0) params_.warnings.add("{} bytes after the last array", in_.left());
     if (ambiguous_ > 0)
-      params_.warnings.add(ambiguous_, " tensors have a type code of 6 to 8, which TVM has changed: taken for float8");
+      params_.warnings.add("{} tensors have a type code of 6 to 8, which TVM has changed: taken for float8",
+                           ambiguous_);
     drop_replaced();
     return std::move(params_);
   }
@@ -133,7 +137,7 @@ class ParamsReader {
   Result<void> skip_name(uint64_t place) {
     const auto size = TRY(in_.number<uint64_t>());
     if (size > flat::kMaxNameLength)
-      return failure(Code::corrupt, str("name ", place, ": ", size, " bytes, at most ", flat::kMaxNameLength));
+      return failure(Code::corrupt, fmt::format("name {}: {} bytes, at most {}", place, size, flat::kMaxNameLength));
     TRY_VOID(spend(kMinNameSize + size));
     return in_.skip(size);
   }
@@ -143,10 +147,10 @@ class ParamsReader {
     TRY_VOID(in_.skip(8));  // reserved
     const auto device = TRY(in_.number<int32_t>());
     TRY_VOID(in_.skip(4));  // the device's number
-    if (device != kCpu) return failure(Code::corrupt, str("on a device of type ", device, ", 1 (CPU) expected"));
+    if (device != kCpu) return failure(Code::corrupt, fmt::format("on a device of type {}, 1 (CPU) expected", device));
     const auto dimensions = TRY(in_.number<int32_t>());
     if (dimensions < 0 || static_cast<size_t>(dimensions) > kMaxDimensions)
-      return failure(Code::corrupt, str(dimensions, " dimensions, at most ", kMaxDimensions));
+      return failure(Code::corrupt, fmt::format("{} dimensions, at most {}", dimensions, kMaxDimensions));
     const TypeKey type = TRY(read_type());
     TRY_VOID(spend(kMinArraySize + 8 * static_cast<uint64_t>(dimensions)));
     TRY_VOID(in_.bounded(static_cast<uint64_t>(dimensions), 8));
@@ -167,7 +171,7 @@ class ParamsReader {
 
   Result<uint64_t> read_size(const char* what) {
     const auto size = TRY(in_.number<int64_t>());
-    if (size < 0) return failure(Code::corrupt, str(what, " of size ", size));
+    if (size < 0) return failure(Code::corrupt, fmt::format("{} of size {}", what, size));
     return static_cast<uint64_t>(size);
   }
 
@@ -178,7 +182,7 @@ class ParamsReader {
       bytes_charged_ += bytes;
       return {};
     }
-    return failure(Code::corrupt, str("names and headers of more than ", kMaxHeaderBytes, " bytes"));
+    return failure(Code::corrupt, fmt::format("names and headers of more than {} bytes", kMaxHeaderBytes));
   }
 
   void set_type(Tensor& tensor, TypeKey key, uint64_t bytes) {
@@ -187,21 +191,20 @@ class ParamsReader {
     tensor.dtype = key.lanes == 1 ? type.dtype : &kUnknownDType;
     const bool is_known = type.dtype != &kUnknownDType;
     if (!is_known)
-      params_.warnings.add("tensor ", quoted(tensor.name), ": type ", type.stored, " is unknown; shown as bytes");
+      params_.warnings.add("tensor {}: type {} is unknown; shown as bytes", quoted(tensor.name), type.stored);
     if (is_known && key.code >= kFirstAmbiguous && key.code <= kLastAmbiguous) ++ambiguous_;
     const auto written = written_size(key, tensor.shape);
     if (written == bytes) return;
     tensor.dtype = &kUnknownDType;
-    params_.warnings.add("tensor ", quoted(tensor.name), ": ", bytes, " bytes, ",
-                         written ? str(*written) : "2^64 or more", " needed by its shape of ", type.stored,
-                         "; shown as bytes");
+    params_.warnings.add("tensor {}: {} bytes, {} needed by its shape of {}; shown as bytes", quoted(tensor.name),
+                         bytes, written ? std::to_string(*written) : "2^64 or more", type.stored);
   }
 
   const Type& type_of(TypeKey key) {
     const auto [row, is_new] = types_.try_emplace(key);
     if (is_new) {
       auto [name, dtype] = element(key);
-      if (key.lanes != 1) name += str("x", key.lanes);
+      if (key.lanes != 1) name += fmt::format("x{}", key.lanes);
       row->second = {dtype == nullptr ? &kUnknownDType : dtype, params_.string_pool.emplace_back(std::move(name))};
     }
     return row->second;
@@ -214,9 +217,8 @@ class ParamsReader {
       tensor.source = TRY(slice(file_, in_.position(), bytes));
       return in_.skip(bytes);
     }
-    if (!is_last) return failure(Code::corrupt, str(bytes, " bytes of data, ", left, " left"));
-    params_.warnings.add("tensor ", quoted(tensor.name), ": ", bytes, " bytes of data, ", left,
-                         " left in the file: refused");
+    if (!is_last) return failure(Code::corrupt, fmt::format("{} bytes of data, {} left", bytes, left));
+    params_.warnings.add("tensor {}: {} bytes of data, {} left in the file: refused", quoted(tensor.name), bytes, left);
     return in_.skip(left);
   }
 
@@ -226,7 +228,7 @@ class ParamsReader {
     const auto replaced = flat::repeated_names(tensors);
     if (replaced.empty()) return;
     for (const size_t i : replaced)
-      params_.warnings.add("tensor ", quoted(tensors[i].name), " appears twice; the last is shown");
+      params_.warnings.add("tensor {} appears twice; the last is shown", quoted(tensors[i].name));
     size_t kept = 0;
     for (size_t i = 0, next = 0; i < tensors.size(); ++i) {
       if (next < replaced.size() && replaced[next] == i)

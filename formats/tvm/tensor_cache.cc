@@ -1,6 +1,8 @@
 // The weights of MLC-LLM and WebLLM: shards of raw bytes, and an index, `tensor-cache.json` (before 2025
 // `ndarray-cache.json`), with the place of each tensor. As python/tvm/contrib/tvmjs.py writes it and
 // src/runtime/vm/ndarray_cache_support.cc reads it.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -40,7 +42,7 @@ template <class T>
 Result<const T*> field(const Map& record, const char* key, const char* kind) {
   const Value* const value = record.find(key);
   if (value != nullptr && std::holds_alternative<T>(*value)) return &std::get<T>(*value);
-  return failure(Code::corrupt, str(kind, " expected at ", quoted(key)));
+  return failure(Code::corrupt, fmt::format("{} expected at {}", kind, quoted(key)));
 }
 
 Result<std::string> text(const Map& record, const char* key) { return *TRY(field<std::string>(record, key, "a text")); }
@@ -54,13 +56,13 @@ Result<uint64_t> size(const Value& value) {
 Result<uint64_t> size(const Map& record, const char* key) {
   const Value* const value = record.find(key);
   if (value != nullptr && size(*value)) return size(*value);
-  return failure(Code::corrupt, str("a size expected at ", quoted(key)));
+  return failure(Code::corrupt, fmt::format("a size expected at {}", quoted(key)));
 }
 
 Result<Shape> shape(const Map& record) {
   const List& list = *TRY(field<List>(record, "shape", "a list"));
   if (list.size() > kMaxDimensions)
-    return failure(Code::corrupt, str(list.size(), " dimensions, at most ", kMaxDimensions));
+    return failure(Code::corrupt, fmt::format("{} dimensions, at most {}", list.size(), kMaxDimensions));
   Shape shape;
   for (const Value& value : list) shape.push_back(TRY(size(value)));
   return shape;
@@ -128,14 +130,14 @@ class ModelAssembly {
   Result<void> add(const List& records) {
     for (size_t i = 0; i < records.size(); ++i)
       if (const auto added = add_shard(records[i]); !added)
-        return failure(added.error().code, str("shard record ", i, ": ", added.error().message));
+        return failure(added.error().code, fmt::format("shard record {}: {}", i, added.error().message));
     return {};
   }
 
   Result<Model> finish(Map index) {
     TRY_VOID(say_what_is_lost());
     for (const size_t i : flat::repeated_names(model_.tensors))
-      warnings_.add("tensor ", quoted(model_.tensors[i].name), " appears twice; loaders use the last one");
+      warnings_.add("tensor {} appears twice; loaders use the last one", quoted(model_.tensors[i].name));
     model_.format = "tensor-cache";
     model_.common = common_fields();
     take_metadata(std::move(index));
@@ -157,18 +159,18 @@ class ModelAssembly {
   Result<void> add_shard(const Value& value) {
     const Map& record = *TRY(as_record(value));
     if (const std::string format = TRY(text(record, "format")); format != "raw-shard")
-      return failure(Code::unsupported, str("format ", quoted(format), ", \"raw-shard\" expected"));
+      return failure(Code::unsupported, fmt::format("format {}, \"raw-shard\" expected", quoted(format)));
     const std::string name = TRY(text(record, "dataPath"));
     const uint64_t bytes = TRY(size(record, "nbytes"));
     const List& tensors = *TRY(field<List>(record, "records", "a list"));
     Shard& shard = TRY(shard_named(name)).get();
     shard.size = bytes;
     if (shard.bytes != nullptr && shard.bytes->size() != bytes)
-      warnings_.add("shard ", quoted(name), ": ", shard.bytes->size(), " bytes, ", bytes, " expected");
+      warnings_.add("shard {}: {} bytes, {} expected", quoted(name), shard.bytes->size(), bytes);
     if (const Value* const sum = record.find("md5sum")) set_md5(shard, *sum);
     for (size_t i = 0; i < tensors.size(); ++i)
       if (const auto added = add_tensor(tensors[i], shard); !added)
-        return failure(added.error().code, str("tensor record ", i, ": ", added.error().message));
+        return failure(added.error().code, fmt::format("tensor record {}: {}", i, added.error().message));
     return {};
   }
 
@@ -176,7 +178,7 @@ class ModelAssembly {
   Result<std::reference_wrapper<Shard>> shard_named(const std::string& name) {
     const auto [row, is_new] = shards_.try_emplace(name);
     if (!is_new) return row->second;
-    if (shards_.size() > kMaxShards) return failure(Code::unsupported, str("more than ", kMaxShards, " shards"));
+    if (shards_.size() > kMaxShards) return failure(Code::unsupported, fmt::format("more than {} shards", kMaxShards));
     Shard& shard = row->second;
     shard.name = name;
     order_.push_back(&shard);
@@ -198,7 +200,7 @@ class ModelAssembly {
   void set_md5(Shard& shard, const Value& sum) {
     const std::string* const hex = std::get_if<std::string>(&sum);
     shard.md5 = hex == nullptr ? std::nullopt : md5_of_hex(*hex);
-    if (!shard.md5) warnings_.add("shard ", quoted(shard.name), ": its md5sum is not an MD5");
+    if (!shard.md5) warnings_.add("shard {}: its md5sum is not an MD5", quoted(shard.name));
   }
 
   Result<void> add_tensor(const Value& value, Shard& shard) {
@@ -206,7 +208,8 @@ class ModelAssembly {
     Tensor tensor;
     tensor.name = TRY(text(record, "name"));
     if (tensor.name.size() > flat::kMaxNameLength)
-      return failure(Code::corrupt, str("a name of ", tensor.name.size(), " bytes, more than ", flat::kMaxNameLength));
+      return failure(Code::corrupt,
+                     fmt::format("a name of {} bytes, more than {}", tensor.name.size(), flat::kMaxNameLength));
     tensor.shape = TRY(shape(record));
     const std::string dtype = TRY(text(record, "dtype"));
     const std::string format = TRY(text(record, "format"));
@@ -226,13 +229,14 @@ class ModelAssembly {
     const DType* const known = is_bf16 ? dtype_named("bfloat16") : dtype_spelled(dtype);
     tensor.stored_dtype = pooled(is_bf16 ? dtype + " (f32-to-bf16)" : dtype);
     tensor.dtype = &kUnknownDType;
-    const auto warn = [&](const auto&... words) { warnings_.add("tensor ", quoted(tensor.name), ": ", words...); };
-    if (format != "raw" && format != "f32-to-bf16") return warn("format ", quoted(format), "; shown as bytes");
-    if (known == nullptr) return warn("dtype ", quoted(dtype), " is unknown; shown as bytes");
+    const auto warn = [&](const std::string& problem) { warnings_.add("tensor {}: {}", quoted(tensor.name), problem); };
+    if (format != "raw" && format != "f32-to-bf16")
+      return warn(fmt::format("format {}; shown as bytes", quoted(format)));
+    if (known == nullptr) return warn(fmt::format("dtype {} is unknown; shown as bytes", quoted(dtype)));
     const auto needed = size_in_bytes(*known, tensor.shape);
     if (needed != bytes)
-      return warn(bytes, " bytes, ", needed ? str(*needed) : "another number", " needed by its shape of ",
-                  tensor.stored_dtype, "; shown as bytes");
+      return warn(fmt::format("{} bytes, {} needed by its shape of {}; shown as bytes", bytes,
+                              needed ? std::to_string(*needed) : "another number", tensor.stored_dtype));
     tensor.dtype = known;
   }
 
@@ -250,22 +254,22 @@ class ModelAssembly {
     const uint64_t there = std::min(shard.size, shard.bytes->size());
     auto source = offset <= there && bytes <= there - offset
                       ? slice(shard.bytes, offset, bytes)
-                      : failure(Code::corrupt, str(bytes, " bytes at offset ", offset, " are not inside the ", there,
-                                                   " of shard ", quoted(shard.name)));
+                      : failure(Code::corrupt, fmt::format("{} bytes at offset {} are not inside the {} of shard {}",
+                                                           bytes, offset, there, quoted(shard.name)));
     if (source)
       tensor.source = std::move(*source);
     else
-      warnings_.add("tensor ", quoted(tensor.name), ": ", source.error().message, ": refused");
+      warnings_.add("tensor {}: {}: refused", quoted(tensor.name), source.error().message);
   }
 
   Result<void> say_what_is_lost() {
     const auto is_there = [](const Shard* shard) { return shard->bytes != nullptr; };
     if (!order_.empty() && std::none_of(order_.begin(), order_.end(), is_there))
-      return failure(Code::not_found, str("none of ", order_.size(), " shards can be read, the first: ",
-                                          quoted(order_.front()->name), ": ", order_.front()->reason));
+      return failure(Code::not_found, fmt::format("none of {} shards can be read, the first: {}: {}", order_.size(),
+                                                  quoted(order_.front()->name), order_.front()->reason));
     for (const Shard* const shard : order_)
       if (shard->bytes == nullptr)
-        warnings_.add("shard ", quoted(shard->name), ": ", shard->reason, "; ", shard->lost, " tensors are refused");
+        warnings_.add("shard {}: {}; {} tensors are refused", quoted(shard->name), shard->reason, shard->lost);
     return {};
   }
 
@@ -273,11 +277,11 @@ class ModelAssembly {
     Map& all = model_.metadata;
     all = beside_records(std::move(index));
     if (has_more_values(all, kMaxMetadataValues)) {
-      warnings_.add("the index has metadata of more than ", kMaxMetadataValues, " values: left out");
+      warnings_.add("the index has metadata of more than {} values: left out", kMaxMetadataValues);
       all = {};
     }
     if (const auto room = charge(footprint(all), *container_.budget); !room) {
-      warnings_.add("the metadata of the index: ", room.error().message, ": left out");
+      warnings_.add("the metadata of the index: {}: left out", room.error().message);
       all = {};
     }
     Map facts;
@@ -310,7 +314,7 @@ class ModelAssembly {
 
 Result<Map> read_index(const Source& bytes, Budget& budget) {
   if (bytes.size() > kMaxIndexSize)
-    return failure(Code::unsupported, str("an index of ", bytes.size(), " bytes, at most ", kMaxIndexSize));
+    return failure(Code::unsupported, fmt::format("an index of {} bytes, at most {}", bytes.size(), kMaxIndexSize));
   Value root = TRY(parse_json(bytes, 0, bytes.size(), budget, kMaxValues));
   if (Map* const index = std::get_if<Map>(&root)) return std::move(*index);
   return failure(Code::unsupported, "JSON, but not an object");

@@ -1,5 +1,6 @@
 #include "fs/fuse/interrupts.h"
 
+#include <fmt/core.h>
 #include <sys/types.h>
 
 #include <cerrno>
@@ -24,7 +25,7 @@ struct ThreadStatus {
 
 ThreadStatus status_of(pid_t thread) {
   ThreadStatus out;
-  std::ifstream status(str("/proc/", thread, "/status"));
+  std::ifstream status(fmt::format("/proc/{}/status", thread));
   for (std::string line; std::getline(status, line);) {
     out.is_known = true;
     if (line.starts_with("State:")) out.has_ended = line.find_first_of("ZX", 6) == line.find_first_not_of(" \t", 6);

@@ -1,6 +1,7 @@
 #include "fs/fuse/session.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/sysmacros.h>
 
 #include <array>
@@ -227,9 +228,9 @@ Result<SessionPtr> mounted_session(Server* s, const SessionParams& params) {
   const StderrCapture stderr_capture;
   SessionPtr session = make_session(s, params);
   // fuse_session_mount interprets a path of this form as a descriptor.
-  const std::string at = params.device ? str("/dev/fd/", *params.device) : params.mountpoint;
+  const std::string at = params.device ? fmt::format("/dev/fd/{}", *params.device) : params.mountpoint;
   if (session != nullptr && fuse_session_mount(session.get(), at.c_str()) == 0) return session;
-  return failure(Code::io, str(params.mountpoint, ": cannot mount: ", stderr_capture.last_line()));
+  return failure(Code::io, fmt::format("{}: cannot mount: {}", params.mountpoint, stderr_capture.last_line()));
 }
 
 // Unmounts a session whose loop does not run.
@@ -253,7 +254,7 @@ void end_connection(fuse_session* session) {
 
 // The kernel's default is 128 KiB.
 void set_readahead(dev_t device) {
-  std::ofstream(str("/sys/class/bdi/", ::major(device), ":", ::minor(device), "/read_ahead_kb")) << kReadaheadKiB;
+  std::ofstream(fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", ::major(device), ::minor(device))) << kReadaheadKiB;
 }
 
 Result<int> open_mount(const SessionParams& params) {
@@ -290,7 +291,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
     return failure(Code::io, "cannot start a thread: process limit reached");
   }
   if (ended < 0) return failure(io_error(params.mountpoint, -ended));
-  if (never_answered) return failure(Code::io, str(params.mountpoint, ": the mount is not responding"));
+  if (never_answered) return failure(Code::io, fmt::format("{}: the mount is not responding", params.mountpoint));
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include "fs/views/npy.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -80,7 +82,8 @@ std::string python_tuple(const Shape& shape) {
 
 // The header for an array of this type and shape.
 std::string header_of(std::string_view descr, const Shape& shape) {
-  std::string dict = str("{'descr': '", descr, "', 'fortran_order': False, 'shape': ", python_tuple(shape), ", }");
+  std::string dict =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, python_tuple(shape));
   constexpr size_t kPrefix = 10;  // magic, version, u16 length; 32 dimensions do not need version 2.0
   const size_t unpadded = kPrefix + dict.size() + 1;
   dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
@@ -105,9 +108,9 @@ Result<SourcePtr> string_npy(const Shape& shape, std::shared_ptr<const std::vect
   for (const std::string& text : *texts) characters = std::max<uint64_t>(characters, code_points(text).size());
   const uint64_t width = characters * sizeof(char32_t);
   if (texts->size() > kMaxStringArrayBytes / width)
-    return failure(Code::unsupported, str("array of ", texts->size(), " strings of up to ", characters,
-                                          " characters is larger than ", human_size(kMaxStringArrayBytes)));
-  const std::string header = header_of(str("<U", characters), shape);
+    return failure(Code::unsupported, fmt::format("array of {} strings of up to {} characters is larger than {}",
+                                                  texts->size(), characters, human_size(kMaxStringArrayBytes)));
+  const std::string header = header_of(fmt::format("<U{}", characters), shape);
   return concat({in_memory(header), std::make_shared<StringElements>(std::move(texts), width)});
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "fs/views/view.h"
 
@@ -11,12 +13,13 @@ std::optional<uint64_t> tensor_size(const Model& model, size_t tensor) { return 
 Result<SourcePtr> open_tensor(const Model& model, size_t index) {
   const Tensor& tensor = model.tensors[index];
   if (tensor.source.refused())
-    return failure(Code::corrupt, str("tensor ", quoted(tensor.name), " was refused: see warnings.txt"));
+    return failure(Code::corrupt, fmt::format("tensor {} was refused: see warnings.txt", quoted(tensor.name)));
   return std::make_shared<Slice>(tensor.source);
 }
 
 }  // namespace
 
-const View kTensorsView = {.directory = "tensors", .suffix = "", .has = has_tensor, .size = tensor_size, .open = open_tensor};
+const View kTensorsView = {
+    .directory = "tensors", .suffix = "", .has = has_tensor, .size = tensor_size, .open = open_tensor};
 
 }  // namespace weightfs::views

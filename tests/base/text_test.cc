@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <iomanip>
@@ -17,7 +18,8 @@ TEST(Quoted, EscapesTerminalControls) {
 
 TEST(Quoted, IsNotStdQuoted) {
   std::string name = "\x1b";
-  EXPECT_EQ(str(quoted(name), quoted(std::as_const(name)), quoted(std::string("\x1b"))), R"("\x1b""\x1b""\x1b")");
+  EXPECT_EQ(fmt::format("{}{}{}", quoted(name), quoted(std::as_const(name)), quoted(std::string("\x1b"))),
+            R"("\x1b""\x1b""\x1b")");
 }
 
 TEST(Quoted, TruncatesLongName) {

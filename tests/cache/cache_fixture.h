@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -38,12 +39,12 @@ class CacheFolders : public testing::Test {
     const std::string bytes = some_bytes(kBlobSize, seed);
     const Digest digest = sha256(bytes);
     set_time(write("blobs/" + blob_file(digest), bytes), used);
-    link(str("key ", seed), digest);
+    link(fmt::format("key {}", seed), digest);
     return digest;
   }
   /// Creates a partial download with its resume note.
   Digest add_partial(uint32_t seed, time_t written) const {
-    const Digest digest = sha256(str("complete file of the partial download ", seed));
+    const Digest digest = sha256(fmt::format("complete file of the partial download {}", seed));
     const std::string path = write("making/" + part_file(digest), some_bytes(kBlobSize, seed));
     std::filesystem::create_symlink("https://example.org/ an ETag", path + ".from");
     set_time(path, written);
@@ -69,9 +70,7 @@ class CacheFolders : public testing::Test {
     return file;
   }
 
-  std::optional<uint64_t> ledger_bytes() const {
-    return store::QuotaLedger::lock(*folders(), {}).value().read();
-  }
+  std::optional<uint64_t> ledger_bytes() const { return store::QuotaLedger::lock(*folders(), {}).value().read(); }
   /// The disk space in use, except the lock file.
   uint64_t disk_usage() const { return allocated_in(directory) - allocated_at(directory + "/v1/lock"); }
 

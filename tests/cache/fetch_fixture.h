@@ -1,6 +1,7 @@
 // Helpers for download tests: short timeouts, and a download's result as text.
 #pragma once
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,9 @@ struct Fetched {
   std::optional<Error> error;
 
   /// The bytes as text, then the error.
-  std::string text() const { return error ? str(describe(bytes), ", then ", error->message) : describe(bytes); }
+  std::string text() const {
+    return error ? fmt::format("{}, then {}", describe(bytes), error->message) : describe(bytes);
+  }
 };
 
 inline Fetched fetched(download::Fetch& fetch, const download::ResumePoint& left = {},
@@ -87,7 +90,7 @@ inline HttpServer::Handler serves(const std::string& body, const std::string& et
 }
 
 inline std::string head(uint64_t size, const std::string& headers = "") {
-  return str("HTTP/1.1 200 OK\r\nContent-Length: ", size, "\r\n", headers, "\r\n");
+  return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n", size, headers);
 }
 
 /// Sends these responses first, then serves the file.

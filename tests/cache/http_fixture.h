@@ -1,6 +1,7 @@
 // Helpers for HTTP tests: one request, its result as text.
 #pragma once
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,10 +40,10 @@ inline http::Request get(const std::string& url, http::Trust trust = http::Trust
 
 /// Status and body, or the error, as text.
 inline std::string describe(const Result<registry::Response>& page) {
-  if (page) return str(page->head.status, " ", page->body);
+  if (page) return fmt::format("{} {}", page->head.status, page->body);
   constexpr const char* kCodes[] = {"not_found",   "corrupt",     "unsupported", "mismatch",
                                     "unavailable", "unreachable", "io"};
-  return str(kCodes[static_cast<int>(page.error().code)], ": ", page.error().message);
+  return fmt::format("{}: {}", kCodes[static_cast<int>(page.error().code)], page.error().message);
 }
 
 inline std::string send(const http::Request& request, http::Options options = quick()) {

@@ -2,6 +2,7 @@
 // disk.
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -42,10 +43,10 @@ class Gate {
 
 /// The input of a test producer, and its number of starts. May be changed while no stream is active.
 struct TestProducer {
-  std::string bytes;  ///< the bytes of the stream
-  size_t piece = 100'000;  ///< maximum bytes per call
+  std::string bytes;                   ///< the bytes of the stream
+  size_t piece = 100'000;              ///< maximum bytes per call
   std::function<void(size_t)> before;  ///< called before each call, with the position
-  std::optional<Error> error;  ///< the error at the end
+  std::optional<Error> error;          ///< the error at the end
   std::atomic<int> starts = 0;
 };
 using TestProducerPtr = std::shared_ptr<TestProducer>;
@@ -100,7 +101,7 @@ inline BlobProducer producer_of(const TestProducerPtr& test_producer, std::strin
 
 /// Bytes as text to compare and print: the first few, the number, and the digest.
 inline std::string describe(std::string_view bytes) {
-  return str(quoted(bytes.substr(0, 20)), ", ", bytes.size(), " bytes ", sha256(bytes).hex().substr(0, 8));
+  return fmt::format("{}, {} bytes {}", quoted(bytes.substr(0, 20)), bytes.size(), sha256(bytes).hex().substr(0, 8));
 }
 
 /// Those bytes of the source as text, or the error.
@@ -123,7 +124,7 @@ inline std::vector<std::string> files_in(const std::string& directory) {
 
 inline std::string blob_path(std::string_view bytes) {
   const std::string hex = sha256(bytes).hex();
-  return str("v1/blobs/", hex.substr(0, 2), "/", hex);
+  return fmt::format("v1/blobs/{}/{}", hex.substr(0, 2), hex);
 }
 
 /// The disk space of the files below a directory.
@@ -131,7 +132,8 @@ inline uint64_t allocated_in(const std::string& directory) {
   uint64_t sum = 0;
   for (const std::string& file : files_in(directory)) {
     struct stat status {};
-    if (::lstat(str(directory, "/", file).c_str(), &status) == 0) sum += static_cast<uint64_t>(status.st_blocks) * 512;
+    if (::lstat(fmt::format("{}/{}", directory, file).c_str(), &status) == 0)
+      sum += static_cast<uint64_t>(status.st_blocks) * 512;
   }
   return sum;
 }

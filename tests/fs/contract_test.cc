@@ -1,4 +1,5 @@
 // Contract of all formats: from the bytes of a container to the mounted tree.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -153,7 +154,7 @@ Names tree(const Names& files, const Names& documents, const Names& npy, const N
 
 // A container of one file and one tensor, in another one at `path`.
 Names nested(const std::string& directory, const std::string& name, const std::string& tensor) {
-  const std::string at = str("nested/", directory, name, '/');
+  const std::string at = fmt::format("nested/{}{}/", directory, name);
   const Names above = directory.empty() ? Names{"nested/"} : Names{"nested/", "nested/" + directory};
   return joined({above, {at}, in(at, tree({name}, {}, {tensor + ".npy"}, {tensor}))});
 }
@@ -244,7 +245,7 @@ TEST_P(EveryFormat, RepeatedReadsAreEqual) {
     const Model model = read_model(container(), forced()).value();
     std::string out = to_json(metadata_of(model, "m"));
     for (const Tensor& t : model.tensors)
-      out += str(t.name, ' ', t.dtype->name, shape_text(t.shape), t.source.offset(), '\n');
+      out += fmt::format("{} {}{}{}\n", t.name, t.dtype->name, shape_text(t.shape), t.source.offset());
     return out;
   };
   EXPECT_EQ(describe(), describe());

@@ -1,5 +1,6 @@
 // Small texts that would become large values or large renderings: each is refused or read, and stays in the budget of
 // its container whether it is read or rendered. What is really allocated is counted, by operator new.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -81,7 +82,7 @@ std::string copies(size_t count, std::string_view part) {
 }
 
 std::string dotted(size_t parts, std::string_view part = "a") {
-  return copies(parts - 1, str(part, ".")) + std::string(part);
+  return copies(parts - 1, fmt::format("{}.", part)) + std::string(part);
 }
 
 constexpr std::string_view kSound = "spec_version = 1\n";
@@ -155,48 +156,49 @@ std::vector<Case> cases() {
       toml("4_mib_of_brackets", [] { return "a=" + std::string(kLongToml, '['); }),
       toml("4_mib_of_headers_open", [] { return std::string(kLongToml, '['); }),
       toml("2000_lines_100_deep",
-           [] { return filled(100'000, [](size_t i) { return dotted(97) + str(".k", i, "=1\n"); }); }),
+           [] { return filled(100'000, [](size_t i) { return dotted(97) + fmt::format(".k{}=1\n", i); }); }),
       toml("2000_lines_100_deep_apart",
-           [] { return filled(400'000, [](size_t i) { return str("k", i, ".") + dotted(98) + "=1\n"; }); }),
+           [] { return filled(400'000, [](size_t i) { return fmt::format("k{}.", i) + dotted(98) + "=1\n"; }); }),
       toml("deep_headers",
-           [] { return filled(400'000, [](size_t i) { return "[" + dotted(98) + str(".k", i, "]\nx=1\n"); }); }),
+           [] { return filled(400'000, [](size_t i) { return "[" + dotted(98) + fmt::format(".k{}]\nx=1\n", i); }); }),
       toml("deep_headers_of_long_names",
            [] {
              const std::string path = dotted(20, std::string(1'000, 'n'));
              return filled(kMiB, [&](size_t i) {
-               return i == 0 ? "[" + path + "]\n" : str("k", i, "={}\n", "z", i, ".y.x=1\n");
+               return i == 0 ? "[" + path + "]\n" : fmt::format("k{}={{}}\nz{}.y.x=1\n", i, i);
              });
            }),
       toml("arrays_of_tables", [] { return filled(kLongToml, [](size_t) { return "[[a]]\n"; }); }),
-      toml("many_arrays_of_tables", [] { return filled(kLongToml, [](size_t i) { return str("[[a", i, "]]\n"); }); }),
+      toml("many_arrays_of_tables",
+           [] { return filled(kLongToml, [](size_t i) { return fmt::format("[[a{}]]\n", i); }); }),
       toml("arrays_of_tables_below", [] { return filled(kLongToml, [](size_t) { return "[[a]]\n[[a.b]]\n"; }); }),
       toml("dotted_tables",
-           [] { return filled(kLongToml, [](size_t i) { return str("a", i / 2, ".b", i, "=1\n"); }); }),
+           [] { return filled(kLongToml, [](size_t i) { return fmt::format("a{}.b{}=1\n", i / 2, i); }); }),
       toml("repeated_header", [] { return filled(kLongToml, [](size_t) { return "[a]\n"; }); }),
       toml("repeated_key", [] { return filled(kLongToml, [](size_t) { return "a=1\n"; }); }),
       toml("empty_tables", [] { return "a=[" + copies(kLongToml / 3, "{},") + "]"; }),
       toml("empty_arrays", [] { return "a=[" + copies(kLongToml / 3, "[],") + "]"; }),
       toml("numbers", [] { return "a=[" + copies(kLongToml / 2, "0,") + "]"; }),
-      toml("keys", [] { return filled(kLongToml, [](size_t i) { return str(i, "=0\n"); }); }),
+      toml("keys", [] { return filled(kLongToml, [](size_t i) { return fmt::format("{}=0\n", i); }); }),
       toml("inline_keys",
-           [] { return "a={" + filled(kLongToml - 8, [](size_t i) { return str(i, "=0,"); }) + "z=0}"; }),
+           [] { return "a={" + filled(kLongToml - 8, [](size_t i) { return fmt::format("{}=0,", i); }) + "z=0}"; }),
       toml("escapes", [] { return "a=\"" + copies(kLongToml / 6, "\\u0000") + "\""; }),
       toml("controls_as_key", [] { return "\"" + copies(kLongToml / 6, "\\u0001") + "\"=1"; }),
       toml("long_key_of_tables",
            [] {
              return filled(kMiB, [](size_t i) {
-               return i == 0 ? "[" + std::string(500'000, 'k') + "]\n" : str("t", i, ".x=1\n");
+               return i == 0 ? "[" + std::string(500'000, 'k') + "]\n" : fmt::format("t{}.x=1\n", i);
              });
            }),
       toml("long_key_of_arrays_of_tables",
            [] {
              const std::string key(100'000, 'k');
              return filled(2 * kMiB,
-                           [&](size_t i) { return i == 0 ? "[" + key + "]\nt=[{x=1}" : str(",{x=", i, "}"); }) +
+                           [&](size_t i) { return i == 0 ? "[" + key + "]\nt=[{x=1}" : fmt::format(",{{x={}}}", i); }) +
                     "]";
            }),
       toml("nested_arrays_of_arrays",
-           [=] { return filled(kMiB, [&](size_t i) { return str("k", i, "=", brackets(99), "\n"); }); }),
+           [=] { return filled(kMiB, [&](size_t i) { return fmt::format("k{}={}\n", i, brackets(99)); }); }),
       toml("quotes", [] { return "a=" + std::string(kLongToml, '"'); }),
       toml("comment", [] { return "#" + std::string(kLongToml, '['); }),
       toml("nothing", [] { return std::string(kLongToml, '\n'); }),
@@ -207,7 +209,8 @@ std::vector<Case> cases() {
            }),
       toml("common_fields_copied", [] { return "spec_version=1\n[[input]]\nx=[" + copies(kMiB, "\"\",") + "]"; }),
 
-      index("tensors", [] { return filled(kLongToml - 200, [](size_t i) { return tensor_entry(str(i)); }); }),
+      index("tensors",
+            [] { return filled(kLongToml - 200, [](size_t i) { return tensor_entry(std::to_string(i)); }); }),
       index("empty_entries", [] { return filled(kLongToml, [](size_t) { return "[[tensor]]\n"; }); }),
       index("inline_entries", [] { return "tensor=[" + copies(kLongToml / 3, "{},") + "]"; }),
       index("dimensions",
@@ -217,29 +220,29 @@ std::vector<Case> cases() {
               const std::string outer(kMiB, 'o');
               std::string inner;
               std::string all = filled(2 * kMiB, [&](size_t i) {
-                inner += str("\"", i, "\",");
-                return tensor_entry(str(i));
+                inner += fmt::format("\"{}\",", i);
+                return tensor_entry(std::to_string(i));
               });
               return all + "[[tensor]]\nname=\"" + outer + "\"\ndtype=\"nested\"\ninner=[" + inner + "]\n";
             }),
       index("inner_of_many",
             [] {
               return filled(kLongToml - 200, [](size_t i) {
-                return str("[[tensor]]\nname=\"", i, "\"\ndtype=\"nested\"\ninner=[\"0\",\"1\"]\n");
+                return fmt::format("[[tensor]]\nname=\"{}\"\ndtype=\"nested\"\ninner=[\"0\",\"1\"]\n", i);
               });
             }),
       index("long_dtypes",
             [] {
               return filled(kMiB, [](size_t i) {
-                return "[[tensor]]\nname=\"" + str(i) + "\"\ndtype=\"" + std::string(10'000, 'd') + str(i) +
-                       "\"\nfile=\"w\"\nshape=[]\n";
+                return "[[tensor]]\nname=\"" + std::to_string(i) + "\"\ndtype=\"" + std::string(10'000, 'd') +
+                       std::to_string(i) + "\"\nfile=\"w\"\nshape=[]\n";
               });
             }),
       index(
           "shared_strings",
           [] {
             return filled(500'000, [](size_t i) {
-              return str("[[tensor]]\nname=\"", i, "\"\ndtype=\"string\"\nfile=\"w\"\nshape=[4]\n");
+              return fmt::format("[[tensor]]\nname=\"{}\"\ndtype=\"string\"\nfile=\"w\"\nshape=[4]\n", i);
             });
           },
           "data=[\"a\",\"b\",\"c\",\"d\"]"),
@@ -248,7 +251,7 @@ std::vector<Case> cases() {
           "data=[" + copies(kMiB, "\"\",") + "\"\"]"),
 
       carton("missing_files", "MANIFEST",
-             [] { return filled(16 * kMiB - 128, [](size_t i) { return str(i, "=", hex_of(i), "\n"); }); }),
+             [] { return filled(16 * kMiB - 128, [](size_t i) { return fmt::format("{}={}\n", i, hex_of(i)); }); }),
       carton("empty_lines", "MANIFEST", [] { return std::string(16 * kMiB, '\n'); }),
       carton(
           "links", "LINKS",
@@ -264,8 +267,8 @@ std::vector<Case> cases() {
       mlf("repeated_keys", [] { return mlf_around("{" + copies(kMiB, "\"a\":1,") + "\"a\":1}"); }),
       mlf("modules",
           [] {
-            return "{\"version\":7,\"modules\":{" + filled(kMiB, [](size_t i) { return str("\"", i, "\":{},"); }) +
-                   "\"z\":{}}}";
+            return "{\"version\":7,\"modules\":{" +
+                   filled(kMiB, [](size_t i) { return fmt::format("\"{}\":{{}},", i); }) + "\"z\":{}}}";
           }),
       mlf("escapes", [] { return mlf_around("\"" + copies(2 * kMiB, "\\u0000") + "\""); }),
       mlf("long_number", [] { return mlf_around(std::string(15 * kMiB, '9')); }),
@@ -276,7 +279,7 @@ std::vector<Case> cases() {
       cache("shards",
             [] {
               return "{\"records\": [" +
-                     filled(20 * kMiB, [](size_t i) { return cache_shard(str(i, ".bin"), 1, {}) + ","; }) +
+                     filled(20 * kMiB, [](size_t i) { return cache_shard(fmt::format("{}.bin", i), 1, {}) + ","; }) +
                      cache_shard("0.bin", 8, {}) + "]}";
             }),
       cache("one_shard",
@@ -288,14 +291,16 @@ std::vector<Case> cases() {
       cache("tensors",
             [] {
               std::vector<std::string> tensors;
-              for (size_t i = 0; i < 95'000; ++i) tensors.push_back(cache_tensor(str(i), "[1]", "uint8", "raw", 1, 0));
+              for (size_t i = 0; i < 95'000; ++i)
+                tensors.push_back(cache_tensor(std::to_string(i), "[1]", "uint8", "raw", 1, 0));
               return cache_index({cache_shard("0.bin", 8, tensors)});
             }),
       cache("long_names",
             [] {
               std::vector<std::string> tensors;
               for (size_t i = 0; i < 400; ++i)
-                tensors.push_back(cache_tensor(copies(60'000, "\x7f") + str(i), "[1]", "uint8", "raw", 1, 0));
+                tensors.push_back(
+                    cache_tensor(copies(60'000, "\x7f") + std::to_string(i), "[1]", "uint8", "raw", 1, 0));
               return cache_index({cache_shard("0.bin", 8, tensors)});
             }),
       cache("deep_metadata",

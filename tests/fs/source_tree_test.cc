@@ -1,5 +1,6 @@
 #include "fs/source_tree.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -138,7 +139,7 @@ TEST_F(SourceTreeTest, LinkToParentDirectoryIsOmitted) {
 
 // Two links at each of 30 levels would offer 2^30 paths.
 TEST_F(SourceTreeTest, AtMostThreeDirectoryLinksAreFollowedPerPath) {
-  for (int i = 0; i < 30; ++i) link(str("../d", i + 1), str("models/d", i, "/next"));
+  for (int i = 0; i < 30; ++i) link(fmt::format("../d{}", i + 1), fmt::format("models/d{}/next", i));
   here.write("models/d4/a.safetensors", model("aaa"));
   here.write("models/d30/a.safetensors", model("aaa"));
   mount("models");

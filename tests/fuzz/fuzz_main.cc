@@ -1,4 +1,6 @@
 // The libFuzzer entry points of one target, WEIGHTFS_FUZZ_TARGET.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -24,8 +26,8 @@ void check_time(std::string_view input, uint64_t time) {
   const uint64_t limit = time_limit(target, input.size());
   for (int tries = 0; tries < 2 && time > limit; ++tries) time = std::min(time, run_checked(target, input).time);
   if (time > limit)
-    complain(str(target.name, ": ", input.size(), " bytes take ", time / 1'000'000, " ms of CPU, limit ",
-                 limit / 1'000'000, " ms"));
+    complain(fmt::format("{}: {} bytes take {} ms of CPU, limit {} ms", target.name, input.size(), time / 1'000'000,
+                         limit / 1'000'000));
 }
 
 }  // namespace

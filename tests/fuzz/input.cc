@@ -1,5 +1,7 @@
 #include "tests/fuzz/input.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -23,7 +25,7 @@ class CountedSource final : public Source {
   uint64_t size() const override { return bytes_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset > size() || out.size() > size() - offset)
-      complain(str(out.size(), " bytes read at ", offset, " of ", size()));
+      complain(fmt::format("{} bytes read at {} of {}", out.size(), offset, size()));
     // A read costs about as much as copying so many bytes.
     constexpr uint64_t kCostOfOne = 64;
     bytes_read += out.size() + kCostOfOne;
@@ -61,7 +63,7 @@ Result<std::vector<std::string>> FileSet::names() const {
 
 Result<SourcePtr> FileSet::open(std::string_view name) const {
   const auto file = files_.find(name);
-  if (file == files_.end()) return failure(Code::not_found, str(quoted(name), " does not exist"));
+  if (file == files_.end()) return failure(Code::not_found, fmt::format("{} does not exist", quoted(name)));
   return file->second;
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <fstream>
 
@@ -15,13 +17,14 @@ Measured run_checked(const Target& target, std::string_view input) {
   target.run(input);
   const Measured cost = {allocations.peak(), counted_bytes() - read_before, thread_cpu_time() - begin};
   if (static const char* const costs = std::getenv("WEIGHTFS_FUZZ_COSTS"); costs != nullptr)
-    std::ofstream(costs, std::ios::app) << str(target.name, ' ', input.size(), ' ', cost.memory, ' ', cost.read, ' ',
-                                               cost.time, '\n');
+    std::ofstream(costs, std::ios::app) << fmt::format("{} {} {} {} {}\n", target.name, input.size(), cost.memory,
+                                                       cost.read, cost.time);
   const uint64_t memory = target.limits.memory + target.limits.memory_per_byte * input.size();
   if (cost.memory > memory)
-    complain(str(target.name, ": ", input.size(), " bytes allocate ", cost.memory, ", limit ", memory));
+    complain(fmt::format("{}: {} bytes allocate {}, limit {}", target.name, input.size(), cost.memory, memory));
   const uint64_t read = target.limits.read + target.limits.read_per_byte * input.size();
-  if (cost.read > read) complain(str(target.name, ": ", input.size(), " bytes read as ", cost.read, ", limit ", read));
+  if (cost.read > read)
+    complain(fmt::format("{}: {} bytes read as {}, limit {}", target.name, input.size(), cost.read, read));
   return cost;
 }
 

@@ -2,6 +2,8 @@
 // starts inside every reader.
 #include "tests/fuzz/seeds.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +31,7 @@ void add_small_models(Seeds& seeds) {
       for (const auto& [name, sibling] : small.beside) bytes.append(kSibling).append(sibling);
     else
       bytes = with_files(bytes, small.beside);
-    seeds[str("small-", small.title)] = bytes;
+    seeds[fmt::format("small-{}", small.title)] = bytes;
   }
 }
 
@@ -111,19 +113,21 @@ void add_json(Seeds& seeds) {
   for (int i = 0; i < 100; ++i) deep = '[' + deep + ']';
   seeds["safetensors-metadata"] =
       SafetensorsBuilder()
-          .metadata(str(R"({"deep":)", deep, R"(,"n":-1.5e308,"t":true,"z":null,"u":18446744073709551615,)",
-                        R"("safetensors":"own","format":["pt"],"":"\u0000\ud800"})"))
+          .metadata(fmt::format("{}{}{}{}", R"({"deep":)", deep,
+                                R"(,"n":-1.5e308,"t":true,"z":null,"u":18446744073709551615,)",
+                                R"("safetensors":"own","format":["pt"],"":"\u0000\ud800"})"))
           .tensor("x", "U8", "1", "x")
           .build();
   SafetensorsBuilder many;
-  for (int i = 0; i < 300; ++i) many.tensor(str("layer.", i * 7919 % 300), "U8", "0", "");
+  for (int i = 0; i < 300; ++i) many.tensor(fmt::format("layer.{}", i * 7919 % 300), "U8", "0", "");
   seeds["safetensors-many-names"] = many.build();
   seeds["safetensors-fields"] = safetensors_file(
       R"( {"a":{"shape":[1],"more":{"x":[1,{"y":null}]},"data_offsets":[0,1],"dtype":"I8"},"__metadata__":null} )",
       "x");
   seeds["safetensors-overflow"] =
-      safetensors_file(str('{', safetensors_entry("a", "F64", "4294967296,4294967296", 0, 0), '}'));
-  seeds["index-hostile-shards"] = str(
+      safetensors_file(fmt::format("{{{}}}", safetensors_entry("a", "F64", "4294967296,4294967296", 0, 0)));
+  seeds["index-hostile-shards"] = fmt::format(
+      "{}{}{}{}",
       R"({"metadata":7,"weight_map":{"w":"../a.safetensors","x":"a.safetensors","y":"b.safetensors","z":"missing",)",
       R"("s":"a.safetensors","":""}})", kSibling, small_safetensors());
 }
@@ -197,7 +201,7 @@ void add_routed(Seeds& seeds) {
     all["container/" + name] = bytes;
     const std::string_view target = target_of(name, bytes);
     if (target.empty()) continue;
-    all[str(target, '/', name)] = bytes;
+    all[fmt::format("{}/{}", target, name)] = bytes;
     if (target == "ollama") all["ollama_manifest/" + name] = bytes.substr(0, bytes.find(kFile));
   }
   seeds = std::move(all);

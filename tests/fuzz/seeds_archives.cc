@@ -1,4 +1,6 @@
 // Zips and tars, valid and invalid.
+#include <fmt/core.h>
+
 #include <string_view>
 
 #include "tests/fuzz/seeds.h"
@@ -55,7 +57,7 @@ void add_zip_members(Seeds& seeds) {
 
   ZipBuilder links;
   int number = 0;
-  for (const std::string& target : targets()) links.link(str("link", number++), target);
+  for (const std::string& target : targets()) links.link(fmt::format("link{}", number++), target);
   links.packed("deflated-link", 8, deflate_stored("d/a"), "d/a").attributes = 0120777U << 16;
   links.link("broken-link", "d/a").crc = 7;
   links.stored("link0/below", "x");
@@ -167,7 +169,7 @@ void add_tar_members(Seeds& seeds) {
   TarBuilder links;
   int number = 0;
   for (const std::string& target : targets())
-    if (target.size() <= 100) links.link(str("link", number++), target);
+    if (target.size() <= 100) links.link(fmt::format("link{}", number++), target);
   links.hard_link("h1", "h2").hard_link("h2", "h3").hard_link("h3", "h1").hard_link("h4", "d/a");
   links.file("d/a", "1").file("d/a", "2").hard_link("h5", "./d/a").hard_link("h6", "link0");
   seeds["tar-links"] = links.build();

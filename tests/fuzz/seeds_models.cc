@@ -1,4 +1,6 @@
 // Models in archives and directories: cartons, and the outputs of TVM.
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "tests/fuzz/seeds.h"
@@ -34,8 +36,8 @@ Files carton_with(Files others) {
 }
 
 std::string tensor(std::string_view name, std::string_view dtype, std::string_view shape, std::string_view file) {
-  return str("[[tensor]]\nname = \"", name, "\"\ndtype = \"", dtype, "\"\nshape = ", shape, "\nfile = \"", file,
-             "\"\n");
+  return fmt::format("[[tensor]]\nname = \"{}\"\ndtype = \"{}\"\nshape = {}\nfile = \"{}\"\n", name, dtype, shape,
+                     file);
 }
 
 void add_carton_toml(Seeds& seeds) {
@@ -69,17 +71,18 @@ time = 07:32:00
 
 void add_carton_lists(Seeds& seeds) {
   const std::string hex(64, 'a');
-  add_carton(seeds, "carton-manifest",
-             carton_with({{"MANIFEST", str("z=", hex, "\r\ncarton.toml=", hex, "\n../../etc/passwd=", hex, "\n/x=", hex,
-                                           "\nno line\na=b=", hex, "\na=short\n=", hex, "\nz=", hex,
-                                           "\nmodel/m.safetensors/below=", hex, "\n\xFF=", hex)}}));
+  add_carton(
+      seeds, "carton-manifest",
+      carton_with({{"MANIFEST", fmt::format("z={}\r\ncarton.toml={}\n../../etc/passwd={}\n/x={}\nno "
+                                            "line\na=b={}\na=short\n={}\nz={}\nmodel/m.safetensors/below={}\n\xFF={}",
+                                            hex, hex, hex, hex, hex, hex, hex, hex, hex)}}));
   add_carton(seeds, "carton-links",
-             carton_with({{"LINKS", str("version = 2\n[urls]\n", sha256("far").hex(),
-                                        " = [\"file:///etc/passwd\", \"http://127.0.0.1/\"]\n", hex,
-                                        " = []\nshort = [\"x\"]\n", std::string(64, 'b'), " = 7\n")}}));
+             carton_with({{"LINKS", fmt::format("version = 2\n[urls]\n{} = [\"file:///etc/passwd\", "
+                                                "\"http://127.0.0.1/\"]\n{} = []\nshort = [\"x\"]\n{} = 7\n",
+                                                sha256("far").hex(), hex, std::string(64, 'b'))}}));
   add_carton(seeds, "carton-linked",
-             {{"MANIFEST", str("carton.toml=", hex, "\ntensor_data/index.toml=", hex, "\n")},
-              {"LINKS", str("version = 1\n[urls]\n", hex, " = [\"https://example.org\"]\n")}});
+             {{"MANIFEST", fmt::format("carton.toml={}\ntensor_data/index.toml={}\n", hex, hex)},
+              {"LINKS", fmt::format("version = 1\n[urls]\n{} = [\"https://example.org\"]\n", hex)}});
   add_carton(seeds, "carton-linked-tensor",
              carton_with({{"tensor_data/index.toml",
                            tensor("far", "uint8", "[3]", "far") + tensor("text", "string", "[3]", "far")}}));
@@ -112,7 +115,8 @@ void add_carton_tensors(Seeds& seeds) {
       tensor("numbers", "string", "[1]", "numbers.toml") + tensor("torn", "string", "[1]", "0.bin");
   Files texts = {{"tensor_data/index.toml", strings}, {"tensor_data/none.toml", "data = []"}};
   texts["tensor_data/one.toml"] = "data = [\"\"]";
-  texts["tensor_data/wide.toml"] = str("data = [\"\\U0001F600\", \"\\u0000\", \"\", \"", std::string(300, 'w'), "\"]");
+  texts["tensor_data/wide.toml"] =
+      fmt::format("data = [\"\\U0001F600\", \"\\u0000\", \"\", \"{}\"]", std::string(300, 'w'));
   texts["tensor_data/numbers.toml"] = "data = [7]";
   add_carton(seeds, "carton-strings", carton_with(std::move(texts)));
   add_carton(seeds, "carton-no-index", without(small_carton_files(), "tensor_data/index.toml"));
@@ -122,8 +126,8 @@ void add_carton_tensors(Seeds& seeds) {
 void add_params(Seeds& seeds) {
   ParamsBuilder types;
   for (uint8_t code = 0; code < 18; ++code)
-    types.array(str("t", int{code}), tvm_type(code, 8), {1}, "x")
-        .array(str("w", int{code}), tvm_type(code, 16, 2), {1}, "xx");
+    types.array(fmt::format("t{}", int{code}), tvm_type(code, 8), {1}, "x")
+        .array(fmt::format("w{}", int{code}), tvm_type(code, 16, 2), {1}, "xx");
   types.array("uint1", tvm_type(1, 1, 3), {1}, "x").array("int4", tvm_type(0, 4), {3}, "xxx");
   seeds["params-types"] = types.build();
 
@@ -145,10 +149,13 @@ void add_params(Seeds& seeds) {
 
 void add_mlf(Seeds& seeds) {
   for (int version = 1; version <= 6; ++version)
-    seeds[str("mlf-", version)] = with_files(mlf_metadata(version, 9), without(mlf_files(version), "metadata.json"));
+    seeds[fmt::format("mlf-{}", version)] =
+        with_files(mlf_metadata(version, 9), without(mlf_files(version), "metadata.json"));
   seeds["mlf-operator"] = with_files(mlf_operator_metadata(7), {{"src/te.txt", "te"}});
   seeds["mlf-modules"] = with_files(
-      str(R"({"modules": {"a": {"memory": {"sids": 7}}, "b/..": {"memory": {"functions": {"main": [1]}, "sids": [{"input_binding": "p0", )",
+      fmt::format(
+          "{}{}",
+          R"({"modules": {"a": {"memory": {"sids": 7}}, "b/..": {"memory": {"functions": {"main": [1]}, "sids": [{"input_binding": "p0", )",
           R"("size_bytes": -1}, 7]}, "target": {"1": "c"}}, "c": 7}, "version": 99})"),
       {{"parameters/a.params", mlf_parameters()},
        {"parameters/b.json", mlf_parameters()},

@@ -1,4 +1,6 @@
 // Ollama's manifests, with the blobs that they name beside them.
+#include <fmt/core.h>
+
 #include <array>
 
 #include "tests/fuzz/seeds.h"
@@ -13,7 +15,7 @@ std::string one_tensor(std::string_view name) { return SafetensorsBuilder().tens
 
 std::string one_gguf(const char* name) { return GgufBuilder().tensor(name, {1}, 24, "x").build(); }
 
-std::string named(const char* name) { return str(",\"name\":\"", name, '"'); }
+std::string named(const char* name) { return fmt::format(",\"name\":\"{}\"", name); }
 
 // The files of `ollama pull`: one file of weights, and the texts around it.
 void add_gguf_models(Seeds& seeds) {
@@ -66,10 +68,10 @@ void add_names(Seeds& seeds) {
       if (!is_utf8(name)) continue;
       std::string json;
       append_json_string(json, name);
-      b.layer(type, one_tensor(str(count++)), ",\"name\":" + json);
+      b.layer(type, one_tensor(std::to_string(count++)), ",\"name\":" + json);
     }
-    seeds[str("ollama-names-", type)] = with_blobs(b);
-    seeds[str("ollama-names-missing-", type)] = b.manifest();
+    seeds[fmt::format("ollama-names-{}", type)] = with_blobs(b);
+    seeds[fmt::format("ollama-names-missing-{}", type)] = b.manifest();
   }
 }
 
@@ -96,8 +98,9 @@ void add_lists(Seeds& seeds) {
   const std::string mlx = b.described(kDockerManifest, "{\"layers\":[]}", R"(,"runner":"mlx")");
   Files files = inner.blobs();
   files.merge(Files(b.blobs()));
-  seeds["ollama-list"] = with_files(
-      str(R"({"schemaVersion":2,"mediaType":")", kList, R"(","manifests":[)", ggml, ',', mlx, ",null,{}]}"), files);
+  seeds["ollama-list"] = with_files(fmt::format("{}{}{}{},{},null,{{}}]}}", R"({"schemaVersion":2,"mediaType":")",
+                                                kList, R"(","manifests":[)", ggml, mlx),
+                                    files);
 
   OllamaBuilder nested;
   nested.layer("new", inner.manifest()).layer("new", one_tensor("t")).layer("model", one_gguf("w"));
@@ -132,25 +135,29 @@ void add_wrong_blobs(Seeds& seeds) {
 // Spellings that Go accepts, and ones that it rejects.
 void add_spellings(Seeds& seeds) {
   const auto manifest = [](const char* rest) {
-    return str(R"({"schemaVersion":2,"mediaType":")", kDockerManifest, "\",", rest);
+    return fmt::format("{}{}\",{}", R"({"schemaVersion":2,"mediaType":")", kDockerManifest, rest);
   };
   const std::string digest = "sha256:" + sha256("x").hex();
   const Files blobs = {{"sha256-" + sha256("x").hex(), "x"}};
-  const std::string layer = str(R"({"mediaType":")", image("license"), R"(","digest":")", digest, R"(","size":)");
+  const std::string layer =
+      fmt::format("{}{}{}{}{}", R"({"mediaType":")", image("license"), R"(","digest":")", digest, R"(","size":)");
   seeds["ollama-null"] = manifest("\"config\":null,\"layers\":null}\n");
   seeds["ollama-no-layers"] = manifest("\"config\":{},\"layers\":[]}");
-  seeds["ollama-garbage-behind"] = with_files(manifest(str("\"layers\":[", layer, "1}]} }garbage{").c_str()), blobs);
-  seeds["ollama-case"] = with_files(
-      str(R"({"SCHEMAVERSION":2,"mediaType":")", kDockerManifest, R"(","Layers":[],"layers":[{"MediaType":")",
-          image("model"), R"(","DIGEST":"sha256-)", sha256("x").hex(), R"(","size":1}],"layers":[null,{}]})"),
-      blobs);
+  seeds["ollama-garbage-behind"] =
+      with_files(manifest(fmt::format("\"layers\":[{}1}}]}} }}garbage{{", layer).c_str()), blobs);
+  seeds["ollama-case"] =
+      with_files(fmt::format("{}{}{}{}{}{}{}", R"({"SCHEMAVERSION":2,"mediaType":")", kDockerManifest,
+                             R"(","Layers":[],"layers":[{"MediaType":")", image("model"), R"(","DIGEST":"sha256-)",
+                             sha256("x").hex(), R"(","size":1}],"layers":[null,{}]})"),
+                 blobs);
   constexpr std::array<const char*, 5> kSizes = {"-1", "1.0", "18446744073709551615", "9223372036854775807", "null"};
   std::string sizes;
   for (const char* size : kSizes) {
-    seeds[str("ollama-size-", size)] = with_files(manifest(str("\"layers\":[", layer, size, "}]}").c_str()), blobs);
-    if (size != kSizes[1] && size != kSizes[2]) sizes += str(layer, size, "},");
+    seeds[fmt::format("ollama-size-{}", size)] =
+        with_files(manifest(fmt::format("\"layers\":[{}{}}}]}}", layer, size).c_str()), blobs);
+    if (size != kSizes[1] && size != kSizes[2]) sizes += fmt::format("{}{}}},", layer, size);
   }
-  seeds["ollama-sizes"] = with_files(manifest(str("\"layers\":[", sizes, layer, "1}]}").c_str()), blobs);
+  seeds["ollama-sizes"] = with_files(manifest(fmt::format("\"layers\":[{}{}1}}]}}", sizes, layer).c_str()), blobs);
   seeds["ollama-types"] = manifest("\"config\":7,\"layers\":[{\"digest\":[]}]}");
   seeds["ollama-digests"] =
       manifest(R"("layers":[{"digest":"sha256:../../etc/passwd"},{"digest":"sha512:00"},{"digest":""},7]})");

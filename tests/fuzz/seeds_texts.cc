@@ -1,4 +1,6 @@
 // Inputs other than containers: TOML, JSON, names, compressed bytes.
+#include <fmt/core.h>
+
 #include "tests/fuzz/seeds.h"
 #include "tests/support/small_models.h"
 
@@ -25,7 +27,7 @@ n = {a = 1, "b c" = {}, d.e.f = []}
   seeds["toml/index"] = "[[tensor]]\nname = \"n\"\ndtype = \"float32\"\nshape = [1]\nfile = \"0.bin\"\n";
   seeds["toml/empty"] = "\n";
   for (const char* name : {"toml/values", "toml/tables"})
-    seeds[str("render/", std::string_view(name).substr(5))] = seeds[name];
+    seeds[fmt::format("render/{}", std::string_view(name).substr(5))] = seeds[name];
 }
 
 void add_json(Seeds& seeds) {
@@ -38,7 +40,7 @@ void add_json(Seeds& seeds) {
   seeds["json/weight-map"] = small_safetensors_index();
   seeds["json/deep"] = "[[[[{\"a\":[{\"b\":[[1]]}]}]]]]";
   for (const char* name : {"json/values", "json/text", "json/deep"})
-    seeds[str("render/", std::string_view(name).substr(5))] = seeds[name];
+    seeds[fmt::format("render/{}", std::string_view(name).substr(5))] = seeds[name];
 }
 
 void add_name_lists(Seeds& seeds) {
@@ -51,7 +53,7 @@ void add_name_lists(Seeds& seeds) {
   seeds["names/hostile"] = names;
   seeds["names/scoped"] = scoped;
   std::string blocks;
-  for (int i = 0; i < 8; ++i) blocks += str("blk.", i, ".attn_q.weight\nblk/", i, "/attn_q/weight\n");
+  for (int i = 0; i < 8; ++i) blocks += fmt::format("blk.{}.attn_q.weight\nblk/{}/attn_q/weight\n", i, i);
   seeds["names/blocks"] = blocks;
   std::string prefixes = "a";
   for (int i = 0; i < 40; ++i) prefixes += "/a";
@@ -60,7 +62,7 @@ void add_name_lists(Seeds& seeds) {
 
 void add_compressed(Seeds& seeds) {
   const auto add = [&](const char* name, char decoder, const std::string& bytes) {
-    seeds[str("codec/", name)] = decoder + bytes;
+    seeds[fmt::format("codec/{}", name)] = decoder + bytes;
   };
   add("deflate", 0, sample_deflate());
   add("deflate-stored", 0, deflate_stored("abc"));

@@ -1,4 +1,6 @@
 // Targets of the text readers: TOML, JSON, its rendering, names, the manifest of Ollama.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -43,7 +45,7 @@ int depth_of(const Value& root) {
 }
 
 void check_depth(const Value& value) {
-  if (const int depth = depth_of(value); depth > kMaxDepth + 1) complain(str("values are read ", depth, " deep"));
+  if (const int depth = depth_of(value); depth > kMaxDepth + 1) complain(fmt::format("values are read {} deep", depth));
 }
 
 void run_toml(std::string_view input) {
@@ -57,7 +59,7 @@ void run_toml(std::string_view input) {
   constexpr uint64_t kOneValue = 128;
   Budget fresh(input.size());
   if (charge(copy, fresh) && charged + kOneValue < fresh.memory_used())
-    complain(str("a map of ", fresh.memory_used(), " bytes is charged as ", charged));
+    complain(fmt::format("a map of {} bytes is charged as {}", fresh.memory_used(), charged));
 }
 
 // Ignores every event.
@@ -90,7 +92,7 @@ void check_charged(const Result<std::string>& text, std::string_view expected, c
   if (!text) return check_message(text.error());
   if (*text != expected) complain("the charged rendering is another text");
   if (budget.memory_used() != text->size())
-    complain(str("a text of ", text->size(), " bytes is charged as ", budget.memory_used()));
+    complain(fmt::format("a text of {} bytes is charged as {}", text->size(), budget.memory_used()));
 }
 
 // Renders a value as JSON and as TOML; the rendering parses again and renders equally.
@@ -106,7 +108,7 @@ void run_render(std::string_view input) {
   const std::string line = to_json_line(*value);
   const std::string json = to_json(*value);
   // Six characters for an escaped byte, and as many for the separators.
-  if (line.size() > 64 + 12 * input.size()) complain(str("one line of JSON has ", line.size(), " bytes"));
+  if (line.size() > 64 + 12 * input.size()) complain(fmt::format("one line of JSON has {} bytes", line.size()));
   Budget budget(input.size());
   check_charged(to_json(*value, budget), json, budget);
   const auto again = parse_json(*in_memory(json), 0, json.size());
@@ -136,7 +138,7 @@ void run_names(std::string_view input) {
   for (const std::string_view suffix : {"", ".npy"}) {
     StringArena texts;
     const auto paths = paths_of(names, suffix, texts);
-    if (paths.size() != names.size()) complain(str(names.size(), " names become ", paths.size(), " paths"));
+    if (paths.size() != names.size()) complain(fmt::format("{} names become {} paths", names.size(), paths.size()));
     for (size_t i = 0; i < paths.size(); ++i) {
       const std::string_view path = paths[i].path;
       for (size_t begin = 0; begin <= path.size();) {

@@ -2,6 +2,8 @@
 // from the root to the last byte. Shared by the fuzz target, its replay and the contract suite.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -52,15 +54,15 @@ class ModelInvariants {
   };
 
   // `subject`: the path or name. The message is built only for a violation.
-  template <class... Parts>
-  void require(bool holds, std::string_view subject, const Parts&... parts) {
-    if (!holds && violation_.empty()) violation_ = str(quoted(subject), ": ", parts...);
+  template <class... Values>
+  void require(bool holds, std::string_view subject, fmt::format_string<Values...> format, Values&&... values) {
+    if (!holds && violation_.empty())
+      violation_ = fmt::format("{}: {}", quoted(subject), fmt::format(format, std::forward<Values>(values)...));
   }
 
   void check_mount(Ino root, int depth, Bytes bytes) {
     const std::string path = forest_.path(root);
-    require(depth <= kMaxNestingDepth, path, "lies in ", depth, " containers, at most ", kMaxNestingDepth,
-            " are entered");
+    require(depth <= kMaxNestingDepth, path, "lies in {} containers, at most {} are entered", depth, kMaxNestingDepth);
     const auto metadata = forest_.lookup(root, "metadata.json");
     if (!metadata) return require(false, path, "has no metadata.json");
     const ModelPtr outline = forest_.model_of(*metadata);
@@ -80,7 +82,7 @@ class ModelInvariants {
   // An incomplete model cannot be completed here, because nothing is fetched; it has its files.
   void check_outline(Mount& mount, Ino root, const Error& error) {
     const auto files = forest_.lookup(root, "files");
-    require(error.code == Code::network && is_one_line(error.message), mount.at, error.message);
+    require(error.code == Code::network && is_one_line(error.message), mount.at, "{}", error.message);
     require(files.has_value(), mount.at, "has no files");
     if (files) walk(mount, *files);
   }
@@ -100,14 +102,14 @@ class ModelInvariants {
             "reaches out of its container");
     // The size of strings does not follow from the shape.
     if (tensor.dtype == &kUnknownDType || tensor.dtype->block_bytes == 0) return;
-    require(size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes(), tensor.name, tensor.nbytes(),
-            " bytes are not what its shape takes");
+    require(size_in_bytes(*tensor.dtype, tensor.shape) == tensor.nbytes(), tensor.name,
+            "{} bytes are not what its shape takes", tensor.nbytes());
   }
 
   void walk(Mount& mount, Ino directory) {
     const std::string path = forest_.path(directory);
     const auto all = forest_.list(directory);
-    if (!all) return require(false, path, all.error().message);
+    if (!all) return require(false, path, "{}", all.error().message);
     for (uint32_t i = 0; i < all->count && seen_ < kMaxNodes; ++i, ++seen_) {
       const Node& node = all->tree->node(all->first + i);
       const bool sorted = i == 0 || all->tree->node(all->first + i - 1).name() < node.name();
@@ -136,7 +138,7 @@ class ModelInvariants {
   void enter(const Mount& mount, Ino ino, const std::string& path) {
     const auto inner = forest_.list(ino);
     if (inner) return check_mount(ino, mount.depth + 1, Bytes::unpacked);
-    require(is_refusal(inner.error()) || inner.error().code == Code::io, path, inner.error().message);
+    require(is_refusal(inner.error()) || inner.error().code == Code::io, path, "{}", inner.error().message);
     require(is_one_line(inner.error().message), path, "an error in disorder");
   }
 
@@ -149,7 +151,7 @@ class ModelInvariants {
     const bool texts = is_npy(mount, node, path) && mount.model->strings.contains(node.first);
     const bool member = node.kind == NodeKind::file && path.starts_with(mount.at + "files/");
     const bool linked = member && error.code == Code::network;  // and here nothing is fetched
-    require(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path,
+    require(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path, "{}",
             error.message);
     if (texts) ++mount.views;
   }
@@ -159,7 +161,7 @@ class ModelInvariants {
     const std::string files = mount.at + "files/";
     require(path.starts_with(files), path, "a link beside the files");
     require(target.size() == size && size > 0, path, "a link of another size");
-    require(!target.starts_with('/') && target.find('\0') == target.npos, path, "a link to ", quoted(target));
+    require(!target.starts_with('/') && target.find('\0') == target.npos, path, "a link to {}", quoted(target));
     auto above =
         std::count(path.begin() + static_cast<ptrdiff_t>(std::min(files.size(), path.size())), path.end(), '/');
     bool down = false;
@@ -167,7 +169,7 @@ class ModelInvariants {
       end = std::min(target.find('/', begin), target.size());
       const std::string_view component = target.substr(begin, end - begin);
       if (component == "..")
-        require(!down && --above >= 0, path, "a link that leads out, to ", quoted(target));
+        require(!down && --above >= 0, path, "a link that leads out, to {}", quoted(target));
       else if (!component.empty() && component != ".")
         down = true;
     }
@@ -176,14 +178,14 @@ class ModelInvariants {
   void check_file(Mount& mount, Ino ino, const Node& node, const std::string& path, uint64_t size) {
     const auto source = forest_.open(ino);
     if (node.kind == NodeKind::file && !path.starts_with(mount.at + "files/")) {
-      if (!source) return require(false, path, source.error().message);
+      if (!source) return require(false, path, "{}", source.error().message);
       return check_text(**source, path);
     }
     if (node.kind != NodeKind::file) check_xattrs(mount, ino, node, path);
     const bool refused = node.kind == NodeKind::tensor && !is_npy(mount, node, path) &&
                          forest_.xattrs(ino).value()[3].second == "0" && !source;
     if (refused) return require(!mount.model->warnings.empty(), path, "refused without a warning");
-    if (!source) return require(false, path, source.error().message);
+    if (!source) return require(false, path, "{}", source.error().message);
     require((*source)->size() == size, path, "its size is not that of its bytes");
     check_ends(mount, **source, path);
     if (!is_npy(mount, node, path)) return;
@@ -209,25 +211,25 @@ class ModelInvariants {
     for (const uint64_t offset : {uint64_t{0}, size - part.size()}) {
       const auto got = source.read(offset, part);
       if (got)
-        require(got == part.size(), path, "cannot be read at byte ", offset);
+        require(got == part.size(), path, "cannot be read at byte {}", offset);
       else
         require(got.error().code == Code::network || (mount.bytes == Bytes::unpacked && is_refusal(got.error())), path,
-                got.error().message);
+                "{}", got.error().message);
     }
   }
 
   // A text that we rendered, read whole.
   void check_text(const Source& source, const std::string& path) {
-    require(source.size() <= kMaxText, path, source.size(), " bytes are too long a text");
+    require(source.size() <= kMaxText, path, "{} bytes are too long a text", source.size());
     if (!violation_.empty()) return;
     const auto text = read_text(source, 0, source.size());
-    if (!text) return require(false, path, text.error().message);
+    if (!text) return require(false, path, "{}", text.error().message);
     require(is_utf8(*text), path, "not UTF-8");
     if (!path.ends_with(".json")) return;
     // Values nested kMaxDepth deep in a container are some levels deeper in the document.
     const auto json = parse_json(source, 0, source.size());
     const bool is_deep = !json && json.error().message.starts_with("JSON nested deeper");
-    if (!json && !is_deep) return require(false, path, json.error().message);
+    if (!json && !is_deep) return require(false, path, "{}", json.error().message);
   }
 
   // tensors.json has the storage of each tensor.
@@ -246,13 +248,13 @@ class ModelInvariants {
 
   void check_line(const Mount& mount, const Map& line, const Tensor& tensor) {
     const auto& path = std::get<std::string>(*line.find("path"));
-    const auto ino = forest_.resolve(str(mount.at, "tensors/", path));
+    const auto ino = forest_.resolve(fmt::format("{}tensors/{}", mount.at, path));
     if (!ino) return require(false, path, "in tensors.json, but nowhere else");
     require(forest_.attributes(*ino)->size == tensor.nbytes(), path, "another tensor than tensors.json says");
     require(forest_.xattrs(*ino).value().front().second == tensor.name, path, "another name than tensors.json says");
     if (const Value* storage = line.find("storage")) check_storage(mount, std::get<Map>(*storage), tensor);
     // Where names are cut or clash a view may be elsewhere, but never is another tensor's in its place.
-    const auto view = forest_.resolve(str(mount.at, "npy/", path, ".npy"));
+    const auto view = forest_.resolve(fmt::format("{}npy/{}.npy", mount.at, path));
     const auto known = view ? forest_.known_attributes(*view) : std::nullopt;
     if (!view || (known && known->is_directory())) return;
     require(forest_.xattrs(*view).value() == forest_.xattrs(*ino).value(), path, "its .npy view shows another tensor");
@@ -260,7 +262,8 @@ class ModelInvariants {
 
   // The storage file of a tensor exists and is long enough.
   void check_storage(const Mount& mount, const Map& storage, const Tensor& tensor) {
-    const auto file = forest_.resolve(str(mount.at, "files/", std::get<std::string>(*storage.find("file"))));
+    const auto file =
+        forest_.resolve(fmt::format("{}files/{}", mount.at, std::get<std::string>(*storage.find("file"))));
     if (!file) return require(false, tensor.name, "its file is nowhere");
     const auto attributes = forest_.attributes(*file);
     require(attributes && tensor.source.offset() <= attributes->size &&
@@ -273,8 +276,8 @@ class ModelInvariants {
     for (size_t i = 0; i < mount.model->tensors.size(); ++i)
       if (views::has_npy(mount.model->tensors[i]) || views::has_string_npy(*mount.model, i)) ++expected;
     if (seen_ < kMaxNodes)
-      require(mount.views == expected, mount.at + "npy", mount.views, " .npy views of ", expected,
-              " tensors that have one");
+      require(mount.views == expected, mount.at + "npy", "{} .npy views of {} tensors that have one", mount.views,
+              expected);
   }
 
   Forest forest_;

@@ -1,6 +1,8 @@
 // The tensors of a Model as text.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <string>
 #include <vector>
 
@@ -16,9 +18,9 @@ inline std::vector<std::string> listing(const Model& model) {
   std::vector<std::string> lines;
   for (const Tensor& t : model.tensors) {
     std::string shape;
-    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
-    lines.push_back(str(t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ",
-                        t.source.refused() ? "refused" : text_of(t.source)));
+    for (const uint64_t size : t.shape) shape += fmt::format("{}{}", shape.empty() ? "" : "x", size);
+    lines.push_back(fmt::format("{} {} {} [{}] {}", t.name, t.dtype->name, t.stored_dtype, shape,
+                                t.source.refused() ? "refused" : text_of(t.source)));
   }
   return lines;
 }

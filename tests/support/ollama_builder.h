@@ -1,6 +1,8 @@
 // Builds models as Ollama's store has them, for tests: blobs named by their digests, and a manifest that names them.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <string>
 #include <string_view>
 
@@ -16,7 +18,7 @@ inline constexpr const char* kDockerManifest = "application/vnd.docker.distribut
 inline constexpr const char* kDockerConfig = "application/vnd.docker.container.image.v1+json";
 
 /// A media type of Ollama's.
-inline std::string image(std::string_view suffix) { return str("application/vnd.ollama.image.", suffix); }
+inline std::string image(std::string_view suffix) { return fmt::format("application/vnd.ollama.image.{}", suffix); }
 
 class OllamaBuilder {
  public:
@@ -27,11 +29,11 @@ class OllamaBuilder {
   }
   /// Adds a layer as JSON spells it.
   OllamaBuilder& listed(std::string_view json) {
-    layers_ += str(layers_.empty() ? "" : ",", json);
+    layers_ += fmt::format("{}{}", layers_.empty() ? "" : ",", json);
     return *this;
   }
   OllamaBuilder& config(const std::string& bytes) {
-    config_ = str(",\"config\":", described(kDockerConfig, bytes, ""));
+    config_ = fmt::format(",\"config\":{}", described(kDockerConfig, bytes, ""));
     return *this;
   }
   /// Adds a blob and returns its descriptor for a manifest.
@@ -40,15 +42,16 @@ class OllamaBuilder {
     blobs_["sha256-" + hex] = bytes;
     std::string out = "{\"mediaType\":";
     append_json_string(out, media_type);
-    return str(out, ",\"digest\":\"sha256:", hex, "\",\"size\":", bytes.size(), more, '}');
+    return fmt::format("{},\"digest\":\"sha256:{}\",\"size\":{}{}}}", out, hex, bytes.size(), more);
   }
 
   /// As Ollama writes it.
   std::string manifest() const {
-    return str(R"({"schemaVersion":2,"mediaType":")", kDockerManifest, '"', config_, ",\"layers\":[", layers_, "]}\n");
+    return fmt::format("{}{}\"{},\"layers\":[{}]}}\n", R"({"schemaVersion":2,"mediaType":")", kDockerManifest, config_,
+                       layers_);
   }
   /// As the document has it: layers, and nothing else.
-  std::string document() const { return str("{\"layers\": [", layers_, "]}\n"); }
+  std::string document() const { return fmt::format("{{\"layers\": [{}]}}\n", layers_); }
 
   const Files& blobs() const { return blobs_; }
 

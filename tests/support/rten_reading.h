@@ -1,6 +1,7 @@
 // Reads RTen files of tests, with the result as text.
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -48,9 +49,9 @@ inline std::vector<std::string> listing(const Model& model) {
   std::vector<std::string> lines;
   for (const Tensor& t : model.tensors) {
     std::string shape;
-    for (const uint64_t size : t.shape) shape += str(shape.empty() ? "" : "x", size);
-    lines.push_back(str(t.scope, ":", t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape, "] ",
-                        t.source.refused() ? "refused" : text_of(t.source)));
+    for (const uint64_t size : t.shape) shape += fmt::format("{}{}", shape.empty() ? "" : "x", size);
+    lines.push_back(fmt::format("{}:{} {} {} [{}] {}", t.scope, t.name, t.dtype->name, t.stored_dtype, shape,
+                                t.source.refused() ? "refused" : text_of(t.source)));
   }
   return lines;
 }

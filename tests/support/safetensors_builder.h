@@ -1,6 +1,8 @@
 // Builds valid and invalid safetensors files for tests: from tensors, or from a header.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,8 +26,8 @@ inline std::string safetensors_file(std::string_view header, std::string_view da
 /// A line of a header; `shape` as JSON spells it, "2,3".
 inline std::string safetensors_entry(std::string_view name, std::string_view dtype, std::string_view shape,
                                      uint64_t begin, uint64_t end) {
-  return str('"', name, R"(":{"dtype":")", dtype, R"(","shape":[)", shape, R"(],"data_offsets":[)", begin, ',', end,
-             "]}");
+  return fmt::format("\"{}{}{}{}{}{}{},{}]}}", name, R"(":{"dtype":")", dtype, R"(","shape":[)", shape,
+                     R"(],"data_offsets":[)", begin, end);
 }
 
 class SafetensorsBuilder {
@@ -38,9 +40,9 @@ class SafetensorsBuilder {
     return line(safetensors_entry(name, dtype, shape, begin, data_.size()));
   }
   /// Adds `__metadata__`, as JSON spells it.
-  SafetensorsBuilder& metadata(std::string_view json) { return line(str("\"__metadata__\":", json)); }
+  SafetensorsBuilder& metadata(std::string_view json) { return line(fmt::format("\"__metadata__\":{}", json)); }
 
-  std::string build() const { return safetensors_file(str('{', lines_, '}'), data_); }
+  std::string build() const { return safetensors_file(fmt::format("{{{}}}", lines_), data_); }
 
  private:
   SafetensorsBuilder& line(const std::string& line) {

@@ -2,6 +2,8 @@
 // fuzzing.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -76,10 +78,10 @@ inline Files small_carton_files() {
        "[[tensor]]\nname = \"outer\"\ndtype = \"nested\"\ninner = [\"n\"]\n"},
   };
   std::string manifest;
-  for (const auto& [path, text] : files) manifest += str(path, '=', sha256(text).hex(), '\n');
+  for (const auto& [path, text] : files) manifest += fmt::format("{}={}\n", path, sha256(text).hex());
   const std::string far = sha256("far").hex();
-  files["LINKS"] = str("version = 1\n[urls]\n", far, " = [\"https://example.org/far\"]\n");
-  files["MANIFEST"] = str(manifest, "tensor_data/far=", far, '\n');
+  files["LINKS"] = fmt::format("version = 1\n[urls]\n{} = [\"https://example.org/far\"]\n", far);
+  files["MANIFEST"] = fmt::format("{}tensor_data/far={}\n", manifest, far);
   return files;
 }
 

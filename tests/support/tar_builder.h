@@ -2,6 +2,8 @@
 // "The Standard Format").
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -75,7 +77,7 @@ inline std::string pax_record(std::string_view key, std::string_view value) {
   const size_t rest = key.size() + value.size() + 3;
   size_t length = rest + 1;
   while (length != rest + std::to_string(length).size()) length = rest + std::to_string(length).size();
-  return str(length, ' ', key, '=', value, '\n');
+  return fmt::format("{} {}={}\n", length, key, value);
 }
 
 class TarBuilder {

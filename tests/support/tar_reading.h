@@ -1,6 +1,7 @@
 // Reads tars for tests: members as lines, warnings, errors; and doubles of the disk and the blobs.
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,7 +80,9 @@ inline std::vector<std::string> warnings_of(archive::Archive archive) { return s
 inline std::vector<std::string> warnings_of(std::string bytes) { return warnings_of(read_well(std::move(bytes))); }
 
 inline std::string error_of(const Result<archive::Archive>& archive) {
-  return archive ? "no error" : str(archive.error().code == Code::corrupt ? "corrupt: " : "", archive.error().message);
+  return archive
+             ? "no error"
+             : fmt::format("{}{}", archive.error().code == Code::corrupt ? "corrupt: " : "", archive.error().message);
 }
 inline std::string error_of(std::string bytes) { return error_of(members(std::move(bytes))); }
 

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ class ConfinedDirectoryTest : public testing::TestWithParam<bool> {
   }
   std::string read(const std::string& name) const { return read(directory(), name); }
   std::string refusal(const std::string& name, const char* why) const {
-    return str("error: ", here.path("source"), "/", name, ": ", why);
+    return fmt::format("error: {}/{}: {}", here.path("source"), name, why);
   }
   void link(const std::string& target, const std::string& name) const {
     stdfs::create_symlink(target, here.path("source/" + name));
@@ -163,7 +164,7 @@ TEST_P(ConfinedDirectoryTest, RefusedOutwardLinkDoesNotRevealWhetherTargetExists
 TEST_P(ConfinedDirectoryTest, LinkInProcIsJudgedByItsText) {
   rules.user = kOther;
   const Descriptor secret(::open(here.path("outside/secret.bin").c_str(), O_RDONLY | O_CLOEXEC));
-  link(str("/proc/self/fd/", secret.number()), "magic");
+  link(fmt::format("/proc/self/fd/{}", secret.number()), "magic");
   EXPECT_EQ(directory().open_file("magic").error().code, Code::unsupported);
 }
 

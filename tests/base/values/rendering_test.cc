@@ -1,6 +1,7 @@
 // Renderings of container metadata: bounded, and charged before they are built.
 #include "base/values/rendering.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +94,7 @@ TEST(Rendered, BeyondBudgetFailsBeforeBuilding) {
   for (int i = 0; i < 1'000; ++i) {
     Map leaf;
     leaf.append("x", i);
-    leaves.append(str(i), std::move(leaf));
+    leaves.append(std::to_string(i), std::move(leaf));
   }
   Map map;
   map.append(key, std::move(leaves));

@@ -1,6 +1,7 @@
 // The limits of TOML texts, which toml++ itself does not have.
 #include "base/values/toml_limits.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,8 +84,9 @@ TEST(TomlDepth, IgnoresStringsCommentsAndSiblings) {
   EXPECT_EQ(outcome("a = \"\"\"" + brackets + "\"\"\"\"\"\nb = '''" + brackets + "'''''\nc = \"\\\\\"\n"), "read");
   EXPECT_EQ(outcome("a = '\\'\nb = \"\"\"\n" + brackets + "\n\"\" \\\"\"\" \"\"\"\nc = ''\n"), "read");
   EXPECT_EQ(outcome("a = [" + joined("1.5, 1979-05-27 07:32:00.999, 1e5, {}, []", 100, ",\n# [[[\n") + "]\n"), "read");
-  EXPECT_EQ(outcome(repeated(500, [](size_t i) { return str("a.b.c", i, " = {x.y = [[1], {z = 1}]}\n"); })), "read");
-  EXPECT_EQ(outcome(repeated(500, [](size_t i) { return str("[a.b.c", i, "]\nx = [[\n[1]\n]]\n"); })), "read");
+  EXPECT_EQ(outcome(repeated(500, [](size_t i) { return fmt::format("a.b.c{} = {{x.y = [[1], {{z = 1}}]}}\n", i); })),
+            "read");
+  EXPECT_EQ(outcome(repeated(500, [](size_t i) { return fmt::format("[a.b.c{}]\nx = [[\n[1]\n]]\n", i); })), "read");
   EXPECT_EQ(outcome(repeated(500, [](size_t) { return "[[tensor]]\nshape = [1, 2]\n[tensor.a.b]\n"; })), "read");
 }
 
@@ -103,19 +105,22 @@ TEST(TomlLimits, ChargeRetainedValues) {
 TEST(TomlLimits, BoundTheValues) {
   EXPECT_EQ(outcome("a = [" + joined("0", 100'000, ",") + "]"), "read");
   EXPECT_THAT(outcome("a = [" + joined("{}", 1'000'000, ",") + "]"), HasSubstr("too many values: the memory limit"));
-  EXPECT_THAT(outcome(repeated(500'000, [](size_t i) { return str("k", i, "=1\n"); })), HasSubstr("limit"));
+  EXPECT_THAT(outcome(repeated(500'000, [](size_t i) { return fmt::format("k{}=1\n", i); })), HasSubstr("limit"));
 }
 
 // toml++ looks for a table in a list of all of them: 466,000 lines took minutes.
 TEST(TomlLimits, BoundTheSearchForTables) {
-  EXPECT_THAT(outcome(repeated(150'000, [](size_t i) { return str("a", i / 2, ".b", i, "=1\n"); }), 20'000'000),
+  EXPECT_THAT(outcome(repeated(150'000, [](size_t i) { return fmt::format("a{}.b{}=1\n", i / 2, i); }), 20'000'000),
               HasSubstr("too many steps: the time limit"));
-  EXPECT_THAT(outcome(repeated(70'000, [](size_t i) { return str("[[a", i, ".b]]\n[[a", i, ".b]]\n"); }), 20'000'000),
-              HasSubstr("too many steps: the time limit"));
-  EXPECT_EQ(outcome(repeated(20'000, [](size_t i) { return str("[[tensor]]\nname = \"", i, "\"\n"); }), 20'000'000),
-            "read");
-  EXPECT_EQ(outcome(repeated(2'000, [](size_t i) { return joined("a", 99) + str(".k", i, " = 1\n"); }), 20'000'000),
-            "read");
+  EXPECT_THAT(
+      outcome(repeated(70'000, [](size_t i) { return fmt::format("[[a{}.b]]\n[[a{}.b]]\n", i, i); }), 20'000'000),
+      HasSubstr("too many steps: the time limit"));
+  EXPECT_EQ(
+      outcome(repeated(20'000, [](size_t i) { return fmt::format("[[tensor]]\nname = \"{}\"\n", i); }), 20'000'000),
+      "read");
+  EXPECT_EQ(
+      outcome(repeated(2'000, [](size_t i) { return joined("a", 99) + fmt::format(".k{} = 1\n", i); }), 20'000'000),
+      "read");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // One store in one process: the contents of the cache, and the results of readers.
 #include "cache/blob_store.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -326,7 +327,7 @@ TEST_F(BlobStoreTest, LimitsOpenFiles) {
   std::vector<TestProducerPtr> making_files;
   for (uint32_t i = 0; i < 200; ++i) {
     making_files.push_back(test_producer(some_bytes(70'000, i)));
-    sources.push_back(blobs->blob(producer_of(making_files.back(), str("zip ", i))));
+    sources.push_back(blobs->blob(producer_of(making_files.back(), fmt::format("zip {}", i))));
   }
   for (int again = 0; again < 2; ++again)
     for (size_t i = 0; i < sources.size(); ++i) ASSERT_EQ(read(*sources[i]), describe(making_files[i]->bytes));

@@ -1,5 +1,6 @@
 // Blobs known by digest: downloaded or read in place, and verified before they are served.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -70,7 +71,7 @@ class DigestBlobTest : public test::StoreDirectory {
   std::function<void(const SeenRequest&, Wire&)> half_until(test::Gate& rest) const {
     return [this, &rest](const SeenRequest&, Wire& wire) {
       const size_t half = bytes.size() / 2;
-      wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", bytes.substr(0, half)));
+      wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", bytes.size(), bytes.substr(0, half)));
       rest.wait();
       wire.send(bytes.substr(half));
     };
@@ -169,8 +170,8 @@ TEST_F(DigestBlobTest, InterruptedDownloadIsResumed) {
   std::atomic<bool> cut = true;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
     if (!cut) return serve_file(request, wire, bytes);
-    wire.send(
-        str("HTTP/1.1 200 OK\r\nETag: \"e1\"\r\nAccept-Ranges: bytes\r\nContent-Length: ", bytes.size(), "\r\n\r\n"));
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nETag: \"e1\"\r\nAccept-Ranges: bytes\r\nContent-Length: {}\r\n\r\n",
+                          bytes.size()));
     wire.send(std::string_view(bytes).substr(0, kLarge / 2));
     wire.reset();
   });
@@ -224,15 +225,16 @@ TEST_F(ResumedDownload, IsKeptWhenResponseIsInvalid) {
 
 TEST_F(ResumedDownload, GrowsByReceivedBytes) {
   std::atomic<int> asked = 0;
-  EXPECT_GT(left_after([&](const SeenRequest& request, Wire& wire) {
-              if (asked++ > 0) return void(wire.send(answer("503 No", "")));
-              const uint64_t from = request.range() ? request.range()->first : 0;
-              wire.send(str("HTTP/1.1 206 Partial\r\nContent-Range: bytes ", from, "-", kLarge - 1, "/", kLarge,
-                            "\r\nContent-Length: ", kLarge - from, "\r\n\r\n"));
-              wire.send(std::string_view(bytes).substr(from, 1'000'000));
-              wire.close();
-            }),
-            1'000'000U);
+  EXPECT_GT(
+      left_after([&](const SeenRequest& request, Wire& wire) {
+        if (asked++ > 0) return void(wire.send(answer("503 No", "")));
+        const uint64_t from = request.range() ? request.range()->first : 0;
+        wire.send(fmt::format("HTTP/1.1 206 Partial\r\nContent-Range: bytes {}-{}/{}\r\nContent-Length: {}\r\n\r\n",
+                              from, kLarge - 1, kLarge, kLarge - from));
+        wire.send(std::string_view(bytes).substr(from, 1'000'000));
+        wire.close();
+      }),
+      1'000'000U);
 }
 
 TEST_F(ResumedDownload, IsKeptWhenMountEndsBeforeFirstByte) {
@@ -293,7 +295,7 @@ TEST_F(DigestBlobTest, UnverifiedReadsOfOtherBytesFailVerifiedReads) {
   });
   test::Gate rest;
   HttpServer lying([&](const SeenRequest&, Wire& wire) {
-    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n", std::string(100'000, 'x')));
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", bytes.size(), std::string(100'000, 'x')));
     rest.wait();
     wire.send(std::string(bytes.size() - 100'000, 'x'));
   });
@@ -311,7 +313,8 @@ TEST_F(DigestBlobTest, StreamingServesBytesAndFailsAtEndOnMismatch) {
   wrong.back() ^= 1;
   test::Gate rest;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
-    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", wrong.size(), "\r\n\r\n", wrong.substr(0, wrong.size() / 2)));
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", wrong.size(),
+                          wrong.substr(0, wrong.size() / 2)));
     rest.wait();
     wire.send(wrong.substr(wrong.size() / 2));
   });
@@ -331,7 +334,7 @@ TEST_F(DigestBlobTest, MismatchedStreamIsNotMixedWithLaterDownload) {
   served.back() ^= 1;
   test::Gate rest;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
-    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", served.size(), "\r\n\r\n", served.substr(0, 100'000)));
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", served.size(), served.substr(0, 100'000)));
     rest.wait();
     wire.send(served.substr(100'000));
   });
@@ -626,7 +629,7 @@ TEST_F(DigestBlobTest, HangingServerIsAbandonedWhenStoreStops) {
   test::Gate asked;
   test::Gate end;
   HttpServer server([&](const SeenRequest&, Wire& wire) {
-    wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", bytes.size(), "\r\n\r\n"));
+    wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.size()));
     asked.open();
     end.wait();
   });

@@ -1,5 +1,6 @@
 // stop() wakes all waiting readers at once.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -45,7 +46,7 @@ TEST_F(ShutdownTest, CancelsReadersThatWaitForBytesOrSlots) {
                                                     [&] {
                                                       if (++at_gate == 4) four.open();
                                                     }),
-                                              str("zip ", i)));
+                                              fmt::format("zip {}", i)));
     readers.emplace_back([blob] { EXPECT_EQ(read(*blob), kEnding); });
   }
   four.wait();

@@ -1,4 +1,5 @@
 // Limits of concurrent producers, and their cancellation.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +47,7 @@ TEST_P(InFlightBlobTest, FifthDecodingCancelsLeastRecentlyReadOne) {
   const BlobsPtr blobs = any_store();
   for (uint32_t i = 0; i < 5; ++i) {
     members.push_back(std::make_unique<Stuck>(i));
-    sources.push_back(blobs->blob(producer_of(members[i]->test_producer, str("zip ", i))));
+    sources.push_back(blobs->blob(producer_of(members[i]->test_producer, fmt::format("zip {}", i))));
   }
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(read(*sources[i], 0, 50'000), members[i]->head());
   EXPECT_EQ(read(*sources[0], 0, 50'000), members[0]->head());
@@ -85,7 +86,7 @@ TEST_P(InFlightBlobTest, AtMostFourDecodeConcurrently) {
   for (uint32_t i = 0; i < 20; ++i)
     readers.emplace_back([&blobs, &load, i] {
       const TestProducerPtr made = load.test_producer(i);
-      EXPECT_EQ(read(*blobs->blob(producer_of(made, str("zip ", i)))), describe(made->bytes));
+      EXPECT_EQ(read(*blobs->blob(producer_of(made, fmt::format("zip {}", i)))), describe(made->bytes));
       EXPECT_EQ(made->starts, 1);
     });
   for (auto& reader : readers) reader.join();
@@ -125,8 +126,9 @@ TEST_P(InFlightBlobTest, NestedBlobsDoNotBlockTheirSources) {
   for (uint32_t i = 0; i < 12; ++i)
     readers.emplace_back([&blobs, &load, i] {
       const TestProducerPtr made = load.test_producer(i);
-      SourcePtr blob = blobs->blob(producer_of(made, str("zip ", i)));
-      for (int depth = 1; depth < 4; ++depth) blob = blobs->blob(copy_of(blob, str("zip ", i, " depth ", depth)));
+      SourcePtr blob = blobs->blob(producer_of(made, fmt::format("zip {}", i)));
+      for (int depth = 1; depth < 4; ++depth)
+        blob = blobs->blob(copy_of(blob, fmt::format("zip {} depth {}", i, depth)));
       EXPECT_EQ(read(*blob), describe(made->bytes));
       EXPECT_EQ(made->starts, 1);
     });
@@ -157,7 +159,7 @@ TEST_P(InFlightBlobTest, ReaderThatHoldsContendedLockMakesProgress) {
         if (++waiting == 4) four.open();
         const std::scoped_lock theirs(lock);
       };
-      EXPECT_EQ(read(*blobs->blob(producer_of(made, str("zip ", i)))), describe(made->bytes));
+      EXPECT_EQ(read(*blobs->blob(producer_of(made, fmt::format("zip {}", i)))), describe(made->bytes));
     });
   for (auto& reader : readers) reader.join();
   holder.join();
@@ -166,7 +168,7 @@ TEST_P(InFlightBlobTest, ReaderThatHoldsContendedLockMakesProgress) {
 TEST_P(InFlightBlobTest, BlobMayBeProducedFromOtherBlobsOfTheStore) {
   const BlobsPtr blobs = any_store();
   SourcePtr inner = blobs->blob(producer_of(member, "zip 0"));
-  for (int depth = 1; depth < 8; ++depth) inner = blobs->blob(copy_of(inner, str("zip ", depth)));
+  for (int depth = 1; depth < 8; ++depth) inner = blobs->blob(copy_of(inner, fmt::format("zip {}", depth)));
   EXPECT_EQ(read(*inner), describe(bytes));
   EXPECT_EQ(member->starts, 1);
 }

@@ -1,5 +1,7 @@
 #include "cache/download/download.h"
 
+#include <fmt/core.h>
+
 #include <stop_token>
 
 #include "tests/cache/fetch_fixture.h"
@@ -145,7 +147,7 @@ TEST(Fetch, ErrorNamesAllOriginsWhenNoneHasBlob) {
 TEST(Fetch, AtMostSixteenOriginsAreUsed) {
   HttpServer server(always(answer("404 Not Found", "")));
   std::vector<std::string> urls;
-  for (int i = 0; i < 40; ++i) urls.push_back(server.url(str("/", i)));
+  for (int i = 0; i < 40; ++i) urls.push_back(server.url(fmt::format("/{}", i)));
   const auto fetch = fetch_of(std::nullopt, urls);
   EXPECT_EQ(fetch->size(kNeverStop).error().code, Code::not_found);
   EXPECT_EQ(server.requests().size(), 16u);
@@ -160,11 +162,13 @@ TEST(Fetch, ExpiredRedirectIsResolvedAgain) {
   std::atomic<int> links = 0;
   std::atomic<int> requested = 0;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
-    if (request.target == "/m") return void(wire.send(answer("302 Found", "", {str("Location: /link", ++links)})));
+    if (request.target == "/m")
+      return void(wire.send(answer("302 Found", "", {fmt::format("Location: /link{}", ++links)})));
     if (request.range() && request.target == "/link1") return void(wire.send(answer("403 Expired", "")));
     const uint64_t from = request.range() ? request.range()->first : 0;
     if (requested++ > 0) return serve_file(request, wire, kBody);
-    wire.send(answer("200 OK", "", {str("Content-Length: ", kSize), "ETag: \"e1\""}) + kBody.substr(from, 1000));
+    wire.send(answer("200 OK", "", {fmt::format("Content-Length: {}", kSize), "ETag: \"e1\""}) +
+              kBody.substr(from, 1000));
     wire.close();
   });
   EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
@@ -185,7 +189,7 @@ TEST(Fetch, RedirectTargetThatDeniesIsRetriedBoundedly) {
 std::string size_of(Fetch& fetch) {
   const auto size = fetch.size(kNeverStop);
   if (!size) return size.error().message;
-  return *size ? str(**size) : "unknown";
+  return *size ? std::to_string(**size) : "unknown";
 }
 
 TEST(FetchSize, UsesHead) {
@@ -278,7 +282,8 @@ TEST(Fetch, StopCancelsRetryDelay) {
   });
   FetchOptions patient;
   patient.max_delay = std::chrono::hours(2);
-  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop.get_token()).error->message, "model: cancelled");
+  EXPECT_EQ(fetched(*fetch_of(kSize, {server.url("/m")}, patient), {}, stop.get_token()).error->message,
+            "model: cancelled");
   EXPECT_EQ(server.requests().size(), 1u);
 }
 

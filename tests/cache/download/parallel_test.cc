@@ -1,5 +1,7 @@
 // Several connections for one blob. The server limits each connection, so that more of them help. The tests assert
 // requests, never times.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -42,8 +44,8 @@ struct Lies {
 void send_part(const SeenRequest& request, Wire& wire, const Lies& lies = {}) {
   const auto [from, open_to] = *request.range();
   const uint64_t to = std::min<uint64_t>(open_to, kSize);
-  wire.send(str("HTTP/1.1 ", lies.status, "\r\nContent-Length: ", to - from, "\r\nContent-Range: bytes ",
-                from + lies.shift, "-", to - 1 + lies.shift, "/", kSize, "\r\nETag: ", lies.etag, "\r\n\r\n"));
+  wire.send(fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nContent-Range: bytes {}-{}/{}\r\nETag: {}\r\n\r\n",
+                        lies.status, to - from, from + lies.shift, to - 1 + lies.shift, kSize, lies.etag));
   send_slowly(wire, std::string_view(body()).substr(from, std::min<size_t>(to - from, lies.after)));
   if (lies.after < to - from) wire.close();
 }
@@ -51,7 +53,7 @@ void send_part(const SeenRequest& request, Wire& wire, const Lies& lies = {}) {
 const std::string kOffer = "Accept-Ranges: bytes\r\nETag: \"e1\"\r\n";
 
 void send_whole(Wire& wire, const std::string& headers = kOffer, size_t slow = kSize) {
-  wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", kSize, "\r\n", headers, "\r\n"));
+  wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n", kSize, headers));
   send_slowly(wire, body(), slow);
 }
 
@@ -130,7 +132,7 @@ TEST(FetchParallel, IgnoredOrWrongRangeFallsBackToOneConnection) {
         requested = true;
         return send_part(request, wire, lie);
       }
-      wire.send(str("HTTP/1.1 200 OK\r\nContent-Length: ", kSize, "\r\n", kOffer, "\r\n"));
+      wire.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n", kSize, kOffer));
       size_t at = 0;
       for (; at < kSize && !requested; at += 4096)
         if (!wire.pause(std::chrono::milliseconds(1)) || !wire.send(std::string_view(body()).substr(at, 4096))) return;
@@ -210,7 +212,8 @@ TEST(FetchParallel, ExpiredRedirectsAreResolvedAgain) {
   std::mutex mutex;
   std::map<std::string, int> uses;
   HttpServer server([&](const SeenRequest& request, Wire& wire) {
-    if (request.target == "/m") return void(wire.send(answer("302 Found", "", {str("Location: /link", ++links)})));
+    if (request.target == "/m")
+      return void(wire.send(answer("302 Found", "", {fmt::format("Location: /link{}", ++links)})));
     {
       const std::scoped_lock lock(mutex);
       if (++uses[request.target] > 3) return void(wire.send(answer("403 Expired", "")));

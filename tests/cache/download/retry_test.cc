@@ -1,7 +1,9 @@
 // Retries, other origins, and resumed downloads.
-#include "cache/download/download.h"
+#include <fmt/core.h>
 
 #include <stop_token>
+
+#include "cache/download/download.h"
 #include "tests/cache/fetch_fixture.h"
 
 namespace weightfs {
@@ -71,7 +73,7 @@ TEST(Fetch, WrongContentRangeIsRejected) {
         wire.send(head(kSize) + kBody.substr(0, 1000));
         return wire.close();
       }
-      wire.send(answer("206 Partial Content", kBody.substr(1000), {str("Content-Range: ", lie)}));
+      wire.send(answer("206 Partial Content", kBody.substr(1000), {fmt::format("Content-Range: {}", lie)}));
     });
     const Fetched got = fetched(kSize, {server.url("/m")});
     ASSERT_TRUE(got.error) << lie;
@@ -90,7 +92,7 @@ TEST(Fetch, ShortPartialResponseIsContinued) {
     }
     const uint64_t last = std::min(range->first + 99'999, kSize - 1);
     wire.send(answer("206 Partial Content", kBody.substr(range->first, last + 1 - range->first),
-                     {str("Content-Range: bytes ", range->first, "-", last, "/*")}));
+                     {fmt::format("Content-Range: bytes {}-{}/*", range->first, last)}));
   });
   EXPECT_EQ(fetched(kSize, {server.url("/m")}).text(), describe(kBody));
   EXPECT_EQ(server.requests().size(), 4u);
@@ -110,9 +112,10 @@ TEST(Fetch, RetriesAreCountedFromLastReceivedByte) {
     const uint64_t i = count++;
     if (i % 3 != 0) return void(wire.send(answer("500 No", "")));
     const uint64_t from = request.range() ? request.range()->first : 0;
-    wire.send(request.range() ? str("HTTP/1.1 206 Partial\r\nContent-Range: bytes ", from, "-", kSize - 1, "/", kSize,
-                                    "\r\nContent-Length: ", kSize - from, "\r\n\r\n")
-                              : head(kSize));
+    wire.send(request.range()
+                  ? fmt::format("HTTP/1.1 206 Partial\r\nContent-Range: bytes {}-{}/{}\r\nContent-Length: {}\r\n\r\n",
+                                from, kSize - 1, kSize, kSize - from)
+                  : head(kSize));
     wire.send(std::string_view(kBody).substr(from, 50'000));
     wire.close();
   });
@@ -142,9 +145,10 @@ TEST(Fetch, RetryAfterIsHonouredUpToMaxDelay) {
 TEST(Fetch, TooFewBytesBetweenRetriesAreNotProgress) {
   HttpServer drips([](const SeenRequest& request, Wire& wire) {
     const uint64_t from = request.range() ? request.range()->first : 0;
-    wire.send(request.range() ? str("HTTP/1.1 206 Partial\r\nContent-Range: bytes ", from, "-", kSize - 1, "/", kSize,
-                                    "\r\nContent-Length: ", kSize - from, "\r\n\r\n")
-                              : head(kSize));
+    wire.send(request.range()
+                  ? fmt::format("HTTP/1.1 206 Partial\r\nContent-Range: bytes {}-{}/{}\r\nContent-Length: {}\r\n\r\n",
+                                from, kSize - 1, kSize, kSize - from)
+                  : head(kSize));
     wire.send(std::string_view(kBody).substr(from, 1));
     wire.close();
   });
@@ -164,7 +168,7 @@ TEST(Fetch, OneBytePerRequestIsNotProgress) {
     const uint64_t from = request.range() ? request.range()->first : 0;
     if (request.range())
       return void(wire.send(answer("206 Partial Content", kBody.substr(from, 1),
-                                   {str("Content-Range: bytes ", from, "-", from, "/", kSize)})));
+                                   {fmt::format("Content-Range: bytes {}-{}/{}", from, from, kSize)})));
     wire.send(head(kSize) + kBody.substr(0, 1));
     wire.close();
   });
@@ -192,7 +196,7 @@ TEST(Fetch, EveryOriginIsTriedOnceBeforeRetries) {
                                     ": 503 Service Unavailable; " + server.url("/c") + ": 503 Service Unavailable");
   const auto requests = server.requests();
   ASSERT_EQ(requests.size(), 12u);
-  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(requests[i].target, str("/", "abc"[i]));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(requests[i].target, fmt::format("/{}", "abc"[i]));
 }
 
 TEST(Fetch, RetryAfterDelaysNextRequest) {
@@ -364,7 +368,8 @@ TEST(Fetch, ResumePointBeyondEndIsDiscarded) {
 TEST(Fetch, TruncatedBodyOf416IsNotWaitedFor) {
   HttpServer server([](const SeenRequest& request, Wire& wire) {
     if (!request.range()) return serve_file(request, wire, kBody);
-    wire.send(str("HTTP/1.1 416 No\r\nContent-Length: ", kSize, "\r\nContent-Range: bytes */", kSize, "\r\n\r\nshort"));
+    wire.send(
+        fmt::format("HTTP/1.1 416 No\r\nContent-Length: {}\r\nContent-Range: bytes */{}\r\n\r\nshort", kSize, kSize));
     wire.stall();
   });
   EXPECT_EQ(fetched(*fetch_of(std::nullopt, {server.url("/m")}), {kSize, ""}).begins_at, kSize);

@@ -1,5 +1,7 @@
 #include "cache/http/client.h"
 
+#include <fmt/core.h>
+
 #include <stop_token>
 #include <thread>
 
@@ -119,7 +121,7 @@ TEST(HttpClient, EncodedBodyIsAlwaysDecoded) {
       {"gzip", kGzip}, {"deflate", kDeflate}, {"zstd", kZstd}, {"br", kBrotli}, {"identity", kPlain}};
   for (const auto& [name, bytes] : encodings)
     for (const bool encoded : {true, false}) {
-      HttpServer server(always(answer("200 OK", bytes, {str("Content-Encoding: ", name)})));
+      HttpServer server(always(answer("200 OK", bytes, {fmt::format("Content-Encoding: {}", name)})));
       Request request = get(server.url("/"));
       request.encoded = encoded;
       EXPECT_EQ(send(request), "200 " + kPlain) << name;
@@ -130,7 +132,7 @@ TEST(HttpClient, EncodedBodyIsAlwaysDecoded) {
 
 TEST(HttpClient, InvalidContentEncodingIsCorrupt) {
   for (const char* name : {"gzip", "zstd", "br", "never-heard-of"}) {
-    HttpServer server(always(answer("200 OK", "this is not encoded", {str("Content-Encoding: ", name)})));
+    HttpServer server(always(answer("200 OK", "this is not encoded", {fmt::format("Content-Encoding: {}", name)})));
     EXPECT_THAT(send(get(server.url("/"))), HasSubstr("corrupt: http://127.0.0.1")) << name;
   }
 }
@@ -169,7 +171,7 @@ void drip(Wire& wire, const std::string& head) {
 TEST(HttpClient, TrickleAboveMinSpeedIsNotStall) {
   HttpServer server([](const SeenRequest&, Wire& wire) {
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n");
-    for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(str(i % 10));
+    for (int i = 0; i < 30 && wire.pause(std::chrono::milliseconds(50)); ++i) wire.send(std::to_string(i % 10));
   });
   Options options = quick();
   options.min_speed = 1;

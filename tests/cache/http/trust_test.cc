@@ -1,4 +1,6 @@
 // Redirects, address policy, credentials and proxies of HTTP requests.
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <stop_token>
 
@@ -45,7 +47,7 @@ TEST(HttpClient, RedirectLoopEndsAfterTen) {
 
 TEST(HttpClient, RedirectToOtherSchemeIsRefused) {
   for (const char* location : {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/"}) {
-    HttpServer server(always(answer("302 Found", "", {str("Location: ", location)})));
+    HttpServer server(always(answer("302 Found", "", {fmt::format("Location: {}", location)})));
     EXPECT_THAT(send(get(server.url("/"))), HasSubstr("only http and https are supported")) << location;
     EXPECT_EQ(server.requests().size(), 1u);
   }
@@ -75,7 +77,7 @@ TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
   HttpServer server(always(answer("200 OK", "secret")));
   for (const char* host : {"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "localhost", "localhost.",
                            "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "[::1]"}) {
-    const std::string url = str("http://", host, ":", server.port(), "/");
+    const std::string url = fmt::format("http://{}:{}/", host, server.port());
     EXPECT_THAT(send(get(url, Trust::container)), HasSubstr("unsupported: ")) << host;
     EXPECT_THAT(send(get(url, Trust::container)), HasSubstr("--allow-private-urls")) << host;
   }
@@ -116,7 +118,7 @@ TEST(HttpClient, OnlyHttpAndHttpsAreAllowed) {
 TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
   HttpServer server(always(answer("200 OK", "")));
   for (const Trust trust : {Trust::user, Trust::container}) {
-    const std::string message = send(get(str("http://me:secret@127.0.0.1:", server.port(), "/a?token=1"), trust));
+    const std::string message = send(get(fmt::format("http://me:secret@127.0.0.1:{}/a?token=1", server.port()), trust));
     EXPECT_THAT(message, HasSubstr("URLs with user or password are not supported"));
     EXPECT_THAT(message, Not(HasSubstr("secret")));
     EXPECT_THAT(message, Not(HasSubstr("token")));
@@ -226,7 +228,7 @@ TEST_F(HttpProxy, ResolvesHostNames) {
 TEST_F(HttpProxy, CannotReachPrivateAddressLiteral) {
   ::setenv("http_proxy", proxy_.url("").c_str(), 1);
   for (const char* host : {"10.0.0.1", "0x7f.1", "localhost", "[::1]"})
-    EXPECT_THAT(send(get(str("http://", host, "/"), Trust::container)), HasSubstr("unsupported: ")) << host;
+    EXPECT_THAT(send(get(fmt::format("http://{}/", host), Trust::container)), HasSubstr("unsupported: ")) << host;
   EXPECT_THAT(send(get("http://model.example/")), HasSubstr("--insecure"));
   EXPECT_EQ(proxy_.requests().size(), 0u);
 }

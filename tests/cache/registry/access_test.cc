@@ -1,4 +1,5 @@
 // Access to a registry with and without credentials.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -101,13 +102,13 @@ TEST_F(RegistryAccessTest, TokenIsReusedAndRenewedWhenRejected) {
   std::atomic<int> tokens = 0;
   std::atomic<int> valid = 1;
   site.put("/token", [&](const SeenRequest&, Wire& wire) {
-    wire.send(answer("200 OK", str(R"({"token":")", "T", ++tokens, "\"}")));
+    wire.send(answer("200 OK", fmt::format("{}T{}\"}}", R"({"token":")", ++tokens)));
   });
   const std::string needed = "Bearer realm=\"" + site.url("/token") + "\"";
-  const std::string index = str(R"({"manifests":[{"digest":")", sha256_of(kManifest), "\"}]}");
+  const std::string index = fmt::format("{}{}\"}}]}}", R"({"manifests":[{"digest":")", sha256_of(kManifest));
   const auto page = [&](const std::string& body) {
     return [&, body](const SeenRequest& request, Wire& wire) {
-      const bool known = request.header("authorization") == str("Bearer T", valid.load());
+      const bool known = request.header("authorization") == fmt::format("Bearer T{}", valid.load());
       wire.send(known ? answer("200 OK", body) : unauthorized(needed));
     };
   };

@@ -292,7 +292,9 @@ TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
   const auto challenged = credentials();
   std::stop_source stopped;
   const std::string challenge = bearer(site.url("/token"), "x");
-  auto first = std::async(std::launch::async, [&] { return challenged->on_unauthorized({{challenge}, ""}, stopped.get_token()); });
+  auto first = std::async(std::launch::async, [&] {
+    return challenged->on_unauthorized({{challenge}, ""}, stopped.get_token());
+  });
   gate->arrived.get_future().wait();
   auto second = std::async(std::launch::async, [&] { return describe(*challenged, challenge); });
   stopped.request_stop();

@@ -103,8 +103,8 @@ TEST_F(RegistryTest, PersistentFailureIsUnreachable) {
   site.put(kManifestPath, answer("500 Internal Server Error", R"({"errors":[{"message":"out of disk"}]})"));
   EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: status 500, out of disk");
   EXPECT_EQ(site.requests().size(), 3U);
-  http =
-      std::make_shared<http::Client>(http::Options{});  // libcurl itself repeats a request if a reused connection is closed
+  http = std::make_shared<http::Client>(
+      http::Options{});  // libcurl itself repeats a request if a reused connection is closed
   site.put(kManifestPath, [](const SeenRequest&, Wire& wire) { wire.reset(); });
   EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 6U);

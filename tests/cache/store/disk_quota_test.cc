@@ -1,8 +1,8 @@
 // The quota of a store, full disks, and cache directories that cannot be written.
-#include "base/os/descriptor.h"
 #include "cache/disk_quota.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -15,6 +15,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/os/descriptor.h"
 #include "cache/blob_store.h"
 #include "cache/store/file_range.h"
 #include "cache/store/inventory.h"
@@ -39,7 +40,7 @@ class DiskQuotaTest : public StoreDirectory {
   // Materializes the blob of this seed in a new store. Returns its path below blobs/.
   std::string materialize(uint32_t seed, std::optional<uint64_t> quota) {
     const TestProducerPtr made = test_producer(some_bytes(kMember, seed));
-    EXPECT_EQ(read(*store(quota)->blob(producer_of(made, str("zip ", seed)))), describe(made->bytes));
+    EXPECT_EQ(read(*store(quota)->blob(producer_of(made, fmt::format("zip {}", seed)))), describe(made->bytes));
     return blob_path(made->bytes).substr(std::string("v1/blobs/").size());
   }
   // Sets the last use of a blob, in seconds since the epoch.
@@ -83,7 +84,7 @@ TEST_F(DiskQuotaTest, QuotaIsNeverExceeded) {
     const TestProducerPtr made = test_producer(some_bytes(70'000 + i * 50'000, i));
     made->piece = 20'000;
     made->before = [&](size_t) { most = std::max(most, allocated_in(directory)); };
-    EXPECT_EQ(read(*store(kQuota)->blob(producer_of(made, str("zip ", i)))), describe(made->bytes));
+    EXPECT_EQ(read(*store(kQuota)->blob(producer_of(made, fmt::format("zip {}", i)))), describe(made->bytes));
     most = std::max(most, allocated_in(directory));
   }
   EXPECT_LE(most, kQuota + 4096);  // and the lock file's block
@@ -137,7 +138,7 @@ TEST_F(DiskQuotaTest, EachReasonIsLoggedOnce) {
   const BlobsPtr blobs = store(200'000);
   for (uint32_t i = 0; i < 3; ++i) {
     const TestProducerPtr made = test_producer(some_bytes(kMember, i));
-    EXPECT_EQ(read(*blobs->blob(producer_of(made, str("zip ", i)))), describe(made->bytes));
+    EXPECT_EQ(read(*blobs->blob(producer_of(made, fmt::format("zip {}", i)))), describe(made->bytes));
   }
   EXPECT_THAT(log,
               ElementsAre("not cached, produced again by each reader: larger than the cache's quota of 195.3 KiB"));
@@ -300,7 +301,7 @@ TEST_F(DiskQuotaTest, FullDiskEvictsOnceThenReadsUncached) {
       for (uint32_t i = 0; i < 8; ++i) {
         const TestProducerPtr made = test_producer(some_bytes(kMember, i));
         const BlobsPtr blobs = store();
-        if (read(*blobs->blob(producer_of(made, str("zip ", i)))) != describe(made->bytes)) return 1;
+        if (read(*blobs->blob(producer_of(made, fmt::format("zip {}", i)))) != describe(made->bytes)) return 1;
       }
       if (!log.empty() || blobs().size() < 2) return 2;
       const TestProducerPtr large = test_producer(some_bytes(2'000'000));
@@ -435,7 +436,7 @@ TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
   const std::string note = "https://example.org" + std::string(900, '/');
   for (const bool ledger_is_lost : {false, true}) {
     SCOPED_TRACE(ledger_is_lost);
-    const Digest digest = sha256(str("complete ", ledger_is_lost));
+    const Digest digest = sha256(fmt::format("complete {}", ledger_is_lost));
     const std::string part = part_at(digest);
     folders();
     for (uint64_t from = 0; from < 5 * kPiece; from += kPiece) {
@@ -454,7 +455,7 @@ TEST_F(DownloadQuotaTest, ResumedDownloadIsNeverUndercounted) {
     std::filesystem::create_directories(std::filesystem::path(blob_at(digest)).parent_path());
     std::filesystem::rename(part, blob_at(digest));
     std::filesystem::remove(part + ".from");
-    link(str("key ", ledger_is_lost), digest);
+    link(fmt::format("key {}", ledger_is_lost), digest);
     EXPECT_GE(ledger_bytes(), disk_usage());
   }
 }

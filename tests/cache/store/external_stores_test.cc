@@ -1,8 +1,8 @@
 // Blobs in external stores.
-#include "base/os/descriptor.h"
 #include "cache/external_stores.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -12,6 +12,7 @@
 
 #include <thread>
 
+#include "base/os/descriptor.h"
 #include "base/os/mounts.h"
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
@@ -94,10 +95,10 @@ TEST_F(ExternalStoresTest, FindsBlobByEverySupportedName) {
                                           "datasets--a/blobs/" + hex,
                                           "spaces--c/blobs/" + hex};
   for (const std::string& name : names)
-    for (const std::string& folder : {str("in "), str("blobs in ")}) {
+    for (const std::string& folder : {std::string("in "), std::string("blobs in ")}) {
       const bool within = folder.starts_with("blobs") && !name.ends_with("blobs/" + hex);
-      const std::string place = str(folder, names.size(), " ", &name - names.data());
-      const std::string path = str(place, within ? "/blobs/" : "/", name);
+      const std::string place = fmt::format("{}{} {}", folder, names.size(), &name - names.data());
+      const std::string path = fmt::format("{}{}{}", place, within ? "/blobs/" : "/", name);
       temporary.write(path, bytes);
       EXPECT_THAT(found_in(place), ElementsAre(path));
     }
@@ -190,10 +191,10 @@ TEST_F(ExternalStoresTest, NewFilesAreFoundAfterRescan) {
   const ExternalStores well_known_stores({temporary.path("hub")}, quick_clock());
   EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   for (int i = 0; i < 50; ++i) {
-    const std::string path = str("hub/models--", i, "/blobs/", hex);
+    const std::string path = fmt::format("hub/models--{}/blobs/{}", i, hex);
     temporary.write(path, bytes);
     EXPECT_THAT(found_in(well_known_stores), ElementsAre(path));
-    std::filesystem::remove_all(temporary.path(str("hub/models--", i)));
+    std::filesystem::remove_all(temporary.path(fmt::format("hub/models--{}", i)));
     EXPECT_THAT(found_in(well_known_stores), IsEmpty());
   }
 }
@@ -231,7 +232,7 @@ TEST_F(ExternalStoresTest, ManyMissesListDirectoryOnce) {
   for (const char* directory : {"store", "store/blobs"})
     ASSERT_EQ(::utimensat(AT_FDCWD, temporary.path(directory).c_str(), times, 0), 0);
   const ExternalStores well_known_stores({temporary.path("store")}, [this] { return now; });
-  for (int i = 0; i < 10'000; ++i) EXPECT_THAT(well_known_stores.find(sha256(str(i)), {}, wrong), IsEmpty());
+  for (int i = 0; i < 10'000; ++i) EXPECT_THAT(well_known_stores.find(sha256(std::to_string(i)), {}, wrong), IsEmpty());
   EXPECT_EQ(well_known_stores.listing_count(), 2U);
   now += std::chrono::seconds(10);
   EXPECT_THAT(found_in(well_known_stores), SizeIs(1));
@@ -253,7 +254,7 @@ TEST_F(ExternalStoresTest, UnlistableDirectoryIsSearchedByName) {
 }
 
 TEST_F(ExternalStoresTest, IsThreadSafe) {
-  for (int i = 0; i < 100; ++i) temporary.write(str("hub/models--", i, "/blobs/", hex), bytes);
+  for (int i = 0; i < 100; ++i) temporary.write(fmt::format("hub/models--{}/blobs/{}", i, hex), bytes);
   const ExternalStores well_known_stores({temporary.path("hub")});
   std::atomic<size_t> found = 0;
   std::vector<std::thread> threads;
@@ -285,7 +286,8 @@ int with_hung_mount(const std::string& point, const std::function<int()>& work) 
   const Descriptor server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (server.number() < 0 || ::unshare(CLONE_NEWNS) != 0) return kSkip;
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
-  const std::string options = str("fd=", server.number(), ",rootmode=40000,user_id=", ::getuid(), ",group_id=", ::getgid());
+  const std::string options =
+      fmt::format("fd={},rootmode=40000,user_id={},group_id={}", server.number(), ::getuid(), ::getgid());
   if (::mount("weightfs", point.c_str(), "fuse.weightfs", MS_RDONLY, options.c_str()) != 0) return kSkip;
   ::alarm(30);
   return work();

@@ -1,10 +1,10 @@
 // Maintenance commands on a cache that other processes use.
-#include "base/os/descriptor.h"
 #include "cache/maintenance.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/os/descriptor.h"
 #include "cache/disk_quota.h"
 #include "tests/cache/cache_fixture.h"
 #include "tests/cache/child_process.h"

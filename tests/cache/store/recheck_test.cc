@@ -2,6 +2,7 @@
 #include "cache/store/recheck.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -41,8 +42,8 @@ class RecheckTest : public StoreDirectory {
     options.recheck = recheck;
     return blob_store(std::move(options));
   }
-  std::string blob_at() const { return str(directory, "/", blob_path(bytes)); }
-  std::string sums_at() const { return str(directory, "/v1/sums/", sha256(bytes).hex()); }
+  std::string blob_at() const { return fmt::format("{}/{}", directory, blob_path(bytes)); }
+  std::string sums_at() const { return fmt::format("{}/v1/sums/{}", directory, sha256(bytes).hex()); }
   static void flip(const std::string& path, off_t offset) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     ASSERT_GE(fd, 0);

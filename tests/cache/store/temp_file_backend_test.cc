@@ -1,6 +1,7 @@
 // Blobs in a temporary file, for --no-cache.
 #include "cache/store/temp_file_backend.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ TEST_F(TempFileStoreTest, MaterializesEachBlobOnceWithoutVisibleFile) {
   std::vector<SourcePtr> sources;
   for (uint32_t i = 0; i < 20; ++i) {
     making_files.push_back(test_producer(some_bytes(70'000 + i * 1001, i)));
-    sources.push_back(blobs->blob(producer_of(making_files.back(), str("zip ", i))));
+    sources.push_back(blobs->blob(producer_of(making_files.back(), fmt::format("zip {}", i))));
   }
   std::vector<std::thread> threads;
   for (size_t t = 0; t < 4; ++t)
@@ -74,7 +75,7 @@ TEST_F(TempFileStoreTest, StaysWithinQuota) {
   const BlobsPtr blobs = blobs_of(700'000);
   for (uint32_t i = 0; i < 4; ++i) {
     const TestProducerPtr made = test_producer(some_bytes(kMember, i));
-    const auto blob = blobs->blob(producer_of(made, str("zip ", i)));
+    const auto blob = blobs->blob(producer_of(made, fmt::format("zip {}", i)));
     for (int again = 0; again < 2; ++again) EXPECT_EQ(read(*blob), describe(made->bytes));
     EXPECT_EQ(made->starts, i < 2 ? 1 : 2);
   }
@@ -140,7 +141,7 @@ TEST_F(TempFileStoreTest, StoresBlobOfUnknownSizeInSegments) {
   large->before = [&](size_t given) {
     if (given == 0 || given % 1'000'000 != 0 || large->starts < 2) return;
     const TestProducerPtr between = test_producer(some_bytes(70'000, static_cast<uint32_t>(given)));
-    EXPECT_EQ(read(*blobs->blob(producer_of(between, str("zip ", given)))), describe(between->bytes));
+    EXPECT_EQ(read(*blobs->blob(producer_of(between, fmt::format("zip {}", given)))), describe(between->bytes));
   };
   BlobProducer producer = producer_of(large, "tar.gz 1");
   producer.size = std::nullopt;

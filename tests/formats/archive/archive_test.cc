@@ -1,6 +1,7 @@
 // What zips, tars and directories have in common: names, links, duplicates, containers inside.
 #include "formats/archive/archive.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +27,8 @@ std::string text_of(const Part& part) {
 std::vector<std::string> listing(const std::vector<Part>& parts) {
   std::vector<std::string> out;
   for (const Part& part : parts)
-    out.push_back(part.link_target.empty() ? str(part.path, '=', text_of(part))
-                                           : str(part.path, "->", part.link_target));
+    out.push_back(part.link_target.empty() ? fmt::format("{}={}", part.path, text_of(part))
+                                           : fmt::format("{}->{}", part.path, part.link_target));
   return out;
 }
 
@@ -152,7 +153,7 @@ TEST(Archive, HardLinkToSymlinkIsSymlinkOnlyIfItStaysInside) {
 TEST(Archive, ResolvesManyHardLinksToOneName) {
   Builder b(DuplicatePolicy::last_wins);
   constexpr int kMany = 50'000;
-  for (int i = 0; i < kMany; ++i) b.add_hard_link(str("x", i), "t");
+  for (int i = 0; i < kMany; ++i) b.add_hard_link(fmt::format("x{}", i), "t");
   for (int i = 0; i < kMany; ++i) b.add_hard_link("t", "t");
   add(b, "t", "bytes");
   const Archive archive = std::move(b).finish();
@@ -218,8 +219,8 @@ TEST_F(Nesting, SplitModelIsShownOnce) {
 TEST_F(Nesting, FindsManyShardsBesideIndex) {
   std::string map;
   for (int i = 0; i < 10'000; ++i) {
-    add(str("dir/", i, ".safetensors"), "");
-    map += str(i == 0 ? "" : ",", "\"t", i, "\":\"", i, ".safetensors\"");
+    add(fmt::format("dir/{}.safetensors", i), "");
+    map += fmt::format("{}\"t{}\":\"{}.safetensors\"", i == 0 ? "" : ",", i, i);
   }
   add("dir/m.safetensors.index.json", "{\"weight_map\":{" + map + "}}");
   ASSERT_THAT(nested_paths(), ElementsAre("dir/m.safetensors.index.json"));

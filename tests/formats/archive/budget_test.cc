@@ -1,5 +1,6 @@
 // Hostile archives: the cost of reading them is bounded by the budget of the outermost container, even if members share
 // data,
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -215,7 +216,7 @@ ZipBuilder shared(size_t count, const std::function<ZipMember&(ZipBuilder&)>& ad
   ZipBuilder zip;
   const ZipMember first = add(zip);
   for (size_t i = 1; i < count; ++i) {
-    ZipMember& copy = zip.packed(str(i, suffix), first.method, "", "");
+    ZipMember& copy = zip.packed(fmt::format("{}{}", i, suffix), first.method, "", "");
     copy.data.clear();
     copy.offset = 0;
     copy.stored_size = first.data.size();
@@ -259,7 +260,7 @@ std::string nested_zips(int levels, size_t names, bool deflate) {
 
 std::string local_headers(size_t count, uint16_t method, const std::function<void(ZipMember&, size_t)>& change) {
   ZipBuilder zip;
-  for (size_t i = 0; i < count; ++i) change(zip.packed(str(i, ".bin"), method, "", ""), i);
+  for (size_t i = 0; i < count; ++i) change(zip.packed(fmt::format("{}.bin", i), method, "", ""), i);
   return zip.build();
 }
 
@@ -271,7 +272,7 @@ std::string overlapping(size_t groups, uint64_t stored, bool links) {
   ZipBuilder zip;
   uint64_t begin = 0;
   for (size_t group = 0; group < groups; ++group) {
-    ZipMember& quoting = zip.packed(str("quoting", group), 8, "", "");
+    ZipMember& quoting = zip.packed(fmt::format("quoting{}", group), 8, "", "");
     const uint64_t first = begin + ZipBuilder::local_header(quoting).size();
     for (size_t i = 0; i < kGroup; ++i) {
       const size_t extra = headers - 30 * (i + 1) + block * i;
@@ -282,7 +283,7 @@ std::string overlapping(size_t groups, uint64_t stored, bool links) {
     quoting.data += times(stored / block, kEmptyBlock);
     begin = first + quoting.data.size();
     for (size_t i = 0; i < kGroup; ++i) {
-      ZipMember& member = zip.packed(str(group, ".", i, ".bin"), 8, "", "");
+      ZipMember& member = zip.packed(fmt::format("{}.{}.bin", group, i), 8, "", "");
       begin += ZipBuilder::local_header(member).size();
       member.offset = first + 30 * i;
       member.stored_size = stored - block * i;
@@ -363,7 +364,7 @@ const Hostile kHostile[] = {
     {"zip: names of 60,000 bytes",
      [] {
        ZipBuilder zip;
-       for (int i = 0; i < 300; ++i) zip.stored(str(std::string(60'000, 'n'), i), "").local_name = "";
+       for (int i = 0; i < 300; ++i) zip.stored(fmt::format("{}{}", std::string(60'000, 'n'), i), "").local_name = "";
        return zip.build();
      }},
     {"zip: the same name many times",
@@ -391,7 +392,7 @@ const Hostile kHostile[] = {
     {"tar: members of nothing",
      [] {
        TarBuilder tar;
-       for (int i = 0; i < 30'000; ++i) tar.file(str("m", i), "");
+       for (int i = 0; i < 30'000; ++i) tar.file(fmt::format("m{}", i), "");
        return tar.build();
      },
      "m.tar"},
@@ -420,7 +421,7 @@ const Hostile kHostile[] = {
      [] {
        TarBuilder tar;
        tar.file("0.gguf", small_gguf());
-       for (int i = 1; i < 5'000; ++i) tar.hard_link(str(i, ".gguf"), "0.gguf");
+       for (int i = 1; i < 5'000; ++i) tar.hard_link(fmt::format("{}.gguf", i), "0.gguf");
        return tar.build();
      },
      "m.tar"},
@@ -428,14 +429,15 @@ const Hostile kHostile[] = {
      [] {
        TarBuilder tar;
        tar.file("0", "x");
-       for (int i = 1; i < 20'000; ++i) tar.hard_link(str(i), str(i - 1));
+       for (int i = 1; i < 20'000; ++i) tar.hard_link(std::to_string(i), std::to_string(i - 1));
        return tar.build();
      },
      "m.tar"},
     {"tar: PAX headers of 70,000 bytes",
      [] {
        TarBuilder tar;
-       for (int i = 0; i < 200; ++i) tar.pax(pax_record("comment", std::string(70'000, 'c'))).file(str(i), "");
+       for (int i = 0; i < 200; ++i)
+         tar.pax(pax_record("comment", std::string(70'000, 'c'))).file(std::to_string(i), "");
        return tar.build();
      },
      "m.tar"},
@@ -445,14 +447,14 @@ const Hostile kHostile[] = {
     {"tar: long names of GNU",
      [] {
        TarBuilder tar;
-       for (int i = 0; i < 500; ++i) tar.gnu_long('L', str(std::string(60'000, 'n'), i)).file("x", "");
+       for (int i = 0; i < 500; ++i) tar.gnu_long('L', fmt::format("{}{}", std::string(60'000, 'n'), i)).file("x", "");
        return tar.build();
      },
      "m.tar"},
     {"tar: long links of GNU",
      [] {
        TarBuilder tar;
-       for (int i = 0; i < 500; ++i) tar.gnu_long('K', std::string(4'000, 'l')).link(str(i), "x");
+       for (int i = 0; i < 500; ++i) tar.gnu_long('K', std::string(4'000, 'l')).link(std::to_string(i), "x");
        return tar.build();
      },
      "m.tar"},
@@ -464,7 +466,7 @@ TEST(ArchiveBudget, HostileArchivesStayWithinTheBudget) {
     const std::string bytes = hostile.bytes();
     const uint64_t size = bytes.size();
     const Walked walked = walk(bytes, hostile.file);
-    SCOPED_TRACE(str(walked.budget->time_used() / 1'000'000, " ms charged, ", walked.models, " models"));
+    SCOPED_TRACE(fmt::format("{} ms charged, {} models", walked.budget->time_used() / 1'000'000, walked.models));
     if (*hostile.error_part != '\0')
       EXPECT_THAT(walked.error, HasSubstr(hostile.error_part));
     else
@@ -557,7 +559,7 @@ TEST(ArchiveBudget, OneMemberOfMethod99DoesNotRefuseTheZip) {
 // Holes of exabytes take no reads.
 TEST(ArchiveBudget, HoleOfExabytesCostsNothing) {
   const std::string exabytes = "8000000000000000000";
-  const std::string map = tar_padded(str("1\n", exabytes, "\n0\n"));
+  const std::string map = tar_padded(fmt::format("1\n{}\n0\n", exabytes));
   const std::string tar = TarBuilder()
                               .pax(pax_record("GNU.sparse.major", "1") + pax_record("GNU.sparse.minor", "0") +
                                    pax_record("GNU.sparse.name", "s") + pax_record("GNU.sparse.realsize", exabytes))
@@ -613,7 +615,7 @@ TEST(VerifyBudget, OverlappingMembersBeyondTheLimitAreNotChecked) {
   zip.stored("0.bin", text);
   for (size_t i = 1; i < 1'000; ++i) {
     const std::string_view part = std::string_view(text).substr(i);
-    ZipMember& member = zip.stored(str(i, ".bin"), part);
+    ZipMember& member = zip.stored(fmt::format("{}.bin", i), part);
     member.data.clear();
     member.offset = 0;
     member.stored_size = member.size = part.size();
@@ -630,7 +632,7 @@ TEST(VerifyBudget, OverlappingMembersBeyondTheLimitAreNotChecked) {
 TEST(VerifyBudget, BombIsNotChecked) {
   ZipBuilder zip;
   for (int i = 0; i < 3; ++i) {
-    ZipMember& member = zip.packed(str(i), 93, zstd::bomb(8'000), "");
+    ZipMember& member = zip.packed(std::to_string(i), 93, zstd::bomb(8'000), "");
     member.size = 8'000ULL << 17;
   }
   const auto disk = std::make_shared<const CountingDisk>(zip.build());

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +51,7 @@ TEST(Tar, ReadsEveryDialect) {
 }
 
 TEST(Tar, ReadsLongNamesOfGnuAndPax) {
-  const std::string deep = str(std::string(200, 'a'), '/', std::string(300, 'b'));
+  const std::string deep = fmt::format("{}/{}", std::string(200, 'a'), std::string(300, 'b'));
   EXPECT_THAT(listing_of(TarBuilder()
                              .gnu_long('L', deep)
                              .file("short", "1")
@@ -324,12 +325,12 @@ TEST(Tar, AccessControlListsAreNotParsed) {
   EXPECT_THAT(warnings_of(solaris), ElementsAre(HasSubstr("malformed pax extended attribute")));
   // Names and bytes are unchanged.
   const std::string key = "1 SCHILY.acl.access=";
-  EXPECT_THAT(listing_of(TarBuilder().file(key, key).build()), ElementsAre(str(key, " = ", key)));
+  EXPECT_THAT(listing_of(TarBuilder().file(key, key).build()), ElementsAre(fmt::format("{} = {}", key, key)));
 }
 
 TEST(Tar, ManyMembersTakeFewReads) {
   TarBuilder b;
-  for (int i = 0; i < 10'000; ++i) b.file(str("m", i), "x");
+  for (int i = 0; i < 10'000; ++i) b.file(fmt::format("m{}", i), "x");
   const auto tar = std::make_shared<const Disk>(b.build());
   const auto archive = members(tar);
   ASSERT_TRUE(archive);
@@ -339,7 +340,7 @@ TEST(Tar, ManyMembersTakeFewReads) {
 
 TEST(Tar, LargeMembersAreSkippedWithoutReading) {
   TarBuilder b;
-  for (int i = 0; i < 10; ++i) b.file(str("m", i), std::string(1'000'000, 'x'));
+  for (int i = 0; i < 10; ++i) b.file(fmt::format("m{}", i), std::string(1'000'000, 'x'));
   const auto tar = std::make_shared<const Disk>(b.build());
   ASSERT_TRUE(members(tar));
   EXPECT_LE(tar->reads, 12u);
@@ -347,7 +348,7 @@ TEST(Tar, LargeMembersAreSkippedWithoutReading) {
 
 TEST(Tar, SourceErrorIsNotReportedAsCorrupt) {
   TarBuilder b;
-  for (int i = 0; i < 100; ++i) b.file(str("m", i), std::string(1000, 'x'));
+  for (int i = 0; i < 100; ++i) b.file(fmt::format("m{}", i), std::string(1000, 'x'));
   for (const std::string& tar : {b.build(), gzip_stored(b.build())})
     for (const uint64_t broken_from : {uint64_t{0}, uint64_t{40'000}}) {
       const auto archive = members(std::make_shared<const Disk>(tar, broken_from));
@@ -373,8 +374,8 @@ std::string gnu_sparse(std::string_view name, std::vector<std::pair<uint64_t, ui
       .without_end();
 }
 
-const std::string kTwoPieces =
-    str(std::string(512, '\0'), std::string(512, 'x'), std::string(1024, '\0'), "tail", std::string(96, '\0'));
+const std::string kTwoPieces = fmt::format("{}{}{}tail{}", std::string(512, '\0'), std::string(512, 'x'),
+                                           std::string(1024, '\0'), std::string(96, '\0'));
 
 std::string two_pieces() {
   return gnu_sparse("s", {{512, 512}, {2048, 4}, {2148, 0}}, 2148, std::string(512, 'x') + "tail");

@@ -1,5 +1,6 @@
 #include "formats/archive/zip.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,8 +54,8 @@ std::string text_at(const Archive& archive, std::string_view path) {
 std::vector<std::string> listing(const Archive& archive) {
   std::vector<std::string> lines;
   for (const Part& part : archive.parts)
-    lines.push_back(part.link_target.empty() ? str(part.path, ": ", text_of(part))
-                                             : str(part.path, " -> ", part.link_target));
+    lines.push_back(part.link_target.empty() ? fmt::format("{}: {}", part.path, text_of(part))
+                                             : fmt::format("{} -> {}", part.path, part.link_target));
   return lines;
 }
 std::vector<std::string> warnings(Archive archive) { return std::move(archive.warnings).take(); }
@@ -176,7 +177,7 @@ TEST(Zip, StoredMembersAreExtentsOfTheFile) {
     EXPECT_EQ(extent->fd, bytes->extent()->fd);
     EXPECT_EQ(extent->offset, file.find(text));
     EXPECT_EQ(extent->size, text.size());
-    EXPECT_EQ(member->identity(), str(bytes->identity(), " [", file.find(text), "+", text.size(), "]"));
+    EXPECT_EQ(member->identity(), fmt::format("{} [{}+{}]", bytes->identity(), file.find(text), text.size()));
   }
   EXPECT_FALSE(archive.parts[2].source.get().value()->extent());
 }
@@ -536,13 +537,14 @@ TEST(Zip, TooManyMembersAreRefusedBeforeAllocation) {
   for (const uint64_t claimed : {kMaxMembers + 1, size_t{1} << 40}) {
     const Error error = error_of(of_all_methods().zip64().claiming(claimed).build());
     EXPECT_EQ(error.code, Code::unsupported);
-    EXPECT_EQ(error.message, str("zip: ", claimed, " members, at most 2000000 are read"));
+    EXPECT_EQ(error.message, fmt::format("zip: {} members, at most 2000000 are read", claimed));
   }
 }
 
 TEST(Zip, ListsHundredThousandMembers) {
   ZipBuilder zip;
-  for (int i = 0; i < 100'000; ++i) zip.stored(str("model/", i), i % 1000 == 0 ? str("bytes of ", i) : "");
+  for (int i = 0; i < 100'000; ++i)
+    zip.stored(fmt::format("model/{}", i), i % 1000 == 0 ? fmt::format("bytes of {}", i) : "");
   // More than 16 bits count: zip64, or the number modulo 65536 as older writers have it.
   for (const std::string& file : {zip.build(), ZipBuilder(zip).zip64().build()}) {
     const Archive archive = members(file);
@@ -592,7 +594,7 @@ TEST(Zip, DiskErrorIsNotReportedAsCorrupt) {
 
 TEST(Zip, DiskErrorInDirectoryIsNotReportedAsCorrupt) {
   ZipBuilder zip;
-  for (int i = 0; i < 5000; ++i) zip.stored(str("a member with a name of some length, number ", i), "");
+  for (int i = 0; i < 5000; ++i) zip.stored(fmt::format("a member with a name of some length, number {}", i), "");
   // The end can be read, the directory cannot.
   class BrokenInTheMiddle final : public Source {
    public:
@@ -613,7 +615,7 @@ TEST(Zip, DiskErrorInDirectoryIsNotReportedAsCorrupt) {
 
 TEST(Zip, DirectoryTakesFewReadsAndMembersAreLazy) {
   ZipBuilder zip;
-  for (int i = 0; i < 20'000; ++i) zip.stored(str("model/", i), "some bytes");
+  for (int i = 0; i < 20'000; ++i) zip.stored(fmt::format("model/{}", i), "some bytes");
   const auto disk = std::make_shared<Disk>(zip.build());
   const Archive archive = members(Container{"m.zip", disk});
   EXPECT_LT(disk->reads, 50);
@@ -655,7 +657,7 @@ TEST(Zip, EveryFlippedBitIsRefusedOrMembersAreRight) {
 
 TEST(Zip, ManyThreadsReadTheSameMembers) {
   ZipBuilder zip = of_all_methods();
-  for (int i = 0; i < 50; ++i) zip.deflated(str("more ", i), str("bytes ", i));
+  for (int i = 0; i < 50; ++i) zip.deflated(fmt::format("more {}", i), fmt::format("bytes {}", i));
   const Archive archive = members(zip.build());
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
@@ -663,8 +665,9 @@ TEST(Zip, ManyThreadsReadTheSameMembers) {
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < archive.parts.size(); ++i) {
         const size_t at = (i + t * (t % 2) * 7) % archive.parts.size();  // half of them in the same order
-        const std::string expected = at < 5 ? listing_of_all_methods()[at] : str("more ", at - 5, ": bytes ", at - 5);
-        if (str(archive.parts[at].path, ": ", text_of(archive.parts[at])) != expected) ++wrong;
+        const std::string expected =
+            at < 5 ? listing_of_all_methods()[at] : fmt::format("more {}: bytes {}", at - 5, at - 5);
+        if (fmt::format("{}: {}", archive.parts[at].path, text_of(archive.parts[at])) != expected) ++wrong;
       }
     });
   for (auto& thread : threads) thread.join();

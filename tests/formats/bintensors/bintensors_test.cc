@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,12 +60,12 @@ TEST(BinTensors, BothLayoutsAreReadAsModel) {
        {std::pair{small_bintensors().release(), "release"}, std::pair{small_bintensors().legacy(), "legacy"}}) {
     const Model model = read_well(bytes);
     EXPECT_EQ(model.format, "bintensors");
-    EXPECT_EQ(model.version, str(layout, " layout"));
-    EXPECT_THAT(listing(model), ElementsAre(str("w float32 F32 [32x2] ", std::string(256, 'w')),
+    EXPECT_EQ(model.version, fmt::format("{} layout", layout));
+    EXPECT_THAT(listing(model), ElementsAre(fmt::format("w float32 F32 [32x2] {}", std::string(256, 'w')),
                                             "empty int32 I32 [0x3] ", "s uint8 U8 [] s"));
     EXPECT_EQ(to_json(model.common), "{\n  \"framework\": \"pt\"\n}\n");
     EXPECT_EQ(std::get<std::string>(*model.metadata.find("format")), "pt");
-    EXPECT_THAT(to_json(*model.metadata.find("bintensors")), HasSubstr(str("\"layout\": \"", layout, "\"")));
+    EXPECT_THAT(to_json(*model.metadata.find("bintensors")), HasSubstr(fmt::format("\"layout\": \"{}\"", layout)));
     EXPECT_THAT(model.warnings, IsEmpty());
     ASSERT_EQ(model.parts.size(), 1u);
     EXPECT_EQ(text_of(**model.parts[0].source.get()), bytes);
@@ -100,7 +101,7 @@ TEST(BinTensors, ReadsEveryDType) {
   for (size_t i = 0; i < kRows.size(); ++i) {
     const auto& [stored, name, size] = kRows[i];
     const Model model = read_well(BinTensorsBuilder().tensor("a", i, {3}, std::string(3 * size, 'x')).release());
-    EXPECT_THAT(listing(model), ElementsAre(str("a ", name, " ", stored, " [3] ", std::string(3 * size, 'x'))));
+    EXPECT_THAT(listing(model), ElementsAre(fmt::format("a {} {} [3] {}", name, stored, std::string(3 * size, 'x'))));
   }
   EXPECT_THAT(error_as_release(BinTensorsBuilder().tensor("a", 15, {1}, "x").release()),
               HasSubstr("tensor 0 \"a\": dtype 15, 14 at most"));
@@ -149,7 +150,8 @@ TEST(BinTensors, AmbiguousFileIsReadInReleaseLayout) {
   EXPECT_EQ(error_as_legacy(bintensors_file(metadata)), "no error");
   const Model model = read_well(bintensors_file(metadata));
   EXPECT_EQ(model.version, "release layout");
-  EXPECT_THAT(listing(model), ElementsAre(str(std::string("\1\0\0\0\1", 5), " float8_e4m3fn F8_E4M3 [0x0] ")));
+  EXPECT_THAT(listing(model),
+              ElementsAre(fmt::format("{} float8_e4m3fn F8_E4M3 [0x0] ", std::string("\1\0\0\0\1", 5))));
 }
 
 TEST(BinTensors, AcceptsForeignPaddingWithWarning) {
@@ -158,9 +160,10 @@ TEST(BinTensors, AcceptsForeignPaddingWithWarning) {
   for (const std::string& padding : {std::string(3, '\0'), std::string(100, '\xFF'), std::string(8, ' ')}) {
     const Model model = read_well(bintensors_file(metadata + padding, "x"));
     EXPECT_THAT(listing(model), ElementsAre("a uint8 U8 [1] x"));
-    EXPECT_THAT(model.warnings, ElementsAre(str(padding.size(),
-                                                " bytes between metadata and tensors that no writer "
-                                                "leaves; read in the release layout")));
+    EXPECT_THAT(model.warnings,
+                ElementsAre(fmt::format(
+                    "{} bytes between metadata and tensors that no writer leaves; read in the release layout",
+                    padding.size())));
   }
   const std::string legacy = kNone + varint(1) + tensor_info(kF32, {2}, 0, 8) + varint(1) + text("test") + varint(0);
   const Model model = read_well(bintensors_file(legacy + "........", "12345678"));
@@ -328,7 +331,7 @@ TEST(BinTensors, CountsAreBoundedByRemainingBytes) {
 TEST(BinTensors, BoundsCountsByTheLimitOfBincode) {
   for (const uint64_t count : {uint64_t{1'388'889}, uint64_t{1} << 62, UINT64_MAX})
     EXPECT_EQ(error_of_release(kNone + varint(count, 8)),
-              str("bintensors: a count of ", count, " at 18 is beyond bincode's limit of 100000000"));
+              fmt::format("bintensors: a count of {} at 18 is beyond bincode's limit of 100000000", count));
   EXPECT_THAT(error_of_release(kSome + varint(2'083'334)), HasSubstr("beyond bincode's limit"));
   EXPECT_THAT(error_of_release(kNone + varint(1) + varint(UINT64_MAX)), HasSubstr("beyond bincode's limit"));
 }

@@ -1,6 +1,7 @@
 // The Carton format, version 1: from an archive's members to a model.
 #include "formats/carton/carton.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -141,7 +142,7 @@ num_threads = 1
 TEST(Carton, ShowsModelHash) {
   const CartonBuilder carton;
   EXPECT_EQ(to_json_line(*carton.model().metadata.find("carton")),
-            str(R"({"model_hash":")", sha256(carton.manifest()).hex(), R"(","files":1})"));
+            fmt::format("{}{}{}", R"({"model_hash":")", sha256(carton.manifest()).hex(), R"(","files":1})"));
 }
 
 TEST(Carton, WarnsAboutEachInvalidKey) {
@@ -279,7 +280,7 @@ class EmptyStore final : public Blobs {
 TEST(Carton, LookupsOfMissingFilesStopAtBudget) {
   std::string manifest;
   const std::string hex = sha256("x").hex();
-  for (int i = 0; i < 150'000; ++i) manifest += str(i, "=", hex, "\n");
+  for (int i = 0; i < 150'000; ++i) manifest += fmt::format("{}={}\n", i, hex);
   const auto store = std::make_shared<EmptyStore>();
   Container container{"m.carton", in_memory("zip"), nullptr, store};
   const auto model = read_carton(CartonBuilder().file("MANIFEST", manifest).archive(), container);
@@ -293,7 +294,7 @@ TEST(Carton, LookupsOfMissingFilesStopAtBudget) {
 TEST(Carton, ManifestBeyondBudgetIsCutWithWarning) {
   std::string manifest;
   const std::string hex = sha256("x").hex();
-  for (int i = 0; i < 20'000; ++i) manifest += str(1'000'000 + i, "=", hex, "\n");
+  for (int i = 0; i < 20'000; ++i) manifest += fmt::format("{}={}\n", 1'000'000 + i, hex);
   Warnings warnings;
   Budget budget(0);
   ASSERT_TRUE(budget.charge(Cost::kept, Budget::kBaseMemory - 1'000'000));
@@ -306,7 +307,7 @@ TEST(Carton, ManifestBeyondBudgetIsCutWithWarning) {
 TEST(Carton, ParsesTheStringsOfSharedFilesOnce) {
   std::string index;
   for (int i = 0; i < 1'000; ++i)
-    index += str("[[tensor]]\nname = \"s", i, "\"\ndtype = \"string\"\nfile = \"s\"\nshape = [", i, "]\n");
+    index += fmt::format("[[tensor]]\nname = \"s{}\"\ndtype = \"string\"\nfile = \"s\"\nshape = [{}]\n", i, i);
   std::string strings = "data = [";
   for (int i = 0; i < 999; ++i) strings += "\"some text\", ";
   Container container{"m.carton", in_memory("zip")};
@@ -326,8 +327,8 @@ TEST(Carton, NameOfNestedTensorIsStoredOnce) {
   std::string index;
   std::string inner;
   for (int i = 0; i < 2'000; ++i) {
-    index += str("[[tensor]]\nname = \"i", i, "\"\ndtype = \"uint8\"\nfile = \"w\"\nshape = [1]\n");
-    inner += str("\"i", i, "\", ");
+    index += fmt::format("[[tensor]]\nname = \"i{}\"\ndtype = \"uint8\"\nfile = \"w\"\nshape = [1]\n", i);
+    inner += fmt::format("\"i{}\", ", i);
   }
   index += "[[tensor]]\nname = \"" + std::string(1'000'000, 'n') + "\"\ndtype = \"nested\"\ninner = [" + inner + "]\n";
   const auto model = CartonBuilder().file("tensor_data/index.toml", index).file("tensor_data/w", "1").model();
@@ -339,7 +340,7 @@ TEST(Carton, NameOfNestedTensorIsStoredOnce) {
 TEST(Carton, UsesFirst16UrlsOfLink) {
   const std::string hex = sha256("w").hex();
   std::string links = "version = 1\n[urls]\n" + hex + " = [\"https://0\"";
-  for (int i = 1; i < 16; ++i) links += str(", \"https://", i, "\"");
+  for (int i = 1; i < 16; ++i) links += fmt::format(", \"https://{}\"", i);
   Warnings none;
   Budget budget(0);
   EXPECT_EQ(carton::read_links(links + "]\n", none, budget)->urls.at(hex).size(), 16u);
@@ -357,8 +358,8 @@ std::vector<std::string> tensors(const Model& model) {
   for (const Tensor& t : model.tensors) {
     std::string shape;
     for (const uint64_t dimension : t.shape) shape += std::to_string(dimension) + ",";
-    out.push_back(str(t.scope, t.scope.empty() ? "" : "/", t.name, " ", t.dtype->name, " ", t.stored_dtype, " [", shape,
-                      "] ", t.source.refused() ? "refused" : text_of(t.source)));
+    out.push_back(fmt::format("{}{}{} {} {} [{}] {}", t.scope, t.scope.empty() ? "" : "/", t.name, t.dtype->name,
+                              t.stored_dtype, shape, t.source.refused() ? "refused" : text_of(t.source)));
   }
   return out;
 }
@@ -403,7 +404,7 @@ TEST(Carton, NestedTensorIsDirectoryOfInnerTensors) {
 
 TEST(Carton, SkipsTensorWithForeignFile) {
   for (const char* file : {"../carton.toml", "/etc/passwd", "missing.bin", "", "a/../../MANIFEST", "."}) {
-    const Model model = with_tensors(entry("n", "uint16", str("shape = [2]\nfile = \"", file, "\""))).model();
+    const Model model = with_tensors(entry("n", "uint16", fmt::format("shape = [2]\nfile = \"{}\"", file))).model();
     EXPECT_THAT(tensors(model), IsEmpty()) << file;
     EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("tensor \"n\": its file "))) << file;
   }
@@ -498,8 +499,8 @@ TEST(Verify, ReportsMissingAndUnlistedFiles) {
   CartonBuilder carton;
   std::vector<std::string> expected;
   for (int i = 100; i < 300; ++i) {
-    carton.only_in_manifest(str("gone", i), "x");
-    expected.push_back(str("\"gone", i, "\": missing"));
+    carton.only_in_manifest(fmt::format("gone{}", i), "x");
+    expected.push_back(fmt::format("\"gone{}\": missing", i));
   }
   const std::string manifest = carton.manifest();
   const auto model = carton.file("MANIFEST", manifest).file("evil.py", "x").model();

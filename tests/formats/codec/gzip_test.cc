@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,7 +114,7 @@ TEST(CodecGzip, HeaderIsBoundedAndVerified) {
     const Read reserved = decode_all(gunzip_stream, gzip_stored("x", static_cast<char>(flag)));
     ASSERT_TRUE(reserved.error);
     EXPECT_EQ(reserved.error->code, Code::unsupported);
-    EXPECT_EQ(reserved.message(), str("gzip: reserved flags in ", flag, " at byte 0"));
+    EXPECT_EQ(reserved.message(), fmt::format("gzip: reserved flags in {} at byte 0", flag));
   }
   std::string method = gzip_stored("x");
   method[2] = 7;

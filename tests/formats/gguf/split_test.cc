@@ -1,5 +1,6 @@
 #include "formats/gguf/split.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,7 +120,7 @@ TEST(GgufSplit, ShardWithoutFolderIsShownAlone) {
 
 TEST(GgufSplit, ShardOfTooManyIsShownAlone) {
   const auto read_one_of = [](uint16_t count) {
-    const std::string name = str("m-00001-of-", count, ".gguf");
+    const std::string name = fmt::format("m-00001-of-{}.gguf", count);
     return read_beside(name, {{name, shard(0, "a", count)}});
   };
   EXPECT_EQ(read_one_of(gguf::kMaxShards)->warnings.size(), kMaxWarnings + 1) << "the missing ones are named";

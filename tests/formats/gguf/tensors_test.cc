@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -111,8 +112,8 @@ TEST(GgufTensors, MissingAlignmentIsInferred) {
   for (const size_t size : {24u, 64u, 128u}) {
     ASSERT_EQ((aligned_to_64(size, 32).header().size() + 31) / 32 % 2, 1u) << "else nothing is shifted";
     const Model model = read_well(aligned_to_64(size, 32).build());
-    EXPECT_EQ(listing(model).at(0), str("a int8 I8 [", size, "] ", std::string(size, 'a')));
-    EXPECT_EQ(listing(model).at(1), str("b int8 I8 [", size, "] ", std::string(size, 'b')));
+    EXPECT_EQ(listing(model).at(0), fmt::format("a int8 I8 [{}] {}", size, std::string(size, 'a')));
+    EXPECT_EQ(listing(model).at(1), fmt::format("b int8 I8 [{}] {}", size, std::string(size, 'b')));
     EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("general.alignment is 64 but the tensors are laid out by 32")));
   }
 }

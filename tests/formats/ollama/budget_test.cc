@@ -1,4 +1,5 @@
 // Manifests that name the same blobs repeatedly: each blob is located, examined and read once.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ class CountingFolder final : public Folder {
   Result<SourcePtr> open(std::string_view name) const override {
     const auto file = files_.find(name);
     if (file == files_.end()) return failure(Code::not_found, "no such file");
-    return std::make_shared<File>(*this, linked_ ? "inode 7" : str("file ", name), in_memory(file->second));
+    return std::make_shared<File>(*this, linked_ ? "inode 7" : fmt::format("file {}", name), in_memory(file->second));
   }
 
   mutable std::atomic<uint64_t> bytes_read = 0;
@@ -59,8 +60,9 @@ std::string tensor_file() { return SafetensorsBuilder().tensor("w", "U8", "1", "
 std::string layers(size_t count, std::string_view type, const std::string& blob, bool sizes_differ = false) {
   std::string out = "{\"layers\":[";
   for (size_t i = 0; i < count; ++i)
-    out += str(i == 0 ? "" : ",", R"({"mediaType":")", image(type), R"(","digest":"sha256:)", sha256(blob).hex(),
-               R"(","size":)", blob.size() + (sizes_differ ? i : 0), "}");
+    out +=
+        fmt::format("{}{}{}{}{}{}{}}}", i == 0 ? "" : ",", R"({"mediaType":")", image(type), R"(","digest":"sha256:)",
+                    sha256(blob).hex(), R"(","size":)", blob.size() + (sizes_differ ? i : 0));
   return out + "]}";
 }
 
@@ -111,9 +113,10 @@ TEST(OllamaBudget, LinkedModelIsReadOnce) {
   Files files;
   std::string manifest = "{\"layers\":[";
   for (int i = 0; i < 300; ++i) {
-    const std::string hex = sha256(str(i)).hex();
+    const std::string hex = sha256(std::to_string(i)).hex();
     files["sha256-" + hex] = small_gguf();
-    manifest += str(i == 0 ? "" : ",", R"({"mediaType":")", image("model"), R"(","digest":"sha256:)", hex, "\"}");
+    manifest += fmt::format("{}{}{}{}{}\"}}", i == 0 ? "" : ",", R"({"mediaType":")", image("model"),
+                            R"(","digest":"sha256:)", hex);
   }
   const auto folder = std::make_shared<const CountingFolder>(files, true);
   const auto model = read_ollama(container(manifest + "]}", folder));
@@ -139,7 +142,7 @@ TEST(OllamaBudget, MemoryOfManifestsInStoreIsBounded) {
     Result<std::vector<Part>> parts() const override {
       std::vector<Part> parts;
       const auto bytes = in_memory("{\"layers\":[]}" + std::string(60'000, ' '));
-      for (int i = 0; i < 3'000; ++i) parts.push_back({str("h/library/m/t", i), Later<SourcePtr>::of(bytes)});
+      for (int i = 0; i < 3'000; ++i) parts.push_back({fmt::format("h/library/m/t{}", i), Later<SourcePtr>::of(bytes)});
       return parts;
     }
   };

@@ -1,6 +1,7 @@
 // What a manifest may be, by encoding/json of Go, which Ollama reads it with.
 #include "formats/ollama/manifest.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,13 +42,14 @@ std::vector<std::string> warnings_of(const std::string& text) {
   return std::move(warnings).take();
 }
 
-std::string layer(const std::string& fields) { return str("{\"layers\":[{", fields, "}]}"); }
+std::string layer(const std::string& fields) { return fmt::format("{{\"layers\":[{{{}}}]}}", fields); }
 
 TEST(OllamaManifest, HasConfigAndLayers) {
-  const Manifest manifest = read_well(
-      str(R"({"schemaVersion":2,"mediaType":"application/x","config":{"mediaType":"c","digest":")", kDigest,
-          R"(","size":7},"layers":[{"mediaType":"m","digest":")", kDigest,
-          R"(","size":9,"from":"llama3:latest","name":"w"},{"mediaType":"n","digest":")", kDigest, "\",\"size\":0}]}"));
+  const Manifest manifest =
+      read_well(fmt::format("{}{}{}{}{}{}\",\"size\":0}}]}}",
+                            R"({"schemaVersion":2,"mediaType":"application/x","config":{"mediaType":"c","digest":")",
+                            kDigest, R"(","size":7},"layers":[{"mediaType":"m","digest":")", kDigest,
+                            R"(","size":9,"from":"llama3:latest","name":"w"},{"mediaType":"n","digest":")", kDigest));
   EXPECT_EQ(manifest.schema_version, 2);
   EXPECT_EQ(manifest.media_type, "application/x");
   ASSERT_TRUE(manifest.config);
@@ -136,14 +138,14 @@ TEST(OllamaManifest, WarnsAboutLayersWithoutDigest) {
 }
 
 TEST(OllamaManifest, NegativeSizeIsIgnoredWithWarning) {
-  const std::string text = layer(str("\"size\":-1,\"digest\":\"", kDigest, '"'));
+  const std::string text = layer(fmt::format("\"size\":-1,\"digest\":\"{}\"", kDigest));
   EXPECT_FALSE(read_well(text).layers[0].size);
   EXPECT_THAT(warnings_of(text), ElementsAre("layers[0]: a size of -1 bytes"));
 }
 
 TEST(OllamaManifest, MayListManifests) {
-  const Manifest manifest = read_well(
-      str(R"({"manifests":[{"mediaType":"m","digest":")", kDigest, R"(","runner":"mlx","format":"safetensors"}]})"));
+  const Manifest manifest = read_well(fmt::format("{}{}{}", R"({"manifests":[{"mediaType":"m","digest":")", kDigest,
+                                                  R"(","runner":"mlx","format":"safetensors"}]})"));
   ASSERT_EQ(manifest.manifests.size(), 1U);
   EXPECT_EQ(manifest.manifests[0].runner, "mlx");
   EXPECT_THAT(warnings_of(R"({"manifests":7})"), ElementsAre("manifests: a list expected, not a number"));

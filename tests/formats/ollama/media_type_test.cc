@@ -1,6 +1,7 @@
 // Media types as Go's mime.ParseMediaType reads them, but for values without quotes.
 #include "formats/ollama/media_type.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ std::string read(std::string_view text) {
   const auto type = parse_media_type(text);
   if (!type) return "error: " + type.error().message;
   std::string out = type->type;
-  for (const auto& [name, value] : type->parameters) out += str('|', name, '=', value);
+  for (const auto& [name, value] : type->parameters) out += fmt::format("|{}={}", name, value);
   return out;
 }
 
@@ -65,7 +66,7 @@ TEST(MediaType, InvalidTypeIsRefused) {
 
 TEST(MediaType, NumberOfParametersIsBounded) {
   std::string many = "a/b";
-  for (int i = 0; i < 17; ++i) many += str("; p", i, '=', i);
+  for (int i = 0; i < 17; ++i) many += fmt::format("; p{}={}", i, i);
   EXPECT_EQ(read(many), "error: media type: more than 16 parameters");
 }
 

@@ -1,6 +1,7 @@
 // Names of models, by types/model/name.go of Ollama.
 #include "formats/ollama/name.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +21,8 @@ const std::string kHex(64, 'a');
 std::string read(const std::string& text) {
   const auto name = parse_name(text);
   if (!name) return "error: " + name.error().message;
-  return str(name->scheme, ' ', name->host, ' ', name->name_space, ' ', name->model, ' ', name->tag,
-             name->digest ? " " + name->digest->hex() : "");
+  return fmt::format("{} {} {} {} {}{}", name->scheme, name->host, name->name_space, name->model, name->tag,
+                     name->digest ? " " + name->digest->hex() : "");
 }
 
 TEST(OllamaName, DefaultsToLibraryNamespace) {
@@ -64,11 +65,12 @@ TEST(OllamaName, InvalidCharacterIsRefused) {
 TEST(OllamaName, PartLengthIsBounded) {
   const std::string long_part(80, 'a');
   const std::string long_host(350, 'h');
-  EXPECT_THAT(read(str(long_host, '/', long_part, '/', long_part, ':', long_part)), testing::StartsWith("https h"));
+  EXPECT_THAT(read(fmt::format("{}/{}/{}:{}", long_host, long_part, long_part, long_part)),
+              testing::StartsWith("https h"));
   EXPECT_THAT(read(long_part + "a"), HasSubstr("cannot be a model"));
-  EXPECT_THAT(read(str("m:", long_part, 'a')), HasSubstr("cannot be a tag"));
-  EXPECT_THAT(read(str(long_part, "a/m")), HasSubstr("cannot be a namespace"));
-  EXPECT_THAT(read(str(long_host, "h/n/m")), HasSubstr("cannot be a host"));
+  EXPECT_THAT(read(fmt::format("m:{}a", long_part)), HasSubstr("cannot be a tag"));
+  EXPECT_THAT(read(fmt::format("{}a/m", long_part)), HasSubstr("cannot be a namespace"));
+  EXPECT_THAT(read(fmt::format("{}h/n/m", long_host)), HasSubstr("cannot be a host"));
 }
 
 TEST(OllamaName, SchemeIsHttpOrHttps) {

@@ -1,4 +1,5 @@
 // Models of Ollama's store and of registries: the blobs that a manifest names, as one model.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +85,8 @@ Lines nested(const Model& model) {
   if (!all) return {all.error().message};
   for (const Nested& inner : *all) {
     const auto read = inner.model.get();
-    std::string line = str(model.parts[inner.part].path, ": ", read ? (*read)->format : read.error().message);
+    std::string line =
+        fmt::format("{}: {}", model.parts[inner.part].path, read ? (*read)->format : read.error().message);
     for (const Tensor& tensor : read ? (*read)->tensors : std::vector<Tensor>()) line += " " + tensor.name;
     lines.push_back(line);
   }
@@ -221,7 +223,7 @@ TEST(Ollama, KeepsNamesOfJsonFiles) {
 TEST(Ollama, WarnsAboutInvalidFileNames) {
   OllamaBuilder b;
   for (const char* const name : {"../x", "/etc/passwd", "a//b", ".", "a", "a/b", "a-2", "a"})
-    b.layer("json", name, str(R"(,"name":")", name, '"'));
+    b.layer("json", name, fmt::format("{}{}\"", R"(,"name":")", name));
   const Model model = read(b);
   const Lines all = paths(model);
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 9U) << "each has a path of its own";
@@ -280,8 +282,9 @@ TEST(Ollama, ShowsManifestFields) {
   EXPECT_EQ(json_at(model, {"manifest", "schema_version"}), "2");
   EXPECT_EQ(json_at(model, {"manifest", "config", "path"}), "\"config.json\"");
   EXPECT_EQ(json_at(model, {"manifest", "layers"}),
-            str(R"([{"media_type":")", image("model"), R"(","digest":"sha256:)", sha256(gguf("w")).hex(),
-                R"(","size":)", gguf("w").size(), R"(,"from":"llama3:latest","path":"model.gguf"}])"));
+            fmt::format("{}{}{}{}{}{}{}", R"([{"media_type":")", image("model"), R"(","digest":"sha256:)",
+                        sha256(gguf("w")).hex(), R"(","size":)", gguf("w").size(),
+                        R"(,"from":"llama3:latest","path":"model.gguf"}])"));
 }
 
 TEST(Ollama, LongListOfLayersBecomesDocument) {
@@ -459,11 +462,11 @@ TEST(Ollama, MissingBlobLeavesOthersReadable) {
 TEST(Ollama, EscapesNamesInMessages) {
   OllamaBuilder b;
   b.layer("tensor", "x", R"(,"name":"\u001b[2J\n")")
-      .layer("tensor", "y", str(",\"name\":\"", std::string(300, 'n'), '"'));
+      .layer("tensor", "y", fmt::format(",\"name\":\"{}\"", std::string(300, 'n')));
   const Model model = read(b.manifest(), {});
   ASSERT_EQ(model.warnings.size(), 2U);
   EXPECT_THAT(model.warnings[0], HasSubstr(R"(: \x1b[2J\x0a: no local copy)"));
-  EXPECT_THAT(model.warnings[1], HasSubstr(str(": ", std::string(80, 'n'), "...: no local copy")));
+  EXPECT_THAT(model.warnings[1], HasSubstr(fmt::format(": {}...: no local copy", std::string(80, 'n'))));
 }
 
 TEST(Ollama, BlobOfWrongSizeIsRefused) {
@@ -475,8 +478,8 @@ TEST(Ollama, BlobOfWrongSizeIsRefused) {
     const Model model = read(b.manifest(), blobs);
     EXPECT_THAT(paths(model), ElementsAre("manifest.json", "template"));
     EXPECT_THAT(model.missing, ElementsAre("system"));
-    EXPECT_THAT(model.warnings, ElementsAre(str("\"system\": system: has ", std::string_view(bytes).size(),
-                                                " bytes, not 6; it is missing")));
+    EXPECT_THAT(model.warnings, ElementsAre(fmt::format("\"system\": system: has {} bytes, not 6; it is missing",
+                                                        std::string_view(bytes).size())));
   }
 }
 
@@ -484,7 +487,7 @@ class Directories final : public Folder {
  public:
   Result<std::vector<std::string>> names() const override { return std::vector<std::string>(); }
   Result<SourcePtr> open(std::string_view name) const override {
-    return failure(Code::io, str(name, ": not a regular file"));
+    return failure(Code::io, fmt::format("{}: not a regular file", name));
   }
   Result<std::vector<Part>> parts() const override { return std::vector<Part>(); }
 };
@@ -492,7 +495,8 @@ class Directories final : public Folder {
 // An empty blob is never read, so its digest is not compared by a read.
 TEST(Ollama, EmptyBlobNeedsDigestOfNoBytes) {
   const auto layer = [](const std::string& bytes, const char* size) {
-    return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
+    return fmt::format("{}{}{}{}\"{}}}", R"({"mediaType":")", image("license"), R"(","digest":"sha256:)",
+                       sha256(bytes).hex(), size);
   };
   OllamaBuilder b;
   b.listed(layer("x", "")).listed(layer("y", ",\"size\":0")).listed(layer("", ",\"size\":0"));
@@ -600,7 +604,7 @@ TEST(Ollama, ListOfManifestsIsRead) {
   Files blobs = b.blobs();
   for (const auto& [name, bytes] : child.blobs()) blobs[name] = bytes;
   const std::string list =
-      str(R"({"mediaType":"application/vnd.ollama.manifest.list.v2+json","manifests":[)", described, "]}");
+      fmt::format("{}{}]}}", R"({"mediaType":"application/vnd.ollama.manifest.list.v2+json","manifests":[)", described);
   const Model model = read(list, blobs);
   EXPECT_THAT(paths(model), ElementsAre("manifest.json", "manifest-ggml.json"));
   EXPECT_THAT(nested(model), ElementsAre("manifest-ggml.json: ollama w"));
@@ -610,9 +614,9 @@ TEST(Ollama, ListOfManifestsIsRead) {
 TEST(Ollama, NestedListsOfManifestsEndAtMaxDepth) {
   // Its digest is not that of the bytes, which a list that holds itself could not have.
   const std::string digest(64, 'a');
-  const std::string list =
-      str(R"({"mediaType":"application/vnd.ollama.manifest.list.v2+json","manifests":[{"digest":"sha256:)", digest,
-          "\"}]}");
+  const std::string list = fmt::format(
+      "{}{}\"}}]}}", R"({"mediaType":"application/vnd.ollama.manifest.list.v2+json","manifests":[{"digest":"sha256:)",
+      digest);
   Container deep = container(list, {{"sha256-" + digest, list}});
   EXPECT_THAT(nested(well(read_ollama(deep))), ElementsAre(HasSubstr("the digest of its bytes is")));
   deep.depth = kMaxNestingDepth;
@@ -735,8 +739,9 @@ TEST(OllamaRegistry, ShowsOtherPackagesAsFiles) {
     const std::string title = R"(,"annotations":{"org.opencontainers.image.title":"model.gguf"})";
     const std::string layers = b.described(layer, gguf("w"), title);
     Registry registry(b);
-    registry.manifest = str(R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",)",
-                            R"("config":)", described, R"(,"layers":[)", layers, "]}");
+    registry.manifest =
+        fmt::format("{}{}{}{}{}]}}", R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",)",
+                    R"("config":)", described, R"(,"layers":[)", layers);
     const Model model = registry.read();
     const std::string file = "blob-" + sha256(gguf("w")).hex().substr(0, 12);
     EXPECT_THAT(paths(model), ElementsAre("manifest.json", "config.json", file)) << layer;
@@ -765,8 +770,9 @@ TEST(OllamaLimits, ManyLayersOfOneBlobTakeLittleTime) {
   const std::string blob = "l";
   std::string manifest = "{\"layers\":[";
   for (int i = 0; i < 30'000; ++i)
-    manifest += str(i == 0 ? "" : ",", R"({"mediaType":"application/vnd.ollama.image.license","digest":"sha256:)",
-                    sha256(blob).hex(), "\"}");
+    manifest +=
+        fmt::format("{}{}{}\"}}", i == 0 ? "" : ",",
+                    R"({"mediaType":"application/vnd.ollama.image.license","digest":"sha256:)", sha256(blob).hex());
   const Model model = read(manifest + "]}", {{"sha256-" + sha256(blob).hex(), blob}});
   EXPECT_EQ(model.parts.size(), 30'001U);
   EXPECT_EQ(model.parts.back().path, "license-30000");
@@ -778,7 +784,7 @@ TEST(OllamaLimits, BoundsTheHeadersOfAllLayersTogether) {
   const std::string entry = R"("w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   const std::string blob = safetensors_file("{" + entry + std::string(51'000'000, ' ') + "}");
   OllamaBuilder b;
-  for (int i = 0; i < 2; ++i) b.layer("tensor", blob, str(",\"name\":\"", i, '"'));
+  for (int i = 0; i < 2; ++i) b.layer("tensor", blob, fmt::format(",\"name\":\"{}\"", i));
   const Model model = read(b);
   EXPECT_EQ(model.tensors.size(), 1U);
   EXPECT_THAT(model.warnings, Contains("\"tensors/1.safetensors\": headers of more than 100000000 bytes in all; its "
@@ -788,7 +794,7 @@ TEST(OllamaLimits, BoundsTheHeadersOfAllLayersTogether) {
 TEST(OllamaLimits, RefusesOverlongTensorNames) {
   OllamaBuilder b;
   b.layer("tensor; name=" + std::string(65'536, 'n') + "; dtype=U8; shape=1", "x");
-  b.layer("json", "{}", str(",\"name\":\"", std::string(65'536, 'j'), '"'));
+  b.layer("json", "{}", fmt::format(",\"name\":\"{}\"", std::string(65'536, 'j')));
   const Model model = read(b);
   EXPECT_THAT(model.tensors, IsEmpty());
   EXPECT_EQ(model.parts.size(), 3U);
@@ -799,9 +805,9 @@ TEST(OllamaLimits, SumOfClaimedSizesDoesNotOverflow) {
   Registry registry((OllamaBuilder()));
   registry.manifest = "{\"layers\":[";
   for (const char digit : {'a', 'b', 'c'})
-    registry.manifest +=
-        str(digit == 'a' ? "" : ",", R"({"mediaType":"application/vnd.ollama.image.license","digest":"sha256:)",
-            std::string(64, digit), R"(","size":9223372036854775807})");
+    registry.manifest += fmt::format("{}{}{}{}", digit == 'a' ? "" : ",",
+                                     R"({"mediaType":"application/vnd.ollama.image.license","digest":"sha256:)",
+                                     std::string(64, digit), R"(","size":9223372036854775807})");
   registry.manifest += "]}";
   EXPECT_EQ(*registry.read().stored_bytes, uint64_t{INT64_MAX});
 }

@@ -1,4 +1,5 @@
 // The listing of Ollama's store: models, and warnings about incomplete ones.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ class Watched final : public Folder {
   Result<std::vector<Part>> parts() const override { return files_.parts(); }
   Result<SourcePtr> open(std::string_view name) const override {
     opened.emplace_back(name);
-    if (denied) return failure(Code::io, str(name, ": Permission denied"));
+    if (denied) return failure(Code::io, fmt::format("{}: Permission denied", name));
     return files_.open(name);
   }
 
@@ -47,7 +48,7 @@ class Counted final : public Folder {
   Result<SourcePtr> open(std::string_view) const override { return failure(Code::not_found, "none"); }
   Result<std::vector<Part>> parts() const override {
     std::vector<Part> parts;
-    for (int i = 0; i < 100; ++i) parts.push_back(part(str("h/n/m/t", i), "{\"layers\":[]}"));
+    for (int i = 0; i < 100; ++i) parts.push_back(part(fmt::format("h/n/m/t{}", i), "{\"layers\":[]}"));
     parts.push_back(part("h/n/m/vast", "{\"layers\":[]}" + std::string(64 * 1024, ' ')));
     return parts;
   }
@@ -103,7 +104,8 @@ Lines places(const OllamaStoreListing& shelves) {
 
 // A layer whose blob is not added.
 std::string layer(const std::string& bytes, const std::string& size) {
-  return str(R"({"mediaType":")", image("license"), R"(","digest":"sha256:)", sha256(bytes).hex(), "\"", size, "}");
+  return fmt::format("{}{}{}{}\"{}}}", R"({"mediaType":")", image("license"), R"(","digest":"sha256:)",
+                     sha256(bytes).hex(), size);
 }
 
 TEST(OllamaStore, ListsEachManifestAtAValidPath) {
@@ -149,8 +151,8 @@ TEST(OllamaStore, WarnsAboutMissingAndWronglySizedBlobs) {
   const Store store({{kPlace, b.manifest()}},
                     {{"sha256-" + sha256("long").hex(), "long"}, {"sha256-" + sha256("fine").hex(), "fine"}});
   EXPECT_THAT(store.warnings(),
-              ElementsAre(str(kPlace, ": blob sha256:", sha256("gone").hex(),
-                              " is not in the store; blob sha256:", sha256("long").hex(), " has 4 bytes, not 3")));
+              ElementsAre(fmt::format("{}: blob sha256:{} is not in the store; blob sha256:{} has 4 bytes, not 3",
+                                      kPlace, sha256("gone").hex(), sha256("long").hex())));
 }
 
 TEST(OllamaStore, ListsThreeWrongBlobsAndCountsTheRest) {
@@ -172,7 +174,8 @@ TEST(OllamaStore, UnreadableBlobIsNotReportedAsMissing) {
   OllamaBuilder b;
   const Store store({{kPlace, b.listed(layer("x", "")).manifest()}});
   store.blobs->denied = true;
-  EXPECT_THAT(store.warnings(), ElementsAre(str(kPlace, ": sha256-", sha256("x").hex(), ": Permission denied")));
+  EXPECT_THAT(store.warnings(),
+              ElementsAre(fmt::format("{}: sha256-{}: Permission denied", kPlace, sha256("x").hex())));
 }
 
 TEST(OllamaStore, ChecksEachBlobOnce) {

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -183,7 +184,7 @@ TEST(RtenGraph, AttributeNumbersMatchSchemaAndDefaultsAreShown) {
   for (int tag = 1; tag <= 62; ++tag) {
     const bool has_kernel = tag == 2 || tag == 15;
     const Ref attrs = has_kernel ? table({{0, list<uint32_t>({3})}}) : table({});
-    if (tag != 6) found += str(tag, " ", attributes(0, static_cast<uint8_t>(tag), attrs), "\n");
+    if (tag != 6) found += fmt::format("{} {}\n", tag, attributes(0, static_cast<uint8_t>(tag), attrs));
   }
   EXPECT_EQ(found, kAttributes);
 }

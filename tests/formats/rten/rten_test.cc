@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,10 +131,10 @@ TEST(Rten, ChecksTheHeaderInTheOrderOfTheReference) {
   EXPECT_EQ(error_of("RTEN"), "rten: header: ends after 4 bytes, 32 needed");
   EXPECT_EQ(error_of(header(0, 0, 0, 3)), "rten: header: version 3, not 2");
   EXPECT_EQ(error_of(header(31, size, 32) + flat),
-            str("rten: header: model_data_offset is 31, not between 32 and the file's size, ", 32 + size));
+            fmt::format("rten: header: model_data_offset is 31, not between 32 and the file's size, {}", 32 + size));
   EXPECT_THAT(error_of(header(33 + size, 0, 32) + flat), HasSubstr("model_data_offset is"));
   EXPECT_EQ(error_of(header(32, size + 1, 32) + flat),
-            str("rten: header: model_data_len is ", size + 1, ", and ", size, " bytes follow model_data_offset"));
+            fmt::format("rten: header: model_data_len is {}, and {} bytes follow model_data_offset", size + 1, size));
   EXPECT_THAT(error_of(header(32, UINT64_MAX, 32) + flat), HasSubstr("model_data_len is 18446744073709551615"));
   EXPECT_THAT(error_of(header(32, size, 0) + flat), HasSubstr("tensor_data_offset is 0"));
   EXPECT_THAT(error_of(header(32, size, UINT64_MAX) + flat), HasSubstr("tensor_data_offset is 18446744073709551615"));
@@ -144,7 +145,7 @@ TEST(Rten, ChecksTheHeaderInTheOrderOfTheReference) {
 TEST(Rten, RequiresSchemaVersion1) {
   for (const int32_t version : {0, 2, -1}) {
     const Ref root = table({{0, scalar(version)}, {1, graph({})}});
-    EXPECT_EQ(error_of(version2(root)), str("rten: schema version ", version, ", not 1"));
+    EXPECT_EQ(error_of(version2(root)), fmt::format("rten: schema version {}, not 1", version));
   }
   EXPECT_EQ(error_of(version2(table({{1, graph({})}}))), "rten: schema version 0, not 1");
   EXPECT_THAT(error_of(version2(table({{0, scalar(int32_t{1})}}))), HasSubstr("has no graph"));
@@ -158,7 +159,7 @@ TEST(Rten, RefusesOnlyInvalidTensors) {
     EXPECT_TRUE(model.tensors.at(0).source.refused());
     EXPECT_EQ(listing(model).at(1), ":good int8 Int8 [4] data");
     EXPECT_THAT(graph_of(model), HasSubstr("\"problem\":"));
-    return model.warnings.size() == 1 ? model.warnings[0] : str(model.warnings.size(), " warnings");
+    return model.warnings.size() == 1 ? model.warnings[0] : fmt::format("{} warnings", model.warnings.size());
   };
   EXPECT_EQ(warning(external_data({1}, 9, 0)), R"(tensor "w": has dtype unknown(9))");
   EXPECT_EQ(warning(table({{0, list<uint32_t>({1})}, {4, scalar(uint64_t{0})}})), R"(tensor "w": has no dtype)");
@@ -222,7 +223,7 @@ TEST(Rten, NamesTheGraphOfARefusedTensor) {
 
 TEST(Rten, ShowsPresentMetadataStrings) {
   std::map<int, Slot> strings;
-  for (int slot = 0; slot < 8; ++slot) strings[slot] = text(str("s", slot));
+  for (int slot = 0; slot < 8; ++slot) strings[slot] = text(fmt::format("s{}", slot));
   EXPECT_EQ(metadata_of(read_well(version2(model_of(graph({}), {{2, table(strings)}}))), "rten"),
             R"({"onnx_hash":"s0","description":"s1","license":"s2","commit":"s3","code_repository":"s4",)"
             R"("model_repository":"s5","run_id":"s6","run_url":"s7"})");

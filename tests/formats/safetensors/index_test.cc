@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +48,8 @@ std::string shard(const std::string& names) {
 std::vector<std::string> listing(const Model& model) {
   std::vector<std::string> lines;
   for (const Tensor& t : model.tensors)
-    lines.push_back(str(t.scope, ":", t.name, " ", read_text(t.source, 0, t.nbytes()).value_or("unreadable")));
+    lines.push_back(
+        fmt::format("{}:{} {}", t.scope, t.name, read_text(t.source, 0, t.nbytes()).value_or("unreadable")));
   return lines;
 }
 
@@ -178,7 +180,7 @@ TEST(SafetensorsIndex, ReportsTensorsMissingFromShards) {
 
 TEST(SafetensorsIndex, WarningsAreBounded) {
   std::string index = R"({"weight_map":{"a":"1")";
-  for (int i = 0; i < 1000; ++i) index += str(",\"t", i, "\":\"1\"");
+  for (int i = 0; i < 1000; ++i) index += fmt::format(",\"t{}\":\"1\"", i);
   const Model model = read_well(index + "}}", {{"1", shard("a")}});
   ASSERT_EQ(model.warnings.size(), 101u);
   EXPECT_EQ(model.warnings.back(), "... and 900 more");
@@ -188,7 +190,7 @@ TEST(SafetensorsIndex, WarningsAreBounded) {
 
 TEST(SafetensorsIndex, OpensOnlyFilesOfItsFolder) {
   for (const char* name : {"", ".", "..", "../1", "/1", "sub/1", R"(1\u0000)"}) {
-    const std::string index = str(R"({"weight_map":{"a":")", name, R"(","b":"2"}})");
+    const std::string index = fmt::format("{}{}{}", R"({"weight_map":{"a":")", name, R"(","b":"2"}})");
     const Model model = read_well(index, {{"1", shard("a")}, {"2", shard("b")}});
     EXPECT_THAT(listing(model), ElementsAre(":b b")) << name;
     EXPECT_THAT(model.warnings, ElementsAre(HasSubstr(": no such file; 1 tensors are missing"))) << name;
@@ -202,7 +204,7 @@ TEST(SafetensorsIndex, IndexIsNotReadAsShard) {
 
 TEST(SafetensorsIndex, BoundsTheNumberOfShards) {
   std::string index = R"({"weight_map":{"a":"1")";
-  for (int i = 0; i <= 10'000; ++i) index += str(",\"t", i, "\":\"s", i, '"');
+  for (int i = 0; i <= 10'000; ++i) index += fmt::format(",\"t{}\":\"s{}\"", i, i);
   EXPECT_EQ(error_of(index + "}}"), "safetensors index: weight_map: more than 10000 shards");
 }
 

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,13 +39,13 @@ std::string error_of_header(std::string_view header) { return error_of(safetenso
 
 // The error of a file with one tensor "a" of these fields and one byte.
 std::string error_of_fields(std::string_view fields) {
-  return error_of(safetensors_file(str(R"({"a":{)", fields, "}}"), "x"));
+  return error_of(safetensors_file(fmt::format("{}{}}}}}", R"({"a":{)", fields), "x"));
 }
 
 // A header of these entries.
 std::string header_of(const std::vector<std::string>& entries) {
   std::string header;
-  for (const std::string& entry : entries) header += str(header.empty() ? '{' : ',', entry);
+  for (const std::string& entry : entries) header += fmt::format("{}{}", header.empty() ? '{' : ',', entry);
   return header + '}';
 }
 
@@ -94,7 +95,7 @@ TEST(Safetensors, ReadsEveryDTypeOfTheReference) {
                                                                             {"U64", "uint64", 64}};
   for (const auto& [stored, name, bits] : kEight) {
     const Model model = read_well(SafetensorsBuilder().tensor("a", stored, "2,4", std::string(bits, 'x')).build());
-    EXPECT_THAT(listing(model), ElementsAre(str("a ", name, " ", stored, " [2x4] ", std::string(bits, 'x'))));
+    EXPECT_THAT(listing(model), ElementsAre(fmt::format("a {} {} [2x4] {}", name, stored, std::string(bits, 'x'))));
     EXPECT_THAT(model.warnings, IsEmpty());
   }
 }
@@ -176,8 +177,8 @@ TEST(Safetensors, RefusesNonObject) {
 // Values are read to depth 100, where serde_json goes to 127: an unknown field of the entry at depth 2 may be 98 deep.
 TEST(Safetensors, ReadsValuesToDepth100) {
   const auto file = [](size_t deep) {
-    const std::string header = str(R"({"a":{"x":)", std::string(deep, '['), std::string(deep, ']'),
-                                   R"(,"dtype":"U8","shape":[],"data_offsets":[0,1]}})");
+    const std::string header = fmt::format("{}{}{}{}", R"({"a":{"x":)", std::string(deep, '['), std::string(deep, ']'),
+                                           R"(,"dtype":"U8","shape":[],"data_offsets":[0,1]}})");
     return safetensors_file(header, "x");
   };
   EXPECT_EQ(error_of(file(98)), "no error");
@@ -207,10 +208,11 @@ TEST(Safetensors, RefusesDuplicateField) {
 
 TEST(Safetensors, RefusesNumbersThatAreNotPlainIntegers) {
   for (const char* number : {"1.0", "1e0", "-0", "-1", "\"1\"", "null", "true", "[1]", "18446744073709551616"}) {
-    EXPECT_THAT(error_of_fields(str(R"("dtype":"U8","shape":[)", number, R"(],"data_offsets":[0,1])")),
-                HasSubstr("tensor \"a\": shape: "))
+    EXPECT_THAT(
+        error_of_fields(fmt::format("{}{}{}", R"("dtype":"U8","shape":[)", number, R"(],"data_offsets":[0,1])")),
+        HasSubstr("tensor \"a\": shape: "))
         << number;
-    EXPECT_THAT(error_of_fields(str(R"("dtype":"U8","shape":[1],"data_offsets":[0,)", number, "]")),
+    EXPECT_THAT(error_of_fields(fmt::format("{}{}]", R"("dtype":"U8","shape":[1],"data_offsets":[0,)", number)),
                 HasSubstr("tensor \"a\": data_offsets: "))
         << number;
   }
@@ -218,7 +220,7 @@ TEST(Safetensors, RefusesNumbersThatAreNotPlainIntegers) {
 
 TEST(Safetensors, RefusesOtherThanTwoOffsets) {
   for (const char* offsets : {"[]", "[0]", "[0,1,1]", "0", "{}"})
-    EXPECT_THAT(error_of_fields(str(R"("dtype":"U8","shape":[1],"data_offsets":)", offsets)),
+    EXPECT_THAT(error_of_fields(fmt::format("{}{}", R"("dtype":"U8","shape":[1],"data_offsets":)", offsets)),
                 HasSubstr("tensor \"a\": data_offsets"))
         << offsets;
 }
@@ -229,7 +231,7 @@ TEST(Safetensors, ErrorsNameFoundAndExpected) {
   EXPECT_EQ(error_of_fields(R"("dtype":"U8","shape":["1"])"),
             "safetensors: header: tensor \"a\": shape: a string where a list of whole numbers must be");
   for (const char* number : {"18446744073709551616", "-1", "0.5"})
-    EXPECT_EQ(error_of_fields(str(R"("dtype":"U8","shape":[)", number, "]")),
+    EXPECT_EQ(error_of_fields(fmt::format("{}{}]", R"("dtype":"U8","shape":[)", number)),
               "safetensors: header: tensor \"a\": shape: a number that is not an integer below 2^64 where a list of "
               "whole numbers must be");
 }
@@ -326,7 +328,7 @@ TEST(Safetensors, ListsTensorsOfUnknownDTypesAsBytes) {
 
 TEST(Safetensors, WarningsAreBounded) {
   SafetensorsBuilder b;
-  for (int i = 0; i < 150; ++i) b.tensor(str("t", i), str("D", i), "", "x");
+  for (int i = 0; i < 150; ++i) b.tensor(fmt::format("t{}", i), fmt::format("D{}", i), "", "x");
   const Model model = read_well(b.build());
   EXPECT_EQ(model.tensors.size(), 150u);
   EXPECT_EQ(model.tensors[149].stored_dtype, "D149");

@@ -1,5 +1,6 @@
 // Many names of one file, and files whose models are larger than the file: all share the budget of the outermost
 // container.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,15 +54,15 @@ class LinkedFolder final : public Folder {
 
 std::string shard_of(int tensors) {
   SafetensorsBuilder builder;
-  for (int i = 0; i < tensors; ++i) builder.tensor(str("tensor.", i), "U8", "1", "x");
+  for (int i = 0; i < tensors; ++i) builder.tensor(fmt::format("tensor.{}", i), "U8", "1", "x");
   return builder.build();
 }
 
 std::string index_of(int shards) {
   std::string lines;
   for (int i = 0; i < shards; ++i)
-    lines += str(i == 0 ? "" : ",", "\"tensor.", i, "\":\"shard-", 10'000 + i, ".safetensors\"");
-  return str("{\"weight_map\":{", lines, "}}");
+    lines += fmt::format("{}\"tensor.{}\":\"shard-{}.safetensors\"", i == 0 ? "" : ",", i, 10'000 + i);
+  return fmt::format("{{\"weight_map\":{{{}}}}}", lines);
 }
 
 TEST(SafetensorsIndex, ShardWithManyNamesIsReadOnce) {
@@ -105,13 +106,13 @@ TEST(SafetensorsIndex, ShardsShareOneBudget) {
 TEST(Gguf, ShardWithManyNamesIsReadOnce) {
   GgufBuilder builder;
   builder.u16("split.count", 500).u16("split.no", 0).i32("split.tensors.count", 1000);
-  for (int i = 0; i < 1000; ++i) builder.list(str("t", i), {1}, 24, 0);
+  for (int i = 0; i < 1000; ++i) builder.list(fmt::format("t{}", i), {1}, 24, 0);
   const std::string bytes = builder.data("x").build();
   const auto file = std::make_shared<CountedFile>("file 1", bytes);
   std::vector<std::string> names;
   for (int i = 1; i <= 500; ++i) {
     std::string number = std::to_string(i);
-    names.push_back(str("m-", std::string(5 - number.size(), '0'), number, "-of-00500.gguf"));
+    names.push_back(fmt::format("m-{}{}-of-00500.gguf", std::string(5 - number.size(), '0'), number));
   }
   const Container container{"m-00001-of-00500.gguf", file, std::make_shared<LinkedFolder>(names, file)};
   const auto model = read_gguf(container);
@@ -153,7 +154,7 @@ TEST(Safetensors, MillionTensorsFitTheBudget) {
 TEST(Rten, GraphJsonBeyondBudgetIsRefused) {
   using namespace test::rten;
   std::vector<Ref> nodes;
-  for (int i = 0; i < 2000; ++i) nodes.push_back(value(str("value.", i), {}, 0));
+  for (int i = 0; i < 2000; ++i) nodes.push_back(value(fmt::format("value.{}", i), {}, 0));
   const Container container{"m.rten", in_memory(version2(model_of(graph(nodes))))};
   const auto model = read_rten(container);
   ASSERT_TRUE(model) << model.error().message;

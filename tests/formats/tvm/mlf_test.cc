@@ -1,4 +1,5 @@
 // TVM's Model Library Format and tvmc's package, as archives and as directories.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ Model read_well(const Files& files) {
 // One line per tensor: scope and listing().
 std::vector<std::string> scoped_listing(const Model& model) {
   std::vector<std::string> lines = listing(model);
-  for (size_t i = 0; i < lines.size(); ++i) lines[i] = str(model.tensors[i].scope, ":", lines[i]);
+  for (size_t i = 0; i < lines.size(); ++i) lines[i] = fmt::format("{}:{}", model.tensors[i].scope, lines[i]);
   return lines;
 }
 
@@ -51,16 +52,18 @@ TEST_P(MlfVersion, AllVersionsGiveTheSameModel) {
   const int version = GetParam();
   const Model model = read_well(mlf_files(version));
   EXPECT_EQ(model.format, "tvm-mlf");
-  EXPECT_EQ(model.version, str(version));
+  EXPECT_EQ(model.version, std::to_string(version));
   EXPECT_THAT(scoped_listing(model), ElementsAre(":p0 float32 float32 [2] 00001111"));
   EXPECT_EQ(to_json_line(model.common), R"({"name":"mlp"})");
-  EXPECT_EQ(json_at(model, "tvm-mlf"),
-            str(R"({"version":)", version, R"(,"modules":{"mlp":{)", version < 4 ? "" : R"("style":"full-model",)",
-                R"("executors":["graph"],"targets":["c -keys=cpu "],"exported":"2026-11-20 02:13:56Z")",
-                version == 1 ? ""
-                             : R"(,"memory":[{"device":1,"workspace_size_bytes":176,"constants_size_bytes":160,)"
-                               R"("io_size_bytes":48}])",
-                R"(}},"parameters":{"parameters/mlp.params":1}})"));
+  EXPECT_EQ(
+      json_at(model, "tvm-mlf"),
+      fmt::format("{}{}{}{}{}{}{}", R"({"version":)", version, R"(,"modules":{"mlp":{)",
+                  version < 4 ? "" : R"("style":"full-model",)",
+                  R"("executors":["graph"],"targets":["c -keys=cpu "],"exported":"2026-11-20 02:13:56Z")",
+                  version == 1 ? ""
+                               : R"(,"memory":[{"device":1,"workspace_size_bytes":176,"constants_size_bytes":160,)"
+                                 R"("io_size_bytes":48}])",
+                  R"(}},"parameters":{"parameters/mlp.params":1}})"));
   EXPECT_EQ(model.parts.size(), 4U);
   EXPECT_THAT(model.warnings, IsEmpty());
 }
@@ -85,11 +88,12 @@ INSTANTIATE_TEST_SUITE_P(All, MlfVersion, testing::Range(1, 8));
 TEST(Mlf, ReadsOperators) {
   for (const int version : {4, 5, 6, 7}) {
     const Model model = read_well({{"metadata.json", mlf_operator_metadata(version)}, {"src/tir-1.txt", "#[main]"}});
-    EXPECT_EQ(model.version, str(version));
+    EXPECT_EQ(model.version, std::to_string(version));
     EXPECT_THAT(model.tensors, IsEmpty());
-    EXPECT_EQ(json_at(model, "tvm-mlf"),
-              str(R"({"version":)", version, R"(,"modules":{"add":{"style":"operator","executors":[],)",
-                  R"("targets":["c -keys=cpu "],"exported":"2026-11-20 02:13:56Z"}},"parameters":{}})"));
+    EXPECT_EQ(
+        json_at(model, "tvm-mlf"),
+        fmt::format("{}{}{}{}", R"({"version":)", version, R"(,"modules":{"add":{"style":"operator","executors":[],)",
+                    R"("targets":["c -keys=cpu "],"exported":"2026-11-20 02:13:56Z"}},"parameters":{}})"));
     EXPECT_THAT(model.warnings, IsEmpty());
   }
 }
@@ -112,11 +116,13 @@ TEST(Mlf, TensorsOfSeveralModulesHaveScopes) {
 
 // The size of each is that in its own module.
 TEST(Mlf, ComparesSizesModuleByModule) {
-  const auto module = [](uint64_t size) { return str(R"({"memory": {"sids": )", mlf_storage(size), "}}"); };
-  const Model model = read_well(
-      {{"metadata.json", str(R"({"modules": {"a": )", module(8), R"(, "b": )", module(8), R"(}, "version": 7})")},
-       {"parameters/a.params", mlf_parameters()},
-       {"parameters/b.params", ParamsBuilder().array("p0", kTvmInt8, {}, "2").build()}});
+  const auto module = [](uint64_t size) {
+    return fmt::format("{}{}}}}}", R"({"memory": {"sids": )", mlf_storage(size));
+  };
+  const Model model = read_well({{"metadata.json", fmt::format("{}{}{}{}{}", R"({"modules": {"a": )", module(8),
+                                                               R"(, "b": )", module(8), R"(}, "version": 7})")},
+                                 {"parameters/a.params", mlf_parameters()},
+                                 {"parameters/b.params", ParamsBuilder().array("p0", kTvmInt8, {}, "2").build()}});
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("1 of 2 parameters is not their size (\"p0\": 8, it has 1)")));
 }
 
@@ -191,7 +197,7 @@ TEST(Mlf, AcceptsMetadataOfAnyShape) {
        {"{}", R"({"a": null})", R"({"a": {"memory": null, "target": 7, "style": []}})",
         R"({"a": {"memory": {"functions": [], "sids": {}}}})",
         R"({"a": {"memory": [null, {"input_binding": 7}, {"input_binding": "p0", "size_bytes": "8"}]}})"}) {
-    const Model model = read_well({{"metadata.json", str(R"({"version": 7, "modules": )", modules, "}")},
+    const Model model = read_well({{"metadata.json", fmt::format("{}{}}}", R"({"version": 7, "modules": )", modules)},
                                    {"parameters/a.params", mlf_parameters()}});
     EXPECT_EQ(model.tensors.size(), 1U) << modules;
     EXPECT_THAT(model.warnings, IsEmpty()) << modules;
@@ -214,7 +220,7 @@ TEST(Mlf, AcceptsModulesOfAnyName) {
 
 TEST(Mlf, BoundsTheFilesOfParameters) {
   Files files = mlf_files(7);
-  for (int i = 1; i < 100; ++i) files[str("parameters/", i, ".params")] = mlf_parameters();
+  for (int i = 1; i < 100; ++i) files[fmt::format("parameters/{}.params", i)] = mlf_parameters();
   EXPECT_THAT(read_well(files).warnings, IsEmpty());
   files["parameters/one more.params"] = mlf_parameters();
   const Model model = read_well(files);
@@ -225,12 +231,12 @@ TEST(Mlf, BoundsTheFilesOfParameters) {
 // 100 hard links to one file took 2.7 GB.
 TEST(Mlf, FileWithManyNamesIsParsedOnce) {
   ParamsBuilder b;
-  for (int i = 0; i < 1'000; ++i) b.array(str("p", i), kTvmInt8, {}, "x");
+  for (int i = 0; i < 1'000; ++i) b.array(fmt::format("p{}", i), kTvmInt8, {}, "x");
   const SourcePtr file = in_memory(b.build());
   archive::Builder builder(archive::DuplicatePolicy::last_wins);
   builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
   builder.add_file("parameters/a.params", file);
-  for (int i = 1; i < 100; ++i) builder.add_hard_link(str("parameters/", i, ".params"), "parameters/a.params");
+  for (int i = 1; i < 100; ++i) builder.add_hard_link(fmt::format("parameters/{}.params", i), "parameters/a.params");
   const Container tar = container();
   const auto model = read_mlf(std::move(builder).finish(), tar);
   ASSERT_TRUE(model);
@@ -245,10 +251,10 @@ TEST(Mlf, FileWithManyNamesIsParsedOnce) {
 
 TEST(Mlf, RefusesParametersBeyondTheBudget) {
   ParamsBuilder b;
-  for (int i = 0; i < 700; ++i) b.array(std::string(60'000, 'n') + str(i), kTvmInt8, {}, "x");
+  for (int i = 0; i < 700; ++i) b.array(std::string(60'000, 'n') + std::to_string(i), kTvmInt8, {}, "x");
   archive::Builder builder(archive::DuplicatePolicy::last_wins);
   builder.add_file("metadata.json", in_memory(mlf_metadata(7)));
-  for (int i = 0; i < 5; ++i) builder.add_file(str("parameters/", i, ".params"), in_memory(b.build()));
+  for (int i = 0; i < 5; ++i) builder.add_file(fmt::format("parameters/{}.params", i), in_memory(b.build()));
   const auto model = read_mlf(std::move(builder).finish(), container());
   ASSERT_TRUE(model);
   EXPECT_EQ(model->tensors.size(), 700U);

@@ -1,5 +1,6 @@
 #include "formats/tvm/params.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,7 +103,7 @@ TEST(TvmParams, TypesOfAllCodesAreKnown) {
   for (const auto& [code, bits, name] : rows) {
     const std::string data(3 * ((size_t{bits} + 7) / 8), 'x');
     const Model model = read_well(ParamsBuilder().array("a", tvm_type(code, bits), {3}, data).build());
-    EXPECT_THAT(listing(model), ElementsAre(str("a ", name, " ", name, " [3] ", data)));
+    EXPECT_THAT(listing(model), ElementsAre(fmt::format("a {} {} [3] {}", name, name, data)));
     EXPECT_THAT(model.warnings, IsEmpty()) << name;
   }
 }
@@ -205,7 +206,7 @@ TEST(TvmParams, TruncatedLastTensorIsRefusedAlone) {
     const Model model = read_well(whole.substr(0, whole.size() - missing));
     EXPECT_THAT(listing(model), ElementsAre("a int8 int8 [] x", "b float32 float32 [2] refused"));
     EXPECT_THAT(model.warnings,
-                ElementsAre(str("tensor \"b\": 8 bytes of data, ", 8 - missing, " left in the file: refused")));
+                ElementsAre(fmt::format("tensor \"b\": 8 bytes of data, {} left in the file: refused", 8 - missing)));
   }
 }
 
@@ -228,8 +229,8 @@ TEST(TvmParams, RefusesArraysThatAreNotOnTheCpu) {
   for (const uint32_t device : {0U, 2U, 0x80000001U}) {
     ArrayHeader header{kTvmInt8, {}, 1};
     header.device = device;
-    EXPECT_EQ(error_of(header, "x"), str("tvm-params: tensor \"w\": on a device of type ", static_cast<int32_t>(device),
-                                         ", 1 (CPU) expected"));
+    EXPECT_EQ(error_of(header, "x"), fmt::format("tvm-params: tensor \"w\": on a device of type {}, 1 (CPU) expected",
+                                                 static_cast<int32_t>(device)));
   }
 }
 
@@ -258,7 +259,7 @@ TEST(TvmParams, CountsAreBoundedByRemainingBytes) {
             "tvm-params: a count of 2 at 24 where 58 bytes are left");
   for (const uint64_t count : {1ULL << 32, 1ULL << 61, ~0ULL})
     EXPECT_EQ(error_of(ParamsBuilder().build(count, count)),
-              str("tvm-params: a count of ", count, " at 24 where 8 bytes are left"));
+              fmt::format("tvm-params: a count of {} at 24 where 8 bytes are left", count));
 }
 
 TEST(TvmParams, RefusesMoreNamesThanArrays) {
@@ -323,7 +324,7 @@ TEST(TvmParams, SkipsData) {
 
 TEST(TvmParams, ReadsManySmallArraysInFewReads) {
   ParamsBuilder b;
-  for (int i = 0; i < 20'000; ++i) b.array(str("p", i), kTvmInt8, {1}, "x");
+  for (int i = 0; i < 20'000; ++i) b.array(fmt::format("p{}", i), kTvmInt8, {1}, "x");
   const std::string bytes = b.build();
   const auto file = std::make_shared<Holes>(bytes, bytes.size());
   const auto params = tvm::read_params(file, *budget_of(file));

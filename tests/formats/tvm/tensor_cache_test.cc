@@ -1,4 +1,5 @@
 // The weights of MLC-LLM and WebLLM.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -116,11 +117,13 @@ TEST(TensorCache, UnknownEncodingsAreShownAsBytes) {
 TEST(TensorCache, RefusesTensorsOutsideTheirShard) {
   for (const auto& [bytes, offset] : std::vector<std::pair<uint64_t, uint64_t>>{
            {9, 0}, {8, 1}, {1, 8}, {1, INT64_MAX}, {INT64_MAX, INT64_MAX}, {INT64_MAX, 1}}) {
-    const Model model = read_well(index_of(cache_tensor("a", str("[", bytes, "]"), "int8", "raw", bytes, offset)),
+    const Model model = read_well(index_of(cache_tensor("a", fmt::format("[{}]", bytes), "int8", "raw", bytes, offset)),
                                   {{"0.bin", "12345678"}});
     EXPECT_TRUE(model.tensors.at(0).source.refused());
-    EXPECT_THAT(model.warnings, ElementsAre(str("tensor \"a\": ", bytes, " bytes at offset ", offset,
-                                                " are not inside the 8 of shard \"0.bin\": refused")));
+    EXPECT_THAT(
+        model.warnings,
+        ElementsAre(fmt::format("tensor \"a\": {} bytes at offset {} are not inside the 8 of shard \"0.bin\": refused",
+                                bytes, offset)));
   }
 }
 
@@ -220,10 +223,12 @@ TEST(TensorCache, KeepsOtherKeysOfIndex) {
   const std::string record = cache_shard("0.bin", 8, {});
   EXPECT_EQ(
       to_json_line(
-          read_well(str(R"({"a": 1, "metadata": {"b": [2], "a": 3}, "records": [)", record, "]}"), shard).metadata),
+          read_well(fmt::format("{}{}]}}", R"({"a": 1, "metadata": {"b": [2], "a": 3}, "records": [)", record), shard)
+              .metadata),
       R"({"a":3,"b":[2],"tensor-cache":{"shards":1}})");
-  EXPECT_EQ(to_json_line(read_well(str(R"({"metadata": "text", "records": [)", record, "]}"), shard).metadata),
-            R"({"metadata":"text","tensor-cache":{"shards":1}})");
+  EXPECT_EQ(
+      to_json_line(read_well(fmt::format("{}{}]}}", R"({"metadata": "text", "records": [)", record), shard).metadata),
+      R"({"metadata":"text","tensor-cache":{"shards":1}})");
 }
 
 // Limits, and files that are not an index.
@@ -262,7 +267,7 @@ TEST(TensorCache, BoundsDimensionsAndNames) {
 
 TEST(TensorCache, BoundsTheShards) {
   std::vector<std::string> shards = {cache_shard("0.bin", 8, {})};
-  for (int i = 1; i < 10'000; ++i) shards.push_back(cache_shard(str(i), 0, {}));
+  for (int i = 1; i < 10'000; ++i) shards.push_back(cache_shard(std::to_string(i), 0, {}));
   EXPECT_EQ(error_of(cache_index(shards)), "no error");
   shards.push_back(cache_shard("one more", 0, {}));
   EXPECT_EQ(error_of(cache_index(shards)), "tensor-cache: shard record 10000: more than 10000 shards");
@@ -281,8 +286,8 @@ TEST(TensorCache, RefusesIncompleteRecords) {
   const std::string good = cache_tensor("a", "[1]", "int8", "raw", 1, 0);
   for (const char* key : {"name", "shape", "dtype", "format", "nbytes", "byteOffset"}) {
     std::string bad = good;
-    bad.replace(bad.find(str('"', key, '"')) + 1, 1, "_");
-    EXPECT_THAT(error_of(index_of(bad)), testing::EndsWith(str("expected at \"", key, "\""))) << key;
+    bad.replace(bad.find(fmt::format("\"{}\"", key)) + 1, 1, "_");
+    EXPECT_THAT(error_of(index_of(bad)), testing::EndsWith(fmt::format("expected at \"{}\"", key))) << key;
   }
   for (const char* shape : {"[-1]", "[1.0]", "[\"1\"]", "[null]", "[9223372036854775808]"})
     EXPECT_EQ(error_of(index_of(cache_tensor("a", shape, "int8", "raw", 1, 0))),
