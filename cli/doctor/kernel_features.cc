@@ -23,7 +23,7 @@ namespace {
 // From linux/fuse.h of newer kernels: a bit of flags2, which holds the flags from 32 on.
 constexpr uint32_t kPassthrough = 1U << (37 - 32);
 constexpr uint64_t kPagesBeforeLimit = 32;  // before FUSE_MAX_PAGES (Linux 4.20)
-constexpr uint64_t kPagesByDefault = 256;  // FUSE_MAX_MAX_PAGES
+constexpr uint64_t kPagesByDefault = 256;   // FUSE_MAX_MAX_PAGES
 
 Map failed_step(const char* step) {
   Map result;
