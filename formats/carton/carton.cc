@@ -51,7 +51,7 @@ Result<void> add_linked(Model& model, archive::Archive& archive, const Container
     const BlobRef wanted{printable(path), digest, std::nullopt,
                          urls == links.urls.end() ? std::vector<std::string>{} : urls->second};
     if (wanted.urls.empty() && !is_local(wanted)) {
-      missing.add(quoted(path), ": in MANIFEST, but neither in the carton nor in LINKS");
+      missing.add("{}: in MANIFEST, but neither in the carton nor in LINKS", quoted(path));
       model.missing.push_back(path);
       continue;
     }

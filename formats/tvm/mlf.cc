@@ -1,6 +1,6 @@
 // TVM's Model Library Format, versions 1 to 7, and the package that tvmc makes by default. The first is
 // python/tvm/micro/model_library_format.py of TVM 0.8 to 0.18, the second python/tvm/driver/tvmc/model.py.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -108,7 +108,7 @@ Result<bool> any_has_magic(const std::vector<ParamsFile>& files) {
 // Equal for two files with the same bytes: hard links, members that share their data.
 std::string identity_of(const SourcePtr& file) {
   std::string identity = file->identity();
-  return identity.empty() ? fmt::format("at {}", file.get()) : identity;
+  return identity.empty() ? fmt::format("at {}", fmt::ptr(file.get())) : identity;
 }
 
 // Reads the .params files one after the other into one list of tensors.
