@@ -18,7 +18,7 @@ FOREIGN = {"README.md": {"--install", "--now", "--preset", "--prefix"}, "CHANGEL
            "testing.md": {"--minutes", "--minimise", "--preset", "--sanitized", "--target"}}
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
-VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+)?)", re.MULTILINE)
+VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+(?:-[a-z]+)*)?)", re.MULTILINE)
 HELP_OPTION = re.compile(r"^  (-\S+)", re.MULTILINE)
 
 
@@ -79,7 +79,7 @@ class Docs(unittest.TestCase):
     def test_every_command_is_in_the_page(self):
         listed = set()
         for line in self.section("COMMANDS").split("\n:   "):
-            listed |= {tuple(name.split()) for name in re.findall(r"\*\*([a-z][a-z ]*)\*\*", line.rpartition("\n")[2])}
+            listed |= {tuple(name.split()) for name in re.findall(r"\*\*([a-z][a-z -]*)\*\*", line.rpartition("\n")[2])}
         leaves = {path for path in self.commands if path and not any(other[:-1] == path for other in self.commands)}
         self.assertEqual(listed, leaves)
 
