@@ -441,7 +441,7 @@ class Unmounting(Case):
         unmounted = [f"m{i}" for i in range(1, 21) if i != 7] + ["dead", "outer", "outer/model.safetensors"]
         self.assertEqual(sorted(self.read("output").decode().splitlines()), sorted(f"{self.path(name)}: unmounted" for name in unmounted))
         hidden, line = done.stderr.splitlines()
-        self.assertIn("outer/model.safetensors: what lies there is hidden", hidden)
+        self.assertIn("outer/model.safetensors: directory not empty; the mount hides its content", hidden)
         self.assertRegex(line, rf"{self.path('m7')}: busy: in use by sh \(pid \d+, working directory\)")
         self.assertFalse([name for name in os.listdir(self.tmp) if name.startswith("m") and name[1:].isdigit()])
 
@@ -502,7 +502,7 @@ class OtherUsers(UsersTestCase, Case):
         self.assertTrue(is_mounted(roots) and is_mounted(mount_of_nobody))
         done = self.run_as(NOBODY, "umount", roots)
         self.assertEqual((done.returncode, done.stderr),
-                         (6, f"weightfs: {roots}: another user mounted it: only that one and root can unmount it\n"))
+                         (6, f"weightfs: {roots}: mounted by another user; only that user and root can unmount it\n"))
 
     def test_unreachable_mount_has_a_reason(self):
         daemon = pwd.getpwnam("daemon")
