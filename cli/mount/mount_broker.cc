@@ -51,8 +51,8 @@ class MountService {
         point_.make().and_then([&] { return point_.claim(); }).and_then([&] { return fuse::open_mount(params_); });
     if (!device) return {EIO, device.error().message};
     state_ = State::mounted;
-    const auto mount = Mounts::now().on(point_.path());
-    if (mount && mount->is_weightfs()) id_ = mount->id;
+    mounted_ = Mounts::now().on(point_.path());
+    if (mounted_ && !mounted_->is_weightfs()) mounted_.reset();
     return {0, {}, Descriptor(*device)};
   }
 
@@ -63,16 +63,24 @@ class MountService {
     // Not earlier: at an automount point only the process group of the mounting process may pass (autofs).
     ::setsid();
     const Mounts now = Mounts::now();
-    if (const Mount* mount = id_ ? now.find(*id_) : nullptr) fuse::set_readahead(mount->device);
+    if (const Mount* mount = find_own(now)) fuse::set_readahead(mount->device);
     const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.number(), standard);
   }
 
-  // Fails if the mount is busy, as umount(8) does. The mount is found by its id, because after a detach another mount
-  // may be at its path.
+  // The mount of this broker, or null. Not searched by its path: another mount may be at it, and the directories above
+  // may have been renamed. The kernel reuses ids and device numbers of mounts that are gone.
+  const Mount* find_own(const Mounts& now) const {
+    const Mount* mount = mounted_ ? now.find(mounted_->id) : nullptr;
+    const bool is_own = mount != nullptr && mount->is_weightfs() && mount->device == mounted_->device &&
+                        mount->source == mounted_->source;
+    return is_own ? mount : nullptr;
+  }
+
+  // Fails if the mount is busy, as umount(8) does.
   sandbox::BrokerReply unmount(Detach detach) const {
     const Mounts now = Mounts::now();
-    const Mount* mount = id_ ? now.find(*id_) : nullptr;
+    const Mount* mount = find_own(now);
     if (mount == nullptr) return {UnmountResult::refused, "no longer mounted"};
     UnmountResult unmounted = weightfs::unmount(*mount, detach);
     // Falls back to this process if no child could be started.
@@ -92,7 +100,7 @@ class MountService {
   MountPoint point_;
   const fuse::SessionParams params_;
   State state_ = State::not_mounted;
-  std::optional<uint64_t> id_;  // of the mount
+  std::optional<Mount> mounted_;  // as it was mounted
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/sysmacros.h>
 
 #include <array>
@@ -217,10 +218,16 @@ void release_device(fuse_session* session) {
   ::close(ends[1]);
 }
 
+// Whether the kernel has ended the connection: the mount is gone, and its id and device number may be those of another.
+bool is_disconnected(fuse_session* session) {
+  pollfd device{fuse_session_fd(session), 0, 0};
+  return ::poll(&device, 1, 0) > 0 && (device.revents & POLLERR) != 0;
+}
+
 // Unmounts by the callback; false if there is none.
-bool unmounted_by_callback(const SessionParams& params) {
+bool unmounted_by_callback(fuse_session* session, const SessionParams& params) {
   if (!params.callbacks.on_unmount) return false;
-  params.callbacks.on_unmount();
+  if (!is_disconnected(session)) params.callbacks.on_unmount();
   return true;
 }
 
@@ -235,7 +242,7 @@ Result<SessionPtr> mounted_session(Server* s, const SessionParams& params) {
 
 // Unmounts a session whose loop does not run.
 void unmount(fuse_session* session, const SessionParams& params) {
-  if (unmounted_by_callback(params)) release_device(session);
+  if (unmounted_by_callback(session, params)) release_device(session);
   fuse_session_unmount(session);
 }
 
@@ -279,7 +286,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
     if (ended == kNoThread) {
       end_connection(session.get());
     } else {
-      if (unmounted_by_callback(params) || monitor.is_replaced()) release_device(session.get());
+      if (unmounted_by_callback(session.get(), params) || monitor.is_replaced()) release_device(session.get());
       fuse_session_unmount(session.get());
     }
     never_answered = monitor.never_answered();

@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 
-from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, has_ended, is_mounted, numbers, os, processes_of, run,
+from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, Tensor, UsersTestCase, as_nobody, containers, halt, has_ended, is_mounted, numbers, os, processes_of, run,
                       sample_tensors, shutil, signal, subprocess, sys, unittest, until)
 
 
@@ -37,6 +37,23 @@ class Lifecycle(MountTestCase):
         subprocess.run(["umount", mnt], check=True)
         self.assertEqual(process.wait(LIMIT_S), 0)
         self.assertFalse(os.path.exists(mnt))
+
+    def test_ended_server_spares_a_mount_that_reuses_its_mount_id(self):
+        def mount_id(point):
+            with open("/proc/self/mountinfo") as table:
+                return next(line.split()[0] for line in table if line.split()[4] == point)
+        process, mnt = self.foreground(self.sample())
+        id_of_first = mount_id(mnt)
+        halt(process.pid)
+        subprocess.run(["umount", "-l", mnt], check=True)
+        others = []
+        while id_of_first not in map(mount_id, others):
+            if len(others) == 20:
+                self.skipTest("the kernel did not reuse the mount id")
+            others.append(self.mount(self.sample(), at=f"other{len(others)}"))
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(LIMIT_S), 0)
+        self.assertEqual([point for point in others if not is_mounted(point)], [])
 
     def test_busy_mount_is_not_unmounted(self):
         mnt = self.mount(self.sample())
