@@ -11,7 +11,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 
 #include "base/cancel.h"
@@ -74,6 +76,13 @@ struct Attributes {
   bool operator==(const Attributes&) const = default;
 };
 
+// Costs no system call, and advances every few milliseconds.
+std::chrono::nanoseconds coarse_clock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
 
 // A file that is watched for change. Nothing is mapped: a mapping of a file that is cut kills the process, pread does
@@ -121,11 +130,22 @@ class FileSource final : public Source {
            is_same_time(now.st_mtim, opened_.st_mtim);
   }
 
-  // A removed path is not a change: the open file still has the bytes that were opened.
+  // A removed path is not a change: the open file still has the bytes that were opened. Any write, rename and removal
+  // of the file changes its times. Only another directory or mount on the path does not, and cannot change the bytes of
+  // the open file, so the path is resolved less often than the file is examined.
   bool is_as_opened() const {
     struct stat open {};
-    struct stat there {};
     if (::fstat(fd_, &open) != 0 || !is_same_file(open)) return false;
+    const auto now = coarse_clock();
+    if (now < next_path_check_.load(std::memory_order_relaxed) && is_same_time(open.st_ctim, opened_.st_ctim))
+      return true;
+    if (!is_unchanged_at_path(open)) return false;
+    next_path_check_.store(now + kPathCheckInterval, std::memory_order_relaxed);
+    return true;
+  }
+
+  bool is_unchanged_at_path(const struct stat& open) const {
+    struct stat there {};
     const bool at_path = ::fstatat(directory_ ? directory_->number() : AT_FDCWD, name_.c_str(), &there, 0) == 0;
     if (at_path && !is_same_file(there)) return false;
     const bool untouched =
@@ -151,6 +171,8 @@ class FileSource final : public Source {
     return true;
   }
 
+  static constexpr std::chrono::milliseconds kPathCheckInterval{100};
+
   Descriptor file_;
   int fd_;
   struct stat opened_;
@@ -158,6 +180,7 @@ class FileSource final : public Source {
   SharedDescriptor directory_;
   std::string name_;
   mutable std::atomic<bool> changed_ = false;
+  mutable std::atomic<std::chrono::nanoseconds> next_path_check_{};
   mutable std::mutex mutex_;      // guards the rest
   mutable struct stat accepted_;  // as the file was when its change time was accepted last
   mutable bool is_at_path_;

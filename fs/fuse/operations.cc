@@ -335,8 +335,16 @@ void reply_xattr(fuse_req_t request, std::string_view bytes, size_t size) {
   }
 }
 
+// The kernel does not cache replies to GETXATTR. After EOPNOTSUPP for security labels and access control lists, ls(1),
+// cp(1) and others do not ask for them again on the same device; after ENODATA they ask for every file.
+constexpr std::string_view kXattrNamespace = "user.";
+
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
   respond(request, Operation::getxattr, [&]() -> Result<void> {
+    if (!std::string_view(name).starts_with(kXattrNamespace)) {
+      fuse_reply_err(request, EOPNOTSUPP);
+      return {};
+    }
     Server& s = server(request);
     const auto xattrs = s.interruptible_requests().interruptible(request, [&] { return s.forest().xattrs(ino); });
     if (!xattrs) return {};

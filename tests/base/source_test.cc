@@ -165,6 +165,20 @@ TEST_F(ChangedFile, ReplacementFailsReads) {
   std::filesystem::rename(directory.write("other", "0123456789"), path);
   expect_refused();
 }
+// The times of a file do not change with its directory, so that is noticed by the next look at the path.
+TEST_F(ChangedFile, ReplacementOfItsDirectoryFailsReadsWithinTenthOfASecond) {
+  const std::string folder = directory.path("model");
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/file") << "0123456789";
+  const SourcePtr moved = open_file(folder + "/file").value();
+  EXPECT_EQ(text(*moved), "0123456789");
+  std::filesystem::rename(folder, directory.path("before"));
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/file") << "9876543210";
+  EXPECT_THAT(text(*moved), testing::AnyOf("0123456789", HasSubstr("changed or replaced")));
+  std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  EXPECT_THAT(text(*moved), HasSubstr("changed or replaced"));
+}
 TEST_F(ChangedFile, FailsEvenAfterTimesAreRestored) {
   std::fstream(path, std::ios::in | std::ios::out) << "9876543210";
   expect_refused();

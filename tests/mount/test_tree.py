@@ -1,4 +1,5 @@
 """The tree of a mounted model of each format, through the kernel."""
+import errno
 import json
 import mmap
 import stat
@@ -143,6 +144,21 @@ class FileSystemBehavior(MountTestCase):
             "user.weightfs.nbytes": b"240", "user.weightfs.format": b"safetensors"})
         with self.assertRaises(OSError):
             os.getxattr(tensor, "user.weightfs.sha256")
+
+    def test_ls_gives_up_on_security_labels_after_one_file(self):
+        mnt = self.mount(self.sample(tensors=[Tensor(f"t{i}", "float32", [1], numbers("f", 1)) for i in range(500)]))
+
+        def requests():
+            with open(f"{mnt}/.weightfs/stats.json") as file:
+                return json.load(file)["operations"]["getxattr"]["requests"]
+        before = requests()
+        for _ in range(2):
+            subprocess.run(["ls", "-l", f"{mnt}/tensors"], stdout=subprocess.DEVNULL, check=True)
+        self.assertLessEqual(requests() - before, 4)
+        for name in ("security.selinux", "system.posix_acl_access", "trusted.x"):
+            with self.assertRaises(OSError) as raised:
+                os.getxattr(f"{mnt}/tensors/t0", name)
+            self.assertEqual(raised.exception.errno, errno.EOPNOTSUPP, name)
 
     def test_common_tools_work(self):
         mnt = self.mount(self.sample())
