@@ -1,5 +1,6 @@
 #include "sources/kinds.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -12,17 +13,23 @@ struct SourceKind {
 };
 
 // The first matching prefix applies. An argument without a prefix is a path, so `./ollama:x` is a file.
-constexpr std::array<SourceKind, 2> kKinds = {{
+constexpr auto kKinds = std::to_array<SourceKind>({
     {"ollama:", find_ollama_name},
     {"", find_path},
-}};
+});
+
+const SourceKind& kind_of(const std::string& source) {
+  return *std::find_if(kKinds.begin(), kKinds.end(),
+                       [&](const SourceKind& kind) { return source.starts_with(kind.prefix); });
+}
 
 }  // namespace
 
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options) {
-  for (const SourceKind& kind : kKinds)
-    if (source.starts_with(kind.prefix)) return kind.find(source.substr(kind.prefix.size()), options);
-  return failure(Code::not_found, source);  // not reached: every text begins with the empty prefix
+  const SourceKind& kind = kind_of(source);
+  return kind.find(source.substr(kind.prefix.size()), options);
 }
+
+bool is_path(const std::string& source) { return kind_of(source).find == find_path; }
 
 }  // namespace weightfs

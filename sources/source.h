@@ -66,4 +66,7 @@ struct Listing {
 /// named file is not a model.
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options);
 
+/// Whether a SOURCE argument is a path, not a name with the prefix of another kind.
+bool is_path(const std::string& source);
+
 }  // namespace weightfs

@@ -23,9 +23,7 @@ using std::chrono::milliseconds;
 
 // The absolute path of a file or directory; a model name unchanged.
 std::string absolute_source(const std::string& source) {
-  struct stat found {};
-  if (::stat(source.c_str(), &found) != 0) return source;
-  return absolute_path(source).value_or(source);
+  return is_path(source) ? absolute_path(source).value_or(source) : source;
 }
 
 // Implements the session callbacks of a mount: status, idle timeout, reload, unmount.

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/console/suggestions.h"
 #include "cli/options/number.h"
+#include "sources/source.h"
 
 namespace weightfs::service {
 namespace {
@@ -125,7 +126,7 @@ tl::unexpected<Error> wrong(std::string what) { return failure(Code::unsupported
 
 // Services start in /, so a path must be absolute. ollama:llama3.2 is not a path.
 Result<std::string> parse_source(const std::string& value) {
-  if (value.starts_with('/') || value.find(':') < value.find('/')) return value;
+  if (value.starts_with('/') || !is_path(value)) return value;
   return wrong(fmt::format("SOURCE={} is not an absolute path or a model name (ollama:...)", quoted(value)));
 }
 

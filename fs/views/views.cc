@@ -7,7 +7,7 @@ namespace weightfs::views {
 extern const View kNpyView;
 
 std::span<const View* const> all() {
-  static constexpr std::array<const View*, 2> kViews = {&kTensorsView, &kNpyView};
+  static constexpr auto kViews = std::to_array<const View*>({&kTensorsView, &kNpyView});
   return kViews;
 }
 

@@ -60,6 +60,7 @@ class Configs(TestCase):
                                   (start + "AUTOMOUNT_IDLE=-1\n", 3, "a number of seconds"),
                                   (start + "SOURCE='x\n", 3, "the quote ' is not closed"),
                                   ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "is not an absolute path or a model name"),
+                                  ("SOURCE=with:colon/model\n", 1, "is not an absolute path or a model name"),
                                   ("SOURCE=\n", 1, "is not an absolute path"),
                                   ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "is not an absolute path"),
                                   ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "is not a permitted mount point"),

@@ -1,0 +1,41 @@
+#include "sources/kinds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/safetensors_builder.h"
+#include "tests/support/temporary.h"
+
+namespace weightfs {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(SourceKind, OnlyPrefixMakesAName) {
+  EXPECT_TRUE(is_path("model.gguf"));
+  EXPECT_TRUE(is_path("/models/ollama:x"));
+  EXPECT_TRUE(is_path("./ollama:x"));
+  EXPECT_TRUE(is_path("with:colon/model.gguf"));
+  EXPECT_FALSE(is_path("ollama:llama3.2"));
+  EXPECT_FALSE(is_path("ollama:"));
+}
+
+TEST(SourceKind, PathWithAColonIsFound) {
+  const TemporaryDirectory here;
+  const std::string model = test::SafetensorsBuilder().tensor("w", "U8", "1", "x").build();
+  const std::string path = here.write("ollama:x", model);
+  const auto found = find_source(path, {});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->path, "ollama:x");
+}
+
+TEST(SourceKind, InvalidNameIsRefusedByItsKind) {
+  const auto found = find_source("ollama:..", {});
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("model name"));
+}
+
+TEST(SourceKind, MissingPathIsNotFound) { EXPECT_EQ(find_source("/does/not/exist", {}).error().code, Code::not_found); }
+
+}  // namespace
+}  // namespace weightfs
