@@ -6,7 +6,7 @@ GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both
 of fuzzing. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
 Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
-those of EXCLUSIVE.
+those of EXCLUSIVE and ALONE.
 """
 import argparse
 import collections
@@ -33,9 +33,11 @@ WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 4, "formats_test": 3, "cache_test": 3, "base_test": 2}
 SLOWEST = 15  # tests that are listed at the end
 
-# Jobs that run alone: they measure CPU time and memory, or unmount or count the mounts of other tests.
-EXCLUSIVE = ("test_attacks", "test_changes", "test_memory", "test_mounts", "test_systemd", "test_system", "package_test", "fuzzing",
-             "conform")
+# Jobs that run one at a time: they unmount or count what other tests mount. Fuzzing mounts nothing, so it runs beside them.
+EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
+BESIDE_EXCLUSIVE = ("fuzzing",)
+# Jobs that measure CPU time and memory. They run last, one at a time.
+ALONE = ("test_attacks", "test_changes", "test_memory")
 
 # Mount tests that are not repeated with sanitizers. They test processes, units, limits and the sandbox, which sanitizers
 # change (no address limit, no seccomp), and read containers only through code that the others run, too.
@@ -233,14 +235,20 @@ def main():
     os.environ["ATTACKS"] = "ci"
     jobs = [job for job in jobs_of(os.path.abspath(args.plain), os.path.abspath(args.sanitized)) if args.only in job.title]
     report = Report()
-    together = [job for job in jobs if not job.title.startswith(EXCLUSIVE)]
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        running = {pool.submit(timed, job): job for job in together}
-        for done in concurrent.futures.as_completed(running):
-            report.add(running[done], *done.result())
-    for job in jobs:
-        if job not in together:
-            report.add(job, *timed(job))
+
+    def run_group(group, workers):
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            running = {pool.submit(timed, job): job for job in group}
+            for done in concurrent.futures.as_completed(running):
+                report.add(running[done], *done.result())
+
+    exclusive, beside, alone = ([job for job in jobs if job.title.startswith(titles)] for titles in (EXCLUSIVE, BESIDE_EXCLUSIVE, ALONE))
+    run_group([job for job in jobs if job not in exclusive + beside + alone], WORKERS)
+    with concurrent.futures.ThreadPoolExecutor(1) as background:
+        fuzzing = background.submit(run_group, beside, 1)
+        run_group(exclusive, 1)
+        fuzzing.result()
+    run_group(alone, 1)
     print("not run with sanitizers:", ", ".join(NOT_SANITIZED))
     return report.close()
 
