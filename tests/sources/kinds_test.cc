@@ -32,7 +32,7 @@ TEST(SourceKind, PathWithAColonIsFound) {
 TEST(SourceKind, InvalidNameIsRefusedByItsKind) {
   const auto found = find_source("ollama:..", {});
   ASSERT_FALSE(found);
-  EXPECT_THAT(found.error().message, HasSubstr("model name"));
+  EXPECT_THAT(found.error().message, HasSubstr("not a model's name"));
 }
 
 TEST(SourceKind, MissingPathIsNotFound) { EXPECT_EQ(find_source("/does/not/exist", {}).error().code, Code::not_found); }
