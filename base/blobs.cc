@@ -78,7 +78,7 @@ Result<SourcePtr> verify_digest(const BlobRef& ref, SourcePtr bytes) {
   const Digest digest = TRY(sha256(*bytes));
   if (digest == ref.digest) return bytes;
   return failure(Code::mismatch,
-                 fmt::format("{}: the digest of its bytes is {}, not {}", ref.name, digest.hex(), ref.digest.hex()));
+                 fmt::format("{}: digest mismatch: found {}, expected {}", ref.name, digest.hex(), ref.digest.hex()));
 }
 
 class UncachedBlobs final : public Blobs {

@@ -96,7 +96,7 @@ Result<void> Budget::check_process() {
   checked_ = memory_.load();
   const uint64_t limit = process_memory_limit();
   if (process_memory_used() + kCheckEvery <= limit) return {};
-  return failure(Code::resource, fmt::format("not enough memory: this process may use {}", human_size(limit)));
+  return failure(Code::resource, fmt::format("memory limit of this process ({}) reached", human_size(limit)));
 }
 
 void Budget::release(Cost cost, uint64_t count) { memory_ -= saturating_multiply(row_of(cost).memory, count); }

@@ -41,7 +41,7 @@ Result<Digest> DigestVerifier::finish() {
   const Digest digest = hash_.finish();
   if (digest_ && *digest_ != digest)
     return failure(Code::mismatch,
-                   fmt::format("{}: the digest of its bytes is {}, not {}", name_, digest.hex(), digest_->hex()));
+                   fmt::format("{}: digest mismatch: found {}, expected {}", name_, digest.hex(), digest_->hex()));
   return digest;
 }
 

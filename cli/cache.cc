@@ -65,7 +65,7 @@ std::vector<Entry> entries_of(const store::Inventory& contents) {
   for (const store::Inventory::Blob& b : contents.blobs)
     entries.push_back({b.digest, b.size, b.on_disk, b.last_used, b.pinned, "complete"});
   for (const store::Inventory::Part& p : contents.parts)
-    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.is_active ? "fetching" : "unfinished"});
+    entries.push_back({p.digest, p.size, p.on_disk, p.written, false, p.is_active ? "downloading" : "partial"});
   for (const Digest& digest : contents.absent) entries.push_back({digest, 0, 0, {}, true, "absent"});
   return entries;
 }
@@ -116,8 +116,8 @@ Value as_value(const Usage& usage) {
   out.append("blob_bytes", usage.blob_bytes);
   out.append("pinned", usage.pinned);
   out.append("pinned_bytes", usage.pinned_bytes);
-  out.append("unfinished", usage.unfinished);
-  out.append("unfinished_bytes", usage.unfinished_bytes);
+  out.append("partial", usage.unfinished);
+  out.append("partial_bytes", usage.unfinished_bytes);
   out.append("all_bytes", usage.all_bytes);
   return out;
 }
@@ -134,7 +134,7 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
   };
   add("blobs", std::to_string(usage.blobs), usage.blob_bytes);
   if (usage.pinned > 0) add({"  pinned", "pinned"}, std::to_string(usage.pinned), usage.pinned_bytes);
-  add("unfinished", std::to_string(usage.unfinished), usage.unfinished_bytes);
+  add("partial", std::to_string(usage.unfinished), usage.unfinished_bytes);
   add({"all", "all"}, std::to_string(usage.blobs + usage.unfinished), usage.all_bytes);
   table.print();
   return Exit::ok;

@@ -208,7 +208,7 @@ Result<TreePtr> GraftedTrees::load_tree(const NodeHandle& node) {
   if (auto made = later.peek()) return *std::move(made);
   drop_above_limit();
   if (limits_.memory_used() > limits_.memory_limit())
-    return failure(Code::resource, fmt::format("{}: not enough memory: this process may use {}", path(node.ino()),
+    return failure(Code::resource, fmt::format("{}: memory limit of this process ({}) exceeded", path(node.ino()),
                                                human_size(limits_.memory_limit())));
   auto tree = later.get();
   if (!tree && free_descriptors()) tree = later.get();

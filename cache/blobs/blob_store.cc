@@ -251,7 +251,8 @@ class CachingBlobStore final : public BlobStore {
 
   // A saved text is a blob whose key can be moved to another blob.
   void save_text(const std::string& key, std::string_view text) override {
-    if (const auto handle = write_text(key, text); !handle) store_->log_uncached(handle.error());
+    if (const auto handle = write_text(key, text); !handle)
+      store_->log_once(fmt::format("cannot cache the {}: {}", printable(key), handle.error().message));
   }
 
   std::optional<std::string> load_text(const std::string& key) override {

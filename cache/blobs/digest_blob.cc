@@ -24,7 +24,9 @@ bool is_fetchable(const StoreCore& store, const std::vector<download::Origin>& o
 Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   if (reason.code != Code::not_found) return reason;
   const bool offline = store.fetching().http == nullptr;
-  return {Code::network, fmt::format("{}: not cached, and {}", ref.name, offline ? "offline" : "no URL is known")};
+  return {Code::network,
+          fmt::format("{}: not cached, and {}", ref.name,
+                      offline ? "downloads are disabled by --offline" : "the container has no URL for it")};
 }
 
 // A new download, which tries all origins.
@@ -183,7 +185,8 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
 
   Error failed(Phase phase, const Error& error) const {
     if (phase == Phase::uncacheable)
-      return {Code::io, fmt::format("{}: cannot be cached, so it cannot be read: {}", ref_.name, error.message)};
+      return {Code::io, fmt::format("{}: download cannot be stored: {}; use --no-cache or a larger --cache-size",
+                                    ref_.name, error.message)};
     // The file exists in the mount; only its content is missing.
     const Error out{error.code == Code::not_found ? Code::io : error.code, error.message};
     const std::scoped_lock lock(mutex_);

@@ -34,9 +34,9 @@ thread_local InFlightBlob* current_producer = nullptr;
 }  // namespace
 
 Error too_large_for_size(const std::string& name) {
-  return {Code::resource,
-          fmt::format("{}: no server reports its size, and it is larger than {}; read it, or run weightfs fetch", name,
-                      human_size(kMaxDownloadForSize))};
+  return {Code::resource, fmt::format("{}: size unknown: no server reports it, and the file exceeds {}; open the file "
+                                      "or run weightfs fetch to download it",
+                                      name, human_size(kMaxDownloadForSize))};
 }
 
 void InFlightBlob::run() noexcept {

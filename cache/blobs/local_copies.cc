@@ -102,7 +102,7 @@ Result<LocalCopy> verify(StoreCore& store, const BlobRef& ref, LocalCopy copy) {
   if (!digest) return failure(digest.error().code, fmt::format("{}: {}", copy.name, digest.error().message));
   if (*digest == ref.digest) return copy;
   return failure(Code::mismatch,
-                 fmt::format("{}: the digest of its bytes is {}, not {}", copy.name, digest->hex(), ref.digest.hex()));
+                 fmt::format("{}: digest mismatch: found {}, expected {}", copy.name, digest->hex(), ref.digest.hex()));
 }
 
 }  // namespace

@@ -252,10 +252,11 @@ std::optional<InFlightBlob::FinalState> InFlightBlob::follow(store::FileRangePtr
   const auto max_stall = fetch_ != nullptr ? kMaxFetchStall : size == producer_.size ? kMaxFlush : kMaxStall;
   if (stalled_for_ > max_stall) {
     if (fetch_ == nullptr)
-      return FinalState{Phase::uncacheable, {Code::resource, "another process that writes it makes no progress"}};
+      return FinalState{Phase::uncacheable,
+                        {Code::resource, "stalled: the process that writes this blob makes no progress"}};
     return FinalState{
         Phase::failed,
-        {Code::network, fmt::format("{}: another process that downloads it makes no progress", producer_.name)}};
+        {Code::network, fmt::format("{}: stalled: the process that downloads it makes no progress", producer_.name)}};
   }
   range_ = std::move(others);
   written_ = size;

@@ -305,7 +305,7 @@ void StoreCore::log_once(const std::string& line) {
 }
 
 void StoreCore::log_uncached(const Error& reason) {
-  log_once(fmt::format("not cached, produced again by each reader: {}", reason.message));
+  log_once(fmt::format("cannot cache decoded data: {}; each reader decodes it again", reason.message));
 }
 
 }  // namespace weightfs::blobs

@@ -67,7 +67,7 @@ class StoreCore : public std::enable_shared_from_this<StoreCore> {
 
   /// Logs each line once per store.
   void log_once(const std::string& line);
-  /// Logs why a blob is not cached, once per reason.
+  /// Logs why decoded data is not cached, once per reason.
   void log_uncached(const Error& reason);
 
   /// Cancels all in-flight blobs and starts no more. Readers then decode for themselves, until shut_down().

@@ -140,7 +140,7 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
   if (status < 300) outcome.error.code = Code::corrupt;
   if (credentials != nullptr && (status == 401 || status == 403)) {
     const std::string identity = credentials->description();
-    outcome.error.message += fmt::format(" (tried {})", identity.empty() ? "anonymously" : identity);
+    outcome.error.message += fmt::format(" ({})", identity.empty() ? "tried anonymously" : identity);
   }
   if (status == 408 || status == 425 || status == 429 || status >= 500) {
     outcome.next = Outcome::Next::retry_later;

@@ -32,8 +32,8 @@ struct RedirectChain {
     const bool from_public_origin = request.public_only || (redirects > 0 && began_public);
     policy.public_only = !options.allow_private_urls && (container || from_public_origin);
     policy.loopback_only = !container && url.scheme == "http" && !options.insecure;
-    policy.subject = container ? "URLs in a container" : "redirects from a public address";
-    if (!container && redirects == 0) policy.subject = "URLs from a public address";
+    policy.subject = container ? "URLs in containers" : "redirects from public addresses";
+    if (!container && redirects == 0) policy.subject = "requests for a public registry";
     return policy;
   }
 

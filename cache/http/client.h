@@ -56,7 +56,7 @@ class Credentials {
   /// threads may report the same `sent`.
   virtual Result<bool> on_unauthorized(const UnauthorizedResponse& rejected, const std::stop_token& stop) = 0;
 
-  /// The credentials used last, for messages ("as alice"); empty if none were requested.
+  /// The credentials used last, for messages ("tried as alice"); empty if none were requested.
   virtual std::string description() { return {}; }
 };
 

@@ -47,9 +47,8 @@ std::string AddressPolicy::refusal(const sockaddr& address) const {
   if (loopback_only && use != "loopback")
     return fmt::format("plain http to {} refused; use https or --insecure", printable_address(address));
   if (public_only && !use.empty())
-    return fmt::format(
-        "refused: {} is a {} address; {} may only reach public ones, unless --allow-private-urls is given",
-        printable_address(address), use, subject);
+    return fmt::format("refused: {} is a {} address; {} must have public addresses; use --allow-private-urls",
+                       printable_address(address), use, subject);
   return "";
 }
 
@@ -238,7 +237,8 @@ Result<void> HttpExchange::end_of_headers() {
 Result<void> HttpExchange::on_body_bytes(std::span<const char> bytes) {
   if (kind_ == Kind::final) return request_.handler.on_body(std::as_bytes(bytes));
   skipped_ += bytes.size();
-  if (skipped_ > kMaxUnread) return failure(Code::corrupt, "more than is read of such a body");
+  if (skipped_ > kMaxUnread)
+    return failure(Code::corrupt, fmt::format("response body too large: more than {}", human_size(kMaxUnread)));
   if (kind_ == Kind::challenge) challenge_body_.append(bytes.data(), bytes.size());
   return {};
 }

@@ -36,11 +36,11 @@ Result<std::string> check_token_server(const std::string& url, const std::string
   const std::string origin = http::origin_of(url);
   const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7F'; });
   if (origin.empty() || !is_plain || host_of(url).find('@') != std::string_view::npos)
-    return failure(Code::unsupported, fmt::format("{} names {} as token realm: invalid URL", registry, quoted(url)));
+    return failure(Code::unsupported, fmt::format("{}: token server {}: invalid URL", registry, quoted(url)));
   if (origin.starts_with("https://") || origin == registry || (is_loopback(origin) && is_loopback(registry)))
     return origin;
   return failure(Code::unsupported,
-                 fmt::format("{} names {} as token realm: other hosts require https", registry, quoted(url)));
+                 fmt::format("{}: token server {} refused: https required for another host", registry, quoted(url)));
 }
 
 bool is_ollama_realm(std::string_view realm) {
@@ -139,7 +139,7 @@ Result<Credentials::Authorization> Credentials::authorize(const http::Unauthoriz
   const RealmPolicy policy = rejected.from_public ? RealmPolicy::public_addresses : RealmPolicy::any_address;
   if (const AuthChallenge* bearer = find(challenges, "bearer")) return with_token(*bearer, policy, stop);
   if (find(challenges, "basic") != nullptr) return with_basic_login();
-  return Authorization{{}, 0, "anonymously: unsupported authentication scheme"};
+  return Authorization{{}, 0, "unsupported authentication scheme; no credentials sent"};
 }
 
 Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& bearer, RealmPolicy policy,
@@ -158,33 +158,33 @@ Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& 
 Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, RealmPolicy policy,
                                                          const std::stop_token& stop) {
   const SigningKey key = TRY(read_key(paths_.ollama_key));
-  const std::string description = "with the key " + printable(paths_.ollama_key);
+  const std::string description = "tried with the key " + printable(paths_.ollama_key);
   const auto token = ollama_token(*http_, bearer, key, clock_, policy, stop);
-  if (!token) return failure(token.error().code, fmt::format("{} (tried {})", token.error().message, description));
+  if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }
 
 std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const {
   const bool wants_key = bearer.parameter("service") == "ollama" && paths_.ollama_key.empty();
-  return fmt::format("anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
+  return fmt::format("tried anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
 }
 
 Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, RealmPolicy policy,
                                                            const std::stop_token& stop) {
   const auto entry = TRY(entry_for(http::origin_of(std::string(bearer.parameter("realm")))));
   const std::string description =
-      entry.login ? fmt::format("as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))
+      entry.login ? fmt::format("tried as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))
                   : anonymous_reason(bearer, entry);
   const auto token = docker_token(*http_, bearer, entry.login, policy, stop);
-  if (!token) return failure(token.error().code, fmt::format("{} (tried {})", token.error().message, description));
+  if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
   return Authorization{"Bearer " + token->value, token->lifetime, description};
 }
 
 Result<Credentials::Authorization> Credentials::with_basic_login() {
   const auto entry = TRY(entry_for(origin_));
-  if (!entry.login) return Authorization{{}, 0, "anonymously: " + entry.reason};
+  if (!entry.login) return Authorization{{}, 0, "tried anonymously: " + entry.reason};
   return Authorization{basic_authorization(*entry.login), INT32_MAX,
-                       fmt::format("as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))};
+                       fmt::format("tried as {} of {}", quoted(entry.login->user), printable(paths_.docker_config))};
 }
 
 // The registry's login, if it may be sent to `origin`.

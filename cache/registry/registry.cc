@@ -153,8 +153,8 @@ class Repository {
 
   std::string access_denied(const Response& page) {
     const std::string description = credentials_->description();
-    return fmt::format("access denied to {}{} (tried {})", name_, error_detail(page),
-                       description.empty() ? "anonymously" : description);
+    return fmt::format("access denied to {}{} ({})", name_, error_detail(page),
+                       description.empty() ? "tried anonymously" : description);
   }
 
   template <class T>
@@ -214,7 +214,8 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   if (http == nullptr) {
     auto manifest = load_manifest(*store, key);
     if (!manifest)
-      return failure(Code::network, fmt::format("offline, and no saved manifest of {}", name_of(reference)));
+      return failure(Code::network,
+                     fmt::format("{}: manifest not cached; retry without --offline", name_of(reference)));
     return resolved(std::move(*manifest), nullptr);
   }
   if (reference.scheme == "http" && !http->options().insecure && !is_loopback_host(reference.host))

@@ -230,7 +230,8 @@ Result<AcquireResult> DiskBackend::acquire(const BlobName& name, std::optional<u
     auto acquired = TRY(try_acquire(name, size, stop));
     if (acquired) return std::move(*acquired);
   }
-  return failure(Code::resource, fmt::format("{}: changes constantly", top_));
+  return failure(Code::resource, fmt::format("{}: other processes keep changing the cache; gave up after {} attempts",
+                                             top_, kMaxAttempts));
 }
 
 // Nothing when another process interfered.

@@ -81,7 +81,7 @@ class Verifier {
   // The blob may have been replaced meanwhile, which is another file. If it is removed in spite of that (a race), it is
   // only produced again.
   void remove(const Digest& digest, int fd, const Digest& found) {
-    const std::string line = fmt::format("{}: digest mismatch, found {}", digest.hex(), found.hex());
+    const std::string line = fmt::format("{}: digest mismatch: found {}", digest.hex(), found.hex());
     if (!is_same_file(*folders_.blobs, blob_file(digest), fd)) {
       result_.mismatched.push_back(line + "; already removed");
     } else if (unlink_blob(folders_, digest) || errno == ENOENT) {
@@ -254,7 +254,7 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   const Inventory after = TRY(scan_inventory(*folders));
   if (max_bytes && after.on_disk > *max_bytes)
     result.not_removed.push_back(
-        fmt::format("{} not removed: pinned blobs and active writes", human_size(after.on_disk)));
+        fmt::format("cache still uses {}: the remaining blobs are pinned or being written", human_size(after.on_disk)));
   return result;
 }
 

@@ -93,7 +93,7 @@ Result<BlockSums> RecheckedFile::verify_all(int fd) {
     sums.add(part);
   }
   const Digest found = hash.finish();
-  if (found != digest_) return tl::unexpected(damage(fmt::format("digest mismatch, found {}", found.hex())));
+  if (found != digest_) return tl::unexpected(damage(fmt::format("digest mismatch: found {}", found.hex())));
   return sums;
 }
 

@@ -107,7 +107,7 @@ Checks check_cache() {
   const auto directory = cache_directory();
   if (!directory)
     return {{kName, Verdict::warning, directory.error().message,
-             "set WEIGHTFS_CACHE; without a cache, unpacked and downloaded data is not kept"}};
+             "set WEIGHTFS_CACHE; without a cache, unpacked and downloaded data is not cached"}};
   Checks checks = {check_directory(*directory)};
   const auto contents = CacheMaintenance(*directory).inventory();
   checks.push_back(check_space(*directory, contents ? usage_of(*contents).all_bytes : 0));

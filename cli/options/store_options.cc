@@ -102,7 +102,7 @@ Options store_options(StoreFlags& store_flags) {
        "directory of files named by digest, read in place; searched before the network; may be repeated",
        take_directory},
       flag("offline", "do not use the network; reads of data that is not cached fail", store_flags.offline),
-      flag("stream", "serve downloaded bytes before verification; a corrupt download fails only at its end",
+      flag("stream", "serve downloaded bytes before verification; a corrupt download is detected only at its end",
            store_flags.stream),
       {"timeout", "SECONDS", "give up after this long without data (default: 30)", take_timeout},
       flag("insecure", "use http instead of https for registries", store_flags.insecure),

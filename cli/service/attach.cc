@@ -44,7 +44,7 @@ const char* reason_to_keep(MountCondition state, MountOrigin origin) {
     case MountCondition::unresponsive:
       return origin == MountOrigin::attach ? nullptr : "the weightfs mounted there is not responding";
     case MountCondition::unknown:
-      return "cannot determine whether the weightfs mounted there is served";
+      return "cannot determine the state of the weightfs mount there";
     case MountCondition::covered:
       return "another file system is mounted over the weightfs there";
     case MountCondition::serving:
@@ -100,8 +100,10 @@ std::string read_note(const std::string& name) {
 Result<Descriptor> request_mount(const Config& config) {
   if (run_program({"systemctl", "start", "--no-block", "--", config.mountpoint}, Stderr::inherited).status == 0)
     if (auto taken = TRY(receive_fd(config.name, ReceiveWait::for_sender))) return std::move(*taken);
-  return failure(Code::io, fmt::format("{}: automount point without a mount unit with -o service={}", config.mountpoint,
-                                       config.name));
+  return failure(
+      Code::io,
+      fmt::format("{}: no mount unit with the option service={} for this automount point; run systemctl daemon-reload",
+                  config.mountpoint, config.name));
 }
 
 Result<Descriptor> mount_here(const Config& config, const std::vector<std::string>& options) {

@@ -72,16 +72,17 @@ void Builder::add_file(std::string_view name, SourcePtr source, std::optional<ui
 
 void Builder::add_link(std::string_view name, std::string target) {
   std::string path = clean(name);
-  const bool shown = !target.empty() && target.size() <= kMaxLinkLength && target.find('\0') == target.npos &&
-                     stays_inside(path, target);
-  if (!shown) warn_of_link(name, target);
+  const bool valid = !target.empty() && target.size() <= kMaxLinkLength && target.find('\0') == target.npos;
+  const bool shown = valid && stays_inside(path, target);
+  if (!shown) warn_of_link(name, target, valid ? "may lead out of the archive" : "has an invalid target");
   Part part{std::move(path), Later<SourcePtr>::of(in_memory(target))};
   if (shown) part.link_target = std::move(target);
   archive_.parts.push_back(std::move(part));
 }
 
-void Builder::warn_of_link(std::string_view name, std::string_view target) {
-  warnings().add("link {} to {}: does not stay inside; shown as a file of that text", quoted(name), quoted(target));
+void Builder::warn_of_link(std::string_view name, std::string_view target, std::string_view problem) {
+  warnings().add("symbolic link {} to {} {}; shown as a text file with its target", quoted(name), quoted(target),
+                 problem);
 }
 
 void Builder::add_directory(std::string_view name) {
@@ -130,7 +131,7 @@ void Builder::share(const Part& original, Part& link) {
   if (stays_inside(link.path, original.link_target))
     link.link_target = original.link_target;
   else
-    warn_of_link(link.path, original.link_target);
+    warn_of_link(link.path, original.link_target, "may lead out of the archive");
 }
 
 void Builder::keep_one_of_each_path() {

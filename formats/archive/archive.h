@@ -80,7 +80,7 @@ class Builder {
   void keep_one_of_each_path();
   void resolve_hard_links();
   void share(const Part& original, Part& link);
-  void warn_of_link(std::string_view name, std::string_view target);
+  void warn_of_link(std::string_view name, std::string_view target, std::string_view problem);
 
   DuplicatePolicy duplicates_;
   Archive archive_;

@@ -137,7 +137,8 @@ class ArchiveReader {
     ::archive* const handle = reader->get();
     if (handle == nullptr) return failure(Code::resource, "out of memory");
     // ARCHIVE_WARN: it would run a program.
-    if (((support(handle) != ARCHIVE_OK) || ...)) return failure(Code::unsupported, "libarchive was built without it");
+    if (((support(handle) != ARCHIVE_OK) || ...))
+      return failure(Code::unsupported, "libarchive was built without support for this format or filter");
     if (archive_read_open2(handle, &reader->input_, nullptr, Input::read, Input::skip, nullptr) != ARCHIVE_OK)
       return tl::unexpected(reader->error());
     return reader;
@@ -253,7 +254,7 @@ class TarLister {
     if (got == ARCHIVE_WARN && archive_errno(a) != EILSEQ)
       builder_.warnings().add("member {}: {}", quoted(member.name), reader_->error().message);
     if (!member.name.empty() && member.name.size() <= kMaxMemberNameLength) return member;
-    builder_.warnings().add("member {}: left out: its name has {} bytes, 1 to {} are possible", members_,
+    builder_.warnings().add("member {}: omitted: its name has {} bytes, 1 to {} are possible", members_,
                             member.name.size(), kMaxMemberNameLength);
     return std::nullopt;
   }
@@ -282,20 +283,20 @@ class TarLister {
   }
 
   void leave_out(const Member& member, unsigned type) {
-    leave_out(member, type == AE_IFCHR || type == AE_IFBLK ? "a device"
-                      : type == AE_IFIFO                   ? "a fifo"
-                      : type == AE_IFSOCK                  ? "a socket"
-                                                           : "of an unknown type");
+    leave_out(member, type == AE_IFCHR || type == AE_IFBLK ? "device"
+                      : type == AE_IFIFO                   ? "FIFO"
+                      : type == AE_IFSOCK                  ? "socket"
+                                                           : "unknown type");
   }
 
   void leave_out(const Member& member, std::string_view what) {
-    builder_.warnings().add("member {}: left out: it is {}", quoted(member.name), what);
+    builder_.warnings().add("member {}: omitted: {}", quoted(member.name), what);
   }
 
   Result<void> add_file(const Member& member) {
     archive_entry* const entry = reader_->entry();
     if (archive_entry_size(entry) < 0) {
-      leave_out(member, "of a negative size");
+      leave_out(member, "negative size");
       return {};
     }
     const auto size = static_cast<uint64_t>(archive_entry_size(entry));
@@ -303,7 +304,7 @@ class TarLister {
     auto bytes = slice(tar_, member.begin, size);
     // The size in the headers of a sparse file may differ from its stored size.
     if (!bytes)
-      refuse(member, size, fmt::format("cut by the end of the tar, {}", bytes.error().message));
+      refuse(member, size, fmt::format("truncated by the end of the archive, {}", bytes.error().message));
     else if (member.end && padded(size) != *member.end - member.begin)
       refuse(member, size, fmt::format("a size of {}, but {} bytes are stored", size, *member.end - member.begin));
     else
@@ -336,7 +337,7 @@ class TarLister {
       if (piece.size > 0) pieces.push_back(piece);
     }
     if (at > tar_->size() || !member.end) {
-      refuse(member, size, "cut by the end of the tar");
+      refuse(member, size, "truncated by the end of the archive");
     } else if (padded(at - member.begin) != *member.end - member.begin) {
       // libarchive skips pieces that overlap or exceed the end.
       refuse(member, size, "a sparse map that does not match the stored data");

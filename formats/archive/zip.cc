@@ -215,10 +215,10 @@ std::optional<Error> Zip::refused(const zip_stat_t& stat) const {
     return Error{Code::unsupported, fmt::format("compression method {}; stored (0), Deflate (8) and zstd (93) are read",
                                                 stat.comp_method == zips::kHiddenMethod ? 99 : stat.comp_method)};
   if (stat.comp_method == kStored && stat.comp_size != stat.size)
-    return Error{Code::corrupt, fmt::format("stored in {} bytes, {} is its size", stat.comp_size, stat.size)};
+    return Error{Code::corrupt, fmt::format("stored size {} differs from size {}", stat.comp_size, stat.size)};
   // No writer's output grows so much: such data decode to almost nothing.
   if (stat.comp_method != kStored && stat.comp_size / 4 > stat.size + kMinInput)
-    return Error{Code::corrupt, fmt::format("compressed to {} bytes, {} is its size", stat.comp_size, stat.size)};
+    return Error{Code::corrupt, fmt::format("compressed size {} is too large for size {}", stat.comp_size, stat.size)};
   if (stat.comp_size > bytes_->size())
     return Error{Code::corrupt, fmt::format("stored in {} bytes, the zip has {}", stat.comp_size, bytes_->size())};
   return std::nullopt;
@@ -360,8 +360,10 @@ Result<void> add_member(Builder& builder, const std::shared_ptr<Zip>& zip, Links
   const auto warn = [&](const std::string& problem) { builder.warnings().add("member {}: {}", quoted(name), problem); };
   // off_t bounds the size of a file.
   if (name.empty() || stat.size > INT64_MAX) {
-    warn(fmt::format("{}; left out", name.empty() ? fmt::format("it is number {} and has no name", index)
-                                                  : fmt::format("{} bytes", stat.size)));
+    if (name.empty())
+      builder.warnings().add("member {}: empty name; omitted", index);
+    else
+      warn(fmt::format("{} bytes; omitted", stat.size));
     return {};
   }
   if (const auto why = zip->refused(stat)) {

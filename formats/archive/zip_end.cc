@@ -109,7 +109,7 @@ Result<ZipEnd> find_zip_end(const Source& zip) {
   }
   if (best) return *best;
   return failure(Code::corrupt,
-                 fmt::format("zip: no end record that leads to a directory in the last {} bytes", looked_at));
+                 fmt::format("zip: no valid end of central directory record in the last {} bytes", looked_at));
 }
 
 }  // namespace weightfs::archive

@@ -53,7 +53,7 @@ Result<LayoutAttempt> read_as_either(const Container& container, uint64_t length
 Model model_of(LayoutAttempt reading, uint64_t length, const Container& container) {
   flat::Header& header = reading.metadata.header;
   if (!reading.metadata.padded_as_written)
-    header.warnings.add("{} bytes between metadata and tensors that no writer leaves; read in the {} layout",
+    header.warnings.add("{} unexpected bytes between metadata and tensors; read in the {} layout",
                         reading.metadata.left, name_of(reading.layout));
   Map facts;
   facts.append("layout", name_of(reading.layout));

@@ -23,7 +23,7 @@ struct Manifest {
 };
 
 /// Parses a MANIFEST as the reference does: a line is split at its last `=`. Invalid lines and digests are skipped with
-/// a warning. Lines beyond the budget are left out, with a warning.
+/// a warning. Lines beyond the budget are omitted, with a warning.
 Manifest read_manifest(std::string_view text, Warnings& warnings, Budget& budget);
 
 /// LINKS: the URLs of files, by digest.
@@ -43,7 +43,7 @@ Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget);
 void check_references(const Map& carton_toml, const archive::Archive& archive, const Model& model, Warnings& warnings);
 
 /// Adds the tensors of tensor_data/index.toml to the model. `manifest` has their digests. Fails if the index cannot be
-/// read; errors in it become warnings. Tensors beyond the budget are left out, with a warning.
+/// read; errors in it become warnings. Tensors beyond the budget are omitted, with a warning.
 Result<void> add_tensors(Model& model, const archive::Archive& archive, const Manifest& manifest, Warnings& warnings,
                          const BudgetPtr& budget);
 

@@ -152,7 +152,7 @@ class TensorAdder {
           warnings_.add("nested tensor {}: {}{}", quoted(outer.name), quoted(name),
                         inner == by_name_.end() ? " is not in the index" : " is nested itself");
         else if (!outer_.emplace(inner->first, &outer.name).second)
-          warnings_.add("nested tensor {}: {} is in another one already", quoted(outer.name), quoted(name));
+          warnings_.add("nested tensor {}: {} already belongs to a nested tensor", quoted(outer.name), quoted(name));
       }
     }
   }
@@ -170,7 +170,7 @@ class TensorAdder {
     if (const auto outer = outer_.find(entry.name); outer != outer_.end()) tensor.scope = spelling(*outer->second);
     auto source = source_of(entry, tensor);
     // A tensor without a file cannot be shown.
-    if (!source) return warnings_.add("tensor {}: {}; left out", quoted(entry.name), source.error().message);
+    if (!source) return warnings_.add("tensor {}: {}; omitted", quoted(entry.name), source.error().message);
     tensor.source = std::move(*source);
     if (tensor.dtype->name == "string")
       add_strings(tensor, archive_.resolve(fmt::format("tensor_data/{}", entry.file)));
@@ -198,14 +198,17 @@ class TensorAdder {
     const auto wanted = size_in_bytes(*tensor.dtype, tensor.shape);
     const auto there = part->source.peek();
     // A file behind a link: its size is the one that it must have.
-    if (!there && !wanted) return failure(Code::unsupported, fmt::format("its file {} is behind a link", quoted(path)));
+    if (!there && !wanted)
+      return failure(Code::unsupported,
+                     fmt::format("file {} is not in the carton, and its size cannot be computed from dtype and shape",
+                                 quoted(path)));
     const auto digest = manifest_.digests.find(part->path);
     if (digest != manifest_.digests.end()) model_.digests.emplace(model_.tensors.size(), digest->second);
     if (!there) return slice(lazy(*wanted, part->source), 0, *wanted);
     const uint64_t size = (*there)->size();
     if (tensor.dtype->block_bytes > 0 && wanted != size) {
-      warnings_.add("tensor {}: {} bytes, {} by its shape; shown as bytes", quoted(entry.name), size,
-                    wanted ? std::to_string(*wanted) : "other than");
+      warnings_.add("tensor {}: {} bytes, but the size from its shape {}; shown as bytes", quoted(entry.name), size,
+                    wanted ? fmt::format("is {}", *wanted) : "overflows 64 bits");
       tensor.dtype = &kUnknownDType;
     }
     return slice(*there, 0, size);

@@ -277,7 +277,7 @@ Map common_fields(const Map& carton_toml, Warnings& warnings, Budget& budget) {
   if (carton_toml.empty()) return {};  // it could not be read; a warning was added
   check(Table(carton_toml, "", warnings));
   const auto room = charge(footprint(carton_toml), budget);
-  if (!room) warnings.add("carton.toml: {}; the common fields are left out", room.error().message);
+  if (!room) warnings.add("carton.toml: {}; the common fields are omitted", room.error().message);
   return room ? copied_fields(carton_toml) : Map{};
 }
 

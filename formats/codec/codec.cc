@@ -58,16 +58,16 @@ class Deflate {
     const int status = isal_inflate(&state_);
     const size_t taken = given.size() - state_.avail_in;
     input_.consume(taken);
-    if (status == ISAL_INCORRECT_CHECKSUM) return broken("bytes that do not match their CRC-32 and size");
-    if (status != ISAL_DECOMP_OK)
-      return broken(status == ISAL_INVALID_LOOKBACK ? "a distance too far back" : "an invalid code");
+    if (status == ISAL_INCORRECT_CHECKSUM) return broken("CRC-32 or size mismatch");
+    if (status != ISAL_DECOMP_OK) return broken(status == ISAL_INVALID_LOOKBACK ? "invalid distance" : "invalid code");
     // Without input it may still have had bits to decode, or bytes to give.
-    if (taken == 0 && state_.avail_out == room && state_.block_state != ISAL_BLOCK_FINISH) return broken("cut short");
+    if (taken == 0 && state_.avail_out == room && state_.block_state != ISAL_BLOCK_FINISH)
+      return failure(Code::corrupt, fmt::format("{}: truncated at byte {}", format_, input_.position()));
     return {};
   }
 
   Result<void> broken(std::string_view what) const {
-    return failure(Code::corrupt, fmt::format("{}: {} before byte {}", format_, what, input_.position()));
+    return failure(Code::corrupt, fmt::format("{}: {} near byte {}", format_, what, input_.position()));
   }
 
   Input& input_;
@@ -154,7 +154,7 @@ class GunzipStream final : public Stream {
     if (!input_.is_read())
       return failure(Code::unsupported,
                      fmt::format("gzip: a header of more than {} bytes at byte {}", Input::kBuffer, input_.position()));
-    return failure(Code::corrupt, fmt::format("gzip: cut short in the header at byte {}", input_.position()));
+    return failure(Code::corrupt, fmt::format("gzip: truncated header at byte {}", input_.position()));
   }
 
   std::string_view left() {
@@ -275,7 +275,7 @@ class ZstdStream final : public Stream {
     input_.consume(from.pos);
     if (ZSTD_isError(status) != 0) return refused(ZSTD_getErrorCode(status));
     if (from.pos == 0 && to.pos == 0)
-      return failure(Code::corrupt, fmt::format("zstd: cut short after byte {}", input_.position()));
+      return failure(Code::corrupt, fmt::format("zstd: truncated at byte {}", input_.position()));
     between_frames_ = status == 0;
     return {};
   }
@@ -284,7 +284,7 @@ class ZstdStream final : public Stream {
     if (code == ZSTD_error_memory_allocation)
       return workspace_.problem().empty() ? failure(Code::resource, "zstd: out of memory")
                                           : failure(Code::io, fmt::format("zstd: {}", workspace_.problem()));
-    const std::string message = fmt::format("zstd: {} before byte {}", ZSTD_getErrorString(code), input_.position());
+    const std::string message = fmt::format("zstd: {} near byte {}", ZSTD_getErrorString(code), input_.position());
     if (code == ZSTD_error_frameParameter_windowTooLarge)
       return failure(Code::unsupported, fmt::format("{}; windows of up to 128 MiB are read", message));
     return failure(code == ZSTD_error_dictionary_wrong ? Code::unsupported : Code::corrupt, message);

@@ -25,7 +25,8 @@ class RatioLimit final : public InputLimit {
   explicit RatioLimit(std::string_view format) : format_(format) {}
   Result<void> before_read(size_t bytes) override {
     if (input_ > kFreeInput && input_ - kFreeInput > kInputPerOutput * output_)
-      return failure(Code::corrupt, fmt::format("{}: {} bytes of input decode to almost nothing", format_, input_));
+      return failure(Code::corrupt,
+                     fmt::format("{}: {} bytes of input decode to only {} bytes; refused", format_, input_, output_));
     input_ += bytes;
     return {};
   }

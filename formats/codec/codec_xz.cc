@@ -43,8 +43,8 @@ class XzStream final : public Stream {
   }
 
   tl::unexpected<Error> refused(lzma_ret status) const {
-    const auto before = [&](std::string_view what) {
-      return fmt::format("xz: {} before byte {}", what, input_.position());
+    const auto near = [&](std::string_view what) {
+      return fmt::format("xz: {} near byte {}", what, input_.position());
     };
     switch (status) {
       case LZMA_MEM_ERROR:
@@ -54,13 +54,13 @@ class XzStream final : public Stream {
                        fmt::format("xz: the dictionary is too large: {} of memory needed, at most {} are used",
                                    human_size(lzma_memusage(&stream_)), human_size(kMaxMemory)));
       case LZMA_UNSUPPORTED_CHECK:
-        return failure(Code::unsupported, before("an unknown check"));
+        return failure(Code::unsupported, near("unknown check"));
       case LZMA_OPTIONS_ERROR:
-        return failure(Code::unsupported, before("an unknown filter or option"));
+        return failure(Code::unsupported, near("unknown filter or option"));
       case LZMA_BUF_ERROR:
-        return failure(Code::corrupt, before("cut short"));
+        return failure(Code::corrupt, fmt::format("xz: truncated at byte {}", input_.position()));
       default:
-        return failure(Code::corrupt, before("broken"));
+        return failure(Code::corrupt, near("invalid data"));
     }
   }
 

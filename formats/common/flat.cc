@@ -27,7 +27,7 @@ Result<void> check_size(const Tensor& tensor, Range range) {
   }
   if (size == *needed) return {};
   return tl::unexpected(
-      wrong(tensor, fmt::format("{} bytes, {} needed by its shape of {}", size, *needed, tensor.stored_dtype)));
+      wrong(tensor, fmt::format("{} bytes, but its shape and dtype {} need {}", size, tensor.stored_dtype, *needed)));
 }
 
 // What models have in common, as their writers spell it: https://github.com/Stability-AI/ModelSpec, and the "format"
@@ -94,7 +94,7 @@ Result<uint64_t> read_length(const Source& bytes) {
   if (length > kMaxHeaderSize)
     return failure(Code::corrupt, fmt::format("header of {} bytes, {} at most", length, kMaxHeaderSize));
   if (const uint64_t there = bytes.size() - kPrefix; length > there)
-    return failure(Code::corrupt, fmt::format("header of {} bytes, {} there", length, there));
+    return failure(Code::corrupt, fmt::format("header length is {}, but only {} bytes follow", length, there));
   return length;
 }
 

@@ -7,7 +7,7 @@
 namespace weightfs {
 
 /// The top-level keys of the object in `json`: scalars with their values, lists and maps empty. Keys after the first 64
-/// are left out. Fails with unsupported if it is longer than `most` bytes, and with corrupt if it is not a JSON object.
+/// are omitted. Fails with unsupported if it is longer than `most` bytes, and with corrupt if it is not a JSON object.
 Result<Map> outline(const Source& json, uint64_t most);
 
 /// Whether `outline` has a value of type `T` at `key`.

@@ -85,12 +85,11 @@ class FileReader {
     TRY_VOID(charges_.charge(Cost::value));
     TRY_VOID(charges_.charge(Cost::kept, 2 * key.size()));  // and in seen_
     if (!seen_.insert(key).second) {
-      file_.warnings.add("key {} is there more than once: the first counts", quoted(key));
+      file_.warnings.add("duplicate key {}; the first value is used", quoted(key));
       return {};
     }
     if (key.empty()) file_.warnings.add("key {} is empty", position);
-    if (stored.has_invalid_bool)
-      file_.warnings.add("key {}: a bool that is neither 0 nor 1 is taken for true", quoted(key));
+    if (stored.has_invalid_bool) file_.warnings.add("key {}: bool is neither 0 nor 1; read as true", quoted(key));
     if (stored.has_invalid_text) file_.warnings.add("key {}: text that is not UTF-8", quoted(key));
     if (key == "general.alignment" && stored.type != ValueType::uint32)
       file_.warnings.add("general.alignment is of type {}, not uint32", name_of(stored.type));

@@ -60,7 +60,7 @@ struct ModelAssembly {
   std::map<std::string, std::string> files;  // by identity: the name under which each was read
   Map facts;
   Warnings warnings;
-  bool full = false;  // a file was left out, for the tensors that the model has
+  bool full = false;  // a file was omitted, for the tensors that the model has
 };
 
 void add_part(ModelAssembly& assembly, const std::string& name, const SourcePtr& bytes) {
@@ -75,7 +75,7 @@ void add_file(ModelAssembly& assembly, const std::string& name, const SourcePtr&
   // The limit of one file holds for many, too.
   assembly.full = tensors > kMaxTensors - assembly.model.tensors.size();
   if (assembly.full)
-    return assembly.warnings.add("{}more than {} tensors: it and later shards are left out", subject, kMaxTensors);
+    return assembly.warnings.add("{}more than {} tensors: it and later shards are omitted", subject, kMaxTensors);
   const uint64_t section = place_tensors(file, bytes, assembly.model);
   assembly.warnings.append(file.warnings, subject);
   if (!assembly.model.version.empty()) return;

@@ -49,7 +49,7 @@ void check_shard(File& file, const ShardName& name, uint32_t number) {
   const auto check = [&](std::string_view key, uint64_t expected) {
     const auto found = file.unsigned_at(key);
     if (found == expected) return;
-    file.warnings.add("{} is {}, {} by the file's name", key, found ? std::to_string(*found) : "missing", expected);
+    file.warnings.add("{} is {}; the file name implies {}", key, found ? std::to_string(*found) : "missing", expected);
   };
   check("split.no", number - 1);
   check("split.count", name.count);

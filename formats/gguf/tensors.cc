@@ -34,15 +34,16 @@ uint64_t alignment_in_use(File& file, uint64_t file_size) {
   if (file.alignment == kDefaultAlignment || file.tensors.empty()) return file.alignment;
   const auto declared = laid_out(file, file.alignment);
   if ((declared && *declared <= file_size) || laid_out(file, kDefaultAlignment) != file_size) return file.alignment;
-  file.warnings.add("general.alignment is {} but the tensors are laid out by {}, as ggml's writer does: {} is used",
-                    file.alignment, kDefaultAlignment, kDefaultAlignment);
+  file.warnings.add(
+      "general.alignment is {}, but the tensors are aligned to {} (a known bug of ggml's writer); {} is used",
+      file.alignment, kDefaultAlignment, kDefaultAlignment);
   return kDefaultAlignment;
 }
 
 std::string why_no_size(const DType& dtype, const Shape& shape) {
   const uint64_t row = shape.empty() ? 1 : shape.back();
   if (row % dtype.block != 0) return fmt::format("rows of {} elements are not whole blocks of {}", row, dtype.block);
-  return "its dimensions make more bytes than 64 bits can count";
+  return "size in bytes overflows 64 bits";
 }
 
 // Unknown types are counted and spelled one by one up to here: a file can have a million.

@@ -36,7 +36,7 @@ Result<SourcePtr> open_in(const Folder& folder, const std::string& hex) {
 // An empty blob is never read, so its digest is checked here.
 Result<void> verify_empty(const BlobRef& wanted, std::optional<uint64_t> size) {
   if (size != uint64_t{0} || wanted.digest == sha256("")) return {};
-  return failure(Code::mismatch, fmt::format("{}: the digest of no bytes is {}, not {}", wanted.name, sha256("").hex(),
+  return failure(Code::mismatch, fmt::format("{}: size is 0, but {} is not the digest of an empty blob", wanted.name,
                                              wanted.digest.hex()));
 }
 
@@ -75,7 +75,7 @@ class BlobFinder {
     const Digest& digest = *layer.descriptor.digest;
     const auto size = sizes_.find(digest);
     if (size != sizes_.end() && layer.descriptor.size && *layer.descriptor.size != size->second)
-      warnings.add("layer {}: a size of {} bytes, another layer has {} of the same blob", title(layer),
+      warnings.add("layer {}: size {}, but another layer states {} for the same blob", title(layer),
                    *layer.descriptor.size, size->second);
     const auto [row, is_new] = found_.try_emplace(digest, BlobPtr());
     if (is_new) row->second = find_blob(layer, size == sizes_.end() ? std::nullopt : std::optional(size->second));

@@ -19,7 +19,7 @@ constexpr size_t kMaxListedBlobs = 3;  // invalid blobs in one warning
 // Most are; the manifest of a model with one layer per tensor takes half a megabyte.
 constexpr uint64_t kMaxCachedManifest = 64 * 1024;
 
-// The limit for all of them. Beyond it this many are kept open, and further ones are left out.
+// The limit for all of them. Beyond it this many are kept open, and further ones are omitted.
 constexpr uint64_t kMaxCachedTotal = 64 << 20;
 constexpr size_t kMaxOpenManifests = 256;
 
@@ -129,7 +129,7 @@ Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std:
     const auto bytes = part.source.get();
     const auto entry = bytes ? entries.read(*bytes) : Result<ManifestEntry>(tl::unexpected(bytes.error()));
     if (!entry) {
-      warnings.add("{}: left out: {}", part.path, entry.error().message);
+      warnings.add("{}: omitted: {}", part.path, entry.error().message);
       continue;
     }
     if (!entry->wrong.empty()) warnings.add("{}: {}", part.path, entry->wrong);

@@ -171,7 +171,7 @@ void Tensors::take_tensors(const Item& item, Model read, std::string_view scope)
 Result<void> Tensors::add_model(const Item& item) {
   // The header of one blob may be long, and the layers that name it many.
   if (!models_.insert(*item.layer.descriptor.digest).second) {
-    warnings_.add("{}: the same as a layer before; its tensors are shown once", quoted(item.layer.path));
+    warnings_.add("{}: same as an earlier layer; its tensors are shown once", quoted(item.layer.path));
     return {};
   }
   const auto found = item.blob->found.get();
@@ -179,7 +179,7 @@ Result<void> Tensors::add_model(const Item& item) {
   if (TRY(reported(item, found)) || TRY(reported(item, bytes))) return {};
   const std::string file = found->unverified->identity();
   if (!file.empty() && !model_files_.insert(file).second) {
-    warnings_.add("{}: the same file as a layer before; its tensors are shown once", quoted(item.layer.path));
+    warnings_.add("{}: same file as an earlier layer; its tensors are shown once", quoted(item.layer.path));
     return {};
   }
   const auto look = detect_content(*found->unverified);
@@ -233,8 +233,8 @@ Result<void> Tensors::add_bare(const Item& item) {
   } else if (dtype == nullptr) {
     warn(fmt::format("dtype {} is unknown", quoted(*layer.dtype)));
   } else if (const auto needed = size_in_bytes(*dtype, *shape); needed != tensor.nbytes()) {
-    warn(fmt::format("{} bytes, {} needed by its shape of {}", tensor.nbytes(),
-                     needed ? std::to_string(*needed) : "another number", tensor.stored_dtype));
+    warn(fmt::format("{} bytes, but its shape and dtype {} {}", tensor.nbytes(), tensor.stored_dtype,
+                     needed ? fmt::format("need {}", *needed) : "overflow 64 bits or do not fill whole blocks"));
   } else {
     tensor.dtype = dtype;
   }

@@ -256,7 +256,7 @@ Result<StructureImage> StructureImage::load(const Source& source, uint64_t offse
   const std::span image(mapping.get(), size);
   Pages pages(source, offset, image, charges);
   TRY_VOID(StructureWalk(pages, size, charges).root());
-  if (!verify(image)) return corrupt("breaks a rule of FlatBuffers (something is not aligned, or a string not ended)");
+  if (!verify(image)) return corrupt("invalid FlatBuffer: misaligned value or unterminated string");
   return StructureImage(std::move(mapping));
 }
 

@@ -49,7 +49,7 @@ std::optional<std::string> problem_of(const Node& node, uint64_t id, uint64_t no
 
 /// A readable description of a node: id, name, kind; for a constant dtype, shape, and its place or its "problem"; for a
 /// value dtype and shape, where a symbolic dimension is its name; for an operator op. Attributes of operators may be
-/// long and are left out.
+/// long and are omitted.
 Map describe(const Node& node, uint64_t id, const StructureImage& image, const Sections& sections);
 
 /// The nodes of a graph; a node's id is its index.

@@ -108,7 +108,7 @@ class IndexReader final : public JsonEvents {
       return refuse(Code::corrupt, fmt::format("weight_map: tensor {}: no string", quoted(tensor_)));
     if (in_ == In::metadata && event()) return true;
     if (in_ == In::metadata) {
-      index_.warnings.add("the index has metadata of more than {} values: left out", kMaxMetadataValues);
+      index_.warnings.add("the index has metadata of more than {} values: omitted", kMaxMetadataValues);
       has_metadata_ = false;
     }
     in_ = In::other;
@@ -260,8 +260,9 @@ class Merger {
       return;
     }
     Tensor& tensor = model_.tensors[weight.elsewhere];
-    warnings_.add("tensor {} is in {}{} in {}, the shard in weight_map", quoted(weight.tensor), quoted(tensor.scope),
-                  weight.found ? " as well as" : ", not", quoted(home.name));
+    const std::string also = weight.found ? fmt::format(" and in {}", quoted(home.name)) : "";
+    warnings_.add("tensor {} is in {}{}; weight_map lists {}", quoted(weight.tensor), quoted(tensor.scope), also,
+                  quoted(home.name));
     if (!weight.found) tensor.scope = {};
   }
 

@@ -254,8 +254,8 @@ class SizeCheck {
 
   void warn(Warnings& warnings) const {
     if (wrong_ > 0)
-      warnings.add("{}: size_bytes of {} of {} parameters is not their size ({}); the .params file is right", kMetadata,
-                   wrong_, known_, example_);
+      warnings.add("{}: size_bytes is wrong for {} of {} parameters ({}); sizes from the .params file are used",
+                   kMetadata, wrong_, known_, example_);
   }
 
  private:

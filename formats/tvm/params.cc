@@ -120,7 +120,7 @@ class ParamsReader {
     }
     if (in_.left() > 0) params_.warnings.add("{} bytes after the last array", in_.left());
     if (ambiguous_ > 0)
-      params_.warnings.add("{} tensors have a type code of 6 to 8, which TVM has changed: taken for float8",
+      params_.warnings.add("{} tensors have type codes 6 to 8, whose meaning changed in TVM; read as float8",
                            ambiguous_);
     drop_replaced();
     return std::move(params_);
@@ -196,8 +196,8 @@ class ParamsReader {
     const auto written = written_size(key, tensor.shape);
     if (written == bytes) return;
     tensor.dtype = &kUnknownDType;
-    params_.warnings.add("tensor {}: {} bytes, {} needed by its shape of {}; shown as bytes", quoted(tensor.name),
-                         bytes, written ? std::to_string(*written) : "2^64 or more", type.stored);
+    params_.warnings.add("tensor {}: {} bytes, but its shape and dtype {} {}; shown as bytes", quoted(tensor.name),
+                         bytes, type.stored, written ? fmt::format("need {}", *written) : "overflow 64 bits");
   }
 
   const Type& type_of(TypeKey key) {

@@ -235,8 +235,9 @@ class ModelAssembly {
     if (known == nullptr) return warn(fmt::format("dtype {} is unknown; shown as bytes", quoted(dtype)));
     const auto needed = size_in_bytes(*known, tensor.shape);
     if (needed != bytes)
-      return warn(fmt::format("{} bytes, {} needed by its shape of {}; shown as bytes", bytes,
-                              needed ? std::to_string(*needed) : "another number", tensor.stored_dtype));
+      return warn(
+          fmt::format("{} bytes, but its shape and dtype {} {}; shown as bytes", bytes, tensor.stored_dtype,
+                      needed ? fmt::format("need {}", *needed) : "overflow 64 bits or do not fill whole bytes"));
     tensor.dtype = known;
   }
 
@@ -277,11 +278,11 @@ class ModelAssembly {
     Map& all = model_.metadata;
     all = beside_records(std::move(index));
     if (has_more_values(all, kMaxMetadataValues)) {
-      warnings_.add("the index has metadata of more than {} values: left out", kMaxMetadataValues);
+      warnings_.add("the index has metadata of more than {} values: omitted", kMaxMetadataValues);
       all = {};
     }
     if (const auto room = charge(footprint(all), *container_.budget); !room) {
-      warnings_.add("the metadata of the index: {}: left out", room.error().message);
+      warnings_.add("the metadata of the index: {}: omitted", room.error().message);
       all = {};
     }
     Map facts;

@@ -82,7 +82,7 @@ TEST_F(UncachedBlobs, VerifiesDigest) {
   wrong.digest = sha256("x");
   const auto blob = uncached_blobs()->blob(wrong);
   EXPECT_EQ(read(*blob, 0, 9), "012345678");
-  EXPECT_THAT(read(*blob, 9, 1), HasSubstr("m: the digest of its bytes is "));
+  EXPECT_THAT(read(*blob, 9, 1), HasSubstr("m: digest mismatch: found "));
 }
 
 TEST_F(UncachedBlobs, MeasuresBlobOfUnknownSize) {

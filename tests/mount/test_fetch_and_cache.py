@@ -255,7 +255,7 @@ class CacheCommand(LinkTestCase):
         self.fill()
         left = os.path.join(self.cache(), "v1", "making", stores.sha256(b"other") + ".part")
         self.write(os.path.relpath(left, self.tmp), bytes(8192))
-        self.assertIn("unfinished", [entry["state"] for entry in self.listed()])
+        self.assertIn("partial", [entry["state"] for entry in self.listed()])
         self.assertRegex(self.verb("gc").stdout, r"^removed 1 partial download, 8\.0 KiB\n$")
         self.assert_cache_holds(*self.BLOBS)
 

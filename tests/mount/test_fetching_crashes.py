@@ -350,7 +350,7 @@ class CacheSpace(HostileTestCase):
         self.assert_readable(point, "far")
         self.assert_cached(self.data["far"])
         line, = self.end(process)
-        self.assertRegex(line, "model/far: cannot be cached.*[Nn]o space left")
+        self.assertRegex(line, "model/far: download cannot be stored.*[Nn]o space left")
 
     def test_blob_larger_than_the_quota_is_refused_without_download(self):
         self.blobs("far", "small", size=MEGABYTE)
@@ -358,7 +358,7 @@ class CacheSpace(HostileTestCase):
         self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
         self.assertEqual(self.web.count("GET"), 0)
         line, = self.end(process)
-        self.assertRegex(line, "model/far: cannot be cached.*1000.0 KiB|model/far: cannot be cached.*1000 KiB")
+        self.assertRegex(line, "model/far: download cannot be stored.*1000.0 KiB|model/far: download cannot be stored.*1000 KiB")
         self.assert_cached()
         self.assert_readable(self.mount(ALLOWED, "--cache-size", "2M", self.source, at="larger"), "far")
 

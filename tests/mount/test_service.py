@@ -410,7 +410,7 @@ class PassedMounts(ServiceMountTestCase):
         self.mount(self.path("model.safetensors"))
         for verb in ("attach", "detach"):
             # Too few descriptors for the pipe to a child process.
-            self.assertIn("cannot determine whether", self.refused(verb, config, "prlimit", "--nofile=4"))
+            self.assertIn("cannot determine the state", self.refused(verb, config, "prlimit", "--nofile=4"))
 
     def test_hung_mount_of_others_is_kept(self):
         config = self.config()

@@ -25,14 +25,14 @@ inline std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-/// A shard's record; `md5sum` is JSON, and left out when it is empty.
+/// A shard's record; `md5sum` is JSON, and omitted when it is empty.
 inline std::string cache_shard(std::string_view path, uint64_t nbytes, const std::vector<std::string>& tensors,
                                std::string_view md5sum = "") {
   return fmt::format("{}{}{}{}{}{}]{}{}}}", R"({"dataPath": ")", path, R"(", "format": "raw-shard", "nbytes": )",
                      nbytes, R"(, "records": [)", joined(tensors), md5sum.empty() ? "" : R"(, "md5sum": )", md5sum);
 }
 
-/// The index; `metadata` is JSON, and left out when it is empty.
+/// The index; `metadata` is JSON, and omitted when it is empty.
 inline std::string cache_index(const std::vector<std::string>& shards, std::string_view metadata = "") {
   return fmt::format("{{{}{}{}{}{}]}}\n", metadata.empty() ? "" : R"("metadata": )", metadata,
                      metadata.empty() ? "" : ", ", R"("records": [)", joined(shards));

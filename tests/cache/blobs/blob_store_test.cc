@@ -102,7 +102,7 @@ TEST_F(BlobStoreTest, IdentityIsDigestAfterVerificationAndKeyBefore) {
   EXPECT_EQ(store()->blob(producer)->identity(), "sha256 " + sha256(bytes).hex());  // found
   producer.digest = sha256("others");
   const auto lie = store()->blob(producer);
-  EXPECT_THAT(read(*lie), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*lie), HasSubstr("digest mismatch: found"));
   EXPECT_EQ(lie->identity(), "zip 2");
 }
 
@@ -139,7 +139,7 @@ TEST_F(BlobStoreTest, VerifiesSmallBlobsAndCreatesNoFiles) {
   small->error = std::nullopt;
   BlobProducer wrong = producer_of(small, "zip 2");
   wrong.digest = sha256("others");
-  EXPECT_THAT(read(*blobs->blob(wrong), 0, 1), HasSubstr("not " + sha256("others").hex()));
+  EXPECT_THAT(read(*blobs->blob(wrong), 0, 1), HasSubstr("expected " + sha256("others").hex()));
 }
 
 TEST_F(BlobStoreTest, ReadsHeaderWithoutMaterializingBlob) {
@@ -215,9 +215,9 @@ INSTANTIATE_TEST_SUITE_P(
                           r.digest = sha256(m.bytes);
                           ++m.bytes[kMember / 2];
                         },
-                        "the digest of its bytes is"},
+                        "digest mismatch: found"},
                     Lie{"WrongDigest", [](TestProducer&, BlobProducer& r) { r.digest = sha256("others"); },
-                        "not " + sha256("others").hex()},
+                        "expected " + sha256("others").hex()},
                     Lie{"Short", [](TestProducer& m, BlobProducer&) { m.bytes.resize(kMember - 1); },
                         "member: ends at byte 299999 of 300000"},
                     Lie{"Long", [](TestProducer& m, BlobProducer&) { m.bytes += 'x'; },
@@ -244,7 +244,7 @@ TEST_F(BlobStoreTest, CachedBlobIsNotServedUnderAnotherDigest) {
   EXPECT_EQ(read(*blobs->blob(producer_of(member, "zip 1"))), describe(bytes));
   BlobProducer wrong = producer_of(member, "zip 1");
   wrong.digest = sha256("others");
-  EXPECT_THAT(read(*blobs->blob(wrong)), HasSubstr("error: member: the digest of its bytes is"));
+  EXPECT_THAT(read(*blobs->blob(wrong)), HasSubstr("error: member: digest mismatch: found"));
 }
 
 // A container may declare any digest for its bytes; readers of another container with the true digest must not see
@@ -278,7 +278,7 @@ TEST_F(BlobStoreTest, BlobSurvivesWrongSizeDeclaredByAnotherContainer) {
   EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   BlobProducer lie = producer_of(test_producer(some_bytes(kMember + 1, 2)), "zip of lies");
   lie.digest = sha256(bytes);
-  EXPECT_THAT(read(*store()->blob(lie)), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*store()->blob(lie)), HasSubstr("digest mismatch: found"));
   EXPECT_TRUE(std::filesystem::exists(directory + "/" + blob_path(bytes)));
   EXPECT_EQ(read(*store()->blob(producer_of(member, "zip 1"))), describe(bytes));
   EXPECT_EQ(member->starts, 1);

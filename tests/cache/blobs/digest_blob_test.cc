@@ -119,7 +119,7 @@ TEST_F(DigestBlobTest, MismatchedDownloadIsDiscardedAndRetried) {
   std::atomic<bool> right = false;
   HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, right ? bytes : wrong); });
   const auto store = fetching_store();
-  EXPECT_THAT(read_blob(store, blob_ref({server.url("/b")})), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read_blob(store, blob_ref({server.url("/b")})), HasSubstr("digest mismatch: found"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(making_files(), IsEmpty());
   right = true;
@@ -272,7 +272,7 @@ TEST_F(DigestBlobTest, OfflineReadFailsWithMessage) {
   const auto found = store->resolve(blob_ref({"http://127.0.0.1:1/b"}));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::network);
-  EXPECT_EQ(found.error().message, "layer: not cached, and offline");
+  EXPECT_EQ(found.error().message, "layer: not cached, and downloads are disabled by --offline");
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
@@ -323,7 +323,7 @@ TEST_F(DigestBlobTest, StreamingServesBytesAndFailsAtEndOnMismatch) {
   ASSERT_TRUE(found);
   EXPECT_EQ(read(*found->verified, 0, 1000), describe(bytes.substr(0, 1000)));
   rest.open();
-  EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("digest mismatch: found"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(making_files(), IsEmpty());
 }
@@ -343,9 +343,9 @@ TEST_F(DigestBlobTest, MismatchedStreamIsNotMixedWithLaterDownload) {
   ASSERT_TRUE(found);
   ASSERT_EQ(read(*found->verified, 0, 1000), describe(bytes.substr(0, 1000)));
   rest.open();
-  EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*found->verified, bytes.size() - 10, 10), HasSubstr("digest mismatch: found"));
   served = bytes;
-  EXPECT_THAT(read(*found->verified, 0, 1000), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*found->verified, 0, 1000), HasSubstr("digest mismatch: found"));
   EXPECT_EQ(read_blob(store, blob_ref({server.url("/b")})), describe(bytes));
 }
 
@@ -389,15 +389,16 @@ TEST_F(DigestBlobTest, EndlessDownloadForSizeEndsEarlyAndLeavesNothing) {
   endless.size = std::nullopt;
   const SizeQuery query;
   EXPECT_EQ(read_blob(store, endless),
-            "error: layer: no server reports its size, and it is larger than 64.0 MiB; read it, or run weightfs fetch");
+            "error: layer: size unknown: no server reports it, and the file exceeds 64.0 MiB; open the file or run "
+            "weightfs fetch to download it");
   EXPECT_LT(sent, 2 * kMaxDownloadForSize);
   EXPECT_EQ(gets, 1);
-  EXPECT_THAT(read_blob(store, endless), HasSubstr("no server reports its size"));
+  EXPECT_THAT(read_blob(store, endless), HasSubstr("no server reports it"));
   EXPECT_EQ(gets, 1);
   // Two are downloaded from one server, but no third.
   for (const char* other : {"2", "3", "4"}) {
     endless.digest = sha256(other);
-    EXPECT_THAT(read_blob(store, endless), HasSubstr("no server reports its size"));
+    EXPECT_THAT(read_blob(store, endless), HasSubstr("no server reports it"));
   }
   EXPECT_EQ(gets, 2);
   store->stop();
@@ -421,7 +422,7 @@ TEST_F(DigestBlobTest, OthersWritableFileIsServedFromCacheCopy) {
   EXPECT_EQ(read(*found->verified), describe(bytes));
   EXPECT_EQ(read_blob(blob_store(options), blob_ref()), describe(bytes));
   std::filesystem::remove_all(directory);  // the cache; open files keep working
-  EXPECT_THAT(read_blob(blob_store(options), blob_ref()), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read_blob(blob_store(options), blob_ref()), HasSubstr("digest mismatch: found"));
   EXPECT_THAT(blobs(), IsEmpty());
   EXPECT_THAT(making_files(), IsEmpty());
 }
@@ -467,7 +468,7 @@ TEST_F(DigestBlobTest, ModifiedFileInExternalStoreIsVerifiedAgain) {
   EXPECT_THAT(log, IsEmpty());
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "x" << std::flush;
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
-  EXPECT_THAT(read(*found->verified, 100, 10), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read(*found->verified, 100, 10), HasSubstr("digest mismatch: found"));
 }
 
 TEST_F(DigestBlobTest, MatchingFileIsFoundAfterMismatchedOne) {
@@ -519,7 +520,7 @@ TEST_F(DigestBlobTest, MismatchedFileInExternalStoreIsReportedAndNotServed) {
   options.blob_directories = {temporary.path("theirs")};
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), std::string(bytes.size(), '\0'));
   const auto store = blob_store(std::move(options));
-  EXPECT_THAT(read_blob(store, blob_ref()), HasSubstr("error: " + path + ": the digest of its bytes is"));
+  EXPECT_THAT(read_blob(store, blob_ref()), HasSubstr("error: " + path + ": digest mismatch: found"));
   EXPECT_THAT(log, ElementsAre(HasSubstr(path)));
 }
 
@@ -529,7 +530,7 @@ TEST_F(DigestBlobTest, FileOfWrongSizeIsReportedAndNotServed) {
   const std::string path = write("theirs/sha256-" + sha256(bytes).hex(), bytes.substr(1));
   const auto store = blob_store(std::move(options));
   EXPECT_FALSE(store->is_local(blob_ref()));
-  EXPECT_EQ(read_blob(store, blob_ref()), "error: layer: not cached, and offline");
+  EXPECT_EQ(read_blob(store, blob_ref()), "error: layer: not cached, and downloads are disabled by --offline");
   EXPECT_THAT(log, ElementsAre(HasSubstr(path)));
 }
 
@@ -565,7 +566,7 @@ TEST_F(DigestBlobTest, VerificationIsCachedUntilFileChanges) {
   EXPECT_EQ(reads, 100U);
   std::filesystem::remove(path);
   write("here", std::string(kLarge, 'x'));
-  EXPECT_THAT(read_a_bit(), HasSubstr("the digest of its bytes is"));
+  EXPECT_THAT(read_a_bit(), HasSubstr("digest mismatch: found"));
 }
 
 TEST_F(DigestBlobTest, StatusReportsDownloadsAndHits) {

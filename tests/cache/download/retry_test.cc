@@ -236,7 +236,7 @@ class Refused final : public http::Credentials {
  public:
   std::string authorization() override { return ""; }
   Result<bool> on_unauthorized(const http::UnauthorizedResponse&, const std::stop_token&) override { return false; }
-  std::string description() override { return "anonymously: there is no docker config"; }
+  std::string description() override { return "tried anonymously: there is no docker config"; }
 };
 
 TEST(Fetch, DeniedRequestNamesCredentials) {

@@ -261,7 +261,8 @@ TEST_F(HttpProxy, PublicNameCannotRedirectToPrivateAddress) {
   ::setenv("http_proxy", leads.url("").c_str(), 1);
   Options insecure = quick();
   insecure.insecure = true;
-  EXPECT_THAT(send(get("http://model.example/"), insecure), HasSubstr("redirects from a public address"));
+  EXPECT_THAT(send(get("http://model.example/"), insecure),
+              HasSubstr("redirects from public addresses must have public addresses"));
   EXPECT_EQ(leads.requests().size(), 1u);
 }
 

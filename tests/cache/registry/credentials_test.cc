@@ -37,7 +37,7 @@ class RegistryCredentialsTest : public testing::Test {
   std::string describe(Credentials& challenged, const std::string& challenge) {
     const auto met = challenged.on_unauthorized({{challenge}, challenged.authorization(), from_public}, {});
     if (!met) return "error: " + met.error().message;
-    return *met ? challenged.authorization() : "not met, tried " + challenged.description();
+    return *met ? challenged.authorization() : "not met, " + challenged.description();
   }
   std::string describe(const std::string& challenge) { return describe(*credentials(), challenge); }
 
@@ -72,7 +72,7 @@ TEST_F(RegistryCredentialsTest, DockerLoginGetsToken) {
   const auto challenged = credentials();
   EXPECT_EQ(describe(*challenged, bearer(other.url("/token"), "docker")), "Bearer T");
   EXPECT_THAT(other.authorizations(), ElementsAre(kBasic));
-  EXPECT_EQ(challenged->description(), "as \"me\" of " + paths.docker_config);
+  EXPECT_EQ(challenged->description(), "tried as \"me\" of " + paths.docker_config);
 }
 
 TEST_F(RegistryCredentialsTest, LoginOfAnotherRegistryIsNotSent) {
@@ -150,13 +150,12 @@ TEST_F(RegistryCredentialsTest, InvalidRealmIsRejected) {
   has_key();
   has_login();
   for (const std::string realm : {"", "nowhere", "ftp://127.0.0.1/token", "file:///etc/passwd"})
-    EXPECT_THAT(describe(bearer(realm, "ollama")), HasSubstr("as token realm: invalid URL")) << realm;
-  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")),
-              HasSubstr("as token realm: invalid URL"));
-  EXPECT_THAT(describe(bearer(site.url("/v2/to ken"), "ollama")), HasSubstr("as token realm: invalid URL"));
-  EXPECT_EQ(
-      describe(bearer("http://registry.example/token", "ollama")),
-      "error: " + site.url() + " names \"http://registry.example/token\" as token realm: other hosts require https");
+    EXPECT_THAT(describe(bearer(realm, "ollama")), HasSubstr(": invalid URL")) << realm;
+  EXPECT_THAT(describe(bearer("http://me:x@" + site.host() + "/v2/token", "ollama")), HasSubstr(": invalid URL"));
+  EXPECT_THAT(describe(bearer(site.url("/v2/to ken"), "ollama")), HasSubstr(": invalid URL"));
+  EXPECT_EQ(describe(bearer("http://registry.example/token", "ollama")),
+            "error: " + site.url() +
+                ": token server \"http://registry.example/token\" refused: https required for another host");
   EXPECT_THAT(site.requests_seen(), IsEmpty());
 }
 
@@ -167,8 +166,8 @@ TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
   from_public = true;
   EXPECT_EQ(describe(bearer(other.url("/token"), "docker")),
             "error: " + other.url("/token") +
-                ": refused: 127.0.0.1 is a loopback address; URLs from a public address may only reach public "
-                "ones, unless --allow-private-urls is given (tried anonymously: there is no docker config)");
+                ": refused: 127.0.0.1 is a loopback address; requests for a public registry must have "
+                "public addresses; use --allow-private-urls (tried anonymously: there is no docker config)");
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")), HasSubstr("127.0.0.1 is a loopback address"));
   EXPECT_THAT(site.requests_seen(), IsEmpty());
   EXPECT_THAT(other.requests_seen(), IsEmpty());
@@ -189,7 +188,7 @@ TEST_F(RegistryCredentialsTest, BearerIsPreferredToBasic) {
   has_login();
   site.json("/token", kToken);
   EXPECT_EQ(describe("Negotiate, Basic realm=\"x\", " + bearer(site.url("/token"), "x")), "Bearer T");
-  EXPECT_THAT(describe("Negotiate"), StartsWith("not met"));
+  EXPECT_EQ(describe("Negotiate"), "not met, unsupported authentication scheme; no credentials sent");
 }
 
 // A registry that is not on loopback, over http, as --insecure allows. A proxy simulates it.

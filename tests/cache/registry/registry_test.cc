@@ -283,7 +283,7 @@ TEST_F(RegistryTest, SavedManifestIsUsedOffline) {
 
 TEST_F(RegistryTest, UnsavedManifestIsUnreachableOffline) {
   http = nullptr;
-  EXPECT_EQ(describe(), "error: offline, and no saved manifest of SITE/team/tiny:v1");
+  EXPECT_EQ(describe(), "error: SITE/team/tiny:v1: manifest not cached; retry without --offline");
   EXPECT_EQ(code(), Code::network);
 }
 

@@ -120,7 +120,7 @@ TEST_F(DiskQuotaTest, BlobLargerThanQuotaIsReadUncached) {
 TEST_F(DiskQuotaTest, UncachedBlobIsVerified) {
   BlobProducer wrong = producer_of(member, "zip 1");
   wrong.digest = sha256("others");
-  EXPECT_THAT(read(*store(200'000)->blob(wrong)), HasSubstr("not " + sha256("others").hex()));
+  EXPECT_THAT(read(*store(200'000)->blob(wrong)), HasSubstr("expected " + sha256("others").hex()));
 }
 
 TEST_F(DiskQuotaTest, OverlargeBlobOfUnknownSizeIsReadUncached) {
@@ -140,8 +140,9 @@ TEST_F(DiskQuotaTest, EachReasonIsLoggedOnce) {
     const TestProducerPtr made = test_producer(some_bytes(kMember, i));
     EXPECT_EQ(read(*blobs->blob(producer_of(made, fmt::format("zip {}", i)))), describe(made->bytes));
   }
-  EXPECT_THAT(log,
-              ElementsAre("not cached, produced again by each reader: larger than the cache's quota of 195.3 KiB"));
+  EXPECT_THAT(
+      log, ElementsAre(
+               "cannot cache decoded data: larger than the cache's quota of 195.3 KiB; each reader decodes it again"));
 }
 
 TEST_F(DiskQuotaTest, EvictedBlobIsReadableThroughOpenFiles) {

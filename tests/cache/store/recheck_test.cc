@@ -79,7 +79,7 @@ TEST_F(RecheckTest, SmallBlobIsComparedWithDigest) {
   flip(blob_at(), 100'000);
   EXPECT_EQ(reread(), describe(bytes));
   EXPECT_EQ(member->starts, 2);
-  EXPECT_THAT(log, ElementsAre(HasSubstr("digest mismatch, found")));
+  EXPECT_THAT(log, ElementsAre(HasSubstr("digest mismatch: found")));
 }
 
 TEST_F(RecheckTest, OnlyDamagedBlockFailsWhileBlobIsOpen) {

@@ -67,8 +67,8 @@ TEST_F(TempFileStoreTest, MismatchedBytesAreNeverServedToTheEnd) {
   wrong.digest = sha256("others");
   const BlobsPtr blobs = blobs_of(100 << 20);
   const auto blob = blobs->blob(wrong);
-  EXPECT_THAT(read(*blob), HasSubstr("not " + sha256("others").hex()));
-  EXPECT_THAT(read(*blob, 0, 1), HasSubstr("not " + sha256("others").hex()));
+  EXPECT_THAT(read(*blob), HasSubstr("expected " + sha256("others").hex()));
+  EXPECT_THAT(read(*blob, 0, 1), HasSubstr("expected " + sha256("others").hex()));
 }
 
 TEST_F(TempFileStoreTest, StaysWithinQuota) {
@@ -79,8 +79,9 @@ TEST_F(TempFileStoreTest, StaysWithinQuota) {
     for (int again = 0; again < 2; ++again) EXPECT_EQ(read(*blob), describe(made->bytes));
     EXPECT_EQ(made->starts, i < 2 ? 1 : 2);
   }
-  EXPECT_THAT(log,
-              ElementsAre("not cached, produced again by each reader: the temporary file is limited to 683.6 KiB"));
+  EXPECT_THAT(
+      log, ElementsAre(
+               "cannot cache decoded data: the temporary file is limited to 683.6 KiB; each reader decodes it again"));
 }
 
 TEST_F(TempFileStoreTest, FailedBlobFreesItsSpace) {

@@ -126,7 +126,7 @@ TEST(CodecBudget, InputThatDecodesToAlmostNothingIsRefused) {
     const uint64_t before = process_memory_used();
     const auto stream = endless.codec(disk);
     const Read read = stream ? read_from(**stream, 1 << 20) : Read{"", stream.error()};
-    EXPECT_THAT(read.message(), HasSubstr(" bytes of input decode to almost nothing"));
+    EXPECT_THAT(read.message(), HasSubstr(" bytes of input decode to only "));
     EXPECT_TRUE(read.error && read.error->code == Code::corrupt);
     EXPECT_LE(read.bytes.size(), 1u);
     EXPECT_LE(disk->bytes_read, (1u << 20) + (256u << 10));
@@ -413,10 +413,10 @@ const Hostile kHostile[] = {
      "too many bytes of decoded data: the time limit"},
     {"tar: empty frames behind a header",
      [] { return zstd::sized_frame(tar_block({.name = "m"})) + times(1'000'000, zstd::skippable("")); }, "m.tar.zst",
-     "bytes of input decode to almost nothing"},
+     "bytes of input decode to only "},
     {"tar: empty members behind a header",
      [] { return gzip_stored(tar_block({.name = "m"})) + times(300'000, empty_gzip()); }, "m.tar.gz",
-     "bytes of input decode to almost nothing"},
+     "bytes of input decode to only "},
     {"tar: hard links to one model",
      [] {
        TarBuilder tar;

@@ -161,14 +161,13 @@ TEST(BinTensors, AcceptsForeignPaddingWithWarning) {
     const Model model = read_well(bintensors_file(metadata + padding, "x"));
     EXPECT_THAT(listing(model), ElementsAre("a uint8 U8 [1] x"));
     EXPECT_THAT(model.warnings,
-                ElementsAre(fmt::format(
-                    "{} bytes between metadata and tensors that no writer leaves; read in the release layout",
-                    padding.size())));
+                ElementsAre(fmt::format("{} unexpected bytes between metadata and tensors; read in the release layout",
+                                        padding.size())));
   }
   const std::string legacy = kNone + varint(1) + tensor_info(kF32, {2}, 0, 8) + varint(1) + text("test") + varint(0);
   const Model model = read_well(bintensors_file(legacy + "........", "12345678"));
   EXPECT_THAT(listing(model), ElementsAre("test float32 F32 [2] 12345678"));
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("8 bytes between")));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("8 unexpected bytes between")));
 }
 
 TEST(BinTensors, ReportsWhyNeitherLayoutFits) {
@@ -187,7 +186,7 @@ TEST(BinTensors, RefusesBadFraming) {
       "8, 1 bytes needed at 8");
   std::string file = bintensors_file("\0\0", "");
   file[0] = 9;
-  EXPECT_THAT(error_of(read(file)), HasSubstr("bintensors: header of 9 bytes, "));
+  EXPECT_THAT(error_of(read(file)), HasSubstr("bintensors: header length is 9, but only "));
   EXPECT_EQ(error_of(read(std::string(16, '\xFF'))),
             "bintensors: header of 18446744073709551615 bytes, 100000000 at most");
 }
@@ -276,7 +275,7 @@ TEST(BinTensors, RefusesMissingAndTrailingBytes) {
 
 TEST(BinTensors, RefusesSizeThatDiffersFromShape) {
   EXPECT_EQ(error_as_release(BinTensorsBuilder().tensor("a", kF32, {3}, "12345678").release()),
-            "bintensors: tensor \"a\": 8 bytes, 12 needed by its shape of F32");
+            "bintensors: tensor \"a\": 8 bytes, but its shape and dtype F32 need 12");
 }
 
 TEST(BinTensors, RefusesOverflowInTheOrderOfTheReference) {

@@ -399,7 +399,7 @@ TEST(Carton, NestedTensorIsDirectoryOfInnerTensors) {
               ElementsAre("outer/x int8 int8 [4,] 1234", "outer/y int8 int8 [4,] 1234", "z int8 int8 [4,] 1234"));
   EXPECT_THAT(model.warnings, ElementsAre("nested tensor \"outer\": \"no\" is not in the index",
                                           "nested tensor \"outer\": \"other\" is nested itself",
-                                          "nested tensor \"other\": \"x\" is in another one already"));
+                                          "nested tensor \"other\": \"x\" already belongs to a nested tensor"));
 }
 
 TEST(Carton, SkipsTensorWithForeignFile) {
@@ -417,7 +417,7 @@ TEST(Carton, TensorOfWrongSizeIsShownAsBytes) {
                           .model();
   EXPECT_THAT(tensors(model), ElementsAre("n unknown float32 [2,] 1234",
                                           "wrap unknown float64 [4294967296,4294967296,] 1234", HasSubstr("new ")));
-  EXPECT_THAT(model.warnings, Contains("tensor \"n\": 4 bytes, 8 by its shape; shown as bytes"));
+  EXPECT_THAT(model.warnings, Contains("tensor \"n\": 4 bytes, but the size from its shape is 8; shown as bytes"));
 }
 
 TEST(Carton, SkipsInvalidIndexEntry) {

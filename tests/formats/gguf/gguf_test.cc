@@ -208,7 +208,7 @@ TEST(Gguf, BoundsTheDepthOfNestedArrays) {
 TEST(Gguf, KeepsFirstOfDuplicateKeys) {
   const Model model = read_well(GgufBuilder().u32("k", 1).u32("k", 2).build());
   EXPECT_EQ(json_of(model, "k"), "1\n");
-  EXPECT_THAT(model.warnings, ElementsAre("key \"k\" is there more than once: the first counts"));
+  EXPECT_THAT(model.warnings, ElementsAre("duplicate key \"k\"; the first value is used"));
 }
 
 TEST(Gguf, MetadataKeyGgufIsKept) {
@@ -223,7 +223,7 @@ TEST(Gguf, IrregularMetadataAddsWarning) {
   EXPECT_EQ(json_of(model, "b"), "true\n");
   EXPECT_EQ(json_of(model, "t"), "\"\uFFFD\"\n");
   EXPECT_EQ(json_of(model, ""), "5\n");
-  EXPECT_THAT(model.warnings, ElementsAre("key \"b\": a bool that is neither 0 nor 1 is taken for true",
+  EXPECT_THAT(model.warnings, ElementsAre("key \"b\": bool is neither 0 nor 1; read as true",
                                           "key \"t\": text that is not UTF-8", "key 2 is empty"));
 }
 

@@ -114,7 +114,7 @@ TEST(GgufTensors, MissingAlignmentIsInferred) {
     const Model model = read_well(aligned_to_64(size, 32).build());
     EXPECT_EQ(listing(model).at(0), fmt::format("a int8 I8 [{}] {}", size, std::string(size, 'a')));
     EXPECT_EQ(listing(model).at(1), fmt::format("b int8 I8 [{}] {}", size, std::string(size, 'b')));
-    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("general.alignment is 64 but the tensors are laid out by 32")));
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("general.alignment is 64, but the tensors are aligned to 32")));
   }
 }
 
@@ -140,8 +140,8 @@ TEST(GgufTensors, TensorWithInvalidRangeIsListedRefused) {
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"past\": 0 bytes left, 256 needed",
                                           "tensor \"far\": offset 1099511627776 is outside the file",
                                           "tensor \"wrap\": offset 18446744073709551584 is outside the file",
-                                          "tensor \"product\": its dimensions make more bytes than 64 bits can count",
-                                          "tensor \"sum\": its dimensions make more bytes than 64 bits can count",
+                                          "tensor \"product\": size in bytes overflows 64 bits",
+                                          "tensor \"sum\": size in bytes overflows 64 bits",
                                           "tensor \"row\": rows of 33 elements are not whole blocks of 32"));
 }
 

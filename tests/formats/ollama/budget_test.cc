@@ -104,8 +104,8 @@ TEST(OllamaBudget, ConflictingSizesOfOneBlobAreWarnings) {
   const auto model = read_ollama(container(layers(3, "license", "l", true), folder));
   ASSERT_TRUE(model);
   EXPECT_THAT(model->parts, SizeIs(4));
-  EXPECT_THAT(model->warnings, ElementsAre("layer license: a size of 2 bytes, another layer has 1 of the same blob",
-                                           "layer license: a size of 3 bytes, another layer has 1 of the same blob"));
+  EXPECT_THAT(model->warnings, ElementsAre("layer license: size 2, but another layer states 1 for the same blob",
+                                           "layer license: size 3, but another layer states 1 for the same blob"));
 }
 
 // Hard links under other digests.
@@ -122,7 +122,7 @@ TEST(OllamaBudget, LinkedModelIsReadOnce) {
   const auto model = read_ollama(container(manifest + "]}", folder));
   ASSERT_TRUE(model);
   EXPECT_EQ(model->tensors.size(), read_gguf({"m", in_memory(small_gguf())})->tensors.size());
-  EXPECT_THAT(model->warnings, testing::Contains(HasSubstr("the same file as a layer before")));
+  EXPECT_THAT(model->warnings, testing::Contains(HasSubstr("same file as an earlier layer")));
 }
 
 // The size of a blob that has to be fetched is a claim.
@@ -149,7 +149,7 @@ TEST(OllamaBudget, MemoryOfManifestsInStoreIsBounded) {
   const auto store = read_ollama_store(Store(), std::make_shared<Store>(), uncached_blobs());
   ASSERT_TRUE(store);
   EXPECT_LE(store->models.size(), (64u << 20) / 60'000 + 300);
-  EXPECT_THAT(store->warnings.front(), HasSubstr("left out: the manifests of the store are longer than 64.0 MiB"));
+  EXPECT_THAT(store->warnings.front(), HasSubstr("omitted: the manifests of the store are longer than 64.0 MiB"));
 }
 
 }  // namespace

@@ -141,8 +141,9 @@ TEST(Safetensors, RefusesAFileWithoutALength) {
 }
 
 TEST(Safetensors, RefusesAHeaderBeyondTheFile) {
-  EXPECT_EQ(error_of(length_prefix(3) + "{}"), "safetensors: header of 3 bytes, 2 there");
-  EXPECT_EQ(error_of(length_prefix(100'000'000) + "{}"), "safetensors: header of 100000000 bytes, 2 there");
+  EXPECT_EQ(error_of(length_prefix(3) + "{}"), "safetensors: header length is 3, but only 2 bytes follow");
+  EXPECT_EQ(error_of(length_prefix(100'000'000) + "{}"),
+            "safetensors: header length is 100000000, but only 2 bytes follow");
 }
 
 TEST(Safetensors, RefusesHeaderBeyondLimit) {
@@ -263,7 +264,7 @@ TEST(Safetensors, RefusesEndBeforeBegin) {
 
 TEST(Safetensors, RefusesSizeThatDiffersFromShape) {
   EXPECT_EQ(error_of(SafetensorsBuilder().tensor("a", "F32", "2,2", "four").build()),
-            "safetensors: tensor \"a\": 4 bytes, 16 needed by its shape of F32");
+            "safetensors: tensor \"a\": 4 bytes, but its shape and dtype F32 need 16");
 }
 
 TEST(Safetensors, RefusesOverflow) {

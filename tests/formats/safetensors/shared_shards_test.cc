@@ -100,7 +100,7 @@ TEST(SafetensorsIndex, ShardsShareOneBudget) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_LE(container.budget->memory_used(), container.budget->memory_limit());
   EXPECT_LT(model->tensors.size(), 300u * 2000);
-  EXPECT_LT(model->parts.size(), 301u);  // shards are left out where the budget ends
+  EXPECT_LT(model->parts.size(), 301u);  // shards are omitted where the budget ends
 }
 
 TEST(Gguf, ShardWithManyNamesIsReadOnce) {

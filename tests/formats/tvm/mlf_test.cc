@@ -79,8 +79,8 @@ TEST_P(MlfVersion, KeepsAllMetadata) {
 TEST_P(MlfVersion, WarnsAboutWrongSizesInMetadata) {
   const Model model = read_well(mlf_files(GetParam(), 128));
   EXPECT_EQ(model.tensors.at(0).nbytes(), 8U);
-  EXPECT_THAT(model.warnings, ElementsAre("metadata.json: size_bytes of 1 of 1 parameters is not their size "
-                                          "(\"p0\": 128, it has 8); the .params file is right"));
+  EXPECT_THAT(model.warnings, ElementsAre("metadata.json: size_bytes is wrong for 1 of 1 parameters "
+                                          "(\"p0\": 128, it has 8); sizes from the .params file are used"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MlfVersion, testing::Range(1, 8));
@@ -123,7 +123,7 @@ TEST(Mlf, ComparesSizesModuleByModule) {
                                                                R"(, "b": )", module(8), R"(}, "version": 7})")},
                                  {"parameters/a.params", mlf_parameters()},
                                  {"parameters/b.params", ParamsBuilder().array("p0", kTvmInt8, {}, "2").build()}});
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("1 of 2 parameters is not their size (\"p0\": 8, it has 1)")));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("wrong for 1 of 2 parameters (\"p0\": 8, it has 1)")));
 }
 
 // AOT links the constants into its code.

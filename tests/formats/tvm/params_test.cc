@@ -116,7 +116,7 @@ TEST(TvmParams, AcceptsBothFloat8CodesWithOneWarning) {
   EXPECT_THAT(listing(model), ElementsAre("a float8_e4m3fn e4m3_float8 [1] a", "b float8_e5m2 e5m2_float8 [1] b",
                                           "c float8_e4m3 float8_e4m3 [1] c"));
   EXPECT_THAT(model.warnings,
-              ElementsAre("3 tensors have a type code of 6 to 8, which TVM has changed: taken for float8"));
+              ElementsAre("3 tensors have type codes 6 to 8, whose meaning changed in TVM; read as float8"));
 }
 
 TEST(TvmParams, UnknownTypesAreShownAsBytes) {
@@ -142,27 +142,29 @@ TEST(TvmParams, VectorTypesAreShownAsBytes) {
               ElementsAre("fits unknown float32x4 [2] 12345678", "whole unknown float32x4 [1] 0123456789abcdef",
                           "bits unknown uint1x8 [2] xy", "none unknown int8x0 [1] z"));
   EXPECT_THAT(model.warnings,
-              ElementsAre("tensor \"whole\": 16 bytes, 4 needed by its shape of float32x4; shown as bytes"));
+              ElementsAre("tensor \"whole\": 16 bytes, but its shape and dtype float32x4 need 4; shown as bytes"));
 }
 
 TEST(TvmParams, TensorOfWrongSizeIsShownAsBytes) {
   const Model model =
       read_well(ParamsBuilder().array("a", kTvmFloat32, {2}, "12345").array("b", kTvmInt8, {1}, "b").build());
   EXPECT_THAT(listing(model), ElementsAre("a unknown float32 [2] 12345", "b int8 int8 [1] b"));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": 5 bytes, 8 needed by its shape of float32; shown as bytes"));
+  EXPECT_THAT(model.warnings,
+              ElementsAre("tensor \"a\": 5 bytes, but its shape and dtype float32 need 8; shown as bytes"));
 }
 
 // TVM 0.6 and before took bits / 8, which of a bool is nothing.
 TEST(TvmParams, ShowsTheEmptyBoolsOfOldFiles) {
   const Model model = read_well(ParamsBuilder().array("a", tvm_type(1, 1), {2}, "").build());
   EXPECT_THAT(listing(model), ElementsAre("a unknown bool [2] "));
-  EXPECT_THAT(model.warnings, ElementsAre("tensor \"a\": 0 bytes, 2 needed by its shape of bool; shown as bytes"));
+  EXPECT_THAT(model.warnings,
+              ElementsAre("tensor \"a\": 0 bytes, but its shape and dtype bool need 2; shown as bytes"));
 }
 
 TEST(TvmParams, ShowsAShapeBeyond64BitsAsBytes) {
   const Model model = read_well(ParamsBuilder().array("a", kTvmInt8, {1ULL << 32, 1ULL << 32}, "").build());
   EXPECT_THAT(listing(model), ElementsAre("a unknown int8 [4294967296x4294967296] "));
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("0 bytes, 2^64 or more needed")));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("0 bytes, but its shape and dtype int8 overflow 64 bits")));
 }
 
 TEST(TvmParams, AcceptsAnyName) {

@@ -102,11 +102,11 @@ TEST(TensorCache, UnknownEncodingsAreShownAsBytes) {
            {cache_tensor("a", "[3]", "q4_0", "raw", 8, 0), "dtype \"q4_0\" is unknown; shown as bytes"},
            {cache_tensor("a", "[8]", "int8", "zipped", 8, 0), "format \"zipped\"; shown as bytes"},
            {cache_tensor("a", "[3]", "float32", "raw", 8, 0),
-            "8 bytes, 12 needed by its shape of float32; shown as bytes"},
+            "8 bytes, but its shape and dtype float32 need 12; shown as bytes"},
            {cache_tensor("a", "[2]", "float32", "f32-to-bf16", 8, 0),
-            "8 bytes, 4 needed by its shape of float32 (f32-to-bf16); shown as bytes"},
+            "8 bytes, but its shape and dtype float32 (f32-to-bf16) need 4; shown as bytes"},
            {cache_tensor("a", "[4294967296, 4294967296]", "int8", "raw", 8, 0),
-            "8 bytes, another number needed by its shape of int8; shown as bytes"}}) {
+            "8 bytes, but its shape and dtype int8 overflow 64 bits or do not fill whole bytes; shown as bytes"}}) {
     const Model model = read_well(index_of(tensor), shard);
     EXPECT_EQ(model.tensors.at(0).dtype, &kUnknownDType);
     EXPECT_EQ(text_of(model.tensors.at(0).source), "12345678");
@@ -245,7 +245,7 @@ TEST(TensorCache, TooLongMetadataIsOmitted) {
   const Model model = read_well(with_metadata(65'536), shard);
   EXPECT_EQ(to_json_line(model.metadata), R"({"tensor-cache":{"shards":1}})");
   EXPECT_EQ(model.tensors.size(), 2U);
-  EXPECT_THAT(model.warnings, ElementsAre("the index has metadata of more than 65536 values: left out"));
+  EXPECT_THAT(model.warnings, ElementsAre("the index has metadata of more than 65536 values: omitted"));
 }
 
 TEST(TensorCache, BoundsTheIndex) {
