@@ -406,6 +406,7 @@ class CacheSpace(HostileTestCase):
         process, point = self.foreground(ALLOWED, "--cache-size", "1500K", "--timeout", "1", self.source)
         with open(self.far(point, "model/a"), "rb", buffering=0) as file:
             self.assertEqual(file.read(4096), self.data["a"][:4096])
+            self.wait_for_cached(1)
             evict(point)
             self.assertNotIn(stores.sha256(self.data["a"]), map(os.path.basename, blobs_in(self.cache())))
             if not server_is_there:
