@@ -57,7 +57,8 @@ Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source) {
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options) {
   // All sources are located first: the server process may have another working directory when it opens them.
   std::vector<SourceEntry> entries;
-  for (const std::string& source : sources) entries.push_back(TRY(find_source(source, options)));
+  const Check check = sources.size() == 1 ? Check::existence : Check::model;
+  for (const std::string& source : sources) entries.push_back(TRY(find_source(source, options, check)));
   if (entries.size() == 1) return open_one(entries.front(), sources.front());
 
   TreeBuilder builder(nullptr);

@@ -9,7 +9,7 @@ namespace {
 
 struct SourceKind {
   std::string_view prefix;
-  Result<SourceEntry> (*find)(const std::string& rest, const OpenOptions& options);
+  Result<SourceEntry> (*find)(const std::string& rest, const OpenOptions& options, Check check);
 };
 
 // The first matching prefix applies. An argument without a prefix is a path, so `./ollama:x` is a file.
@@ -25,9 +25,9 @@ const SourceKind& kind_of(const std::string& source) {
 
 }  // namespace
 
-Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options) {
+Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check) {
   const SourceKind& kind = kind_of(source);
-  return kind.find(source.substr(kind.prefix.size()), options);
+  return kind.find(source.substr(kind.prefix.size()), options, check);
 }
 
 bool is_path(const std::string& source) { return kind_of(source).find == find_path; }

@@ -6,10 +6,10 @@
 namespace weightfs {
 
 /// A file or directory (sources/path.cc).
-Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options);
+Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options, Check check);
 
 /// `ollama:NAME`; `name` is the text after the prefix (sources/ollama_name.cc).
-Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options);
+Result<SourceEntry> find_ollama_name(const std::string& name, const OpenOptions& options, Check check);
 
 /// A directory in SOURCE: one model by its model_entry_file(), a store of manifests, or a directory of models. Fails
 /// with io, and with unsupported for a weightfs mount.

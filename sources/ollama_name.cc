@@ -45,13 +45,14 @@ std::vector<std::string> local_ollama_stores() {
 }
 
 // A name without a scheme, a digest or `//` is searched in the local stores first, then in its registry.
-Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions& options) {
+Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions& options, Check check) {
   const bool in_registry = text.starts_with("//");
   const std::string_view named = std::string_view(text).substr(in_registry ? 2 : 0);
   const bool has_scheme = named.starts_with("http://") || named.starts_with("https://");
   ollama::Name name = TRY(ollama::parse_name(named));
   if (!in_registry && !has_scheme && !name.digest)
-    if (const std::string path = local_manifest(name, options.access); !path.empty()) return find_path(path, options);
+    if (const std::string path = local_manifest(name, options.access); !path.empty())
+      return find_path(path, options, check);
   const RegistryOptions& registries = options.registries;
   if (registries.store == nullptr)
     return failure(Code::unsupported, fmt::format("ollama:{}: registries are not available here", text));

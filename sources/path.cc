@@ -36,13 +36,13 @@ Result<Opened> open_container(const Location& file, Time modified, const OpenOpt
   return OpenedModel{std::make_shared<Model>(std::move(model)), file.path(), modified};
 }
 
-Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options) {
+Result<SourceEntry> find_path(const std::string& path, const OpenOptions& options, Check check) {
   const Location location = TRY(locate_source(path, options.access));
   const struct stat found = TRY(location.examine());
   const Time time = modified(found);
   if (S_ISDIR(found.st_mode))
     return SourceEntry{location.file_name(), time, 0, [=] { return open_directory(location, options); }};
-  if (S_ISREG(found.st_mode)) TRY_VOID(check_is_model(location, options));
+  if (S_ISREG(found.st_mode) && check == Check::model) TRY_VOID(check_is_model(location, options));
   return SourceEntry{location.file_name(), time, S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0,
                      [=] { return open_container(location, time, options); }};
 }

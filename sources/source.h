@@ -61,10 +61,14 @@ struct Listing {
   uint64_t bytes;  ///< total size of its containers, as far as known
 };
 
+/// Whether a file is checked when it is found. The check may read the whole header, so a caller that opens the source
+/// at once leaves it out.
+enum class Check { existence, model };
+
 /// Finds the source that a SOURCE argument names, and reads only what is needed to check that it exists and is a model.
 /// Fails with not_found, with io, with network if a registry is unreachable, and with unsupported or corrupt if a
 /// named file is not a model.
-Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options);
+Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check = Check::model);
 
 /// Whether a SOURCE argument is a path, not a name with the prefix of another kind.
 bool is_path(const std::string& source);

@@ -29,6 +29,14 @@ TEST(SourceKind, PathWithAColonIsFound) {
   EXPECT_EQ(found->path, "ollama:x");
 }
 
+// Reading the header to check it would double the time to open a single model.
+TEST(SourceKind, HeaderIsReadOnlyForTheCheckOfAModel) {
+  const TemporaryDirectory here;
+  const std::string path = here.write("notes.txt", "no model");
+  EXPECT_TRUE(find_source(path, {}, Check::existence));
+  EXPECT_FALSE(find_source(path, {}, Check::model));
+}
+
 TEST(SourceKind, InvalidNameIsRefusedByItsKind) {
   const auto found = find_source("ollama:..", {});
   ASSERT_FALSE(found);
