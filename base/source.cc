@@ -131,8 +131,8 @@ class FileSource final : public Source {
   }
 
   // A removed path is not a change: the open file still has the bytes that were opened. Any write, rename and removal
-  // of the file changes its times. Only another directory or mount on the path does not, and cannot change the bytes of
-  // the open file, so the path is resolved less often than the file is examined.
+  // of the file changes its times. Only another directory, link or mount on the path does not, and cannot change the
+  // bytes of the open file, so the path is resolved less often than the file is examined.
   bool is_as_opened() const {
     struct stat open {};
     if (::fstat(fd_, &open) != 0 || !is_same_file(open)) return false;

@@ -40,8 +40,8 @@ struct Manifest {
   std::string id;                     ///< the 12 hex digits that `ollama list` shows
 };
 
-/// Parses the first JSON value in `text` as a manifest. Keys match in any case, unknown keys are ignored, null counts
-/// as missing. Fails with corrupt if it is not JSON or a field has a wrong type, and with unsupported beyond the
+/// Parses the first JSON value in `text` as a manifest. Keys match in any case. Unknown keys and null values are
+/// ignored. Fails with corrupt if it is not JSON or a field has a wrong type, and with unsupported beyond the
 /// limits. An invalid digest or size becomes a warning.
 Result<Manifest> read_manifest(const std::string& text, Warnings& warnings, Budget& budget);
 

@@ -62,7 +62,7 @@ class ModelInvariants {
 
   void check_mount(Ino root, int depth, Bytes bytes) {
     const std::string path = forest_.path(root);
-    require(depth <= kMaxNestingDepth, path, "lies in {} containers, at most {} are entered", depth, kMaxNestingDepth);
+    require(depth <= kMaxNestingDepth, path, "is nested in {} containers, the limit is {}", depth, kMaxNestingDepth);
     const auto metadata = forest_.lookup(root, "metadata.json");
     if (!metadata) return require(false, path, "has no metadata.json");
     const ModelPtr outline = forest_.model_of(*metadata);
