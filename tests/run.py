@@ -147,11 +147,11 @@ def run_conform(weightfs, name):
     return Result(0, 1, 0, f"{output}{last}\n")
 
 
-def run_fuzzers():
-    """Runs all fuzz targets for a minute; a target with a finding fails."""
+def run_fuzzers(sanitized):
+    """Runs all fuzz targets of the sanitized build for a minute; a target with a finding fails."""
     if not glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"):
         return Result(0, 0, 1, "skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)\n")
-    done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--seconds", "60", "--seed", "1"],
+    done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--sanitized", "--build", sanitized, "--seconds", "60", "--seed", "1"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     words = done.stdout.splitlines()[-1].split() if done.stdout else []
     if len(words) != 6 or words[5] != "findings":
@@ -190,7 +190,7 @@ def jobs_of(plain, sanitized):
     for file in files_in("attacks", "test_*.py") + files_in("", "*_test.py"):
         yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs))
     yield from conform_jobs(weightfs)
-    yield Job("fuzzing", run_fuzzers)
+    yield Job("fuzzing", lambda: run_fuzzers(sanitized))
 
 
 class Report:

@@ -20,7 +20,7 @@ namespace weightfs::sandbox {
 namespace {
 
 // WEIGHTFS_COVERAGE: counters are written to the build folder when a process ends (scripts/coverage).
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(WEIGHTFS_COVERAGE)
+#if defined(WEIGHTFS_SANITIZED) || defined(WEIGHTFS_COVERAGE)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;

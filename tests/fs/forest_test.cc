@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "fs/layout.h"
 #include "tests/support/models.h"
+#include "tests/support/sanitized.h"
 
 namespace weightfs {
 namespace {
@@ -370,9 +371,7 @@ TEST(TensorsJson, ModelWithoutTensorsHasEmptyList) {
 
 // semantics 9.7
 TEST(Forest, NewDirectoriesAreRefusedWithoutMemory) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
-#endif
+  if (test::sanitized()) GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
   TreeBuilder builder(nullptr);
   const auto empty = [] { return Later<TreePtr>([]() -> Result<TreePtr> { return TreeBuilder(nullptr).freeze(); }); };
   builder.add_tree("entered", 0, empty());

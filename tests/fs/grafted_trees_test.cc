@@ -17,6 +17,7 @@
 #include "fs/forest.h"
 #include "fs/layout.h"
 #include "tests/support/models.h"
+#include "tests/support/sanitized.h"
 
 namespace weightfs {
 namespace {
@@ -323,9 +324,7 @@ TEST(Descriptors, ExhaustionDropsModels) {
 
 // An Ollama store may have many manifests without a layer.
 TEST(Memory, EmptyModelNeedsLessThanSixKilobytes) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
-#endif
+  if (test::sanitized()) GTEST_SKIP() << "the sanitizer's allocator does not say how much is in use";
   constexpr int kModels = 2000;
   TreeBuilder builder(nullptr);
   for (int i = 0; i < kModels; ++i)

@@ -24,33 +24,35 @@ namespace {
 std::atomic<int64_t> allocated = 0;
 std::atomic<int64_t> peak = 0;
 
-// A sanitizer has its own allocator: there nothing is counted, and only the charges are compared.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void* counted(size_t size) {
+void* counted_or_null(size_t size) {
   void* const memory = std::malloc(std::max<size_t>(size, 1));
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) return nullptr;
   const int64_t now = allocated += static_cast<int64_t>(::malloc_usable_size(memory));
   for (int64_t before = peak; now > before && !peak.compare_exchange_weak(before, now);) {
   }
   return memory;
 }
 
+void* counted(size_t size) {
+  void* const memory = counted_or_null(size);
+  return memory != nullptr ? memory : throw std::bad_alloc();
+}
+
 void uncounted(void* memory) {
   allocated -= static_cast<int64_t>(::malloc_usable_size(memory));
   std::free(memory);
 }
-#endif
 
 }  // namespace
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(size_t size) { return counted(size); }
 void* operator new[](size_t size) { return counted(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
 void operator delete(void* memory) noexcept { uncounted(memory); }
 void operator delete[](void* memory) noexcept { uncounted(memory); }
 void operator delete(void* memory, size_t) noexcept { uncounted(memory); }
 void operator delete[](void* memory, size_t) noexcept { uncounted(memory); }
-#endif
 
 namespace weightfs {
 namespace {

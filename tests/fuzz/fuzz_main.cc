@@ -1,4 +1,4 @@
-// The libFuzzer entry points of one target, WEIGHTFS_FUZZ_TARGET.
+// The libFuzzer entry points of one target.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,14 +19,18 @@ namespace {
 using namespace weightfs;
 using namespace weightfs::test;
 
-const Target& target = WEIGHTFS_FUZZ_TARGET;
+#ifdef WEIGHTFS_SANITIZED
+constexpr uint64_t kSlowdown = 10;
+#else
+constexpr uint64_t kSlowdown = 1;
+#endif
 
 // CPU time depends on the machine's load: an input is slow if it is slow three times.
 void check_time(std::string_view input, uint64_t time) {
-  const uint64_t limit = time_limit(target, input.size());
-  for (int tries = 0; tries < 2 && time > limit; ++tries) time = std::min(time, run_checked(target, input).time);
+  const uint64_t limit = kSlowdown * time_limit(fuzzed, input.size());
+  for (int tries = 0; tries < 2 && time > limit; ++tries) time = std::min(time, run_checked(fuzzed, input).time);
   if (time > limit)
-    complain(fmt::format("{}: {} bytes take {} ms of CPU, limit {} ms", target.name, input.size(), time / 1'000'000,
+    complain(fmt::format("{}: {} bytes take {} ms of CPU, limit {} ms", fuzzed.name, input.size(), time / 1'000'000,
                          limit / 1'000'000));
 }
 
@@ -34,18 +38,18 @@ void check_time(std::string_view input, uint64_t time) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  check_time(input, run_checked(target, input).time);
+  check_time(input, run_checked(fuzzed, input).time);
   return 0;
 }
 
 // Half of the mutations are libFuzzer's own, with its dictionary.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   Random random(seed);
-  const bool structured = target.mutate != nullptr && random.below(2) == 0;
+  const bool structured = fuzzed.mutate != nullptr && random.below(2) == 0;
   if (!structured) size = LLVMFuzzerMutate(data, size, max_size);
   std::string input(reinterpret_cast<const char*>(data), size);
-  if (structured) target.mutate(input, max_size, random);
-  if (target.repair != nullptr && random.below(8) != 0) target.repair(input);
+  if (structured) fuzzed.mutate(input, max_size, random);
+  if (fuzzed.repair != nullptr && random.below(8) != 0) fuzzed.repair(input);
   size = std::min(input.size(), max_size);
   std::memcpy(data, input.data(), size);
   return size;

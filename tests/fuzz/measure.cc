@@ -8,16 +8,7 @@
 #include <cstddef>
 #include <ctime>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEIGHTFS_ALLOCATOR_HOOKS
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WEIGHTFS_ALLOCATOR_HOOKS
-#endif
-
-#ifdef WEIGHTFS_ALLOCATOR_HOOKS
+#ifdef WEIGHTFS_SANITIZED
 // Of sanitizer/allocator_interface.h, which gcc's runtime has and its headers do not.
 extern "C" size_t __sanitizer_get_allocated_size(const volatile void* block);
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
@@ -40,7 +31,7 @@ void count_allocated(size_t size) {
 
 void count_freed(size_t size) { live.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed); }
 
-#ifdef WEIGHTFS_ALLOCATOR_HOOKS
+#ifdef WEIGHTFS_SANITIZED
 void on_malloc(const volatile void* block, size_t) { count_allocated(__sanitizer_get_allocated_size(block)); }
 void on_free(const volatile void* block) {
   if (block != nullptr) count_freed(__sanitizer_get_allocated_size(block));
@@ -50,7 +41,7 @@ void on_free(const volatile void* block) {
 }  // namespace
 
 AllocationCounter::AllocationCounter() {
-#ifdef WEIGHTFS_ALLOCATOR_HOOKS
+#ifdef WEIGHTFS_SANITIZED
   [[maybe_unused]] static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
 #endif
   live = 0;
@@ -67,7 +58,7 @@ uint64_t thread_cpu_time() {
 
 }  // namespace weightfs::test
 
-#ifndef WEIGHTFS_ALLOCATOR_HOOKS
+#ifndef WEIGHTFS_SANITIZED
 // The functions that replace malloc (glibc manual, "Replacing malloc"), around those that glibc exports for it.
 extern "C" {
 // NOLINTBEGIN

@@ -123,6 +123,12 @@ class TestCase(unittest.TestCase):
         containers.WRITERS[format](self.path(name), tensors or sample_tensors(), metadata)
         return self.path(name)
 
+    def need_mount_namespace(self):
+        """Skips the test where unshare(1) fails: for ordinary users, and in a chroot whose root is not a mount point."""
+        done = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest(f"no mount namespace here: {done.stderr.strip()}")
+
 
 @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse here")
 class MountTestCase(TestCase):

@@ -132,6 +132,7 @@ class MissingRequirements(Case):
 
     def in_namespace(self, script, **kwargs):
         """Runs in a mount namespace, which the script changes; then as the given user."""
+        self.need_mount_namespace()
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, self.binary, self.tmp],
                               capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
         self.assertEqual(done.stderr, "")

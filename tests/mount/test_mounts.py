@@ -154,6 +154,7 @@ class Listing(Case):
         self.assertEqual([self.of(point, listed)["state"] for point in points], ["serving"] * 9)
 
     def test_pid_of_another_namespace_is_not_shown(self):
+        self.need_mount_namespace()
         point = self.path("mnt")
         server = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", WEIGHTFS, "mount", "-f", self.sample(), point], stderr=subprocess.DEVNULL)
         self.addCleanup(server.wait)
@@ -325,6 +326,7 @@ class Unmounting(Case):
             self.unmount(since)
 
     def test_mount_below_a_hung_file_system_does_not_block_others(self):
+        self.need_mount_namespace()
         files = HungFiles(self)
         below, well = [self.mount(self.sample(), at=name) for name in (files.folder, "well")]
         self.addCleanup(files.end)
@@ -414,6 +416,7 @@ class Unmounting(Case):
             self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_all_unmounts_every_mount(self):
+        self.need_mount_namespace()
         # In a new mount namespace, without concurrent mounts of other processes.
         script = r"""
             set -e

@@ -278,6 +278,7 @@ class Https(LinkTestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "replacing certificates needs a mount namespace, which needs root")
     def test_trusted_certificate_is_accepted(self):
+        self.need_mount_namespace()
         trusted = "/etc/ssl/certs/ca-certificates.crt"
         if not os.path.exists(trusted):
             self.skipTest("needs the package ca-certificates")

@@ -450,6 +450,7 @@ class PassedMounts(ServiceMountTestCase):
         self.assertFalse(is_mounted(self.point))
 
     def test_mount_invisible_to_the_server_is_reported(self):
+        self.need_mount_namespace()
         config = self.config()
         self.attach(config)
         device = self.manager.stored["fuse"]

@@ -118,6 +118,7 @@ class NoFreeDescriptors(MountTestCase):
 @unittest.skipUnless(os.geteuid() == 0, "only root enters a mount namespace")
 class Helper(MountTestCase):
     def test_helper_mounts_in_the_given_namespace(self):
+        self.need_mount_namespace()
         other = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sleep", "1000"])
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/sanitized.h"
+
 namespace weightfs {
 namespace {
 
@@ -138,9 +140,7 @@ TEST(ProcessMemory, HasALimit) {
 }
 
 TEST(ProcessMemory, CountsSmallAndLargeBlocks) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the sanitizer's allocator does not count";
-#endif
+  if (test::sanitized()) GTEST_SKIP() << "the sanitizer's allocator does not count";
   const uint64_t before = process_memory_used();
   void* const volatile large = std::malloc(size_t{64} << 20);
   void* const volatile small = std::malloc(1000);
@@ -160,9 +160,7 @@ void check_address_space() {
 
 // In a process of its own: the limit is read once a second, and another test may have read it.
 TEST(ProcessMemoryDeathTest, LimitIsHalfOfTheAddressSpaceLimit) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer needs more addresses than the limit";
-#endif
+  if (test::sanitized()) GTEST_SKIP() << "a sanitizer needs more addresses than the limit";
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(check_address_space(), testing::ExitedWithCode(0), "");
 }

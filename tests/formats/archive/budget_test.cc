@@ -12,6 +12,7 @@
 #include "formats/codec/codec.h"
 #include "formats/verify.h"
 #include "tests/support/codec_reading.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/small_models.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/zip_builder.h"
@@ -115,13 +116,13 @@ const EndlessStream kEndless[] = {
                                         32));
      }},
     {"xz of stream padding", codec::xz_stream, [] { return xz::stream("x") + std::string(9'000'000, '\0'); }},
-#ifndef __SANITIZE_ADDRESS__  // it would poison 3.6 MB for each of 75,000 streams, for over a minute
     {"bzip2 of empty streams", tar::bzip2_stream, [] { return times(200'000, empty_bzip2()); }},
-#endif
 };
 
 TEST(CodecBudget, InputThatDecodesToAlmostNothingIsRefused) {
   for (const EndlessStream& endless : kEndless) {
+    // AddressSanitizer would poison 3.6 MB for each of 75,000 streams, for over a minute.
+    if (sanitized() && endless.codec == tar::bzip2_stream) continue;
     SCOPED_TRACE(endless.name);
     const auto disk = std::make_shared<const CountingDisk>(endless.bytes());
     ASSERT_GT(disk->size(), 2u << 20);
