@@ -18,8 +18,8 @@ struct Usage {
   uint64_t blob_bytes = 0;
   uint64_t pinned = 0;  ///< included in `blobs`
   uint64_t pinned_bytes = 0;
-  uint64_t unfinished = 0;  ///< active and abandoned downloads
-  uint64_t unfinished_bytes = 0;
+  uint64_t partial = 0;  ///< active and abandoned downloads
+  uint64_t partial_bytes = 0;
   uint64_t temporary_files = 0;  ///< blobs being decoded, or left by a killed process
   uint64_t all_bytes = 0;        ///< the sum, and the index
 };
@@ -29,7 +29,7 @@ Usage usage_of(const store::Inventory& inventory);
 /// The removed files, and those that could not be removed.
 struct GcResult {
   uint64_t blobs = 0;
-  uint64_t unfinished = 0;
+  uint64_t partial = 0;
   uint64_t leftovers = 0;                ///< files of killed processes, and dead links
   uint64_t bytes = 0;                    ///< on disk
   std::vector<std::string> not_removed;  ///< a line for each item that could not be removed

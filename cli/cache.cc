@@ -116,8 +116,8 @@ Value as_value(const Usage& usage) {
   out.append("blob_bytes", usage.blob_bytes);
   out.append("pinned", usage.pinned);
   out.append("pinned_bytes", usage.pinned_bytes);
-  out.append("partial", usage.unfinished);
-  out.append("partial_bytes", usage.unfinished_bytes);
+  out.append("partial", usage.partial);
+  out.append("partial_bytes", usage.partial_bytes);
   out.append("all_bytes", usage.all_bytes);
   return out;
 }
@@ -134,8 +134,8 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
   };
   add("blobs", std::to_string(usage.blobs), usage.blob_bytes);
   if (usage.pinned > 0) add({"  pinned", "pinned"}, std::to_string(usage.pinned), usage.pinned_bytes);
-  add("partial", std::to_string(usage.unfinished), usage.unfinished_bytes);
-  add({"all", "all"}, std::to_string(usage.blobs + usage.unfinished), usage.all_bytes);
+  add("partial", std::to_string(usage.partial), usage.partial_bytes);
+  add({"all", "all"}, std::to_string(usage.blobs + usage.partial), usage.all_bytes);
   table.print();
   return Exit::ok;
 }
@@ -165,7 +165,7 @@ void print_removed(const GcResult& removed) {
     return count == 0 ? "" : counted(count, one, many);
   };
   const std::string what = enumerated({part(removed.blobs, "blob", "blobs"),
-                                       part(removed.unfinished, "partial download", "partial downloads"),
+                                       part(removed.partial, "partial download", "partial downloads"),
                                        part(removed.leftovers, "stale file", "stale files")});
   if (what.empty()) {
     std::printf("nothing to remove\n");

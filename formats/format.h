@@ -72,6 +72,13 @@ struct Probe {
   std::string_view head;  ///< its first kHeadSize bytes, or all of a shorter file
   std::string_view tail;  ///< its last kHeadSize bytes, or all of a shorter file
   uint64_t size;          ///< in bytes
+
+  /// Whether the first character that is not white space is `{`.
+  [[nodiscard]] bool begins_json_object() const {
+    const size_t first = head.find_first_not_of(" \t\r\n");
+    return first != head.npos && head[first] == '{';
+  }
+  [[nodiscard]] bool head_contains(std::string_view text) const { return head.find(text) != head.npos; }
 };
 
 /// How a `maybe` is decided: by parsing the content, or by the file's name where parsing might decode all of the file.

@@ -122,7 +122,7 @@ class Removal {
     const auto bytes = remove_unlocked(folders_, part_file(part.digest));
     if (!bytes) return keep(part.digest, "is being downloaded");
     result_.bytes += *bytes;
-    ++result_.unfinished;
+    ++result_.partial;
   }
 
   GcResult finish() {
@@ -177,9 +177,9 @@ Usage usage_of(const Inventory& inventory) {
     usage.pinned += blob.pinned;
     usage.pinned_bytes += blob.pinned ? blob.on_disk : 0;
   }
-  for (const Inventory::Part& part : inventory.parts) usage.unfinished_bytes += part.on_disk;
+  for (const Inventory::Part& part : inventory.parts) usage.partial_bytes += part.on_disk;
   usage.blobs = inventory.blobs.size();
-  usage.unfinished = inventory.parts.size();
+  usage.partial = inventory.parts.size();
   usage.temporary_files = inventory.temporary_files;
   usage.all_bytes = inventory.on_disk;
   return usage;
@@ -243,7 +243,7 @@ Result<GcResult> CacheMaintenance::collect(std::optional<uint64_t> max_bytes) co
   const Inventory before = TRY(scan_inventory(*folders));
   for (const Inventory::Part& part : before.parts) {
     const auto bytes = remove_unlocked(*folders, part_file(part.digest));
-    result.unfinished += bytes.has_value();
+    result.partial += bytes.has_value();
     result.bytes += bytes.value_or(0);
   }
   const SweepResult swept = sweep(*folders);

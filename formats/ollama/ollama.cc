@@ -189,9 +189,8 @@ using namespace ollama;
 // A manifest begins with its schema version, media type, config or layers. Other JSON files of models (config.json, a
 // tokenizer, an index of shards) have neither these keys nor these media types.
 Match matches_ollama(const Probe& probe) {
-  const size_t first = probe.head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || probe.head[first] != '{' || probe.size > kMaxManifestSize) return Match::no;
-  const auto shows = [&](std::string_view text) { return probe.head.find(text) != probe.head.npos; };
+  if (!probe.begins_json_object() || probe.size > kMaxManifestSize) return Match::no;
+  const auto shows = [&](std::string_view text) { return probe.head_contains(text); };
   if (shows("\"application/vnd.ollama.manifest.list.") && shows("\"manifests\"")) return Match::yes;
   if (!shows("\"layers\"")) return Match::no;
   constexpr std::array<std::string_view, 4> kTypes = {

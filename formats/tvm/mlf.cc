@@ -401,8 +401,7 @@ Result<Model> read_mlf(archive::Archive archive, const Container& container) {
 
 // Sorted keys, as all exporters but those of the operator style write them, have `version` last.
 Match matches_mlf_metadata(const Probe& probe) {
-  const size_t first = probe.head.find_first_not_of(" \t\r\n");
-  if (probe.name != kMetadata || first == std::string_view::npos || probe.head[first] != '{') return Match::no;
+  if (probe.name != kMetadata || !probe.begins_json_object()) return Match::no;
   const auto has_version = [](std::string_view text) { return text.find("\"version\"") != text.npos; };
   return has_version(probe.head) || has_version(probe.tail) ? Match::maybe : Match::no;
 }

@@ -342,14 +342,12 @@ namespace weightfs {
 using namespace tvm;
 
 Match matches_tensor_cache(const Probe& probe) {
-  const size_t first = probe.head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || probe.head[first] != '{' || probe.size > kMaxIndexSize) return Match::no;
-  const auto shows = [&](std::string_view key) { return probe.head.find(key) != probe.head.npos; };
-  if (!shows("\"records\"")) return Match::no;
+  if (!probe.begins_json_object() || probe.size > kMaxIndexSize || !probe.head_contains("\"records\""))
+    return Match::no;
   constexpr std::array<std::string_view, 4> kNames = {"tensor-cache.json", "ndarray-cache.json",
                                                       "tensor-cache-b16.json", "ndarray-cache-b16.json"};
   if (std::find(kNames.begin(), kNames.end(), probe.name) != kNames.end()) return Match::yes;
-  return shows("\"dataPath\"") ? Match::maybe : Match::no;
+  return probe.head_contains("\"dataPath\"") ? Match::maybe : Match::no;
 }
 
 Result<Model> read_tensor_cache(const Container& container) {

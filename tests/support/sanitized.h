@@ -1,5 +1,6 @@
 #pragma once
-// Whether the program has a sanitizer's runtime, which tests find out at run time: they are compiled without sanitizers.
+// Whether the program has a sanitizer's runtime, which tests find out at run time: they are compiled without
+// sanitizers.
 
 extern "C" void __asan_init() __attribute__((weak));
 extern "C" void __tsan_init() __attribute__((weak));

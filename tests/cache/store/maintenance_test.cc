@@ -110,7 +110,7 @@ TEST_F(CacheMaintenanceTest, InventoryListsEverything) {
   EXPECT_EQ(usage.blobs, 2U);
   EXPECT_EQ(usage.pinned, 1U);
   EXPECT_EQ(usage.pinned_bytes, contents.blobs[1].on_disk);
-  EXPECT_EQ(usage.unfinished, 2U);
+  EXPECT_EQ(usage.partial, 2U);
   EXPECT_EQ(usage.all_bytes, disk_usage());
 }
 
@@ -251,7 +251,7 @@ TEST_F(CacheMaintenanceTest, CollectRemovesAbandonedFiles) {
   set_time(link_at("gone"), 1000);
   const GcResult removed = maintenance.collect({}).value();
   EXPECT_EQ(removed.blobs, 0U);
-  EXPECT_EQ(removed.unfinished, 1U);
+  EXPECT_EQ(removed.partial, 1U);
   EXPECT_EQ(removed.leftovers, 2U);
   EXPECT_GE(removed.bytes, 2 * kBlobSize);
   EXPECT_THAT(removed.not_removed, IsEmpty());
@@ -283,7 +283,7 @@ TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   });
   wait_for(shared->first);
   const auto before = making_files();
-  EXPECT_EQ(maintenance.collect(0).value().unfinished, 0U);
+  EXPECT_EQ(maintenance.collect(0).value().partial, 0U);
   const GcResult all = maintenance.remove_all(PinnedBlobs::remove).value();
   EXPECT_THAT(all.not_removed, ElementsAre(fetched.hex() + ": is being downloaded"));
   const GcResult one = maintenance.remove({fetched}, PinnedBlobs::remove).value();
@@ -293,7 +293,7 @@ TEST_F(CacheMaintenanceTest, CollectAndRemoveSkipActiveWrites) {
   ::sem_post(&shared->second);
   EXPECT_EQ(maker.wait(), 0);
   EXPECT_FALSE(maintenance.inventory().value().parts.at(0).is_active);
-  EXPECT_EQ(maintenance.collect({}).value().unfinished, 1U);
+  EXPECT_EQ(maintenance.collect({}).value().partial, 1U);
   EXPECT_THAT(making_files(), IsEmpty());
 }
 
@@ -322,7 +322,7 @@ TEST_F(CacheMaintenanceTest, RemoveDeletesNamedBlobsAndLinks) {
   const Digest left = add_partial(3, 1000);
   const GcResult removed = maintenance.remove({first, left, sha256("not cached")}, PinnedBlobs::keep).value();
   EXPECT_EQ(removed.blobs, 1U);
-  EXPECT_EQ(removed.unfinished, 1U);
+  EXPECT_EQ(removed.partial, 1U);
   EXPECT_THAT(removed.not_removed, IsEmpty());
   EXPECT_THAT(hexes(), ElementsAre(second.hex()));
   EXPECT_THAT(links(), SizeIs(1));
