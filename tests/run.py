@@ -1,9 +1,11 @@
 """Runs every test of a plain and of a sanitized build, and prints the total as its last line: `N passed, N failed, N skipped`.
 
-  run.py --plain BUILD --sanitized BUILD [--only TEXT]     TEXT: the jobs whose title contains it
+  run.py --plain BUILD --sanitized BUILD [--build] [--only TEXT]
+                                  --build: build the second first, while the tests of the first run
+                                  TEXT: only the jobs whose title contains it
 
-GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the mount tests, and a minute
-of fuzzing. If `../shared/conform.py` exists, it checks the plain build against its samples.
+GoogleTest binaries (unit, contract, golden and fuzz-replay tests) run from both builds; so do the mount tests, and
+the fuzzers for a short time. If `../shared/conform.py` exists, it checks the plain build against its samples.
 
 Each file of Python tests, and each shard of a GoogleTest binary, is a job in a separate process. Jobs run in parallel, except
 those of EXCLUSIVE and ALONE.
@@ -33,9 +35,8 @@ WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 4, "formats_test": 3, "cache_test": 3, "base_test": 2}
 SLOWEST = 15  # tests that are listed at the end
 
-# Jobs that run one at a time: they unmount or count what other tests mount. Fuzzing mounts nothing, so it runs beside them.
+# Jobs that run one at a time: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test", "conform")
-BESIDE_EXCLUSIVE = ("fuzzing",)
 # Jobs that measure CPU time and memory. They run last, one at a time.
 ALONE = ("test_attacks", "test_changes", "test_memory")
 
@@ -43,6 +44,8 @@ ALONE = ("test_attacks", "test_changes", "test_memory")
 # change (no address limit, no seccomp), and read containers only through code that the others run, too.
 NOT_SANITIZED = ("test_doctor", "test_memory", "test_mounts", "test_real_servers", "test_sandbox", "test_service", "test_starting",
                  "test_system", "test_systemd")
+# Unit tests that are not repeated with sanitizers: they repeat a few operations a million times.
+TOO_LONG = "All/HostileValues.StayWithinBudget/cache_*:SafetensorsIndex.ShardsShareOneBudget"
 
 Result = collections.namedtuple("Result", "passed failed skipped output times", defaults=("", {}))
 Job = collections.namedtuple("Job", "title run")
@@ -63,12 +66,13 @@ def environment_of(weightfs, logs):
     return dict(os.environ, WEIGHTFS=weightfs, ASAN_OPTIONS=options, UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
 
 
-def run_googletest(binary, shard, shards):
+def run_googletest(binary, kind, shard, shards):
     with tempfile.TemporaryDirectory() as tmp:
         report = os.path.join(tmp, "report.json")
         environment = dict(os.environ, ASAN_OPTIONS="detect_stack_use_after_return=1:allocator_may_return_null=0",
                            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
-                           GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard))
+                           GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
+                           GTEST_FILTER=f"-{TOO_LONG}" if kind == "sanitized" else "*")
         status, output = run_to_end([binary, "--gtest_brief=1", f"--gtest_output=json:{report}"], tmp, environment)
         if not os.path.exists(report):
             return Result(0, 1, 0, f"{output}{binary} ended with status {status} and no report\n")
@@ -148,10 +152,10 @@ def run_conform(weightfs, name):
 
 
 def run_fuzzers(sanitized):
-    """Runs all fuzz targets of the sanitized build for a minute; a target with a finding fails."""
+    """Runs all fuzz targets of the sanitized build for 40 seconds; a target with a finding fails."""
     if not glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"):
         return Result(0, 0, 1, "skipped: fuzzing needs clang's libFuzzer (libclang-rt-14-dev)\n")
-    done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--sanitized", "--build", sanitized, "--seconds", "60", "--seed", "1"],
+    done = subprocess.run([os.path.join(HOME, "scripts", "fuzz"), "--no-install", "--sanitized", "--build", sanitized, "--seconds", "40", "--seed", "1"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     words = done.stdout.splitlines()[-1].split() if done.stdout else []
     if len(words) != 6 or words[5] != "findings":
@@ -172,25 +176,49 @@ def files_in(folder, pattern):
     return sorted(glob.glob(os.path.join(HOME, "tests", folder, pattern)))
 
 
-def jobs_of(plain, sanitized):
-    for kind, build in (("plain", plain), ("sanitized", sanitized)):
-        weightfs = os.path.join(build, "weightfs")
-        for file in files_in("mount", "test_*.py"):
-            name = os.path.basename(file).removesuffix(".py")
-            if kind == "plain" or name not in NOT_SANITIZED:
-                yield Job(f"{name}, {kind}", lambda file=file, weightfs=weightfs: run_unittests(file, weightfs))
-        for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
-            name = os.path.basename(binary)
-            shards = SHARDS.get(name, 1)
-            for shard in range(shards):
-                part = f" {shard + 1}/{shards}" if shards > 1 else ""
-                yield Job(f"{name}{part}, {kind}", lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, shard, shards))
+def jobs_of(kind, build):
+    """The jobs that run in both builds."""
+    weightfs = os.path.join(build, "weightfs")
+    for file in files_in("mount", "test_*.py"):
+        name = os.path.basename(file).removesuffix(".py")
+        if kind == "plain" or name not in NOT_SANITIZED:
+            yield Job(f"{name}, {kind}", lambda file=file: run_unittests(file, weightfs))
+    for binary in sorted(glob.glob(os.path.join(build, "tests", "*_test"))):
+        name = os.path.basename(binary)
+        shards = SHARDS.get(name, 1)
+        for shard in range(shards):
+            part = f" {shard + 1}/{shards}" if shards > 1 else ""
+            yield Job(f"{name}{part}, {kind}", lambda binary=binary, shard=shard, shards=shards: run_googletest(binary, kind, shard, shards))
+
+
+def plain_jobs(build):
     # Limits of memory and CPU time are not meaningful under a sanitizer.
-    weightfs = os.path.join(plain, "weightfs")
+    weightfs = os.path.join(build, "weightfs")
+    yield from jobs_of("plain", build)
     for file in files_in("attacks", "test_*.py") + files_in("", "*_test.py"):
         yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs))
     yield from conform_jobs(weightfs)
-    yield Job("fuzzing", lambda: run_fuzzers(sanitized))
+
+
+def sanitized_jobs(build):
+    yield Job("fuzzing", lambda: run_fuzzers(build))
+    yield from jobs_of("sanitized", build)
+
+
+class Build:
+    """Builds a configured folder with the processor time that the tests leave."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.output = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(["nice", "cmake", "--build", folder], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
+
+    def wait(self):
+        status = self.process.wait()
+        self.output.seek(0)
+        if status != 0:
+            sys.exit(f"{self.output.read()}the build of {self.folder} failed")
+        print(f"== built {self.folder}", flush=True)
 
 
 class Report:
@@ -224,6 +252,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plain")
     parser.add_argument("--sanitized")
+    parser.add_argument("--build", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--file", help=argparse.SUPPRESS)
     parser.add_argument("--report", help=argparse.SUPPRESS)
@@ -233,23 +262,24 @@ def main():
     if not args.plain or not args.sanitized:
         parser.error("--plain and --sanitized are required")
     os.environ["ATTACKS"] = "ci"
-    jobs = [job for job in jobs_of(os.path.abspath(args.plain), os.path.abspath(args.sanitized)) if args.only in job.title]
     report = Report()
 
     def run_group(group, workers):
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            running = {pool.submit(timed, job): job for job in group}
+            running = {pool.submit(timed, job): job for job in group if args.only in job.title}
             for done in concurrent.futures.as_completed(running):
                 report.add(running[done], *done.result())
 
-    exclusive, beside, alone = ([job for job in jobs if job.title.startswith(titles)] for titles in (EXCLUSIVE, BESIDE_EXCLUSIVE, ALONE))
-    run_group([job for job in jobs if job not in exclusive + beside + alone], WORKERS)
-    with concurrent.futures.ThreadPoolExecutor(1) as background:
-        fuzzing = background.submit(run_group, beside, 1)
-        run_group(exclusive, 1)
-        fuzzing.result()
+    build = Build(args.sanitized) if args.build else None
+    jobs = list(plain_jobs(os.path.abspath(args.plain)))
+    exclusive, alone = ([job for job in jobs if job.title.startswith(titles)] for titles in (EXCLUSIVE, ALONE))
+    run_group([job for job in jobs if job not in exclusive + alone], WORKERS)
+    run_group(exclusive, 1)
+    if build:
+        build.wait()
+    run_group(sanitized_jobs(os.path.abspath(args.sanitized)), WORKERS)
     run_group(alone, 1)
-    print("not run with sanitizers:", ", ".join(NOT_SANITIZED))
+    print("not run with sanitizers:", ", ".join(NOT_SANITIZED), "and", TOO_LONG)
     return report.close()
 
 

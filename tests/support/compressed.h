@@ -63,9 +63,17 @@ inline std::string deflate_bomb(size_t runs) {
   put(1, 1);                // the last block
   put(1, 2);                // of fixed codes
   put_code(0x30 + 'x', 8);  // a literal
-  for (; runs > 0; --runs) {
+  constexpr size_t kPeriod = 13;  // bytes of 8 runs, after which the bytes repeat
+  for (size_t left = std::min(runs, 16 + runs % 8); left > 0; --left) {
     put_code(0b11000101, 8);  // length 258
     put_code(0, 5);           // distance 1
+  }
+  if (runs > 16 + runs % 8) {
+    const char last = bytes.back();  // not all bits of which are written
+    bytes.pop_back();
+    const std::string period = bytes.substr(bytes.size() - kPeriod);
+    for (size_t left = (runs - 16) / 8; left > 0; --left) bytes += period;
+    bytes += last;
   }
   put_code(0, 7);  // the end
   return bytes;
