@@ -1,7 +1,8 @@
 // floor_read: the fastest plain way to show a range of a local file as a file. One file, `data`, is answered by pread
-// into a buffer that each thread keeps, or with --splice by handing the descriptor to libfuse. The kernel caches it for
-// as long as it is mounted.
+// into a buffer that each thread keeps; with --splice by passing the descriptor to libfuse, with --map out of a mapping
+// of the file. The kernel caches it for as long as it is mounted.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,13 +16,14 @@ namespace {
 
 using namespace floor_server;
 
-enum class Reply { buffer, splice };
+enum class Reply { buffer, splice, map };
 
 struct Range {
   int fd;
   off_t offset;
   off_t size;
   Reply reply;
+  const char* mapped;  // the file, for Reply::map
 };
 
 constexpr fuse_ino_t kData = 2;
@@ -79,23 +81,36 @@ void reply_splice(fuse_req_t request, int fd, size_t size, off_t offset) {
   fuse_reply_data(request, &reply, FUSE_BUF_SPLICE_MOVE);
 }
 
+void reply_mapped(fuse_req_t request, size_t size, off_t offset) {
+  fuse_reply_buf(request, range_of(request).mapped + offset, size);
+}
+
 void read_data(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info*) {
   const Range& range = range_of(request);
   const off_t left = std::max<off_t>(range.size - offset, 0);
   const size_t wanted = std::min(size, static_cast<size_t>(left));
-  (range.reply == Reply::splice ? reply_splice : reply_buffer)(request, range.fd, wanted, range.offset + offset);
+  const off_t begin = range.offset + offset;
+  switch (range.reply) {
+    case Reply::buffer:
+      return reply_buffer(request, range.fd, wanted, begin);
+    case Reply::splice:
+      return reply_splice(request, range.fd, wanted, begin);
+    case Reply::map:
+      return reply_mapped(request, wanted, begin);
+  }
 }
 
 int usage() {
-  std::fputs("usage: floor_read [--splice] FILE OFFSET SIZE MOUNTPOINT\n", stderr);
+  std::fputs("usage: floor_read [--splice|--map] FILE OFFSET SIZE MOUNTPOINT\n", stderr);
   return 2;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Reply reply = argc > 1 && std::strcmp(argv[1], "--splice") == 0 ? Reply::splice : Reply::buffer;
-  char** const operands = argv + (reply == Reply::splice ? 2 : 1);
+  const auto has_option = [&](const char* option) { return argc > 1 && std::strcmp(argv[1], option) == 0; };
+  const Reply reply = has_option("--splice") ? Reply::splice : has_option("--map") ? Reply::map : Reply::buffer;
+  char** const operands = argv + (reply == Reply::buffer ? 1 : 2);
   if (argv + argc - operands != 4) return usage();
   const auto offset = number<off_t>(operands[1]);
   const auto size = number<off_t>(operands[2]);
@@ -105,7 +120,15 @@ int main(int argc, char** argv) {
     std::perror(operands[0]);
     return 1;
   }
-  Range range{fd, *offset, *size, reply};
+  Range range{fd, *offset, *size, reply, nullptr};
+  if (reply == Reply::map) {
+    void* const mapped = ::mmap(nullptr, static_cast<size_t>(*offset + *size), PROT_READ, MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED) {
+      std::perror("mmap");
+      return 1;
+    }
+    range.mapped = static_cast<const char*>(mapped);
+  }
   fuse_lowlevel_ops operations{};
   operations.init = init;
   operations.lookup = lookup;
