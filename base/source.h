@@ -78,7 +78,7 @@ Result<SourcePtr> open_file(const std::string& path);
 bool is_private_file(const struct stat& file);
 
 /// Whether the open file cannot be written to without changing its mode or attributes first: it is immutable
-/// (chattr(1), fs-verity), or it is private and nobody has write permission. Root needs no permission.
+/// (chattr(1), fs-verity), or it is private and its mode permits no user to write. Root can write to it anyway.
 bool is_write_protected(int fd, const struct stat& file);
 
 /// Bytes held in memory.

@@ -69,7 +69,14 @@ class BackingService {
   Descriptor device_;
 };
 
+// A caller that captures the output must not wait for the broker.
+void close_standard_descriptors() {
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.number(), standard);
+}
+
 void confine() {
+  close_standard_descriptors();
   ::prctl(PR_SET_NAME, "weightfs-pass");
   if (!sandbox::confine_broker_of_backing_files()) std::_Exit(1);
 }

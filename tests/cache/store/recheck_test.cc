@@ -20,6 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::StartsWith;
 
 constexpr size_t kLarge = 3'000'000;
 
@@ -200,7 +201,7 @@ TEST_F(RecheckTest, WholeFileOfMissingOrUncachedBlobIsNotOpened) {
   const BlobStorePtr without_directory = blob_store({"", 100 << 20, {}});
   const auto blob = without_directory->blob(producer_of(member, "zip"));
   EXPECT_EQ(read(*blob), describe(bytes));
-  EXPECT_EQ(whole_file(*blob), "error: part of a larger file");
+  EXPECT_THAT(whole_file(*blob), StartsWith("error: "));
 }
 
 TEST(BlockSumsTest, DoNotDependOnWriteSizes) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/os/descriptor.h"
 #include "base/os/tmpfile.h"
 #include "fs/fuse/operations.h"
 
@@ -92,6 +93,7 @@ T value_in(const std::string& bytes, size_t offset = 0) {
 class PassthroughTest : public testing::Test {
  protected:
   PassthroughTest() {
+    params_.passthrough = &passthrough_;
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
     kernel_ = Descriptor(ends[0]);
@@ -149,7 +151,7 @@ class PassthroughTest : public testing::Test {
 
   static TreePtr tree_of(SourcePtr source) {
     TreeBuilder builder(nullptr);
-    builder.add_file("file", std::move(source));
+    builder.add_file("file", Later<SourcePtr>::of(std::move(source)));
     return std::move(builder).freeze();
   }
 
@@ -159,7 +161,7 @@ class PassthroughTest : public testing::Test {
   Forest forest_{tree_of(source_)};
   Ino ino_ = forest_.lookup(Forest::kRoot, "file").value();
   Statistics statistics_;
-  SessionParams params_{.passthrough = &passthrough_};
+  SessionParams params_;
   Server server_{forest_, statistics_, params_};
   Descriptor kernel_;
   std::unique_ptr<fuse_session, Destroy> session_;
