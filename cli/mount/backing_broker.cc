@@ -33,29 +33,31 @@ bool is_read_only_file(const Descriptor& file) {
   return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) == O_RDONLY;
 }
 
-// Handles the requests in the broker process. A reply has the status -errno, or the backing id.
+// Handles the requests in the broker process. A reply has the backing id as its status, or -errno. With a text the
+// broker refuses, otherwise the kernel.
 class BackingService {
  public:
   sandbox::BrokerReply reply(sandbox::Broker::Request request) {
     switch (request.letter) {
       case kUseDevice:
-        if (device_ || !is_fuse_device(request.descriptor)) return {-EINVAL};
+        if (device_ || !is_fuse_device(request.descriptor)) return {-EINVAL, "not the device of a mount"};
         device_ = std::move(request.descriptor);
         return {};
       case kOpen:
-        return {open(request.descriptor)};
+        return open(request.descriptor);
       case kClose:
         return {close(request.argument)};
       default:
-        return {-EINVAL};
+        return {-EINVAL, "unknown request"};
     }
   }
 
  private:
-  int open(const Descriptor& file) const {
-    if (!device_ || !is_read_only_file(file)) return -EINVAL;
+  sandbox::BrokerReply open(const Descriptor& file) const {
+    if (!device_) return {-EINVAL, "not mounted yet"};
+    if (!is_read_only_file(file)) return {-EINVAL, "not a regular file that is open for reading"};
     const int id = fuse::open_backing_file(device_.number(), file.number());
-    return id < 0 ? -errno : id;
+    return {id < 0 ? -errno : id};
   }
 
   int close(std::string_view argument) const {
@@ -124,6 +126,7 @@ Result<int> BackingBroker::ask(char request, int descriptor) {
   const std::scoped_lock lock(mutex_);
   if (broker_ == nullptr) return failure(Code::io, "the broker process exited");
   const auto reply = TRY(broker_->ask(request, descriptor));
+  if (!reply.text.empty()) return failure(Code::unsupported, fmt::format("the broker refuses: {}", reply.text));
   if (reply.status < 0) return failure(Code::unsupported, reason_of(-reply.status));
   return reply.status;
 }
