@@ -83,9 +83,9 @@ T read_at(std::span<const std::byte> bytes, size_t offset) {
   return value;
 }
 
+#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 17)
 Passthrough& passthrough_of(void* server) { return static_cast<Server*>(server)->passthrough(); }
 
-#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 17)
 ssize_t read_request(int device, void* buffer, size_t size, void* server) {
   const ssize_t got = ::read(device, buffer, size);
   Passthrough& passthrough = passthrough_of(server);

@@ -381,22 +381,25 @@ class CachedBlob(Case, ArchiveTestCase):
                 path = os.path.join(point, "files", "model", "w")
                 with open(path, "rb") as file:
                     file.read()
-                stop, wrong, reads = threading.Event(), [], [0] * THREADS
+                stop, killed, wrong, reads = threading.Event(), threading.Event(), [], [0] * THREADS
 
                 def read(number):
                     order = random.Random(number)
                     while not stop.is_set():
                         try:
                             reads[number] += self.check_at(path, order, wrong)
-                        except OSError:
-                            pass
+                        except OSError as error:
+                            if not killed.is_set():
+                                wrong.append(error)
                 threads = start_threads(read)
                 until(lambda: min(reads) > 20, "no reads")
                 for _ in range(5):
                     run("cache", "rm", "--all")
                     had = list(reads)
                     until(lambda: all(now > then for now, then in zip(reads, had)), "no reads")
-                os.kill(self.server(point), signal.SIGKILL)
+                server = self.server(point)
+                killed.set()
+                os.kill(server, signal.SIGKILL)
                 until(lambda: not self.is_served(point), "it is still served")
                 stop.set()
                 for thread in threads:
