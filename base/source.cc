@@ -66,6 +66,12 @@ gid_t private_group() {
   return group;
 }
 
+Result<Descriptor> duplicate(int fd) {
+  Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!copy) return failure(io_error("descriptor"));
+  return copy;
+}
+
 // Explanations of a new change time other than a write: the path appeared or disappeared, or the attributes differ.
 struct Attributes {
   bool at_path;
@@ -107,6 +113,18 @@ class FileSource final : public Source {
   std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
   std::string identity() const override { return file_identity(opened_); }
 
+  Result<Descriptor> open_whole_file() const override {
+    if (changed_.load(std::memory_order_relaxed)) return has_changed();
+    if (!is_as_opened()) {
+      changed_ = true;
+      return has_changed();
+    }
+    struct stat now {};
+    if (::fstat(fd_, &now) != 0) return failure(io_error(path_));
+    if (!is_write_protected(fd_, now)) return failure(Code::unsupported, "file is writable");
+    return duplicate(fd_);
+  }
+
   // The check follows the copy: a writer updates the times before the bytes, so bytes copied before the times changed
   // are all old bytes.
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
@@ -121,7 +139,7 @@ class FileSource final : public Source {
   }
 
  private:
-  Result<size_t> has_changed() const {
+  tl::unexpected<Error> has_changed() const {
     return failure(Code::io, fmt::format("{}: the file was changed or replaced after it was opened", path_));
   }
 
@@ -241,6 +259,11 @@ class LazySource final : public Source {
       return failure(Code::io, fmt::format("produced {} bytes, expected {}", source->size(), size_));
     return source->read(offset, out);
   }
+  Result<Descriptor> open_whole_file() const override {
+    const auto source = made_.peek();
+    if (!source || (*source)->size() != size_) return Source::open_whole_file();
+    return (*source)->open_whole_file();
+  }
   std::optional<Extent> extent() const override {
     const auto source = made_.peek();
     return source && (*source)->size() == size_ ? (*source)->extent() : std::nullopt;
@@ -260,6 +283,16 @@ class LazySource final : public Source {
 };
 
 }  // namespace
+
+Result<Descriptor> Source::open_whole_file() const { return failure(Code::unsupported, "not a local file"); }
+
+bool is_write_protected(int fd, const struct stat& file) {
+  constexpr uint64_t kImmutable = STATX_ATTR_IMMUTABLE | STATX_ATTR_VERITY;
+  struct statx status {};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &status) == 0 && (status.stx_attributes & kImmutable) != 0)
+    return true;
+  return is_private_file(file) && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
+}
 
 bool is_private_file(const struct stat& file) {
   if (file.st_uid != 0 && file.st_uid != ::geteuid()) return false;
@@ -309,6 +342,12 @@ Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size) {
 Result<size_t> Slice::read(uint64_t offset, std::span<std::byte> out) const {
   if (refused()) return failure(Code::corrupt, "refused when the container was read");
   return whole_->read(offset_ + std::min(offset, size_), out.first(clamp(size_, offset, out)));
+}
+
+Result<Descriptor> Slice::open_whole_file() const {
+  if (refused()) return Source::open_whole_file();
+  if (size_ != whole_->size()) return failure(Code::unsupported, "part of a larger file");
+  return whole_->open_whole_file();
 }
 
 std::optional<Extent> Slice::extent() const {

@@ -18,6 +18,8 @@ struct stat;
 
 namespace weightfs {
 
+class Descriptor;
+
 /// A range of a local file that holds bytes uncompressed. Valid as long as the Source that returned it; `fd` is
 /// borrowed.
 struct Extent {
@@ -51,6 +53,12 @@ class Source {
   /// open file holds its source.
   virtual std::shared_ptr<const void> hold() const { return nullptr; }
 
+  /// Opens, read-only, the local regular file that holds exactly these bytes, from its first to its last. Bytes read
+  /// from it are not checked any more, so they are verified before, and the file must be one that is never changed.
+  /// Fails with unsupported if there is no such file; the message is the reason, as in "part of a larger file". Fails
+  /// with another code if reads would fail.
+  virtual Result<Descriptor> open_whole_file() const;
+
   /// A string that is unique to these bytes across processes: of a file its device, inode, size and times. Derived data
   /// is cached under it. Empty if there is none.
   virtual std::string identity() const { return {}; }
@@ -69,6 +77,10 @@ Result<SourcePtr> open_file(const std::string& path);
 /// write, or only a group without other members (a user private group).
 bool is_private_file(const struct stat& file);
 
+/// Whether the open file cannot be written to without changing its mode or attributes first: it is immutable
+/// (chattr(1), fs-verity), or it is private and its mode permits no user to write. Root can write to it anyway.
+bool is_write_protected(int fd, const struct stat& file);
+
 /// Bytes held in memory.
 SourcePtr in_memory(std::string bytes);
 
@@ -80,6 +92,7 @@ class Slice final : public Source {
 
   uint64_t size() const override { return size_; }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override;
+  Result<Descriptor> open_whole_file() const override;
   uint64_t occupied() const override { return whole_ == nullptr ? 0 : std::min(size_, whole_->occupied()); }
   std::optional<Extent> extent() const override;
   std::string identity() const override;

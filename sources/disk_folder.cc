@@ -35,6 +35,7 @@ class ListedFile final : public Source {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(opened_.get())->read(offset, out);
   }
+  Result<Descriptor> open_whole_file() const override { return TRY(opened_.get())->open_whole_file(); }
   std::optional<Extent> extent() const override {
     const auto opened = opened_.peek();
     return opened ? (*opened)->extent() : std::nullopt;

@@ -78,6 +78,14 @@ class ProducedBlob final : public Source {
   // A declared digest identifies the bytes only after verification.
   std::string identity() const override { return is_verified() ? "sha256 " + producer_.digest->hex() : producer_.key; }
 
+  Result<Descriptor> open_whole_file() const override {
+    const store::BlobName name = known_name();
+    store::BlobHandle handle = store_->backend().find_open(name);
+    if (!handle && size_ > kSmallBlob) handle = store_->backend().find(name, size_);
+    if (!handle) return failure(Code::unsupported, "not cached");
+    return handle.range->open_whole_file();
+  }
+
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size_ || out.empty()) return size_t{0};
     const auto target = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset)));

@@ -62,6 +62,17 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read(offset, out, ReadMode::served);
   }
+  // A verified copy; without a search that would hash a file.
+  Result<Descriptor> open_whole_file() const override {
+    TRY_VOID(check_consistent());
+    const store::BlobHandle handle = find_cached();
+    const std::optional<LocalCopy> external = handle ? std::nullopt : find_verified_copy();
+    if (!handle && !external) return failure(Code::unsupported, "not cached or not verified yet");
+    Descriptor file = TRY(handle ? handle.range->open_whole_file() : external->bytes->open_whole_file());
+    TRY_VOID(check_unverified_reads());
+    store_->stats().record_local(ref_.digest, size_, handle ? "cache" : external->origin);
+    return file;
+  }
   // An open file keeps reading the same cached file, even after eviction.
   std::shared_ptr<const void> hold() const override {
     const std::scoped_lock lock(mutex_);
@@ -117,10 +128,27 @@ class DigestBlob final : public Source, public std::enable_shared_from_this<Dige
     return {};
   }
 
-  bool fill_from_cache(uint64_t offset, std::span<std::byte> out) const {
+  store::BlobHandle find_cached() const {
     store::BlobHandle handle = store_->backend().find_open(name_);
     if (!handle) handle = held();
     if (!handle) handle = store_->backend().find(name_, size_);
+    return handle;
+  }
+
+  // A copy outside of the cache that is verified, or can be at once.
+  std::optional<LocalCopy> find_verified_copy() const {
+    const Later<LocalCopy> searched = copy();
+    if (!searched.peek()) {
+      const auto copies = find_local_copies(*store_, ref_).found;
+      if (copies.empty() || !is_known_to_match(*store_, copies.front(), ref_.digest)) return std::nullopt;
+    }
+    const auto found = searched.get();
+    if (!found || found->is_cached || found->bytes->size() != size_) return std::nullopt;
+    return *found;
+  }
+
+  bool fill_from_cache(uint64_t offset, std::span<std::byte> out) const {
+    const store::BlobHandle handle = find_cached();
     if (!handle || !handle.range->read(offset, out)) return false;
     set_held(handle.range);
     store_->stats().record_local(ref_.digest, size_, "cache");

@@ -136,6 +136,11 @@ Result<LocalCopy> verified_copy(StoreCore& store, const BlobRef& ref) {
   return tl::unexpected(std::move(last));
 }
 
+bool is_known_to_match(StoreCore& store, const LocalCopy& copy, const Digest& digest) {
+  return is_private(*copy.bytes) &&
+         (copy.bytes->size() < kMinSavedSize || saved_digest_of(store, *copy.bytes) == digest);
+}
+
 bool may_match(StoreCore& store, const LocalCopy& copy, const Digest& digest) {
   if (copy.bytes->size() >= kMinSavedSize) return saved_digest_of(store, *copy.bytes).value_or(digest) == digest;
   const auto computed = digest_of(store, *copy.bytes);

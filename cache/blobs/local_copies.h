@@ -32,6 +32,9 @@ LocalCopies find_local_copies(StoreCore& store, const BlobRef& ref);
 /// with the last copy's error.
 Result<LocalCopy> verified_copy(StoreCore& store, const BlobRef& ref);
 
+/// Whether the copy is known to match, or can be verified at once: verified_copy() would not copy or hash a large file.
+bool is_known_to_match(StoreCore& store, const LocalCopy& copy, const Digest& digest);
+
 /// Whether the copy may match: exact for small files; for large files only if a digest has been saved.
 bool may_match(StoreCore& store, const LocalCopy& copy, const Digest& digest);
 

@@ -1,5 +1,7 @@
 #include "cache/store/file_range.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +57,19 @@ Result<void> FileRange::read(uint64_t offset, std::span<std::byte> out) const {
   }
   if (!out.empty()) return failure(Code::io, "a cached blob is truncated");
   return {};
+}
+
+// The file may be open for writing, as that of a new blob is.
+Result<Descriptor> FileRange::open_whole_file() const {
+  struct stat status {};
+  if (::fstat(file_->number(), &status) != 0) return failure(io_error("a cached blob"));
+  if (segments_.size() != 1 || segments_[0].owner != nullptr || segments_[0].offset != 0 ||
+      segments_[0].size != static_cast<uint64_t>(status.st_size))
+    return failure(Code::unsupported, "part of a larger file");
+  if (check_ != nullptr) TRY_VOID(check_->check_all(file_->number()));
+  Descriptor file(::open(fmt::format("/proc/self/fd/{}", file_->number()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return failure(io_error("a cached blob"));
+  return file;
 }
 
 BlobHandle OpenBlobs::find(const std::string& name) {

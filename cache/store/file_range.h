@@ -29,6 +29,10 @@ class CheckedFile {
 
   /// As FileRange::read(); also fails with io when the bytes differ from the verified ones.
   virtual Result<void> read(int fd, uint64_t offset, std::span<std::byte> out) = 0;
+
+  /// Compares all bytes that were not compared yet, without waiting for a disk if the policy compares each block at its
+  /// first read. Fails with unsupported if some are left, and as read() does.
+  virtual Result<void> check_all(int fd) = 0;
 };
 
 /// Fills `out` from `offset` of the file; fails with io on an error or early end.
@@ -55,6 +59,9 @@ class FileRange {
 
   /// Fills `out` from `offset` of the blob; fails with io on an error or early end.
   Result<void> read(uint64_t offset, std::span<std::byte> out) const;
+
+  /// As Source::open_whole_file().
+  Result<Descriptor> open_whole_file() const;
 
  private:
   SharedDescriptor file_;

@@ -1,6 +1,7 @@
 #include "cache/store/recheck.h"
 
 #include <fmt/core.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +17,15 @@ namespace {
 constexpr size_t kBufferSize = 1 << 20;
 constexpr uint64_t kBits = 64;
 constexpr std::chrono::milliseconds kCancelCheck{100};
+constexpr std::chrono::milliseconds kMaxCheckTime{1000};  // of check_all()
+
+// Fills `out` without waiting for a disk; false if pages are not in the page cache.
+bool read_cached_pages(int fd, uint64_t offset, std::span<std::byte> out) {
+  const iovec part{out.data(), out.size()};
+  return ::preadv2(fd, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == static_cast<ssize_t>(out.size());
+}
+
+tl::unexpected<Error> not_compared() { return failure(Code::unsupported, "not all blocks are compared yet"); }
 
 }  // namespace
 
@@ -35,8 +45,36 @@ Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> o
   TRY_VOID(read_fully(fd, offset, out));
   const auto last = static_cast<size_t>((offset + out.size() - 1) / BlockSums::kBlock);
   for (auto block = static_cast<size_t>(offset / BlockSums::kBlock); block <= last; ++block)
-    if ((verified_blocks_[block / kBits].load(std::memory_order_relaxed) >> block % kBits & 1) == 0)
-      TRY_VOID(check(fd, block, offset, out));
+    if (!is_checked(block)) TRY_VOID(check(fd, block, offset, out));
+  return {};
+}
+
+// Reads what is in the page cache only, and not for long: an open(2) waits for it.
+Result<void> RecheckedFile::check_all(int fd) {
+  const bool is_prompt = policy_ == Recheck::full || size_ <= BlockSums::kWorthAFile || prepared_ || hooks_.load();
+  if (!is_prompt) return not_compared();
+  if (size_ > 0 && !prepared_.load(std::memory_order_acquire)) TRY_VOID(prepare(fd));
+  const auto end = std::chrono::steady_clock::now() + kMaxCheckTime;
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(BlockSums::kBlock, size_)));
+  for (size_t block = 0; block < sums_.blocks(); ++block) {
+    if (is_checked(block)) continue;
+    const uint64_t begin = block * BlockSums::kBlock;
+    const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min(size_ - begin, BlockSums::kBlock)));
+    if (std::chrono::steady_clock::now() > end || !read_cached_pages(fd, begin, bytes)) return not_compared();
+    if (is_cancelled() || hooks_.stopped()) return failure(Code::resource, "cancelled");
+    TRY_VOID(compare(block, bytes));
+  }
+  return {};
+}
+
+bool RecheckedFile::is_checked(size_t block) const {
+  return (verified_blocks_[block / kBits].load(std::memory_order_relaxed) >> block % kBits & 1) != 0;
+}
+
+Result<void> RecheckedFile::compare(size_t block, std::span<const std::byte> bytes) {
+  if (crc32(0, bytes) != sums_.sum(block))
+    return tl::unexpected(damage(fmt::format("the block at byte {} is damaged", block * BlockSums::kBlock)));
+  verified_blocks_[block / kBits].fetch_or(uint64_t{1} << block % kBits, std::memory_order_relaxed);
   return {};
 }
 
@@ -44,21 +82,15 @@ Result<void> RecheckedFile::read(int fd, uint64_t offset, std::span<std::byte> o
 Result<void> RecheckedFile::check(int fd, size_t block, uint64_t offset, std::span<std::byte> out) {
   const uint64_t begin = block * BlockSums::kBlock;
   const uint64_t end = std::min(size_, begin + BlockSums::kBlock);
-  uint32_t sum = 0;
-  if (offset <= begin && end <= offset + out.size()) {
-    sum = crc32(0, out.subspan(static_cast<size_t>(begin - offset), static_cast<size_t>(end - begin)));
-  } else {
-    thread_local std::vector<std::byte> buffer(BlockSums::kBlock);
-    const auto block_bytes = std::span(buffer).first(static_cast<size_t>(end - begin));
-    TRY_VOID(read_fully(fd, begin, block_bytes));
-    sum = crc32(0, block_bytes);
-    const uint64_t from = std::max(begin, offset);
-    const uint64_t to = std::min(end, offset + out.size());
-    std::memcpy(out.data() + (from - offset), block_bytes.data() + (from - begin), static_cast<size_t>(to - from));
-  }
-  if (sum != sums_.sum(block)) return tl::unexpected(damage(fmt::format("the block at byte {} is damaged", begin)));
-  verified_blocks_[block / kBits].fetch_or(uint64_t{1} << block % kBits, std::memory_order_relaxed);
-  return {};
+  if (offset <= begin && end <= offset + out.size())
+    return compare(block, out.subspan(static_cast<size_t>(begin - offset), static_cast<size_t>(end - begin)));
+  thread_local std::vector<std::byte> buffer(BlockSums::kBlock);
+  const auto block_bytes = std::span(buffer).first(static_cast<size_t>(end - begin));
+  TRY_VOID(read_fully(fd, begin, block_bytes));
+  const uint64_t from = std::max(begin, offset);
+  const uint64_t to = std::min(end, offset + out.size());
+  std::memcpy(out.data() + (from - offset), block_bytes.data() + (from - begin), static_cast<size_t>(to - from));
+  return compare(block, block_bytes);
 }
 
 // One thread prepares; waiting threads can be cancelled.

@@ -27,11 +27,14 @@ class RecheckedFile final : public CheckedFile {
   RecheckedFile(const Digest& digest, uint64_t size, Recheck policy, Hooks hooks, std::optional<BlockSums> sums = {});
 
   Result<void> read(int fd, uint64_t offset, std::span<std::byte> out) override;
+  Result<void> check_all(int fd) override;
 
  private:
+  bool is_checked(size_t block) const;
   Result<void> prepare(int fd);
   Result<BlockSums> verify_all(int fd);
   Result<void> check(int fd, size_t block, uint64_t offset, std::span<std::byte> out);
+  Result<void> compare(size_t block, std::span<const std::byte> bytes);
   Error damage(const std::string& what);
 
   const Digest digest_;

@@ -23,12 +23,11 @@ Check check_release(Release& release) {
 }
 
 Checks reported_features(const KernelFeatures& kernel) {
-  return {
-      {"fuse protocol", Verdict::ok, fmt::format("{}.{}", kernel.major, kernel.minor)},
-      {"passthrough", Verdict::ok,
-       kernel.passthrough ? "available to root; not used by this version" : "not available; not used by this version"},
-      {"read-ahead", Verdict::ok, fmt::format("{}; root can raise it", human_size(kernel.read_ahead))},
-      {"max request size", Verdict::ok, human_size(kernel.max_request)}};
+  return {{"fuse protocol", Verdict::ok, fmt::format("{}.{}", kernel.major, kernel.minor)},
+          {"passthrough", Verdict::ok,
+           kernel.passthrough ? "available in mounts by root" : "not available; needs Linux 6.9 with FUSE_PASSTHROUGH"},
+          {"read-ahead", Verdict::ok, fmt::format("{}; root can raise it", human_size(kernel.read_ahead))},
+          {"max request size", Verdict::ok, human_size(kernel.max_request)}};
 }
 
 // If the kernel cannot be queried, its version tells which features it may have.
@@ -36,7 +35,7 @@ Checks features_by_release(Release release, const std::string& why) {
   const bool passthrough = release.major > 6 || (release.major == 6 && release.minor >= 9);
   return {{"kernel features", Verdict::ok,
            fmt::format("could not be queried ({}); by kernel version, passthrough is {}", why,
-                       passthrough ? "available to root if built in" : "not available")}};
+                       passthrough ? "available in mounts by root if built in" : "not available")}};
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ class MountService {
  public:
   MountService(MountPoint point, fuse::SessionParams params) : point_(std::move(point)), params_(std::move(params)) {}
 
-  sandbox::BrokerReply reply(char request, std::string_view argument) {
-    switch (request) {
+  sandbox::BrokerReply reply(const sandbox::Broker::Request& request) {
+    switch (request.letter) {
       case kMount:
         return mount();
       case kStartUse:
@@ -35,7 +35,7 @@ class MountService {
         point_.remove_if_made();
         return {};
       case sandbox::kOpenTemporaryFile:
-        return sandbox::open_temporary_file(argument);
+        return sandbox::open_temporary_file(request.argument);
       case sandbox::Broker::kEnd:
         end();
         return {};
@@ -107,8 +107,8 @@ class MountService {
 
 Result<std::unique_ptr<MountBroker>> MountBroker::start(MountPoint point, fuse::SessionParams params) {
   auto service = std::make_shared<MountService>(std::move(point), std::move(params));
-  auto broker = TRY(sandbox::Broker::start(
-      [service](char request, std::string_view argument) { return service->reply(request, argument); }));
+  auto broker = TRY(
+      sandbox::Broker::start([service](const sandbox::Broker::Request& request) { return service->reply(request); }));
   return std::unique_ptr<MountBroker>(new MountBroker(std::move(broker)));
 }
 

@@ -60,6 +60,12 @@ Result<void> take_level(Level& level, const std::string& value) {
   return {};
 }
 
+Result<void> take_passthrough(bool& passthrough, const std::string& value) {
+  if (value != "auto" && value != "off") return invalid(value, "is not valid; use auto or off");
+  passthrough = value == "auto";
+  return {};
+}
+
 Result<void> take_idle_timeout(std::chrono::seconds& timeout, const std::string& value) {
   const auto seconds = parse_number<unsigned>(value);
   if (!seconds || *seconds > kMaxIdleSeconds) return invalid(value, "is not a number of seconds; 0 means never");
@@ -134,6 +140,8 @@ Options own_mount_options(MountOptions& options) {
        [&](const std::string& value) { return take_idle_timeout(options.idle_timeout, value); }},
       {"log-level", "LEVEL", "minimum severity to log: error, warning, info, debug (default: info)",
        [&](const std::string& value) { return take_level(options.log_level, value); }},
+      {"passthrough", "auto|off", "let the kernel read whole local files itself, where root mounts (default: auto)",
+       [&](const std::string& value) { return take_passthrough(options.passthrough, value); }},
       kernel_flag(options.kernel, "auto-unmount", "unmount when the server process dies"),
       kernel_flag(options.kernel, "noexec", "do not permit execution of files in the mount"),
       kernel_flag(options.kernel, "noatime", "accepted for compatibility; access times are never written"),

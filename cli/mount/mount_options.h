@@ -21,6 +21,7 @@ struct MountOptions {
   std::vector<std::string> kernel;       ///< passed to the kernel and fusermount3, such as "allow_other"
   std::chrono::seconds idle_timeout{0};  ///< unmount after this time without use; 0: never
   Level log_level = Level::info;
+  bool passthrough = true;  ///< let the kernel read whole local files itself, if it can
 };
 
 /// The options that only mount has, without opening_options() and store_options().

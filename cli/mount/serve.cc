@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cache/cache_directory.h"
+#include "cli/mount/backing_broker.h"
 #include "cli/mount/mount_broker.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/temporary_files.h"
@@ -110,6 +111,22 @@ void block_signal(int signal) {
 
 using MountBrokerPtr = std::unique_ptr<MountBroker>;
 
+// The broker of backing files; null, with the reason, if no file can pass through.
+fuse::BackingFilesPtr start_backing_files(const ServeParams& params, std::string& reason) {
+  if (!params.options.passthrough) {
+    reason = "--passthrough=off";
+  } else if (params.device) {
+    reason = "mounted by another process";
+  } else if (::geteuid() != 0) {
+    reason = "needs root";
+  } else if (auto broker = BackingBroker::start()) {
+    return std::move(*broker);
+  } else {
+    reason = broker.error().message;
+  }
+  return nullptr;
+}
+
 // Called before the first byte of a container is read.
 Result<sandbox::SandboxStatus> confine_server(const ServeParams& params, const MountBroker* broker,
                                               const std::function<void(const std::string&)>& warn) {
@@ -144,6 +161,8 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   const auto broker =
       params.device ? Result<MountBrokerPtr>(nullptr) : MountBroker::start(std::move(point), session_params);
   if (!broker) return log_failure(log, broker.error(), Exit::mount);
+  std::string no_passthrough;
+  fuse::BackingFilesPtr backing_files = start_backing_files(params, no_passthrough);
   const auto store = use_store(options.open_options, options.store_flags, warn);
   if (!store) return log_failure(log, store.error(), exit_of(store.error().code));
   const auto sandbox = confine_server(params, broker->get(), warn);
@@ -152,14 +171,17 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
   if (!tree) return log_failure(log, tree.error(), exit_of(tree.error().code));
 
   fuse::Statistics statistics;
+  fuse::Passthrough passthrough(std::move(backing_files), no_passthrough);
   MountState state{.source = session_params.source,
                    .sources = sources,
                    .mountpoint = session_params.mountpoint,
                    .store = *store,
                    .statistics = statistics,
                    .log = log,
+                   .passthrough = passthrough,
                    .sandbox = *sandbox};
   Forest forest(std::move(*tree), {{kPidXattr, std::to_string(::getpid())}});
+  state.path_of = [&forest](Ino ino) { return forest.path(ino); };
   forest.add_unlisted(kStatusDirectory, status_tree(state));
   Blobs& blobs = *options.open_options.blobs;
   MountController controller(params, state, broker->get(), blobs);
@@ -176,6 +198,7 @@ Exit serve_sources(ServeParams params, MountPoint& point, Log& log) {
                         .options = options.kernel,
                         .device = mount.release(),
                         .ownership = options.ownership,
+                        .passthrough = &passthrough,
                         .drop_pages = options.store_flags.stream,
                         .log = warn,
                         .on_open = log_open,

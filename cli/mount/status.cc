@@ -48,6 +48,29 @@ uint64_t seconds_since(const timespec& time) {
   return static_cast<uint64_t>(std::max<time_t>(now().tv_sec - time.tv_sec, 0));
 }
 
+Map passthrough_of(const MountState& state) {
+  constexpr size_t kMaxListed = 1000;
+  const fuse::Passthrough& passthrough = state.passthrough;
+  const std::string reason = passthrough.unavailable();
+  Map opened;
+  opened.append("passthrough", passthrough.passthrough_opens());
+  opened.append("server", passthrough.server_opens());
+  List files;
+  for (const auto& [ino, tier] : passthrough.open_files(kMaxListed)) {
+    Map file;
+    file.append("path", to_utf8(state.path_of(ino)));
+    file.append("tier", tier.name());
+    if (!tier.reason.empty()) file.append("reason", to_utf8(tier.reason));
+    files.emplace_back(std::move(file));
+  }
+  Map out;
+  out.append("available", reason.empty());
+  if (!reason.empty()) out.append("reason", reason);
+  out.append("opened", std::move(opened));
+  out.append("files", std::move(files));
+  return out;
+}
+
 std::string status_text(const MountState& state) {
   const StoreStatus status = state.store->status();
   List sources;
@@ -64,6 +87,7 @@ std::string status_text(const MountState& state) {
   out.append("sandbox", sandbox::as_value(state.sandbox));
   out.append("served_bytes", state.statistics.bytes());
   out.append("open_files", state.statistics.open_files());
+  out.append("passthrough", passthrough_of(state));
   out.append("counters", counters_of(status));
   out.append("blobs", std::move(blobs));
   return to_json(std::move(out));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ctime>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "cli/console/log.h"
 #include "cli/console/time.h"
 #include "cli/sandbox/sandbox.h"
+#include "fs/fuse/passthrough.h"
 #include "fs/fuse/statistics.h"
 #include "fs/tree.h"
 
@@ -24,7 +26,9 @@ struct MountState {
   BlobStorePtr store;
   fuse::Statistics& statistics;
   Log& log;
+  const fuse::Passthrough& passthrough;
   sandbox::SandboxStatus sandbox = {};
+  std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the mount
   timespec since = now();
 };
 

@@ -42,17 +42,17 @@ struct MessageHeader {
   msghdr header{};
 };
 
-bool send_message(int socket, std::string bytes, const Descriptor& descriptor) {
+// Without a descriptor if `descriptor` is negative.
+bool send_message(int socket, std::string bytes, int descriptor) {
   bytes.resize(std::min(bytes.size(), kMaxMessageBytes));
   iovec part{bytes.data(), bytes.size()};
   MessageHeader message_header(part);
-  if (descriptor) {
+  if (descriptor >= 0) {
     cmsghdr* control = CMSG_FIRSTHDR(&message_header.header);
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
     control->cmsg_len = CMSG_LEN(sizeof(int));
-    const int number = descriptor.number();
-    std::memcpy(CMSG_DATA(control), &number, sizeof number);
+    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
   } else {
     message_header.header.msg_control = nullptr;
     message_header.header.msg_controllen = 0;
@@ -92,26 +92,27 @@ void close_all_but(int socket) {
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
 }
 
-[[noreturn]] void serve_requests(int socket, const Broker::Handler& handler) {
+[[noreturn]] void serve_requests(int socket, const Broker::Handler& handler, const std::function<void()>& prepare) {
   ignore_signals();
   ::prctl(PR_SET_NAME, "weightfs-broker");
   close_all_but(socket);
   (void)!::chdir("/");
+  prepare();
   for (;;) {
-    const Message request = receive_message(socket);
+    Message request = receive_message(socket);
     if (request.bytes.empty()) break;
     BrokerReply reply;
     try {
-      reply = handler(request.bytes[0], std::string_view(request.bytes).substr(1));
+      reply = handler({request.bytes[0], std::string_view(request.bytes).substr(1), std::move(request.descriptor)});
     } catch (const std::exception& error) {
       reply = {-1, error.what()};
     }
     std::string bytes(sizeof reply.status, '\0');
     std::memcpy(bytes.data(), &reply.status, sizeof reply.status);
-    if (!send_message(socket, bytes + reply.text, reply.descriptor)) break;
+    if (!send_message(socket, bytes + reply.text, reply.descriptor.number())) break;
   }
   try {
-    handler(Broker::kEnd, {});
+    handler({Broker::kEnd});
   } catch (const std::exception&) {
     std::_Exit(1);
   }
@@ -120,7 +121,7 @@ void close_all_but(int socket) {
 
 }  // namespace
 
-Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler) {
+Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler, const std::function<void()>& prepare) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return tl::unexpected(error_of("no socket"));
@@ -128,7 +129,7 @@ Result<std::unique_ptr<Broker>> Broker::start(const Handler& handler) {
   const Descriptor theirs(ends[1]);
   const pid_t child = ::fork();
   if (child < 0) return tl::unexpected(error_of("cannot start"));
-  if (child == 0) serve_requests(theirs.number(), handler);
+  if (child == 0) serve_requests(theirs.number(), handler, prepare);
   return std::unique_ptr<Broker>(new Broker(std::move(ours), child));
 }
 
@@ -139,9 +140,14 @@ Broker::~Broker() {
 }
 
 Result<BrokerReply> Broker::ask(char request, std::string_view argument) const {
+  return exchange(fmt::format("{}{}", request, argument), -1);
+}
+
+Result<BrokerReply> Broker::ask(char request, int descriptor) const { return exchange({request}, descriptor); }
+
+Result<BrokerReply> Broker::exchange(const std::string& request, int descriptor) const {
   const std::scoped_lock lock(mutex_);
-  if (!send_message(socket_.number(), fmt::format("{}{}", request, argument), Descriptor()))
-    return tl::unexpected(error_of("exited"));
+  if (!send_message(socket_.number(), request, descriptor)) return tl::unexpected(error_of("exited"));
   Message reply = receive_message(socket_.number());
   BrokerReply read;
   if (reply.bytes.size() < sizeof read.status) return failure(Code::io, "the broker process exited");

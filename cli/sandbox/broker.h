@@ -24,15 +24,24 @@ struct BrokerReply {
 
 class Broker {
  public:
-  /// Runs in the broker. A request is one letter; its argument is bounded and not trusted.
-  using Handler = std::function<BrokerReply(char request, std::string_view argument)>;
+  /// A request: one letter, with a bounded argument and an optional descriptor. It is not trusted.
+  struct Request {
+    char letter;
+    std::string_view argument = {};
+    Descriptor descriptor = Descriptor();
+  };
+
+  /// Runs in the broker.
+  using Handler = std::function<BrokerReply(Request request)>;
 
   /// The last request to the handler, after the confined process has exited. Its reply is discarded.
   static constexpr char kEnd = 0;
 
   /// Starts the broker; to be called while this process has one thread. The broker has only the standard descriptors
-  /// open, its directory is /, and it ignores the signals of a terminal. Fails with io.
-  static Result<std::unique_ptr<Broker>> start(const Handler& handler);
+  /// open, its directory is /, and it ignores the signals of a terminal. `prepare` runs in it before the first request.
+  /// Fails with io.
+  static Result<std::unique_ptr<Broker>> start(
+      const Handler& handler, const std::function<void()>& prepare = [] {});
 
   /// Ends the broker, and waits for its exit.
   ~Broker();
@@ -41,8 +50,12 @@ class Broker {
 
   /// Sends a request and waits for the reply. Callable from any thread. Fails with io if the broker has exited.
   Result<BrokerReply> ask(char request, std::string_view argument = {}) const;
+  /// The same, with an open descriptor.
+  Result<BrokerReply> ask(char request, int descriptor) const;
 
  private:
+  Result<BrokerReply> exchange(const std::string& request, int descriptor) const;
+
   Broker(Descriptor socket, pid_t process) : socket_(std::move(socket)), process_(process) {}
 
   Descriptor socket_;

@@ -36,10 +36,23 @@ bool is_empty(const Sets& sets) {
                      [](const auto& set) { return (set.permitted | set.effective | set.inheritable) == 0; });
 }
 
+// The capability to keep, or -1.
+int kept_capability(Keep keep) {
+  switch (keep) {
+    case Keep::read_all_files:
+      return CAP_DAC_READ_SEARCH;
+    case Keep::backing_files:
+      return CAP_SYS_ADMIN;
+    case Keep::nothing:
+      break;
+  }
+  return -1;
+}
+
 // Fails without CAP_SETPCAP, which is harmless: with no_new_privs nothing can be gained from the bounding set.
 void drop_bounding_set(Keep keep) {
   for (int number = 0; number <= kLast; ++number)
-    if (keep == Keep::nothing || number != CAP_DAC_READ_SEARCH) ::prctl(PR_CAPBSET_DROP, number, 0, 0, 0);
+    if (number != kept_capability(keep)) ::prctl(PR_CAPBSET_DROP, number, 0, 0, 0);
 }
 
 }  // namespace
@@ -50,8 +63,8 @@ Result<void> drop_capabilities(Keep keep) {
   Sets had{};
   const bool known = get_sets(had);
   Sets sets{};
-  if (keep == Keep::read_all_files) {
-    sets[0].permitted = had[0].permitted & (1U << CAP_DAC_READ_SEARCH);
+  if (const int kept = kept_capability(keep); kept >= 0) {
+    sets[0].permitted = had[0].permitted & (1U << kept);
     sets[0].effective = sets[0].permitted;
   }
   if (known && (is_empty(had) || set_sets(sets))) return {};

@@ -11,6 +11,7 @@ namespace weightfs::sandbox {
 enum class Keep {
   nothing,
   read_all_files,  ///< CAP_DAC_READ_SEARCH, if the process has it
+  backing_files,   ///< CAP_SYS_ADMIN, if the process has it
 };
 
 /// Drops all other capabilities for good: from every set of this thread, and, if permitted (to root), from its bounding

@@ -90,6 +90,14 @@ Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::func
   return status;
 }
 
+Result<void> confine_broker_of_backing_files() {
+  TRY_VOID(drop_capabilities(Keep::backing_files));
+  if (kSanitized) return {};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failure(io_error("no_new_privs"));
+  const auto filtered = filter_broker_of_backing_files();
+  return filtered || filtered.error().code == Code::unsupported ? Result<void>() : filtered;
+}
+
 SandboxStatus without_sandbox(const std::function<void(const std::string&)>& warn) {
   warn("the sandbox is off (--sandbox=off)");
   SandboxStatus status;
@@ -106,8 +114,8 @@ Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const
     return nullptr;
   }
   if (kSanitized) return nullptr;
-  auto broker = TRY(Broker::start([](char request, std::string_view argument) -> BrokerReply {
-    if (request == kOpenTemporaryFile) return open_temporary_file(argument);
+  auto broker = TRY(Broker::start([](const Broker::Request& request) -> BrokerReply {
+    if (request.letter == kOpenTemporaryFile) return open_temporary_file(request.argument);
     return {EINVAL};
   }));
   use_broker_for_temporary_files(*broker);

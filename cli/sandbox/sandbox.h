@@ -56,4 +56,7 @@ Result<std::unique_ptr<Broker>> confine_command(const std::string& source, const
                                                 const StoreFlags& store_flags,
                                                 const std::function<void(const std::string&)>& warn);
 
+/// Confines the broker of backing files: of the capabilities it keeps CAP_SYS_ADMIN. Fails if the kernel refuses.
+Result<void> confine_broker_of_backing_files();
+
 }  // namespace weightfs::sandbox

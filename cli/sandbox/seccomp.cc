@@ -245,7 +245,29 @@ void allow_sockets(Filter& filter, Network network) {
   filter.allow(SCMP_SYS(socket), is(0, AF_NETLINK), is(2, NETLINK_ROUTE));
 }
 
+// FUSE_DEV_IOC_BACKING_OPEN and FUSE_DEV_IOC_BACKING_CLOSE (Linux 6.9).
+constexpr unsigned long kBackingControls[] = {0x4010e501, 0x4004e502};
+
+Result<void> loaded(Filter& filter) {
+  const int error = filter.load();
+  if (error == 0) return {};
+  return failure(io_error("seccomp", -error));
+}
+
 }  // namespace
+
+Result<void> filter_broker_of_backing_files() {
+  if (!has_seccomp()) return failure(Code::unsupported, "seccomp: not available");
+  Filter filter;
+  for (const int call : {SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(close),
+                         SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex),
+                         SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall)})
+    filter.allow(call);
+  filter.allow(SCMP_SYS(mmap), bits_are(2, PROT_EXEC, 0));
+  filter.allow(SCMP_SYS(fcntl), is(1, F_GETFL));
+  for (const unsigned long command : kBackingControls) filter.allow(SCMP_SYS(ioctl), bits_are(1, UINT32_MAX, command));
+  return loaded(filter);
+}
 
 bool has_seccomp() { return ::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; }
 
@@ -261,9 +283,7 @@ Result<void> filter_system_calls(Network network) {
   allow_threads(filter);
   allow_files(filter);
   allow_sockets(filter, network);
-  const int error = filter.load();
-  if (error == 0) return {};
-  return failure(io_error("seccomp", -error));
+  return loaded(filter);
 }
 
 }  // namespace weightfs::sandbox

@@ -16,4 +16,8 @@ bool has_seccomp();
 /// Fails with unsupported if the kernel has no filters, else with io.
 Result<void> filter_system_calls(Network network);
 
+/// Restricts this process for good to what the broker of backing files needs: its socket, the state of descriptors, and
+/// the ioctl(2) commands that register backing files. Fails as filter_system_calls().
+Result<void> filter_broker_of_backing_files();
+
 }  // namespace weightfs::sandbox

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/os/descriptor.h"
 #include "base/text.h"
 #include "formats/archive/archive.h"
 #include "formats/archive/crc_checked.h"
@@ -59,6 +60,7 @@ class Member final : public Source {
     if (little && opened_.load(std::memory_order_acquire) == nullptr) return TRY(made())->read(offset, out);
     return TRY(opened())->read(offset, out);
   }
+  Result<Descriptor> open_whole_file() const override { return TRY(opened())->open_whole_file(); }
   std::optional<Extent> extent() const override {
     const auto source = opened();
     return source ? (*source)->extent() : std::nullopt;

@@ -20,7 +20,13 @@ class Server::Handle {
   /// Whether reads count as use of the mount; reads of .weightfs/ do not.
   enum class Reads { counted, uncounted };
 
-  Handle(SourcePtr source, Reads reads) : source_(std::move(source)), reads_(reads) { hold(); }
+  /// `inode` is null for a file of .weightfs/.
+  Handle(SourcePtr source, Passthrough::OpenInodePtr inode, Reads reads)
+      : source_(std::move(source)), inode_(std::move(inode)), reads_(reads) {
+    hold();
+  }
+
+  Tier tier() const { return inode_ == nullptr ? Tier{} : Passthrough::tier(*inode_); }
 
   bool is_counted() const { return reads_ == Reads::counted; }
 
@@ -40,6 +46,7 @@ class Server::Handle {
   }
 
   SourcePtr source_;
+  const Passthrough::OpenInodePtr inode_;
   const Reads reads_;
   std::atomic<bool> is_held_ = false;
   std::mutex mutex_;  // guards held_
@@ -109,7 +116,8 @@ fuse_entry_param entry_of(const Server& s, Ino ino, const Attributes& attributes
   return entry;
 }
 
-void init(void*, fuse_conn_info* connection) {
+void init(void* server, fuse_conn_info* connection) {
+  static_cast<Server*>(server)->passthrough().request_feature(*connection);
   const auto want = [&](unsigned wanted) { connection->want |= connection->capable & wanted; };
   want(FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPLICIT_INVAL_DATA |
        FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
@@ -182,16 +190,18 @@ void open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
       return {};
     }
     Server& s = server(request);
-    const auto source = s.interruptible_requests().interruptible(request, [&] { return s.forest().open(ino); });
-    if (!source) return {};
-    file->fh = s.open(ino, TRY(*source));
+    auto opened = s.interruptible_requests().interruptible(request, [&] { return s.open(ino); });
+    if (!opened) return {};
+    auto handle = TRY(std::move(*opened));
+    const Tier tier = handle->tier();
+    file->fh = s.add(std::move(handle));
     // Dynamic files bypass the page cache.
     const bool live = s.forest().is_dynamic(ino);
     file->direct_io = live ? 1 : 0;
     file->keep_cache = !live && s.page_cache() == Server::PageCache::kept ? 1 : 0;
     file->noflush = 1;
     // An open that was interrupted is never released.
-    if (fuse_reply_open(request, file) != 0) s.close(file->fh);
+    if (reply_open(request, *file, tier) != 0) s.close(file->fh);
     return {};
   });
 }
@@ -395,10 +405,15 @@ Server::Server(Forest& forest, Statistics& statistics, const SessionParams& para
 
 Server::~Server() = default;
 
-uint64_t Server::open(Ino ino, SourcePtr source) {
+Result<Server::HandlePtr> Server::open(Ino ino) {
+  SourcePtr source = TRY(forest_.open(ino));
   if (params_.on_open) params_.on_open(ino);
-  const auto reads = forest_.is_dynamic(ino) ? Handle::Reads::uncounted : Handle::Reads::counted;
-  auto handle = std::make_unique<Handle>(std::move(source), reads);
+  if (forest_.is_dynamic(ino)) return std::make_shared<Handle>(std::move(source), nullptr, Handle::Reads::uncounted);
+  auto inode = TRY(passthrough().open(ino, *source));
+  return std::make_shared<Handle>(std::move(source), std::move(inode), Handle::Reads::counted);
+}
+
+uint64_t Server::add(HandlePtr handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle.get());
   const std::scoped_lock lock(mutex_);
   if (handle->is_counted()) statistics_.opened();
@@ -407,7 +422,7 @@ uint64_t Server::open(Ino ino, SourcePtr source) {
 }
 
 void Server::close(uint64_t handle) {
-  std::unique_ptr<Handle> closed;  // destroyed after the lock is released, as it may be slow
+  HandlePtr closed;  // destroyed after the lock is released, as it may be slow
   const std::scoped_lock lock(mutex_);
   const auto open = open_.find(handle);
   if (open == open_.end()) return;

@@ -36,11 +36,15 @@ class Server {
   Forest& forest() { return forest_; }
   Statistics& statistics() { return statistics_; }
   PageCache page_cache() const { return params_.drop_pages ? PageCache::dropped : PageCache::kept; }
+  Passthrough& passthrough() { return *params_.passthrough; }
   struct stat stat_of(Ino ino, const Attributes& attributes) const;
 
   /// An open file, until its release or the end of the session.
   class Handle;
-  uint64_t open(Ino ino, SourcePtr source);
+  using HandlePtr = std::shared_ptr<Handle>;
+  Result<HandlePtr> open(Ino ino);
+  /// Its number for the kernel, until close().
+  uint64_t add(HandlePtr handle);
   void close(uint64_t handle);
 
   InterruptibleRequests& interruptible_requests() { return interruptible_requests_; }
@@ -54,7 +58,7 @@ class Server {
   const SessionParams& params_;
   std::mutex mutex_;  // guards the rest
   std::set<std::string> logged_;
-  std::unordered_map<uint64_t, std::unique_ptr<Handle>> open_;
+  std::unordered_map<uint64_t, HandlePtr> open_;
   InterruptibleRequests interruptible_requests_;
 };
 

@@ -234,9 +234,11 @@ bool unmounted_by_callback(fuse_session* session, const SessionParams& params) {
 Result<SessionPtr> mounted_session(Server* s, const SessionParams& params) {
   const StderrCapture stderr_capture;
   SessionPtr session = make_session(s, params);
-  // fuse_session_mount interprets a path of this form as a descriptor.
-  const std::string at = params.device ? fmt::format("/dev/fd/{}", *params.device) : params.mountpoint;
-  if (session != nullptr && fuse_session_mount(session.get(), at.c_str()) == 0) return session;
+  const auto mount = [&] {
+    return params.device ? params.passthrough->attach(session.get(), *params.device)
+                         : fuse_session_mount(session.get(), params.mountpoint.c_str());
+  };
+  if (session != nullptr && mount() == 0) return session;
   return failure(Code::io, fmt::format("{}: cannot mount: {}", params.mountpoint, stderr_capture.last_line()));
 }
 
@@ -251,7 +253,8 @@ constexpr int kNoThread = -1;
 
 // Aborts the connection, so that the monitor stops waiting for a reply. That frees a thread, and fusermount3 can be
 // started to unmount.
-void end_connection(fuse_session* session) {
+void end_connection(fuse_session* session, const SessionParams& params) {
+  params.passthrough->stop();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup3(null, fuse_session_fd(session), O_CLOEXEC);
   ::close(null);
@@ -284,7 +287,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
     const MountMonitor monitor(params, session.get());
     ended = run(session.get());
     if (ended == kNoThread) {
-      end_connection(session.get());
+      end_connection(session.get(), params);
     } else {
       if (unmounted_by_callback(session.get(), params) || monitor.is_replaced()) release_device(session.get());
       fuse_session_unmount(session.get());

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "fs/forest.h"
+#include "fs/fuse/passthrough.h"
 #include "fs/fuse/statistics.h"
 
 namespace weightfs::fuse {
@@ -52,7 +53,8 @@ struct SessionParams {
   /// SessionCallbacks::on_unmount.
   std::optional<int> device = {};
   Ownership ownership = {};
-  bool drop_pages = false;  ///< data may be found corrupt later: drop cached pages when a file is opened
+  Passthrough* passthrough = nullptr;  ///< of the files; required by serve()
+  bool drop_pages = false;             ///< data may be found corrupt later: drop cached pages when a file is opened
   std::function<void(const std::string&)> log = {};  ///< receives each distinct error once
   std::function<void(Ino)> on_open = {};             ///< called for each opened file, in any thread
   SessionCallbacks callbacks = {};

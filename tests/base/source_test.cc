@@ -381,6 +381,50 @@ TEST_F(ChangedFile, UnlinkKeepsReadsWorking) {
   EXPECT_EQ(text(*source), "0123456789");
 }
 
+// The bytes of a whole file, or the reason why there is none.
+std::string whole_text(const Source& whole) {
+  const auto file = whole.open_whole_file();
+  if (!file) return "error: " + file.error().message;
+  EXPECT_EQ(::fcntl(file->number(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  std::string out(20, '?');
+  out.resize(static_cast<size_t>(std::max<ssize_t>(::pread(file->number(), out.data(), out.size(), 0), 0)));
+  return out;
+}
+
+// semantics 6.4
+TEST_F(ChangedFile, WholeFileIsOpenedOnlyIfItIsWriteProtected) {
+  EXPECT_EQ(whole_text(*source), "error: file is writable");
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  EXPECT_EQ(whole_text(*source), "0123456789");
+  for (const mode_t mode : {0644U, 0464U}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(whole_text(*source), "error: file is writable");
+  }
+}
+TEST_F(ChangedFile, WholeFileOfChangedFileIsNotOpened) {
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  const std::string other = directory.write("other", "9876543210");
+  ASSERT_EQ(::rename(other.c_str(), path.c_str()), 0);
+  EXPECT_THAT(whole_text(*source), HasSubstr("changed or replaced"));
+  expect_refused();
+}
+TEST_F(ChangedFile, WholeFileIsThatOfASliceOfAllBytesOnly) {
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  EXPECT_EQ(whole_text(slice(source, 0, 10).value()), "0123456789");
+  EXPECT_EQ(whole_text(slice(source, 1, 9).value()), "error: part of a larger file");
+  EXPECT_EQ(whole_text(slice(source, 0, 9).value()), "error: part of a larger file");
+  EXPECT_EQ(whole_text(*in_memory("0123456789")), "error: not a local file");
+}
+TEST(WholeFile, FileOfAnotherUserIsNotOpened) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  const TemporaryDirectory directory;
+  const SourcePtr source = file(directory, "0123456789");
+  const std::string path = std::filesystem::directory_iterator(directory.path(""))->path();
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(whole_text(*open_file(path).value()), "error: file is writable");
+}
+
 TEST(ReadText, AllocatesNothingBeyondTheSource) {
   const SourcePtr ten = in_memory("0123456789");
   EXPECT_EQ(read_text(*ten, 2, 3).value(), "234");

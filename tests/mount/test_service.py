@@ -310,6 +310,8 @@ class PassedMounts(ServiceMountTestCase):
         process = self.serve_stored(config)
         self.assertEqual(self.manager.stored, {}, "only the server has the descriptor, so the mount ends with it")
         self.assertEqual(self.read("mnt", "tensors", "bias"), BIAS)
+        status = json.loads(self.read("mnt", ".weightfs", "status.json"))
+        self.assertEqual(status["passthrough"]["reason"], "mounted by another process")
         self.stop(process)
         self.assertTrue(is_mounted(self.point), "the mounting user can unmount")
         self.detach(config)

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "cache/blob_store.h"
@@ -19,6 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::StartsWith;
 
 constexpr size_t kLarge = 3'000'000;
 
@@ -146,6 +148,60 @@ TEST_F(RecheckTest, ChecksumsCountTowardsQuota) {
   EXPECT_THAT(this->blobs(), SizeIs(1));
   EXPECT_FALSE(std::filesystem::exists(sums_at()));
   EXPECT_EQ(reread(), describe(bytes));
+}
+
+// The bytes of the whole file of the member, or the reason why there is none.
+std::string whole_file(const Source& blob) {
+  const auto file = blob.open_whole_file();
+  if (!file) return "error: " + file.error().message;
+  EXPECT_EQ(::fcntl(file->number(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  std::string all(blob.size() + 1, '?');
+  const ssize_t got = ::pread(file->number(), all.data(), all.size(), 0);
+  all.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return all;
+}
+
+// semantics 10.8
+TEST_F(RecheckTest, WholeFileIsOpenedAfterAllBlocksWereCompared) {
+  for (const Recheck policy : {Recheck::read, Recheck::full, Recheck::off}) {
+    const BlobStorePtr reopened = opened(policy);
+    EXPECT_TRUE(whole_file(*reopened->blob(producer_of(member, "zip"))) == bytes);
+  }
+  EXPECT_EQ(member->starts, 1);
+}
+
+TEST_F(RecheckTest, WholeFileWithDamagedBlockIsNotOpened) {
+  for (const Recheck policy : {Recheck::read, Recheck::full}) {
+    flip(blob_at(), 1'500'000);
+    const BlobStorePtr reopened = opened(policy);
+    EXPECT_THAT(whole_file(*reopened->blob(producer_of(member, "zip"))), HasSubstr("cached blob"));
+    EXPECT_EQ(read(*reopened->blob(producer_of(member, "zip"))), describe(bytes)) << "decoded again";
+  }
+  EXPECT_EQ(member->starts, 3);
+}
+
+TEST_F(RecheckTest, OpeningWholeFileDoesNotWaitForTheDisk) {
+  const int fd = ::open(blob_at().c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  ::fdatasync(fd);
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  std::byte byte{};
+  const iovec part{&byte, 1};
+  const bool has_left_memory = ::preadv2(fd, &part, 1, 1'500'000, RWF_NOWAIT) != 1;
+  ::close(fd);
+  if (!has_left_memory) GTEST_SKIP() << "the file system keeps the pages in memory";
+  const auto blob = opened()->blob(producer_of(member, "zip"));
+  EXPECT_EQ(whole_file(*blob), "error: not all blocks are compared yet");
+  EXPECT_EQ(read(*blob), describe(bytes));
+  EXPECT_TRUE(whole_file(*blob) == bytes);
+}
+
+TEST_F(RecheckTest, WholeFileOfMissingOrUncachedBlobIsNotOpened) {
+  EXPECT_EQ(whole_file(*opened()->blob(producer_of(test_producer("other" + bytes), "other"))), "error: not cached");
+  const BlobStorePtr without_directory = blob_store({"", 100 << 20, {}});
+  const auto blob = without_directory->blob(producer_of(member, "zip"));
+  EXPECT_EQ(read(*blob), describe(bytes));
+  EXPECT_THAT(whole_file(*blob), StartsWith("error: "));
 }
 
 TEST(BlockSumsTest, DoNotDependOnWriteSizes) {

@@ -1,0 +1,33 @@
+// The broker of backing files: a process that keeps CAP_SYS_ADMIN, which the server gives up, and the device of the
+// mount. It registers files that the server has open with the kernel, for passthrough, and does nothing else.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "base/result.h"
+#include "cli/sandbox/broker.h"
+#include "fs/fuse/passthrough.h"
+
+namespace weightfs {
+
+class BackingBroker final : public fuse::BackingFiles {
+ public:
+  /// Starts the process, which ends with this one. To be called while this process has one thread. Fails with io.
+  static Result<fuse::BackingFilesPtr> start();
+
+  Result<void> start(int device) override;
+  Result<uint32_t> open(int file) override;
+  void close(uint32_t id) override;
+  void stop() override;
+
+ private:
+  explicit BackingBroker(std::unique_ptr<sandbox::Broker> broker) : broker_(std::move(broker)) {}
+
+  Result<int> ask(char request, int descriptor);
+
+  std::mutex mutex_;  // guards the next
+  std::unique_ptr<sandbox::Broker> broker_;
+};
+
+}  // namespace weightfs
