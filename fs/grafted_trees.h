@@ -24,9 +24,6 @@ using Ino = uint64_t;
 struct ModelLimits {
   std::function<uint64_t()> memory_used = process_memory_used;    ///< bytes
   std::function<uint64_t()> memory_limit = process_memory_limit;  ///< bytes
-  std::function<size_t()> max_models;                             ///< in memory (default: half of RLIMIT_NOFILE)
-
-  ModelLimits();
 };
 
 /// Models are dropped as a whole: an outermost model (in a directory of models, in a store, one of several sources)
