@@ -41,7 +41,7 @@ class GraftedTrees {
     std::shared_ptr<const OutermostModel> in_use;
 
     const Tree& tree() const { return *tree_ptr; }
-    const Node& node() const { return tree_ptr->node(index); }
+    Node node() const { return tree_ptr->node(index); }
     Ino ino_of(uint32_t node) const;
     Ino ino() const { return ino_of(index); }
   };
