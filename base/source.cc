@@ -77,6 +77,11 @@ struct Attributes {
   bool operator==(const Attributes&) const = default;
 };
 
+Attributes attributes_of(const struct stat& file, bool is_at_path) {
+  return {
+      .at_path = is_at_path, .links = file.st_nlink, .mode = file.st_mode, .user = file.st_uid, .group = file.st_gid};
+}
+
 // Costs no system call, and advances every few milliseconds.
 std::chrono::nanoseconds coarse_clock() {
   timespec now{};
@@ -98,8 +103,8 @@ class FileSource final : public Source {
         directory_(std::move(directory)),
         name_(std::move(name)),
         open_again_(std::move(open_again)),
-        accepted_(opened),
-        is_at_path_(true) {
+        accepted_(attributes_of(opened, true)),
+        accepted_change_(opened.st_ctim) {
     keep(std::make_shared<const OpenFile>(std::move(fd)));
   }
   ~FileSource() override {
@@ -171,7 +176,7 @@ class FileSource final : public Source {
     struct stat open {};
     if (::fstat(file.number(), &open) != 0 || !is_same_file(open)) return false;
     const std::scoped_lock lock(mutex_);
-    return is_same_time(open.st_ctim, accepted_.st_ctim);
+    return is_same_time(open.st_ctim, accepted_change_);
   }
 
   bool is_same_file(const struct stat& now) const {
@@ -207,16 +212,13 @@ class FileSource final : public Source {
   // A user who may write to the file can restore its modification time, and then rename or chmod it to explain the new
   // change time. So explanations are accepted only if only this user and root may write.
   bool accepts(const struct stat& now, bool at_path) const {
-    const auto attributes = [](const struct stat& file, bool is_there) {
-      return Attributes{
-          .at_path = is_there, .links = file.st_nlink, .mode = file.st_mode, .user = file.st_uid, .group = file.st_gid};
-    };
+    const Attributes attributes = attributes_of(now, at_path);
     const std::scoped_lock lock(mutex_);
-    const bool explained = attributes(now, at_path) != attributes(accepted_, is_at_path_);
-    const bool as_before = is_same_time(now.st_ctim, accepted_.st_ctim);
+    const bool as_before = is_same_time(now.st_ctim, accepted_change_);
+    const bool explained = attributes != accepted_;
     if (!as_before && !(explained && is_private_file(opened_) && is_private_file(now))) return false;
-    accepted_ = now;
-    is_at_path_ = at_path;
+    accepted_ = attributes;
+    accepted_change_ = now.st_ctim;
     return true;
   }
 
@@ -231,10 +233,10 @@ class FileSource final : public Source {
   mutable std::atomic<std::chrono::nanoseconds> next_path_check_{};
   mutable std::mutex file_mutex_;  // guards the next two; locked before mutex_
   mutable std::weak_ptr<const OpenFile> file_;
-  mutable OpenFilePtr kept_;      // if it cannot be opened again
-  mutable std::mutex mutex_;      // guards the rest
-  mutable struct stat accepted_;  // as the file was when its change time was accepted last
-  mutable bool is_at_path_;
+  mutable OpenFilePtr kept_;     // if it cannot be opened again
+  mutable std::mutex mutex_;     // guards the rest
+  mutable Attributes accepted_;  // as the file was when its change time was accepted last
+  mutable timespec accepted_change_;
 };
 
 class MemorySource final : public Source {

@@ -77,10 +77,15 @@ def zipped(member, count, name):
 
 
 class ManyModels(MountTestCase):
-    """A directory of many models: a model that was entered costs no descriptor."""
+    """A directory of many models: a model that was entered costs what it holds, and no descriptor."""
 
     MAX_IDLE = 64  # kMaxIdleFiles
     COUNT = 10_000
+
+    def resident(self, server):
+        """The resident memory of the server, in bytes."""
+        with open(f"/proc/{server}/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmRSS:"))
 
     def descriptors(self, server, name):
         """How many descriptors of a server are open files whose path has `name` in it."""
@@ -95,18 +100,22 @@ class ManyModels(MountTestCase):
             self.write(f"models/{i:05}{suffix}", data(i))
         point = self.mount(self.path("models"))
         server = self.server(point)
+        before = self.resident(server)
         found = subprocess.run(["find", point], stdout=subprocess.PIPE, check=True).stdout.count(b"\n")
         self.assertEqual(found, 1 + self.COUNT * 10)
         self.assertLessEqual(self.descriptors(server, suffix), self.MAX_IDLE)
+        if not is_sanitized():
+            self.assertLess(self.resident(server), 80_000_000)
+            self.assertLess((self.resident(server) - before) / self.COUNT, 6144)
         return point
 
-    def test_find_in_ten_thousand_safetensors_models_keeps_few_descriptors(self):
+    def test_find_in_ten_thousand_safetensors_models_stays_below_80_mb(self):
         point = self.check_find(".safetensors", lambda i: safetensors(f"tensor.{i}", 4) + b"%04d" % i)
         for i in range(0, self.COUNT, 999):
             self.assertEqual(self.read("mnt", f"{i:05}.safetensors", "tensors", f"tensor.{i}"), b"%04d" % i)
         self.assertLessEqual(self.descriptors(self.server(point), ".safetensors"), self.MAX_IDLE)
 
-    def test_find_in_ten_thousand_gguf_models_keeps_few_descriptors(self):
+    def test_find_in_ten_thousand_gguf_models_stays_below_80_mb(self):
         self.sample("one.gguf", tensors=[Tensor("tensor", "float32", (1,), b"abcd")], format="gguf")
         one = self.read("one.gguf")
         self.check_find(".gguf", lambda i: one)
