@@ -40,7 +40,8 @@ class Later {
   Result<T> get() const {
     if (ready_) return *ready_;
     State& s = *state_;
-    std::unique_lock lock(s.mutex);
+    Make used;  // destroyed without the lock
+    std::unique_lock lock(mutex_);
     if (s.value) return *s.value;
     if (s.trying) return wait_for_running_make(lock);
     const auto trying = s.trying = std::make_shared<Try>();
@@ -53,18 +54,18 @@ class Later {
     trying->cancelled = cancelled;
     if (made) {
       s.value = *made;
-      if (!s.keeps_make) s.make = nullptr;
+      if (!s.keeps_make) used.swap(s.make);
     }
     trying->result = made;
     s.trying = nullptr;
-    s.ended.notify_all();
+    trying->ended.notify_all();
     return made;
   }
 
   /// Keeps `make`, so that forget() works. Call it before the first get().
   void keep_make() const {
     if (ready_) return;
-    const std::scoped_lock lock(state_->mutex);
+    const std::scoped_lock lock(mutex_);
     state_->keeps_make = true;
   }
 
@@ -73,25 +74,24 @@ class Later {
   void forget() const {
     if (ready_) return;
     std::optional<T> forgotten;  // destroyed without the lock
-    const std::scoped_lock lock(state_->mutex);
+    const std::scoped_lock lock(mutex_);
     if (state_->make) forgotten.swap(state_->value);
   }
 
   /// The value if it has been computed; never computes it and never waits.
   std::optional<T> peek() const {
     if (ready_) return ready_;
-    const std::scoped_lock lock(state_->mutex);
+    const std::scoped_lock lock(mutex_);
     return state_->value;
   }
 
  private:
   struct Try {
+    std::condition_variable ended;
     bool cancelled = false;
     std::optional<Result<T>> result;  // set when it has ended
   };
   struct State {
-    std::mutex mutex;
-    std::condition_variable ended;
     std::shared_ptr<Try> trying;
     std::optional<T> value;
     Make make;
@@ -111,13 +111,16 @@ class Later {
 
   Result<T> wait_for_running_make(std::unique_lock<std::mutex>& lock) const {
     const auto trying = state_->trying;
-    state_->ended.wait(lock, [&] { return trying->result.has_value(); });
+    trying->ended.wait(lock, [&] { return trying->result.has_value(); });
     if (!trying->cancelled) return *trying->result;
     lock.unlock();
     return get();
   }
 
   Later() = default;
+
+  // Guards all States: there are many, and it is never held while a value is computed or destroyed.
+  static inline std::mutex mutex_;
 
   std::optional<T> ready_;  // set by of(), which needs no State
   std::shared_ptr<State> state_;

@@ -17,6 +17,7 @@
 #include <mutex>
 
 #include "base/cancel.h"
+#include "base/os/open_files.h"
 #include "base/os/opened_file.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -82,6 +83,11 @@ struct Attributes {
   bool operator==(const Attributes&) const = default;
 };
 
+Attributes attributes_of(const struct stat& file, bool is_at_path) {
+  return {
+      .at_path = is_at_path, .links = file.st_nlink, .mode = file.st_mode, .user = file.st_uid, .group = file.st_gid};
+}
+
 // Costs no system call, and advances every few milliseconds.
 std::chrono::nanoseconds coarse_clock() {
   timespec now{};
@@ -96,33 +102,46 @@ bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.t
 class FileSource final : public Source {
  public:
   // It was opened as `name` relative to `directory`, or where that is null to the working directory.
-  FileSource(Descriptor fd, const struct stat& opened, std::string path, SharedDescriptor directory, std::string name)
-      : file_(std::move(fd)),
-        fd_(file_.number()),
-        opened_(opened),
+  FileSource(Descriptor fd, const struct stat& opened, std::string path, SharedDescriptor directory, std::string name,
+             OpenAgain open_again)
+      : opened_(opened),
         path_(std::move(path)),
         directory_(std::move(directory)),
         name_(std::move(name)),
-        accepted_(opened),
-        is_at_path_(true) {}
+        open_again_(std::move(open_again)),
+        accepted_(attributes_of(opened, true)),
+        accepted_change_(opened.st_ctim) {
+    keep(std::make_shared<const OpenFile>(std::move(fd)));
+  }
+  ~FileSource() override {
+    if (const auto file = file_.lock()) recent_files().remove(file);
+  }
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
   uint64_t size() const override { return static_cast<uint64_t>(opened_.st_size); }
   uint64_t occupied() const override { return file_occupied(opened_); }
-  std::optional<Extent> extent() const override { return Extent{fd_, 0, size()}; }
+  std::optional<Extent> extent() const override {
+    const auto file = open();
+    return file ? std::optional(Extent{(*file)->number(), 0, size(), *file}) : std::nullopt;
+  }
   std::string identity() const override { return file_identity(opened_); }
+  std::shared_ptr<const void> hold() const override {
+    if (!open_again_) return nullptr;
+    return open().value_or(nullptr);
+  }
 
   Result<Descriptor> open_whole_file() const override {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
-    if (!is_as_opened()) {
+    const OpenFilePtr file = TRY(open());
+    if (!is_as_opened(*file)) {
       changed_ = true;
       return has_changed();
     }
     struct stat now {};
-    if (::fstat(fd_, &now) != 0) return failure(io_error(path_));
-    if (!is_write_protected(fd_, now)) return failure(Code::unsupported, "file is writable");
-    return duplicate(fd_);
+    if (::fstat(file->number(), &now) != 0) return failure(io_error(path_));
+    if (!is_write_protected(file->number(), now)) return failure(Code::unsupported, "file is writable");
+    return duplicate(file->number());
   }
 
   // The check follows the copy: a writer updates the times before the bytes, so bytes copied before the times changed
@@ -131,9 +150,10 @@ class FileSource final : public Source {
     if (changed_.load(std::memory_order_relaxed)) return has_changed();
     if (is_cancelled()) return failure(Code::resource, fmt::format("{}: cancelled", path_));
     const size_t wanted = clamp(size(), offset, out);
-    auto got = pread_fully(fd_, offset, out.first(wanted));
-    if (got && *got == wanted && is_as_opened()) return got;
-    if (!got && is_as_opened()) return failure(Code::io, fmt::format("{}: {}", path_, got.error().message));
+    const OpenFilePtr file = TRY(open());
+    auto got = pread_fully(file->number(), offset, out.first(wanted));
+    if (got && *got == wanted && is_as_opened(*file)) return got;
+    if (!got && is_as_opened(*file)) return failure(Code::io, fmt::format("{}: {}", path_, got.error().message));
     changed_ = true;
     return has_changed();
   }
@@ -141,6 +161,41 @@ class FileSource final : public Source {
  private:
   tl::unexpected<Error> has_changed() const {
     return failure(Code::io, fmt::format("{}: the file was changed or replaced after it was opened", path_));
+  }
+
+  // A file that can be opened again is closed when others are used, unless a caller holds it.
+  void keep(OpenFilePtr file) const {
+    file_ = file;
+    file->last_use = coarse_clock();
+    if (open_again_)
+      recent_files().add(std::move(file));
+    else
+      kept_ = std::move(file);
+  }
+
+  Result<OpenFilePtr> open() const {
+    const std::scoped_lock lock(file_mutex_);
+    if (OpenFilePtr file = file_.lock()) {
+      file->last_use = coarse_clock();
+      return file;
+    }
+    auto opened = open_again_();
+    if (!opened && opened.error().code == Code::not_found) opened.error().code = Code::io;
+    auto file = std::make_shared<const OpenFile>(TRY(std::move(opened)));
+    if (!is_as_closed(*file)) {
+      changed_ = true;
+      return has_changed();
+    }
+    keep(file);
+    return file;
+  }
+
+  // While it is closed nothing explains a new change time: another file can have got the number of a removed one.
+  bool is_as_closed(const OpenFile& file) const {
+    struct stat open {};
+    if (::fstat(file.number(), &open) != 0 || !is_same_file(open)) return false;
+    const std::scoped_lock lock(mutex_);
+    return is_same_time(open.st_ctim, accepted_change_);
   }
 
   bool is_same_file(const struct stat& now) const {
@@ -151,9 +206,9 @@ class FileSource final : public Source {
   // A removed path is not a change: the open file still has the bytes that were opened. Any write, rename and removal
   // of the file changes its times. Only another directory, link or mount on the path does not, and cannot change the
   // bytes of the open file, so the path is resolved less often than the file is examined.
-  bool is_as_opened() const {
+  bool is_as_opened(const OpenFile& file) const {
     struct stat open {};
-    if (::fstat(fd_, &open) != 0 || !is_same_file(open)) return false;
+    if (::fstat(file.number(), &open) != 0 || !is_same_file(open)) return false;
     const auto now = coarse_clock();
     if (now < next_path_check_.load(std::memory_order_relaxed) && is_same_time(open.st_ctim, opened_.st_ctim))
       return true;
@@ -176,32 +231,31 @@ class FileSource final : public Source {
   // A user who may write to the file can restore its modification time, and then rename or chmod it to explain the new
   // change time. So explanations are accepted only if only this user and root may write.
   bool accepts(const struct stat& now, bool at_path) const {
-    const auto attributes = [](const struct stat& file, bool is_there) {
-      return Attributes{
-          .at_path = is_there, .links = file.st_nlink, .mode = file.st_mode, .user = file.st_uid, .group = file.st_gid};
-    };
+    const Attributes attributes = attributes_of(now, at_path);
     const std::scoped_lock lock(mutex_);
-    const bool explained = attributes(now, at_path) != attributes(accepted_, is_at_path_);
-    const bool as_before = is_same_time(now.st_ctim, accepted_.st_ctim);
+    const bool as_before = is_same_time(now.st_ctim, accepted_change_);
+    const bool explained = attributes != accepted_;
     if (!as_before && !(explained && is_private_file(opened_) && is_private_file(now))) return false;
-    accepted_ = now;
-    is_at_path_ = at_path;
+    accepted_ = attributes;
+    accepted_change_ = now.st_ctim;
     return true;
   }
 
   static constexpr std::chrono::milliseconds kPathCheckInterval{100};
 
-  Descriptor file_;
-  int fd_;
   struct stat opened_;
   std::string path_;
   SharedDescriptor directory_;
   std::string name_;
+  OpenAgain open_again_;  // null if it stays open
   mutable std::atomic<bool> changed_ = false;
   mutable std::atomic<std::chrono::nanoseconds> next_path_check_{};
-  mutable std::mutex mutex_;      // guards the rest
-  mutable struct stat accepted_;  // as the file was when its change time was accepted last
-  mutable bool is_at_path_;
+  mutable std::mutex file_mutex_;  // guards the next two; locked before mutex_
+  mutable std::weak_ptr<const OpenFile> file_;
+  mutable OpenFilePtr kept_;     // if it cannot be opened again
+  mutable std::mutex mutex_;     // guards the rest
+  mutable Attributes accepted_;  // as the file was when its change time was accepted last
+  mutable timespec accepted_change_;
 };
 
 class MemorySource final : public Source {
@@ -307,13 +361,14 @@ Result<SourcePtr> open_file(const std::string& path) {
   return source_of_file(std::move(file), nullptr, path, path);
 }
 
-Result<SourcePtr> source_of_file(Descriptor file, SharedDescriptor directory, std::string name,
-                                 const std::string& path) {
+Result<SourcePtr> source_of_file(Descriptor file, SharedDescriptor directory, std::string name, const std::string& path,
+                                 OpenAgain open_again) {
   struct stat opened {};
   const bool known = ::fstat(file.number(), &opened) == 0;
   if (!known || !S_ISREG(opened.st_mode))
     return failure(Code::io, fmt::format("{}{}", path, known ? ": not a regular file" : ": cannot be examined"));
-  return std::make_shared<FileSource>(std::move(file), opened, path, std::move(directory), std::move(name));
+  return std::make_shared<FileSource>(std::move(file), opened, path, std::move(directory), std::move(name),
+                                      std::move(open_again));
 }
 
 std::string file_identity(const struct stat& file) {
@@ -353,7 +408,7 @@ Result<Descriptor> Slice::open_whole_file() const {
 std::optional<Extent> Slice::extent() const {
   const auto outer = refused() ? std::nullopt : whole_->extent();
   if (!outer) return std::nullopt;
-  return Extent{outer->fd, outer->offset + offset_, size_};
+  return Extent{outer->fd, outer->offset + offset_, size_, outer->open};
 }
 
 std::string Slice::identity() const {

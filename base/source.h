@@ -20,12 +20,12 @@ namespace weightfs {
 
 class Descriptor;
 
-/// A range of a local file that holds bytes uncompressed. Valid as long as the Source that returned it; `fd` is
-/// borrowed.
+/// A range of a local file that holds bytes uncompressed.
 struct Extent {
-  int fd;
+  int fd;  ///< borrowed: valid as long as `open` and the Source that returned it
   uint64_t offset;
   uint64_t size;
+  std::shared_ptr<const void> open = nullptr;  ///< keeps the file open, unless it is null
 };
 
 /// An immutable run of bytes. All methods may be called from any thread.
@@ -49,8 +49,8 @@ class Source {
   /// Set if the bytes are a plain range of a local file, as zero-copy replies need.
   virtual std::optional<Extent> extent() const { return std::nullopt; }
 
-  /// Keeps the cached bytes of this source cached while the returned object exists; null if they are never evicted. An
-  /// open file holds its source.
+  /// Keeps the cached bytes of this source cached, and its file open, while the returned object exists; null if they
+  /// are never evicted or closed. An open file holds its source.
   virtual std::shared_ptr<const void> hold() const { return nullptr; }
 
   /// Opens, read-only, the local regular file that holds exactly these bytes, from its first to its last. Bytes read

@@ -40,7 +40,7 @@ class Fetcher {
       if (const auto files = forest_.lookup(ino, "files")) return add(*files, join(path, "files"));
     }
     for (uint32_t i = 0; i < listing->count; ++i) {
-      const Node& node = listing->tree->node(listing->first + i);
+      const Node node = listing->tree->node(listing->first + i);
       const std::string name = join(path, node.name());
       if (node.kind == NodeKind::directory || node.kind == NodeKind::tree)
         add(listing->ino + i, name);
@@ -95,7 +95,7 @@ class Fetcher {
   // Whether this is the top directory of a model.
   bool is_top_of_model(const Forest::Listing& listing) const {
     return listing.count > 0 && listing.tree->model() != nullptr &&
-           listing.tree->node(listing.first).parent == Tree::kRoot &&
+           listing.tree->parent(listing.first) == Tree::kRoot &&
            listing.tree->find(Tree::kRoot, "tensors.json").has_value();
   }
 

@@ -174,7 +174,7 @@ Result<std::vector<DirectoryItem>> find_all(Forest& forest, Ino directory, const
   const auto all = TRY(forest.list(directory));
   std::vector<DirectoryItem> out;
   for (uint32_t i = 0; i < all.count; ++i) {
-    const Node& node = all.tree->node(all.first + i);
+    const Node node = all.tree->node(all.first + i);
     const std::string name = fmt::format("{}{}{}", path, path.empty() ? "" : "/", node.name());
     if (node.kind == NodeKind::directory) {
       auto below = TRY(find_all(forest, all.ino + i, name));

@@ -23,7 +23,7 @@ namespace {
 // With TZ unset the C library examines /etc/localtime for every date conversion, and libzip converts a date per member.
 void name_time_zone() { ::setenv("TZ", ":/etc/localtime", 0); }
 
-// Every file of every entered model stays open. A model may have thousands of files, a mount thousands of models.
+// Open files of a mount, and decoded members of archives, keep a descriptor each.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -55,7 +55,7 @@ class Verifier {
     if (const ModelPtr model = all->tree->model()) return verify_once(model, name);
     Exit status = Exit::ok;
     for (uint32_t i = 0; i < all->count; ++i) {
-      const Node& node = all->tree->node(all->first + i);
+      const Node node = all->tree->node(all->first + i);
       if (node.kind != NodeKind::tree && node.kind != NodeKind::directory) continue;
       const Exit other = verify_all(all->ino + i, fmt::format("{}/{}", name, node.name()));
       status = status == Exit::ok ? other : status;

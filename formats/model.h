@@ -2,8 +2,8 @@
 // depends on the other.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,12 +75,12 @@ struct Model {
   std::string version;  ///< of the format, in its users' terms: "3", "V2", "release layout"
   Map common;    ///< the fields that models have in common, if the container has them: name, description, license, …
   Map metadata;  ///< every container-specific field
-  std::vector<Tensor> tensors;          ///< in container order
-  std::vector<Part> parts;              ///< the files of the container
-  std::vector<Document> documents;      ///< rendered on first read
-  std::vector<std::string> warnings;    ///< problems, one line each
-  std::deque<std::string> string_pool;  ///< owns strings that stored_dtype and scope refer to
-  BudgetPtr budget;                     ///< of the outermost container; renderings are charged to it. May be null.
+  std::vector<Tensor> tensors;         ///< in container order
+  std::vector<Part> parts;             ///< the files of the container
+  std::vector<Document> documents;     ///< rendered on first read
+  std::vector<std::string> warnings;   ///< problems, one line each
+  std::list<std::string> string_pool;  ///< owns strings that stored_dtype and scope refer to
+  BudgetPtr budget;                    ///< of the outermost container; renderings are charged to it. May be null.
 
   // Only for containers of files.
   std::vector<std::string> directories;  ///< directories with an entry of their own, even if empty; spelled as in parts

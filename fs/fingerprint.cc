@@ -28,9 +28,9 @@ void add_identity(FileIdentities& files, const Source& source) {
 uint64_t fingerprint_of(const Tree& tree) {
   uint64_t hash = tree.size();
   for (uint32_t i = 0; i < tree.size(); ++i) {
-    const Node& node = tree.node(i);
-    hash = mixed(hash, std::hash<std::string_view>()(node.name()));
-    hash = mixed(hash, uint64_t{node.parent} << 8 | static_cast<uint64_t>(node.kind));
+    const Node node = tree.node(i);
+    hash = mixed(hash, std::hash<std::string>()(node.name()));
+    hash = mixed(hash, uint64_t{tree.parent(i)} << 8 | static_cast<uint64_t>(node.kind));
     hash = mixed(hash, uint64_t{node.first} << 32 | node.count);
     if (node.kind == NodeKind::tensor) hash = mixed(hash, tree.tensor(node).nbytes());
   }

@@ -52,14 +52,14 @@ Result<Ino> Forest::lookup(Ino directory, std::string_view name) {
 Result<Ino> Forest::parent(Ino ino) const {
   if (ino == kRoot || ino == kUnlistedRoot) return kRoot;
   const NodeHandle at = TRY(trees_.load(ino));
-  return at.ino_of(at.node().parent);
+  return at.ino_of(at.tree().parent(at.index));
 }
 
 std::optional<Attributes> Forest::known_attributes(Ino ino) const {
   const auto at = trees_.find_loaded(ino);
   if (!at) return std::nullopt;
   const Tree& tree = at->tree();
-  const Node& node = at->node();
+  const Node node = at->node();
   const auto of_size = [&](uint64_t size) { return Attributes{node.kind, size, 1, tree.modified()}; };
   switch (node.kind) {
     case NodeKind::directory:
@@ -96,7 +96,7 @@ Result<Attributes> Forest::unsized_attributes(Ino ino) const {
 
 Result<Forest::Listing> Forest::list(Ino directory) {
   const NodeHandle at = TRY(trees_.enter(directory));
-  const Node& node = at.node();
+  const Node node = at.node();
   return Listing{at.tree_ptr, node.first, node.count, at.ino_of(node.first)};
 }
 
@@ -108,7 +108,7 @@ Result<SourcePtr> Forest::open(Ino ino) const {
 }
 
 Result<SourcePtr> Forest::open(const NodeHandle& at) const {
-  const Node& node = at.node();
+  const Node node = at.node();
   switch (node.kind) {
     case NodeKind::file:
       return absent_is_io(at.tree().file(node).get());

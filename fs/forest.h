@@ -59,7 +59,7 @@ class Forest {
   /// The attributes of a file whose size is not known yet, with size 0.
   Result<Attributes> unsized_attributes(Ino ino) const;
 
-  /// The entries of a directory: `count` nodes of `tree` from `first` on, sorted by name, with consecutive inode
+  /// The entries of a directory: `count` nodes of `tree` from `first` on, sorted as in the Tree, with consecutive inode
   /// numbers from `ino` on.
   struct Listing {
     TreePtr tree;

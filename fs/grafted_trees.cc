@@ -3,12 +3,10 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <malloc.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 #include <utility>
 
 #include "base/text.h"
@@ -51,13 +49,6 @@ struct GraftedTrees::OutermostModel {
   uint64_t last_use = 0;
   std::optional<FileIdentities> files;  // once dropped
 };
-
-ModelLimits::ModelLimits()
-    : max_models([] {
-        rlimit files{};
-        if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return std::numeric_limits<size_t>::max();
-        return static_cast<size_t>(files.rlim_cur / 2);
-      }) {}
 
 Ino GraftedTrees::NodeHandle::ino_of(uint32_t node) const {
   return node == Tree::kRoot ? root : (uint64_t{number} << kNodeBits) + node + 1;
@@ -216,7 +207,6 @@ Result<TreePtr> GraftedTrees::load_tree(const NodeHandle& node) {
 }
 
 bool GraftedTrees::is_above(unsigned eighths) const {
-  if (models_in_memory() > limits_.max_models() / kHighWatermark * eighths) return true;
   return limits_.memory_used() > limits_.memory_limit() / 8 * eighths;
 }
 

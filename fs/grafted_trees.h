@@ -24,9 +24,6 @@ using Ino = uint64_t;
 struct ModelLimits {
   std::function<uint64_t()> memory_used = process_memory_used;    ///< bytes
   std::function<uint64_t()> memory_limit = process_memory_limit;  ///< bytes
-  std::function<size_t()> max_models;                             ///< in memory (default: half of RLIMIT_NOFILE)
-
-  ModelLimits();
 };
 
 /// Models are dropped as a whole: an outermost model (in a directory of models, in a store, one of several sources)
@@ -44,7 +41,7 @@ class GraftedTrees {
     std::shared_ptr<const OutermostModel> in_use;
 
     const Tree& tree() const { return *tree_ptr; }
-    const Node& node() const { return tree_ptr->node(index); }
+    Node node() const { return tree_ptr->node(index); }
     Ino ino_of(uint32_t node) const;
     Ino ino() const { return ino_of(index); }
   };

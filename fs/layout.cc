@@ -25,6 +25,15 @@ Later<TreePtr> tree_of(const LaterModel& model, const views::View& view, Time mo
   });
 }
 
+// The tree of another view than tensors/, which has the tree `tensors`.
+Later<TreePtr> tree_of(const Later<TreePtr>& tensors, const views::View& view) {
+  return Later<TreePtr>([=, &view]() -> Result<TreePtr> {
+    const TreePtr all = TRY(tensors.get());
+    if (TreePtr shared = TRY(TreeBuilder::share(all, view))) return shared;
+    return TRY(tree_of(LaterModel::of(all->model()), view, all->modified()).get());
+  });
+}
+
 // A text about the model, rendered on first use.
 template <class Render>
 Later<SourcePtr> text(const LaterModel& model, Render render) {
@@ -102,8 +111,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified) {
   builder.add_file("tensors.json",
                    Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
   for (const views::View* const view : views::all())
-    builder.add_tree(view->directory, modified,
-                     view == &views::kTensorsView ? tensors : tree_of(whole, *view, modified));
+    builder.add_tree(view->directory, modified, view == &views::kTensorsView ? tensors : tree_of(tensors, *view));
   builder.add_tree("files", modified, files_tree(model, modified));
   if (model->nested) builder.add_tree("nested", modified, nested_trees(model, source, modified));
   for (const Document& document : model->documents) builder.add_file(document.path, document.source);

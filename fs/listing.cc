@@ -50,6 +50,7 @@ class TensorIndex final : public Source {
     if (count() == 0) size_ = kEmpty.size();
     TRY_VOID(budget_->charge(Cost::step, count()));
     if (count() > 0) TRY_VOID(find_parts());
+    TRY_VOID(find_nodes());
     std::string line;
     for (size_t i = 0; i < count(); ++i) {
       if (blocks_.empty() || size_ - blocks_.back().begin >= kBlockSize) blocks_.push_back({size_, i});
@@ -98,6 +99,17 @@ class TensorIndex final : public Source {
     return {};
   }
 
+  // The view tensors/ has every tensor.
+  Result<void> find_nodes() {
+    const uint64_t bytes = count() * sizeof(uint32_t);
+    TRY_VOID(budget_->charge(Cost::kept, bytes));
+    kept_ += bytes;
+    node_of_tensor_.resize(count());
+    for (uint32_t i = 0; i < tree_->size(); ++i)
+      if (const Node node = tree_->node(i); node.kind == NodeKind::tensor) node_of_tensor_[node.first] = i;
+    return {};
+  }
+
   static constexpr uint64_t kBlockSize = 16 * 1024;
   static constexpr std::string_view kEmpty = "{\"tensors\": []}\n";
 
@@ -110,7 +122,7 @@ class TensorIndex final : public Source {
     out += i == 0 ? "{\"tensors\": [\n{\"name\": " : "{\"name\": ";
     append_json_string(out, t.name);
     out += ", \"path\": ";
-    append_json_string(out, tree_->path(tree_->node_of_tensor(i)));
+    append_json_string(out, tree_->path(node_of_tensor_[i]));
     out += ", \"dtype\": ";
     append_json_string(out, dtype_text(t));
     out += ", \"stored_dtype\": ";
@@ -145,6 +157,7 @@ class TensorIndex final : public Source {
   BudgetPtr budget_;
   uint64_t kept_ = 0;  // bytes charged
   std::unordered_map<const Source*, std::string> part_of_;
+  std::vector<uint32_t> node_of_tensor_;
   struct Block {
     uint64_t begin;  // offset of its first line
     size_t line;

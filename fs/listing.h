@@ -24,7 +24,7 @@ std::vector<std::string> directory_paths(const Model& model, const std::vector<s
 uint64_t file_bytes(const Model& model);
 
 /// tensors.json: {"tensors": [...]}, one line per tensor, in container order. `tensors` is the tree of tensors/. Lines
-/// are rendered when read: a million tensors cost a few bytes per thousand. Fails as Budget::charge does.
+/// are rendered when read: a tensor costs four bytes. Fails as Budget::charge does.
 Result<SourcePtr> tensor_index(TreePtr tensors);
 
 /// metadata.json, metadata.toml, and warnings.txt (one line per warning, control characters escaped). The text is

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/text.h"
@@ -189,6 +191,22 @@ void sort_by_key(std::vector<SortKey>& keyed, std::vector<SortKey>& scratch) {
   }
 }
 
+// Moves the path at keyed[i].at to i, for each i: along the cycles, without a copy of all paths.
+void arrange(std::span<NamedPath> paths, std::vector<SortKey>& keyed) {
+  for (uint32_t begin = 0; begin < keyed.size(); ++begin) {
+    if (keyed[begin].at == begin) continue;
+    const NamedPath first = paths[begin];
+    uint32_t to = begin;
+    while (keyed[to].at != begin) {
+      const uint32_t from = std::exchange(keyed[to].at, to);
+      paths[to] = paths[from];
+      to = from;
+    }
+    keyed[to].at = to;
+    paths[to] = first;
+  }
+}
+
 // Sorts by path, then by name: by eight bytes at a time, and runs of equal bytes by the next eight. The names of a
 // model have long common prefixes, which a comparison sort would compare repeatedly.
 void sort(std::vector<NamedPath>& paths) {
@@ -196,18 +214,17 @@ void sort(std::vector<NamedPath>& paths) {
     size_t begin, end, at;
   };
   std::vector<SortKey> keyed, scratch;
-  std::vector<NamedPath> sorted;
   std::vector<Run> runs{{0, paths.size(), 0}};
   while (!runs.empty()) {
     const Run run = runs.back();
     runs.pop_back();
     keyed.clear();
+    keyed.reserve(run.end - run.begin);
     for (size_t i = run.begin; i < run.end; ++i)
       keyed.push_back({ranks(paths[i].path, run.at), static_cast<uint32_t>(i - run.begin)});
     sort_by_key(keyed, scratch);
-    sorted.assign(paths.begin() + static_cast<ptrdiff_t>(run.begin), paths.begin() + static_cast<ptrdiff_t>(run.end));
+    arrange(std::span(paths).subspan(run.begin, run.end - run.begin), keyed);
     for (size_t i = 0, first = 0; i < keyed.size(); ++i) {
-      paths[run.begin + i] = sorted[keyed[i].at];
       if (i + 1 < keyed.size() && keyed[i + 1].key == keyed[i].key) continue;
       const bool ended = (keyed[i].key & 0xFF) == 0;
       if (i > first && !ended) runs.push_back({run.begin + first, run.begin + i + 1, run.at + 8});
@@ -248,20 +265,32 @@ std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::strin
   return *paths_within(nullptr, names, suffix, texts, percent);
 }
 
-Result<std::vector<NamedPath>> paths_within(Budget* budget, const std::vector<TensorName>& names,
-                                            std::string_view suffix, StringArena& texts, Percent percent) {
-  uint64_t bytes = 0;
-  for (const TensorName& tensor : names) bytes += tensor.name.size();
-  if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, bytes));
-  ChargedStrings kept(budget, texts);
+namespace {
+
+// The path of each name, before clashes are resolved. `names` is destroyed: there may be a million.
+Result<std::vector<NamedPath>> paths_before_clashes(std::vector<TensorName> names, std::string_view suffix,
+                                                    Percent percent, ChargedStrings& kept) {
   const KnownNames known(names);
   std::vector<NamedPath> paths;
   paths.reserve(names.size());
   for (const TensorName& tensor : names) {
-    const bool as_is = suffix.empty() && tensor.scope.empty() && needs_no_change(tensor.name);
-    const std::string_view path = as_is ? tensor.name : TRY(kept.add(path_of(tensor, suffix, percent, known)));
-    paths.push_back({path, static_cast<uint32_t>(paths.size())});
+    paths.push_back({tensor.name, static_cast<uint32_t>(paths.size())});
+    if (suffix.empty() && tensor.scope.empty() && needs_no_change(tensor.name)) continue;
+    const std::string path = path_of(tensor, suffix, percent, known);
+    if (path != tensor.name) paths.back().path = TRY(kept.add(path));
   }
+  return paths;
+}
+
+}  // namespace
+
+Result<std::vector<NamedPath>> paths_within(Budget* budget, std::vector<TensorName> names, std::string_view suffix,
+                                            StringArena& texts, Percent percent) {
+  uint64_t bytes = 0;
+  for (const TensorName& tensor : names) bytes += tensor.name.size();
+  if (budget != nullptr) TRY_VOID(budget->charge(Cost::input, bytes));
+  ChargedStrings kept(budget, texts);
+  std::vector<NamedPath> paths = TRY(paths_before_clashes(std::move(names), suffix, percent, kept));
   // Clashes are rare: a repeated name, or equal components after truncation. The first keeps its path, the k-th gets
   // `%~k`, and a tensor whose path is a parent of another gets `%~1`. Repeated until nothing clashes.
   for (std::vector<std::pair<size_t, size_t>> losers;; losers.clear()) {

@@ -59,9 +59,8 @@ std::vector<NamedPath> paths_of(const std::vector<TensorName>& names, std::strin
 
 /// The same, charged to `budget` unless that is null: the names as input, the added strings as kept. Fails as
 /// Budget::charge does.
-Result<std::vector<NamedPath>> paths_within(Budget* budget, const std::vector<TensorName>& names,
-                                            std::string_view suffix, StringArena& texts,
-                                            Percent percent = Percent::escaped);
+Result<std::vector<NamedPath>> paths_within(Budget* budget, std::vector<TensorName> names, std::string_view suffix,
+                                            StringArena& texts, Percent percent = Percent::escaped);
 
 /// Orders paths so that the entries of a directory follow it: `/` sorts before all other bytes.
 bool path_less(std::string_view a, std::string_view b);

@@ -1,32 +1,59 @@
 #include "fs/tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace weightfs {
 
-std::optional<uint32_t> Tree::find(uint32_t directory, std::string_view name) const {
-  const Node& d = nodes_[directory];
-  const auto begin = nodes_.begin() + d.first;
+Node Tree::node(uint32_t index) const {
+  const PackedNode& packed = nodes()[index];
+  const std::string_view text(packed.name, packed.name_size);
+  if (packed.kind == NodeKind::directory) {
+    const Directory& directory = directories()[packed.first];
+    return {text, {}, packed.kind, directory.first, directory.count};
+  }
+  return {text, shared_ == nullptr ? "" : view_->suffix, packed.kind, packed.first, 0};
+}
+
+uint32_t Tree::parent(uint32_t index) const {
+  const auto begins_after = [](uint32_t node, const Directory& d) { return node < d.first; };
+  const auto after = std::upper_bound(directories().begin(), directories().end(), index, begins_after);
+  return after == directories().begin() ? kRoot : std::prev(after)->node;
+}
+
+std::optional<uint32_t> Tree::find_text(uint32_t directory, std::string_view text) const {
+  const Node d = node(directory);
+  const auto begin = nodes().begin() + d.first;
   const auto end = begin + d.count;
+  const auto text_of = [](const PackedNode& n) { return std::string_view(n.name, n.name_size); };
   const auto found =
-      std::lower_bound(begin, end, name, [](const Node& n, std::string_view text) { return n.name() < text; });
-  if (found == end || found->name() != name) return std::nullopt;
-  return static_cast<uint32_t>(found - nodes_.begin());
+      std::lower_bound(begin, end, text, [&](const PackedNode& n, std::string_view t) { return text_of(n) < t; });
+  if (found == end || text_of(*found) != text) return std::nullopt;
+  return static_cast<uint32_t>(found - nodes().begin());
+}
+
+std::optional<uint32_t> Tree::find(uint32_t directory, std::string_view name) const {
+  auto found = find_text(directory, name);
+  if (shared_ == nullptr || (found && node(*found).kind == NodeKind::directory)) return found;
+  if (!name.ends_with(view_->suffix)) return std::nullopt;
+  found = find_text(directory, name.substr(0, name.size() - view_->suffix.size()));
+  return found && node(*found).kind == NodeKind::tensor ? found : std::nullopt;
 }
 
 std::string Tree::path(uint32_t index) const {
   if (index == kRoot) return "";
-  const Node& n = nodes_[index];
-  if (n.parent == kRoot) return std::string(n.name());
-  return path(n.parent).append("/").append(n.name());
+  const uint32_t above = parent(index);
+  if (above == kRoot) return node(index).name();
+  return path(above).append("/").append(node(index).name());
 }
 
 uint32_t Tree::directories_in(uint32_t directory) const {
-  const Node& d = nodes_[directory];
-  const auto begin = nodes_.begin() + d.first;
-  return static_cast<uint32_t>(std::count_if(
-      begin, begin + d.count, [](const Node& n) { return n.kind == NodeKind::directory || n.kind == NodeKind::tree; }));
+  const Node d = node(directory);
+  const auto begin = nodes().begin() + d.first;
+  return static_cast<uint32_t>(std::count_if(begin, begin + d.count, [](const PackedNode& n) {
+    return n.kind == NodeKind::directory || n.kind == NodeKind::tree;
+  }));
 }
 
 TreeBuilder::TreeBuilder(ModelPtr model) : tree_(new Tree) { tree_->model_ = std::move(model); }
@@ -41,27 +68,32 @@ void TreeBuilder::add(std::string_view path, NodeKind kind, size_t first) {
   kept_ += path.size();
 }
 
+Tree::Contents& TreeBuilder::contents() {
+  if (tree_->contents_ == nullptr) tree_->contents_ = std::make_unique<Tree::Contents>();
+  return *tree_->contents_;
+}
+
 void TreeBuilder::add_directory(std::string_view path) { add(path, NodeKind::directory, 0); }
 
 void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
-  add(path, NodeKind::file, tree_->files_.size());
-  tree_->files_.push_back(std::move(source));
+  add(path, NodeKind::file, contents().files.size());
+  contents().files.push_back(std::move(source));
 }
 
 void TreeBuilder::add_dynamic_file(std::string_view path, DynamicFile file) {
-  add(path, NodeKind::dynamic, tree_->dynamic_files_.size());
-  tree_->dynamic_files_.push_back(std::move(file));
+  add(path, NodeKind::dynamic, contents().dynamic_files.size());
+  contents().dynamic_files.push_back(std::move(file));
 }
 
 void TreeBuilder::add_link(std::string_view path, std::string target) {
-  add(path, NodeKind::link, tree_->links_.size());
-  tree_->links_.push_back(std::move(target));
+  add(path, NodeKind::link, contents().links.size());
+  contents().links.push_back(std::move(target));
 }
 
 void TreeBuilder::add_tree(std::string_view path, Time modified, Later<TreePtr> tree) {
-  add(path, NodeKind::tree, tree_->trees_.size());
+  add(path, NodeKind::tree, contents().trees.size());
   if (tree_->model_ == nullptr) tree.keep_make();  // a model in a directory can be dropped and read again
-  tree_->trees_.push_back({std::move(tree), modified});
+  contents().trees.push_back({std::move(tree), modified});
 }
 
 Result<void> TreeBuilder::add_tensors(const views::View& view) {
@@ -76,14 +108,36 @@ Result<void> TreeBuilder::add_tensors(const views::View& view) {
   for (const Tensor& tensor : tensors) names.push_back({tensor.scope, tensor.name});
   sorted_ = leaves_.empty();
   const uint64_t kept_before = tree_->texts_.size();
-  const auto paths = TRY(paths_within(budget.get(), names, view.suffix, tree_->texts_));
+  const auto paths = TRY(paths_within(budget.get(), std::move(names), view.suffix, tree_->texts_));
   leaves_.reserve(leaves_.size() + paths.size());
   for (const auto& [path, name] : paths)
     if (view.has(*tree_->model_, name)) leaves_.push_back({path, NodeKind::tensor, name});
-  tree_->tensor_nodes_.resize(tensors.size(), Tree::kRoot);
   auto charged = charge(budget);
   if (!charged) budget->release(Cost::kept, tree_->texts_.size() - kept_before);
   return charged;
+}
+
+// The paths of the two views differ if one of them lacks a tensor, truncates a name, or numbers a clash (semantics 3.5
+// and 3.6).
+Result<TreePtr> TreeBuilder::share(TreePtr tensors, const views::View& view) {
+  const Model& model = *tensors->model();
+  if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, tensors->size()));
+  for (size_t i = 0; i < model.tensors.size(); ++i)
+    if (!view.has(model, i)) return nullptr;
+  for (uint32_t i = 0; i < tensors->size(); ++i) {
+    const Node node = tensors->node(i);
+    const bool is_directory = node.kind == NodeKind::directory;
+    if (is_directory && !node.text.ends_with(view.suffix)) continue;
+    if (is_directory || node.text.size() + view.suffix.size() > kMaxComponentLength ||
+        node.text.find("%~") != node.text.npos)
+      return nullptr;
+  }
+  const std::shared_ptr<Tree> tree(new Tree);
+  tree->model_ = tensors->model_;
+  tree->modified_ = tensors->modified_;
+  tree->view_ = &view;
+  tree->shared_ = std::move(tensors);
+  return tree;
 }
 
 Result<void> TreeBuilder::charge(const BudgetPtr& budget) {
@@ -127,7 +181,8 @@ void TreeBuilder::build_nodes() {
   };
   auto& nodes = tree_->nodes_;
   nodes.reserve(count_nodes() + 1);
-  nodes.push_back({"", 0, NodeKind::directory, Tree::kRoot, 0, 0});
+  auto& directories = tree_->directories_;
+  nodes.push_back({"", 0, 0, NodeKind::directory});
   std::vector<Pending> pending{{Tree::kRoot, 0, leaves_.size(), 0}};
   for (size_t next = 0; next < pending.size(); ++next) {
     const Pending d = pending[next];
@@ -143,26 +198,26 @@ void TreeBuilder::build_nodes() {
       while (end < d.end && same_directory(leaves_[end].path)) ++end;
       const auto node = static_cast<uint32_t>(nodes.size());
       const bool leaf = slash == path.size() && leaves_[i].kind != NodeKind::directory;
-      nodes.push_back({name.data(), static_cast<uint32_t>(name.size()), leaf ? leaves_[i].kind : NodeKind::directory,
-                       d.node, leaf ? leaves_[i].first : 0, 0});
-      if (leaf) {
-        if (leaves_[i].kind == NodeKind::tensor) tree_->tensor_nodes_[leaves_[i].first] = node;
-      } else {
+      nodes.push_back({name.data(), leaf ? leaves_[i].first : static_cast<uint32_t>(pending.size()),
+                       static_cast<uint16_t>(name.size()), leaf ? leaves_[i].kind : NodeKind::directory});
+      if (!leaf) {
         const size_t inside = slash == path.size() ? i + 1 : i;  // skips the leaf of the directory itself
         pending.push_back({node, inside, end, slash + 1});
       }
       i = end;
     }
-    nodes[d.node].first = first;
-    nodes[d.node].count = static_cast<uint32_t>(nodes.size()) - first;
+    directories.push_back({d.node, first, static_cast<uint32_t>(nodes.size()) - first});
   }
 }
 
 TreePtr TreeBuilder::freeze() && {
   sort_leaves();
   build_nodes();
-  tree_->files_.shrink_to_fit();
-  tree_->trees_.shrink_to_fit();
+  tree_->directories_.shrink_to_fit();
+  if (tree_->contents_ != nullptr) {
+    tree_->contents_->files.shrink_to_fit();
+    tree_->contents_->trees.shrink_to_fit();
+  }
   return std::move(tree_);
 }
 

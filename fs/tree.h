@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,26 +33,30 @@ enum class NodeKind : uint8_t {
 /// Generates the content of a dynamic file.
 using DynamicFile = std::function<Result<SourcePtr>()>;
 
-/// A node. The children of a directory are the nodes [first, first + count). For other kinds `first` is an index into
-/// the tensors of the model, or into the tree's files, dynamic files, links or trees.
+/// A node, as a value. The children of a directory are the nodes [first, first + count). For other kinds `first` is an
+/// index into the tensors of the model, or into the tree's files, dynamic files, links or trees.
 struct Node {
-  const char* name_begin;
-  uint32_t name_size;
+  std::string_view text;    ///< its name, without the suffix
+  std::string_view suffix;  ///< of its view, in a tree that shares the nodes of another one
   NodeKind kind;
-  uint32_t parent;
   uint32_t first;
   uint32_t count;
 
-  std::string_view name() const { return {name_begin, name_size}; }
+  std::string name() const { return std::string(text).append(suffix); }
 };
 
-/// Immutable and sorted: a lookup is a binary search, a listing is a range. Callable from any thread without a lock.
+/// Immutable and sorted: a lookup is a binary search, a listing is a range. The tree of npy/ shares the nodes of
+/// tensors/ if their names differ only by the suffix; then it is sorted by the name without the suffix. Callable from
+/// any thread without a lock.
 class Tree {
  public:
   static constexpr uint32_t kRoot = 0;
 
-  uint32_t size() const { return static_cast<uint32_t>(nodes_.size()); }
-  const Node& node(uint32_t index) const { return nodes_[index]; }
+  uint32_t size() const { return static_cast<uint32_t>(nodes().size()); }
+  Node node(uint32_t index) const;
+
+  /// The directory of a node; the root for the root.
+  uint32_t parent(uint32_t index) const;
 
   /// The child of directory `directory` with this name.
   std::optional<uint32_t> find(uint32_t directory, std::string_view name) const;
@@ -64,14 +69,11 @@ class Tree {
 
   /// The content of a node of the named kind.
   const Tensor& tensor(const Node& node) const { return model_->tensors[node.first]; }
-  const Later<SourcePtr>& file(const Node& node) const { return files_[node.first]; }
-  const DynamicFile& dynamic_file(const Node& node) const { return dynamic_files_[node.first]; }
-  const std::string& link(const Node& node) const { return links_[node.first]; }
-  const Later<TreePtr>& tree(const Node& node) const { return trees_[node.first].tree; }
-  Time modified_of_tree(const Node& node) const { return trees_[node.first].modified; }
-
-  /// The node of the tensor with this index in the model; the root if the view does not have it.
-  uint32_t node_of_tensor(size_t tensor) const { return tensor_nodes_[tensor]; }
+  const Later<SourcePtr>& file(const Node& node) const { return contents_->files[node.first]; }
+  const DynamicFile& dynamic_file(const Node& node) const { return contents_->dynamic_files[node.first]; }
+  const std::string& link(const Node& node) const { return contents_->links[node.first]; }
+  const Later<TreePtr>& tree(const Node& node) const { return contents_->trees[node.first].tree; }
+  Time modified_of_tree(const Node& node) const { return contents_->trees[node.first].modified; }
 
   const views::View& view() const { return *view_; }  ///< of the nodes of kind tensor; the tree must have one
 
@@ -83,20 +85,45 @@ class Tree {
   friend class TreeBuilder;
   Tree() = default;
 
+  // A Node in memory: there may be a million. For a directory `first` is an index into directories_.
+  struct PackedNode {
+    const char* name;
+    uint32_t first;
+    uint16_t name_size;
+    NodeKind kind;
+  };
+  // The directories are in the order of their nodes, and so of their children.
+  struct Directory {
+    uint32_t node;
+    uint32_t first;
+    uint32_t count;
+  };
+
+  const std::vector<PackedNode>& nodes() const { return shared_ == nullptr ? nodes_ : shared_->nodes_; }
+  const std::vector<Directory>& directories() const {
+    return shared_ == nullptr ? directories_ : shared_->directories_;
+  }
+  std::optional<uint32_t> find_text(uint32_t directory, std::string_view text) const;
+
+  TreePtr shared_;  // whose nodes it has, with the suffix of view_; null if it has its own
   ModelPtr model_;
   const views::View* view_ = nullptr;
   Time modified_ = 0;
   uint64_t container_bytes_ = 0;
-  std::vector<Node> nodes_;
-  std::vector<uint32_t> tensor_nodes_;
-  std::vector<Later<SourcePtr>> files_;
-  std::vector<DynamicFile> dynamic_files_;
-  std::vector<std::string> links_;
+  std::vector<PackedNode> nodes_;
+  std::vector<Directory> directories_;
   struct Grafted {
     Later<TreePtr> tree;
     Time modified;
   };
-  std::vector<Grafted> trees_;
+  // Of the nodes that are not tensors; absent in a tree of tensors.
+  struct Contents {
+    std::vector<Later<SourcePtr>> files;
+    std::vector<DynamicFile> dynamic_files;
+    std::vector<std::string> links;
+    std::vector<Grafted> trees;
+  };
+  std::unique_ptr<Contents> contents_;
   StringArena texts_;
 };
 
@@ -118,6 +145,10 @@ class TreeBuilder {
   /// model's budget. Fails as Budget::charge does.
   Result<void> add_tensors(const views::View& view);
 
+  /// Shares the nodes of `tensors`, the tree of tensors/, if the tree of `view` differs only by the suffix of the
+  /// files. Returns null if it does not. Charges the check to the model's budget, and fails as Budget::charge does.
+  static Result<TreePtr> share(TreePtr tensors, const views::View& view);
+
   /// Charges the added nodes and names to `budget`, if not null. Call it before freeze().
   Result<void> charge(const BudgetPtr& budget);
 
@@ -131,6 +162,7 @@ class TreeBuilder {
   };
 
   void add(std::string_view path, NodeKind kind, size_t first);
+  Tree::Contents& contents();
   void sort_leaves();
   uint64_t count_nodes() const;
   void build_nodes();

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "base/os/open_files.h"
 #include "base/os/opened_file.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -103,7 +104,12 @@ Result<struct stat> ConfinedDirectory::examine(const std::string& name, Links li
 
 Result<SourcePtr> ConfinedDirectory::open_file(const std::string& name, Links links) const {
   auto opened = TRY(open_by(rules_for(links), name, OpenFor::read));
-  return source_of_file(std::move(opened.descriptor), directory_, name, path_of(name));
+  OpenAgain open_again;
+  if (auto shared = weak_from_this().lock())
+    open_again = [shared = std::move(shared), name, links]() -> Result<Descriptor> {
+      return TRY(shared->open_by(shared->rules_for(links), name, OpenFor::read)).descriptor;
+    };
+  return source_of_file(std::move(opened.descriptor), directory_, name, path_of(name), std::move(open_again));
 }
 
 Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& name) const {
@@ -113,9 +119,18 @@ Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& n
   });
 }
 
-// The kernel resolves the path, unless the rules require a check of a user's rights at each step.
+// If the process has no free descriptor, those of files that are not in use are closed.
 Result<OpenedPath> ConfinedDirectory::open_by(const Confinement& rules, const std::string& name,
                                               OpenFor purpose) const {
+  auto opened = open_once(rules, name, purpose);
+  if (!opened && opened.error().code == Code::resource && recent_files().clear())
+    opened = open_once(rules, name, purpose);
+  return opened;
+}
+
+// The kernel resolves the path, unless the rules require a check of a user's rights at each step.
+Result<OpenedPath> ConfinedDirectory::open_once(const Confinement& rules, const std::string& name,
+                                                OpenFor purpose) const {
   const auto about = [&](const Error& error) {
     return Error{error.code, fmt::format("{}: {}", path_of(name), error.message)};
   };

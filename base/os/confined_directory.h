@@ -43,7 +43,7 @@ Result<std::vector<DirectoryEntry>> entries_of(const Descriptor& directory);
 /// Names are relative to the directory, components joined by `/`; the empty name is the directory itself. The
 /// Confinement decides which links are followed, see PathWalk::open. Callable from any thread. Errors name the path; an
 /// access that the Confinement forbids fails with unsupported.
-class ConfinedDirectory {
+class ConfinedDirectory : public std::enable_shared_from_this<ConfinedDirectory> {
  public:
   /// `path`: the directory's absolute path, for messages.
   ConfinedDirectory(Descriptor directory, std::string path, Confinement rules);
@@ -56,7 +56,7 @@ class ConfinedDirectory {
   /// Fails with not_found and io.
   Result<struct stat> examine(const std::string& name, Links links = Links::by_rules) const;
 
-  /// Opens a regular file.
+  /// Opens a regular file. If this object is shared, the file is closed while others are used, see source_of_file().
   Result<SourcePtr> open_file(const std::string& name, Links links = Links::by_rules) const;
 
   /// Opens a directory for listing, or any file for examination.
@@ -67,6 +67,7 @@ class ConfinedDirectory {
 
  private:
   Confinement rules_for(Links links) const;
+  Result<OpenedPath> open_once(const Confinement& rules, const std::string& name, OpenFor purpose) const;
   Result<OpenedPath> open_by(const Confinement& rules, const std::string& name, OpenFor purpose) const;
 
   SharedDescriptor directory_;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <system_error>
 
 #include "base/text.h"
@@ -11,6 +12,7 @@ namespace weightfs {
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
 Code errno_code(int error) {
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) return Code::resource;
   return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG ? Code::not_found : Code::io;
 }
 

@@ -11,7 +11,8 @@ namespace weightfs {
 /// The text of the errno value `error`: "Permission denied".
 std::string errno_text(int error);
 
-/// Code::not_found for an errno value of a path that does not exist, otherwise Code::io.
+/// Code::not_found for an errno value of a path that does not exist, Code::resource if descriptors or memory are
+/// exhausted, otherwise Code::io.
 Code errno_code(int error);
 
 /// A failed system call: "WHAT: Permission denied", of Code::io.

@@ -3,8 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/text.h"
 #include "base/values/rendering.h"
@@ -12,13 +15,23 @@
 namespace weightfs {
 namespace {
 
+constexpr int kEnd = -1;
+
 // The bytes of a range of a Source, a buffer at a time.
 class ByteStream {
  public:
   ByteStream(const Source& source, uint64_t offset, uint64_t size) : source_(source), offset_(offset), left_(size) {}
 
-  // Moves to the next byte; false at the end of the range or on an error.
-  bool next() { return ++at_ < count_ || fill(); }
+  // The next byte, which is not consumed; kEnd at the end of the range or on an error.
+  int peek() { return at_ < count_ || fill() ? static_cast<uint8_t>(buffer_[at_]) : kEnd; }
+  // The bytes that are in the buffer, at least one after a peek() that was not kEnd.
+  std::string_view buffered() const { return {buffer_.data() + at_, count_ - at_}; }
+  void consume(size_t count = 1) { at_ += count; }
+
+  uint64_t consumed() const { return before_ + at_; }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
   bool fill() {
     const size_t wanted = static_cast<size_t>(std::min<uint64_t>(buffer_.size(), left_));
     if (wanted == 0 || error_) return false;
@@ -29,81 +42,305 @@ class ByteStream {
     }
     offset_ += wanted;
     left_ -= wanted;
+    before_ += count_;
     at_ = 0;
     count_ = wanted;
     return true;
   }
-  const char& current() const { return buffer_[at_]; }
-  char last() const { return buffer_[count_ - 1]; }
-  uint64_t unread() const { return left_ + (count_ - std::min(at_, count_)); }
-  const std::optional<Error>& error() const { return error_; }
 
- private:
   const Source& source_;
   uint64_t offset_;
   uint64_t left_;
+  uint64_t before_ = 0;  // bytes before the buffer
   std::vector<char> buffer_ = std::vector<char>(size_t{64} * 1024);
   size_t at_ = 0;
   size_t count_ = 0;
   std::optional<Error> error_;
 };
 
-// An input iterator over a Stream, as nlohmann::json reads from; null at the end.
-struct Byte {
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
+bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
-  const char& operator*() const { return stream->current(); }
-  Byte& operator++() {
-    if (!stream->next()) stream = nullptr;
-    return *this;
-  }
-  Byte operator++(int) {
-    const Byte before = *this;
-    ++*this;
-    return before;
-  }
-  friend bool operator==(const Byte&, const Byte&) = default;
+// Whether a byte of a string stands for itself: no quote, escape, control character or part of a longer character.
+bool is_plain(char c) {
+  const auto byte = static_cast<uint8_t>(c);
+  return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
+}
 
-  ByteStream* stream = nullptr;
+int hex_digit(int c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+bool is_high_surrogate(uint32_t unit) { return unit >= 0xD800 && unit < 0xDC00; }
+bool is_low_surrogate(uint32_t unit) { return unit >= 0xDC00 && unit < 0xE000; }
+
+void append_utf8(std::string& text, uint32_t point) {
+  const auto add = [&](uint32_t byte) { text += static_cast<char>(byte); };
+  if (point < 0x80) return add(point);
+  if (point < 0x800) {
+    add(0xC0 | point >> 6);
+  } else if (point < 0x10000) {
+    add(0xE0 | point >> 12);
+    add(0x80 | (point >> 6 & 0x3F));
+  } else {
+    add(0xF0 | point >> 18);
+    add(0x80 | (point >> 12 & 0x3F));
+    add(0x80 | (point >> 6 & 0x3F));
+  }
+  add(0x80 | (point & 0x3F));
+}
+
+// The permitted second bytes of a character and its length in UTF-8, by its first byte (RFC 3629); length 0 if it
+// cannot be a first byte of a longer character.
+struct Utf8Lead {
+  int low, high, length;
 };
+Utf8Lead utf8_lead(int first) {
+  if (first >= 0xC2 && first <= 0xDF) return {0x80, 0xBF, 2};
+  if (first >= 0xE0 && first <= 0xEF) return {first == 0xE0 ? 0xA0 : 0x80, first == 0xED ? 0x9F : 0xBF, 3};
+  if (first >= 0xF0 && first <= 0xF4) return {first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF, 4};
+  return {0, 0, 0};
+}
 
-// Passes nlohmann::json's events on and bounds the nesting.
-class Sax {
+// Parses one JSON value, without recursion. A method returns false on an error, or if the consumer stopped it.
+class JsonParser {
  public:
-  explicit Sax(JsonEvents& events) : events_(events) {}
+  JsonParser(ByteStream& in, JsonEvents& events) : in_(in), events_(events) {}
 
-  bool null() { return events_.scalar(nullptr); }
-  bool boolean(bool b) { return events_.scalar(b); }
-  bool number_integer(int64_t n) { return events_.scalar(n); }
-  bool number_unsigned(uint64_t n) { return events_.unsigned_integer(n); }
-  bool number_float(double n, const std::string&) { return events_.scalar(n); }
-  bool string(std::string& text) { return events_.string(text); }
-  bool binary(nlohmann::json::binary_t&) { return false; }
-  bool key(std::string& text) { return events_.key(text); }
-  bool start_object(size_t) { return deeper() && events_.begin_object(); }
-  bool end_object() { return --depth_, events_.end_object(); }
-  bool start_array(size_t) { return deeper() && events_.begin_array(); }
-  bool end_array() { return --depth_, events_.end_array(); }
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) {
-    problem_ = fmt::format("invalid JSON near byte {}", position);
-    return false;
+  bool parse() {
+    for (Expected next = Expected::value;;) {
+      const int c = skip_white();
+      if (next == Expected::end_or_comma && open_.empty()) return c == kEnd || unexpected_after_value(c);
+      const bool closes = next != Expected::value && !open_.empty() && c == (in_object() ? '}' : ']');
+      if (closes) {
+        if (!close()) return false;
+        next = Expected::end_or_comma;
+        continue;
+      }
+      if (next == Expected::end_or_comma) {
+        if (c != ',') return invalid();
+        in_.consume();
+      }
+      if (next != Expected::value && in_object() && !key()) return false;
+      if (!value(skip_white(), next)) return false;
+    }
   }
 
   const std::string& problem() const { return problem_; }
 
  private:
-  bool deeper() {
-    if (++depth_ <= kMaxDepth) return true;
-    problem_ = fmt::format("JSON nested deeper than {}", kMaxDepth);
+  enum class Expected { value, first_or_end, end_or_comma };
+
+  bool in_object() const { return open_.back(); }
+
+  bool invalid() {
+    if (problem_.empty()) problem_ = fmt::format("invalid JSON near byte {}", in_.consumed() + 1);
     return false;
   }
 
+  // Padding of a header with NUL bytes is a known mistake of writers.
+  bool unexpected_after_value(int c) {
+    if (c == 0) problem_ = "a NUL byte after the JSON value";
+    return invalid();
+  }
+
+  int skip_white() {
+    int c = in_.peek();
+    for (; c == ' ' || c == '\n' || c == '\r' || c == '\t'; c = in_.peek()) in_.consume();
+    return c;
+  }
+
+  // The value that begins with `c`; `next` is set to what follows it.
+  bool value(int c, Expected& next) {
+    next = c == '{' || c == '[' ? Expected::first_or_end : Expected::end_or_comma;
+    switch (c) {
+      case '{':
+      case '[':
+        return open(c == '{');
+      case '"':
+        return string() && events_.string(text_);
+      case 't':
+        return literal("true") && events_.scalar(true);
+      case 'f':
+        return literal("false") && events_.scalar(false);
+      case 'n':
+        return literal("null") && events_.scalar(nullptr);
+      default:
+        return number(c);
+    }
+  }
+
+  bool open(bool is_object) {
+    in_.consume();
+    if (open_.size() == static_cast<size_t>(kMaxDepth)) {
+      problem_ = fmt::format("JSON nested deeper than {}", kMaxDepth);
+      return false;
+    }
+    open_.push_back(is_object);
+    return is_object ? events_.begin_object() : events_.begin_array();
+  }
+
+  bool close() {
+    in_.consume();
+    const bool is_object = in_object();
+    open_.pop_back();
+    return is_object ? events_.end_object() : events_.end_array();
+  }
+
+  bool key() {
+    if (skip_white() != '"') return invalid();
+    if (!string() || !events_.key(text_)) return false;
+    if (skip_white() != ':') return invalid();
+    in_.consume();
+    return true;
+  }
+
+  bool literal(std::string_view text) {
+    for (const char c : text)
+      if (!take(c)) return invalid();
+    return true;
+  }
+
+  bool take(int c) {
+    if (in_.peek() != c) return false;
+    in_.consume();
+    return true;
+  }
+
+  bool string() {
+    text_.clear();
+    in_.consume();
+    for (int c = in_.peek(); c != kEnd; c = in_.peek()) {
+      const std::string_view bytes = in_.buffered();
+      const auto run = static_cast<size_t>(std::find_if_not(bytes.begin(), bytes.end(), is_plain) - bytes.begin());
+      text_.append(bytes, 0, run);
+      in_.consume(run);
+      if (run == bytes.size()) continue;
+      c = in_.peek();
+      if (c == '"') {
+        in_.consume();
+        return true;
+      }
+      if (!(c == '\\' ? escape() : character(c))) return invalid();
+    }
+    return invalid();
+  }
+
+  // A character of more than one byte.
+  bool character(int first) {
+    const Utf8Lead lead = utf8_lead(first);
+    if (lead.length == 0) return false;
+    text_ += static_cast<char>(first);
+    in_.consume();
+    for (int i = 1; i < lead.length; ++i) {
+      const int c = in_.peek();
+      if (c < (i == 1 ? lead.low : 0x80) || c > (i == 1 ? lead.high : 0xBF)) return false;
+      text_ += static_cast<char>(c);
+      in_.consume();
+    }
+    return true;
+  }
+
+  bool escape() {
+    in_.consume();
+    const int c = in_.peek();
+    constexpr std::string_view kEscapes = "\"\\/bfnrt";
+    constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
+    if (c == kEnd) return false;
+    if (const size_t at = kEscapes.find(static_cast<char>(c)); at != kEscapes.npos) {
+      text_ += kMeanings[at];
+      in_.consume();
+      return true;
+    }
+    auto point = unit();
+    if (!point || is_low_surrogate(*point)) return false;
+    if (is_high_surrogate(*point)) {
+      if (!take('\\')) return false;
+      const auto low = unit();
+      if (!low || !is_low_surrogate(*low)) return false;
+      point = 0x10000 + ((*point - 0xD800) << 10) + (*low - 0xDC00);
+    }
+    append_utf8(text_, *point);
+    return true;
+  }
+
+  // The UTF-16 code unit of `uXXXX`.
+  std::optional<uint32_t> unit() {
+    if (!take('u')) return std::nullopt;
+    uint32_t unit = 0;
+    for (int i = 0; i < 4; ++i) {
+      const int digit = hex_digit(in_.peek());
+      if (digit < 0) return std::nullopt;
+      unit = unit << 4 | static_cast<uint32_t>(digit);
+      in_.consume();
+    }
+    return unit;
+  }
+
+  // Appends a run of digits to text_; false if there is none.
+  bool digits() {
+    const size_t before = text_.size();
+    for (int c = in_.peek(); is_digit(c); c = in_.peek()) {
+      text_ += static_cast<char>(c);
+      in_.consume();
+    }
+    return text_.size() > before;
+  }
+
+  // Appends the next byte to text_ if it is `c`.
+  bool take_into_text(int c) {
+    if (!take(c)) return false;
+    text_ += static_cast<char>(c);
+    return true;
+  }
+
+  bool number(int c) {
+    text_.clear();
+    if (c != '-' && !is_digit(c)) return invalid();
+    const bool negative = take_into_text('-');
+    if (take_into_text('0') ? is_digit(in_.peek()) : !digits()) return invalid();
+    bool is_integer = true;
+    if (take_into_text('.')) {
+      is_integer = false;
+      if (!digits()) return invalid();
+    }
+    if (in_.peek() == 'e' || in_.peek() == 'E') {
+      is_integer = false;
+      take_into_text(in_.peek());
+      if (!take_into_text('+')) take_into_text('-');
+      if (!digits()) return invalid();
+    }
+    return is_integer && integer(negative) ? accepted_ : real();
+  }
+
+  // Reports text_ unless it does not fit 64 bits.
+  bool integer(bool negative) {
+    const char* const end = text_.data() + text_.size();
+    if (negative) {
+      int64_t n = 0;
+      if (std::from_chars(text_.data(), end, n).ec != std::errc()) return false;
+      accepted_ = events_.scalar(n);
+    } else {
+      uint64_t n = 0;
+      if (std::from_chars(text_.data(), end, n).ec != std::errc()) return false;
+      accepted_ = events_.unsigned_integer(n);
+    }
+    return true;
+  }
+
+  // A number that overflows a double is refused; from_chars would refuse one that underflows, too.
+  bool real() {
+    const double n = std::strtod(text_.c_str(), nullptr);
+    return std::isfinite(n) ? events_.scalar(n) : invalid();
+  }
+
+  ByteStream& in_;
   JsonEvents& events_;
-  int depth_ = 0;
+  std::vector<bool> open_;  // the containers around the value: whether each is an object
+  std::string text_;
+  bool accepted_ = true;  // by the consumer, of the last integer
   std::string problem_;
 };
 
@@ -172,17 +409,15 @@ bool ValueBuilder::add(Value value) {
 
 Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, JsonEvents& events) {
   ByteStream stream(source, offset, size);
-  if (!stream.fill())
-    return tl::unexpected(stream.error().value_or(Error{Code::corrupt, "empty where JSON is needed"}));
-  // nlohmann::json would skip a byte order mark.
-  if (stream.current() == '\xEF') return failure(Code::corrupt, "JSON with a byte order mark");
-  Sax sax(events);
-  const bool whole = nlohmann::json::sax_parse(Byte{&stream}, Byte{}, &sax);
+  const int first = stream.peek();
   if (stream.error()) return tl::unexpected(*stream.error());
-  if (!sax.problem().empty()) return failure(Code::corrupt, sax.problem());
+  if (first == kEnd) return failure(Code::corrupt, "empty where JSON is needed");
+  if (first == 0xEF) return failure(Code::corrupt, "JSON with a byte order mark");
+  JsonParser parser(stream, events);
+  const bool whole = parser.parse();
+  if (stream.error()) return tl::unexpected(*stream.error());
+  if (!parser.problem().empty()) return failure(Code::corrupt, parser.problem());
   if (!whole) return failure(Code::corrupt, "JSON that was stopped by its reader");
-  // nlohmann::json takes a NUL for the end of its input.
-  if (stream.unread() > 0 || stream.last() == '\0') return failure(Code::corrupt, "a NUL byte after the JSON value");
   return {};
 }
 

@@ -162,6 +162,9 @@ Model model_of(Header header, const Container& container, std::string format, Ma
   model.format = std::move(format);
   model.metadata = std::move(header.metadata);
   model.tensors = std::move(header.tensors);
+  // What was reserved for a small header counts in a directory of many models; a large one is not copied.
+  constexpr size_t kSmall = 1000;
+  if (model.tensors.size() < kSmall) model.tensors.shrink_to_fit();
   model.warnings = std::move(header.warnings).take();
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   return model;

@@ -62,6 +62,7 @@ class FileReader {
     TRY_VOID(read_alignment());
     TRY_VOID(naming("tensors", bounded(tensors, count + 4 + 4 + 8, kMaxTensors)));
     file_.tensors.reserve(tensors);
+    file_.entries.reserve(tensors);
     for (uint64_t i = 0; i < tensors; ++i) TRY_VOID(read_tensor(i));
     file_.header_end = cursor_.position();
     charges_.keep();
@@ -143,7 +144,7 @@ class FileReader {
     constexpr size_t kMaxGgmlDimensions = 4;  // GGML_MAX_DIMS
     auto name = read_string(cursor_, file_.dialect, kMaxNameLength);
     if (!name) return naming<void>(fmt::format("tensor {}", position), tl::unexpected(name.error()));
-    TensorEntry& tensor = file_.tensors.emplace_back();
+    Tensor& tensor = file_.tensors.emplace_back();
     tensor.name = std::move(*name);
     if (auto rest = read_rest(tensor); !rest)
       return naming(fmt::format("tensor {}", quoted(tensor.name)), std::move(rest));
@@ -158,15 +159,16 @@ class FileReader {
     return {};
   }
 
-  Result<void> read_rest(TensorEntry& tensor) {
+  Result<void> read_rest(Tensor& tensor) {
     const auto dimensions = TRY(cursor_.number<uint32_t>());
     if (dimensions > kMaxDimensions)
       return failure(Code::unsupported, fmt::format("{} dimensions, at most {} are read", dimensions, kMaxDimensions));
     tensor.shape.resize(dimensions);
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
       *size = TRY(read_count(cursor_, file_.dialect));
-    tensor.type = TRY(cursor_.number<uint32_t>());
-    tensor.offset = TRY(cursor_.number<uint64_t>());
+    TensorEntry& entry = file_.entries.emplace_back();
+    entry.type = TRY(cursor_.number<uint32_t>());
+    entry.offset = TRY(cursor_.number<uint64_t>());
     return {};
   }
 

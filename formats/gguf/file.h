@@ -26,10 +26,8 @@ inline constexpr uint64_t kMaxDocumentBytes = 32ull << 20;  ///< bytes of values
 /// The default of general.alignment (gguf.h).
 inline constexpr uint64_t kDefaultAlignment = 32;
 
-/// An entry of the list of tensors.
+/// An entry of the list of tensors, apart from the name and the shape.
 struct TensorEntry {
-  std::string name;
-  Shape shape;      ///< outermost first: the reverse of the order on disk
   uint32_t type;    ///< a ggml_type
   uint64_t offset;  ///< from the beginning of the data section
 };
@@ -43,7 +41,8 @@ struct File {
   Map metadata;                            ///< unique keys; of equal ones the first is kept
   std::optional<Value> gguf_key;  ///< the value of a key "gguf", which conflicts with the key of the container's facts
   std::vector<Document> documents;
-  std::vector<TensorEntry> tensors;
+  std::vector<Tensor> tensors;       ///< only their names and shapes, which place_tensors() completes and moves
+  std::vector<TensorEntry> entries;  ///< of the tensor with the same index
   Warnings warnings;
 
   /// The value of `key` if it is a non-negative integer.

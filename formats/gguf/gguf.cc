@@ -104,20 +104,29 @@ bool is_read(ModelAssembly& assembly, const std::string& name, const Source& byt
   return !is_new;
 }
 
-// Opens and reads another shard; errors become warnings.
-void add_sibling(ModelAssembly& assembly, const Container& container, const ShardName& shard, uint32_t number) {
+// Opens and reads another shard. Errors become warnings, except those that a retry can avoid.
+Result<void> add_sibling(ModelAssembly& assembly, const Container& container, const ShardName& shard, uint32_t number) {
   const std::string name = shard.of(number);
   const std::string subject = fmt::format("{}: ", quoted(name));
+  const auto left_out = [&](const Error& error) -> Result<void> {
+    if (error.code == Code::resource) return tl::unexpected(error);
+    assembly.warnings.add("{}{}", subject, error.message);
+    return {};
+  };
   const auto bytes = open_beside(container, name);
-  if (!bytes) return assembly.warnings.add("{}{}", subject, bytes.error().message);
-  if (is_read(assembly, name, **bytes)) return add_part(assembly, name, *bytes);
+  if (!bytes) return left_out(bytes.error());
+  if (is_read(assembly, name, **bytes)) {
+    add_part(assembly, name, *bytes);
+    return {};
+  }
   auto file = read_file(*bytes, container.budget);
   if (!file) {
     add_part(assembly, name, *bytes);
-    return assembly.warnings.add("{}{}", subject, file.error().message);
+    return left_out(file.error());
   }
   check_shard(*file, shard, number);
   add_file(assembly, name, *bytes, std::move(*file), subject);
+  return {};
 }
 
 Model read_alone(const Container& container, File file) {
@@ -126,7 +135,7 @@ Model read_alone(const Container& container, File file) {
   return finish(std::move(assembly));
 }
 
-Model read_shards(const Container& container, File own, const ShardName& shard) {
+Result<Model> read_shards(const Container& container, File own, const ShardName& shard) {
   const auto names = container.folder->names();
   if (!names || shard.count > kMaxShards) {
     own.warnings.add("one of {} shards, shown alone: {}", shard.count,
@@ -146,7 +155,7 @@ Model read_shards(const Container& container, File own, const ShardName& shard) 
       check_shard(own, shard, number);
       add_file(assembly, name, container.bytes, std::move(own), fmt::format("{}: ", quoted(name)));
     } else if (std::binary_search(names->begin(), names->end(), name)) {
-      add_sibling(assembly, container, shard, number);
+      TRY_VOID(add_sibling(assembly, container, shard, number));
     } else {
       ++missing;
       assembly.warnings.add("{}: missing", quoted(name));

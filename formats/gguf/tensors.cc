@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <span>
 
@@ -15,9 +16,9 @@ namespace {
 // The size of a file whose tensors follow each other in the order of the list, each padded to `alignment`.
 std::optional<uint64_t> laid_out(const File& file, uint64_t alignment) {
   uint64_t end = 0;
-  for (const TensorEntry& tensor : file.tensors) {
-    const auto size = size_in_bytes(*tensor_type(tensor.type).dtype, tensor.shape);
-    if (!size || tensor.offset != end || __builtin_add_overflow(end, *size, &end)) return std::nullopt;
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    const auto size = size_in_bytes(*tensor_type(file.entries[i].type).dtype, file.tensors[i].shape);
+    if (!size || file.entries[i].offset != end || __builtin_add_overflow(end, *size, &end)) return std::nullopt;
     const auto padded = round_up(end, alignment);
     if (!padded) return std::nullopt;
     end = *padded;
@@ -61,15 +62,19 @@ class TensorPlacer {
 
   uint64_t run() {
     const size_t first = model_.tensors.size();
-    // Once: reserving for each of many shards would copy all tensors as often.
-    if (first == 0) model_.tensors.reserve(file_.tensors.size());
-    for (TensorEntry& entry : file_.tensors) model_.tensors.push_back(place(entry));
+    if (first == 0)
+      model_.tensors = std::move(file_.tensors);
+    else
+      model_.tensors.insert(model_.tensors.end(), std::move_iterator(file_.tensors.begin()),
+                            std::move_iterator(file_.tensors.end()));
+    for (size_t i = 0; i < file_.entries.size(); ++i) place(file_.entries[i], model_.tensors[first + i]);
     for (const auto& [id, strange] : strange_)
       file_.warnings.add("{}{} of type {}: {}", strange.count, strange.count == 1 ? " tensor" : " tensors", id,
                          tensor_type(id).note);
     if (others_.count > 0) file_.warnings.add("{} tensors of other unknown types", others_.count);
     check_layout(std::span(model_.tensors).subspan(first));
     file_.tensors.clear();
+    file_.entries = {};
     return section_;
   }
 
@@ -79,13 +84,10 @@ class TensorPlacer {
     uint64_t count = 0;  // of its tensors
   };
 
-  Tensor place(TensorEntry& entry) {
+  void place(const TensorEntry& entry, Tensor& tensor) {
     const TensorType type = tensor_type(entry.type);
     UnknownType* strange = type.note.empty() ? nullptr : &strange_type(entry.type, type);
     if (strange != nullptr) ++strange->count;
-    Tensor tensor;
-    tensor.name = std::move(entry.name);
-    tensor.shape = std::move(entry.shape);
     tensor.dtype = file_.dialect.order == std::endian::big ? big_endian(type.dtype) : type.dtype;
     tensor.stored_dtype = strange != nullptr ? strange->spelling : type.name;
     if (auto range = range_of(entry, tensor))
@@ -95,7 +97,6 @@ class TensorPlacer {
     if (entry.offset % file_.alignment != 0)
       file_.warnings.add("tensor {}: offset {} is not a multiple of {}", quoted(tensor.name), entry.offset,
                          file_.alignment);
-    return tensor;
   }
 
   Result<Slice> range_of(const TensorEntry& entry, const Tensor& tensor) {
@@ -117,7 +118,7 @@ class TensorPlacer {
   // The bytes from `offset`, which is inside the file, to the tensor that comes next in it or to the file's end.
   uint64_t up_to_the_next(uint64_t offset) {
     if (offsets_.empty()) {
-      for (const TensorEntry& entry : file_.tensors) offsets_.push_back(entry.offset);
+      for (const TensorEntry& entry : file_.entries) offsets_.push_back(entry.offset);
       std::sort(offsets_.begin(), offsets_.end());
     }
     const uint64_t end = bytes_->size() - section_;

@@ -18,7 +18,7 @@ namespace {
 // A hundred thousand tensors take about 10 MB of it.
 constexpr uint64_t kMaxIndexSize = 100'000'000;
 
-// Each stays an open file.
+// Each is opened.
 constexpr size_t kMaxShards = 10'000;
 
 // A short line of the weight map takes many times its bytes.
@@ -312,6 +312,8 @@ Result<Model> read(const Container& container) {
     } else if (auto model = read_shard(shard, container)) {
       merger.add(shard, std::move(*model));
       any = true;
+    } else if (model.error().code == Code::resource) {
+      return tl::unexpected(model.error());  // a retry can succeed, so no tensors are left out
     } else {
       merger.miss(shard, model.error());
       if (!first_error) first_error = model.error();

@@ -1,7 +1,7 @@
 // Internals of the safetensors reader: parses the header's JSON, before the ranges are validated.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,8 +32,8 @@ class HeaderReader final : public JsonEvents {
   bool end_array() override;
 
   flat::Header header;
-  std::deque<std::string> string_pool;  ///< owns names of unknown dtypes
-  std::optional<Error> problem;         ///< the error that stopped the parser
+  std::list<std::string> string_pool;  ///< owns names of unknown dtypes
+  std::optional<Error> problem;        ///< the error that stopped the parser
 
  private:
   enum class At { start, header, entry, shape, offsets, end };

@@ -40,7 +40,7 @@ struct ParamsFile {
 struct Parameters {
   std::vector<ParamsFile> files;
   std::vector<Tensor> tensors;
-  std::deque<std::string> string_pool;
+  std::list<std::string> string_pool;
 };
 
 struct Module {

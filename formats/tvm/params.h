@@ -1,7 +1,7 @@
 // TVM's parameter files: a list of named arrays, as tvm.runtime.save_param_dict writes it (src/runtime/file_utils.cc).
 #pragma once
 
-#include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace weightfs::tvm {
 struct Params {
   std::vector<Tensor> tensors;  ///< their sources are slices of the file; `scope` is empty
   Warnings warnings;
-  std::deque<std::string> string_pool;  ///< owns their stored_dtype
+  std::list<std::string> string_pool;  ///< owns their stored_dtype
 };
 
 /// Whether `head` begins with the list's magic number, 0xF7E58D4F05049CB7.

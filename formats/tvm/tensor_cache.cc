@@ -191,6 +191,8 @@ class ModelAssembly {
     if (bytes) {
       shard.bytes = std::move(*bytes);
       container_.budget->add_file(*shard.bytes);
+    } else if (bytes.error().code == Code::resource) {
+      return tl::unexpected(bytes.error());  // a retry can succeed, so no tensors are left out
     } else {
       shard.reason = bytes.error().message;
     }

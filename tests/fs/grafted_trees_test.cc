@@ -88,7 +88,6 @@ class DroppedModels : public testing::Test {
     ModelLimits limits;
     limits.memory_used = [this] { return 100 * static_cast<uint64_t>(live.load()) + ballast; };
     limits.memory_limit = [] { return 1000; };
-    limits.max_models = [this] { return max_models; };
     return limits;
   }
 
@@ -120,7 +119,6 @@ class DroppedModels : public testing::Test {
   bool changed = false;
   std::string identity = "file 1:2 3";
   uint64_t ballast = 0;
-  size_t max_models = 1000;
   std::function<void()> while_nested;
   Forest forest{directory(), {}, limits()};
 };
@@ -249,14 +247,6 @@ TEST_F(DroppedModels, EnteringFailsIfDroppingFreesTooLittle) {
   EXPECT_TRUE(forest.list(ino("m0")));
 }
 
-TEST_F(DroppedModels, NumberOfModelsIsBounded) {
-  max_models = 4;
-  for (int i = 0; i < kModels; ++i) {
-    ASSERT_TRUE(forest.list(ino("m" + std::to_string(i))));
-    ASSERT_LE(live, 5);
-  }
-}
-
 TEST_F(DroppedModels, AreReloadedByOneThread) {
   const auto nodes = walk("m0");
   enter_all();
@@ -269,7 +259,7 @@ TEST_F(DroppedModels, AreReloadedByOneThread) {
 }
 
 TEST_F(DroppedModels, ConcurrentReadsAndDropsAreConsistent) {
-  max_models = 3;
+  ballast = 200;
   std::map<std::string, Ino> nodes;
   for (int i = 0; i < kModels; ++i) nodes.merge(walk("m" + std::to_string(i)));
   std::vector<std::thread> threads;
@@ -302,7 +292,6 @@ TEST(Descriptors, ExhaustionDropsModels) {
                        return lay_out(model, "m", 0);
                      }));
   ModelLimits limits;
-  limits.max_models = [] { return size_t{1000}; };
   limits.memory_used = [] { return 0; };
   Forest forest(std::move(builder).freeze(), {}, limits);
 
@@ -317,7 +306,6 @@ TEST(Descriptors, ExhaustionDropsModels) {
     EXPECT_TRUE(forest.list(forest.resolve(model).value())) << i;
     EXPECT_TRUE(forest.open(forest.resolve(model + "/files/late").value())) << i;
   }
-  EXPECT_EQ(ModelLimits().max_models(), few.rlim_cur / 2);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   std::remove(path.c_str());
 }

@@ -1,11 +1,13 @@
-"""A server in a memory cgroup of 256 MB: it drops the least recently used models, refuses requests beyond that, and is never killed by the kernel."""
+"""The memory and the descriptors of a server. In a memory cgroup of 256 MB it drops the least recently used models, refuses requests beyond that, and is never killed by the kernel."""
 import contextlib
+import errno
 import io
 import json
+import resource
 import struct
 import zipfile
 
-from mounting import MountTestCase, is_sanitized, os, subprocess, unittest, until, WEIGHTFS
+from mounting import MountTestCase, Tensor, is_sanitized, os, subprocess, unittest, until, WEIGHTFS
 
 LIMIT = 256 << 20
 
@@ -72,6 +74,87 @@ def zipped(member, count, name):
         for i in range(count):
             archive.writestr(zipfile.ZipInfo(name % i), member, zipfile.ZIP_DEFLATED)
     return out.getvalue()
+
+
+class ManyModels(MountTestCase):
+    """A directory of many models: a model that was entered costs what it holds, and no descriptor."""
+
+    MAX_IDLE = 64  # kMaxIdleFiles
+    COUNT = 10_000
+
+    def resident(self, server):
+        """The resident memory of the server, in bytes."""
+        with open(f"/proc/{server}/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmRSS:"))
+
+    def descriptors(self, server, name):
+        """How many descriptors of a server are open files whose path has `name` in it."""
+        found = 0
+        for number in os.listdir(f"/proc/{server}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                found += name in os.readlink(f"/proc/{server}/fd/{number}")
+        return found
+
+    def check_find(self, suffix, data):
+        for i in range(self.COUNT):
+            self.write(f"models/{i:05}{suffix}", data(i))
+        point = self.mount(self.path("models"))
+        server = self.server(point)
+        before = self.resident(server)
+        found = subprocess.run(["find", point], stdout=subprocess.PIPE, check=True).stdout.count(b"\n")
+        self.assertEqual(found, 1 + self.COUNT * 10)
+        self.assertLessEqual(self.descriptors(server, suffix), self.MAX_IDLE)
+        if not is_sanitized():
+            self.assertLess(self.resident(server), 80_000_000)
+            self.assertLess((self.resident(server) - before) / self.COUNT, 6144)
+        return point
+
+    def test_find_in_ten_thousand_safetensors_models_stays_below_80_mb(self):
+        point = self.check_find(".safetensors", lambda i: safetensors(f"tensor.{i}", 4) + b"%04d" % i)
+        for i in range(0, self.COUNT, 999):
+            self.assertEqual(self.read("mnt", f"{i:05}.safetensors", "tensors", f"tensor.{i}"), b"%04d" % i)
+        self.assertLessEqual(self.descriptors(self.server(point), ".safetensors"), self.MAX_IDLE)
+
+    def test_find_in_ten_thousand_gguf_models_stays_below_80_mb(self):
+        self.sample("one.gguf", tensors=[Tensor("tensor", "float32", (1,), b"abcd")], format="gguf")
+        one = self.read("one.gguf")
+        self.check_find(".gguf", lambda i: one)
+        self.assertEqual(self.read("mnt", "00000.gguf", "tensors", "tensor"), b"abcd")
+
+    def test_open_file_keeps_its_container_open(self):
+        self.write("models/open.safetensors", safetensors() + b"abcd")
+        for i in range(2 * self.MAX_IDLE):
+            self.write(f"models/{i:05}.safetensors", safetensors(f"tensor.{i}", 4) + b"%04d" % i)
+        point = self.mount(self.path("models"))
+        with open(self.path("mnt", "open.safetensors", "tensors", "w"), "rb", buffering=0) as file:
+            subprocess.run(["find", point], stdout=subprocess.DEVNULL, check=True)
+            self.assertEqual(self.descriptors(self.server(point), "/open.safetensors"), 1)
+            os.rename(self.path("models/open.safetensors"), self.path("models/renamed.safetensors"))
+            self.assertEqual(file.read(), b"abcd")
+
+    def test_replaced_model_fails_when_it_is_opened_again(self):
+        for i in range(2 * self.MAX_IDLE):
+            self.write(f"models/{i:05}.safetensors", safetensors(f"tensor.{i}", 4) + b"%04d" % i)
+        point = self.mount(self.path("models"))
+        subprocess.run(["find", point], stdout=subprocess.DEVNULL, check=True)
+        self.write("new", safetensors("tensor.0", 4) + b"abcd")
+        os.rename(self.path("new"), self.path("models/00000.safetensors"))
+        with self.assertRaises(OSError) as raised:
+            self.read("mnt", "00000.safetensors", "tensors", "tensor.0")
+        self.assertEqual(raised.exception.errno, errno.EIO)
+
+    def test_descriptor_limit_hides_no_tensors_of_many_shards(self):
+        count = 200
+        weights = {}
+        for i in range(count):
+            self.write(f"model/{i:05}.safetensors", safetensors(f"tensor.{i}", 4) + b"%04d" % i)
+            weights[f"tensor.{i}"] = f"{i:05}.safetensors"
+        self.write("model/model.safetensors.index.json", json.dumps({"weight_map": weights}).encode())
+        point = self.mount(self.path("model"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        self.assertEqual(len(os.listdir(os.path.join(point, "tensors"))), count)
+        self.assertFalse(os.path.exists(os.path.join(point, "warnings.txt")))
+        for i in range(count):
+            self.assertEqual(self.read("mnt", "tensors", f"tensor.{i}"), b"%04d" % i)
 
 
 @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory than the cgroup has")

@@ -111,8 +111,8 @@ class ModelInvariants {
     const auto all = forest_.list(directory);
     if (!all) return require(false, path, "{}", all.error().message);
     for (uint32_t i = 0; i < all->count && seen_ < kMaxNodes; ++i, ++seen_) {
-      const Node& node = all->tree->node(all->first + i);
-      const bool sorted = i == 0 || all->tree->node(all->first + i - 1).name() < node.name();
+      const Node node = all->tree->node(all->first + i);
+      const bool sorted = i == 0 || all->tree->node(all->first + i - 1).text < node.text;
       require(sorted, path, "names stand twice or in disorder");
       check_node(mount, directory, all->ino + i, node);
     }

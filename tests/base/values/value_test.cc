@@ -101,13 +101,57 @@ std::string parsed(const std::string& json) {
 TEST(ParseJson, ReadsWhatRfc8259Allows) {
   EXPECT_EQ(parsed(" {\"a\": [1, -2, 18446744073709551615, 0.5, \"\\u00e9\", null, true]} \n"),
             "{\"a\":[1,-2,18446744073709551615,0.5,\"\u00e9\",null,true]}");
+  EXPECT_EQ(parsed("\"\\\"\\\\\\/\\u0041\\ud83d\\ude00\xE2\x82\xAC\x7F\""), "\"\\\"\\\\/A\U0001F600\u20AC\x7F\"");
+  EXPECT_EQ(parsed("[-0,0,1e2,-1.5E+1,1e-400,18446744073709551616,-9223372036854775809]"),
+            "[0,0,100.0,-15.0,0.0,1.8446744073709552e+19,-9.223372036854776e+18]");
   EXPECT_EQ(parsed("{\"a\":1,\"a\":2}"), "{\"a\":2}") << "the last one stands";
 }
 
 TEST(ParseJson, RefusesInvalidJson) {
   using namespace std::string_literals;
-  for (const std::string& bad : {""s, " "s, "{"s, "{\"a\":}"s, "[1,]"s, "nul"s, "1 2"s, "\xEF\xBB\xBF{}"s, "{}\0"s,
-                                 "{}\0x"s, "\"\x01\""s, "\"\\ud800\""s, "\"\xFF\""s, "01"s, "{\"a\":1}}"s, "NaN"s})
+  for (const std::string& bad : {""s,
+                                 " "s,
+                                 "{"s,
+                                 "{\"a\":}"s,
+                                 "[1,]"s,
+                                 "nul"s,
+                                 "1 2"s,
+                                 "\xEF\xBB\xBF{}"s,
+                                 "{}\0"s,
+                                 "{}\0x"s,
+                                 "\"\x01\""s,
+                                 "\"\\ud800\""s,
+                                 "\"\xFF\""s,
+                                 "01"s,
+                                 "{\"a\":1}}"s,
+                                 "NaN"s,
+                                 "\"\\ud83d\\n\""s,
+                                 "\"\\udc00\""s,
+                                 "\"\\u12\""s,
+                                 "\"\\x\""s,
+                                 "\"\xED\xA0\x80\""s,
+                                 "\"\xC0\xAF\""s,
+                                 "\"\xF4\x90\x80\x80\""s,
+                                 "\"\xE2\x82\""s,
+                                 "\"a"s,
+                                 "-"s,
+                                 "-01"s,
+                                 "1."s,
+                                 ".5"s,
+                                 "1e"s,
+                                 "1e999"s,
+                                 "+1"s,
+                                 "[1 2]"s,
+                                 "[,1]"s,
+                                 "{,}"s,
+                                 "{\"a\" 1}"s,
+                                 "{\"a\":1,}"s,
+                                 "{1:2}"s,
+                                 "[}"s,
+                                 "{]"s,
+                                 "]"s,
+                                 "truE"s,
+                                 "[1]//"s})
     EXPECT_TRUE(parsed(bad).starts_with("error: ")) << bad;
 }
 

@@ -1,0 +1,168 @@
+// Files that are closed while others are used, and opened again.
+#include "base/os/open_files.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <vector>
+
+#include "base/os/confined_directory.h"
+#include "tests/support/temporary.h"
+
+namespace weightfs {
+namespace {
+
+using testing::HasSubstr;
+
+std::weak_ptr<const OpenFile> add_file(RecentFiles& files, int used) {
+  auto file = std::make_shared<const OpenFile>(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  file->last_use = std::chrono::nanoseconds(used);
+  files.add(file);
+  return file;
+}
+
+TEST(RecentFiles, LeastRecentlyUsedIsClosed) {
+  RecentFiles files(2);
+  const auto first = add_file(files, 1);
+  const auto second = add_file(files, 2);
+  first.lock()->last_use = std::chrono::nanoseconds(3);
+  const auto third = add_file(files, 4);
+  EXPECT_FALSE(first.expired());
+  EXPECT_TRUE(second.expired());
+  EXPECT_FALSE(third.expired());
+}
+
+TEST(RecentFiles, FileInUseStaysOpen) {
+  RecentFiles files(1);
+  const OpenFilePtr used = add_file(files, 1).lock();
+  add_file(files, 2);
+  EXPECT_NE(::fcntl(used->number(), F_GETFD), -1);
+}
+
+TEST(RecentFiles, RemovedAndClearedFilesAreClosed) {
+  RecentFiles files(2);
+  const auto first = add_file(files, 1);
+  const auto second = add_file(files, 2);
+  files.remove(first.lock());
+  EXPECT_TRUE(first.expired());
+  EXPECT_FALSE(second.expired());
+  EXPECT_TRUE(files.clear());
+  EXPECT_TRUE(second.expired());
+  EXPECT_FALSE(files.clear());
+}
+
+// A shared directory, whose files are closed while others are used.
+class ClosedFile : public testing::Test {
+ protected:
+  ClosedFile() { here.write("model", "0123456789"); }
+
+  SourcePtr open(const std::string& name) const { return directory->open_file(name).value(); }
+  static std::string text(const Source& source) {
+    const auto bytes = read_text(source, 0, 10);
+    return bytes ? *bytes : "error: " + bytes.error().message;
+  }
+  size_t descriptors() const {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code failed;
+      if (std::filesystem::read_symlink(entry, failed).string().starts_with(here.path(""))) ++count;
+    }
+    return count;
+  }
+
+  TemporaryDirectory here;
+  ConfinedDirectoryPtr directory = std::make_shared<const ConfinedDirectory>(
+      Descriptor(::open(here.path("").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), here.path(""), Confinement{});
+};
+
+// semantics 6.5
+TEST_F(ClosedFile, ManyFilesNeedFewDescriptors) {
+  std::vector<SourcePtr> files;
+  for (size_t i = 0; i < 3 * kMaxIdleFiles; ++i)
+    files.push_back(open(std::filesystem::path(here.write(std::to_string(i), "0123456789")).filename()));
+  EXPECT_EQ(descriptors(), kMaxIdleFiles);
+  for (const SourcePtr& file : files) EXPECT_EQ(text(*file), "0123456789");
+  EXPECT_EQ(descriptors(), kMaxIdleFiles);
+  files.clear();
+  EXPECT_EQ(descriptors(), 0U);
+}
+
+TEST_F(ClosedFile, IsOpenedAgainByRead) {
+  const SourcePtr file = open("model");
+  ASSERT_EQ(descriptors(), 1U);
+  ASSERT_TRUE(recent_files().clear());
+  EXPECT_EQ(descriptors(), 0U);
+  EXPECT_EQ(text(*file), "0123456789");
+  EXPECT_EQ(descriptors(), 1U);
+}
+
+TEST_F(ClosedFile, HeldFileAndItsExtentStayOpen) {
+  const SourcePtr file = open("model");
+  auto held = slice(file, 1, 2)->hold();
+  recent_files().clear();
+  EXPECT_EQ(descriptors(), 1U);
+  held = nullptr;
+  EXPECT_EQ(descriptors(), 0U);
+  const auto extent = file->extent();
+  recent_files().clear();
+  std::string out(10, '?');
+  EXPECT_EQ(::pread(extent->fd, out.data(), out.size(), 0), 10);
+  EXPECT_EQ(out, "0123456789");
+}
+
+// semantics 6.5
+TEST_F(ClosedFile, ReplacedOrRewrittenFileFailsReads) {
+  const SourcePtr replaced = open("model");
+  recent_files().clear();
+  std::filesystem::rename(here.write("new", "9876543210"), here.path("model"));
+  EXPECT_THAT(text(*replaced), HasSubstr("the file was changed or replaced"));
+  const SourcePtr rewritten = open("model");
+  recent_files().clear();
+  struct stat before {};
+  ASSERT_EQ(::stat(here.path("model").c_str(), &before), 0);
+  here.write("model", "0123456789");
+  const timespec times[] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, here.path("model").c_str(), times, 0), 0);
+  EXPECT_THAT(text(*rewritten), HasSubstr("the file was changed or replaced"));
+  EXPECT_EQ(text(*open("model")), "0123456789");
+}
+
+// semantics 6.5: unlike an open file, as nothing keeps its inode.
+TEST_F(ClosedFile, RemovedFileFailsReads) {
+  const SourcePtr file = open("model");
+  recent_files().clear();
+  std::filesystem::remove(here.path("model"));
+  EXPECT_EQ(read_text(*file, 0, 10).error().code, Code::io);
+}
+
+TEST_F(ClosedFile, RenameThatWasAcceptedBeforeIsNoChange) {
+  const SourcePtr file = open("model");
+  std::filesystem::create_hard_link(here.path("model"), here.path("other"));
+  EXPECT_EQ(text(*file), "0123456789");
+  recent_files().clear();
+  EXPECT_EQ(text(*file), "0123456789");
+}
+
+// semantics 6.5
+TEST_F(ClosedFile, IdleFilesAreClosedWhenDescriptorsRunOut) {
+  std::vector<SourcePtr> files;
+  for (size_t i = 0; i < kMaxIdleFiles; ++i)
+    files.push_back(open(std::filesystem::path(here.write(std::to_string(i), "0123456789")).filename()));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::open("/dev/null", O_RDONLY);
+  ::close(next);
+  const rlimit few{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto opened = directory->open_file("model");
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(opened);
+}
+
+}  // namespace
+}  // namespace weightfs
