@@ -164,9 +164,9 @@ void print_removed(const GcResult& removed) {
   const auto part = [](uint64_t count, const char* one, const char* many) {
     return count == 0 ? "" : counted(count, one, many);
   };
-  const std::string what = enumerated({part(removed.blobs, "blob", "blobs"),
-                                       part(removed.partial, "partial download", "partial downloads"),
-                                       part(removed.leftovers, "stale file", "stale files")});
+  const std::string what =
+      enumerated({part(removed.blobs, "blob", "blobs"), part(removed.partial, "partial download", "partial downloads"),
+                  part(removed.leftovers, "stale file", "stale files")});
   if (what.empty()) {
     std::printf("nothing to remove\n");
   } else {

@@ -160,6 +160,25 @@ class FileSystemBehavior(MountTestCase):
                 os.getxattr(f"{mnt}/tensors/t0", name)
             self.assertEqual(raised.exception.errno, errno.EOPNOTSUPP, name)
 
+    def test_small_file_that_is_read_again_costs_only_open_and_release(self):
+        mnt = self.mount(self.sample(tensors=[Tensor("t", "float32", [1024], bytes(4096))]))
+
+        def requests():
+            with open(f"{mnt}/.weightfs/stats.json") as file:
+                return {name: operation["requests"] for name, operation in json.load(file)["operations"].items()}
+
+        def read():
+            for _ in range(100):
+                with open(f"{mnt}/tensors/t", "rb") as file:
+                    self.assertEqual(len(file.read()), 4096)
+        read()
+        before = requests()
+        read()
+        added = {name: count - before[name] for name, count in requests().items()}
+        self.assertLessEqual(added.pop("open"), 102)
+        self.assertLessEqual(added.pop("release"), 102)
+        self.assertLessEqual(max(added.values()), 4, added)
+
     def test_common_tools_work(self):
         mnt = self.mount(self.sample())
         subprocess.run(["cp", "-r", mnt, self.path("copy")], check=True)
