@@ -53,12 +53,14 @@ class MountService {
     state_ = State::mounted;
     mounted_ = Mounts::now().on(point_.path());
     if (mounted_ && !mounted_->is_weightfs()) mounted_.reset();
+    device_ = Descriptor(::fcntl(*device, F_DUPFD_CLOEXEC, 0));
     return {0, {}, Descriptor(*device)};
   }
 
   // Redirects the standard descriptors, so that a caller that captures the output does not wait for the broker.
   void start_use() {
     state_ = State::in_use;
+    device_ = Descriptor();
     point_.release();
     // Not earlier: at an automount point only the process group of the mounting process may pass (autofs).
     ::setsid();
@@ -91,7 +93,7 @@ class MountService {
   // Removes the mount if the server exits before the mount is usable.
   void end() {
     if (state_ != State::mounted) return;
-    unmount(Detach::now);
+    if (!fuse::is_disconnected(device_.number())) unmount(Detach::now);
     point_.remove_if_made();
   }
 
@@ -101,6 +103,7 @@ class MountService {
   const fuse::SessionParams params_;
   State state_ = State::not_mounted;
   std::optional<Mount> mounted_;  // as it was mounted
+  Descriptor device_;             // until the mount is in use
 };
 
 }  // namespace

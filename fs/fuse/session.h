@@ -63,6 +63,10 @@ struct SessionParams {
 /// How long a shutdown waits for pending requests.
 inline constexpr std::chrono::seconds kShutdownTimeout{5};
 
+/// Whether the kernel has ended the connection of the device: the mount is gone, and another may have its id and device
+/// number.
+bool is_disconnected(int device);
+
 /// Sets the read-ahead of the mount with that device number to kReadaheadKiB, if permitted (to root).
 void set_readahead(dev_t device);
 

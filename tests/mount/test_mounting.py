@@ -38,11 +38,11 @@ class Lifecycle(MountTestCase):
         self.assertEqual(process.wait(LIMIT_S), 0)
         self.assertFalse(os.path.exists(mnt))
 
-    def test_ended_server_spares_a_mount_that_reuses_its_mount_id(self):
+    def assert_others_are_spared(self, process, mnt):
+        """Stops a server, detaches its mount, mounts others until one has the same id, and lets the server end."""
         def mount_id(point):
             with open("/proc/self/mountinfo") as table:
                 return next(line.split()[0] for line in table if line.split()[4] == point)
-        process, mnt = self.foreground(self.sample())
         id_of_first = mount_id(mnt)
         halt(process.pid)
         subprocess.run(["umount", "-l", mnt], check=True)
@@ -52,8 +52,22 @@ class Lifecycle(MountTestCase):
                 self.skipTest("the kernel did not reuse the mount id")
             others.append(self.mount(self.sample(), at=f"other{len(others)}"))
         process.send_signal(signal.SIGCONT)
-        self.assertEqual(process.wait(LIMIT_S), 0)
+        process.communicate(timeout=LIMIT_S)
         self.assertEqual([point for point in others if not is_mounted(point)], [])
+
+    def test_ended_server_spares_a_mount_that_reuses_its_mount_id(self):
+        process, mnt = self.foreground(self.sample())
+        self.assert_others_are_spared(process, mnt)
+        self.assertEqual(process.returncode, 0)
+
+    def test_server_that_ends_before_its_mount_is_usable_spares_other_mounts(self):
+        mnt = self.path("mnt")
+        process = subprocess.Popen([WEIGHTFS, "mount", "-f", self.sample(), mnt], stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        self.addCleanup(self.force_unmount, mnt)
+        while not is_mounted(mnt):  # without a request to the server, and at once
+            self.assertIsNone(process.poll())
+        self.assert_others_are_spared(process, mnt)
 
     def test_busy_mount_is_not_unmounted(self):
         mnt = self.mount(self.sample())
