@@ -119,9 +119,9 @@ class DiskPartialBlob final : public PartialBlob {
   Result<BlobHandle> publish(const Digest& digest, uint64_t size, BlockSums sums) override {
     // frees blocks beyond the end
     if (reserved_ > size) std::ignore = ::ftruncate(file_->number(), static_cast<off_t>(size));
+    remove_note();  // first: afterwards the note belongs to the next writer
     BlobHandle handle = TRY(directory_->publish(*folders_, name_, file_, file_name_, digest, size, std::move(sums)));
     is_done_ = true;
-    remove_note();
     return handle;
   }
 
