@@ -13,7 +13,8 @@
 namespace weightfs {
 namespace {
 
-constexpr char kMount = 'm', kStartUse = 's', kUnmountUnused = 'u', kDetach = 'd', kRemoveMountPoint = 'r';
+constexpr char kMount = 'm', kStartUse = 's', kUnmountUnused = 'u', kDetach = 'd', kForget = 'f',
+               kRemoveMountPoint = 'r';
 
 // Handles the requests in the broker process.
 class MountService {
@@ -31,6 +32,9 @@ class MountService {
         return unmount(Detach::if_unused);
       case kDetach:
         return unmount(Detach::now);
+      case kForget:
+        mounted_.reset();
+        return {};
       case kRemoveMountPoint:
         point_.remove_if_made();
         return {};
@@ -53,14 +57,12 @@ class MountService {
     state_ = State::mounted;
     mounted_ = Mounts::now().on(point_.path());
     if (mounted_ && !mounted_->is_weightfs()) mounted_.reset();
-    device_ = Descriptor(::fcntl(*device, F_DUPFD_CLOEXEC, 0));
     return {0, {}, Descriptor(*device)};
   }
 
   // Redirects the standard descriptors, so that a caller that captures the output does not wait for the broker.
   void start_use() {
     state_ = State::in_use;
-    device_ = Descriptor();
     point_.release();
     // Not earlier: at an automount point only the process group of the mounting process may pass (autofs).
     ::setsid();
@@ -93,7 +95,7 @@ class MountService {
   // Removes the mount if the server exits before the mount is usable.
   void end() {
     if (state_ != State::mounted) return;
-    if (!fuse::is_disconnected(device_.number())) unmount(Detach::now);
+    unmount(Detach::now);
     point_.remove_if_made();
   }
 
@@ -103,7 +105,6 @@ class MountService {
   const fuse::SessionParams params_;
   State state_ = State::not_mounted;
   std::optional<Mount> mounted_;  // as it was mounted
-  Descriptor device_;             // until the mount is in use
 };
 
 }  // namespace
@@ -130,6 +131,8 @@ UnmountResult MountBroker::unmount(Detach detach) const {
   const bool is_known = reply->status >= UnmountResult::done && reply->status <= UnmountResult::unresponsive;
   return {is_known ? static_cast<UnmountResult::Status>(reply->status) : UnmountResult::refused, reply->text};
 }
+
+void MountBroker::forget() const { std::ignore = broker_->ask(kForget); }
 
 void MountBroker::remove_mount_point() const { std::ignore = broker_->ask(kRemoveMountPoint); }
 

@@ -29,6 +29,9 @@ class MountBroker {
   /// Unmounts the mount made by mount(), even if it was moved.
   UnmountResult unmount(Detach detach) const;
 
+  /// To be called when the mount is gone: another may get its id, and is not to be unmounted.
+  void forget() const;
+
   /// Removes the mount point if mount() created it.
   void remove_mount_point() const;
 

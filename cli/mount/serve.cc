@@ -46,7 +46,10 @@ class MountController {
       if (params_.observer.on_end) params_.observer.on_end();
       blobs_.stop();
     };
-    if (broker_ != nullptr) callbacks.on_unmount = [this] { broker_->unmount(Detach::now); };
+    if (broker_ != nullptr) {
+      callbacks.on_unmount = [this] { broker_->unmount(Detach::now); };
+      callbacks.on_gone = [this] { broker_->forget(); };
+    }
     callbacks.on_stuck = [this] {
       const bool is_silent = broker_ != nullptr && broker_->unmount(Detach::now).status == UnmountResult::unresponsive;
       state_.log.write(Level::error,

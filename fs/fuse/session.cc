@@ -218,10 +218,20 @@ void release_device(fuse_session* session) {
   ::close(ends[1]);
 }
 
+// Whether the kernel has ended the connection: the mount is gone, and its id and device number may be those of another.
+bool is_disconnected(fuse_session* session) {
+  pollfd device{fuse_session_fd(session), 0, 0};
+  return ::poll(&device, 1, 0) > 0 && (device.revents & POLLERR) != 0;
+}
+
 // Unmounts by the callback; false if there is none.
 bool unmounted_by_callback(fuse_session* session, const SessionParams& params) {
   if (!params.callbacks.on_unmount) return false;
-  if (!is_disconnected(fuse_session_fd(session))) params.callbacks.on_unmount();
+  if (!is_disconnected(session)) {
+    params.callbacks.on_unmount();
+  } else if (params.callbacks.on_gone) {
+    params.callbacks.on_gone();
+  }
   return true;
 }
 
@@ -255,11 +265,6 @@ void end_connection(fuse_session* session, const SessionParams& params) {
 }
 
 }  // namespace
-
-bool is_disconnected(int device) {
-  pollfd polled{device, 0, 0};
-  return ::poll(&polled, 1, 0) > 0 && (polled.revents & POLLERR) != 0;
-}
 
 // The kernel's default is 128 KiB.
 void set_readahead(dev_t device) {

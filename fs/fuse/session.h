@@ -34,6 +34,8 @@ struct SessionCallbacks {
   /// Unmounts after serving has ended. Without it the path is resolved to unmount, which may block; a mount of
   /// SessionParams::device is not unmounted then.
   std::function<void()> on_unmount = {};
+  /// Instead of on_unmount, where the kernel has ended the connection: the mount is gone, and another may have its id.
+  std::function<void()> on_gone = {};
   /// When pending requests have delayed the shutdown for longer than kShutdownTimeout: must detach the mount and exit
   /// the process.
   std::function<void()> on_stuck = {};
@@ -62,10 +64,6 @@ struct SessionParams {
 
 /// How long a shutdown waits for pending requests.
 inline constexpr std::chrono::seconds kShutdownTimeout{5};
-
-/// Whether the kernel has ended the connection of the device: the mount is gone, and another may have its id and device
-/// number.
-bool is_disconnected(int device);
 
 /// Sets the read-ahead of the mount with that device number to kReadaheadKiB, if permitted (to root).
 void set_readahead(dev_t device);
