@@ -211,7 +211,8 @@ class Build:
     def __init__(self, folder):
         self.folder = folder
         self.output = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(["nice", "cmake", "--build", folder], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
+        # On half of the processors: the mount tests have time limits.
+        self.process = subprocess.Popen(["nice", "cmake", "--build", folder, "-j", str(max(1, CORES // 2))], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
 
     def wait(self):
         status = self.process.wait()

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/os/system_error.h"
 #include "cli/sandbox/sandbox.h"
@@ -16,7 +17,7 @@
 namespace weightfs {
 namespace {
 
-constexpr char kUseDevice = 'd', kOpen = 'o', kClose = 'c';
+constexpr char kCheckDevice = 'd', kUseDevice = 'u', kOpen = 'o', kClose = 'c';
 
 constexpr unsigned kMiscMajor = 10, kFuseMinor = 229;  // of /dev/fuse (Documentation/admin-guide/devices.txt)
 
@@ -39,35 +40,38 @@ class BackingService {
  public:
   sandbox::BrokerReply reply(sandbox::Broker::Request request) {
     switch (request.letter) {
+      case kCheckDevice:
       case kUseDevice:
-        if (device_ || !is_fuse_device(request.descriptor)) return {-EINVAL, "not the device of a mount"};
-        device_ = std::move(request.descriptor);
+        if (!is_fuse_device(request.descriptor)) return {-EINVAL, "not the device of a mount"};
+        if (request.letter == kUseDevice) device_ = std::move(request.descriptor);
         return {};
       case kOpen:
-        return open(request.descriptor);
+        return open(std::exchange(device_, Descriptor()), request.descriptor);
       case kClose:
-        return {close(request.argument)};
+        return {close(std::exchange(device_, Descriptor()), request.argument)};
       default:
         return {-EINVAL, "unknown request"};
     }
   }
 
  private:
-  sandbox::BrokerReply open(const Descriptor& file) const {
-    if (!device_) return {-EINVAL, "not mounted yet"};
+  static sandbox::BrokerReply open(const Descriptor& device, const Descriptor& file) {
+    if (!device) return {-EINVAL, "not mounted yet"};
     if (!is_read_only_file(file)) return {-EINVAL, "not a regular file that is open for reading"};
-    const int id = fuse::open_backing_file(device_.number(), file.number());
+    const int id = fuse::open_backing_file(device.number(), file.number());
     return {id < 0 ? -errno : id};
   }
 
-  int close(std::string_view argument) const {
+  static int close(const Descriptor& device, std::string_view argument) {
     uint32_t id = 0;
     if (argument.size() != sizeof id) return -EINVAL;
     std::memcpy(&id, argument.data(), sizeof id);
-    fuse::close_backing_file(device_.number(), id);
+    fuse::close_backing_file(device.number(), id);
     return 0;
   }
 
+  // For the next request only: a process that held it would keep the mount of a killed server alive, and fusermount3
+  // unmounts only dead mounts (--auto-unmount).
   Descriptor device_;
 };
 
@@ -106,7 +110,9 @@ Result<fuse::BackingFilesPtr> BackingBroker::start() {
 }
 
 Result<void> BackingBroker::start(int device) {
-  TRY(ask(kUseDevice, device));
+  TRY(ask(kCheckDevice, device));
+  const std::scoped_lock lock(mutex_);
+  device_ = device;
   return {};
 }
 
@@ -114,7 +120,8 @@ Result<uint32_t> BackingBroker::open(int file) { return static_cast<uint32_t>(TR
 
 void BackingBroker::close(uint32_t id) {
   const std::scoped_lock lock(mutex_);
-  if (broker_ != nullptr) std::ignore = broker_->ask(kClose, {reinterpret_cast<const char*>(&id), sizeof id});
+  if (broker_ == nullptr || !broker_->ask(kUseDevice, device_)) return;
+  std::ignore = broker_->ask(kClose, {reinterpret_cast<const char*>(&id), sizeof id});
 }
 
 void BackingBroker::stop() {
@@ -125,6 +132,7 @@ void BackingBroker::stop() {
 Result<int> BackingBroker::ask(char request, int descriptor) {
   const std::scoped_lock lock(mutex_);
   if (broker_ == nullptr) return failure(Code::io, "the broker process exited");
+  if (request == kOpen && device_ >= 0) std::ignore = broker_->ask(kUseDevice, device_);
   const auto reply = TRY(broker_->ask(request, descriptor));
   if (!reply.text.empty()) return failure(Code::unsupported, fmt::format("the broker refuses: {}", reply.text));
   if (reply.status < 0) return failure(Code::unsupported, reason_of(-reply.status));

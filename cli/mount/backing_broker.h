@@ -1,5 +1,5 @@
-// The broker of backing files: a process that keeps CAP_SYS_ADMIN, which the server gives up, and the device of the
-// mount. It registers files that the server has open with the kernel, for passthrough, and does nothing else.
+// The broker of backing files: a process that keeps CAP_SYS_ADMIN, which the server gives up. It registers files that
+// the server has open with the kernel, for passthrough, and does nothing else.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,9 @@ class BackingBroker final : public fuse::BackingFiles {
 
   Result<int> ask(char request, int descriptor);
 
-  std::mutex mutex_;  // guards the next
+  std::mutex mutex_;  // guards the rest
   std::unique_ptr<sandbox::Broker> broker_;
+  int device_ = -1;  // of the mount, once start() was called
 };
 
 }  // namespace weightfs

@@ -46,8 +46,18 @@ def halt(pid):
         except (FileNotFoundError, ProcessLookupError):
             return True  # the thread has exited
 
-    os.kill(pid, signal.SIGSTOP)
-    until(lambda: all(map(is_stopped, os.listdir(f"/proc/{pid}/task"))), "it does not stop")
+    def stop():
+        os.kill(pid, signal.SIGSTOP)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            if all(map(is_stopped, os.listdir(f"/proc/{pid}/task"))):
+                return True
+            time.sleep(0.01)
+        # A thread that waits for its own mount stops only after a stopped thread has answered.
+        os.kill(pid, signal.SIGCONT)
+        return False
+
+    until(stop, "it does not stop")
 
 
 def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0):
