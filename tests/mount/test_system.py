@@ -371,6 +371,7 @@ class StatusFiles(MountTestCase):
 @unittest.skipUnless(os.getuid() == 0, "only root can replace /dev/log")
 class SystemLog(MountTestCase):
     def test_background_server_logs_each_event_once_to_syslog(self):
+        self.need_mount_namespace()
         self.sample()
         log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(log.close)
