@@ -207,7 +207,7 @@ class Container(Case):
             counts.append([len(os.listdir(f"/proc/{pid}/fd")) for pid in (broker, self.server(self.point))])
         self.assertEqual(counts[1:], counts[:-1])
 
-    # What is mapped is the local file, in the mount.
+    # The kernel maps the local file itself.
     def test_mapping_outlives_the_mount_and_a_killed_server(self):
         for ending in ("kill", "unmount"):
             with self.subTest(ending):
