@@ -1,6 +1,7 @@
 #include "fs/fuse/operations.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -91,16 +92,13 @@ class ReadBuffer {
   ReadBuffer() {
     {
       const std::scoped_lock lock(mutex);
-      if (!unused.empty()) {
-        bytes_ = std::move(unused.back());
-        unused.pop_back();
-      }
+      if (unused_count > 0) bytes_ = std::move(unused[--unused_count]);
     }
     if (bytes_ == nullptr) bytes_ = std::make_unique_for_overwrite<std::byte[]>(kMaxRead);
   }
   ~ReadBuffer() {
     const std::scoped_lock lock(mutex);
-    if (unused.size() < kMaxUnused) unused.push_back(std::move(bytes_));
+    if (unused_count < unused.size()) unused[unused_count++] = std::move(bytes_);
   }
   ReadBuffer(const ReadBuffer&) = delete;
   ReadBuffer& operator=(const ReadBuffer&) = delete;
@@ -109,9 +107,9 @@ class ReadBuffer {
 
  private:
   using Bytes = std::unique_ptr<std::byte[]>;
-  static constexpr size_t kMaxUnused = 12;
-  static inline std::mutex mutex;  // guards the next
-  static inline std::vector<Bytes> unused;
+  static inline std::mutex mutex;  // guards the next two
+  static inline std::array<Bytes, 12> unused;
+  static inline size_t unused_count = 0;
 
   Bytes bytes_;
 };
