@@ -17,6 +17,7 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "fs/fuse/passthrough.h"
 
 namespace weightfs::sandbox {
 namespace {
@@ -245,9 +246,6 @@ void allow_sockets(Filter& filter, Network network) {
   filter.allow(SCMP_SYS(socket), is(0, AF_NETLINK), is(2, NETLINK_ROUTE));
 }
 
-// FUSE_DEV_IOC_BACKING_OPEN and FUSE_DEV_IOC_BACKING_CLOSE (Linux 6.9).
-constexpr unsigned long kBackingControls[] = {0x4010e501, 0x4004e502};
-
 Result<void> loaded(Filter& filter) {
   const int error = filter.load();
   if (error == 0) return {};
@@ -265,7 +263,8 @@ Result<void> filter_broker_of_backing_files() {
     filter.allow(call);
   filter.allow(SCMP_SYS(mmap), bits_are(2, PROT_EXEC, 0));
   filter.allow(SCMP_SYS(fcntl), is(1, F_GETFL));
-  for (const unsigned long command : kBackingControls) filter.allow(SCMP_SYS(ioctl), bits_are(1, UINT32_MAX, command));
+  for (const unsigned long command : fuse::backing_file_commands())
+    filter.allow(SCMP_SYS(ioctl), bits_are(1, UINT32_MAX, command));
   return loaded(filter);
 }
 

@@ -117,6 +117,8 @@ int open_backing_file(int device, int file) {
 
 void close_backing_file(int device, uint32_t id) { ::ioctl(device, kBackingClose, &id); }
 
+std::array<unsigned long, 2> backing_file_commands() { return {kBackingOpen, kBackingClose}; }
+
 Passthrough::Passthrough(BackingFilesPtr files, std::string reason)
     : files_(std::move(files)), unavailable_(files_ == nullptr ? std::move(reason) : kNotMounted) {}
 

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,9 @@ namespace weightfs::fuse {
 /// CAP_SYS_ADMIN.
 int open_backing_file(int device, int file);
 void close_backing_file(int device, uint32_t id);
+
+/// The commands of ioctl(2) that these two use (Linux 6.9).
+std::array<unsigned long, 2> backing_file_commands();
 
 /// Registers files for a process that lacks CAP_SYS_ADMIN. Callable from any thread.
 class BackingFiles {
