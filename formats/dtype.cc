@@ -86,28 +86,46 @@ constexpr std::array kBigEndian = {
     DType{"bfloat16", 1, 2, "", false},
 };
 
+// Packed elements. Their .npy views have a byte per element: integers as int8 or uint8, and float4 as ml_dtypes saves
+// it.
+constexpr std::array kPacked = {
+    DType{"uint1", 8, 1, "|u1", false, 1}, DType{"int2", 4, 1, "|i1", false, 2},
+    DType{"uint2", 4, 1, "|u1", false, 2}, DType{"uint3", 8, 3, "|u1", false, 3},
+    DType{"int4", 2, 1, "|i1", false, 4},  DType{"uint4", 2, 1, "|u1", false, 4},
+    DType{"uint6", 4, 3, "|u1", false, 6}, DType{"float4_e2m1fn", 2, 1, "|V1", false, 4},
+};
+
 bool multiply(uint64_t& product, uint64_t factor) { return !__builtin_mul_overflow(product, factor, &product); }
+
+// The row of `table` with this name; null if there is none.
+template <size_t size>
+const DType* row_named(const std::array<DType, size>& table, std::string_view name) {
+  const auto row = std::find_if(table.begin(), table.end(), [&](const DType& d) { return d.name == name; });
+  return row == table.end() ? nullptr : row;
+}
 
 }  // namespace
 
 const DType kUnknownDType{"unknown", 1, 0, "", false};
 
-const DType* dtype_named(std::string_view name) {
-  const auto row = std::find_if(kTable.begin(), kTable.end(), [&](const DType& d) { return d.name == name; });
-  return row == kTable.end() ? nullptr : row;
-}
+const DType* dtype_named(std::string_view name) { return row_named(kTable, name); }
 
 const DType* big_endian(const DType* dtype) {
-  const auto row =
-      std::find_if(kBigEndian.begin(), kBigEndian.end(), [&](const DType& d) { return d.name == dtype->name; });
-  return row == kBigEndian.end() ? dtype : row;
+  const DType* row = row_named(kBigEndian, dtype->name);
+  return row == nullptr ? dtype : row;
 }
+
+const DType* packed_dtype_named(std::string_view name) { return row_named(kPacked, name); }
 
 std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape) {
   if (dtype.block_bytes == 0) return std::nullopt;
   uint64_t elements = 1;
   for (const uint64_t dimension : shape)
     if (!multiply(elements, dimension)) return std::nullopt;
+  if (dtype.packed_bits > 0) {
+    if (!multiply(elements, dtype.packed_bits)) return std::nullopt;
+    return elements / 8 + (elements % 8 == 0 ? 0 : 1);
+  }
   const uint64_t row = dtype.npy_packed || shape.empty() ? elements : shape.back();
   if (row % dtype.block != 0) return std::nullopt;
   uint64_t size = elements / dtype.block;

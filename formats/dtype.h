@@ -14,6 +14,9 @@ struct DType {
   uint32_t block_bytes;   ///< bytes per block; 0 when elements have no fixed size (string) or the type is not known
   std::string_view npy_descr;  ///< the `descr` of its .npy view ("<f4"); empty when it has none
   bool npy_packed;             ///< the .npy view has bytes, not elements: its last dimension is in bytes
+  /// Bits per element if elements are packed, the first in the lowest bits of a byte, and a row may begin inside a byte
+  /// (ONNX, TFLite, Core ML); the size is rounded up to bytes, and the .npy view has one byte per element. Else 0.
+  uint32_t packed_bits = 0;
 };
 
 /// The row named `name`; null if there is none.
@@ -23,6 +26,10 @@ const DType* dtype_named(std::string_view name);
 /// one-byte values or without an .npy view this is the type itself; bfloat16 gets a row without view, as void has no
 /// byte order. dtype_named never returns such a row.
 const DType* big_endian(const DType* dtype);
+
+/// The row named `name` of the types whose elements are packed: 4-, 2- and 1-bit integers, uint3, uint6 and
+/// float4_e2m1fn. Null if there is none. dtype_named never returns such a row: its "int4" takes a byte per element.
+const DType* packed_dtype_named(std::string_view name);
 
 /// An unknown type: such a tensor has a size, but no size per element.
 extern const DType kUnknownDType;

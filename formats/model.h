@@ -99,7 +99,8 @@ struct Model {
 };
 
 /// The size in bytes of a tensor of this type and shape. Nothing on overflow, for an unknown type, and if the elements
-/// (for a block type: of the innermost dimension; for a sub-byte type: all) do not fill whole blocks.
+/// (for a block type: of the innermost dimension; for a sub-byte type: all) do not fill whole blocks; the size of a
+/// packed type is rounded up instead.
 std::optional<uint64_t> size_in_bytes(const DType& dtype, const Shape& shape);
 
 }  // namespace weightfs

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "base/text.h"
+#include "fs/views/unpacked.h"
 #include "fs/views/view.h"
 
 namespace weightfs::views {
@@ -118,20 +121,30 @@ std::string npy_header(const Tensor& tensor) { return header_of(tensor.dtype->np
 
 namespace {
 
+// The number of elements; the size in bytes, which is larger, was computed without overflow.
+uint64_t elements_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+}
+
 bool has_either(const Model& model, size_t tensor) {
   return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor);
 }
 
 std::optional<uint64_t> npy_size(const Model& model, size_t tensor) {
   if (model.strings.contains(tensor)) return std::nullopt;
-  return npy_header(model.tensors[tensor]).size() + model.tensors[tensor].nbytes();
+  const Tensor& its = model.tensors[tensor];
+  return npy_header(its).size() + (its.dtype->packed_bits == 0 ? its.nbytes() : elements_of(its.shape));
 }
 
 Result<SourcePtr> open_npy(const Model& model, size_t index) {
   const Tensor& tensor = model.tensors[index];
   const auto texts = model.strings.find(index);
-  if (texts == model.strings.end())
-    return concat({in_memory(npy_header(tensor)), std::make_shared<Slice>(tensor.source)});
+  if (texts == model.strings.end()) {
+    const auto values = std::make_shared<Slice>(tensor.source);
+    return concat({in_memory(npy_header(tensor)), tensor.dtype->packed_bits == 0
+                                                      ? values
+                                                      : unpacked(values, *tensor.dtype, elements_of(tensor.shape))});
+  }
   // The longest string is searched in each of them, and many tensors may share one list.
   const auto all = TRY(texts->second.get());
   if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));

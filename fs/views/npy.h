@@ -17,8 +17,8 @@ bool has_npy(const Tensor& tensor);
 bool has_string_npy(const Model& model, size_t tensor);
 
 /// The .npy header (NumPy format 1.0) for `tensor`; a multiple of 64 bytes.
-/// Sub-byte types become uint8, with the last dimension in bytes, or with one dimension if rows share a byte. The
-/// tensor must have has_npy().
+/// Sub-byte types become uint8, with the last dimension in bytes, or with one dimension if rows share a byte; packed
+/// types have one byte per element. The tensor must have has_npy().
 std::string npy_header(const Tensor& tensor);
 
 /// The .npy file of a string tensor: an array of this shape with NumPy's unicode strings (`<U` and the length of the

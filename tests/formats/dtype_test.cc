@@ -35,6 +35,19 @@ TEST(DType, SmallIntegersTakeOneByte) {
   }
 }
 
+// ONNX and TFLite pack the elements of a tensor without regard to its rows.
+TEST(DType, SizeOfPackedTypeIsRoundedUpToBytes) {
+  const auto packed_size = [](std::string_view name, const Shape& shape) {
+    return size_in_bytes(*packed_dtype_named(name), shape);
+  };
+  EXPECT_EQ(packed_size("int4", {3, 5}), 8U);
+  EXPECT_EQ(packed_size("uint2", {}), 1U) << "a scalar";
+  EXPECT_EQ(packed_size("uint6", {5}), 4U);
+  EXPECT_EQ(packed_size("uint1", {0}), 0U);
+  EXPECT_EQ(packed_size("uint4", {uint64_t{1} << 62}), std::nullopt) << "more bits than 64 bits can count";
+  EXPECT_EQ(packed_dtype_named("float32"), nullptr);
+}
+
 TEST(DType, HasComplexTypesOfNumPy) {
   EXPECT_EQ(size_of("complex128", {3}), 48U);
   EXPECT_EQ(dtype_named("complex128")->npy_descr, "<c16");

@@ -1,0 +1,167 @@
+#include "formats/common/gather.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace weightfs {
+namespace {
+
+constexpr uint64_t kDense = 8;     // one read for elements and at most this many times their bytes
+constexpr uint64_t kClose = 4096;  // or at most this many bytes
+constexpr uint64_t kTile = 16;  // rows and columns that are copied at once, so that both stay in the processor's cache
+constexpr uint64_t kMostPieces = 64;
+
+// A dimension of the copy from the buffer to the output.
+using CopyDimension = BoxDimension;
+
+template <class T>
+void copy_tile(const std::byte* from, std::byte* to, const CopyDimension& outer, const CopyDimension& inner) {
+  for (uint64_t i = 0; i < outer.count; ++i)
+    for (uint64_t j = 0; j < inner.count; ++j)
+      std::memcpy(to + (i * outer.out_stride + j * inner.out_stride) * sizeof(T),
+                  from + (i * outer.stride + j * inner.stride) * sizeof(T), sizeof(T));
+}
+
+struct Wide {
+  std::byte bytes[16];
+};
+
+void copy_tile(uint32_t width, const std::byte* from, std::byte* to, const CopyDimension& outer,
+               const CopyDimension& inner) {
+  switch (width) {
+    case 1:
+      return copy_tile<uint8_t>(from, to, outer, inner);
+    case 2:
+      return copy_tile<uint16_t>(from, to, outer, inner);
+    case 4:
+      return copy_tile<uint32_t>(from, to, outer, inner);
+    case 8:
+      return copy_tile<uint64_t>(from, to, outer, inner);
+    case 16:
+      return copy_tile<Wide>(from, to, outer, inner);
+    default:
+      break;
+  }
+  for (uint64_t i = 0; i < outer.count; ++i)
+    for (uint64_t j = 0; j < inner.count; ++j)
+      std::memcpy(to + (i * outer.out_stride + j * inner.out_stride) * width,
+                  from + (i * outer.stride + j * inner.stride) * width, width);
+}
+
+// Copies two dimensions in tiles; rows that are contiguous on both sides at once.
+void copy_plane(uint32_t width, const std::byte* from, std::byte* to, const CopyDimension& outer,
+                const CopyDimension& inner) {
+  if (inner.stride == 1 && inner.out_stride == 1) {
+    for (uint64_t i = 0; i < outer.count; ++i)
+      std::memcpy(to + i * outer.out_stride * width, from + i * outer.stride * width, inner.count * width);
+    return;
+  }
+  for (uint64_t i = 0; i < outer.count; i += kTile)
+    for (uint64_t j = 0; j < inner.count; j += kTile) {
+      CopyDimension rows = outer;
+      CopyDimension columns = inner;
+      rows.count = std::min(kTile, outer.count - i);
+      columns.count = std::min(kTile, inner.count - j);
+      copy_tile(width, from + (i * outer.stride + j * inner.stride) * width,
+                to + (i * outer.out_stride + j * inner.out_stride) * width, rows, columns);
+    }
+}
+
+// Moves `at` to the next combination of indices; false after the last one.
+bool next_index(std::vector<uint64_t>& at, std::span<const BoxDimension> dimensions) {
+  for (size_t d = dimensions.size(); d-- > 0;) {
+    if (++at[d] < dimensions[d].count) return true;
+    at[d] = 0;
+  }
+  return false;
+}
+
+// Copies from the buffer to the output. The two dimensions that are contiguous on one side form planes.
+void copy_box(uint32_t width, const std::byte* from, std::byte* to, std::vector<CopyDimension> dimensions) {
+  constexpr CopyDimension kSingle{1, 0, 0};
+  const auto take = [&](auto less) {
+    const auto found = std::min_element(dimensions.begin(), dimensions.end(), less);
+    if (found == dimensions.end()) return kSingle;
+    const CopyDimension taken = *found;
+    dimensions.erase(found);
+    return taken;
+  };
+  const CopyDimension inner = take([](const auto& a, const auto& b) { return a.out_stride < b.out_stride; });
+  const CopyDimension outer = take([](const auto& a, const auto& b) { return a.stride < b.stride; });
+  std::vector<uint64_t> at(dimensions.size(), 0);
+  do {
+    uint64_t source = 0;
+    uint64_t target = 0;
+    for (size_t d = 0; d < at.size(); ++d) {
+      source += at[d] * dimensions[d].stride;
+      target += at[d] * dimensions[d].out_stride;
+    }
+    copy_plane(width, from + source * width, to + target * width, outer, inner);
+  } while (next_index(at, dimensions));
+}
+
+// The dimensions of a box: those of a piece, which one read returns, and the others.
+struct Plan {
+  std::vector<BoxDimension> piece;
+  std::vector<BoxDimension> others;
+  uint64_t span = 1;  // elements of the storage from the first to the last one of a piece
+};
+
+Plan plan(uint32_t width, std::span<const BoxDimension> box) {
+  std::vector<BoxDimension> ascending(box.begin(), box.end());
+  std::stable_sort(ascending.begin(), ascending.end(),
+                   [](const auto& a, const auto& b) { return a.stride < b.stride; });
+  Plan made;
+  uint64_t elements = 1;  // of a piece, not counting those that repeat
+  for (const BoxDimension& dimension : ascending) {
+    const uint64_t span = made.span + (dimension.count - 1) * dimension.stride;
+    const uint64_t distinct = dimension.stride == 0 ? elements : elements * dimension.count;
+    const bool close = span <= std::max(kDense * distinct, kClose / width) && span <= kGatherBuffer / width;
+    // Behind a dimension that is not close no other one is: their strides are larger.
+    (close && made.others.empty() ? made.piece : made.others).push_back(dimension);
+    if (!made.others.empty()) continue;
+    made.span = span;
+    elements = distinct;
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<void> gather(const Source& storage, uint64_t first, uint32_t width, std::span<const BoxDimension> box,
+                    std::span<std::byte> out) {
+  Plan plan = weightfs::plan(width, box);
+  // Several pieces are read before they are copied: those that are neighbours in the output.
+  BoxDimension batched{1, 0, 0};
+  if (!plan.others.empty()) {
+    const auto found = std::min_element(plan.others.begin(), plan.others.end(),
+                                        [](const auto& a, const auto& b) { return a.out_stride < b.out_stride; });
+    batched = *found;
+    plan.others.erase(found);
+  }
+  const uint64_t most = std::clamp<uint64_t>(kGatherBuffer / width / plan.span, 1, kMostPieces);
+  std::vector<std::byte> buffer(std::min(most, batched.count) * plan.span * width);
+  std::vector<uint64_t> at(plan.others.size(), 0);
+  do {
+    uint64_t source = first;
+    uint64_t target = 0;
+    for (size_t d = 0; d < at.size(); ++d) {
+      source += at[d] * plan.others[d].stride;
+      target += at[d] * plan.others[d].out_stride;
+    }
+    for (uint64_t i = 0; i < batched.count; i += most) {
+      const uint64_t pieces = std::min(most, batched.count - i);
+      for (uint64_t piece = 0; piece < pieces; ++piece)
+        TRY_VOID(read_exact(storage, (source + (i + piece) * batched.stride) * width,
+                            std::span(buffer).subspan(piece * plan.span * width, plan.span * width)));
+      std::vector<CopyDimension> copied = plan.piece;
+      copied.push_back({pieces, plan.span, batched.out_stride});
+      copy_box(width, buffer.data(), out.data() + (target + i * batched.out_stride) * width, std::move(copied));
+    }
+  } while (next_index(at, plan.others));
+  return {};
+}
+
+}  // namespace weightfs

@@ -1,0 +1,253 @@
+#include "formats/common/strided.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/recent_blocks.h"
+#include "formats/common/gather.h"
+
+namespace weightfs {
+namespace {
+
+// The size of a block, which is gathered at once for reads that follow each other.
+constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
+
+// A dimension of the tensor, and the elements of the output from one index to the next.
+struct Dimension {
+  uint64_t count;
+  uint64_t stride;
+  uint64_t block;
+};
+
+void reverse_each(std::span<std::byte> bytes, uint32_t width) {
+  for (size_t at = 0; at + width <= bytes.size(); at += width)
+    std::reverse(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.begin() + static_cast<ptrdiff_t>(at + width));
+}
+
+// Applies a conversion to whole elements.
+class Converter {
+ public:
+  Converter(const DType& dtype, const Conversion& conversion)
+      : conversion_(conversion),
+        width_(dtype.block_bytes),
+        complex_(dtype.name.starts_with("complex")),
+        integer_(dtype.name.find("int") != dtype.name.npos) {}
+
+  void apply(std::span<std::byte> elements) const {
+    if (conversion_.swap > 1) reverse_each(elements, conversion_.swap);
+    for (size_t at = 0; (conversion_.conjugate || conversion_.negate) && at < elements.size(); at += width_)
+      convert(elements.subspan(at, width_));
+  }
+
+ private:
+  // The sign of a number with a sign bit is its last bit.
+  static void flip_sign(std::span<std::byte> number) { number.back() ^= std::byte{0x80}; }
+
+  void convert(std::span<std::byte> element) const {
+    if (complex_ && conversion_.conjugate != conversion_.negate) flip_sign(element);
+    if (!conversion_.negate) return;
+    if (complex_) return flip_sign(element.first(width_ / 2));
+    if (!integer_) return flip_sign(element);
+    uint64_t number = 0;
+    std::memcpy(&number, element.data(), width_);
+    number = 0 - number;
+    std::memcpy(element.data(), &number, width_);
+  }
+
+  Conversion conversion_;
+  uint32_t width_;
+  bool complex_;
+  bool integer_;
+};
+
+class Gathered final : public Source {
+ public:
+  Gathered(Slice storage, uint64_t first, std::vector<Dimension> dimensions, uint64_t elements, const DType& dtype,
+           const Conversion& conversion)
+      : storage_(std::move(storage)),
+        first_(first),
+        dimensions_(std::move(dimensions)),
+        elements_(elements),
+        width_(dtype.block_bytes),
+        converter_(dtype, conversion),
+        per_block_(elements_per_block()) {}
+
+  uint64_t size() const override { return elements_ * width_; }
+  uint64_t occupied() const override { return std::min(size(), storage_.occupied()); }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= size()) return size_t{0};
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset));
+    const uint64_t block_bytes = per_block_ * width_;
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t at = offset + done;
+      const auto count = static_cast<size_t>(std::min<uint64_t>(wanted - done, block_bytes - at % block_bytes));
+      TRY_VOID(read_in_block(at / block_bytes, at % block_bytes, out.subspan(done, count)));
+      done += count;
+    }
+    return wanted;
+  }
+
+  std::shared_ptr<const void> hold() const override {
+    return std::make_shared<const std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(storage_.hold(),
+                                                                                                       blocks_.hold());
+  }
+
+ private:
+  // Whole rows, planes, … of at most kBlockBytes, so that a block is one box.
+  uint64_t elements_per_block() const {
+    const uint64_t most = std::max<uint64_t>(kBlockBytes / width_, 1);
+    for (const Dimension& dimension : dimensions_)
+      if (dimension.block <= most) return std::min(most / dimension.block, dimension.count) * dimension.block;
+    return std::min(most, elements_);
+  }
+
+  // Reads a part of one block. A sequential reader gets it from the block, a random one without its neighbours.
+  Result<void> read_in_block(uint64_t block, uint64_t offset, std::span<std::byte> out) const {
+    const uint64_t last = last_block_.exchange(block, std::memory_order_relaxed);
+    if (block != last && block != last + 1) return read_alone(block, offset, out);
+    const uint64_t first = block * per_block_;
+    const auto bytes =
+        TRY(blocks_.get(block, [&] { return gathered(first, std::min(per_block_, elements_ - first)); }));
+    std::memcpy(out.data(), bytes->data() + offset, out.size());
+    return {};
+  }
+
+  Result<void> read_alone(uint64_t block, uint64_t offset, std::span<std::byte> out) const {
+    const uint64_t first = offset / width_;
+    const uint64_t end = (offset + out.size() + width_ - 1) / width_;
+    const auto bytes = TRY(gathered(block * per_block_ + first, end - first));
+    std::memcpy(out.data(), bytes.data() + offset % width_, out.size());
+    return {};
+  }
+
+  // The elements [first, first + count) of the output.
+  Result<std::vector<std::byte>> gathered(uint64_t first, uint64_t count) const {
+    std::vector<std::byte> bytes(count * width_);
+    for (uint64_t done = 0; done < count;) {
+      const uint64_t elements = box_at(first + done, count - done);
+      TRY_VOID(gather_box(first + done, elements, std::span(bytes).subspan(done * width_, elements * width_)));
+      done += elements;
+    }
+    converter_.apply(bytes);
+    return bytes;
+  }
+
+  // The dimension of the largest box that begins at this element and has at most `most` elements.
+  size_t partial_dimension(uint64_t element, uint64_t most) const {
+    for (size_t d = 0; d + 1 < dimensions_.size(); ++d)
+      if (element % dimensions_[d].block == 0 && most >= dimensions_[d].block) return d;
+    return dimensions_.size() - 1;
+  }
+
+  // The number of elements of that box.
+  uint64_t box_at(uint64_t element, uint64_t most) const {
+    const Dimension& partial = dimensions_[partial_dimension(element, most)];
+    return std::min(most / partial.block, partial.count - element / partial.block % partial.count) * partial.block;
+  }
+
+  Result<void> gather_box(uint64_t element, uint64_t elements, std::span<std::byte> out) const {
+    uint64_t first = first_;
+    for (const Dimension& dimension : dimensions_)
+      first += element / dimension.block % dimension.count * dimension.stride;
+    std::vector<BoxDimension> box;
+    for (size_t d = partial_dimension(element, elements); d < dimensions_.size(); ++d) {
+      const Dimension& dimension = dimensions_[d];
+      const uint64_t count = box.empty() ? elements / dimension.block : dimension.count;
+      box.push_back({count, dimension.stride, dimension.block});
+    }
+    return gather(storage_, first, width_, box, out);
+  }
+
+  Slice storage_;
+  uint64_t first_;                     // element of the storage
+  std::vector<Dimension> dimensions_;  // outermost first; at least one
+  uint64_t elements_;
+  uint32_t width_;  // bytes per element
+  Converter converter_;
+  uint64_t per_block_;  // elements
+  RecentBlocks blocks_;
+  mutable std::atomic<uint64_t> last_block_ = ~uint64_t{0};  // the next one is the first
+};
+
+// The dimensions with more than one element; neighbours that are stored one after the other are one dimension. At
+// least one.
+std::vector<Dimension> merged(const Shape& shape, const Strides& strides) {
+  std::vector<Dimension> innermost_first{{1, 1, 1}};
+  for (size_t d = shape.size(); d-- > 0;) {
+    Dimension& last = innermost_first.back();
+    if (shape[d] == 1) continue;
+    if (last.count == 1)
+      last = {shape[d], strides[d], last.block};
+    else if (strides[d] == last.stride * last.count)
+      last.count *= shape[d];
+    else
+      innermost_first.push_back({shape[d], strides[d], last.block * last.count});
+  }
+  return {innermost_first.rbegin(), innermost_first.rend()};
+}
+
+// The index in the storage of the last element of a tensor; nothing on overflow.
+std::optional<uint64_t> last_element(uint64_t offset, const Shape& shape, const Strides& strides) {
+  uint64_t last = offset;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    uint64_t distance = 0;
+    if (__builtin_mul_overflow(shape[d] - 1, strides[d], &distance) || __builtin_add_overflow(last, distance, &last))
+      return std::nullopt;
+  }
+  return last;
+}
+
+// Elements of less than a byte, or in blocks: only as they are stored.
+Result<Slice> whole_blocks(const Slice& storage, uint64_t offset, const DType& dtype, bool contiguous, uint64_t size) {
+  const uint64_t per_block = dtype.block;
+  if (!contiguous || offset % per_block != 0)
+    return failure(Code::unsupported, fmt::format("{} elements are not stored in order", dtype.name));
+  uint64_t begin = 0;
+  if (__builtin_mul_overflow(offset / per_block, dtype.block_bytes, &begin))
+    return failure(Code::corrupt, "the first element is outside of the storage");
+  return slice(std::make_shared<Slice>(storage), begin, size);
+}
+
+Strides strides_of(const Shape& shape, bool innermost_first) {
+  Strides strides(shape.size());
+  uint64_t next = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const size_t d = innermost_first ? shape.size() - 1 - i : i;
+    strides[d] = next;
+    next *= shape[d];
+  }
+  return strides;
+}
+
+}  // namespace
+
+Strides c_strides(const Shape& shape) { return strides_of(shape, true); }
+
+Strides fortran_strides(const Shape& shape) { return strides_of(shape, false); }
+
+Result<Slice> strided(const Slice& storage, uint64_t offset, const DType& dtype, const Shape& shape,
+                      const Strides& strides, const Conversion& conversion) {
+  if (strides.size() != shape.size())
+    return failure(Code::corrupt, fmt::format("{} dimensions, {} strides", shape.size(), strides.size()));
+  const auto size = size_in_bytes(dtype, shape);
+  if (!size) return failure(Code::corrupt, "the size overflows");
+  if (*size == 0) return slice(storage.whole(), storage.offset(), 0);
+  const std::vector<Dimension> dimensions = merged(shape, strides);
+  const bool contiguous = dimensions.size() == 1 && (dimensions[0].stride == 1 || dimensions[0].count == 1);
+  if (dtype.block != 1) return whole_blocks(storage, offset, dtype, contiguous && conversion == Conversion{}, *size);
+  const uint64_t width = dtype.block_bytes;
+  const auto last = last_element(offset, shape, strides);
+  if (!last || *last >= storage.size() / width)
+    return failure(Code::corrupt,
+                   fmt::format("an element is outside of the storage of {} elements", storage.size() / width));
+  if (contiguous && conversion == Conversion{}) return slice(storage.whole(), storage.offset() + offset * width, *size);
+  return slice(std::make_shared<Gathered>(storage, offset, dimensions, *size / width, dtype, conversion), 0, *size);
+}
+
+}  // namespace weightfs
