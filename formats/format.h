@@ -163,6 +163,8 @@ Match matches_bintensors(const Probe& probe);
 Result<Model> read_bintensors(const Container& container);
 Result<Model> read_bintensors_release(const Container& container);
 Result<Model> read_bintensors_legacy(const Container& container);
+Match matches_npy(const Probe& probe);
+Result<Model> read_npy(const Container& container);
 Match matches_zip(const Probe& probe);
 Result<Model> read_zip(const Container& container);  // the formats in zips are rows of archive/archive_formats.h
 Match matches_tar(const Probe& probe);

@@ -88,6 +88,8 @@ struct Model {
   std::map<size_t, Digest> digests;      ///< of tensors (by their index), if known without reading
   /// The elements of tensors of type string (by their index), in C order, UTF-8.
   std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>> strings;
+  /// The whole .npy files of tensors that are stored as such and have a type without a row of DType (by their index).
+  std::map<size_t, Slice> npy_files;
   std::vector<std::string> missing;   ///< files that the container lists but lacks
   std::vector<std::string> unlisted;  ///< files that the container has but does not list
   /// Finds the parts of `itself` that are containers; null if there cannot be any.

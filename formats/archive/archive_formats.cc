@@ -27,7 +27,7 @@ Result<Model> read_archive(Packing packing, const char* plain, const Container& 
 }
 
 Result<bool> is_entry_file(const UnpackedForm& form, const Container& container) {
-  if (container.name != form.entry_file) return false;
+  if (form.entry_file.empty() || container.name != form.entry_file) return false;
   return form.identifies == nullptr || TRY(form.identifies(container.bytes));
 }
 

@@ -14,11 +14,11 @@ enum class Packing { zip, tar };
 
 /// A directory into which such an archive was unpacked. It is named by one of its files.
 struct UnpackedForm {
-  std::string_view entry_file;  ///< the file's name: "carton.toml"
+  std::string_view entry_file;  ///< the file's name: "carton.toml"; "" if the format is not unpacked
   std::string_view companion;   ///< a file that must be in the same directory; "" for none
-  Match (*matches)(const Probe& entry);
+  Match (*matches)(const Probe& entry) = [](const Probe&) { return Match::no; };
   /// Whether the entry file's content identifies the format; null when its name is enough. Fails with io.
-  Result<bool> (*identifies)(const SourcePtr& entry);
+  Result<bool> (*identifies)(const SourcePtr& entry) = nullptr;
 };
 
 /// A format that lives in an archive.
@@ -28,7 +28,7 @@ struct ArchiveFormat {
   /// Whether the archive is of this format. Fails when a member's bytes are not available.
   Result<bool> (*matches)(const Archive& archive);
   Result<Model> (*read)(Archive archive, const Container& container);
-  UnpackedForm unpacked;
+  UnpackedForm unpacked = {};
 };
 
 }  // namespace weightfs::archive
@@ -45,6 +45,9 @@ Match matches_mlf_metadata(const Probe& entry);
 Result<bool> is_mlf_metadata(const SourcePtr& entry);
 Result<Model> read_mlf(archive::Archive archive, const Container& container);
 
+Result<bool> matches_npz(const archive::Archive& archive);
+Result<Model> read_npz(archive::Archive archive, const Container& container);
+
 }  // namespace weightfs
 
 namespace weightfs::archive {
@@ -60,6 +63,7 @@ inline constexpr std::array kArchiveFormats = {
                   .matches = matches_mlf,
                   .read = read_mlf,
                   .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
+    ArchiveFormat{.name = "npz", .packing = Packing::zip, .matches = matches_npz, .read = read_npz},
 };
 
 /// Reads a container as this format: a directory if the container is its entry file, else an archive. Fails with

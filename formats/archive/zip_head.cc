@@ -3,6 +3,7 @@
 
 #include "formats/archive/zip.h"
 #include "formats/codec/codec.h"
+#include "formats/format.h"
 
 namespace weightfs::archive {
 namespace {
@@ -10,19 +11,19 @@ namespace {
 // Reads little at a time, so that the input read is the input decoded.
 class SmallReads final : public Source {
  public:
-  explicit SmallReads(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  SmallReads(std::string bytes, size_t sip) : bytes_(in_memory(std::move(bytes))), sip_(sip) {}
   uint64_t size() const override { return bytes_->size(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    const size_t got = TRY(bytes_->read(offset, out.first(std::min(out.size(), kSip))));
+    const size_t got = TRY(bytes_->read(offset, out.first(std::min(out.size(), sip_))));
     read_ += got;
     return got;
   }
   uint64_t read() const { return read_; }
-
-  static constexpr size_t kSip = 512;
+  uint64_t sip() const { return sip_; }
 
  private:
   SourcePtr bytes_;
+  size_t sip_;
   mutable uint64_t read_ = 0;  // one decoder, in one thread
 };
 
@@ -45,7 +46,10 @@ Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& c
     return read_text(range.bytes, 0, cost.input);
   }
   cost.input = input;
-  const auto stored = std::make_shared<const SmallReads>(TRY(read_text(range.bytes, 0, input)));
+  // The limits of a decoder count what it asks for: of a longer head many small reads would exceed them.
+  constexpr size_t kSip = 512;
+  std::string head = TRY(read_text(range.bytes, 0, input));
+  const auto stored = std::make_shared<const SmallReads>(std::move(head), most <= kHeadSize ? kSip : most);
   std::string out(blocks ? std::max<size_t>(most, kZstdBlock) : most, '\0');
   const auto decode = [&]() -> Result<size_t> {
     const StreamPtr stream = TRY((blocks ? codec::zstd_stream : codec::inflate_stream)(stored));
@@ -57,7 +61,7 @@ Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& c
     return cost.output;
   };
   const auto size = decode();
-  const uint64_t useful = cost.output + SmallReads::kSip;
+  const uint64_t useful = cost.output + stored->sip();
   cost.empty = stored->read() - std::min(stored->read(), useful);
   out.resize(std::min<size_t>(TRY(size), most));
   return out;

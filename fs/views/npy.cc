@@ -127,16 +127,19 @@ uint64_t elements_of(const Shape& shape) {
 }
 
 bool has_either(const Model& model, size_t tensor) {
-  return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor);
+  return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor) || model.npy_files.contains(tensor);
 }
 
 std::optional<uint64_t> npy_size(const Model& model, size_t tensor) {
   if (model.strings.contains(tensor)) return std::nullopt;
+  if (const auto file = model.npy_files.find(tensor); file != model.npy_files.end()) return file->second.size();
   const Tensor& its = model.tensors[tensor];
   return npy_header(its).size() + (its.dtype->packed_bits == 0 ? its.nbytes() : elements_of(its.shape));
 }
 
 Result<SourcePtr> open_npy(const Model& model, size_t index) {
+  if (const auto file = model.npy_files.find(index); file != model.npy_files.end())
+    return std::make_shared<Slice>(file->second);
   const Tensor& tensor = model.tensors[index];
   const auto texts = model.strings.find(index);
   if (texts == model.strings.end()) {

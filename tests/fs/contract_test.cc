@@ -184,6 +184,10 @@ Names golden(std::string_view title) {
     return tree({"m.params"}, {}, {"a/", "a/b.npy", "empty.npy", "mask.npy", "w.npy"},
                 {"a/", "a/b", "empty", "mask", "w"});
   if (title == "TensorCache") return tree({"0.bin", "tensor-cache.json"}, {}, {"b.npy", "w.npy"}, {"b", "w"});
+  if (title == "Npy") return tree({"m.npy"}, {}, {"m.npy"}, {"m"});
+  if (title == "Npz")
+    return tree({"f.npy", "layer/", "layer/s.npy", "w.npy"}, {}, {"f.npy", "layer/", "layer/s.npy", "w.npy"},
+                {"f", "layer/", "layer/s", "w"});
   if (title == "Zip")
     return tree({"d/", "d/deflated.txt", "d/zstandard.txt", "inner.safetensors", "link -> d/deflated.txt", "plain.txt"},
                 {}, {}, {}, nested("", "inner.safetensors", "t"));

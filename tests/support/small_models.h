@@ -13,6 +13,7 @@
 #include "tests/support/gguf_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/mlf_builder.h"
+#include "tests/support/numpy_builder.h"
 #include "tests/support/ollama_builder.h"
 #include "tests/support/params_builder.h"
 #include "tests/support/rten_builder.h"
@@ -150,6 +151,8 @@ inline std::vector<SmallModel> small_models() {
       {"BintensorsForcedRelease", "bintensors-release", false, "m.bt", small_bintensors().release()},
       {"BintensorsForcedLegacy", "bintensors-legacy", false, "m.bt", small_bintensors().legacy()},
       {"TvmParams", "tvm-params", true, "m.params", small_params()},
+      {"Npy", "npy", true, "m.npy", small_npy()},
+      {"Npz", "npz", true, "m.npz", small_npz()},
       {"Zip", "zip", true, "m.zip", small_zip()},
       {"Carton", "carton", true, "m.carton", small_carton()},
       {"CartonDirectory", "carton", true, "carton.toml", small_carton_files()["carton.toml"],

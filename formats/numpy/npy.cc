@@ -1,0 +1,54 @@
+// A .npy file: one array.
+#include <fmt/core.h>
+
+#include "formats/common/flat.h"
+#include "formats/format.h"
+#include "formats/numpy/array.h"
+
+namespace weightfs {
+namespace numpy {
+namespace {
+
+Map facts_of(const Header& header) {
+  Map facts;
+  facts.append("descr", header.type.text);
+  facts.append("fortran_order", header.fortran_order);
+  facts.append("header_length", header.data);
+  return facts;
+}
+
+Result<Model> read(const Container& container) {
+  const Slice file = TRY(slice(container.bytes, 0, container.bytes->size()));
+  const auto head = [&](size_t most) -> Result<std::string> {
+    const uint64_t size = std::min<uint64_t>(most, file.size());
+    TRY_VOID(container.budget->charge(Cost::input, size));
+    return read_text(file, 0, size);
+  };
+  std::string first = TRY(head(kUsualHeaderSize));
+  const Header header = TRY(read_header(std::move(first), head, *container.budget));
+  const uint64_t data = file.size() - header.data;
+  if (header.nbytes > data && !header.type.has_objects)
+    return failure(Code::corrupt, fmt::format("{} bytes of data needed, {} in the file", header.nbytes, data));
+  Model model;
+  model.format = "npy";
+  model.version = header.version;
+  Warnings warnings;
+  TRY_VOID(ArrayAdder(model, warnings, *container.budget).add(array_name(container.name), header, file));
+  if (data > header.nbytes && !header.type.has_objects)
+    warnings.add("{} bytes after the array are not shown", data - header.nbytes);
+  model.warnings = std::move(warnings).take();
+  flat::add_facts(model.metadata, model.format, facts_of(header));
+  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  return model;
+}
+
+}  // namespace
+}  // namespace numpy
+
+Match matches_npy(const Probe& probe) { return probe.head.starts_with(numpy::kMagic) ? Match::yes : Match::no; }
+
+Result<Model> read_npy(const Container& container) {
+  return numpy::read(container).map_error([](const Error& e) { return Error{e.code, "npy: " + e.message}; });
+}
+
+}  // namespace weightfs

@@ -1,0 +1,139 @@
+// A .npz file: a zip whose members are .npy files, as numpy.savez and MLX write it.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "formats/archive/archive_formats.h"
+#include "formats/archive/zip.h"
+#include "formats/numpy/array.h"
+
+namespace weightfs::numpy {
+namespace {
+
+// So many members of each kind, named .npy and not, are looked at to detect the format.
+constexpr size_t kProbed = 16;
+
+// The head of a member, without decoding more of it.
+Result<std::string> read_member_head(const Source& member, size_t most, Budget& budget) {
+  archive::HeadCost cost;
+  const auto range = TRY(archive::stored_range_of(member));
+  if (!range) cost.input = std::min<uint64_t>(member.size(), most);
+  auto head = range ? archive::read_head(*range, most, cost) : read_text(member, 0, cost.input);
+  TRY_VOID(archive::charge_head(budget, cost));
+  return head;
+}
+
+// Whether the bytes of a part begin as a .npy file does. Fails with errors that are not about the bytes.
+Result<bool> is_array(const Part& part, Budget& budget) {
+  if (!part.link_target.empty()) return false;
+  const SourcePtr bytes = TRY(part.source.get());
+  const auto head = read_member_head(*bytes, kMagic.size(), budget);
+  if (!head && !is_about_the_bytes(head.error())) return tl::unexpected(head.error());
+  return head && head->starts_with(kMagic);
+}
+
+Result<bool> matches(const archive::Archive& archive) {
+  size_t named = 0, others = 0;
+  for (const Part& part : archive.parts) {
+    if ((part.path.ends_with(kSuffix) ? named : others)++ >= kProbed) continue;
+    if (TRY(is_array(part, *archive.budget))) return true;
+    if (named >= kProbed && others >= kProbed) break;
+  }
+  return false;
+}
+
+// All bytes of a member; a stored one is a range of the zip.
+Result<Slice> whole_member(const SourcePtr& member) {
+  const auto range = TRY(archive::stored_range_of(*member));
+  if (range && range->method == archive::kStored) return range->bytes;
+  return slice(member, 0, member->size());
+}
+
+// Adds the arrays among the members.
+class NpzReader {
+ public:
+  NpzReader(Model& model, Warnings& warnings, Budget& budget)
+      : warnings_(warnings), budget_(budget), adder_(model, warnings, budget) {}
+
+  /// Whether the part is an array. Fails with errors that are not about the bytes, and if the budget is exhausted.
+  Result<bool> add(const Part& part) {
+    if (!part.link_target.empty()) return false;
+    const bool is_named = part.path.ends_with(kSuffix);
+    const SourcePtr member = TRY(part.source.get());
+    auto head = read_member_head(*member, kUsualHeaderSize, budget_);
+    if (head && !head->starts_with(kMagic)) {
+      if (is_named) warnings_.add("{}: no magic number of a .npy file; shown in files/ only", quoted(part.path));
+      return false;
+    }
+    if (!head && !is_named && is_about_the_bytes(head.error())) return false;
+    const auto added = head ? add_array(part, member, std::move(*head)) : tl::unexpected(head.error());
+    if (!added && !is_about_the_bytes(added.error())) return tl::unexpected(added.error());
+    if (!added) TRY_VOID(adder_.add_refused(array_name(part.path), added.error().message));
+    return true;
+  }
+
+ private:
+  Result<void> add_array(const Part& part, const SourcePtr& member, std::string head) {
+    const auto more = [&](size_t most) { return read_member_head(*member, most, budget_); };
+    const Header header = TRY(read_header(std::move(head), more, budget_));
+    const Slice whole = TRY(whole_member(member));
+    return adder_.add(array_name(part.path), header, whole);
+  }
+
+  Warnings& warnings_;
+  Budget& budget_;
+  ArrayAdder adder_;
+};
+
+// The arrays are the model's tensors; the other members may be containers.
+void leave_arrays_out_of_nested(Model& model, std::vector<bool> is_array) {
+  if (!model.nested) return;
+  if (std::find(is_array.begin(), is_array.end(), false) == is_array.end()) {
+    model.nested = nullptr;
+    return;
+  }
+  model.nested = [find = std::move(model.nested),
+                  is_array = std::move(is_array)](const ModelPtr& itself) -> Result<std::vector<Nested>> {
+    std::vector<Nested> nested = TRY(find(itself));
+    std::erase_if(nested, [&](const Nested& one) { return is_array[one.part]; });
+    return nested;
+  };
+}
+
+Result<Model> read(archive::Archive archive, const Container& container) {
+  Model model;
+  Warnings warnings;
+  NpzReader reader(model, warnings, *container.budget);
+  std::vector<bool> is_array(archive.parts.size());
+  for (size_t i = 0; i < archive.parts.size(); ++i) {
+    const Part& part = archive.parts[i];
+    const auto added = reader.add(part);
+    if (!added && !is_about_the_bytes(added.error())) return tl::unexpected(added.error());
+    if (!added) {
+      warnings.add("{}: {}; it and the members after it are not shown as tensors", quoted(part.path),
+                   added.error().message);
+      break;
+    }
+    is_array[i] = *added;
+  }
+  archive.warnings.append(warnings, "");
+  model.format = "npz";
+  archive::add_members(model, std::move(archive), container);
+  leave_arrays_out_of_nested(model, std::move(is_array));
+  return model;
+}
+
+}  // namespace
+}  // namespace weightfs::numpy
+
+namespace weightfs {
+
+Result<bool> matches_npz(const archive::Archive& archive) { return numpy::matches(archive); }
+
+Result<Model> read_npz(archive::Archive archive, const Container& container) {
+  return numpy::read(std::move(archive), container);
+}
+
+}  // namespace weightfs
