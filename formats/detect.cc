@@ -32,6 +32,7 @@ constexpr std::array kFirst = {
     Format{"gguf", ".gguf", matches_gguf, read_gguf},
     Format{"rten", ".rten", matches_rten, read_rten},
     Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
+    Format{"tflite", ".tflite", matches_tflite, read_tflite},
     Format{"npy", ".npy", matches_npy, read_npy},
     Format{"zip", ".zip .carton .npz", matches_zip, read_zip},
     Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2", matches_tar, read_tar,

@@ -171,6 +171,8 @@ Match matches_tar(const Probe& probe);
 Result<Model> read_tar(const Container& container);
 Match matches_tvm_params(const Probe& probe);
 Result<Model> read_tvm_params(const Container& container);
+Match matches_tflite(const Probe& probe);
+Result<Model> read_tflite(const Container& container);
 Match matches_tensor_cache(const Probe& probe);
 Result<Model> read_tensor_cache(const Container& container);  // named by its index
 Match matches_ollama(const Probe& probe);

@@ -175,6 +175,12 @@ Names golden(std::string_view title) {
   if (title == "RtenVersion2")
     return tree({"m.rten"}, {"graph.json"}, {"2.then_branch/", "2.then_branch/w.npy", "w.npy"},
                 {"2.then_branch/", "2.then_branch/w", "w"});
+  if (title == "Tflite")
+    return with_warnings(tree(
+        {"inner.safetensors", "labels.txt", "m.tflite", "metadata/", "metadata/min_runtime_version", "weights.bin"},
+        {"graph.json"}, {"ext.npy", "q.npy", "s.npy", "subgraphs/", "subgraphs/body/", "subgraphs/body/w.npy", "w.npy"},
+        {"ext", "q", "s", "sparse", "subgraphs/", "subgraphs/body/", "subgraphs/body/w", "w"},
+        nested("", "inner.safetensors", "t")));
   if (title == "Safetensors")
     return tree({"m.safetensors"}, {}, {"empty.npy", "f4.npy", "s.npy", "w.npy"}, {"empty", "f4", "s", "w"});
   if (title == "SafetensorsIndex")

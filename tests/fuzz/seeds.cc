@@ -168,13 +168,32 @@ void add_rten_attributes(Seeds& seeds) {
   seeds["rten-attributes"] = version1(model_of(graph(operators)));
 }
 
+// Buffers after the FlatBuffer, types of every number, tables that are shared, references that are wrong.
+void add_tflite(Seeds& seeds) {
+  using namespace tflite;
+  std::vector<Ref> tensors;
+  for (int8_t type = -1; type < 25; ++type) tensors.push_back(tensor(fmt::format("t{}", type), {2, 3}, type, 1));
+  const Ref types = subgraph(tensors);
+  std::string offsets = file_of(model({types, types}, {empty_buffer(), buffer_at(8000, 24), buffer_at(1, 24)}));
+  offsets.resize(8024, 'w');
+  seeds["tflite-offsets"] = offsets;
+  const Ref scales = quantization(std::vector<float>(600, 0.1F), std::vector<int64_t>(600, -1), 0);
+  seeds["tflite-quantised"] =
+      file_of(model({subgraph({tensor("q", {8}, kInt8, 1, {{4, scales}})})}, {empty_buffer(), buffer("12345678")}));
+  seeds["tflite-wrong"] = file_of(
+      model({subgraph({tensor("", {-1}, kInt8, 1), tensor("n", {3}, kInt8, 9), tensor("s", {2}, tflite::kString, 1)},
+                      {{1, list<int32_t>({9, -5})}, {3, tables({call(7, {8}, {})})}})},
+            {empty_buffer(), buffer(strings({"a"}))}, {{0, scalar(4U)}, {6, tables({table({{1, scalar(8U)}})})}}));
+}
+
 // The second target of a container seed, besides the one of containers: by the names that add_...() use.
 std::string_view target_of(std::string_view name, std::string_view bytes) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kMagic = {
       {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};
   for (const auto& [magic, target] : kMagic)
     if (bytes.starts_with(magic)) return target;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNames = {{{"rten", "rten"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kNames = {{{"rten", "rten"},
+                                                                                     {"tflite", "tflite"},
                                                                                      {"index", "safetensors_index"},
                                                                                      {"safetensors", "safetensors"},
                                                                                      {"bintensors", "bintensors"},
@@ -250,6 +269,7 @@ int write_seeds(const std::string& folder) {
   add_json(seeds);
   add_rten_graphs(seeds);
   add_rten_attributes(seeds);
+  add_tflite(seeds);
   add_zips(seeds);
   add_tars(seeds);
   add_cartons(seeds);

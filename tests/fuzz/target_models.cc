@@ -8,6 +8,7 @@ namespace {
 
 void run_gguf(std::string_view input) { read_checked(parse_input(input).named("m-00001-of-00003.gguf"), "gguf"); }
 void run_rten(std::string_view input) { read_checked(parse_input(input).named("m.rten"), "rten"); }
+void run_tflite(std::string_view input) { read_checked(parse_input(input).named("m.tflite"), "tflite"); }
 void run_safetensors(std::string_view input) { read_checked(parse_input(input).named("m.safetensors"), "safetensors"); }
 void run_index(std::string_view input) {
   read_checked(parse_input(input).named("m.safetensors.index.json"), "safetensors-index");
@@ -34,6 +35,8 @@ constexpr Limits kSharedLimits = {.memory = 400'000, .memory_per_byte = 2'000, .
 
 const Target kGgufTarget = {.name = "gguf", .run = run_gguf, .limits = kLimits, .mutate = mutate_numbers};
 const Target kRtenTarget = {.name = "rten", .run = run_rten, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
+const Target kTfliteTarget = {
+    .name = "tflite", .run = run_tflite, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
 const Target kSafetensorsTarget = {
     .name = "safetensors", .run = run_safetensors, .limits = kLimits, .mutate = mutate_headed};
 const Target kSafetensorsIndexTarget = {

@@ -17,6 +17,7 @@ std::span<const Target* const> targets() {
       &kOllamaManifestTarget,
       &kGgufTarget,
       &kRtenTarget,
+      &kTfliteTarget,
       &kSafetensorsTarget,
       &kSafetensorsIndexTarget,
       &kBintensorsTarget,

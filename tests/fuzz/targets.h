@@ -29,6 +29,7 @@ extern const Target kSafetensorsTarget;
 extern const Target kSafetensorsIndexTarget;
 extern const Target kBintensorsTarget;
 extern const Target kRtenTarget;
+extern const Target kTfliteTarget;
 extern const Target kTvmParamsTarget;
 extern const Target kTensorCacheTarget;
 extern const Target kMlfTarget;

@@ -20,6 +20,7 @@
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/tensor_cache_builder.h"
+#include "tests/support/tflite_builder.h"
 #include "tests/support/zip_builder.h"
 
 namespace weightfs::test {
@@ -139,6 +140,7 @@ inline std::vector<SmallModel> small_models() {
        {{"m-00002-of-00002.gguf", small_gguf_shard(1)}}},
       {"RtenVersion1", "rten", true, "m.rten", rten::version1(rten::small_model())},
       {"RtenVersion2", "rten", true, "m.rten", rten::small_rten()},
+      {"Tflite", "tflite", true, "m.tflite", tflite::small_tflite(), {{"weights.bin", "0123"}}},
       {"Safetensors", "safetensors", true, "m.safetensors", small_safetensors()},
       {"SafetensorsIndex",
        "safetensors-index",
