@@ -43,6 +43,7 @@ constexpr std::array kLast = {
     Format{"ollama", "", matches_ollama, read_ollama},
     Format{"safetensors", ".safetensors", matches_safetensors, read_safetensors},
     Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index},
+    Format{"onnx", ".onnx", matches_onnx, read_onnx},
     Format{"bintensors", ".bt .bintensors", matches_bintensors, read_bintensors},
     Format{"bintensors-release", "", never, read_bintensors_release},
     Format{"bintensors-legacy", "", never, read_bintensors_legacy},
@@ -124,6 +125,12 @@ const Format* format_named(std::string_view name) {
 
 Result<SourcePtr> open_beside(const Container& container, std::string_view name) {
   SourcePtr file = TRY(container.folder->open(name));
+  if (container.folder->is_storage()) container.budget->add_file(*file);
+  return file;
+}
+
+Result<SourcePtr> open_below(const Container& container, std::string_view path) {
+  SourcePtr file = TRY(container.folder->open_below(path, container.name));
   if (container.folder->is_storage()) container.budget->add_file(*file);
   return file;
 }

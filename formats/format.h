@@ -29,6 +29,13 @@ class Folder {
   /// Opens a file. Names with a `/`, `.` and `..` are refused: nothing outside the folder is opened.
   virtual Result<SourcePtr> open(std::string_view name) const = 0;
 
+  /// Opens a file at a path below the folder that a container refers to: components joined by `/`, without `..`. A link
+  /// is followed only if it stays in the folder; one beside the container `referrer`, which must be a link too, may
+  /// lead to the directory that this leads to, as in the cache of Hugging Face. By default only the folder's own files.
+  virtual Result<SourcePtr> open_below(std::string_view path, std::string_view /*referrer*/) const {
+    return open(path);
+  }
+
   /// Whether its files take storage of their own: true for a directory on disk, false for members of an archive.
   virtual bool is_storage() const { return false; }
 
@@ -56,6 +63,9 @@ struct Container {
 /// Opens a file next to the container, which must have a folder. A file with storage of its own extends the budget.
 /// Fails as Folder::open() does.
 Result<SourcePtr> open_beside(const Container& container, std::string_view name);
+
+/// The same for a file in the folder or below it, which the container refers to. Fails as Folder::open_below() does.
+Result<SourcePtr> open_below(const Container& container, std::string_view path);
 
 /// The result of detection by the first and last bytes.
 enum class Match {
@@ -175,6 +185,8 @@ Match matches_tflite(const Probe& probe);
 Result<Model> read_tflite(const Container& container);
 Match matches_tensor_cache(const Probe& probe);
 Result<Model> read_tensor_cache(const Container& container);  // named by its index
+Match matches_onnx(const Probe& probe);
+Result<Model> read_onnx(const Container& container);
 Match matches_ollama(const Probe& probe);
 Result<Model> read_ollama(const Container& container);  // a manifest; the blobs are in its folder
 

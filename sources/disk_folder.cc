@@ -111,6 +111,22 @@ class PartLister {
 
 }  // namespace
 
+namespace {
+
+// The directory in the text of a symbolic link; nothing if it is not a link.
+std::optional<std::string> link_directory(const Location& location) {
+  const auto directory = location.root->open(location.parent().name, OpenFor::status);
+  if (!directory) return std::nullopt;
+  std::array<char, PATH_MAX> target{};
+  const std::string name = location.name.substr(location.name.rfind('/') + 1);
+  const ssize_t length = ::readlinkat(directory->descriptor.number(), name.c_str(), target.data(), target.size());
+  if (length <= 0) return std::nullopt;
+  const std::string_view text(target.data(), static_cast<size_t>(length));
+  return std::string(text.substr(0, text.rfind('/') + 1));
+}
+
+}  // namespace
+
 Location Location::operator/(std::string_view entry) const {
   return {root, name.empty() ? std::string(entry) : fmt::format("{}/{}", name, entry)};
 }
@@ -178,6 +194,12 @@ Result<SourcePtr> DiskFolder::open(std::string_view name) const {
   if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
     return failure(Code::corrupt, fmt::format("{} is not the name of a file beside the container", quoted(name)));
   return (directory_ / name).open();
+}
+
+Result<SourcePtr> DiskFolder::open_below(std::string_view path, std::string_view referrer) const {
+  const auto beside = path.find('/') == path.npos ? link_directory(directory_ / path) : std::nullopt;
+  if (beside && beside == link_directory(directory_ / referrer)) return (directory_ / path).open();
+  return TRY(inside_.get())->open_file(std::string(path));
 }
 
 }  // namespace weightfs

@@ -50,11 +50,14 @@ bool is_forbidden(const Error& error);
 
 class DiskFolder final : public Folder {
  public:
-  explicit DiskFolder(Location directory) : directory_(std::move(directory)) {}
+  explicit DiskFolder(Location directory)
+      : directory_(std::move(directory)),
+        inside_([directory = directory_] { return directory.root->below(directory.name); }) {}
 
   Result<std::vector<std::string>> names() const override;
   Result<std::vector<Part>> parts() const override;
   Result<SourcePtr> open(std::string_view name) const override;
+  Result<SourcePtr> open_below(std::string_view path, std::string_view referrer) const override;
 
   /// The errors of the files that names() omits because the rules forbid to open them, one line each; more than 100 are
   /// only counted.
@@ -62,6 +65,7 @@ class DiskFolder final : public Folder {
 
  private:
   Location directory_;
+  Later<ConfinedDirectoryPtr> inside_;  // the same directory, from which no link leads out
 };
 
 }  // namespace weightfs

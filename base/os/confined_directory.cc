@@ -112,6 +112,13 @@ Result<SourcePtr> ConfinedDirectory::open_file(const std::string& name, Links li
   return source_of_file(std::move(opened.descriptor), directory_, name, path_of(name), std::move(open_again));
 }
 
+Result<std::shared_ptr<const ConfinedDirectory>> ConfinedDirectory::below(const std::string& name) const {
+  auto opened = TRY(open(name, OpenFor::status));
+  Confinement rules = rules_;
+  rules.trust_owner = false;
+  return std::make_shared<const ConfinedDirectory>(std::move(opened.descriptor), path_of(name), std::move(rules));
+}
+
 Result<std::vector<DirectoryEntry>> ConfinedDirectory::list(const std::string& name) const {
   const auto opened = TRY(open(name, OpenFor::list));
   return entries_of(opened.descriptor).map_error([&](const Error& error) {

@@ -62,6 +62,10 @@ class ConfinedDirectory : public std::enable_shared_from_this<ConfinedDirectory>
   /// Opens a directory for listing, or any file for examination.
   Result<OpenedPath> open(const std::string& name, OpenFor purpose) const { return open_by(rules_, name, purpose); }
 
+  /// A subdirectory from which no link leads out, except with `follow_links`; by default not even a link of the
+  /// mounting user. Fails as open() does.
+  Result<std::shared_ptr<const ConfinedDirectory>> below(const std::string& name) const;
+
   /// The entries of a directory, as entries_of().
   Result<std::vector<DirectoryEntry>> list(const std::string& name) const;
 

@@ -113,7 +113,8 @@ Result<void> PathWalk::follow(int link, const struct stat& status) {
   if (length < 0) return tl::unexpected(error(errno));
   note_owner(link_owner_, status);
   // Root's own links outside are part of the system.
-  const bool is_trusted = status.st_uid == rules_.user || (is_outside() && status.st_uid == 0);
+  const bool is_owned = rules_.trust_owner && status.st_uid == rules_.user;
+  const bool is_trusted = is_owned || (is_outside() && status.st_uid == 0);
   has_foreign_link_ = has_foreign_link_ || !is_trusted;
   const std::string_view text(target.data(), static_cast<size_t>(length));
   put_before(remaining_, text);
@@ -154,9 +155,7 @@ Result<void> PathWalk::check_search() const {
 }
 
 Result<void> PathWalk::check_place(const struct stat& status) const {
-  if (is_refused_outside())
-    return failure(Code::unsupported,
-                   fmt::format("{}its owner is not the mounting user; use --follow-links", kNotFollowed));
+  if (is_refused_outside()) return tl::unexpected(refused_link());
   if (is_outside() && !rules_.follow_links && status.st_uid != rules_.user)
     return failure(Code::unsupported,
                    fmt::format("{}the owner of its target is not the mounting user; use --follow-links", kNotFollowed));
@@ -165,9 +164,14 @@ Result<void> PathWalk::check_place(const struct stat& status) const {
 
 // A refused link must not reveal whether its target outside exists.
 Error PathWalk::error(int number) const {
-  if (is_refused_outside())
-    return {Code::unsupported, fmt::format("{}its owner is not the mounting user; use --follow-links", kNotFollowed)};
+  if (is_refused_outside()) return refused_link();
   return {errno_code(number), errno_text(number)};
+}
+
+Error PathWalk::refused_link() const {
+  if (!rules_.trust_owner)
+    return {Code::unsupported, "a symbolic link out of the model's directory is not followed; use --follow-links"};
+  return {Code::unsupported, fmt::format("{}its owner is not the mounting user; use --follow-links", kNotFollowed)};
 }
 
 }  // namespace weightfs

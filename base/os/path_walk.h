@@ -22,6 +22,7 @@ namespace weightfs {
 struct Confinement {
   uid_t user = ::getuid();                ///< the mounting user
   bool follow_links = false;              ///< follow outward links of any owner
+  bool trust_owner = true;                ///< follow outward links of the mounting user
   std::optional<UserRights> rights = {};  ///< refuse files that this user may not read; empty: only the kernel checks
   bool use_openat2 = true;                ///< false: as on a kernel before 5.6, which lacks openat2(2)
 };
@@ -69,6 +70,7 @@ class PathWalk {
   Result<void> check_search() const;
   Result<void> check_place(const struct stat& status) const;
   Error error(int number) const;
+  Error refused_link() const;
 
   int root_;
   const Confinement& rules_;

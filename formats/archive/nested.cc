@@ -55,10 +55,14 @@ class PartsFolder final : public Folder {
   }
 
   Result<SourcePtr> open(std::string_view name) const override {
-    const std::string path = fmt::format("{}{}", prefix_, name);
+    if (name.find('/') != name.npos) return tl::unexpected(not_found(name));
+    return open_below(name, {});
+  }
+
+  Result<SourcePtr> open_below(std::string_view below, std::string_view /*referrer*/) const override {
+    const std::string path = fmt::format("{}{}", prefix_, below);
     const auto at = files_->from(path);
-    if (name.find('/') != name.npos || at == files_->places.end() || files_->path(*at) != path)
-      return failure(Code::not_found, fmt::format("{} is not in the container's directory", quoted(name)));
+    if (at == files_->places.end() || files_->path(*at) != path) return tl::unexpected(not_found(below));
     return bytes_to_parse(TRY(files_->model->parts[*at].source.get()), charge_);
   }
 
@@ -72,6 +76,10 @@ class PartsFolder final : public Folder {
   }
 
  private:
+  static Error not_found(std::string_view name) {
+    return {Code::not_found, fmt::format("{} is not in the container's directory", quoted(name))};
+  }
+
   bool is_below(std::vector<uint32_t>::const_iterator at) const {
     return at != files_->places.end() && files_->path(*at).starts_with(prefix_);
   }

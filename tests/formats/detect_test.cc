@@ -29,7 +29,7 @@ class Unreadable final : public Source {
 
 TEST(Detection, FindsEachFormatByName) {
   for (const Format& format : formats()) EXPECT_EQ(format_named(format.name), &format);
-  for (const char* name : {"", "GGUF", "bin", "onnx"}) EXPECT_EQ(format_named(name), nullptr) << name;
+  for (const char* name : {"", "GGUF", "bin", "ONNX"}) EXPECT_EQ(format_named(name), nullptr) << name;
 }
 
 TEST(Detection, ReportsTriedFormats) {
@@ -38,7 +38,7 @@ TEST(Detection, ReportsTriedFormats) {
   EXPECT_EQ(model.error().code, Code::unsupported);
   EXPECT_EQ(model.error().message,
             "m: not a supported model (56 B); tried gguf, rten, tvm-params, tflite, npy, zip, tar, safetensors, "
-            "safetensors-index, bintensors");
+            "safetensors-index, onnx, bintensors");
   EXPECT_THAT(outcome(""), StartsWith("m: not a supported model (0 B); "));
 }
 
@@ -46,9 +46,9 @@ TEST(Detection, ReportsTriedFormats) {
 TEST(Detection, ReportsWhyPossibleFormatFails) {
   EXPECT_EQ(outcome(bintensors_file("\2")),
             "m: not a supported model (9 B); tried gguf, rten, tvm-params, tflite, npy, zip, tar, safetensors, "
-            "safetensors-index, bintensors");
+            "safetensors-index, onnx, bintensors");
   EXPECT_THAT(outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
-              HasSubstr("safetensors-index, bintensors (bintensors: in the release layout: "));
+              HasSubstr("safetensors-index, onnx, bintensors (bintensors: in the release layout: "));
   EXPECT_THAT(outcome(R"({"weight_map": 7})"), HasSubstr("safetensors-index (safetensors index: "));
 }
 

@@ -209,6 +209,14 @@ Names golden(std::string_view title) {
     return tree({"codegen/", "codegen/host/", "codegen/host/src/", "codegen/host/src/lib0.c", "metadata.json",
                  "parameters/", "parameters/mlp.params", "src/", "src/relay.txt"},
                 {}, {"p0.npy"}, {"p0"}, nested("parameters/", "mlp.params", "p0"));
+  if (title == "Onnx")
+    return with_warnings(
+        tree({"m.data", "m.onnx"}, {"graph.json"},
+             {"far.npy", "four.npy", "functions/", "functions/d.F/", "functions/d.F/k.npy", "i64.npy", "if/",
+              "if/then_branch/", "if/then_branch/w.npy", "ints.npy", "one.npy", "sparse.indices.npy", "sparse.npy",
+              "text.npy", "typed.npy", "w.npy"},
+             {"far", "four", "functions/", "functions/d.F/", "functions/d.F/k", "i64", "if/", "if/then_branch/",
+              "if/then_branch/w", "ints", "one", "short", "sparse", "sparse.indices", "text", "typed", "w"}));
   if (title == "Ollama")
     return tree({"config.json", "license", "manifest.json", "model.gguf", "params.json", "projector.gguf", "template",
                  "tensors/", "tensors/d", "tensors/t.safetensors"},

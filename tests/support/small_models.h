@@ -15,6 +15,7 @@
 #include "tests/support/mlf_builder.h"
 #include "tests/support/numpy_builder.h"
 #include "tests/support/ollama_builder.h"
+#include "tests/support/onnx_builder.h"
 #include "tests/support/params_builder.h"
 #include "tests/support/rten_builder.h"
 #include "tests/support/safetensors_builder.h"
@@ -164,6 +165,7 @@ inline std::vector<SmallModel> small_models() {
       {"Mlf", "tvm-mlf", true, "m.tar", small_mlf()},
       {"MlfDirectory", "tvm-mlf", true, "metadata.json", mlf_metadata(7), without(mlf_files(7), "metadata.json")},
       {"TensorCache", "tensor-cache", true, "tensor-cache.json", small_tensor_cache(), {{"0.bin", "wwwwwwwwbbbb"}}},
+      {"Onnx", "onnx", true, "m.onnx", onnx::small_onnx(), {{"m.data", onnx::small_onnx_data()}}},
       {"Ollama", "ollama", true, "latest", small_ollama().manifest(), small_ollama().blobs()},
   };
 }

@@ -209,6 +209,19 @@ TEST_F(Nesting, IndexOpensShardsBesideIt) {
   EXPECT_EQ((*model)->tensors.size(), 4U);
 }
 
+TEST_F(Nesting, FilesBelowTheDirectoryOfAModelAreFound) {
+  using namespace onnx;
+  const auto placed = [](const char* path) { return external("w", kUint8, {4}, {{"location", path}}); };
+  add("d/m.onnx", model(graph({placed("sub/data"), placed("data")})).build());
+  add("d/sub/data", "deep");
+  add("data", "root");
+  ASSERT_THAT(nested_paths(), ElementsAre("d/m.onnx"));
+  const auto found = nested_[0].model.get();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(read_text((*found)->tensors[0].source, 0, 4).value(), "deep");
+  EXPECT_TRUE((*found)->tensors[1].source.refused());
+}
+
 TEST_F(Nesting, SplitModelIsShownOnce) {
   add("m-00001-of-00002.gguf", small_gguf_shard(0));
   add("m-00002-of-00002.gguf", small_gguf_shard(1));

@@ -1,0 +1,145 @@
+#include "formats/onnx/tensor.h"
+
+#include <fmt/core.h>
+
+#include "formats/onnx/fields.h"
+
+namespace weightfs::onnx {
+namespace {
+
+using protobuf::Field;
+using protobuf::Fields;
+using protobuf::Message;
+using protobuf::NumbersField;
+using protobuf::Scanner;
+using protobuf::WireType;
+
+constexpr int32_t kExternal = 1;  // TensorProto.DataLocation
+
+// An occurrence of a typed field, if it is one: a number, or a packed chunk.
+void add_numbers(StoredTensor& tensor, const Field& field) {
+  for (const uint32_t single : {fixed32(tensor::kFloatData), varint(tensor::kInt32Data), varint(tensor::kInt64Data),
+                                fixed64(tensor::kDoubleData), varint(tensor::kUint64Data)}) {
+    const uint32_t number = single >> 3;
+    if (field.tag == bytes(number)) tensor.numbers.at(number).add_chunk(field.bytes);
+    if (field.tag == single) tensor.numbers.at(number).add_single();
+  }
+}
+
+Result<void> add_field(Scanner& scanner, const Field& field, StoredTensor& tensor) {
+  switch (field.tag) {
+    case tensor::kName:
+      tensor.name = TRY(scanner.text(field.bytes, kMaxNameLength));
+      return {};
+    case tensor::kDataType:
+      tensor.data_type = field.int32();
+      return {};
+    case tensor::kDataLocation:
+      tensor.is_external = field.int32() == kExternal;
+      return {};
+    case tensor::kRawData:
+      tensor.raw = field.bytes;
+      return {};
+    case tensor::kStringData:
+      tensor.strings.add(field.bytes);
+      return {};
+    case tensor::kSegment:
+      tensor.problem = "it is a segment of a tensor";
+      return {};
+    case tensor::kExternalData: {
+      const Message entry = TRY(scanner.child(tensor.message, field));
+      return read_external_entry(scanner, entry, tensor.place);
+    }
+    case varint(tensor::kDims):
+    case bytes(tensor::kDims):
+      return read_dimensions(scanner, field, tensor.shape, tensor.problem);
+    default:
+      add_numbers(tensor, field);
+      return {};
+  }
+}
+
+void add_dimension(uint64_t number, Shape& shape, std::optional<std::string>& problem) {
+  if (problem) return;
+  if (static_cast<int64_t>(number) < 0) problem = fmt::format("dimension {}", static_cast<int64_t>(number));
+  if (shape.size() == kMaxDimensions) problem = fmt::format("more than {} dimensions", kMaxDimensions);
+  if (problem)
+    shape.clear();
+  else
+    shape.push_back(number);
+}
+
+// Whether a field of varints has this count, unless it is too long to be counted now.
+Result<void> check_count(const NumbersField& field, const protobuf::NumbersLayout& layout, uint64_t count,
+                         Scanner& scanner, uint64_t& countable) {
+  if (layout.chunk_bytes > countable) return {};
+  countable -= layout.chunk_bytes;
+  const uint64_t counted = TRY(protobuf::count_numbers(scanner, field));
+  if (counted == count) return {};
+  return failure(Code::corrupt, fmt::format("{} numbers, {} needed", counted, count));
+}
+
+Result<Slice> numbers_of(const StoredTensor& tensor, const ElementType& type, uint64_t size, const SourcePtr& file,
+                         Scanner& scanner, uint64_t& countable) {
+  const protobuf::NumbersLayout& layout = tensor.numbers.at(type.field);
+  const uint64_t count = size / type.width;
+  if (layout.absent() && count > 0) return failure(Code::corrupt, fmt::format("no data, {} bytes needed", size));
+  if (!layout.can_have(count, type.wire))
+    return failure(Code::corrupt, fmt::format("{} bytes of packed and {} single numbers, {} numbers needed",
+                                              layout.chunk_bytes, layout.single, count));
+  const auto range = layout.contiguous();
+  if (count == 0 || (range && type.wire != WireType::varint)) return slice(file, count == 0 ? 0 : range->begin, size);
+  const NumbersField field{tensor.message, type.field, type.wire};
+  if (type.wire == WireType::varint && layout.chunks > 0)
+    TRY_VOID(check_count(field, layout, count, scanner, countable));
+  return slice(protobuf::number_bytes(file, field, count, type.width), 0, size);
+}
+
+Result<Slice> strings_as_lines(const StoredTensor& tensor, const SourcePtr& file) {
+  uint64_t elements = 1;
+  for (const uint64_t dimension : tensor.shape)
+    if (__builtin_mul_overflow(elements, dimension, &elements)) return failure(Code::corrupt, "its shape overflows");
+  if (tensor.strings.count != elements)
+    return failure(Code::corrupt, fmt::format("{} strings, {} needed", tensor.strings.count, elements));
+  return slice(string_lines(file, tensor.message, tensor.strings), 0, tensor.strings.bytes + tensor.strings.count);
+}
+
+}  // namespace
+
+Result<StoredTensor> read_tensor(Scanner& scanner, Message message) {
+  StoredTensor tensor;
+  tensor.message = std::move(message);
+  tensor.strings.tag = tensor::kStringData;
+  Fields fields(scanner, tensor.message);
+  while (const auto field = TRY(fields.next())) TRY_VOID(add_field(scanner, *field, tensor));
+  return tensor;
+}
+
+Result<void> read_dimensions(Scanner& scanner, const Field& field, Shape& shape, std::optional<std::string>& problem) {
+  if (field.tag == varint(field.number())) {
+    add_dimension(field.value, shape, problem);
+    return {};
+  }
+  for (uint64_t at = field.bytes.begin; at < field.bytes.end;) {
+    const uint64_t number = TRY(scanner.number(at, field.bytes.end, WireType::varint));
+    add_dimension(number, shape, problem);
+  }
+  return {};
+}
+
+Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, Scanner& scanner, uint64_t& countable) {
+  const ElementType* const type = find_type(tensor.data_type);
+  if (type == nullptr) {
+    if (!tensor.raw) return failure(Code::corrupt, "no data of a known type");
+    return slice(file, tensor.raw->begin, tensor.raw->size());
+  }
+  if (type->id == kStringType) return strings_as_lines(tensor, file);
+  const auto size = size_in_bytes(*dtype_of(*type), tensor.shape);
+  if (!size) return failure(Code::corrupt, "the size of its shape overflows 64 bits");
+  if (!tensor.raw) return numbers_of(tensor, *type, *size, file, scanner, countable);
+  if (tensor.raw->size() != *size)
+    return failure(Code::corrupt, fmt::format("{} bytes of raw data, {} needed", tensor.raw->size(), *size));
+  return slice(file, tensor.raw->begin, *size);
+}
+
+}  // namespace weightfs::onnx

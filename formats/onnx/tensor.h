@@ -1,0 +1,49 @@
+// One TensorProto: its name, shape and type, and where its elements are.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "formats/model.h"
+#include "formats/onnx/external.h"
+#include "formats/onnx/node.h"
+#include "formats/onnx/strings.h"
+#include "formats/onnx/types.h"
+#include "formats/protobuf/numbers.h"
+
+namespace weightfs::onnx {
+
+/// A TensorProto as stored. Its values are not read.
+struct StoredTensor {
+  protobuf::Message message;
+  std::string name;
+  int32_t data_type = 0;
+  Shape shape;
+  std::optional<std::string> problem;               ///< why its values are refused
+  bool is_external = false;                         ///< then the values in the message are ignored
+  ExternalPlace place;                              ///< then
+  std::optional<protobuf::Range> raw;               ///< raw_data, which takes precedence over typed fields
+  std::array<protobuf::NumbersLayout, 12> numbers;  ///< the typed fields, by their field number
+  StringsField strings;
+};
+
+/// Reads a TensorProto. An error of its shape or its segment is its `problem`. Fails as Scanner does.
+Result<StoredTensor> read_tensor(protobuf::Scanner& scanner, protobuf::Message message);
+
+/// Adds the dimensions of a repeated field to a shape, which may be packed: `field` is one of its occurrences. Fails as
+/// Scanner does; a dimension that is negative or beyond kMaxDimensions becomes a `problem`.
+Result<void> read_dimensions(protobuf::Scanner& scanner, const protobuf::Field& field, Shape& shape,
+                             std::optional<std::string>& problem);
+
+/// The packed bytes of varints that are counted when a model is listed, over all tensors. Those beyond are counted by
+/// the first read of their tensor.
+inline constexpr uint64_t kMaxCounted = 1 << 20;
+
+/// The bytes of a tensor in the message: a slice of the file where they are contiguous, else computed on read. Varints
+/// are counted while `countable` bytes are left, which is reduced. Fails with corrupt if they do not match the shape,
+/// and as Scanner does.
+Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, protobuf::Scanner& scanner,
+                           uint64_t& countable);
+
+}  // namespace weightfs::onnx

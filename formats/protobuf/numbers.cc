@@ -1,0 +1,157 @@
+#include "formats/protobuf/numbers.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace weightfs::protobuf {
+namespace {
+
+// The number of numbers between two places of the index.
+constexpr uint64_t kStride = 1024;
+
+// Steps through the numbers. Its state is a value, so the index keeps copies of it.
+class NumberReader {
+ public:
+  // A place before a number.
+  struct Place {
+    uint64_t at = 0;
+    uint64_t chunk_end = 0;  // of the packed chunk that `at` is in; `at` itself between two fields
+    size_t range = 0;        // of the message
+  };
+
+  NumberReader(Scanner& scanner, const NumbersField& field, const Place& place)
+      : scanner_(scanner), field_(field), place_(place) {}
+
+  static Place start(const NumbersField& field) {
+    const uint64_t begin = field.message.ranges.empty() ? 0 : field.message.ranges.front().begin;
+    return {begin, begin, 0};
+  }
+
+  const Place& place() const { return place_; }
+
+  // Nothing at the end.
+  Result<std::optional<uint64_t>> next() {
+    while (place_.at == place_.chunk_end) {
+      if (place_.range == field_.message.ranges.size()) return std::nullopt;
+      if (place_.at == field_.message.ranges[place_.range].end) {
+        next_range();
+        continue;
+      }
+      if (const auto number = TRY(next_field())) return number;
+    }
+    return TRY(scanner_.number(place_.at, place_.chunk_end, field_.type));
+  }
+
+ private:
+  void next_range() {
+    ++place_.range;
+    if (place_.range < field_.message.ranges.size())
+      place_.at = place_.chunk_end = field_.message.ranges[place_.range].begin;
+  }
+
+  // The number if the next field has one, or nothing: it is another field, or a chunk, which is entered.
+  Result<std::optional<uint64_t>> next_field() {
+    const Message rest{{Range{place_.at, field_.message.ranges[place_.range].end}}, field_.message.depth};
+    Fields fields(scanner_, rest);
+    const auto found = TRY(fields.next());
+    place_.at = place_.chunk_end = fields.position();
+    if (!found) return std::nullopt;
+    if (found->tag == tag(field_.number, field_.type)) return found->value;
+    if (found->tag == tag(field_.number, WireType::bytes)) {
+      place_.at = found->bytes.begin;
+      place_.chunk_end = found->bytes.end;
+    }
+    return std::nullopt;
+  }
+
+  Scanner& scanner_;
+  const NumbersField& field_;
+  Place place_;
+};
+
+using Index = std::vector<NumberReader::Place>;
+
+class NumberBytes final : public Source {
+ public:
+  NumberBytes(SourcePtr source, NumbersField field, uint64_t count, uint32_t width)
+      : field_(std::move(field)),
+        source_(std::move(source)),
+        count_(count),
+        width_(width),
+        index_([source = source_, field = field_, count] { return make_index(*source, field, count); }) {}
+
+  uint64_t size() const override { return count_ * width_; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= size() || out.empty()) return 0;
+    const auto index = TRY(index_.get());
+    const uint64_t wanted = std::min<uint64_t>(out.size(), size() - offset);
+    uint64_t at = offset / width_ / kStride * kStride;
+    Scanner scanner(*source_, nullptr);
+    NumberReader numbers(scanner, field_, index->at(static_cast<size_t>(at / kStride)));
+    for (uint64_t done = 0; done < wanted; ++at) {
+      const auto number = TRY(numbers.next());
+      if (!number) return failure(Code::io, "protobuf: the file has changed");
+      for (uint32_t i = 0; i < width_ && done < wanted; ++i)
+        if (at * width_ + i >= offset) out[static_cast<size_t>(done++)] = static_cast<std::byte>(*number >> (8 * i));
+    }
+    return static_cast<size_t>(wanted);
+  }
+
+ private:
+  static Result<std::shared_ptr<const Index>> make_index(const Source& source, const NumbersField& field,
+                                                         uint64_t count) {
+    Scanner scanner(source, nullptr);
+    NumberReader numbers(scanner, field, NumberReader::start(field));
+    auto index = std::make_shared<Index>();
+    for (uint64_t i = 0;; ++i) {
+      if (i % kStride == 0) index->push_back(numbers.place());
+      const auto number = TRY(numbers.next());
+      if (!number && i != count) return failure(Code::io, fmt::format("{} numbers, {} by the shape", i, count));
+      if (!number) return index;
+      if (i == count) return failure(Code::io, fmt::format("more than {} numbers, {} by the shape", count, count));
+    }
+  }
+
+  NumbersField field_;
+  SourcePtr source_;
+  uint64_t count_;
+  uint32_t width_;
+  Later<std::shared_ptr<const Index>> index_;
+};
+
+}  // namespace
+
+void NumbersLayout::add_chunk(const Range& chunk) {
+  if (chunk.empty()) return;
+  ++chunks;
+  chunk_bytes += chunk.size();
+  last_chunk = chunk;
+}
+
+std::optional<Range> NumbersLayout::contiguous() const {
+  if (single == 0 && chunks == 1) return last_chunk;
+  return absent() ? std::optional(Range{}) : std::nullopt;
+}
+
+bool NumbersLayout::can_have(uint64_t count, WireType type) const {
+  if (count < single) return false;
+  const uint64_t packed = count - single;
+  if (type == WireType::varint) return packed <= chunk_bytes && packed >= (chunk_bytes + 9) / 10;
+  const uint64_t size = type == WireType::fixed32 ? 4 : 8;
+  return chunk_bytes % size == 0 && packed == chunk_bytes / size;
+}
+
+Result<uint64_t> count_numbers(Scanner& scanner, const NumbersField& field) {
+  NumberReader numbers(scanner, field, NumberReader::start(field));
+  uint64_t count = 0;
+  while (TRY(numbers.next())) ++count;
+  return count;
+}
+
+SourcePtr number_bytes(SourcePtr source, NumbersField field, uint64_t count, uint32_t width) {
+  return std::make_shared<NumberBytes>(std::move(source), std::move(field), count, width);
+}
+
+}  // namespace weightfs::protobuf

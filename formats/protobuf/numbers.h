@@ -1,0 +1,43 @@
+// The numbers of a repeated field as the bytes of a tensor. A writer may pack them into one chunk, into several, store
+// each behind its own tag, or mix these; varints have no fixed size. So the bytes are computed when they are read.
+#pragma once
+
+#include "formats/protobuf/scanner.h"
+
+namespace weightfs::protobuf {
+
+/// A repeated field of numbers.
+struct NumbersField {
+  Message message;  ///< that has the field
+  uint32_t number;  ///< of the field
+  WireType type;    ///< of each number: varint, fixed32 or fixed64
+};
+
+/// How a repeated field of numbers is stored. Add its occurrences in the order of the file.
+struct NumbersLayout {
+  uint64_t single = 0;       ///< numbers with a tag of their own
+  uint64_t chunks = 0;       ///< packed chunks that are not empty
+  uint64_t chunk_bytes = 0;  ///< bytes of all chunks
+  Range last_chunk = {};
+
+  void add_single() { ++single; }
+  void add_chunk(const Range& chunk);
+
+  bool absent() const { return single == 0 && chunks == 0; }
+
+  /// The range of all numbers if they are one run of bytes.
+  std::optional<Range> contiguous() const;
+
+  /// Whether the field can have `count` numbers of this type. Numbers of a fixed size are counted exactly; for varints
+  /// the bytes set bounds.
+  bool can_have(uint64_t count, WireType type) const;
+};
+
+/// The number of numbers in a field. Reads all of it. Fails as Scanner does.
+Result<uint64_t> count_numbers(Scanner& scanner, const NumbersField& field);
+
+/// The lowest `width` bytes of each of `count` numbers, little-endian. Reads fail with io if the field has another
+/// count. An index of the numbers is built by the first read: 24 bytes for each 1,024 numbers.
+SourcePtr number_bytes(SourcePtr source, NumbersField field, uint64_t count, uint32_t width);
+
+}  // namespace weightfs::protobuf

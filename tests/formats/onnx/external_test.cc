@@ -1,0 +1,114 @@
+// External data: which files are opened, and which ranges of them are served.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/onnx_reading.h"
+
+namespace weightfs {
+namespace {
+
+using namespace test::onnx;
+using test::Files;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const Files kFiles = {{"m.data", "0123456789"}, {"sub/deep.data", "deep"}};
+
+Model read_placed(const Entries& entries, uint64_t type = kUint8) {
+  return read_well(model(graph({external("w", type, {4}, entries)})).build(), kFiles);
+}
+
+// Its bytes, or the warning.
+std::string outcome(const Entries& entries) {
+  const Model read = read_placed(entries);
+  return read.warnings.empty() ? test::text_of(read.tensors[0].source) : read.warnings[0];
+}
+
+TEST(OnnxExternal, RangeOfTheFileIsServed) {
+  EXPECT_EQ(outcome({{"location", "m.data"}, {"offset", "3"}, {"length", "4"}}), "3456");
+  EXPECT_EQ(outcome({{"length", "4"}, {"offset", "6"}, {"location", "m.data"}}), "6789");
+  EXPECT_EQ(outcome({{"location", "m.data"}, {"offset", "3"}}), "3456");
+  EXPECT_EQ(outcome({{"location", "m.data"}}), "0123");
+  EXPECT_EQ(outcome({{"location", "m.data"}, {"checksum", "x"}, {"basepath", "/etc"}, {"__class__", "x"}}), "0123");
+  EXPECT_EQ(outcome({{"location", "x"}, {"location", "m.data"}}), "0123");
+}
+
+TEST(OnnxExternal, LocationMayBeInASubdirectory) {
+  EXPECT_EQ(outcome({{"location", "sub/deep.data"}}), "deep");
+  EXPECT_EQ(outcome({{"location", "./x/..//sub/deep.data"}}), "deep");
+}
+
+TEST(OnnxExternal, LocationOutsideIsRefused) {
+  const auto refused = [](const std::string& location) { return outcome({{"location", location}}); };
+  EXPECT_EQ(refused("../m.data"), "tensor \"w\": path \"../m.data\" leads out of the model's directory: refused");
+  EXPECT_EQ(refused("x/../../m.data"),
+            "tensor \"w\": path \"x/../../m.data\" leads out of the model's directory: refused");
+  EXPECT_EQ(refused("/etc/passwd"), "tensor \"w\": path \"/etc/passwd\" is absolute: refused");
+  EXPECT_EQ(refused(""), "tensor \"w\": path \"\" names no file: refused");
+  EXPECT_EQ(refused("."), "tensor \"w\": path \".\" names no file: refused");
+  EXPECT_EQ(refused(std::string("m.data\0", 7)), "tensor \"w\": path \"m.data\\x00\" is not a valid path: refused");
+  EXPECT_THAT(refused(std::string(10'000, 'x')), testing::HasSubstr("is not a valid path"));
+  EXPECT_EQ(outcome({{"offset", "0"}}), "tensor \"w\": path \"\" names no file: refused");
+}
+
+TEST(OnnxExternal, WrongNumbersAreRefused) {
+  const auto refused = [](const std::string& offset, const std::string& length) {
+    const std::string line = outcome({{"location", "m.data"}, {"offset", offset}, {"length", length}});
+    return line.substr(line.find(": ") + 2);
+  };
+  EXPECT_EQ(refused("7", "4"), "4 bytes at offset 7 are not inside the 10 of \"m.data\": refused");
+  EXPECT_EQ(refused("18446744073709551614", "4"),
+            "4 bytes at offset 18446744073709551614 are not inside the 10 of \"m.data\": refused");
+  EXPECT_EQ(refused("18446744073709551616", "4"),
+            "offset \"18446744073709551616\" of its external data is not a number of bytes: refused");
+  for (const char* text : {"", "-1", "+1", " 1", "1 ", "0x1", "1.0"})
+    EXPECT_EQ(refused(text, "4"),
+              fmt::format("offset \"{}\" of its external data is not a number of bytes: refused", text));
+  EXPECT_EQ(refused("0", "-4"), "length \"-4\" of its external data is not a number of bytes: refused");
+  EXPECT_EQ(refused("0", "5"), "5 bytes of external data, 4 needed: refused");
+}
+
+TEST(OnnxExternal, MissingFileRefusesItsTensorsWithOneWarning) {
+  std::vector<Message> tensors(3, external("w", kUint8, {1}, {{"location", "none"}}));
+  tensors.push_back(external("good", kUint8, {1}, {{"location", "m.data"}}));
+  const Model read = read_well(model(graph(tensors)).build(), kFiles);
+  EXPECT_THAT(read.warnings, ElementsAre("external data \"none\": no such file; 3 tensors are refused"));
+  EXPECT_THAT(read.missing, ElementsAre("none"));
+  EXPECT_EQ(lines_of(read)[3], ":good uint8 [1] 30");
+}
+
+TEST(OnnxExternal, FilesArePartsOfTheModelOnce) {
+  const Message deep = external("w", kUint8, {4}, {{"location", "sub/deep.data"}});
+  const Message itself = external("w", kUint8, {1}, {{"location", "m.onnx"}});
+  const Model read =
+      read_well(model(graph({deep, deep, itself})).build(), {{"sub/deep.data", "deep"}, {"m.onnx", "itself"}});
+  ASSERT_THAT(read.parts, SizeIs(2));
+  EXPECT_EQ(read.parts[0].path, "m.onnx");
+  EXPECT_EQ(read.parts[1].path, "sub/deep.data");
+  EXPECT_THAT(read.warnings, IsEmpty());
+}
+
+TEST(OnnxExternal, InlineDataIsIgnored) {
+  const Model read =
+      read_well(model(graph({external("w", kUint8, {1}, {{"location", "m.data"}}).bytes(9, "x")})).build(), kFiles);
+  EXPECT_EQ(test::text_of(read.tensors[0].source), "0");
+}
+
+TEST(OnnxExternal, UnknownTypeNeedsALength) {
+  EXPECT_EQ(test::text_of(read_placed({{"location", "m.data"}, {"length", "5"}}, 99).tensors[0].source), "01234");
+  EXPECT_THAT(read_placed({{"location", "m.data"}}, 99).warnings,
+              ElementsAre("tensor \"w\": external data without a length: refused"));
+  EXPECT_THAT(read_placed({{"location", "m.data"}}, kString).warnings,
+              ElementsAre("tensor \"w\": external data of no known size: refused"));
+}
+
+TEST(OnnxExternal, ModelWithoutDirectoryRefusesExternalTensors) {
+  const auto read = read_onnx(
+      {"m.onnx", in_memory(model(graph({external("w", kUint8, {1}, {{"location", "m.data"}})})).build()), nullptr});
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->tensors[0].source.refused());
+}
+
+}  // namespace
+}  // namespace weightfs
