@@ -54,6 +54,11 @@ class Process:
         fields = dict(line.split(": ") for line in self.read("io").splitlines())
         return int(fields["syscw"])
 
+    def bytes_read(self):
+        """Bytes of all its reads: of files, and of requests."""
+        fields = dict(line.split(": ") for line in self.read("io").splitlines())
+        return int(fields["rchar"])
+
     def processor_seconds(self):
         """User and kernel time; it hardly depends on the load of the machine."""
         user, system = self.stat()[11:13]

@@ -34,8 +34,9 @@ constexpr std::array kFirst = {
     Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
     Format{"tflite", ".tflite", matches_tflite, read_tflite},
     Format{"npy", ".npy", matches_npy, read_npy},
+    Format{"pytorch-legacy", ".pt .pth .ckpt", matches_pytorch_legacy, read_pytorch_legacy},
     Format{"zip", ".zip .carton .npz", matches_zip, read_zip},
-    Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2", matches_tar, read_tar,
+    Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2 .nemo", matches_tar, read_tar,
            DetectBy::name},
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
 };
@@ -213,11 +214,13 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
   for (const archive::ArchiveFormat& format : archive::kArchiveFormats)
     if (format.unpacked.identifies == nullptr && has_files_of(format.unpacked))
       return std::string(format.unpacked.entry_file);
-  const auto is_index = [](std::string_view name) {
-    return name.find(".safetensors.index.") != name.npos && name.ends_with(".json");
-  };
-  if (std::count_if(names.begin(), names.end(), is_index) == 1)
-    return *std::find_if(names.begin(), names.end(), is_index);
+  for (const std::string_view infix : {".safetensors.index.", ".bin.index."}) {
+    const auto is_index = [&](std::string_view name) {
+      return name.find(infix) != name.npos && name.ends_with(".json");
+    };
+    if (std::count_if(names.begin(), names.end(), is_index) == 1)
+      return *std::find_if(names.begin(), names.end(), is_index);
+  }
   for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
     if (exists(index)) return index;
   // Last the entry files with a common name (metadata.json), which have to be read.

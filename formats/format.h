@@ -134,8 +134,8 @@ bool is_named_as_model(std::string_view name);
 Result<bool> could_be_model(const Container& member);
 
 /// The entry file of a directory that is one model, not a directory of models: the entry file of an unpacked archive
-/// (archive/archive_formats.h), the only `*.safetensors.index*.json`, or the index of an MLC tensor cache. `names`: the
-/// files of the directory, sorted by byte. Fails with io.
+/// (archive/archive_formats.h), the only `*.safetensors.index*.json` or else `*.bin.index*.json`, or the index of an
+/// MLC tensor cache. `names`: the files of the directory, sorted by byte. Fails with io.
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder);
 
 /// A model of an Ollama store; its path is like "registry.ollama.ai/library/llama3.2/latest".
@@ -175,6 +175,8 @@ Result<Model> read_bintensors_release(const Container& container);
 Result<Model> read_bintensors_legacy(const Container& container);
 Match matches_npy(const Probe& probe);
 Result<Model> read_npy(const Container& container);
+Match matches_pytorch_legacy(const Probe& probe);
+Result<Model> read_pytorch_legacy(const Container& container);
 Match matches_zip(const Probe& probe);
 Result<Model> read_zip(const Container& container);  // the formats in zips are rows of archive/archive_formats.h
 Match matches_tar(const Probe& probe);

@@ -47,6 +47,11 @@ Result<Model> read_mlf(archive::Archive archive, const Container& container);
 
 Result<bool> matches_npz(const archive::Archive& archive);
 Result<Model> read_npz(archive::Archive archive, const Container& container);
+Result<bool> matches_pytorch(const archive::Archive& archive);
+Result<Model> read_pytorch(archive::Archive archive, const Container& container);
+
+Result<bool> matches_nemo(const archive::Archive& archive);
+Result<Model> read_nemo(archive::Archive archive, const Container& container);
 
 }  // namespace weightfs
 
@@ -64,6 +69,8 @@ inline constexpr std::array kArchiveFormats = {
                   .read = read_mlf,
                   .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
     ArchiveFormat{.name = "npz", .packing = Packing::zip, .matches = matches_npz, .read = read_npz},
+    ArchiveFormat{.name = "pytorch", .packing = Packing::zip, .matches = matches_pytorch, .read = read_pytorch},
+    ArchiveFormat{.name = "nemo", .packing = Packing::tar, .matches = matches_nemo, .read = read_nemo},
 };
 
 /// Reads a container as this format: a directory if the container is its entry file, else an archive. Fails with

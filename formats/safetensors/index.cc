@@ -1,5 +1,6 @@
-// A model in several safetensors files (shards): `model.safetensors.index.json` maps tensors to shards. As
-// huggingface_hub writes it (serialization/_base.py, split_state_dict_into_shards_factory), or as edited by hand.
+// A model in several files (shards): `model.safetensors.index.json` maps tensors to shards, which are safetensors
+// files; `pytorch_model.bin.index.json` maps them to checkpoints of PyTorch. As huggingface_hub writes it
+// (serialization/_base.py, split_state_dict_into_shards_factory), or as edited by hand.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -206,13 +207,15 @@ class Merger {
     for (const std::string& spelling : read.string_pool) pooled[spelling] = model_.string_pool.emplace_back(spelling);
     for (const std::string& warning : read.warnings) warnings_.add("shard {}: {}", quoted(name), warning);
     for (Tensor& tensor : read.tensors) {
-      if (tensor.dtype == &kUnknownDType) tensor.stored_dtype = pooled[tensor.stored_dtype];
+      const auto own = pooled.find(tensor.stored_dtype);
+      if (own != pooled.end()) tensor.stored_dtype = own->second;
       if (!is_at_home(tensor, shard)) tensor.scope = name;
       model_.tensors.push_back(std::move(tensor));
     }
     if (shards_.empty()) take_metadata(read);
+    add_dangerous(read);
     shards_.append(std::string(name), std::move(read.metadata));
-    model_.parts.push_back(std::move(read.parts.front()));
+    model_.parts.push_back({std::string(name), Later<SourcePtr>::of(*shard.bytes)});
     shard.was_read = true;
   }
 
@@ -228,7 +231,6 @@ class Merger {
 
   Model finish(const Container& container) {
     for (const Weight& weight : index_.weights) compare(weight);
-    model_.format = "safetensors";
     Map facts;
     if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
     facts.append("shards", std::move(shards_));
@@ -268,13 +270,28 @@ class Merger {
 
   // Shards repeat each other's metadata. The model's metadata are those of a single file.
   void take_metadata(const Model& first) {
+    model_.format = first.format;
     model_.common = first.common;
     for (const auto& [key, value] : first.metadata)
       if (key != first.format) model_.metadata.append(key, value);
   }
 
+  // Names that run code, of any shard that is a pickle.
+  void add_dangerous(const Model& read) {
+    constexpr const char* kKey = "dangerous_globals";
+    const Value* const names = read.common.find(kKey);
+    const Value* const before = model_.common.find(kKey);
+    if (names != nullptr && before == nullptr) model_.common.set(kKey, *names);
+  }
+
+  static Model empty() {
+    Model model;
+    model.format = "safetensors";
+    return model;
+  }
+
   Index& index_;
-  Model model_;
+  Model model_ = empty();
   Map shards_;  // the metadata of each
   Warnings warnings_;
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
@@ -292,10 +309,18 @@ void open_shards(Index& index, const Container& container) {
   }
 }
 
+// The format of a shard, by its first bytes.
+Result<const Format*> format_of(const Shard& shard, const Source& bytes) {
+  const std::string head = TRY(read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize)));
+  const Probe probe{shard.name, head, "", bytes.size()};
+  if (matches_pytorch_legacy(probe) == Match::yes) return format_named("pytorch-legacy");
+  return format_named(head.starts_with("PK\3\4") ? "pytorch" : "safetensors");
+}
+
 Result<Model> read_shard(const Shard& shard, const Container& container) {
   const SourcePtr bytes = TRY(shard.bytes);
-  return read_safetensors(
-      {std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
+  const Format* const format = TRY(format_of(shard, *bytes));
+  return format->read({std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget});
 }
 
 Result<Model> read(const Container& container) {

@@ -189,6 +189,19 @@ Names golden(std::string_view title) {
   if (title == "TvmParams")
     return tree({"m.params"}, {}, {"a/", "a/b.npy", "empty.npy", "mask.npy", "w.npy"},
                 {"a/", "a/b", "empty", "mask", "w"});
+  if (title == "Nemo")
+    return tree({"model_config.yaml", "model_weights.ckpt"}, {}, {"w.npy"}, {"w"},
+                joined({{"nested/", "nested/model_weights.ckpt/"},
+                        in("nested/model_weights.ckpt/",
+                           tree({"archive/", "archive/data/", "archive/data/0", "archive/data.pkl", "archive/version"},
+                                {}, {"w.npy"}, {"w"}))}));
+  const Names of_checkpoint = {"half", "inner.tied", "t", "w"};
+  const Names of_checkpoint_npy = {"half.npy", "inner.tied.npy", "t.npy", "w.npy"};
+  if (title == "PytorchLegacy") return tree({"m.pt"}, {}, of_checkpoint_npy, of_checkpoint);
+  if (title == "Pytorch")
+    return tree({"archive/", "archive/data/", "archive/data/0", "archive/data/1", "archive/data/2", "archive/data.pkl",
+                 "archive/version"},
+                {}, of_checkpoint_npy, of_checkpoint);
   if (title == "TensorCache") return tree({"0.bin", "tensor-cache.json"}, {}, {"b.npy", "w.npy"}, {"b", "w"});
   if (title == "Npy") return tree({"m.npy"}, {}, {"m.npy"}, {"m"});
   if (title == "Npz")

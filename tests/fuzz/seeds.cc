@@ -275,6 +275,7 @@ int write_seeds(const std::string& folder) {
   add_cartons(seeds);
   add_tvm(seeds);
   add_ollama(seeds);
+  add_pickles(seeds);
   add_texts(seeds);
   add_routed(seeds);
   for (const auto& [name, bytes] : seeds) {

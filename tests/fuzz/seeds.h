@@ -19,12 +19,13 @@ std::vector<std::string> hostile_names();
 std::string with_files(std::string container, const Files& beside);
 
 /// Zips and tars (seeds_archives.cc), cartons and what TVM writes (seeds_models.cc), Ollama's manifests
-/// (seeds_ollama.cc).
+/// (seeds_ollama.cc), pickles (seeds_pickles.cc).
 void add_zips(Seeds& seeds);
 void add_tars(Seeds& seeds);
 void add_cartons(Seeds& seeds);
 void add_tvm(Seeds& seeds);
 void add_ollama(Seeds& seeds);
+void add_pickles(Seeds& seeds);
 
 /// Inputs other than containers: TOML, JSON, names, compressed bytes (seeds_texts.cc).
 void add_texts(Seeds& seeds);

@@ -2,6 +2,7 @@
 #include "formats/format.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
+#include "tests/support/pickle_builder.h"
 
 namespace weightfs::test {
 namespace {
@@ -23,6 +24,14 @@ void run_tensor_cache(std::string_view input) {
 }
 void run_mlf(std::string_view input) { read_checked(parse_input(input).named("metadata.json"), "tvm-mlf"); }
 void run_carton(std::string_view input) { read_checked(parse_input(input).named("carton.toml"), "carton"); }
+void run_pickle(std::string_view input) {
+  PytorchBuilder storages;
+  storages.bytes(std::string(64, 's'));
+  storages.bytes("short");
+  const std::string zip = storages.members_of(input).build();
+  read_checked(parse_input(zip).named("m.pt"), "pytorch");
+}
+void run_pytorch_legacy(std::string_view input) { read_checked(parse_input(input).named("m.pt"), "pytorch-legacy"); }
 void run_ollama(std::string_view input) { read_checked(parse_input(input).named("latest"), "ollama"); }
 
 constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 500, .read_per_byte = 32};
@@ -50,5 +59,8 @@ const Target kTensorCacheTarget = {
 const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kPackedLimits, .mutate = mutate_text};
 const Target kCartonTarget = {.name = "carton", .run = run_carton, .limits = kLimits, .mutate = mutate_text};
 const Target kOllamaTarget = {.name = "ollama", .run = run_ollama, .limits = kLimits, .mutate = mutate_text};
+const Target kPickleTarget = {.name = "pickle", .run = run_pickle, .limits = kLimits};
+const Target kPytorchLegacyTarget = {
+    .name = "pytorch_legacy", .run = run_pytorch_legacy, .limits = kLimits, .mutate = mutate_numbers};
 
 }  // namespace weightfs::test

@@ -26,6 +26,8 @@ std::span<const Target* const> targets() {
       &kTensorCacheTarget,
       &kCartonTarget,
       &kOllamaTarget,
+      &kPickleTarget,
+      &kPytorchLegacyTarget,
   };
   return kAll;
 }

@@ -35,6 +35,8 @@ extern const Target kTensorCacheTarget;
 extern const Target kMlfTarget;
 extern const Target kCartonTarget;
 extern const Target kOllamaTarget;
+extern const Target kPickleTarget;  // data.pkl of a zip with two storages
+extern const Target kPytorchLegacyTarget;
 
 /// Text: slices repeated, values nested, lines duplicated, words of TOML and JSON inserted.
 void mutate_text(std::string& input, size_t max_size, Random& random);

@@ -17,6 +17,7 @@ import struct
 from typing import NamedTuple
 
 from flatbuffer import FlatBuffer
+from pickles import write_pytorch
 from tensors import ManyNames, laid_out, one_tensor, put_data, round_up, text
 
 
@@ -307,6 +308,7 @@ WRITERS = {
     "bintensors-legacy": write_bintensors_legacy,
     "rten": write_rten,
     "rten-v1": write_rten_v1,
+    "pytorch": write_pytorch,
 }
 
 

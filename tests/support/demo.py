@@ -191,6 +191,7 @@ def write_demo(folder):
     containers.write_safetensors(path("demo.safetensors"), model, notes)
     containers.write_gguf(path("demo.gguf"), llama, gguf_metadata())
     containers.write_bintensors(path("demo.bt"), adapter(), {**notes, "base_model": "weightfs demo"})
+    containers.write_pytorch(path("demo.pt"), model, {"epoch": 3, "hyper_parameters": {"lr": 0.001, "optimizer": "adamw"}})
     write_perceptron(path("demo.rten"))
     containers.write_safetensors(path("adapter.safetensors"), adapter(), notes)
     archives.write_carton(path("demo.carton"), carton_files(read(path("demo.rten")), read(path("adapter.safetensors"))),

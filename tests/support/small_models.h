@@ -17,6 +17,7 @@
 #include "tests/support/ollama_builder.h"
 #include "tests/support/onnx_builder.h"
 #include "tests/support/params_builder.h"
+#include "tests/support/pickle_builder.h"
 #include "tests/support/rten_builder.h"
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/tar_builder.h"
@@ -112,6 +113,14 @@ inline std::string small_mlf() {
   return b.build();
 }
 
+/// A checkpoint of one tensor, with its configuration.
+inline std::string small_nemo() {
+  PytorchBuilder checkpoint;
+  checkpoint.tensor("w", "Byte", 1, {4}, "wwww");
+  tars::TarBuilder b;
+  return b.file("./model_config.yaml", "a: 1\n").file("./model_weights.ckpt", checkpoint.zip()).build();
+}
+
 /// The files of a directory without the one that it is named by.
 inline Files without(Files files, std::string_view name) {
   files.erase(files.find(name));
@@ -156,6 +165,9 @@ inline std::vector<SmallModel> small_models() {
       {"TvmParams", "tvm-params", true, "m.params", small_params()},
       {"Npy", "npy", true, "m.npy", small_npy()},
       {"Npz", "npz", true, "m.npz", small_npz()},
+      {"Pytorch", "pytorch", true, "m.pt", small_checkpoint().zip()},
+      {"PytorchLegacy", "pytorch-legacy", true, "m.pt", small_checkpoint().legacy({4, 1, 2})},
+      {"Nemo", "nemo", true, "m.nemo", small_nemo()},
       {"Zip", "zip", true, "m.zip", small_zip()},
       {"Carton", "carton", true, "m.carton", small_carton()},
       {"CartonDirectory", "carton", true, "carton.toml", small_carton_files()["carton.toml"],

@@ -6,6 +6,7 @@
 #include "base/values/json.h"
 #include "formats/format.h"
 #include "tests/support/memory_folder.h"
+#include "tests/support/pickle_builder.h"
 #include "tests/support/probe.h"
 #include "tests/support/safetensors_builder.h"
 
@@ -88,6 +89,18 @@ TEST(SafetensorsIndex, MergesShardsIntoOneModel) {
   std::vector<std::string> parts;
   for (const Part& part : model.parts) parts.push_back(part.path);
   EXPECT_THAT(parts, ElementsAre(kIndexName, "1", "2"));
+}
+
+TEST(SafetensorsIndex, ShardsMayBeCheckpointsOfPytorch) {
+  PytorchBuilder one, two;
+  one.tensor("a", "Byte", 1, {1}, "a");
+  two.tensor("b", "Byte", 1, {1}, "b").value("x", PickleBuilder().call("os", "system", {}));
+  const Model model =
+      read_well(R"({"weight_map": {"a": "1.bin", "b": "2.bin"}})", {{"1.bin", one.zip()}, {"2.bin", two.legacy({1})}});
+  EXPECT_EQ(model.format, "pytorch");
+  EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b"));
+  EXPECT_EQ(model.parts.size(), 3U);
+  EXPECT_EQ(to_json_line(model.common), R"({"dangerous_globals":"os.system"})");
 }
 
 TEST(SafetensorsIndex, NeedsNoMetadata) {

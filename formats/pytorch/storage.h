@@ -1,0 +1,42 @@
+// Storages: the runs of bytes outside of the pickle that tensors refer to, by their persistent identifiers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "formats/common/strided.h"
+#include "formats/pytorch/pickle.h"
+#include "formats/pytorch/torch_types.h"
+
+namespace weightfs::pytorch {
+
+/// The bytes of the storages of a container.
+struct StorageBytes {
+  /// Finds the bytes by the storage's key; they may be more than the storage has. Fails with corrupt if there are none.
+  std::function<Result<Slice>(std::string_view key)> find;
+  bool big_endian = false;
+};
+
+/// The persistent identifier of a storage: ("storage", class, key, device, number of elements, [view]).
+struct StorageId {
+  const TorchType* type = nullptr;  ///< null for an untyped storage, whose elements are bytes
+  std::string key;
+  uint64_t elements = 0;
+
+  // A part of another storage, in torch before 0.4.
+  bool is_view = false;
+  uint64_t offset = 0;         ///< in elements
+  uint64_t view_elements = 0;  ///< its size
+};
+
+/// Parses an identifier. Fails with corrupt if it has another form, and with unsupported if the class is unknown.
+Result<StorageId> parse_storage_id(const Pickle& pickle, Index persistent);
+
+/// The size of a storage of this many elements; nothing on overflow.
+std::optional<uint64_t> storage_size(const TorchType* type, uint64_t elements);
+
+/// The bytes of a storage, or of the part of it that the view is: those that exist, if the identifier claims more.
+Result<Slice> storage_bytes(const StorageId& id, const StorageBytes& bytes);
+
+}  // namespace weightfs::pytorch

@@ -1,0 +1,248 @@
+#include "formats/pytorch/tensors.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace weightfs::pytorch {
+namespace {
+
+// Parts of sparse tensors are dense, and so are the scales of quantized ones.
+constexpr int kMaxParts = 1;
+
+// The memory of a tensor that is gathered when it is read.
+constexpr uint64_t kGathered = 1024;
+
+// The parts of a sparse tensor by its layout (torch/_utils.py, _rebuild_sparse_tensor).
+struct SparseLayout {
+  std::string_view name;
+  std::array<std::string_view, 3> parts;  // "" for the shape
+};
+constexpr std::array kSparseLayouts = {
+    SparseLayout{"torch.sparse_coo", {"indices", "values", ""}},
+    SparseLayout{"torch.sparse_csr", {"crow_indices", "col_indices", "values"}},
+    SparseLayout{"torch.sparse_bsr", {"crow_indices", "col_indices", "values"}},
+    SparseLayout{"torch.sparse_csc", {"ccol_indices", "row_indices", "values"}},
+    SparseLayout{"torch.sparse_bsc", {"ccol_indices", "row_indices", "values"}},
+};
+
+// An expanded tensor repeats the elements of its storage; programs that read all files must get to an end. Real ones
+// repeat a mask or a position, and stay far below.
+constexpr uint64_t kMaxExpanded = uint64_t{1} << 30;
+
+Result<void> check_expansion(const TorchType& type, const Shape& shape, const Slice& storage) {
+  const auto size = size_in_bytes(type.layout, shape);
+  if (!size || *size <= storage.size() || *size <= kMaxExpanded) return {};
+  return failure(Code::unsupported, fmt::format("{} bytes that repeat a storage of {}, at most {} are served", *size,
+                                                storage.size(), kMaxExpanded));
+}
+
+// The number of arguments that a function needs.
+size_t needed(Rebuild function) {
+  return function == Rebuild::tensor ? 4 : function == Rebuild::tensor_v3 ? 7 : function == Rebuild::meta ? 3 : 5;
+}
+
+// A layout is a call with its name: torch.serialization._get_layout("torch.sparse_coo").
+std::string_view layout_name(const Pickle& pickle, Index value) {
+  if (pickle.kind(value) == Kind::global) return pickle.global(value);
+  if (pickle.kind(value) != Kind::call) return pickle.text(value);
+  const std::vector<Index> arguments = pickle.items(pickle.call(value).arguments, 1);
+  return arguments.empty() ? std::string_view() : pickle.text(arguments[0]);
+}
+
+// The number that a scale or a zero point is.
+Value number(const Pickle& pickle, Index value) {
+  if (const auto n = pickle.integer(value)) return *n;
+  return pickle.kind(value) == Kind::real ? Value(pickle.real(value)) : Value();
+}
+
+}  // namespace
+
+Result<void> TensorReader::add(const std::string& name, const TensorCall& call, int depth) {
+  const std::vector<Index> arguments = pickle_.items(call.arguments, 2);
+  if (call.function == Rebuild::sparse && depth < kMaxParts) return add_sparse(name, arguments, depth);
+  return add_dense(name, call, depth);
+}
+
+Result<void> TensorReader::add_read(Tensor tensor, const Result<void>& problem) {
+  if (!problem && !is_about_the_bytes(problem.error())) return tl::unexpected(problem.error());
+  if (!problem) {
+    tensor.source = Slice();
+    out_.warnings.add("tensor {}: {}", quoted(tensor.name), problem.error().message);
+  }
+  out_.tensors.push_back(std::move(tensor));
+  return {};
+}
+
+Result<void> TensorReader::add_dense(const std::string& name, const TensorCall& call, int depth) {
+  const std::vector<Index> arguments = pickle_.items(call.arguments, 5);
+  const size_t place = call.function == Rebuild::meta ? 1 : 2;
+  const uint64_t dimensions = arguments.size() > place ? pickle_.item_count(arguments[place]) : 0;
+  TRY_VOID(out_.charges.charge(Cost::tensor));
+  TRY_VOID(out_.charges.charge(Cost::step));
+  TRY_VOID(out_.charges.charge(Cost::kept,
+                               name.size() + 2 * sizeof(uint64_t) * std::min<uint64_t>(dimensions, kMaxDimensions)));
+  Tensor tensor;
+  tensor.name = name;
+  tensor.dtype = &kUnknownDType;
+  tensor.stored_dtype = "unknown";
+  const auto result = read(tensor, call);
+  TRY_VOID(add_read(std::move(tensor), result));
+  if (call.function == Rebuild::quantized && arguments.size() == 5 && depth < kMaxParts)
+    return add_quantizer(name, arguments[4], depth);
+  return {};
+}
+
+Result<void> TensorReader::read(Tensor& tensor, const TensorCall& call) const {
+  const std::vector<Index> arguments = pickle_.items(call.arguments, 8);
+  if (call.function == Rebuild::sparse) return failure(Code::unsupported, "a sparse tensor of an unknown layout, or inside of another tensor");
+  if (arguments.size() < needed(call.function))
+    return failure(Code::corrupt, fmt::format("{} arguments, {} needed", arguments.size(), needed(call.function)));
+  if (call.function == Rebuild::meta) return read_meta(tensor, arguments);
+  tensor.shape = TRY(sizes(arguments[2], "size"));
+  if (pickle_.kind(arguments[0]) != Kind::persistent) return failure(Code::corrupt, "its storage is not a storage");
+  const StorageId id = TRY(parse_storage_id(pickle_, arguments[0]));
+  const TorchType* const type =
+      call.function == Rebuild::tensor_v3 ? type_of_dtype(pickle_.global(arguments[6])) : id.type;
+  if (type == nullptr) return failure(Code::unsupported, "its dtype is unknown");
+  tensor.dtype = type->dtype;
+  tensor.stored_dtype = type->name;
+  const Strides strides = TRY(sizes(arguments[3], "stride"));
+  const auto offset = pickle_.integer(arguments[1]);
+  if (!offset || *offset < 0) return failure(Code::corrupt, "an offset that is not a number of elements");
+  const Slice storage = TRY(storage_bytes(id, storages_));
+  TRY_VOID(check_expansion(*type, tensor.shape, storage));
+  tensor.source = TRY(strided(storage, static_cast<uint64_t>(*offset), type->layout, tensor.shape, strides,
+                              conversion(*type, call, arguments)));
+  if (tensor.source.whole() != storage.whole()) TRY_VOID(out_.charges.charge(Cost::kept, kGathered));
+  return {};
+}
+
+Result<void> TensorReader::read_meta(Tensor& tensor, const std::vector<Index>& arguments) const {
+  tensor.shape = TRY(sizes(arguments[1], "size"));
+  if (const TorchType* const type = type_of_dtype(pickle_.global(arguments[0]))) {
+    tensor.dtype = type->dtype;
+    tensor.stored_dtype = type->name;
+  }
+  return failure(Code::unsupported, "a tensor of the device meta, which has no bytes");
+}
+
+Conversion TensorReader::conversion(const TorchType& type, const TensorCall& call,
+                                    const std::vector<Index>& arguments) const {
+  Conversion how;
+  if (storages_.big_endian && type.swapped > 1) how.swap = type.swapped;
+  const size_t place = call.function == Rebuild::tensor_v3 ? 7 : 6;
+  if (call.function != Rebuild::tensor && call.function != Rebuild::quantized && arguments.size() > place) {
+    how.conjugate = flag(arguments[place], "conj");
+    how.negate = flag(arguments[place], "neg");
+  }
+  return how;
+}
+
+bool TensorReader::flag(Index dict, std::string_view key) const {
+  constexpr size_t kFlags = 16;  // of keys and values: there are two flags
+  const std::vector<Index> items = pickle_.items(dict, kFlags);
+  for (size_t i = 0; i + 1 < items.size(); i += 2)
+    if (pickle_.text(items[i]) == key) return pickle_.integer(items[i + 1]).value_or(0) != 0;
+  return false;
+}
+
+// A tuple of numbers, or a call of torch.Size with one.
+Result<std::vector<uint64_t>> TensorReader::sizes(Index value, std::string_view what) const {
+  if (pickle_.kind(value) == Kind::call) {
+    const std::vector<Index> arguments = pickle_.items(pickle_.call(value).arguments, 1);
+    if (!arguments.empty()) value = arguments[0];
+  }
+  if (pickle_.kind(value) != Kind::tuple && pickle_.kind(value) != Kind::list)
+    return failure(Code::corrupt, fmt::format("its {} is not a tuple", what));
+  if (pickle_.item_count(value) > kMaxDimensions)
+    return failure(Code::unsupported,
+                   fmt::format("{} dimensions, at most {} are read", pickle_.item_count(value), kMaxDimensions));
+  std::vector<uint64_t> sizes;
+  for (const Index item : pickle_.items(value)) {
+    const auto size = pickle_.integer(item);
+    if (!size || *size < 0) return failure(Code::corrupt, fmt::format("its {} has a value below 0 or no number", what));
+    sizes.push_back(static_cast<uint64_t>(*size));
+  }
+  return sizes;
+}
+
+Result<void> TensorReader::add_sparse(const std::string& name, const std::vector<Index>& arguments, int depth) {
+  const std::string_view layout = arguments.size() < 2 ? "" : layout_name(pickle_, arguments[0]);
+  const auto row = std::find_if(kSparseLayouts.begin(), kSparseLayouts.end(),
+                                [&](const SparseLayout& l) { return l.name == layout; });
+  if (row == kSparseLayouts.end())
+    return add_dense(name, {Rebuild::sparse, arguments.empty() ? pickle_.root() : arguments[0]}, depth);
+  const std::vector<Index> parts = pickle_.items(arguments[1], 4);
+  Map fact;
+  fact.append("layout", layout);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string_view part = i < row->parts.size() ? row->parts[i] : "";
+    if (!part.empty()) {
+      TRY_VOID(add_part(fmt::format("{}.{}", name, part), parts[i], depth + 1));
+    } else if (const auto shape = sizes(parts[i], "size")) {
+      TRY_VOID(out_.charges.charge(Cost::value, shape->size()));
+      fact.set("shape", List(shape->begin(), shape->end()));
+    }
+  }
+  TRY_VOID(out_.charges.charge(Cost::value, 8));
+  TRY_VOID(out_.charges.charge(Cost::kept, name.size() + layout.size()));
+  out_.sparse.append(name, std::move(fact));
+  return {};
+}
+
+Result<void> TensorReader::add_part(const std::string& name, Index value, int depth) {
+  if (const auto call = tensor_call(pickle_, value)) return add(name, *call, depth);
+  out_.warnings.add("tensor {}: not a tensor; omitted", quoted(name));
+  return {};
+}
+
+// (scheme, scale, zero point), or (scheme, scales, zero points, axis) with two tensors.
+Result<void> TensorReader::add_quantizer(const std::string& name, Index quantizer, int depth) {
+  const std::vector<Index> parts = pickle_.items(quantizer, 4);
+  if (parts.size() < 3) return {};
+  TRY_VOID(out_.charges.charge(Cost::value, 10));
+  TRY_VOID(out_.charges.charge(Cost::kept, name.size() + 100));
+  Map fact;
+  fact.append("scheme", pickle_.global(parts[0]));
+  if (parts.size() == 4) {
+    TRY_VOID(add_part(name + ".scales", parts[1], depth + 1));
+    TRY_VOID(add_part(name + ".zero_points", parts[2], depth + 1));
+    fact.append("axis", number(pickle_, parts[3]));
+  } else {
+    fact.append("scale", number(pickle_, parts[1]));
+    fact.append("zero_point", number(pickle_, parts[2]));
+  }
+  out_.quantized.append(name, std::move(fact));
+  return {};
+}
+
+Result<void> TensorReader::add_storage(const std::string& name, Index persistent) {
+  TRY_VOID(out_.charges.charge(Cost::tensor));
+  TRY_VOID(out_.charges.charge(Cost::kept, name.size() + sizeof(uint64_t)));
+  Tensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype_named("uint8");
+  tensor.stored_dtype = "uint8";
+  const auto read = [&]() -> Result<void> {
+    const StorageId id = TRY(parse_storage_id(pickle_, persistent));
+    if (id.type != nullptr) {
+      tensor.dtype = id.type->dtype;
+      tensor.stored_dtype = id.type->name;
+    }
+    const DType& layout = id.type == nullptr ? *tensor.dtype : id.type->layout;
+    tensor.shape = {id.is_view ? id.view_elements : id.elements};
+    Conversion how;
+    if (storages_.big_endian && id.type != nullptr && id.type->swapped > 1) how.swap = id.type->swapped;
+    const Slice storage = TRY(storage_bytes(id, storages_));
+    tensor.source = TRY(strided(storage, 0, layout, tensor.shape, {1}, how));
+    return {};
+  };
+  const auto result = read();
+  return add_read(std::move(tensor), result);
+}
+
+}  // namespace weightfs::pytorch

@@ -1,0 +1,66 @@
+// Names in pickles: which are permitted, which can run code.
+#include "formats/pytorch/globals.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weightfs::pytorch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Globals, TensorsAndPlainValuesArePermitted) {
+  for (const char* name : {"torch._utils._rebuild_tensor_v2", "torch.FloatStorage", "torch.cuda.HalfStorage",
+                           "torch.storage.UntypedStorage", "torch.bfloat16", "torch.Size", "collections.OrderedDict",
+                           "builtins.set", "__builtin__.set", "__torch__.Model"})
+    EXPECT_TRUE(is_permitted(name)) << name;
+  for (const char* name : {"os.system", "argparse.Namespace", "torch.load", "torch.nn.modules.linear.Linear",
+                           "torch.a.b.FloatStorage", "torchx.FloatStorage", "torch._utils._rebuild_anything", "", "."})
+    EXPECT_FALSE(is_permitted(name)) << name;
+}
+
+TEST(Globals, NamesOfMalwareCanRunCode) {
+  for (const char* name :
+       {"os.system", "posix.system", "nt.system", "subprocess.Popen", "builtins.eval", "__builtin__.eval",
+        "builtins.getattr", "builtins.exec.__call__", "runpy._run_code", "webbrowser.open", "?.system", "os.?",
+        "torch.load", "functools.partial", "os.path.join", "importlib.import_module"})
+    EXPECT_TRUE(can_run_code(name)) << name;
+  for (const char* name : {"argparse.Namespace", "builtins.evaluate", "osmium.system", "numpy.ndarray", ""})
+    EXPECT_FALSE(can_run_code(name)) << name;
+}
+
+TEST(Globals, DangerousNamesHaveWarningsOfTheirOwn) {
+  Warnings warnings;
+  const auto reported = report_globals({"torch.Size", "a.B", "os.system", "c.D", "builtins.eval"}, "p: ", warnings);
+  EXPECT_EQ(to_json_line(Value(reported.all)), R"(["a.B","os.system","c.D","builtins.eval"])");
+  EXPECT_EQ(reported.dangerous, "os.system, builtins.eval");
+  EXPECT_THAT(std::move(warnings).take(),
+              ElementsAre(HasSubstr("p: names os.system: "), HasSubstr("p: names builtins.eval: "),
+                          HasSubstr("p: names globals that torch.load(weights_only=True) refuses: a.B, c.D")));
+}
+
+TEST(Globals, PermittedNamesHaveNoWarning) {
+  Warnings warnings;
+  EXPECT_THAT(report_globals({"torch.Size"}, "", warnings).all, IsEmpty());
+  EXPECT_EQ(warnings.size(), 0U);
+}
+
+TEST(Globals, ManyNamesAreOneWarning) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 50; ++i) names.push_back("m.C" + std::to_string(i));
+  Warnings warnings;
+  report_globals(names, "", warnings);
+  EXPECT_THAT(std::move(warnings).take(), ElementsAre(HasSubstr("m.C9 and 40 more")));
+}
+
+TEST(Globals, NamesAreEscapedInWarnings) {
+  Warnings warnings;
+  EXPECT_EQ(report_globals({"os.a\nb"}, "", warnings).dangerous, "os.a\\x0ab");
+  EXPECT_THAT(std::move(warnings).take(), ElementsAre(HasSubstr("os.a\\x0ab")));
+}
+
+}  // namespace
+}  // namespace weightfs::pytorch
