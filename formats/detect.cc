@@ -33,6 +33,7 @@ constexpr std::array kFirst = {
     Format{"rten", ".rten", matches_rten, read_rten},
     Format{"tvm-params", ".params", matches_tvm_params, read_tvm_params},
     Format{"tflite", ".tflite", matches_tflite, read_tflite},
+    Format{"executorch", ".pte .ptd", matches_executorch, read_executorch},
     Format{"npy", ".npy", matches_npy, read_npy},
     Format{"pytorch-legacy", ".pt .pth .ckpt", matches_pytorch_legacy, read_pytorch_legacy},
     Format{"zip", ".zip .carton .npz", matches_zip, read_zip},

@@ -183,6 +183,8 @@ Match matches_tar(const Probe& probe);
 Result<Model> read_tar(const Container& container);
 Match matches_tvm_params(const Probe& probe);
 Result<Model> read_tvm_params(const Container& container);
+Match matches_executorch(const Probe& probe);
+Result<Model> read_executorch(const Container& container);
 Match matches_tflite(const Probe& probe);
 Result<Model> read_tflite(const Container& container);
 Match matches_tensor_cache(const Probe& probe);

@@ -59,7 +59,7 @@ class TensorAdder {
                   .source = {}};
     const auto placed = place(tensor, entry, bytes.map([](const std::optional<Slice>& found) { return *found; }));
     if (!placed)
-      warnings_.add("tensor {}{}: {}", quoted(tensor.name), scope.empty() ? "" : fmt::format(" ({})", scope),
+      warnings_.add("tensor {}{}: {}", quoted(tensor.name), scope.empty() ? "" : fmt::format(" ({})", printable(scope)),
                     placed.error().message);
     model_.tensors.push_back(std::move(tensor));
     return {};

@@ -1,9 +1,6 @@
 // TFLite: a FlatBuffer of subgraphs, tensors and buffers, sometimes followed by a zip of associated files.
 #include <fmt/core.h>
 
-#include <map>
-
-#include "base/text.h"
 #include "base/values/rendering.h"
 #include "formats/archive/archive.h"
 #include "formats/archive/zip_end.h"
@@ -42,7 +39,8 @@ Result<void> add_quantization(Model& model, const File& file, const Container& c
   const auto size = TRY(quantization_size(file));
   if (size.constants == 0) return {};
   if (size.numbers <= kMaxInlineList) {
-    List constants = TRY(quantization_list(file));
+    Value constants = TRY(quantization_list(file));
+    TRY_VOID(charge(footprint(constants), *container.budget));
     model.metadata.append("quantization", std::move(constants));
     return {};
   }

@@ -37,7 +37,8 @@ TEST(Detection, ReportsTriedFormats) {
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::unsupported);
   EXPECT_EQ(model.error().message,
-            "m: not a supported model (56 B); tried gguf, rten, tvm-params, tflite, npy, pytorch-legacy, zip, tar, "
+            "m: not a supported model (56 B); tried gguf, rten, tvm-params, tflite, executorch, npy, pytorch-legacy, "
+            "zip, tar, "
             "safetensors, safetensors-index, onnx, bintensors");
   EXPECT_THAT(outcome(""), StartsWith("m: not a supported model (0 B); "));
 }
@@ -45,7 +46,8 @@ TEST(Detection, ReportsTriedFormats) {
 // A format without a magic number may be intended: then the message has its error.
 TEST(Detection, ReportsWhyPossibleFormatFails) {
   EXPECT_EQ(outcome(bintensors_file("\2")),
-            "m: not a supported model (9 B); tried gguf, rten, tvm-params, tflite, npy, pytorch-legacy, zip, tar, "
+            "m: not a supported model (9 B); tried gguf, rten, tvm-params, tflite, executorch, npy, pytorch-legacy, "
+            "zip, tar, "
             "safetensors, safetensors-index, onnx, bintensors");
   EXPECT_THAT(outcome(bintensors_file(std::string("\0\5\0\0\0\0\0\0", 8))),
               HasSubstr("safetensors-index, onnx, bintensors (bintensors: in the release layout: "));

@@ -192,8 +192,9 @@ std::string_view target_of(std::string_view name, std::string_view bytes) {
       {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};
   for (const auto& [magic, target] : kMagic)
     if (bytes.starts_with(magic)) return target;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kNames = {{{"rten", "rten"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kNames = {{{"rten", "rten"},
                                                                                      {"tflite", "tflite"},
+                                                                                     {"executorch", "executorch"},
                                                                                      {"index", "safetensors_index"},
                                                                                      {"safetensors", "safetensors"},
                                                                                      {"bintensors", "bintensors"},

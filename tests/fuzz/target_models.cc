@@ -10,6 +10,7 @@ namespace {
 void run_gguf(std::string_view input) { read_checked(parse_input(input).named("m-00001-of-00003.gguf"), "gguf"); }
 void run_rten(std::string_view input) { read_checked(parse_input(input).named("m.rten"), "rten"); }
 void run_tflite(std::string_view input) { read_checked(parse_input(input).named("m.tflite"), "tflite"); }
+void run_executorch(std::string_view input) { read_checked(parse_input(input).named("m.ptd"), "executorch"); }
 void run_safetensors(std::string_view input) { read_checked(parse_input(input).named("m.safetensors"), "safetensors"); }
 void run_index(std::string_view input) {
   read_checked(parse_input(input).named("m.safetensors.index.json"), "safetensors-index");
@@ -46,6 +47,8 @@ const Target kGgufTarget = {.name = "gguf", .run = run_gguf, .limits = kLimits, 
 const Target kRtenTarget = {.name = "rten", .run = run_rten, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
 const Target kTfliteTarget = {
     .name = "tflite", .run = run_tflite, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
+const Target kExecutorchTarget = {
+    .name = "executorch", .run = run_executorch, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
 const Target kSafetensorsTarget = {
     .name = "safetensors", .run = run_safetensors, .limits = kLimits, .mutate = mutate_headed};
 const Target kSafetensorsIndexTarget = {

@@ -18,6 +18,7 @@ std::span<const Target* const> targets() {
       &kGgufTarget,
       &kRtenTarget,
       &kTfliteTarget,
+      &kExecutorchTarget,
       &kSafetensorsTarget,
       &kSafetensorsIndexTarget,
       &kBintensorsTarget,

@@ -30,6 +30,7 @@ extern const Target kSafetensorsIndexTarget;
 extern const Target kBintensorsTarget;
 extern const Target kRtenTarget;
 extern const Target kTfliteTarget;
+extern const Target kExecutorchTarget;
 extern const Target kTvmParamsTarget;
 extern const Target kTensorCacheTarget;
 extern const Target kMlfTarget;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/bintensors_builder.h"
+#include "tests/support/executorch_builder.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/mlf_builder.h"
@@ -150,6 +151,8 @@ inline std::vector<SmallModel> small_models() {
        {{"m-00002-of-00002.gguf", small_gguf_shard(1)}}},
       {"RtenVersion1", "rten", true, "m.rten", rten::version1(rten::small_model())},
       {"RtenVersion2", "rten", true, "m.rten", rten::small_rten()},
+      {"ExecutorchData", "executorch", true, "m.ptd", executorch::small_ptd()},
+      {"ExecutorchProgram", "executorch", true, "m.pte", executorch::small_pte()},
       {"Tflite", "tflite", true, "m.tflite", tflite::small_tflite(), {{"weights.bin", "0123"}}},
       {"Safetensors", "safetensors", true, "m.safetensors", small_safetensors()},
       {"SafetensorsIndex",

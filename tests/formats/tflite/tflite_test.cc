@@ -180,6 +180,14 @@ TEST(Tflite, SubgraphsHaveADirectoryEach) {
   EXPECT_THAT(scopes, ElementsAre("", "subgraphs/body", "subgraphs/2", "subgraphs/3", "subgraphs/4", "subgraphs/5"));
 }
 
+TEST(Tflite, WarningsNameTheSubgraphInPrintableText) {
+  const Ref body = subgraph({tensor("w", {9}, kInt8, 1)}, {{4, text("bo\tdy\xFF")}});
+  const Model model =
+      read_well(file_of(test::tflite::model({subgraph({}), body}, {empty_buffer(), buffer("12345678")})));
+  EXPECT_THAT(model.warnings,
+              ElementsAre("tensor \"w\" (subgraphs/bo\\x09dy\\xff): has 8 bytes, and its shape needs 9"));
+}
+
 TEST(Tflite, ManyQuantizationParametersAreInADocument) {
   const Ref many = quantization(std::vector<float>(1000, 0.25F), std::vector<int64_t>(1000, 3), 1);
   const Model model =

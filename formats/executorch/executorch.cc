@@ -1,0 +1,63 @@
+// ExecuTorch: .ptd files with named tensors, and .pte files with programs.
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "formats/executorch/file.h"
+#include "formats/executorch/program.h"
+#include "formats/executorch/tensors.h"
+
+namespace weightfs {
+namespace executorch {
+namespace {
+
+constexpr uint64_t kIdentifierOffset = 4;
+
+Result<void> add_flat_tensor(File& file, TensorAdder& adder) {
+  file.segments = TRY(file.root.tables(1));
+  const auto named = TRY(file.root.tables(2));
+  return adder.named_data(named);
+}
+
+Result<Model> read(const Container& container, std::string_view identifier) {
+  File file = TRY(open_file(container.bytes, identifier, *container.budget));
+  Model model;
+  model.format = "executorch";
+  model.version = identifier;
+  const auto version = TRY(file.root.number<uint32_t>(0));
+  model.metadata.append("schema_version", version);
+  if (file.segment_base) model.metadata.append("segment_base", *file.segment_base);
+  model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
+  model.stored_bytes = container.bytes->size();
+  TensorAdder adder(model, file, *container.budget);
+  if (identifier == kDataIdentifier)
+    TRY_VOID(add_flat_tensor(file, adder));
+  else
+    TRY_VOID(add_program(model, file, adder, *container.budget));
+  model.warnings = std::move(adder.warnings()).take();
+  return model;
+}
+
+bool has_identifier(std::string_view head, std::string_view identifier) {
+  return head.size() >= kIdentifierOffset && head.substr(kIdentifierOffset).starts_with(identifier);
+}
+
+}  // namespace
+}  // namespace executorch
+
+Match matches_executorch(const Probe& probe) {
+  using namespace executorch;
+  const bool is_one = has_identifier(probe.head, kDataIdentifier) || has_identifier(probe.head, kProgramIdentifier);
+  return is_one ? Match::yes : Match::no;
+}
+
+Result<Model> read_executorch(const Container& container) {
+  using namespace executorch;
+  const std::string head = TRY(read_text(
+      *container.bytes, 0, std::min<uint64_t>(container.bytes->size(), kIdentifierOffset + kDataIdentifier.size())));
+  const auto named = [](const Error& error) { return Error{error.code, "executorch: " + error.message}; };
+  for (const std::string_view identifier : {kDataIdentifier, kProgramIdentifier})
+    if (has_identifier(head, identifier)) return read(container, identifier).map_error(named);
+  return failure(Code::unsupported, "executorch: no file identifier FT01 or ET12");
+}
+
+}  // namespace weightfs
