@@ -2,6 +2,8 @@
 // Pickle.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <map>
 #include <string>
 #include <string_view>
