@@ -139,10 +139,10 @@ class Bash(TestCase):
         self.assertEqual(self.offers("weightfs", "ls", "--", "-"), [])
 
     def test_formats_are_offered(self):
-        self.assertEqual(self.offers("weightfs", "ls", "--format", "gg"), ["gguf"])
+        self.assertEqual(self.offers("weightfs", "ls", "--format", "gg"), ["gguf", "ggml"])
 
     def test_formats_are_offered_after_an_equals_sign(self):
-        self.assertEqual(self.offers("weightfs", "ls", "--format", "=", "gg", line="weightfs ls --format=gg"), ["gguf"])
+        self.assertEqual(self.offers("weightfs", "ls", "--format", "=", "gg", line="weightfs ls --format=gg"), ["gguf", "ggml"])
         self.assertIn("rten", self.offers("weightfs", "ls", "--format", "=", line="weightfs ls --format="))
 
     def test_mount_options_are_offered_in_a_comma_list(self):
@@ -155,7 +155,7 @@ class Bash(TestCase):
 
     def test_values_of_mount_options_are_offered(self):
         line = "weightfs mount -o all,format=gg"
-        self.assertEqual(self.offers("weightfs", "mount", "-o", "all,format", "=", "gg", line=line), ["gguf"])
+        self.assertEqual(self.offers("weightfs", "mount", "-o", "all,format", "=", "gg", line=line), ["gguf", "ggml"])
 
     def test_values_of_other_options_are_offered(self):
         self.assertEqual(self.offers("weightfs", "mount", "--log-level", "w"), ["warning"])

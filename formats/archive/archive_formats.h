@@ -45,8 +45,12 @@ Match matches_mlf_metadata(const Probe& entry);
 Result<bool> is_mlf_metadata(const SourcePtr& entry);
 Result<Model> read_mlf(archive::Archive archive, const Container& container);
 
+Result<bool> matches_dduf(const archive::Archive& archive);
+Result<Model> read_dduf(archive::Archive archive, const Container& container);
+
 Result<bool> matches_npz(const archive::Archive& archive);
 Result<Model> read_npz(archive::Archive archive, const Container& container);
+
 Result<bool> matches_pytorch(const archive::Archive& archive);
 Result<Model> read_pytorch(archive::Archive archive, const Container& container);
 
@@ -68,9 +72,10 @@ inline constexpr std::array kArchiveFormats = {
                   .matches = matches_mlf,
                   .read = read_mlf,
                   .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
-    ArchiveFormat{.name = "npz", .packing = Packing::zip, .matches = matches_npz, .read = read_npz},
     ArchiveFormat{.name = "pytorch", .packing = Packing::zip, .matches = matches_pytorch, .read = read_pytorch},
     ArchiveFormat{.name = "nemo", .packing = Packing::tar, .matches = matches_nemo, .read = read_nemo},
+    ArchiveFormat{.name = "dduf", .packing = Packing::zip, .matches = matches_dduf, .read = read_dduf},
+    ArchiveFormat{.name = "npz", .packing = Packing::zip, .matches = matches_npz, .read = read_npz},
 };
 
 /// Reads a container as this format: a directory if the container is its entry file, else an archive. Fails with

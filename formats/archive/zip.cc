@@ -72,6 +72,8 @@ class Member final : public Source {
 
   void expect(const Digest& digest) const;
 
+  uint16_t method() const;
+
   /// The stored range.
   Result<StoredRange> stored() const;
   /// A member's bytes for a parser.
@@ -284,6 +286,11 @@ Result<SourcePtr> Member::made(const codec::DecodeChargePtr& charge) const {
   return zip_.member(index_, digest_ ? std::optional(*digest_) : std::nullopt, charge);
 }
 
+uint16_t Member::method() const {
+  const std::scoped_lock lock(zip_.mutex());
+  return zip_.stat(index_).comp_method;
+}
+
 Result<StoredRange> Member::stored() const {
   const std::scoped_lock lock(zip_.mutex());
   return zip_.stored_range(index_);
@@ -399,6 +406,11 @@ void expect_digest(const Part& part) {
   const auto source = part.source.peek();
   const auto* member = source && part.digest ? member_of(**source) : nullptr;
   if (member != nullptr) member->expect(*part.digest);
+}
+
+std::optional<uint16_t> method_of(const Source& source) {
+  const Member* const member = member_of(source);
+  return member == nullptr ? std::nullopt : std::optional(member->method());
 }
 
 Result<std::optional<StoredRange>> stored_range_of(const Source& source) {

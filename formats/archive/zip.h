@@ -24,6 +24,9 @@ struct StoredRange {
   uint64_t size;    ///< of the decoded bytes, from the directory
 };
 
+/// The compression method of a member of a zip, from the directory; nothing for any other source. Reads nothing.
+std::optional<uint16_t> method_of(const Source& source);
+
 /// The stored range of a member of a zip; nothing for any other source. Fails with corrupt and unsupported if the
 /// member cannot be read, and as reading its header does.
 Result<std::optional<StoredRange>> stored_range_of(const Source& source);
@@ -41,6 +44,10 @@ Result<void> charge_head(Budget& budget, const HeadCost& cost);
 /// The first `most` bytes, or all if there are fewer, that a range decodes to, independent of the size and the CRC-32
 /// in the directory. Takes bounded time: fails with corrupt if much input at the beginning decodes to nothing.
 Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& cost);
+
+/// The first `most` bytes of a member of an archive, without decoding more of it than read_head() does. Charges
+/// `budget`. Fails as stored_range_of(), read_head() and the budget do.
+Result<std::string> member_head(const Source& member, size_t most, Budget& budget);
 
 /// The bytes of `source` for a parser: decoding them is charged to `charge` while it is active.
 Result<SourcePtr> bytes_to_parse(const SourcePtr& source, const codec::DecodeChargePtr& charge);

@@ -67,4 +67,15 @@ Result<std::string> read_head(const StoredRange& range, size_t most, HeadCost& c
   return out;
 }
 
+Result<std::string> member_head(const Source& member, size_t most, Budget& budget) {
+  constexpr uint64_t kSteps = 20;  // libzip reads a local header
+  TRY_VOID(budget.charge(Cost::step, kSteps));
+  HeadCost cost;
+  const auto range = TRY(stored_range_of(member));
+  if (!range) cost.input = std::min<uint64_t>(member.size(), most);
+  auto head = range ? read_head(*range, most, cost) : read_text(member, 0, cost.input);
+  TRY_VOID(charge_head(budget, cost));
+  return head;
+}
+
 }  // namespace weightfs::archive

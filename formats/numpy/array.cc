@@ -16,6 +16,9 @@ constexpr uint64_t kMaxGathered = 64 << 10;
 
 constexpr std::array<std::string_view, 3> kKeys = {"descr", "fortran_order", "shape"};
 
+// The time of parsing a byte of a header, besides its values, is that of this many bytes of input.
+constexpr uint64_t kInputPerByte = 6;
+
 // Magic number, version, and the length of the dict: two bytes in version 1.0, then four.
 struct Prefix {
   uint8_t major = 0, minor = 0;
@@ -118,6 +121,8 @@ Result<Header> parse_dict(std::string_view text, Charges& charges) {
 Result<Header> read_header(std::string head, const ReadHead& read_head, Budget& budget) {
   const Prefix prefix = TRY(parse_prefix(head));
   const uint64_t size = prefix.size + prefix.dict;
+  // Charged before the header is decoded and parsed, so that headers that exceed the budget cost nothing.
+  TRY_VOID(budget.charge(Cost::input, kInputPerByte * size));
   if (head.size() < size) head = TRY(read_head(static_cast<size_t>(size)));
   if (head.size() < size)
     return failure(Code::corrupt, fmt::format("a header of {} bytes, the file has {}", size, head.size()));

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
@@ -15,21 +14,11 @@ namespace {
 // So many members of each kind, named .npy and not, are looked at to detect the format.
 constexpr size_t kProbed = 16;
 
-// The head of a member, without decoding more of it.
-Result<std::string> read_member_head(const Source& member, size_t most, Budget& budget) {
-  archive::HeadCost cost;
-  const auto range = TRY(archive::stored_range_of(member));
-  if (!range) cost.input = std::min<uint64_t>(member.size(), most);
-  auto head = range ? archive::read_head(*range, most, cost) : read_text(member, 0, cost.input);
-  TRY_VOID(archive::charge_head(budget, cost));
-  return head;
-}
-
 // Whether the bytes of a part begin as a .npy file does. Fails with errors that are not about the bytes.
 Result<bool> is_array(const Part& part, Budget& budget) {
   if (!part.link_target.empty()) return false;
   const SourcePtr bytes = TRY(part.source.get());
-  const auto head = read_member_head(*bytes, kMagic.size(), budget);
+  const auto head = archive::member_head(*bytes, kMagic.size(), budget);
   if (!head && !is_about_the_bytes(head.error())) return tl::unexpected(head.error());
   return head && head->starts_with(kMagic);
 }
@@ -44,13 +33,6 @@ Result<bool> matches(const archive::Archive& archive) {
   return false;
 }
 
-// All bytes of a member; a stored one is a range of the zip.
-Result<Slice> whole_member(const SourcePtr& member) {
-  const auto range = TRY(archive::stored_range_of(*member));
-  if (range && range->method == archive::kStored) return range->bytes;
-  return slice(member, 0, member->size());
-}
-
 // Adds the arrays among the members.
 class NpzReader {
  public:
@@ -62,7 +44,7 @@ class NpzReader {
     if (!part.link_target.empty()) return false;
     const bool is_named = part.path.ends_with(kSuffix);
     const SourcePtr member = TRY(part.source.get());
-    auto head = read_member_head(*member, kUsualHeaderSize, budget_);
+    auto head = archive::member_head(*member, kUsualHeaderSize, budget_);
     if (head && !head->starts_with(kMagic)) {
       if (is_named) warnings_.add("{}: no magic number of a .npy file; shown in files/ only", quoted(part.path));
       return false;
@@ -76,9 +58,9 @@ class NpzReader {
 
  private:
   Result<void> add_array(const Part& part, const SourcePtr& member, std::string head) {
-    const auto more = [&](size_t most) { return read_member_head(*member, most, budget_); };
+    const auto more = [&](size_t most) { return archive::member_head(*member, most, budget_); };
     const Header header = TRY(read_header(std::move(head), more, budget_));
-    const Slice whole = TRY(whole_member(member));
+    const Slice whole = TRY(slice(member, 0, member->size()));
     return adder_.add(array_name(part.path), header, whole);
   }
 

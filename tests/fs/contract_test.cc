@@ -208,6 +208,14 @@ Names golden(std::string_view title) {
                  "archive/version"},
                 {}, of_checkpoint_npy, of_checkpoint);
   if (title == "TensorCache") return tree({"0.bin", "tensor-cache.json"}, {}, {"b.npy", "w.npy"}, {"b", "w"});
+  if (title == "Ggml") return tree({"m.bin"}, {}, {"encoder.w.npy"}, {"decoder.q", "encoder.w"});
+  if (title == "Flax")
+    return with_warnings(tree({"m.msgpack"}, {}, {"params/", "params/c.npy", "params/w.npy", "s.npy"},
+                              {"params/", "params/c", "params/w", "s"}));
+  if (title == "Dduf")
+    return tree({"model_index.json", "vae/", "vae/config.json", "vae/m.safetensors"}, {}, {"vae/", "vae/t.npy"},
+                {"vae/", "vae/t"}, nested("vae/", "m.safetensors", "t"));
+  if (title == "Llamafile") return tree({".args", "m.gguf"}, {}, {"t.npy"}, {"t"}, nested("", "m.gguf", "t"));
   if (title == "Npy") return tree({"m.npy"}, {}, {"m.npy"}, {"m"});
   if (title == "Npz")
     return tree({"f.npy", "layer/", "layer/s.npy", "w.npy"}, {}, {"f.npy", "layer/", "layer/s.npy", "w.npy"},

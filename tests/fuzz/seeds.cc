@@ -192,7 +192,11 @@ std::string_view target_of(std::string_view name, std::string_view bytes) {
       {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};
   for (const auto& [magic, target] : kMagic)
     if (bytes.starts_with(magic)) return target;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kNames = {{{"rten", "rten"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kNames = {{{"npy", "numpy"},
+                                                                                     {"flax", "flax"},
+                                                                                     {"ggml", "ggml"},
+                                                                                     {"llamafile", "llamafile"},
+                                                                                     {"rten", "rten"},
                                                                                      {"tflite", "tflite"},
                                                                                      {"executorch", "executorch"},
                                                                                      {"index", "safetensors_index"},
@@ -209,6 +213,49 @@ std::string_view target_of(std::string_view name, std::string_view bytes) {
   for (const auto& [part, target] : kNames)
     if (lower_case(name).find(part) != std::string::npos) return target;
   return "";
+}
+
+// Headers and descrs that the small models do not have, and zips, whose magic number does not tell their target.
+void add_numpy(Seeds& seeds) {
+  seeds["npy-structure"] = npy_of(npy_dict("[(('t', 'x'), '<f4'), ('', '|V3'), ('y', [('z', '>i2', (2,))])]", "(2,)"),
+                                  std::string(22, 's'), 3);
+  seeds["npy-python-2"] =
+      npy_of("{u'shape': (3L,), b'descr': \"\\x3cf4\", 'fortran_order': True}", std::string(12, 'p'), 2);
+  seeds["npy-object"] = npy("|O", "(1,)", "\x80\4N.");
+  seeds["npy-date"] = npy("<M8[25s/4]", "()", "12345678");
+  seeds["npy-code"] = npy_of("{'descr': open('x'), 'shape': (2 ** 9, None), 'fortran_order': False, }", "");
+  seeds["npy-big-endian"] = npy(">c8", "(2, 1, 2)", std::string(32, 'c'), true);
+  seeds["numpy/npz"] = small_npz();
+  ZipBuilder odd;
+  odd.deflated("plain", npy("|u1", "(2,)", "ab"));
+  odd.zstandard("a/../b.npy", npy("<U2", "()", "12345678"));
+  odd.stored("bad.npy", "text");
+  seeds["numpy/npz-odd"] = odd.build();
+}
+
+void add_zipped_models(Seeds& seeds) {
+  seeds["dduf/small"] = dduf(dduf_files());
+  Files odd = dduf_files();
+  odd["model_index.json"] = "[1]";
+  odd["a/b/c.bin"] = "x";
+  odd["vae/bad.safetensors"] = "x";
+  seeds["dduf/odd"] = dduf(odd);
+  seeds["llamafile/small"] = llamafile({{".args", "-m"}, {"m.gguf", tiny_gguf()}});
+  seeds["llamafile/two"] = llamafile({{"a.gguf", tiny_gguf()}, {"b.gguf", small_gguf()}});
+}
+
+void add_flax(Seeds& seeds) {
+  using namespace msgpack;
+  seeds["flax-values"] = map({{"f", "\xCA\x3F\x80" + std::string(2, '\0')},
+                              {"list", list({text("a"), binary("b"), integer(-1), "\xC0"})},
+                              {"complex", extension(2, list({size(1), size(2)}))},
+                              {"object", array({1}, "object", "N.")},
+                              {"a", map({{"b", map({{"0", array({3}, "int4", "abc")}})}})}});
+  seeds["flax-chunks-odd"] = map({{"w", chunked({1ULL << 40}, "int8", {"", "a", "b"})}});
+  seeds["ggml-odd"] = GgmlBuilder().tensor("a", {0, 1, 2, 3}, 24, "").record(7, 1, "b", {}, 99, "x").build();
+  GgmlBuilder old;
+  old.magic = "tjgg";
+  seeds["ggml-old"] = old.build();
 }
 
 void add_routed(Seeds& seeds) {
@@ -278,6 +325,9 @@ int write_seeds(const std::string& folder) {
   add_ollama(seeds);
   add_pickles(seeds);
   add_texts(seeds);
+  add_numpy(seeds);
+  add_zipped_models(seeds);
+  add_flax(seeds);
   add_routed(seeds);
   for (const auto& [name, bytes] : seeds) {
     const std::filesystem::path path = std::filesystem::path(folder) / name;

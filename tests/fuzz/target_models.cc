@@ -20,6 +20,14 @@ void run_bintensors(std::string_view input) {
   for (const char* layout : {"bintensors", "bintensors-release", "bintensors-legacy"}) read_checked(container, layout);
 }
 void run_tvm_params(std::string_view input) { read_checked(parse_input(input).named("m.params"), "tvm-params"); }
+void run_ggml(std::string_view input) { read_checked(parse_input(input).named("ggml-m.bin"), "ggml"); }
+void run_flax(std::string_view input) { read_checked(parse_input(input).named("m.msgpack"), "flax"); }
+void run_numpy(std::string_view input) {
+  const bool is_zip = input.starts_with("PK");
+  read_checked(parse_input(input).named(is_zip ? "m.npz" : "m.npy"), is_zip ? "npz" : "npy");
+}
+void run_dduf(std::string_view input) { read_checked(parse_input(input).named("m.dduf"), "dduf"); }
+void run_llamafile(std::string_view input) { read_checked(parse_input(input).named("m.llamafile"), "llamafile"); }
 void run_tensor_cache(std::string_view input) {
   read_checked(parse_input(input).named("tensor-cache.json"), "tensor-cache");
 }
@@ -38,6 +46,8 @@ void run_ollama(std::string_view input) { read_checked(parse_input(input).named(
 constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 500, .read_per_byte = 32};
 // A window of zstd takes up to 8 MiB of memory.
 constexpr Limits kPackedLimits = {.memory = 12'000'000, .memory_per_byte = 500, .read_per_byte = 32};
+// A window of zstd, and members of a zip, which may share models.
+constexpr Limits kZippedLimits = {.memory = 12'000'000, .memory_per_byte = 2'000, .read = 300'000, .read_per_byte = 64};
 // Tables of a FlatBuffer may share others, each of which is read for every table.
 constexpr Limits kSharedLimits = {.memory = 400'000, .memory_per_byte = 2'000, .read_per_byte = 32};
 
@@ -57,6 +67,14 @@ const Target kBintensorsTarget = {
     .name = "bintensors", .run = run_bintensors, .limits = kLimits, .mutate = mutate_headed};
 const Target kTvmParamsTarget = {
     .name = "tvm_params", .run = run_tvm_params, .limits = kLimits, .mutate = mutate_numbers};
+const Target kGgmlTarget = {.name = "ggml", .run = run_ggml, .limits = kLimits, .mutate = mutate_numbers};
+const Target kFlaxTarget = {.name = "flax", .run = run_flax, .limits = kLimits, .mutate = mutate_numbers};
+const Target kNumpyTarget = {
+    .name = "numpy", .run = run_numpy, .limits = kZippedLimits, .mutate = mutate_any, .repair = repair_any};
+const Target kDdufTarget = {
+    .name = "dduf", .run = run_dduf, .limits = kZippedLimits, .mutate = mutate_zip, .repair = repair_zip};
+const Target kLlamafileTarget = {
+    .name = "llamafile", .run = run_llamafile, .limits = kZippedLimits, .mutate = mutate_zip, .repair = repair_zip};
 const Target kTensorCacheTarget = {
     .name = "tensor_cache", .run = run_tensor_cache, .limits = kLimits, .mutate = mutate_text};
 const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kPackedLimits, .mutate = mutate_text};

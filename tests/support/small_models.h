@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "tests/support/bintensors_builder.h"
+#include "tests/support/dduf_builder.h"
 #include "tests/support/executorch_builder.h"
+#include "tests/support/flax_builder.h"
+#include "tests/support/ggml_builder.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/mlf_builder.h"
@@ -166,11 +169,15 @@ inline std::vector<SmallModel> small_models() {
       {"BintensorsForcedRelease", "bintensors-release", false, "m.bt", small_bintensors().release()},
       {"BintensorsForcedLegacy", "bintensors-legacy", false, "m.bt", small_bintensors().legacy()},
       {"TvmParams", "tvm-params", true, "m.params", small_params()},
+      {"Ggml", "ggml", true, "m.bin", small_ggml()},
+      {"Flax", "flax", true, "m.msgpack", small_flax()},
       {"Npy", "npy", true, "m.npy", small_npy()},
       {"Npz", "npz", true, "m.npz", small_npz()},
       {"Pytorch", "pytorch", true, "m.pt", small_checkpoint().zip()},
       {"PytorchLegacy", "pytorch-legacy", true, "m.pt", small_checkpoint().legacy({4, 1, 2})},
       {"Nemo", "nemo", true, "m.nemo", small_nemo()},
+      {"Dduf", "dduf", true, "m.dduf", dduf(dduf_files())},
+      {"Llamafile", "llamafile", true, "m.llamafile", llamafile({{".args", "-m"}, {"m.gguf", tiny_gguf()}})},
       {"Zip", "zip", true, "m.zip", small_zip()},
       {"Carton", "carton", true, "m.carton", small_carton()},
       {"CartonDirectory", "carton", true, "carton.toml", small_carton_files()["carton.toml"],

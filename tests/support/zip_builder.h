@@ -62,6 +62,11 @@ class ZipBuilder {
     junk_ = bytes;
     return *this;
   }
+  /// Bytes before the first member that the offsets count, as those of an executable.
+  ZipBuilder& executable(std::string_view bytes) {
+    executable_ = bytes;
+    return *this;
+  }
   ZipBuilder& comment(std::string_view bytes) {
     comment_ = bytes;
     return *this;
@@ -83,7 +88,7 @@ class ZipBuilder {
   }
 
   std::string build() const {
-    std::string zip;
+    std::string zip = executable_;
     std::string directory;
     for (const ZipMember& member : members_) {
       directory += record(member, member.offset.value_or(zip.size()));
@@ -139,7 +144,7 @@ class ZipBuilder {
   }
 
   std::deque<ZipMember> members_;
-  std::string junk_, comment_;
+  std::string junk_, executable_, comment_;
   bool zip64_ = false;
   std::optional<uint64_t> claimed_, claimed_size_, claimed_offset_;
 };
