@@ -61,7 +61,7 @@ class ByteStream {
 bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
 // Whether a byte of a string stands for itself: no quote, escape, control character or part of a longer character.
-bool is_plain(char c) {
+bool is_literal(char c) {
   const auto byte = static_cast<uint8_t>(c);
   return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
 }
@@ -214,7 +214,7 @@ class JsonParser {
     in_.consume();
     for (int c = in_.peek(); c != kEnd; c = in_.peek()) {
       const std::string_view bytes = in_.buffered();
-      const auto run = static_cast<size_t>(std::find_if_not(bytes.begin(), bytes.end(), is_plain) - bytes.begin());
+      const auto run = static_cast<size_t>(std::find_if_not(bytes.begin(), bytes.end(), is_literal) - bytes.begin());
       text_.append(bytes, 0, run);
       in_.consume(run);
       if (run == bytes.size()) continue;

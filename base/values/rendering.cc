@@ -38,8 +38,6 @@ std::string_view escape(char c, std::string& unicode) {
   return unicode;
 }
 
-bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; }
-
 template <class Out>
 void write_json_string(Out& out, std::string_view text) {
   std::string unicode;

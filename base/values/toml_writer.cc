@@ -123,8 +123,6 @@ std::string escape(std::string_view c) {
   return {'\\', 'u', '0', '0', kHex[c[0] >> 4], kHex[c[0] & 15]};
 }
 
-bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; }
-
 bool is_bare(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }

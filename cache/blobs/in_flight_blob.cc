@@ -11,7 +11,7 @@
 namespace weightfs::blobs {
 namespace {
 
-constexpr std::chrono::milliseconds kMaxPause{20};
+constexpr std::chrono::milliseconds kPollInterval{20};
 
 // An unused download is cancelled after this time; its bytes are kept for resuming. Decoding is cancelled sooner: it
 // uses a processor, and nothing of it is kept.
@@ -132,7 +132,7 @@ Result<void> InFlightBlob::wait_until(std::unique_lock<std::mutex>& lock, Ready 
   ++waiting_;
   changed_.notify_all();
   if (!is_cancellable()) changed_.wait(lock, ready);
-  const auto pause = current_producer == nullptr ? kCancelCheck : kMaxPause;
+  const auto pause = current_producer == nullptr ? kCancelCheck : kPollInterval;
   while (!ready()) {
     lock.unlock();
     const bool cancelled = is_cancelled();

@@ -12,11 +12,11 @@ namespace {
 // Digests of smaller files are not saved, since hashing them is fast.
 constexpr uint64_t kMinSavedSize = 4 << 20;
 
-constexpr size_t kBufferSize = 1 << 20;
+constexpr size_t kHashBuffer = 1 << 20;
 
 Result<Digest> digest_of(StoreCore& store, const Source& bytes) {
   Sha256 hash;
-  std::vector<std::byte> buffer(kBufferSize);
+  std::vector<std::byte> buffer(kHashBuffer);
   for (uint64_t offset = 0; offset < bytes.size();) {
     TRY_VOID(store.check_open());
     if (is_cancelled()) return failure(Code::resource, "cancelled");

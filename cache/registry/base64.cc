@@ -7,8 +7,8 @@
 namespace weightfs::registry {
 namespace {
 
-const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
-unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+const unsigned char* octets(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
+unsigned char* octets(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
 
 constexpr size_t kMaxInput = 1 << 30;  // OpenSSL takes an int; callers stay far below
 
@@ -17,7 +17,7 @@ constexpr size_t kMaxInput = 1 << 30;  // OpenSSL takes an int; callers stay far
 std::string base64(std::string_view bytes) {
   bytes = bytes.substr(0, kMaxInput);
   std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL appends a NUL
-  out.resize(static_cast<size_t>(EVP_EncodeBlock(bytes_of(out), bytes_of(bytes), static_cast<int>(bytes.size()))));
+  out.resize(static_cast<size_t>(EVP_EncodeBlock(octets(out), octets(bytes), static_cast<int>(bytes.size()))));
   return out;
 }
 
@@ -34,9 +34,9 @@ std::string base64url(std::string_view bytes) {
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0 || text.size() > kMaxInput) return std::nullopt;
   std::string out(text.size() / 4 * 3, '\0');
-  if (EVP_DecodeBlock(bytes_of(out), bytes_of(text), static_cast<int>(text.size())) < 0) return std::nullopt;
-  const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
-  out.resize(out.size() - padding);
+  if (EVP_DecodeBlock(octets(out), octets(text), static_cast<int>(text.size())) < 0) return std::nullopt;
+  if (text.ends_with('=')) out.pop_back();
+  if (text.ends_with("==")) out.pop_back();
   return base64(out) == text ? std::optional(std::move(out)) : std::nullopt;
 }
 

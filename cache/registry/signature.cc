@@ -13,7 +13,7 @@ namespace weightfs::registry {
 namespace {
 
 // ssh-keygen writes 400 bytes; only the comment may be longer.
-constexpr size_t kMaxKeyFile = 16 * 1024;
+constexpr size_t kMaxKeyText = 16 * 1024;
 
 constexpr size_t kKey = 32;  // bytes of a private or public key (RFC 8032, section 5.1.5)
 
@@ -72,8 +72,8 @@ Result<void> take_type(SshWireReader& reader, const char* what) {
 
 // The base64 text between the two markers, without white space.
 Result<std::string> strip_armor(std::string_view text) {
-  if (text.size() > kMaxKeyFile)
-    return failure(Code::unsupported, fmt::format("private key: a file of more than {}", human_size(kMaxKeyFile)));
+  if (text.size() > kMaxKeyText)
+    return failure(Code::unsupported, fmt::format("private key: a file of more than {}", human_size(kMaxKeyText)));
   const size_t begin = text.find(kBegin);
   if (begin == std::string_view::npos)
     return failure(Code::unsupported, "private key: not an OpenSSH private key file");

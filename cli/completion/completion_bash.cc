@@ -7,7 +7,7 @@
 namespace weightfs::completion {
 namespace {
 
-constexpr const char* kStart =
+constexpr const char* kBashStart =
     R"bash(# bash completion for weightfs: the output of `weightfs completion bash`. Needs only bash 4.4.
 
 # The verbs, options, kinds of option values and arguments of a command.
@@ -15,12 +15,12 @@ _weightfs_know() {
   case $1 in
 )bash";
 
-constexpr const char* kMiddle = R"bash(  esac
+constexpr const char* kBashMiddle = R"bash(  esac
 }
 
 )bash";
 
-constexpr const char* kEngine = R"bash(
+constexpr const char* kBashEngine = R"bash(
 # The words up to the cursor as weightfs gets them: bash also splits at = and :.
 _weightfs_words() {
   local line=${COMP_LINE:0:COMP_POINT} i word gap
@@ -208,7 +208,7 @@ std::string bash_script(const Completion& completion) {
     if (!word.value.empty()) append(values, fmt::format("{}:{}", word.name, word.kind));
   }
   return fmt::format("{}{}{}_weightfs_formats='{}'\n_weightfs_mount_words='{}'\n_weightfs_mount_values='{}'\n{}",
-                     kStart, rows(completion.program), kMiddle, formats, words, values, kEngine);
+                     kBashStart, rows(completion.program), kBashMiddle, formats, words, values, kBashEngine);
 }
 
 }  // namespace weightfs::completion

@@ -9,12 +9,12 @@
 namespace weightfs::completion {
 namespace {
 
-constexpr const char* kStart = R"zsh(#compdef weightfs
+constexpr const char* kZshStart = R"zsh(#compdef weightfs
 # zsh completion for weightfs: the output of `weightfs completion zsh`.
 
 )zsh";
 
-constexpr const char* kEngine = R"zsh(
+constexpr const char* kZshEngine = R"zsh(
 _weightfs_file() { _files }
 _weightfs_directory() { _files -/ }
 _weightfs_shell() { compadd "$@" bash zsh }
@@ -129,8 +129,8 @@ std::string options_function(const Completion& completion) {
 std::string zsh_script(const Completion& completion) {
   std::string formats;
   for (const std::string& name : completion.formats) formats += " " + name;
-  return fmt::format("{}{}_weightfs_format() {{ compadd \"$@\"{} }}\n\n{}{}", kStart, functions(completion.program),
-                     formats, options_function(completion), kEngine);
+  return fmt::format("{}{}_weightfs_format() {{ compadd \"$@\"{} }}\n\n{}{}", kZshStart, functions(completion.program),
+                     formats, options_function(completion), kZshEngine);
 }
 
 }  // namespace weightfs::completion

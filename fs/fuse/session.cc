@@ -35,7 +35,10 @@ SessionPtr make_session(Server* s, const SessionParams& params) {
   for (const std::string& option : params.options) options += "," + option;
   // libfuse splits options at commas and removes backslashes.
   options += ",fsname=";
-  for (const char c : params.source) options += (c == ',' || c == '\\' ? "\\" : "") + std::string(1, c);
+  for (const char c : params.source) {
+    if (c == ',' || c == '\\') options += '\\';
+    options += c;
+  }
   fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
   for (const char* argument : {"weightfs", "-o", options.c_str()}) fuse_opt_add_arg(&arguments, argument);
   const fuse_lowlevel_ops ops = operations();
