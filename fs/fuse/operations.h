@@ -19,11 +19,9 @@ namespace weightfs::fuse {
 inline constexpr int kReadaheadKiB = 1024;
 
 /// A read may wait until its data has been unpacked or downloaded, and blocks a thread. The limit is higher than the
-/// number of reads that wait at once, so that other requests are still served; idle threads exit. A waiting process has
-/// a few reads in flight (a megabyte each, up to the read-ahead). With fewer idle threads, eight readers at random
-/// places start and end threads all the time, which takes a quarter of their rate.
+/// number of reads that wait at once, so that other requests are still served. A waiting process has a few reads in
+/// flight (a megabyte each, up to the read-ahead).
 inline constexpr unsigned kMaxThreads = 1024;
-inline constexpr unsigned kIdleThreads = 24;
 
 /// The user data of a session. Callable from any thread.
 class Server {

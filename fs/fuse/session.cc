@@ -21,6 +21,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/workers.h"
 
 namespace weightfs::fuse {
 namespace {
@@ -45,15 +46,6 @@ SessionPtr make_session(Server* s, const SessionParams& params) {
   SessionPtr session(fuse_session_new(&arguments, &ops, sizeof ops, s));
   fuse_opt_free_args(&arguments);
   return session;
-}
-
-int run(fuse_session* session) {
-  fuse_loop_config* config = fuse_loop_cfg_create();
-  fuse_loop_cfg_set_max_threads(config, kMaxThreads);
-  fuse_loop_cfg_set_idle_threads(config, kIdleThreads);
-  const int ended = fuse_session_loop_mt(session, config);
-  fuse_loop_cfg_destroy(config);
-  return ended;
 }
 
 // The signals that end a mount.
@@ -125,8 +117,7 @@ class MountMonitor {
   }
 
  private:
-  static constexpr int kWake = SIGURG;  // otherwise unused
-  static constexpr int kTick = 0;       // not a signal number
+  static constexpr int kTick = 0;  // not a signal number
 
   void run() {
     if (!wait_until_usable()) return;
@@ -255,8 +246,8 @@ void unmount(fuse_session* session, const SessionParams& params) {
   fuse_session_unmount(session);
 }
 
-// Returned by libfuse's loop if it cannot start a thread; other errors are negative errno values.
-constexpr int kNoThread = -1;
+// Returned by serve_requests() if it cannot start a thread.
+constexpr int kNoThread = -EAGAIN;
 
 // Aborts the connection, so that the monitor stops waiting for a reply. That frees a thread, and fusermount3 can be
 // started to unmount.
@@ -292,7 +283,7 @@ Result<void> serve(Forest& forest, Statistics& statistics, const SessionParams& 
   bool never_answered = false;
   try {
     const MountMonitor monitor(params, session.get());
-    ended = run(session.get());
+    ended = serve_requests(session.get(), {.threads = kMaxThreads});
     if (ended == kNoThread) {
       end_connection(session.get(), params);
     } else {

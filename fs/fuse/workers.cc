@@ -1,0 +1,162 @@
+#include "fs/fuse/workers.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <list>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace weightfs::fuse {
+namespace {
+
+static_assert(kWake == SIGURG);
+
+// The threads that wait for a request. While one of them serves a request, another one receives the next.
+constexpr size_t kWaiting = 2;
+
+constexpr std::chrono::milliseconds kInterruptInterval{10};
+
+class Workers {
+ public:
+  Workers(fuse_session* session, const WorkerLimits& limits) : session_(session), limits_(limits) {
+    ::sem_init(&ended_, 0, 0);
+  }
+  ~Workers() { ::sem_destroy(&ended_); }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int run() {
+    {
+      const std::scoped_lock lock(mutex_);
+      start();
+      if (threads_.empty()) return -EAGAIN;
+    }
+    // A signal interrupts it.
+    while (fuse_session_exited(session_) == 0) ::sem_wait(&ended_);
+    stop();
+    return error_;
+  }
+
+ private:
+  struct Worker {
+    std::thread thread = {};
+    std::atomic<bool> is_receiving = false;
+  };
+  using Position = std::list<Worker>::iterator;
+
+  // Starts a thread that waits for a request. Without one, the existing threads serve all requests. Needs the lock.
+  void start() {
+    for (Worker& worker : finished_) worker.thread.join();
+    finished_.clear();
+    if (threads_.size() == limits_.threads) return;
+    const Position self = threads_.emplace(threads_.end());
+    try {
+      self->thread = std::thread([this, self] { serve(self); });
+    } catch (const std::system_error&) {
+      threads_.erase(self);
+      return;
+    }
+    ++waiting_;
+  }
+
+  void serve(Position self) {
+    fuse_buf request{};
+    for (bool waits = true; waits; waits = wait_again()) {
+      const int got = receive(self, request);
+      if (got == -EINTR) continue;
+      if (got <= 0) {
+        end(got);
+        break;
+      }
+      fuse_session_process_buf(session_, &request);
+    }
+    std::free(request.mem);
+    const std::scoped_lock lock(mutex_);
+    finished_.splice(finished_.end(), threads_, self);
+    all_finished_.notify_all();
+  }
+
+  int receive(Position self, fuse_buf& request) {
+    self->is_receiving = true;
+    const int got = fuse_session_receive_buf(session_, &request);
+    self->is_receiving = false;
+    const std::scoped_lock lock(mutex_);
+    if (--waiting_ == 0 && !stopped_) add_waiting();
+    return got;
+  }
+
+  // Lets a parked thread wait for a request, or a new one. Needs the lock.
+  void add_waiting() {
+    if (parked_ == 0) return start();
+    --parked_;
+    ++called_;
+    ++waiting_;
+    call_.notify_one();
+  }
+
+  // Waits until this thread is to receive a request; false if it is to end.
+  bool wait_again() {
+    std::unique_lock lock(mutex_);
+    if (stopped_) return false;
+    if (waiting_ < kWaiting) {
+      ++waiting_;
+      return true;
+    }
+    ++parked_;
+    call_.wait_for(lock, limits_.unused, [this] { return called_ > 0 || stopped_; });
+    if (called_ == 0) {
+      --parked_;
+      return false;
+    }
+    --called_;
+    return !stopped_;
+  }
+
+  void end(int error) {
+    if (error < 0) error_ = error;
+    fuse_session_exit(session_);
+    ::sem_post(&ended_);
+  }
+
+  // Interrupts the threads that wait for a request, again and again, as they may be about to wait; lets the others
+  // finish.
+  void stop() {
+    std::unique_lock lock(mutex_);
+    stopped_ = true;
+    call_.notify_all();
+    do {
+      for (Worker& worker : threads_)
+        if (worker.is_receiving) ::pthread_kill(worker.thread.native_handle(), kWake);
+    } while (!all_finished_.wait_for(lock, kInterruptInterval, [this] { return threads_.empty(); }));
+    for (Worker& worker : finished_) worker.thread.join();
+  }
+
+  fuse_session* session_;
+  const WorkerLimits limits_;
+  sem_t ended_{};  // posted by a thread that found the end of the session
+  std::atomic<int> error_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable call_;          // for parked threads
+  std::condition_variable all_finished_;  // for stop()
+  std::list<Worker> threads_;
+  std::list<Worker> finished_;  // to be joined
+  size_t waiting_ = 0;          // threads that receive a request, or are about to
+  size_t parked_ = 0;
+  size_t called_ = 0;  // parked threads that are counted as waiting, but have not woken yet
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+int serve_requests(fuse_session* session, const WorkerLimits& limits) { return Workers(session, limits).run(); }
+
+}  // namespace weightfs::fuse
