@@ -1,0 +1,106 @@
+"""Every format through the same commands: a directory with a small model of each."""
+import json
+import os
+import re
+import unittest
+
+from mounting import MountTestCase, run
+
+CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz", "corpus", "container")
+
+# The files' names, for formats that a name identifies.
+NAMES = {"BintensorsLegacy": ".bt", "BintensorsRelease": ".bt", "RtenVersion1": ".rten", "Msgpack": ".msgpack",
+         "Paddle": ".pdiparams", "Pdiparams": ".pdiparams", "Ollama": ".json"}
+# Not a single file that is detected: a file among others, or one that needs --format.
+OTHERS = re.compile(r"Forced|Directory|Shards|Index|TensorCache|^Ollama$|External|Sharded|Package")
+# The formats of which the corpus has no single file.
+IN_DIRECTORIES = {"ollama", "safetensors-index", "tensor-cache", "bintensors-release", "bintensors-legacy"}
+
+
+def known_formats():
+    text = run("mount", "--format=none", "/", "/").stderr
+    return re.search(r"known formats: ([^(]*) \(", text).group(1).split(", ")
+
+
+class EveryFormat(MountTestCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.path("models")
+        os.mkdir(self.folder)
+        self.models = {}
+        for seed in sorted(os.listdir(CORPUS)):
+            title = seed.removeprefix("small-")
+            with open(os.path.join(CORPUS, seed), "rb") as file:
+                content = file.read()
+            if title == seed or OTHERS.search(title) or b"\n~~~ " in content:
+                continue
+            name = title + NAMES.get(title, ".model")
+            with open(os.path.join(self.folder, name), "wb") as file:
+                file.write(content)
+            self.models[name] = content
+
+    def test_directory_of_mixed_formats_shows_each_model(self):
+        mnt = self.mount(self.folder)
+        self.assertEqual(sorted(set(os.listdir(mnt)) - {".weightfs"}), sorted(self.models))
+        formats = set()
+        for name in self.models:
+            with open(f"{mnt}/{name}/metadata.json", encoding="utf-8") as file:
+                formats.add(json.load(file)["format"])
+        self.assertEqual(set(known_formats()) - formats - IN_DIRECTORIES, set())
+
+    def test_every_file_of_each_model_can_be_read(self):
+        mnt = self.mount(self.folder)
+        for name in self.models:
+            files = [os.path.join(folder, file) for folder, _, names in os.walk(f"{mnt}/{name}") for file in names]
+            self.assertGreater(len(files), 3, name)
+            for path in files:
+                if os.path.islink(path):
+                    continue
+                with self.subTest(path):
+                    with open(path, "rb") as file:
+                        self.assertEqual(len(file.read()), os.stat(path).st_size)
+
+    def test_container_is_among_its_files(self):
+        mnt = self.mount(self.folder)
+        flat = 0
+        for name, content in self.models.items():
+            path = f"{mnt}/{name}/files/{name}"
+            if os.path.exists(path):
+                flat += 1
+                with open(path, "rb") as file:
+                    self.assertEqual(file.read(), content, name)
+        self.assertGreater(flat, 5)
+
+    def test_verify_accepts_each_model(self):
+        for name in self.models:
+            with self.subTest(name):
+                done = run("verify", os.path.join(self.folder, name))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_info_and_listing_name_each_model(self):
+        for name in self.models:
+            with self.subTest(name):
+                done = run("info", os.path.join(self.folder, name))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                done = run("ls", "-R", os.path.join(self.folder, name))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn("metadata.json", done.stdout)
+
+    def test_models_in_a_zip_have_the_same_tensors(self):
+        import zipfile
+        archive = self.path("all.zip")
+        with zipfile.ZipFile(archive, "w") as out:
+            for name, content in self.models.items():
+                out.writestr(name, content)
+        outer = self.mount(self.folder, at="folder")
+        inner = self.mount(archive, at="zip")
+        for name in self.models:
+            if not os.path.isdir(f"{inner}/nested/{name}"):
+                self.assertTrue(name.endswith((".bt", ".rten", ".model")), name)
+                continue
+            with open(f"{outer}/{name}/tensors.json", "rb") as one, open(f"{inner}/nested/{name}/tensors.json", "rb") as other:
+                self.assertEqual(one.read(), other.read(), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
