@@ -38,7 +38,8 @@ constexpr std::array kFirst = {
     Format{"npy", ".npy", matches_npy, read_npy},
     Format{"pytorch-legacy", ".pt .pth .ckpt", matches_pytorch_legacy, read_pytorch_legacy},
     Format{"llamafile", ".llamafile", matches_llamafile, read_llamafile},
-    Format{"zip", ".zip .carton .npz .dduf", matches_zip, read_zip},
+    Format{"hdf5", ".h5 .hdf5 .h5ad", matches_hdf5, read_hdf5},
+    Format{"zip", ".zip .carton .keras .npz .dduf", matches_zip, read_zip},
     Format{"tar", ".tar .tar.gz .tgz .tar.xz .txz .tar.zst .tzst .tar.bz2 .tbz2 .nemo", matches_tar, read_tar,
            DetectBy::name},
     Format{"tensor-cache", "", matches_tensor_cache, read_tensor_cache},
@@ -46,6 +47,7 @@ constexpr std::array kFirst = {
 constexpr std::array kLast = {
     Format{"ollama", "", matches_ollama, read_ollama},
     Format{"safetensors", ".safetensors", matches_safetensors, read_safetensors},
+    Format{"keras-sharded", "", matches_keras_sharded, read_keras_sharded},
     Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index},
     Format{"onnx", ".onnx", matches_onnx, read_onnx},
     Format{"flax", ".msgpack", matches_flax, read_flax},

@@ -197,6 +197,10 @@ Match matches_tensor_cache(const Probe& probe);
 Result<Model> read_tensor_cache(const Container& container);  // named by its index
 Match matches_onnx(const Probe& probe);
 Result<Model> read_onnx(const Container& container);
+Match matches_keras_sharded(const Probe& probe);
+Result<Model> read_keras_sharded(const Container& container);  // named by its index
+Match matches_hdf5(const Probe& probe);
+Result<Model> read_hdf5(const Container& container);
 Match matches_ollama(const Probe& probe);
 Result<Model> read_ollama(const Container& container);  // a manifest; the blobs are in its folder
 

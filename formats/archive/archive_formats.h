@@ -40,6 +40,10 @@ Result<bool> matches_carton(const archive::Archive& archive);
 Match matches_carton_toml(const Probe& entry);
 Result<Model> read_carton(archive::Archive archive, const Container& container);
 
+Result<bool> matches_keras(const archive::Archive& archive);
+Match matches_keras_config(const Probe& entry);
+Result<Model> read_keras(archive::Archive archive, const Container& container);
+
 Result<bool> matches_mlf(const archive::Archive& archive);
 Match matches_mlf_metadata(const Probe& entry);
 Result<bool> is_mlf_metadata(const SourcePtr& entry);
@@ -67,6 +71,11 @@ inline constexpr std::array kArchiveFormats = {
                   .matches = matches_carton,
                   .read = read_carton,
                   .unpacked = {"carton.toml", "MANIFEST", matches_carton_toml, nullptr}},
+    ArchiveFormat{.name = "keras",
+                  .packing = Packing::zip,
+                  .matches = matches_keras,
+                  .read = read_keras,
+                  .unpacked = {"config.json", "model.weights.h5", matches_keras_config, nullptr}},
     ArchiveFormat{.name = "tvm-mlf",
                   .packing = Packing::tar,
                   .matches = matches_mlf,

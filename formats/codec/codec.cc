@@ -29,8 +29,8 @@ namespace {
 // Deflate data, decoded by isa-l.
 class Deflate {
  public:
-  /// `format`: for messages. `behind`: ISAL_DEFLATE, or ISAL_GZIP_NO_HDR_VER for the sums that gzip has behind the
-  /// data.
+  /// `format`: for messages. `behind`: ISAL_DEFLATE, ISAL_ZLIB (with a header and a checksum), or ISAL_GZIP_NO_HDR_VER
+  /// for the sums that gzip has behind the data.
   Deflate(Input& input, std::string_view format, uint32_t behind) : input_(input), format_(format) {
     isal_inflate_init(&state_);
     state_.crc_flag = behind;
@@ -83,6 +83,16 @@ class InflateStream final : public Stream {
  private:
   Input input_;
   Deflate deflate_{input_, "deflate", ISAL_DEFLATE};
+};
+
+class ZlibStream final : public Stream {
+ public:
+  explicit ZlibStream(SourcePtr compressed) : input_(std::move(compressed)) {}
+  Result<size_t> next(std::span<std::byte> out) override { return deflate_.next(out); }
+
+ private:
+  Input input_;
+  Deflate deflate_{input_, "zlib", ISAL_ZLIB};
 };
 
 uint16_t number_at(std::string_view bytes, size_t at) {
@@ -300,6 +310,10 @@ class ZstdStream final : public Stream {
 
 Result<StreamPtr> inflate_stream(SourcePtr compressed) {
   return limit_input("deflate", std::move(compressed), decoder_of<InflateStream>);
+}
+
+Result<StreamPtr> zlib_stream(SourcePtr compressed) {
+  return limit_input("zlib", std::move(compressed), decoder_of<ZlibStream>);
 }
 
 Result<StreamPtr> gunzip_stream(SourcePtr compressed) {

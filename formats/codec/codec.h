@@ -9,6 +9,10 @@ namespace weightfs::codec {
 /// corrupt.
 Result<StreamPtr> inflate_stream(SourcePtr compressed);
 
+/// Decodes zlib (RFC 1950): Deflate with a header and an Adler-32, which is verified. Following bytes are not read.
+/// Fails with corrupt.
+Result<StreamPtr> zlib_stream(SourcePtr compressed);
+
 /// Decodes gzip (RFC 1952): one or more members, with the CRC-32 and size of each verified, and its header's checksum
 /// if present. Data after the last member are ignored, as gzip(1) does. Fails with corrupt, and with unsupported for
 /// features outside RFC 1952 (another method, reserved flags) and for a header over 128 KiB.

@@ -216,6 +216,18 @@ Names golden(std::string_view title) {
     return tree({"model_index.json", "vae/", "vae/config.json", "vae/m.safetensors"}, {}, {"vae/", "vae/t.npy"},
                 {"vae/", "vae/t"}, nested("vae/", "m.safetensors", "t"));
   if (title == "Llamafile") return tree({".args", "m.gguf"}, {}, {"t.npy"}, {"t"}, nested("", "m.gguf", "t"));
+  if (title == "Hdf5")
+    return tree({"m.h5"}, {}, {"deflated.npy", "dense/", "dense/bias:0.npy", "dense/kernel:0.npy", "text.npy"},
+                {"deflated", "dense/", "dense/bias:0", "dense/kernel:0", "text"});
+  if (title == "Hdf5New")
+    return tree({"m.h5"}, {}, {"alias.npy", "vars/", "vars/0.npy", "vars/1.npy"},
+                {"alias", "vars/", "vars/0", "vars/1"});
+  const Names vars = {"alias", "vars/", "vars/0", "vars/1"};
+  const Names vars_npy = {"alias.npy", "vars/", "vars/0.npy", "vars/1.npy"};
+  if (title == "Keras")
+    return with_warnings(tree({"config.json", "metadata.json", "model.weights.h5"}, {}, vars_npy, vars));
+  if (title == "KerasDirectory") return with_warnings(tree({"config.json", "model.weights.h5"}, {}, vars_npy, vars));
+  if (title == "KerasSharded") return tree({"m.weights.json", "m_00000.weights.h5"}, {}, vars_npy, vars);
   if (title == "Npy") return tree({"m.npy"}, {}, {"m.npy"}, {"m"});
   if (title == "Npz")
     return tree({"f.npy", "layer/", "layer/s.npy", "w.npy"}, {}, {"f.npy", "layer/", "layer/s.npy", "w.npy"},

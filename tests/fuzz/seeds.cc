@@ -192,10 +192,12 @@ std::string_view target_of(std::string_view name, std::string_view bytes) {
       {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};
   for (const auto& [magic, target] : kMagic)
     if (bytes.starts_with(magic)) return target;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kNames = {{{"npy", "numpy"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kNames = {{{"npy", "numpy"},
                                                                                      {"flax", "flax"},
                                                                                      {"ggml", "ggml"},
                                                                                      {"llamafile", "llamafile"},
+                                                                                     {"hdf5", "hdf5"},
+                                                                                     {"kerassharded", "keras_sharded"},
                                                                                      {"rten", "rten"},
                                                                                      {"tflite", "tflite"},
                                                                                      {"executorch", "executorch"},
@@ -323,6 +325,7 @@ int write_seeds(const std::string& folder) {
   add_cartons(seeds);
   add_tvm(seeds);
   add_ollama(seeds);
+  add_hdf5(seeds);
   add_pickles(seeds);
   add_texts(seeds);
   add_numpy(seeds);

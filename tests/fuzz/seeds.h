@@ -27,6 +27,9 @@ void add_tvm(Seeds& seeds);
 void add_ollama(Seeds& seeds);
 void add_pickles(Seeds& seeds);
 
+/// HDF5 files with each kind of chunk index, filter and attribute (seeds_hdf5.cc).
+void add_hdf5(Seeds& seeds);
+
 /// Inputs other than containers: TOML, JSON, names, compressed bytes (seeds_texts.cc).
 void add_texts(Seeds& seeds);
 

@@ -1,5 +1,10 @@
 // Targets of the model readers: each format by itself, as a container in memory with files beside it.
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
 #include "formats/format.h"
+#include "formats/hdf5/fields.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/pickle_builder.h"
@@ -11,6 +16,48 @@ void run_gguf(std::string_view input) { read_checked(parse_input(input).named("m
 void run_rten(std::string_view input) { read_checked(parse_input(input).named("m.rten"), "rten"); }
 void run_tflite(std::string_view input) { read_checked(parse_input(input).named("m.tflite"), "tflite"); }
 void run_executorch(std::string_view input) { read_checked(parse_input(input).named("m.ptd"), "executorch"); }
+
+// Chunks and texts are decoded when they are read, so some tensors are read, too.
+void run_hdf5(std::string_view input) {
+  constexpr size_t kMaxRead = 4;
+  const Container container = parse_input(input).named("m.h5");
+  read_checked(container, "hdf5");
+  const auto model = read_model(container, format_named("hdf5"));
+  if (!model) return;
+  const auto check = [](const Error& error) {
+    if (!is_about_the_bytes(error)) complain("read as no bytes can be: " + error.message);
+  };
+  std::array<std::byte, 4096> buffer;
+  for (size_t i = 0; i < std::min(kMaxRead, model->tensors.size()); ++i) {
+    const Slice& source = model->tensors[i].source;
+    for (const uint64_t offset : {uint64_t{0}, source.size() - std::min<uint64_t>(source.size(), 100)})
+      if (const auto got = source.read(offset, buffer); !got) check(got.error());
+  }
+  for (const auto& [place, texts] : model->strings)
+    if (const auto got = texts.get(); !got) check(got.error());
+}
+
+// Corrects the checksums of metadata blocks whose size is in their first bytes.
+void repair_hdf5(std::string& input) {
+  const auto correct = [&](size_t at, size_t size) {
+    if (size < 4 || size > input.size() - at) return;
+    const uint32_t sum = hdf5::lookup3(std::string_view(input).substr(at, size - 4));
+    for (size_t i = 0; i < 4; ++i) input[at + size - 4 + i] = static_cast<char>(sum >> 8 * i & 0xFF);
+  };
+  if (input.size() > 48 && input.starts_with("\x89HDF\r\n\x1A\n") && input[8] >= 2) correct(0, 48);
+  constexpr std::array<std::pair<std::string_view, size_t>, 5> kFixed = {
+      {{"FRHP", 146}, {"BTHD", 38}, {"FAHD", 28}, {"EAHD", 72}, {"OHDR", 0}}};
+  for (const auto& [signature, size] : kFixed)
+    for (size_t at = input.find(signature); at != input.npos; at = input.find(signature, at + 4)) {
+      const bool short_header = size == 0 && at + 10 <= input.size() && input[at + 5] == 2;
+      const uint64_t claimed = short_header ? hdf5::little_endian(std::string_view(input).substr(at + 6, 4)) : 0;
+      correct(at, size == 0 ? (short_header ? claimed + 14 : 0) : size);
+    }
+}
+
+void run_keras_sharded(std::string_view input) {
+  read_checked(parse_input(input).named("m.weights.json"), "keras-sharded");
+}
 void run_safetensors(std::string_view input) { read_checked(parse_input(input).named("m.safetensors"), "safetensors"); }
 void run_index(std::string_view input) {
   read_checked(parse_input(input).named("m.safetensors.index.json"), "safetensors-index");
@@ -62,6 +109,13 @@ const Target kTfliteTarget = {
     .name = "tflite", .run = run_tflite, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
 const Target kExecutorchTarget = {
     .name = "executorch", .run = run_executorch, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
+// A chunk of up to 16 MiB is decoded in memory, whatever the size of the file.
+constexpr Limits kChunkLimits = {
+    .memory = 100'000'000, .memory_per_byte = 500, .read_per_byte = 64, .time = 500'000'000};
+const Target kHdf5Target = {
+    .name = "hdf5", .run = run_hdf5, .limits = kChunkLimits, .mutate = mutate_numbers, .repair = repair_hdf5};
+const Target kKerasShardedTarget = {
+    .name = "keras_sharded", .run = run_keras_sharded, .limits = kLimits, .mutate = mutate_text};
 const Target kSafetensorsTarget = {
     .name = "safetensors", .run = run_safetensors, .limits = kLimits, .mutate = mutate_headed};
 const Target kSafetensorsIndexTarget = {

@@ -19,6 +19,8 @@ std::span<const Target* const> targets() {
       &kRtenTarget,
       &kTfliteTarget,
       &kExecutorchTarget,
+      &kHdf5Target,
+      &kKerasShardedTarget,
       &kSafetensorsTarget,
       &kSafetensorsIndexTarget,
       &kBintensorsTarget,

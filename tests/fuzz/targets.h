@@ -31,6 +31,8 @@ extern const Target kBintensorsTarget;
 extern const Target kRtenTarget;
 extern const Target kTfliteTarget;
 extern const Target kExecutorchTarget;
+extern const Target kHdf5Target;
+extern const Target kKerasShardedTarget;
 extern const Target kTvmParamsTarget;
 extern const Target kGgmlTarget;
 extern const Target kFlaxTarget;

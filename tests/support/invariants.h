@@ -41,7 +41,8 @@ class ModelInvariants {
   static constexpr size_t kReadAtEachEnd = 4096;
   static constexpr uint64_t kMaxText = 64 << 20;
 
-  // Bytes of an archive are verified only after decoding: reading may fail because of their content.
+  // Bytes of an archive, and chunks of HDF5, are verified only after decoding: reading may fail because of their
+  // content.
   enum class Bytes { plain, unpacked };
 
   // One model's tree: the container's, or that of a container in it.
@@ -68,8 +69,9 @@ class ModelInvariants {
     const ModelPtr outline = forest_.model_of(*metadata);
     const auto whole = outline->complete_model ? outline->complete_model->get() : outline;
     const ModelPtr model = whole.value_or(outline);
-    const bool archive = model->nested != nullptr || model->stored_bytes;
-    Mount mount{model, path.empty() ? "" : path + "/", depth, archive ? Bytes::unpacked : bytes};
+    const bool decoded = model->nested != nullptr || model->stored_bytes || model->format == "hdf5" ||
+                         model->format.starts_with("keras");
+    Mount mount{model, path.empty() ? "" : path + "/", depth, decoded ? Bytes::unpacked : bytes};
     if (!whole) return check_outline(mount, root, whole.error());
     for (const Tensor& tensor : model->tensors) check_tensor(tensor);
     walk(mount, root);

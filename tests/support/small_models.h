@@ -15,6 +15,7 @@
 #include "tests/support/flax_builder.h"
 #include "tests/support/ggml_builder.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/hdf5_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/mlf_builder.h"
 #include "tests/support/numpy_builder.h"
@@ -125,6 +126,17 @@ inline std::string small_nemo() {
   return b.file("./model_config.yaml", "a: 1\n").file("./model_weights.ckpt", checkpoint.zip()).build();
 }
 
+inline constexpr const char* kKerasConfig =
+    R"({"class_name":"Sequential","config":{"name":"tiny","layers":[{"class_name":"Lambda","config":{"name":"code"}}]}})";
+
+inline std::string small_keras() {
+  ZipBuilder b;
+  b.stored("metadata.json", R"({"keras_version": "3.11.0"})");
+  b.deflated("config.json", kKerasConfig);
+  b.stored("model.weights.h5", small_new_hdf5());
+  return b.build();
+}
+
 /// The files of a directory without the one that it is named by.
 inline Files without(Files files, std::string_view name) {
   files.erase(files.find(name));
@@ -157,6 +169,16 @@ inline std::vector<SmallModel> small_models() {
       {"ExecutorchData", "executorch", true, "m.ptd", executorch::small_ptd()},
       {"ExecutorchProgram", "executorch", true, "m.pte", executorch::small_pte()},
       {"Tflite", "tflite", true, "m.tflite", tflite::small_tflite(), {{"weights.bin", "0123"}}},
+      {"Hdf5", "hdf5", true, "m.h5", small_hdf5()},
+      {"Keras", "keras", true, "m.keras", small_keras()},
+      {"KerasDirectory", "keras", true, "config.json", kKerasConfig, {{"model.weights.h5", small_new_hdf5()}}},
+      {"KerasSharded",
+       "keras-sharded",
+       true,
+       "m.weights.json",
+       R"({"weight_map":{"/layers/dense/vars":"m_00000.weights.h5"}})",
+       {{"m_00000.weights.h5", small_new_hdf5()}}},
+      {"Hdf5New", "hdf5", true, "m.h5", small_new_hdf5()},
       {"Safetensors", "safetensors", true, "m.safetensors", small_safetensors()},
       {"SafetensorsIndex",
        "safetensors-index",

@@ -1,0 +1,68 @@
+// The bytes of a dataset as a Slice: a range of the file, a fill value, or decoded chunks. The index of the chunks is
+// read when the dataset is, not when the file is opened.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "formats/format.h"
+#include "formats/hdf5/dataset.h"
+
+namespace weightfs::hdf5 {
+
+/// What the datasets of a file need to be read later.
+struct Origin {
+  std::shared_ptr<const File> file;
+  BlobsPtr blobs;
+};
+
+/// The bytes of a dataset as they are stored, in C order. Chunks are decoded by the first read, once, by Origin::blobs.
+/// Fails with corrupt or unsupported if the messages are invalid, a filter is not supported, the bytes are in other
+/// files, or the dataset claims far more bytes than the file can hold.
+Result<Slice> contents_of(const Origin& origin, const Dataset& dataset, uint64_t size);
+
+/// Decodes the chunks of a dataset in C order. It keeps one row of chunks: in memory if that is small, else in an
+/// unlinked temporary file.
+Result<StreamPtr> chunk_stream(std::shared_ptr<const File> file, std::shared_ptr<const Dataset> dataset);
+
+/// A stored chunk.
+struct Chunk {
+  uint64_t number;  ///< its place among the chunks of the dataset, in C order
+  uint64_t address;
+  uint64_t size;  ///< as stored
+  uint32_t mask;  ///< bit i: filter i was skipped
+};
+
+/// The number of chunks along each dimension of this extent.
+Shape grid_of(const Shape& dimensions, const Shape& chunk);
+
+/// The bytes of a whole chunk; nothing on overflow.
+std::optional<uint64_t> chunk_bytes(const Dataset& dataset);
+
+/// The stored chunks of a dataset.
+class Chunks {
+ public:
+  /// Reads the index. Fails with corrupt if it is damaged or has a chunk twice.
+  static Result<Chunks> read(Metadata& metadata, const Dataset& dataset);
+
+  /// Nothing if the chunk was never written.
+  std::optional<Chunk> find(uint64_t number) const;
+
+ private:
+  std::vector<Chunk> stored_;               // sorted by number
+  std::optional<Chunk> first_of_implicit_;  // all chunks are stored, one behind the other
+};
+
+/// An element of an array of chunks: its index in the array, its address, its stored size (0: that of a chunk without
+/// filters), its mask.
+using ArrayElement = std::function<Result<void>(uint64_t index, uint64_t address, uint64_t size, uint32_t mask)>;
+
+/// Calls `element` with every element of the fixed array at `address` whose chunk was written. Fails with corrupt.
+Result<void> for_each_in_fixed_array(Metadata& metadata, uint64_t address, const ArrayElement& element);
+
+/// The same for an extensible array.
+Result<void> for_each_in_extensible_array(Metadata& metadata, uint64_t address, const ArrayElement& element);
+
+}  // namespace weightfs::hdf5

@@ -1,0 +1,204 @@
+#include "formats/hdf5/filters.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "formats/codec/codec.h"
+
+namespace weightfs::hdf5 {
+namespace {
+
+enum FilterId : uint16_t { kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kScaleOffset = 6, kLzf = 32000 };
+
+// The bytes that a filter may add to a chunk: Fletcher-32's checksum, and the prefix of scale-offset.
+constexpr uint64_t kMaxAdded = 64;
+
+struct KnownFilter {
+  uint16_t id;
+  std::string_view name;
+};
+
+// Filters that are not undone, by the numbers that the HDF Group registers.
+constexpr std::array kOthers = {
+    KnownFilter{4, "szip"},      KnownFilter{5, "nbit"},          KnownFilter{307, "bzip2"},
+    KnownFilter{32001, "blosc"}, KnownFilter{32004, "lz4"},       KnownFilter{32008, "bitshuffle"},
+    KnownFilter{32013, "zfp"},   KnownFilter{32015, "zstandard"}, KnownFilter{32026, "blosc2"},
+};
+
+Result<std::string> inflate(std::string stored, uint64_t bytes) {
+  constexpr uint64_t kStep = 256 * 1024;  // memory grows with what is decoded, not with what is claimed
+  const auto stream = TRY(codec::zlib_stream(in_memory(std::move(stored))));
+  std::string out;
+  for (size_t size = 0; size <= bytes + kMaxAdded;) {
+    out.resize(size + std::min(kStep, bytes + kMaxAdded + 1 - size));
+    const size_t got = TRY(stream->next(std::as_writable_bytes(std::span(out).subspan(size))));
+    size += got;
+    if (got > 0) continue;
+    out.resize(size);
+    return out;
+  }
+  return failure(Code::corrupt, fmt::format("a chunk of more than {} bytes", bytes));
+}
+
+// The first bytes of all elements come first, then the second ones.
+std::string unshuffle(const std::string& shuffled, uint64_t element) {
+  const uint64_t count = element == 0 ? 0 : shuffled.size() / element;
+  if (element < 2 || count < 2) return shuffled;
+  std::string out = shuffled;  // bytes after the last whole element stay
+  for (uint64_t byte = 0; byte < element; ++byte)
+    for (uint64_t i = 0; i < count; ++i) out[i * element + byte] = shuffled[byte * count + i];
+  return out;
+}
+
+Result<std::string> check_fletcher32(std::string bytes) {
+  if (bytes.size() < 4) return failure(Code::corrupt, "a chunk without its Fletcher-32 checksum");
+  const auto stored = static_cast<uint32_t>(little_endian(std::string_view(bytes).substr(bytes.size() - 4)));
+  bytes.resize(bytes.size() - 4);
+  const uint32_t found = fletcher32(bytes);
+  // HDF5 before 1.6.3 swapped the bytes of each half on some machines.
+  const uint32_t swapped = (found & 0x00FF00FF) << 8 | (found >> 8 & 0x00FF00FF);
+  if (stored != found && stored != swapped)
+    return failure(Code::corrupt, fmt::format("Fletcher-32 checksum {:08x}, {:08x} needed", found, stored));
+  return bytes;
+}
+
+// LibLZF: runs of literal bytes, and references to earlier bytes.
+Result<std::string> undo_lzf(const std::string& stored, uint64_t bytes) {
+  std::string out;
+  size_t at = 0;
+  const auto next = [&]() -> Result<uint64_t> {
+    if (at == stored.size()) return failure(Code::corrupt, "lzf: truncated");
+    return static_cast<uint8_t>(stored[at++]);
+  };
+  while (at < stored.size()) {
+    const uint64_t control = TRY(next());
+    if (control < 32) {
+      const uint64_t count = control + 1;
+      if (count > stored.size() - at) return failure(Code::corrupt, "lzf: truncated");
+      out.append(stored, at, count);
+      at += count;
+    } else {
+      uint64_t count = control >> 5;
+      if (count == 7) count += TRY(next());
+      const uint64_t back = ((control & 31) << 8 | TRY(next())) + 1;
+      if (back > out.size()) return failure(Code::corrupt, "lzf: a reference before the beginning");
+      for (count += 2; count > 0; --count) out.push_back(out[out.size() - back]);
+    }
+    if (out.size() > bytes + kMaxAdded)
+      return failure(Code::corrupt, fmt::format("a chunk of more than {} bytes", bytes));
+  }
+  return out;
+}
+
+// The scale-offset filter stores integers as packed differences to their minimum, and floating-point numbers as
+// integers after multiplication by a power of ten. Its parameters:
+enum Parameter : size_t { kKind = 0, kFactor = 1, kClass = 3, kSize = 4, kOrder = 6, kHasFill = 7, kFill = 8 };
+
+// A chunk begins with the number of bits of a value, and the minimum.
+struct Head {
+  uint32_t bits;
+  uint64_t minimum;
+};
+
+constexpr size_t kPrefixSize = 21;
+
+// Numbers of `bits` bits, the highest bit of each first.
+class Bits {
+ public:
+  explicit Bits(std::string_view bytes) : bytes_(bytes) {}
+  uint64_t next(uint32_t bits) {
+    uint64_t number = 0;
+    for (; bits > 0; --bits, ++at_)
+      number = number << 1 | (static_cast<uint8_t>(bytes_[at_ / 8]) >> (7 - at_ % 8) & 1U);
+    return number;
+  }
+
+ private:
+  std::string_view bytes_;
+  uint64_t at_ = 0;
+};
+
+// The number with the packed difference `packed`, as its bits.
+uint64_t restored(uint64_t packed, const Head& head, const Filter& filter, uint32_t size, bool floating) {
+  const bool is_fill = filter.values[kHasFill] != 0 && packed == (uint64_t{1} << head.bits) - 1;
+  if (is_fill) return filter.values[kFill] | (size == 8 ? uint64_t{filter.values[kFill + 1]} << 32 : 0);
+  if (!floating) return packed + head.minimum;
+  const double scale = std::pow(10.0, static_cast<int32_t>(filter.values[kFactor]));
+  if (size == 8)
+    return std::bit_cast<uint64_t>(static_cast<double>(packed) / scale + std::bit_cast<double>(head.minimum));
+  const float minimum = std::bit_cast<float>(static_cast<uint32_t>(head.minimum));
+  return std::bit_cast<uint32_t>(static_cast<float>(packed) / static_cast<float>(scale) + minimum);
+}
+
+void append_number(std::string& out, uint64_t number, uint32_t size, bool big_endian) {
+  for (uint32_t i = 0; i < size; ++i) out.push_back(static_cast<char>(number >> 8 * (big_endian ? size - 1 - i : i)));
+}
+
+Result<std::string> undo_scale_offset(std::string_view stored, const Filter& filter, uint64_t bytes) {
+  if (filter.values.size() < kFill + 2) return failure(Code::corrupt, "scale-offset: parameters are missing");
+  const uint32_t size = filter.values[kSize];
+  const bool floating = filter.values[kClass] == 1;
+  if ((size != 1 && size != 2 && size != 4 && size != 8) || (floating && (size < 4 || filter.values[kKind] != 0)))
+    return failure(Code::unsupported,
+                   fmt::format("scale-offset: numbers of {} bytes, kind {}", size, filter.values[kKind]));
+  if (stored.size() < kPrefixSize) return failure(Code::corrupt, "scale-offset: truncated");
+  const Head head{static_cast<uint32_t>(little_endian(stored.substr(0, 4))),
+                  little_endian(stored.substr(5, std::min<size_t>(8, static_cast<uint8_t>(stored[4]))))};
+  const std::string_view packed = stored.substr(kPrefixSize);
+  const uint64_t count = bytes / size;
+  if (head.bits > 8 * size || packed.size() < (count * head.bits + 7) / 8)
+    return failure(Code::corrupt, fmt::format("scale-offset: {} bits for each of {} values", head.bits, count));
+  const bool big_endian = filter.values[kOrder] == 1;
+  std::string out;
+  out.reserve(bytes);
+  Bits numbers(packed);
+  for (uint64_t i = 0; i < count; ++i) {
+    const bool plain = head.bits == 8 * size;
+    const uint64_t number = plain ? little_endian(packed.substr(i * size, size)) : numbers.next(head.bits);
+    append_number(out, plain ? number : restored(number, head, filter, size, floating), size, big_endian);
+  }
+  return out;
+}
+
+Result<std::string> undo(const Filter& filter, std::string stored, uint64_t bytes) {
+  switch (filter.id) {
+    case kDeflate:
+      return inflate(std::move(stored), bytes);
+    case kShuffle:
+      return unshuffle(stored, filter.values.empty() ? 1 : filter.values[0]);
+    case kFletcher32:
+      return check_fletcher32(std::move(stored));
+    case kScaleOffset:
+      return undo_scale_offset(stored, filter, bytes);
+    case kLzf:
+      return undo_lzf(stored, bytes);
+    default:
+      return failure(Code::unsupported, fmt::format("filter {}", filter.id));
+  }
+}
+
+}  // namespace
+
+std::optional<Error> unsupported_filter(const Dataset& dataset) {
+  for (const Filter& filter : dataset.filters) {
+    const auto id = filter.id;
+    if (id == kDeflate || id == kShuffle || id == kFletcher32 || id == kScaleOffset || id == kLzf) continue;
+    const auto known = std::ranges::find(kOthers, id, &KnownFilter::id);
+    return Error{Code::unsupported, fmt::format("filter {}{} is not supported", id,
+                                                known == kOthers.end() ? "" : fmt::format(" ({})", known->name))};
+  }
+  return std::nullopt;
+}
+
+Result<std::string> undo_filters(std::string stored, std::span<const Filter> filters, uint32_t mask, uint64_t bytes) {
+  for (size_t i = filters.size(); i-- > 0;)
+    if ((mask >> i & 1) == 0) stored = TRY(undo(filters[i], std::move(stored), bytes));
+  if (stored.size() != bytes)
+    return failure(Code::corrupt, fmt::format("a chunk of {} bytes, not {}", stored.size(), bytes));
+  return stored;
+}
+
+}  // namespace weightfs::hdf5

@@ -1,0 +1,172 @@
+#include "formats/keras/keras.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/values/json.h"
+#include "formats/archive/archive_formats.h"
+#include "formats/archive/zip.h"
+#include "formats/common/flat.h"
+#include "formats/common/lambda_layers.h"
+
+namespace weightfs::keras {
+namespace {
+
+constexpr std::string_view kConfig = "config.json";
+constexpr std::string_view kMetadata = "metadata.json";
+constexpr std::string_view kWeights = "model.weights.h5";
+constexpr std::string_view kArrays = "model.weights.npz";
+
+// The maximum size of the configuration and of the metadata.
+constexpr uint64_t kMaxConfigSize = 64 << 20;
+
+const std::string* text_at(const Map& map, std::string_view key) {
+  const Value* const value = map.find(key);
+  return value == nullptr ? nullptr : std::get_if<std::string>(value);
+}
+
+// Reads a .keras file, or the directory that it was unpacked into.
+class KerasReader {
+ public:
+  KerasReader(archive::Archive archive, const Container& container)
+      : archive_(std::move(archive)), container_(container) {}
+
+  Result<Model> read() {
+    model_.format = "keras";
+    model_.metadata = TRY(json_of(kMetadata));
+    if (const std::string* const version = text_at(model_.metadata, "keras_version")) model_.version = *version;
+    const bool has_config = TRY(read_config());
+    if (!has_config && archive_.find(kWeights) == nullptr)
+      return failure(Code::corrupt, "keras: neither a configuration nor weights");
+    TRY_VOID(read_weights());
+    flat::add_facts(model_.metadata, "keras", std::move(facts_));
+    archive_.warnings.append(warnings_, "");
+    const Part* const weights = archive_.find(kWeights);
+    const auto place = weights == nullptr ? SIZE_MAX : static_cast<size_t>(weights - archive_.parts.data());
+    archive::add_members(model_, std::move(archive_), container_);
+    leave_out_of_nested(place);
+    return std::move(model_);
+  }
+
+ private:
+  // A JSON object; an empty one and a warning if there is none.
+  Result<Map> json_of(std::string_view path) {
+    const auto text = archive_.text(path, kMaxConfigSize);
+    auto json =
+        text ? parse_json(*in_memory(*text), 0, text->size(), *container_.budget) : tl::unexpected(text.error());
+    if (!json && !is_about_the_bytes(json.error()) && json.error().code != Code::not_found)
+      return tl::unexpected(json.error());
+    if (Map* const map = json ? std::get_if<Map>(&*json) : nullptr) return std::move(*map);
+    warnings_.add("{}: {}", path, json ? "no JSON object" : json.error().message);
+    return Map{};
+  }
+
+  // The configuration is in files/; here are its name and its Lambda layers.
+  Result<bool> read_config() {
+    const Value config = TRY(json_of(kConfig));
+    const Map& map = std::get<Map>(config);
+    const std::string* const class_name = text_at(map, "class_name");
+    if (class_name != nullptr) facts_.append("class_name", *class_name);
+    const Value* const fields = map.find("config");
+    const Map* const inner = fields == nullptr ? nullptr : std::get_if<Map>(fields);
+    const std::string* const name = inner == nullptr ? nullptr : text_at(*inner, "name");
+    if (name != nullptr) model_.common.append("name", *name);
+    List lambdas;
+    for (const std::string& layer : lambda_layers(config)) {
+      warnings_.add("{}: Lambda layer {} has Python code, which is not run", kConfig, quoted(layer));
+      lambdas.push_back(layer);
+    }
+    if (!lambdas.empty()) facts_.append("lambda_layers", std::move(lambdas));
+    release(footprint(config), *container_.budget);
+    return !map.empty();
+  }
+
+  Result<void> read_weights() {
+    if (archive_.find(kArrays) != nullptr)
+      warnings_.add("{}: its arrays are pickled objects, which are not read", kArrays);
+    const Part* const part = archive_.resolve(kWeights);
+    if (part == nullptr) return {};
+    auto weights = read_file(*part);
+    if (!weights && !is_about_the_bytes(weights.error())) return tl::unexpected(weights.error());
+    if (!weights) {
+      warnings_.add("{}: {}; its tensors are missing", kWeights, weights.error().message);
+      return {};
+    }
+    Map metadata;
+    add_weights(model_, std::move(*weights), kWeights, metadata);
+    facts_.append("weights", std::move(metadata));
+    return {};
+  }
+
+  // Decoding is charged while the file is parsed, but not when a user reads from it later.
+  Result<Model> read_file(const Part& part) {
+    const auto charge = std::make_shared<codec::DecodeCharge>(container_.budget);
+    const SourcePtr member = TRY(part.source.get());
+    const SourcePtr bytes = TRY(archive::bytes_to_parse(member, charge));
+    const codec::DecodeCharge::Active active(charge);
+    return read_hdf5(Container{.name = std::string(kWeights),
+                               .bytes = bytes,
+                               .folder = nullptr,
+                               .blobs = container_.blobs,
+                               .depth = container_.depth,
+                               .budget = container_.budget});
+  }
+
+  // The tensors of the weights are the model's. Other members, such as assets, may be containers.
+  void leave_out_of_nested(size_t weights) {
+    const auto is_known = [](const Part& part) {
+      return part.path == kConfig || part.path == kMetadata || part.path == kWeights;
+    };
+    if (std::ranges::all_of(model_.parts, is_known)) model_.nested = nullptr;
+    if (!model_.nested) return;
+    model_.nested = [find = std::move(model_.nested), weights](const ModelPtr& itself) -> Result<std::vector<Nested>> {
+      std::vector<Nested> nested = TRY(find(itself));
+      std::erase_if(nested, [&](const Nested& one) { return one.part == weights; });
+      return nested;
+    };
+  }
+
+  archive::Archive archive_;
+  const Container& container_;
+  Model model_;
+  Warnings warnings_;
+  Map facts_;
+};
+
+}  // namespace
+
+void add_weights(Model& model, Model file, std::string_view name, Map& weights) {
+  constexpr std::string_view kFolder = "metadata/";
+  const size_t before = model.tensors.size();
+  std::ranges::move(file.tensors, std::back_inserter(model.tensors));
+  for (auto& [place, texts] : file.strings) model.strings.emplace(before + place, texts);
+  model.string_pool.splice(model.string_pool.end(), file.string_pool);
+  for (Document& document : file.documents) {
+    document.path.insert(kFolder.size(), fmt::format("{}/", percent_escaped(name)));
+    model.documents.push_back(std::move(document));
+  }
+  for (const std::string& warning : file.warnings)
+    if (model.warnings.size() < kMaxWarnings) model.warnings.push_back(fmt::format("{}: {}", printable(name), warning));
+  weights = std::move(file.metadata);
+}
+
+}  // namespace weightfs::keras
+
+namespace weightfs {
+
+using namespace keras;
+
+Result<bool> matches_keras(const archive::Archive& archive) {
+  if (archive.find(kConfig) == nullptr) return false;
+  return archive.find(kWeights) != nullptr || archive.find(kArrays) != nullptr;
+}
+
+Result<Model> read_keras(archive::Archive archive, const Container& container) {
+  return KerasReader(std::move(archive), container).read();
+}
+
+Match matches_keras_config(const Probe& entry) { return entry.name == kConfig ? Match::maybe : Match::no; }
+
+}  // namespace weightfs

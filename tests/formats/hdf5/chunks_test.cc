@@ -1,0 +1,209 @@
+#include <gmock/gmock.h>
+
+#include "tests/support/hdf5_reading.h"
+
+namespace weightfs::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using B = Hdf5Builder;
+
+// An int8 dataset of this extent with the given layout.
+std::string bytes_of(B& b, const B::Dimensions& dimensions, Hdf5Message layout, Hdf5Messages more = {}) {
+  return only_tensor(one_dataset(b, b.dataset(Hdf5Type::integer(1), dimensions, std::move(layout), std::move(more))));
+}
+
+// The same with a maximum extent.
+std::string bytes_of_resizable(B& b, const B::Dimensions& dimensions, const B::Dimensions& most, Hdf5Message layout) {
+  return only_tensor(
+      one_dataset(b, b.object({B::dataspace(dimensions, most), B::datatype(Hdf5Type::integer(1)), std::move(layout)})));
+}
+
+TEST(Hdf5Chunks, ChunksOfSeveralDimensionsComeInTheOrderOfTheDataset) {
+  B b;
+  const std::vector<Hdf5Chunk> chunks = {
+      {b.put("abde"), 4, {0, 0}}, {b.put("c.f."), 4, {0, 2}}, {b.put("gh.."), 4, {2, 0}}, {b.put("i..."), 4, {2, 2}}};
+  EXPECT_EQ(bytes_of(b, {3, 3}, B::chunked(b.chunk_tree(chunks, 2), {2, 2}, 1)), "abcdefghi");
+}
+
+TEST(Hdf5Chunks, MissingChunkHasTheFillValue) {
+  B b;
+  const std::vector<Hdf5Chunk> chunks = {{b.put("ab"), 2, {2}}};
+  EXPECT_EQ(bytes_of(b, {6}, B::chunked(b.chunk_tree(chunks, 1), {2}, 1), {B::fill("-")}), "--ab--");
+}
+
+TEST(Hdf5Chunks, NothingWrittenIsAllFillValues) {
+  B b;
+  EXPECT_EQ(bytes_of(b, {3}, B::chunked(kNoAddress, {2}, 1), {B::fill("-")}), "---");
+}
+
+TEST(Hdf5Chunks, FilterThatAChunkSkippedIsNotUndone) {
+  B b;
+  const std::vector<Hdf5Chunk> chunks = {{b.put(zlib_stored("ab")), zlib_stored("ab").size(), {0}},
+                                         {b.put("cd"), 2, {2}, 1}};
+  EXPECT_EQ(bytes_of(b, {4}, B::chunked(b.chunk_tree(chunks, 1), {2}, 1), {B::filters({{1, {6}}})}), "abcd");
+}
+
+TEST(Hdf5Chunks, BTreeOfSeveralLevelsIsRead) {
+  B b;
+  const uint64_t left = b.chunk_tree({{b.put("ab"), 2, {0}}}, 1);
+  const uint64_t right = b.chunk_tree({{b.put("cd"), 2, {2}}}, 1);
+  const uint64_t root = b.chunk_tree({{left, 0, {0}}, {right, 0, {2}}}, 1, 1);
+  EXPECT_EQ(bytes_of(b, {4}, B::chunked(root, {2}, 1)), "abcd");
+}
+
+TEST(Hdf5Chunks, BTreeThatLeadsBackToItselfFails) {
+  B b;
+  const uint64_t root = b.next();
+  EXPECT_EQ(b.chunk_tree({{root, 0, {0}}}, 1, 1), root);
+  EXPECT_THAT(bytes_of(b, {4}, B::chunked(root, {2}, 1)), HasSubstr("a B-tree node of level 1, not 0"));
+}
+
+TEST(Hdf5Chunks, ChunkThatIsStoredTwiceFails) {
+  B b;
+  const uint64_t at = b.put("ab");
+  const uint64_t tree = b.chunk_tree({{at, 2, {0}}, {at, 2, {0}}}, 1);
+  EXPECT_THAT(bytes_of(b, {4}, B::chunked(tree, {2}, 1)), HasSubstr("chunk 0 is stored twice"));
+}
+
+TEST(Hdf5Chunks, ChunkOutsideOfTheFileFails) {
+  B b;
+  const uint64_t tree = b.chunk_tree({{1 << 20, 2, {0}}}, 1);
+  EXPECT_THAT(bytes_of(b, {2}, B::chunked(tree, {2}, 1)), HasSubstr("chunk 0: 2 bytes at address 1048576"));
+}
+
+TEST(Hdf5Chunks, SingleAndImplicitIndexesAreRead) {
+  B single(3);
+  EXPECT_EQ(bytes_of(single, {2}, B::chunked_by(le(1, 1), single.put("ab"), {2}, 1)), "ab");
+  B implicit(3);
+  EXPECT_EQ(bytes_of(implicit, {5}, B::chunked_by(le(2, 1), implicit.put("abcde."), {2}, 1)), "abcde");
+}
+
+TEST(Hdf5Chunks, SingleChunkWithFiltersIsDecoded) {
+  B b(3);
+  const std::string stored = zlib_stored("ab");
+  const auto layout = B::chunked_by(le(1, 1) + le(stored.size(), 8) + le(0, 4), b.put(stored), {2}, 1, '\2');
+  EXPECT_EQ(bytes_of(b, {2}, layout, {B::filters({{1, {6}}})}), "ab");
+}
+
+TEST(Hdf5Chunks, FixedArrayIsReadWithAndWithoutPages) {
+  for (const int page_bits : {10, 1}) {
+    B b(3);
+    std::vector<std::string> elements;
+    for (const char* chunk : {"ab", "cd", "ef"}) elements.push_back(le(b.put(chunk), 8));
+    const uint64_t array = b.fixed_array(elements, false, page_bits);
+    EXPECT_EQ(bytes_of(b, {6}, B::chunked_by(le(3, 1) + le(10, 1), array, {2}, 1)), "abcdef");
+  }
+}
+
+// An array counts the chunks of the maximum extent.
+TEST(Hdf5Chunks, FixedArrayOfASmallerExtentIsRead) {
+  B b(3);
+  std::vector<std::string> elements(4, le(kNoAddress, 8));
+  elements[0] = le(b.put("a"), 8);
+  elements[2] = le(b.put("b"), 8);
+  const uint64_t array = b.fixed_array(elements, false);
+  EXPECT_EQ(bytes_of_resizable(b, {2, 1}, {2, 2}, B::chunked_by(le(3, 1) + le(10, 1), array, {1, 1}, 1)), "ab");
+}
+
+TEST(Hdf5Chunks, ExtensibleArrayIsRead) {
+  for (const int page_bits : {10, 1}) {
+    B b(3);
+    std::vector<std::string> elements;
+    for (char c = 'a'; c <= 'z'; ++c) elements.push_back(le(b.put(std::string(1, c)), 8));
+    const uint64_t array = b.extensible_array(elements, page_bits);
+    const auto layout = B::chunked_by(le(4, 1) + std::string(5, '\0'), array, {1}, 1);
+    EXPECT_EQ(bytes_of_resizable(b, {26}, {kNoAddress}, layout), "abcdefghijklmnopqrstuvwxyz");
+  }
+}
+
+// The unlimited dimension of an extensible array is the outermost one of its indices.
+TEST(Hdf5Chunks, ExtensibleArrayOfAnInnerDimensionIsRead) {
+  B b(3);
+  std::vector<std::string> elements;
+  for (const char* chunk : {"a", "d", "b", "e", "c", "f"}) elements.push_back(le(b.put(chunk), 8));
+  const uint64_t array = b.extensible_array(elements, 10);
+  const auto layout = B::chunked_by(le(4, 1) + std::string(5, '\0'), array, {1, 1}, 1);
+  EXPECT_EQ(bytes_of_resizable(b, {2, 3}, {2, kNoAddress}, layout), "abcdef");
+}
+
+TEST(Hdf5Chunks, NewBTreeIsRead) {
+  B plain(3);
+  std::vector<std::string> records;
+  for (uint64_t i = 0; i < 3; ++i)
+    records.push_back(le(plain.put(std::string(2, static_cast<char>('a' + i))), 8) + le(i, 8));
+  const std::string index = le(5, 1) + std::string(6, '\0');
+  EXPECT_EQ(bytes_of(plain, {5}, B::chunked_by(index, plain.record_tree(10, records), {2}, 1)), "aabbc");
+  B filtered(3);
+  const std::string stored = zlib_stored("ab");
+  const uint64_t tree =
+      filtered.record_tree(11, {le(filtered.put(stored), 8) + le(stored.size(), 2) + le(0, 4) + le(0, 8)});
+  EXPECT_EQ(bytes_of(filtered, {2}, B::chunked_by(index, tree, {2}, 1), {B::filters({{1, {6}}})}), "ab");
+}
+
+TEST(Hdf5Chunks, WrongChecksumOfAnIndexFails) {
+  B b(3);
+  const uint64_t array = b.fixed_array({le(b.put("ab"), 8)}, false);
+  b.patch(array + 8, "\2");
+  EXPECT_THAT(bytes_of(b, {2}, B::chunked_by(le(3, 1) + le(10, 1), array, {2}, 1)), HasSubstr("fixed array: checksum"));
+}
+
+TEST(Hdf5Chunks, HugeChunksAreRefused) {
+  B b;
+  EXPECT_THAT(bytes_of(b, {1 << 15, 1 << 15}, B::chunked(kNoAddress, {1 << 15, 1 << 15}, 1)),
+              HasSubstr("chunks of 1073741824 bytes, at most 1677"));
+}
+
+// Chunks of which the dataset uses one element each.
+TEST(Hdf5Chunks, ChunksFarLargerThanTheirDatasetAreRefused) {
+  B b;
+  EXPECT_THAT(bytes_of(b, {1 << 20, 1}, B::chunked(kNoAddress, {1, 1 << 20}, 1)),
+              HasSubstr("1099511627776 bytes to be made from a file of"));
+}
+
+TEST(Hdf5Chunks, UnknownFilterIsRefusedByName) {
+  B b;
+  EXPECT_EQ(bytes_of(b, {2}, B::chunked(kNoAddress, {2}, 1), {B::filters({{4, {}}})}),
+            "tensor \"w\": filter 4 (szip) is not supported");
+}
+
+// Counts how often each byte of a file is read.
+class CountedSource final : public Source {
+ public:
+  explicit CountedSource(std::string bytes) : bytes_(in_memory(std::move(bytes))) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset == watched) ++reads;
+    return bytes_->read(offset, out);
+  }
+  uint64_t watched = 0;
+  mutable int reads = 0;
+
+ private:
+  SourcePtr bytes_;
+};
+
+// Rows of the dataset alternate between two chunks.
+TEST(Hdf5Chunks, EachChunkIsDecodedOnceByASequentialRead) {
+  B b;
+  const std::string stored = zlib_stored("acegikmo");
+  const uint64_t at = b.put(stored);
+  const std::vector<Hdf5Chunk> chunks = {{at, stored.size(), {0, 0}}, {b.put(stored), stored.size(), {0, 1}}};
+  const uint64_t tree = b.chunk_tree(chunks, 2);
+  const auto file = std::make_shared<CountedSource>(
+      one_dataset(b, b.dataset(Hdf5Type::integer(1), {8, 2}, B::chunked(tree, {8, 1}, 1), {B::filters({{1, {6}}})})));
+  file->watched = at;
+  const auto model = read_hdf5(Container{"m.h5", file, nullptr});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(file->reads, 0);
+  const Slice& source = model->tensors.at(0).source;
+  std::string bytes;
+  for (uint64_t i = 0; i < source.size(); ++i) bytes += read_text(source, i, 1).value_or("?");
+  EXPECT_EQ(bytes, "aacceeggiikkmmoo");
+  EXPECT_EQ(file->reads, 1);
+}
+
+}  // namespace
+}  // namespace weightfs::test

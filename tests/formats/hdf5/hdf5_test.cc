@@ -1,0 +1,184 @@
+#include <gmock/gmock.h>
+
+#include "tests/support/hdf5_reading.h"
+
+namespace weightfs::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string hdf5_facts(const Model& model) {
+  const Value* facts = model.metadata.find("hdf5");
+  return facts == nullptr ? "none" : to_json_line(*facts);
+}
+
+TEST(Hdf5, OldFileIsReadWithItsGroupsAndAttributes) {
+  const Model model = read_h5_well(small_hdf5());
+  EXPECT_THAT(listing(model), ElementsAre("deflated float32 H5T_IEEE_F32LE [6] 0123456789abcdefffffffff",
+                                          "dense/bias:0 float32 H5T_IEEE_F32BE [1] bbbb",
+                                          "dense/kernel:0 float32 H5T_IEEE_F32LE [1x2] wwwwwwww",
+                                          HasSubstr("text string H5T_STRING of variable length [1] ")));
+  EXPECT_THAT(*model.strings.at(3).get().value(), ElementsAre("name"));
+  EXPECT_EQ(to_json_line(*model.metadata.find("keras_version")), "\"2.15.0\"");
+  EXPECT_EQ(hdf5_facts(model),
+            R"({"superblock_version":0,"groups":2,"datasets":4,"attributes":{"dense":{"units":[1,2]}}})");
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Hdf5, NewFileIsReadWithItsDenseGroupAndArray) {
+  const Model model = read_h5_well(small_new_hdf5());
+  EXPECT_THAT(listing(model), ElementsAre("vars/0 bfloat16 H5T_OPAQUE of 2 bytes [1] hh",
+                                          "vars/1 float32 H5T_IEEE_F32LE [4] 0123456701234567",
+                                          "alias bfloat16 H5T_OPAQUE of 2 bytes [1] hh"));
+  EXPECT_THAT(hdf5_facts(model), HasSubstr(R"("soft_links":{"alias":"vars/0"})"));
+  EXPECT_THAT(model.warnings, IsEmpty());
+}
+
+TEST(Hdf5, ContiguousLittleEndianDatasetIsARangeOfTheFile) {
+  Hdf5Builder b;
+  const uint64_t at = b.next();
+  const Model model = read_h5_well(one_dataset(b, b.dataset(Hdf5Type::f32(), {2}, b.contiguous("12345678"))));
+  EXPECT_EQ(model.tensors.at(0).source.offset(), at);
+  EXPECT_EQ(model.tensors.at(0).source.whole(), *model.parts.at(0).source.get());
+}
+
+TEST(Hdf5, AddressesCountFromTheUserBlock) {
+  Hdf5Builder b(0, 1024);
+  EXPECT_EQ(only_tensor(one_dataset(b, b.dataset(Hdf5Type::integer(1), {2}, b.contiguous("ab")))), "ab");
+}
+
+TEST(Hdf5, BigEndianNumbersAreSwapped) {
+  Hdf5Builder b;
+  EXPECT_EQ(only_tensor(one_dataset(b, b.dataset(Hdf5Type::f64(true), {1}, b.contiguous("12345678")))), "87654321");
+}
+
+TEST(Hdf5, DatasetThatWasNeverWrittenHasItsFillValue) {
+  Hdf5Builder b;
+  const auto nothing = Hdf5Builder::contiguous_at(kNoAddress, 8);
+  EXPECT_EQ(only_tensor(one_dataset(b, b.dataset(Hdf5Type::f32(), {2}, nothing, {Hdf5Builder::fill("fill")}))),
+            "fillfill");
+}
+
+TEST(Hdf5, HardLinkIsAnotherNameOfADataset) {
+  Hdf5Builder b;
+  const uint64_t w = b.dataset(Hdf5Type::integer(1), {1}, b.contiguous("w"));
+  EXPECT_THAT(listing(read_h5_well(b.build(b.group({{"a", w}, {"b", w}})))),
+              ElementsAre("a int8 H5T_STD_I8LE [1] w", "b int8 H5T_STD_I8LE [1] w"));
+}
+
+TEST(Hdf5, HardLinkToAGroupAroundItIsNotFollowed) {
+  Hdf5Builder b(3);
+  const uint64_t root = b.next();
+  const Model model = read_h5_well(b.build(b.group({{"loop", root}})));
+  EXPECT_THAT(model.tensors, IsEmpty());
+  EXPECT_THAT(model.warnings, ElementsAre("\"loop\": a hard link to a group around it, which is not followed"));
+}
+
+TEST(Hdf5, ExternalLinkIsNotFollowed) {
+  Hdf5Builder b(3);
+  const Model model = read_h5_well(b.build(b.group({}, {Hdf5Builder::external_link("far", "/etc/passwd", "/x")})));
+  EXPECT_THAT(model.warnings, ElementsAre("\"far\": an external link to \"/etc/passwd:/x\", which is not followed"));
+}
+
+TEST(Hdf5, ExternalBytesAndVirtualDatasetsAreRefused) {
+  Hdf5Builder b;
+  const auto w = b.dataset(Hdf5Type::integer(1), {1}, b.contiguous("w"), {{7, std::string(16, '\0')}});
+  EXPECT_THAT(only_tensor(one_dataset(b, w)), HasSubstr("in other files, which are not opened"));
+  const auto v = b.dataset(Hdf5Type::integer(1), {1}, {8, std::string("\4\3") + std::string(12, '\0')});
+  EXPECT_THAT(only_tensor(one_dataset(b, v)), HasSubstr("a virtual dataset"));
+}
+
+TEST(Hdf5, DatasetOutsideOfTheFileIsRefusedAlone) {
+  Hdf5Builder b;
+  const uint64_t bad = b.dataset(Hdf5Type::f32(), {1 << 20}, Hdf5Builder::contiguous_at(96, 4 << 20));
+  const uint64_t good = b.dataset(Hdf5Type::integer(1), {1}, b.contiguous("g"));
+  const Model model = read_h5_well(b.build(b.group({{"bad", bad}, {"good", good}})));
+  EXPECT_THAT(listing(model),
+              ElementsAre("bad float32 H5T_IEEE_F32LE [1048576] refused", "good int8 H5T_STD_I8LE [1] g"));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("tensor \"bad\": 4194304 bytes at offset 96")));
+}
+
+TEST(Hdf5, HugeFillValueIsRefused) {
+  Hdf5Builder b;
+  const auto nothing = Hdf5Builder::contiguous_at(kNoAddress, 0);
+  EXPECT_THAT(only_tensor(one_dataset(b, b.dataset(Hdf5Type::f32(), {uint64_t{1} << 40}, nothing))),
+              HasSubstr("4398046511104 bytes to be made from a file of"));
+}
+
+TEST(Hdf5, DimensionsThatOverflowAreRefused) {
+  Hdf5Builder b;
+  const Hdf5Builder::Dimensions huge(4, uint64_t{1} << 40);
+  EXPECT_THAT(only_tensor(one_dataset(b, b.dataset(Hdf5Type::f32(), huge, b.contiguous("1234")))),
+              HasSubstr("more than 2^64 bytes"));
+}
+
+TEST(Hdf5, LongTextOfAnAttributeIsADocument) {
+  Hdf5Builder b;
+  const std::string config = "{" + std::string(2000, ' ') + "}";
+  const Model model = read_h5_well(b.build(b.group({}, {Hdf5Builder::text_attribute("model_config", config)})));
+  EXPECT_EQ(to_json_line(*model.metadata.find("model_config")),
+            R"({"nbytes":2002,"path":"metadata/model_config.json"})");
+  ASSERT_EQ(model.documents.size(), 1U);
+  EXPECT_EQ(text_of(**model.documents[0].source.get()), config);
+}
+
+// Each group has two links to the next one: as many paths as 2^40.
+TEST(Hdf5, PathsThatMultiplyExceedTheBudget) {
+  Hdf5Builder b(3);
+  uint64_t group = b.group({});
+  for (int i = 0; i < 40; ++i) group = b.group({{"a", group}, {"b", group}});
+  EXPECT_THAT(h5_error(b.build(group)), HasSubstr("limit"));
+}
+
+TEST(Hdf5, GroupsNestedTooDeepAreRefused) {
+  Hdf5Builder b(3);
+  uint64_t group = b.group({});
+  for (int i = 0; i < 1000; ++i) group = b.group({{"g", group}});
+  EXPECT_THAT(h5_error(b.build(group)), HasSubstr("more than 1000 nested groups"));
+}
+
+TEST(Hdf5, DamagedSuperblockIsRefused) {
+  const std::string old = small_hdf5(), recent = small_new_hdf5();
+  EXPECT_THAT(h5_error(old.substr(0, old.size() - 1)), HasSubstr("truncated: "));
+  std::string wrong = old;
+  wrong[8] = 9;
+  EXPECT_THAT(h5_error(wrong), HasSubstr("superblock of version 9"));
+  wrong = old;
+  wrong[13] = '\xFF';
+  EXPECT_THAT(h5_error(wrong), HasSubstr("addresses of 255 and lengths of 8 bytes"));
+  wrong = recent;
+  ++wrong[36];
+  EXPECT_THAT(h5_error(wrong), HasSubstr("superblock: checksum"));
+}
+
+// One read of a page serves the headers that lie in it.
+TEST(Hdf5, MetadataAreReadInPages) {
+  class Counted final : public Source {
+   public:
+    explicit Counted(SourcePtr bytes) : bytes_(std::move(bytes)) {}
+    uint64_t size() const override { return bytes_->size(); }
+    Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+      ++reads;
+      return bytes_->read(offset, out);
+    }
+    mutable uint64_t reads = 0;
+
+   private:
+    SourcePtr bytes_;
+  };
+  constexpr size_t kDatasets = 2000;
+  Hdf5Builder b(3);
+  Hdf5Builder::Links links;
+  for (size_t i = 0; i < kDatasets; ++i)
+    links.emplace_back(std::to_string(i), b.dataset(Hdf5Type::integer(1), {1}, Hdf5Builder::contiguous_at(48, 1)));
+  const auto counted = std::make_shared<Counted>(in_memory(b.build(b.group(links))));
+  const auto model = read_hdf5(Container{"m.h5", counted, nullptr});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->tensors.size(), kDatasets);
+  EXPECT_LE(counted->reads, counted->size() / 16384 + 4);
+}
+
+}  // namespace
+}  // namespace weightfs::test
