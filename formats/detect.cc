@@ -50,6 +50,8 @@ constexpr std::array kLast = {
     Format{"keras-sharded", "", matches_keras_sharded, read_keras_sharded},
     Format{"safetensors-index", ".json", matches_safetensors_index, read_safetensors_index},
     Format{"onnx", ".onnx", matches_onnx, read_onnx},
+    Format{"coreml", ".mlmodel", matches_coreml, read_coreml},
+    Format{"paddle", ".pdiparams", matches_paddle, read_paddle},
     Format{"flax", ".msgpack", matches_flax, read_flax},
     Format{"bintensors", ".bt .bintensors", matches_bintensors, read_bintensors},
     Format{"bintensors-release", "", never, read_bintensors_release},
@@ -229,6 +231,10 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
   }
   for (const char* index : {"tensor-cache.json", "ndarray-cache.json"})
     if (exists(index)) return index;
+  if (exists("Manifest.json") && exists("Data")) {
+    const auto bytes = folder.open("Manifest.json");
+    if (bytes && TRY(is_coreml_manifest(*bytes))) return "Manifest.json";
+  }
   // Last the entry files with a common name (metadata.json), which have to be read.
   for (const archive::ArchiveFormat& format : archive::kArchiveFormats) {
     const archive::UnpackedForm& form = format.unpacked;

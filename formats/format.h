@@ -201,6 +201,11 @@ Match matches_keras_sharded(const Probe& probe);
 Result<Model> read_keras_sharded(const Container& container);  // named by its index
 Match matches_hdf5(const Probe& probe);
 Result<Model> read_hdf5(const Container& container);
+Match matches_coreml(const Probe& probe);
+Result<bool> is_coreml_manifest(const SourcePtr& manifest);
+Result<Model> read_coreml(const Container& container);  // a model, or a package, named by its manifest
+Match matches_paddle(const Probe& probe);
+Result<Model> read_paddle(const Container& container);
 Match matches_ollama(const Probe& probe);
 Result<Model> read_ollama(const Container& container);  // a manifest; the blobs are in its folder
 

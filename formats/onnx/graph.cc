@@ -19,24 +19,6 @@ using protobuf::WireType;
 // Further operators are counted together: a model has fewer than 200.
 constexpr size_t kMaxOperators = 1024;
 
-// The value at `name` in a message, or its last value if it has several. Fails as Scanner does.
-Result<std::string> text_at(Scanner& scanner, const Message& message, uint32_t tag) {
-  std::string text;
-  Fields fields(scanner, message);
-  while (const auto field = TRY(fields.next()))
-    if (field->tag == tag) text = TRY(scanner.text(field->bytes, kMaxNameLength));
-  return text;
-}
-
-// The same for a message in it.
-Result<Message> message_at(Scanner& scanner, const Message& message, uint32_t tag) {
-  Message found;
-  Fields fields(scanner, message);
-  while (const auto field = TRY(fields.next()))
-    if (field->tag == tag) TRY_VOID(scanner.merge(found, message, *field));
-  return found;
-}
-
 }  // namespace
 
 Result<void> GraphReader::graph(const Message& graph, const std::string& scope) {
@@ -59,8 +41,8 @@ Result<void> GraphReader::nodes_and_tensors(const Message& graph, const std::str
 }
 
 Result<void> GraphReader::function(const Message& function) {
-  const std::string name = TRY(text_at(scanner_, function, function::kName));
-  const std::string domain = TRY(text_at(scanner_, function, function::kDomain));
+  const std::string name = TRY(scanner_.text_at(function, function::kName, protobuf::kMaxName));
+  const std::string domain = TRY(scanner_.text_at(function, function::kDomain, protobuf::kMaxName));
   const std::string scope = fmt::format("functions/{}{}{}", domain, domain.empty() ? "" : ".", name);
   const NodeNames itself{name, "", "", domain};
   TRY_VOID(container_.budget->charge(Cost::input, scope.size()));
@@ -75,8 +57,8 @@ Result<void> GraphReader::function(const Message& function) {
 
 Result<void> GraphReader::training(const Message& training, uint64_t index) {
   const std::string scope = fmt::format("training_info.{}", index);
-  const Message initialization = TRY(message_at(scanner_, training, training::kInitialization));
-  const Message algorithm = TRY(message_at(scanner_, training, training::kAlgorithm));
+  const Message initialization = TRY(scanner_.message_at(training, training::kInitialization));
+  const Message algorithm = TRY(scanner_.message_at(training, training::kAlgorithm));
   if (!initialization.absent()) TRY_VOID(graph(initialization, scope + "/initialization"));
   if (!algorithm.absent()) TRY_VOID(graph(algorithm, scope + "/algorithm"));
   return {};
@@ -106,7 +88,7 @@ Result<void> GraphReader::count_operator(const NodeNames& node) {
 }
 
 Result<void> GraphReader::attribute(const Message& attribute, const NodeNames& node, const std::string& scope) {
-  std::string name = TRY(text_at(scanner_, attribute, attribute::kName));
+  std::string name = TRY(scanner_.text_at(attribute, attribute::kName, protobuf::kMaxName));
   const AttributeContext context{node, scope, std::move(name)};
   if (node.is_constant()) TRY_VOID(constant_value(attribute, context));
   Message tensor_message;

@@ -64,7 +64,7 @@ class GraphReader {
   Model& out_;
   ExternalFiles files_;
   Warnings warnings_;
-  uint64_t countable_ = kMaxCounted;
+  uint64_t countable_ = protobuf::kMaxCounted;
   uint64_t graphs_ = 0;
   uint64_t nodes_ = 0;
   std::map<std::string, uint64_t> operators_;

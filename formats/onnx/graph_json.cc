@@ -98,10 +98,7 @@ class Writer {
   }
 
   Result<void> last_text(const Message& message, uint32_t tag) {
-    std::string found;
-    Fields fields(scanner_, message);
-    while (const auto field = TRY(fields.next()))
-      if (field->tag == tag) found = TRY(scanner_.text(field->bytes, kMaxText));
+    const std::string found = TRY(scanner_.text_at(message, tag, kMaxText));
     append_json_string(out_, found);
     return {};
   }

@@ -22,7 +22,7 @@ Result<NodeNames> read_node(Scanner& scanner, const Message& node) {
     if (field->tag == node::kOpType) text = &names.op_type;
     if (field->tag == node::kDomain) text = &names.domain;
     if (field->tag == node::kOutput && !std::exchange(has_output, true)) text = &names.first_output;
-    if (text != nullptr) *text = TRY(scanner.text(field->bytes, kMaxNameLength));
+    if (text != nullptr) *text = TRY(scanner.text(field->bytes, protobuf::kMaxName));
   }
   return names;
 }

@@ -7,9 +7,6 @@
 
 namespace weightfs::onnx {
 
-/// The maximum length of a name, in bytes: the limit of extended attributes and of GGUF. ONNX has none.
-inline constexpr uint64_t kMaxNameLength = 65'535;
-
 /// The names of a NodeProto.
 struct NodeNames {
   std::string name;

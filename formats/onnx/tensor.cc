@@ -29,7 +29,7 @@ void add_numbers(StoredTensor& tensor, const Field& field) {
 Result<void> add_field(Scanner& scanner, const Field& field, StoredTensor& tensor) {
   switch (field.tag) {
     case tensor::kName:
-      tensor.name = TRY(scanner.text(field.bytes, kMaxNameLength));
+      tensor.name = TRY(scanner.text(field.bytes, protobuf::kMaxName));
       return {};
     case tensor::kDataType:
       tensor.data_type = field.int32();
@@ -69,32 +69,6 @@ void add_dimension(uint64_t number, Shape& shape, std::optional<std::string>& pr
     shape.push_back(number);
 }
 
-// Whether a field of varints has this count, unless it is too long to be counted now.
-Result<void> check_count(const NumbersField& field, const protobuf::NumbersLayout& layout, uint64_t count,
-                         Scanner& scanner, uint64_t& countable) {
-  if (layout.chunk_bytes > countable) return {};
-  countable -= layout.chunk_bytes;
-  const uint64_t counted = TRY(protobuf::count_numbers(scanner, field));
-  if (counted == count) return {};
-  return failure(Code::corrupt, fmt::format("{} numbers, {} needed", counted, count));
-}
-
-Result<Slice> numbers_of(const StoredTensor& tensor, const ElementType& type, uint64_t size, const SourcePtr& file,
-                         Scanner& scanner, uint64_t& countable) {
-  const protobuf::NumbersLayout& layout = tensor.numbers.at(type.field);
-  const uint64_t count = size / type.width;
-  if (layout.absent() && count > 0) return failure(Code::corrupt, fmt::format("no data, {} bytes needed", size));
-  if (!layout.can_have(count, type.wire))
-    return failure(Code::corrupt, fmt::format("{} bytes of packed and {} single numbers, {} numbers needed",
-                                              layout.chunk_bytes, layout.single, count));
-  const auto range = layout.contiguous();
-  if (count == 0 || (range && type.wire != WireType::varint)) return slice(file, count == 0 ? 0 : range->begin, size);
-  const NumbersField field{tensor.message, type.field, type.wire};
-  if (type.wire == WireType::varint && layout.chunks > 0)
-    TRY_VOID(check_count(field, layout, count, scanner, countable));
-  return slice(protobuf::number_bytes(file, field, count, type.width), 0, size);
-}
-
 Result<Slice> strings_as_lines(const StoredTensor& tensor, const SourcePtr& file) {
   uint64_t elements = 1;
   for (const uint64_t dimension : tensor.shape)
@@ -120,7 +94,7 @@ Result<void> read_dimensions(Scanner& scanner, const Field& field, Shape& shape,
     add_dimension(field.value, shape, problem);
     return {};
   }
-  for (uint64_t at = field.bytes.begin; at < field.bytes.end;) {
+  for (uint64_t at = field.bytes.begin; at < field.bytes.end && !problem;) {
     const uint64_t number = TRY(scanner.number(at, field.bytes.end, WireType::varint));
     add_dimension(number, shape, problem);
   }
@@ -136,7 +110,11 @@ Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, Sc
   if (type->id == kStringType) return strings_as_lines(tensor, file);
   const auto size = size_in_bytes(*dtype_of(*type), tensor.shape);
   if (!size) return failure(Code::corrupt, "the size of its shape overflows 64 bits");
-  if (!tensor.raw) return numbers_of(tensor, *type, *size, file, scanner, countable);
+  if (!tensor.raw) {
+    const NumbersField field{tensor.message, type->field, type->wire};
+    return protobuf::numbers_as_bytes(file, field, tensor.numbers.at(type->field), *size, type->width, scanner,
+                                      countable);
+  }
   if (tensor.raw->size() != *size)
     return failure(Code::corrupt, fmt::format("{} bytes of raw data, {} needed", tensor.raw->size(), *size));
   return slice(file, tensor.raw->begin, *size);

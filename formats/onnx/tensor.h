@@ -36,13 +36,8 @@ Result<StoredTensor> read_tensor(protobuf::Scanner& scanner, protobuf::Message m
 Result<void> read_dimensions(protobuf::Scanner& scanner, const protobuf::Field& field, Shape& shape,
                              std::optional<std::string>& problem);
 
-/// The packed bytes of varints that are counted when a model is listed, over all tensors. Those beyond are counted by
-/// the first read of their tensor.
-inline constexpr uint64_t kMaxCounted = 1 << 20;
-
-/// The bytes of a tensor in the message: a slice of the file where they are contiguous, else computed on read. Varints
-/// are counted while `countable` bytes are left, which is reduced. Fails with corrupt if they do not match the shape,
-/// and as Scanner does.
+/// The bytes of a tensor in the message, as protobuf::numbers_as_bytes(). Fails with corrupt if they do not match the
+/// shape, and as Scanner does.
 Result<Slice> inline_bytes(const StoredTensor& tensor, const SourcePtr& file, protobuf::Scanner& scanner,
                            uint64_t& countable);
 

@@ -17,7 +17,7 @@ Result<Value> dimension(Scanner& scanner, const Message& message) {
   Fields fields(scanner, message);
   while (const auto field = TRY(fields.next())) {
     if (field->tag == type::kDimValue) out = static_cast<int64_t>(field->value);
-    if (field->tag == type::kDimParam) out = TRY(scanner.text(field->bytes, kMaxNameLength));
+    if (field->tag == type::kDimParam) out = TRY(scanner.text(field->bytes, protobuf::kMaxName));
   }
   return out;
 }
@@ -76,7 +76,7 @@ Result<Map> describe_value(Scanner& scanner, const Message& value, Charges& char
   out.append("name", "");
   Fields fields(scanner, value);
   while (const auto field = TRY(fields.next())) {
-    if (field->tag == value_info::kName) name = TRY(scanner.text(field->bytes, kMaxNameLength));
+    if (field->tag == value_info::kName) name = TRY(scanner.text(field->bytes, protobuf::kMaxName));
     if (field->tag != value_info::kType) continue;
     const Message type = TRY(scanner.child(value, *field));
     TRY_VOID(describe_type(scanner, type, charges, out));

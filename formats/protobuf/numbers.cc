@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <mutex>
 
 namespace weightfs::protobuf {
 namespace {
@@ -70,8 +71,6 @@ class NumberReader {
   Place place_;
 };
 
-using Index = std::vector<NumberReader::Place>;
-
 class NumberBytes final : public Source {
  public:
   NumberBytes(SourcePtr source, NumbersField field, uint64_t count, uint32_t width)
@@ -79,46 +78,63 @@ class NumberBytes final : public Source {
         source_(std::move(source)),
         count_(count),
         width_(width),
-        index_([source = source_, field = field_, count] { return make_index(*source, field, count); }) {}
+        index_{NumberReader::start(field_)} {}
 
   uint64_t size() const override { return count_ * width_; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size() || out.empty()) return 0;
-    const auto index = TRY(index_.get());
     const uint64_t wanted = std::min<uint64_t>(out.size(), size() - offset);
     uint64_t at = offset / width_ / kStride * kStride;
     Scanner scanner(*source_, nullptr);
-    NumberReader numbers(scanner, field_, index->at(static_cast<size_t>(at / kStride)));
+    NumberReader numbers(scanner, field_, TRY(place_of(at)));
     for (uint64_t done = 0; done < wanted; ++at) {
-      const auto number = TRY(numbers.next());
-      if (!number) return failure(Code::io, "protobuf: the file has changed");
+      const uint64_t number = TRY(next(numbers, at));
       for (uint32_t i = 0; i < width_ && done < wanted; ++i)
-        if (at * width_ + i >= offset) out[static_cast<size_t>(done++)] = static_cast<std::byte>(*number >> (8 * i));
+        if (at * width_ + i >= offset) out[static_cast<size_t>(done++)] = static_cast<std::byte>(number >> (8 * i));
     }
+    if (at == count_ && TRY(numbers.next()))
+      return failure(Code::io, fmt::format("more than {} numbers, {} by the shape", count_, count_));
     return static_cast<size_t>(wanted);
   }
 
  private:
-  static Result<std::shared_ptr<const Index>> make_index(const Source& source, const NumbersField& field,
-                                                         uint64_t count) {
-    Scanner scanner(source, nullptr);
-    NumberReader numbers(scanner, field, NumberReader::start(field));
-    auto index = std::make_shared<Index>();
-    for (uint64_t i = 0;; ++i) {
-      if (i % kStride == 0) index->push_back(numbers.place());
-      const auto number = TRY(numbers.next());
-      if (!number && i != count) return failure(Code::io, fmt::format("{} numbers, {} by the shape", i, count));
-      if (!number) return index;
-      if (i == count) return failure(Code::io, fmt::format("more than {} numbers, {} by the shape", count, count));
+  Result<uint64_t> next(NumberReader& numbers, uint64_t at) const {
+    const auto number = TRY(numbers.next());
+    if (!number) return failure(Code::io, fmt::format("{} numbers, {} by the shape", at, count_));
+    return *number;
+  }
+
+  // The place of number `at`, which is a multiple of kStride. The numbers before it are passed at most once, except by
+  // two first readers at the same time.
+  Result<NumberReader::Place> place_of(uint64_t at) const {
+    uint64_t known = 0;
+    NumberReader::Place place;
+    {
+      const std::scoped_lock lock(mutex_);
+      known = std::min<uint64_t>(at / kStride, index_.size() - 1);
+      place = index_[static_cast<size_t>(known)];
     }
+    Scanner scanner(*source_, nullptr);
+    NumberReader numbers(scanner, field_, place);
+    for (uint64_t passed = known * kStride; passed < at;) {
+      TRY_VOID(next(numbers, passed));
+      if (++passed % kStride == 0) add_place(passed / kStride, numbers.place());
+    }
+    return numbers.place();
+  }
+
+  void add_place(uint64_t i, const NumberReader::Place& place) const {
+    const std::scoped_lock lock(mutex_);
+    if (i == index_.size()) index_.push_back(place);
   }
 
   NumbersField field_;
   SourcePtr source_;
   uint64_t count_;
   uint32_t width_;
-  Later<std::shared_ptr<const Index>> index_;
+  mutable std::mutex mutex_;  // guards index_; not held during reads
+  mutable std::vector<NumberReader::Place> index_;
 };
 
 }  // namespace
@@ -143,6 +159,16 @@ bool NumbersLayout::can_have(uint64_t count, WireType type) const {
   return chunk_bytes % size == 0 && packed == chunk_bytes / size;
 }
 
+Result<NumbersLayout> read_layout(Scanner& scanner, const NumbersField& field) {
+  NumbersLayout layout;
+  Fields fields(scanner, field.message);
+  while (const auto found = TRY(fields.next())) {
+    if (found->tag == tag(field.number, WireType::bytes)) layout.add_chunk(found->bytes);
+    if (found->tag == tag(field.number, field.type)) layout.add_single();
+  }
+  return layout;
+}
+
 Result<uint64_t> count_numbers(Scanner& scanner, const NumbersField& field) {
   NumberReader numbers(scanner, field, NumberReader::start(field));
   uint64_t count = 0;
@@ -152,6 +178,34 @@ Result<uint64_t> count_numbers(Scanner& scanner, const NumbersField& field) {
 
 SourcePtr number_bytes(SourcePtr source, NumbersField field, uint64_t count, uint32_t width) {
   return std::make_shared<NumberBytes>(std::move(source), std::move(field), count, width);
+}
+
+namespace {
+
+// Whether a field of varints has this count, unless it is too long to be counted now.
+Result<void> check_count(const NumbersField& field, const NumbersLayout& layout, uint64_t count, Scanner& scanner,
+                         uint64_t& countable) {
+  if (layout.chunk_bytes > countable) return {};
+  countable -= layout.chunk_bytes;
+  const uint64_t counted = TRY(count_numbers(scanner, field));
+  if (counted == count) return {};
+  return failure(Code::corrupt, fmt::format("{} numbers, {} needed", counted, count));
+}
+
+}  // namespace
+
+Result<Slice> numbers_as_bytes(const SourcePtr& file, const NumbersField& field, const NumbersLayout& layout,
+                               uint64_t size, uint32_t width, Scanner& scanner, uint64_t& countable) {
+  const uint64_t count = size / width;
+  if (layout.absent() && count > 0) return failure(Code::corrupt, fmt::format("no data, {} bytes needed", size));
+  if (!layout.can_have(count, field.type))
+    return failure(Code::corrupt, fmt::format("{} bytes of packed and {} single numbers, {} numbers needed",
+                                              layout.chunk_bytes, layout.single, count));
+  const auto range = layout.contiguous();
+  if (count == 0 || (range && field.type != WireType::varint)) return slice(file, count == 0 ? 0 : range->begin, size);
+  if (field.type == WireType::varint && layout.chunks > 0)
+    TRY_VOID(check_count(field, layout, count, scanner, countable));
+  return slice(number_bytes(file, field, count, width), 0, size);
 }
 
 }  // namespace weightfs::protobuf

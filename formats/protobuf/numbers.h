@@ -33,11 +33,25 @@ struct NumbersLayout {
   bool can_have(uint64_t count, WireType type) const;
 };
 
+/// The layout of a field. Fails as Scanner does.
+Result<NumbersLayout> read_layout(Scanner& scanner, const NumbersField& field);
+
 /// The number of numbers in a field. Reads all of it. Fails as Scanner does.
 Result<uint64_t> count_numbers(Scanner& scanner, const NumbersField& field);
 
-/// The lowest `width` bytes of each of `count` numbers, little-endian. Reads fail with io if the field has another
-/// count. An index of the numbers is built by the first read: 24 bytes for each 1,024 numbers.
+/// The bytes of packed varints that are counted when a model is listed, over all tensors. Those beyond are counted by
+/// the reads of their tensor.
+inline constexpr uint64_t kMaxCounted = 1 << 20;
+
+/// The numbers of a field as a tensor of `size` bytes: the lowest `width` bytes of each. They are a slice of the file
+/// where they are contiguous, else computed on read. Varints are counted while `countable` bytes are left, which is
+/// reduced. Fails with corrupt if their count does not match the size, and as Scanner does.
+Result<Slice> numbers_as_bytes(const SourcePtr& file, const NumbersField& field, const NumbersLayout& layout,
+                               uint64_t size, uint32_t width, Scanner& scanner, uint64_t& countable);
+
+/// The lowest `width` bytes of each of `count` numbers, little-endian. Reads of the last number, and of those that are
+/// missing, fail with io if the field has another count. Reads extend an index of the numbers: 24 bytes for each 1,024
+/// numbers that were passed.
 SourcePtr number_bytes(SourcePtr source, NumbersField field, uint64_t count, uint32_t width);
 
 }  // namespace weightfs::protobuf

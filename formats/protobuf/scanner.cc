@@ -59,7 +59,26 @@ Result<const uint8_t*> Scanner::bytes_at(uint64_t at, uint64_t size) {
   return buffer_.data();
 }
 
+Result<std::string> Scanner::text_at(const Message& message, uint32_t tag, uint64_t most) {
+  Range found;
+  Fields fields(*this, message);
+  while (const auto field = TRY(fields.next()))
+    if (field->tag == tag) found = field->bytes;
+  return text(found, most);
+}
+
+Result<Message> Scanner::message_at(const Message& message, uint32_t tag) {
+  Message found;
+  Fields fields(*this, message);
+  while (const auto field = TRY(fields.next()))
+    if (field->tag == tag) TRY_VOID(merge(found, message, *field));
+  return found;
+}
+
 Result<uint64_t> Scanner::varint(uint64_t& at, uint64_t end) {
+  // Most have one byte.
+  if (at < end && at >= begin_ && at - begin_ < buffer_.size() && buffer_[at - begin_] < 0x80)
+    return buffer_[at++ - begin_];
   uint64_t number = 0;
   for (int i = 0; i < kMaxVarintBytes; ++i) {
     const uint8_t* const byte = at < end ? TRY(bytes_at(at, 1)) : nullptr;

@@ -18,6 +18,9 @@ enum class WireType : uint8_t { varint = 0, fixed64 = 1, bytes = 2, group_begin 
 /// The maximum nesting depth of messages and groups below the outermost message: the limit of Google's own readers.
 inline constexpr int kMaxNesting = 100;
 
+/// The maximum length of a name, in bytes: the limit of extended attributes and of GGUF. The formats have none.
+inline constexpr uint64_t kMaxName = 65'535;
+
 /// The tag of a field: its number and its encoding. A field of a known number with another encoding is an unknown
 /// field, as in Google's readers.
 constexpr uint32_t tag(uint32_t number, WireType type) { return number << 3 | static_cast<uint32_t>(type); }
@@ -67,6 +70,13 @@ class Scanner {
 
   /// The bytes of `field` of `parent` as a message. Fails as merge() does.
   Result<Message> child(const Message& parent, const Field& field) const;
+
+  /// The text of the field of `message` with this tag, of the last one if there are several; empty if there is none.
+  /// Fails as text() and Fields do.
+  Result<std::string> text_at(const Message& message, uint32_t tag, uint64_t most);
+
+  /// The message in the fields of `message` with this tag; absent if there are none. Fails as merge() and Fields do.
+  Result<Message> message_at(const Message& message, uint32_t tag);
 
   /// Reads a number of this encoding at `at`, and moves `at` behind it. Fails with corrupt if it does not end at or
   /// before `end`.

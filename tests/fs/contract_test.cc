@@ -255,6 +255,16 @@ Names golden(std::string_view title) {
               "text.npy", "typed.npy", "w.npy"},
              {"far", "four", "functions/", "functions/d.F/", "functions/d.F/k", "i64", "if/", "if/then_branch/",
               "if/then_branch/w", "ints", "one", "short", "sparse", "sparse.indices", "text", "typed", "w"}));
+  if (title == "CoreMlPackage")
+    return with_warnings(
+        tree({"Data/", "Data/com.apple.CoreML/", "Data/com.apple.CoreML/model.mlmodel",
+              "Data/com.apple.CoreML/weights/", "Data/com.apple.CoreML/weights/weight.bin", "Manifest.json"},
+             {}, {"here.npy", "p.lut.npy", "tied.npy", "w.npy"}, {"bad", "here", "p.lut", "tied", "w"}));
+  if (title == "CoreMlModel")
+    return with_warnings(tree({"m.mlmodel", "weights/", "weights/weight.bin"}, {},
+                              {"here.npy", "p.lut.npy", "tied.npy", "w.npy"}, {"bad", "here", "p.lut", "tied", "w"}));
+  if (title == "Paddle")
+    return tree({"m.pdiparams", "m.pdmodel"}, {}, {"b.npy", "e/", "e/f.npy", "w.npy"}, {"b", "e/", "e/f", "w"});
   if (title == "Ollama")
     return tree({"config.json", "license", "manifest.json", "model.gguf", "params.json", "projector.gguf", "template",
                  "tensors/", "tensors/d", "tensors/t.safetensors"},

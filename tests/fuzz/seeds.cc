@@ -192,13 +192,16 @@ std::string_view target_of(std::string_view name, std::string_view bytes) {
       {{"GGUF", "gguf"}, {"RTEN", "rten"}, {"PK", "zip"}}};
   for (const auto& [magic, target] : kMagic)
     if (bytes.starts_with(magic)) return target;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kNames = {{{"npy", "numpy"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kNames = {{{"npy", "numpy"},
                                                                                      {"flax", "flax"},
                                                                                      {"ggml", "ggml"},
                                                                                      {"llamafile", "llamafile"},
                                                                                      {"hdf5", "hdf5"},
                                                                                      {"kerassharded", "keras_sharded"},
                                                                                      {"rten", "rten"},
+                                                                                     {"onnx", "onnx"},
+                                                                                     {"coreml", "coreml"},
+                                                                                     {"paddle", "paddle"},
                                                                                      {"tflite", "tflite"},
                                                                                      {"executorch", "executorch"},
                                                                                      {"index", "safetensors_index"},

@@ -66,6 +66,9 @@ void run_bintensors(std::string_view input) {
   const Container container = parse_input(input).named("m.bt");
   for (const char* layout : {"bintensors", "bintensors-release", "bintensors-legacy"}) read_checked(container, layout);
 }
+void run_onnx(std::string_view input) { read_checked(parse_input(input).named("m.onnx"), "onnx"); }
+void run_coreml(std::string_view input) { read_checked(parse_input(input).named("m.mlmodel"), "coreml"); }
+void run_paddle(std::string_view input) { read_checked(parse_input(input).named("m.pdiparams"), "paddle"); }
 void run_tvm_params(std::string_view input) { read_checked(parse_input(input).named("m.params"), "tvm-params"); }
 void run_ggml(std::string_view input) { read_checked(parse_input(input).named("ggml-m.bin"), "ggml"); }
 void run_flax(std::string_view input) { read_checked(parse_input(input).named("m.msgpack"), "flax"); }
@@ -101,6 +104,10 @@ constexpr Limits kSharedLimits = {.memory = 400'000, .memory_per_byte = 2'000, .
 constexpr Limits kPickleLimits = {
     .memory = 80'000'000, .memory_per_byte = 500, .read_per_byte = 32, .time = 4'000'000'000};
 
+// A message is read again for each level around it that is read in passes.
+constexpr Limits kNestedLimits = {
+    .memory = 400'000, .memory_per_byte = 500, .read = 200'000, .read_per_byte = 600, .time_per_byte = 60'000};
+
 }  // namespace
 
 const Target kGgufTarget = {.name = "gguf", .run = run_gguf, .limits = kLimits, .mutate = mutate_numbers};
@@ -122,6 +129,9 @@ const Target kSafetensorsIndexTarget = {
     .name = "safetensors_index", .run = run_index, .limits = kLimits, .mutate = mutate_text};
 const Target kBintensorsTarget = {
     .name = "bintensors", .run = run_bintensors, .limits = kLimits, .mutate = mutate_headed};
+const Target kOnnxTarget = {.name = "onnx", .run = run_onnx, .limits = kNestedLimits, .mutate = mutate_protobuf};
+const Target kCoremlTarget = {.name = "coreml", .run = run_coreml, .limits = kNestedLimits, .mutate = mutate_protobuf};
+const Target kPaddleTarget = {.name = "paddle", .run = run_paddle, .limits = kLimits, .mutate = mutate_numbers};
 const Target kTvmParamsTarget = {
     .name = "tvm_params", .run = run_tvm_params, .limits = kLimits, .mutate = mutate_numbers};
 const Target kGgmlTarget = {.name = "ggml", .run = run_ggml, .limits = kLimits, .mutate = mutate_numbers};

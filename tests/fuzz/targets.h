@@ -33,6 +33,9 @@ extern const Target kTfliteTarget;
 extern const Target kExecutorchTarget;
 extern const Target kHdf5Target;
 extern const Target kKerasShardedTarget;
+extern const Target kOnnxTarget;
+extern const Target kCoremlTarget;
+extern const Target kPaddleTarget;
 extern const Target kTvmParamsTarget;
 extern const Target kGgmlTarget;
 extern const Target kFlaxTarget;
@@ -55,6 +58,10 @@ void mutate_headed(std::string& input, size_t max_size, Random& random);
 /// Lengths, counts and offsets: numbers of 1 to 8 bytes become 0, the largest, the input's size, another number of the
 /// input; strings behind their length grow; records are repeated.
 void mutate_numbers(std::string& input, size_t max_size, Random& random);
+
+/// Fields of nested messages: removed, repeated, moved, nested in themselves, changed; the lengths around them stay
+/// right.
+void mutate_protobuf(std::string& input, size_t max_size, Random& random);
 
 /// Offsets of a FlatBuffer: duplicated, moved, made to share a table or a vtable with another.
 void mutate_flatbuffer(std::string& input, size_t max_size, Random& random);

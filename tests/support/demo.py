@@ -5,6 +5,7 @@ import struct
 
 import archives
 import containers
+import protobuf
 from containers import Graph, Operator, Value
 from tensors import Tensor
 
@@ -124,6 +125,21 @@ def write_perceptron(path):
     containers.write_rten(path, constants, metadata, Graph(values, operators, ("pixels",), ("digits",)))
 
 
+def write_onnx(path):
+    """The same perceptron as one operator; the weights are in a file beside the model, as exporters store large ones."""
+    hidden, bias = float32("hidden.weight", 16, 32), float32("hidden.bias", 32)
+    with open(path + "_data", "wb") as file:
+        file.write(hidden.data)
+    initializers = (protobuf.onnx_external("hidden.weight", protobuf.ONNX_FLOAT, (16, 32), location=os.path.basename(path) + "_data",
+                                           offset=0, length=len(hidden.data)),
+                    protobuf.onnx_tensor("hidden.bias", protobuf.ONNX_FLOAT, (32,), protobuf.data(9, bias.data)))
+    nodes = (protobuf.onnx_node("Gemm", ("pixels", "hidden.weight", "hidden.bias"), ("digits",), name="hidden/Gemm"),)
+    graph = protobuf.onnx_graph(initializers, nodes, (protobuf.onnx_value("pixels", protobuf.ONNX_FLOAT, ("batch", 16)),),
+                                (protobuf.onnx_value("digits", protobuf.ONNX_FLOAT, ("batch", 32)),))
+    with open(path, "wb") as file:
+        file.write(protobuf.onnx_model(graph, protobuf.onnx_property("license", "CC0-1.0")))
+
+
 CARTON_TOML = """spec_version = 1
 model_name = "digits"
 short_description = "A perceptron, packed with a test of itself"
@@ -193,6 +209,7 @@ def write_demo(folder):
     containers.write_bintensors(path("demo.bt"), adapter(), {**notes, "base_model": "weightfs demo"})
     containers.write_pytorch(path("demo.pt"), model, {"epoch": 3, "hyper_parameters": {"lr": 0.001, "optimizer": "adamw"}})
     write_perceptron(path("demo.rten"))
+    write_onnx(path("demo-onnx", "demo.onnx"))
     containers.write_safetensors(path("adapter.safetensors"), adapter(), notes)
     archives.write_carton(path("demo.carton"), carton_files(read(path("demo.rten")), read(path("adapter.safetensors"))),
                           method=archives.DEFLATE)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/bintensors_builder.h"
+#include "tests/support/coreml_builder.h"
 #include "tests/support/dduf_builder.h"
 #include "tests/support/executorch_builder.h"
 #include "tests/support/flax_builder.h"
@@ -21,6 +22,7 @@
 #include "tests/support/numpy_builder.h"
 #include "tests/support/ollama_builder.h"
 #include "tests/support/onnx_builder.h"
+#include "tests/support/paddle_builder.h"
 #include "tests/support/params_builder.h"
 #include "tests/support/pickle_builder.h"
 #include "tests/support/rten_builder.h"
@@ -210,6 +212,14 @@ inline std::vector<SmallModel> small_models() {
       {"MlfDirectory", "tvm-mlf", true, "metadata.json", mlf_metadata(7), without(mlf_files(7), "metadata.json")},
       {"TensorCache", "tensor-cache", true, "tensor-cache.json", small_tensor_cache(), {{"0.bin", "wwwwwwwwbbbb"}}},
       {"Onnx", "onnx", true, "m.onnx", onnx::small_onnx(), {{"m.data", onnx::small_onnx_data()}}},
+      {"CoreMlPackage", "coreml", true, "Manifest.json", coreml::kManifest, coreml::small_package()},
+      {"CoreMlModel",
+       "coreml",
+       true,
+       "m.mlmodel",
+       coreml::small_coreml(),
+       {{"weights/weight.bin", coreml::small_weights()}}},
+      {"Paddle", "paddle", true, "m.pdiparams", paddle::small_paddle(), {{"m.pdmodel", paddle::small_program()}}},
       {"Ollama", "ollama", true, "latest", small_ollama().manifest(), small_ollama().blobs()},
   };
 }

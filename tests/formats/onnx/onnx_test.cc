@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/counted_source.h"
 #include "tests/support/onnx_reading.h"
 #include "tests/support/probe.h"
 #include "tests/support/small_models.h"
@@ -117,33 +118,12 @@ TEST(Onnx, MalformedFilesAreRefused) {
   EXPECT_THAT(error_of(model(graph({lies})).build()), HasSubstr("a field of 127 bytes where 1 are left"));
 }
 
-// A source that counts bytes: a few bytes at the beginning, then a hole.
-class Sparse final : public Source {
- public:
-  Sparse(std::string head, uint64_t size) : head_(std::move(head)), size_(size) {}
-  uint64_t size() const override { return size_; }
-  uint64_t occupied() const override { return head_.size(); }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    const size_t count = static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - offset));
-    bytes_read += count;
-    for (size_t i = 0; i < count; ++i)
-      out[i] =
-          offset + i < head_.size() ? static_cast<std::byte>(head_[static_cast<size_t>(offset) + i]) : std::byte{0};
-    return count;
-  }
-  mutable uint64_t bytes_read = 0;
-
- private:
-  std::string head_;
-  uint64_t size_;
-};
-
 TEST(Onnx, ValuesAreNotReadToListTensors) {
   const uint64_t values = 5'000'000'000;
   const std::string header = tensor("w", kUint8, {values}).build() + "\x4A" + test::varint(values);
   std::string file = "\x2A" + test::varint(header.size() + values) + header;
   file = Message().number(1, 8).build() + "\x3A" + test::varint(file.size() + values) + file;
-  const auto source = std::make_shared<Sparse>(file, file.size() + values);
+  const auto source = std::make_shared<test::CountedSource>(file, file.size() + values);
   const auto read = read_onnx({"m.onnx", source, nullptr});
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->tensors[0].nbytes(), values);

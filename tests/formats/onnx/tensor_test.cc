@@ -109,14 +109,14 @@ TEST(OnnxTensor, ValuesThatDoNotMatchTheShapeAreRefused) {
   EXPECT_THAT(warning_of(raw("w", kFloat, {1ULL << 62}, "")), HasSubstr("overflows 64 bits"));
 }
 
-TEST(OnnxTensor, WrongNumberOfVarintsIsRefusedOrFailsTheFirstRead) {
+TEST(OnnxTensor, WrongNumberOfVarintsIsRefusedOrFailsTheRead) {
   EXPECT_EQ(warning_of(tensor("w", kInt8, {2}).bytes(5, "abc")), "tensor \"w\": 3 numbers, 2 needed: refused");
   const Model read = read_well(model(graph({tensor("w", kInt8, {900'000}).bytes(5, std::string(1'100'000, 'x')),
                                             tensor("v", kInt8, {2}).bytes(5, "abc")}))
                                    .build());
   EXPECT_THAT(read.warnings, ElementsAre("tensor \"v\": 3 numbers, 2 needed: refused"));
   EXPECT_EQ(read.tensors[0].nbytes(), 900'000U);
-  EXPECT_EQ(read_text(read.tensors[0].source, 0, 1).error().code, Code::io);
+  EXPECT_EQ(read_text(read.tensors[0].source, 899'999, 1).error().code, Code::io);
 }
 
 TEST(OnnxTensor, InvalidDimensionsAreRefused) {

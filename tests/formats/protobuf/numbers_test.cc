@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "tests/support/counted_source.h"
 #include "tests/support/model_text.h"
 #include "tests/support/protobuf_builder.h"
 
@@ -50,12 +53,25 @@ TEST(NumberBytes, WrongCountFailsToRead) {
     const std::string bytes = ProtobufBuilder().bytes(5, "abc").build();
     const auto source = number_bytes(in_memory(bytes), field_of(bytes, WireType::varint), count, 2);
     EXPECT_EQ(source->size(), count * 2);
-    std::byte one{};
-    return source->read(0, std::span(&one, 1));
+    std::array<std::byte, 9> all{};
+    return source->read(0, all);
   };
   EXPECT_EQ(read(2).error().message, "more than 2 numbers, 2 by the shape");
   EXPECT_EQ(read(4).error().message, "3 numbers, 4 by the shape");
-  EXPECT_EQ(read(3).value(), 1U);
+  EXPECT_EQ(read(3).value(), 6U);
+}
+
+// Only what is read is passed, and each number once.
+TEST(NumberBytes, FirstReadDoesNotReadAll) {
+  const std::string bytes = ProtobufBuilder().bytes(5, std::string(1'000'000, '\1')).build();
+  const auto counted = std::make_shared<test::CountedSource>(bytes);
+  const auto source = number_bytes(counted, field_of(bytes, WireType::varint), 1'000'000, 1);
+  EXPECT_EQ(read_text(*source, 0, 10).value(), std::string(10, '\1'));
+  EXPECT_LE(counted->bytes_read, 2'000U);
+  EXPECT_EQ(read_text(*source, 500'000, 10).value(), std::string(10, '\1'));
+  const uint64_t before = counted->bytes_read;
+  EXPECT_EQ(read_text(*source, 499'000, 10).value(), std::string(10, '\1'));
+  EXPECT_LE(counted->bytes_read, before + 4'000U);
 }
 
 // 1,024 numbers lie between two places of the index.

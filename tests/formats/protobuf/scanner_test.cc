@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/counted_source.h"
 #include "tests/support/protobuf_builder.h"
 
 namespace weightfs::protobuf {
@@ -37,24 +38,6 @@ std::string error_of(const std::string& bytes, int depth = 0) { return fields_of
 std::string groups(int depth) {
   return std::string(static_cast<size_t>(depth), '\x0B') + std::string(static_cast<size_t>(depth), '\x0C');
 }
-
-// A source of zeros that counts what is read.
-class Zeros final : public Source {
- public:
-  explicit Zeros(std::string head, uint64_t size) : head_(in_memory(std::move(head))), size_(size) {}
-  uint64_t size() const override { return size_; }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    std::fill(out.begin(), out.end(), std::byte{0});
-    bytes_read += out.size();
-    if (offset < head_->size()) return head_->read(offset, out).map([&](size_t) { return out.size(); });
-    return out.size();
-  }
-  mutable uint64_t bytes_read = 0;
-
- private:
-  SourcePtr head_;
-  uint64_t size_;
-};
 
 TEST(ProtobufFields, AreListedInOrderWithTheirValues) {
   EXPECT_THAT(fields_of(ProtobufBuilder()
@@ -136,7 +119,7 @@ TEST(ProtobufScanner, RepeatedMessageIsMerged) {
 TEST(ProtobufScanner, ValuesAreSkippedWithoutBeingRead) {
   const uint64_t value = 3'000'000'000;
   const std::string head = std::string("\x0A") + test::varint(value);
-  const Zeros source(head, head.size() + value);
+  const test::CountedSource source(head, head.size() + value);
   Budget budget(source.size());
   Scanner scanner(source, &budget);
   const Message whole = scanner.whole();
@@ -148,7 +131,7 @@ TEST(ProtobufScanner, ValuesAreSkippedWithoutBeingRead) {
 }
 
 TEST(ProtobufScanner, LongTextIsRefusedBeforeItIsRead) {
-  const Zeros source("", 1'000'000'000'000);
+  const test::CountedSource source("", 1'000'000'000'000);
   Scanner scanner(source, nullptr);
   EXPECT_EQ(scanner.text({0, 1'000'000'000'000}, 100).error().code, Code::unsupported);
   EXPECT_EQ(source.bytes_read, 0U);

@@ -1,0 +1,64 @@
+// The weights of an ML program: constants of its functions, in weight files or in the program itself.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "formats/coreml/blobs.h"
+#include "formats/protobuf/numbers.h"
+
+namespace weightfs::coreml {
+
+/// A Value of MIL that is a tensor. Its elements are not read.
+struct StoredValue {
+  bool is_tensor = false;
+  int32_t data_type = 0;
+  Shape shape;
+  std::optional<std::string> problem;  ///< of the shape
+  protobuf::Message immediate;         ///< absent if its values are in a file
+  std::string file;                    ///< then
+  uint64_t offset = 0;                 ///< then
+};
+
+/// Reads a Value. Fails as Scanner does.
+Result<StoredValue> read_value(protobuf::Scanner& scanner, const protobuf::Message& message);
+
+/// Adds the tensors of programs to a model.
+class ProgramReader {
+ public:
+  /// All outlive this object.
+  ProgramReader(const Container& container, const SourcePtr& file, protobuf::Scanner& scanner, BlobFiles& blobs,
+                Model& out)
+      : container_(container), file_(file), scanner_(scanner), blobs_(blobs), out_(out) {}
+
+  /// Adds the tensors of a Program: `scope` is the prefix of their paths. Fails as Scanner and the budget do.
+  Result<void> program(const protobuf::Message& program, const std::string& scope);
+
+  /// Adds the counts of operations to the metadata, and the warnings to `warnings`.
+  void finish(Warnings& warnings);
+
+ private:
+  Result<void> function(const protobuf::Message& entry, const std::string& scope);
+  Result<void> block(const protobuf::Message& block, const std::string& scope);
+  Result<void> operation(const protobuf::Message& operation, const std::string& scope);
+  Result<void> attribute(const protobuf::Message& entry, const std::string& owner, bool is_constant,
+                         const std::string& scope);
+  Result<void> input(const protobuf::Message& entry, const std::string& owner, const std::string& scope);
+  Result<void> value(const protobuf::Message& message, std::string name, const std::string& scope);
+  Result<Slice> bytes(const StoredValue& value, uint32_t blob_type, uint64_t size);
+  Result<Slice> immediate(const StoredValue& value, uint64_t size);
+  Result<std::string_view> pooled(const std::string& text);
+
+  const Container& container_;
+  const SourcePtr& file_;
+  protobuf::Scanner& scanner_;
+  BlobFiles& blobs_;
+  Model& out_;
+  Warnings warnings_;
+  uint64_t countable_ = protobuf::kMaxCounted;
+  std::map<std::string, uint64_t> operations_;
+  std::set<std::string_view> spellings_;  // the strings in out_.string_pool
+};
+
+}  // namespace weightfs::coreml
