@@ -222,7 +222,7 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
   for (const archive::ArchiveFormat& format : archive::kArchiveFormats)
     if (format.unpacked.identifies == nullptr && has_files_of(format.unpacked))
       return std::string(format.unpacked.entry_file);
-  for (const std::string_view infix : {".safetensors.index.", ".bin.index."}) {
+  for (const std::string_view infix : {".safetensors.index.", ".bin.index.", ".weights.json"}) {
     const auto is_index = [&](std::string_view name) {
       return name.find(infix) != name.npos && name.ends_with(".json");
     };

@@ -98,7 +98,8 @@ Result<void> TensorReader::add_dense(const std::string& name, const TensorCall& 
 
 Result<void> TensorReader::read(Tensor& tensor, const TensorCall& call) const {
   const std::vector<Index> arguments = pickle_.items(call.arguments, 8);
-  if (call.function == Rebuild::sparse) return failure(Code::unsupported, "a sparse tensor of an unknown layout, or inside of another tensor");
+  if (call.function == Rebuild::sparse)
+    return failure(Code::unsupported, "a sparse tensor of an unknown layout, or inside of another tensor");
   if (arguments.size() < needed(call.function))
     return failure(Code::corrupt, fmt::format("{} arguments, {} needed", arguments.size(), needed(call.function)));
   if (call.function == Rebuild::meta) return read_meta(tensor, arguments);

@@ -14,6 +14,8 @@
 #include <system_error>
 #include <thread>
 
+#include "fs/fuse/interrupts.h"
+
 namespace weightfs::fuse {
 namespace {
 

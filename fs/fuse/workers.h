@@ -2,11 +2,10 @@
 // kernel wakes them in turn, so that each one finds a processor cache of others.
 #pragma once
 
-#define FUSE_USE_VERSION 312
-#include <fuse_lowlevel.h>
-
 #include <chrono>
 #include <cstddef>
+
+struct fuse_session;
 
 namespace weightfs::fuse {
 

@@ -60,9 +60,9 @@ inline std::string deflate_bomb(size_t runs) {
   const auto put_code = [&](uint32_t code, int bits) {  // Huffman codes begin with the highest bit
     while (bits-- > 0) put(code >> bits & 1, 1);
   };
-  put(1, 1);                // the last block
-  put(1, 2);                // of fixed codes
-  put_code(0x30 + 'x', 8);  // a literal
+  put(1, 1);                      // the last block
+  put(1, 2);                      // of fixed codes
+  put_code(0x30 + 'x', 8);        // a literal
   constexpr size_t kPeriod = 13;  // bytes of 8 runs, after which the bytes repeat
   for (size_t left = std::min(runs, 16 + runs % 8); left > 0; --left) {
     put_code(0b11000101, 8);  // length 258

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/os/descriptor.h"
+#include "fs/fuse/interrupts.h"
 
 namespace weightfs {
 namespace {
