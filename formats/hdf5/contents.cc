@@ -19,6 +19,9 @@ constexpr uint64_t kMaxFreeChunk = 16 << 20;
 constexpr uint64_t kMaxChunkExpansion = 2;
 constexpr uint64_t kMaxChunk = 1 << 30;
 
+// Each chunk takes time, also one that is not stored. A stored one takes more than a byte.
+constexpr uint64_t kMaxFreeChunks = 1 << 20;
+
 // An element repeated.
 class FillSource final : public Source {
  public:
@@ -75,6 +78,9 @@ Result<void> check_chunks(const File& file, const Dataset& dataset) {
   uint64_t all = 0;
   if (!chunks || __builtin_mul_overflow(*chunks, *bytes, &all))
     return failure(Code::corrupt, "chunks of more than 2^64 bytes");
+  if (*chunks > kMaxFreeChunks + file.bytes->size())
+    return failure(Code::unsupported, fmt::format("{} chunks, at most {} in this file", *chunks,
+                                                  kMaxFreeChunks + file.bytes->size()));
   return check_expansion(file, all);
 }
 

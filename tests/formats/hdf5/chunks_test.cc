@@ -163,6 +163,11 @@ TEST(Hdf5Chunks, ChunksFarLargerThanTheirDatasetAreRefused) {
               HasSubstr("1099511627776 bytes to be made from a file of"));
 }
 
+TEST(Hdf5Chunks, TooManyChunksAreRefused) {
+  B b;
+  EXPECT_THAT(bytes_of(b, {1 << 22}, B::chunked(kNoAddress, {1}, 1)), HasSubstr("4194304 chunks, at most 104"));
+}
+
 TEST(Hdf5Chunks, UnknownFilterIsRefusedByName) {
   B b;
   EXPECT_EQ(bytes_of(b, {2}, B::chunked(kNoAddress, {2}, 1), {B::filters({{4, {}}})}),
