@@ -17,6 +17,9 @@ namespace {
 // The size of a block, which is gathered at once for reads that follow each other.
 constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
 
+// Neither this block nor the next one exists: the first read is not known to be sequential.
+constexpr uint64_t kNoBlock = ~uint64_t{0} - 1;
+
 // A dimension of the tensor, and the elements of the output from one index to the next.
 struct Dimension {
   uint64_t count;
@@ -172,7 +175,7 @@ class Gathered final : public Source {
   Converter converter_;
   uint64_t per_block_;  // elements
   RecentBlocks blocks_;
-  mutable std::atomic<uint64_t> last_block_ = ~uint64_t{0};  // the next one is the first
+  mutable std::atomic<uint64_t> last_block_ = kNoBlock;
 };
 
 // The dimensions with more than one element; neighbours that are stored one after the other are one dimension. At

@@ -129,7 +129,7 @@ TEST(Strided, SequentialReadsGatherEachBlockOnce) {
   const auto held = made.hold();
   for (uint64_t at = 0; at < made.size(); at += 128 * 1024) ASSERT_TRUE(read_text(made, at, 128 * 1024).has_value());
   EXPECT_LE(counting->bytes_read, 2 * made.size());
-  EXPECT_LE(counting->reads, 2 * kSide);
+  EXPECT_LE(counting->reads, 3 * kSide) << "those of the first read, and of two blocks";
 }
 
 TEST(Strided, RandomReadGathersNoNeighbours) {
@@ -139,6 +139,8 @@ TEST(Strided, RandomReadGathersNoNeighbours) {
   const Slice made = strided_as("float32", storage, 0, {kSide, kSide}, {1, kSide}).value();
   ASSERT_TRUE(read_text(made, 12 << 20, 64).has_value());
   EXPECT_LE(counting->bytes_read, 16 * 4U);
+  ASSERT_TRUE(read_text(strided_as("float32", storage, 0, {kSide, kSide}, {1, kSide}).value(), 0, 64).has_value());
+  EXPECT_LE(counting->bytes_read, 2 * 16 * 4U) << "the first read of a file, too";
 }
 
 TEST(Strided, BlocksAreFreedWhenNoFileIsOpen) {
@@ -146,7 +148,7 @@ TEST(Strided, BlocksAreFreedWhenNoFileIsOpen) {
   const uint64_t before = recent_blocks_size();
   auto held = made.hold();
   auto again = made.hold();
-  ASSERT_TRUE(read_text(made, 0, 60'000).has_value());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(read_text(made, 0, 60'000).has_value());
   EXPECT_GE(recent_blocks_size(), before + 60'000);
   held.reset();
   EXPECT_GE(recent_blocks_size(), before + 60'000) << "another file is open";
