@@ -10,8 +10,8 @@ struct fuse_session;
 namespace weightfs::fuse {
 
 struct WorkerLimits {
-  size_t threads;                            ///< the maximum number
-  std::chrono::milliseconds unused{10'000};  ///< a thread that is not needed for so long ends
+  size_t threads;                           ///< the maximum number
+  std::chrono::milliseconds unused{2'000};  ///< a thread that is not needed for so long ends
 };
 
 /// The signal that interrupts a thread that waits for a request. Its handler must do nothing.

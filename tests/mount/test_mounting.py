@@ -259,7 +259,7 @@ class InvalidArguments(MountTestCase):
 
     def test_wrong_format_is_refused(self):
         self.refused(5, "mount", "--format", "gguf", self.sample(), self.path("mnt"))
-        self.assertIn("known formats: gguf, rten", self.refused(2, "mount", "--format", "ggml", self.sample(), self.path("mnt")))
+        self.assertIn("known formats: gguf, rten", self.refused(2, "mount", "--format", "checkpoint", self.sample(), self.path("mnt")))
 
     def test_empty_names_are_refused(self):
         for argv in (["ls", ""], ["cat", "", "x"], ["info", ""], ["mount", "", self.path("mnt")], ["mount", self.sample(), ""],
