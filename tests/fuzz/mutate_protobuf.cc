@@ -127,11 +127,10 @@ void mutate_once(std::vector<Field>& fields, Random& random) {
     }
     case 5: {  // a message in itself
       Field copy = message[at];
-      for (uint64_t depth = random.below(12); depth > 0 && copy.is_message; --depth) {
+      for (uint64_t depth = random.below(12); depth > 0 && !message[at].message.empty(); --depth) {
         Field around = message[at];
         choose(around.message, random).push_back(std::move(copy));
         copy = std::move(around);
-        if (copy.message.empty()) break;
       }
       message.push_back(std::move(copy));
       break;

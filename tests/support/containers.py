@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from flatbuffer import FlatBuffer
 from pickles import write_pytorch
+from protobuf import write_onnx
 from tensors import ManyNames, laid_out, one_tensor, put_data, round_up, text
 
 
@@ -309,6 +310,7 @@ WRITERS = {
     "rten": write_rten,
     "rten-v1": write_rten_v1,
     "pytorch": write_pytorch,
+    "onnx": write_onnx,
 }
 
 

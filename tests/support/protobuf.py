@@ -1,4 +1,5 @@
 """Protocol Buffers messages as bytes, and ONNX models made of them."""
+from tensors import put_data
 
 
 def varint(number):
@@ -18,6 +19,11 @@ def data(field, value):
     """A string, bytes, a message, or packed numbers."""
     value = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def head(field, size):
+    """What precedes the bytes of a field with `size` bytes."""
+    return varint(field << 3 | 2) + varint(size)
 
 
 # TensorProto.DataType.
@@ -58,3 +64,18 @@ def onnx_model(graph, *fields):
 def onnx_property(key, value):
     """An entry of metadata_props, as a field of a model."""
     return data(14, data(1, key) + data(2, value))
+
+
+def write_onnx(path, tensors, metadata=None):
+    """A model with float32 initializers; their bytes may be a Hole. `metadata`: its metadata_props."""
+    initializers = []
+    for name, _, shape, values in tensors:
+        described = onnx_tensor(name, ONNX_FLOAT, shape) + head(9, len(values))
+        initializers.append((head(5, len(described) + len(values)) + described, values))
+    with open(path, "wb") as file:
+        file.write(number(1, 8) + head(7, sum(len(described) + len(values) for described, values in initializers)))
+        for described, values in initializers:
+            file.write(described)
+            put_data(file, values)
+        file.write(b"".join(onnx_property(key, value) for key, value in (metadata or {}).items()))
+        file.truncate()
