@@ -113,7 +113,9 @@ class Gathered final : public Source {
   // Reads a part of one block. A sequential reader gets it from the block, a random one without its neighbours.
   Result<void> read_in_block(uint64_t block, uint64_t offset, std::span<std::byte> out) const {
     const uint64_t last = last_block_.exchange(block, std::memory_order_relaxed);
-    if (block != last && block != last + 1) return read_alone(block, offset, out);
+    // The requests of one sequential reader arrive in any order.
+    const bool is_near = block == last || block == last + 1 || block + 1 == last;
+    if (!is_near) return read_alone(block, offset, out);
     const uint64_t first = block * per_block_;
     const auto bytes =
         TRY(blocks_.get(block, [&] { return gathered(first, std::min(per_block_, elements_ - first)); }));

@@ -1,5 +1,5 @@
 """Protocol Buffers messages as bytes, and ONNX models made of them."""
-from tensors import put_data
+from tensors import Hole
 
 
 def varint(number):
@@ -76,6 +76,6 @@ def write_onnx(path, tensors, metadata=None):
         file.write(number(1, 8) + head(7, sum(len(described) + len(values) for described, values in initializers)))
         for described, values in initializers:
             file.write(described)
-            put_data(file, values)
+            values.write_to(file) if isinstance(values, Hole) else file.write(values)
         file.write(b"".join(onnx_property(key, value) for key, value in (metadata or {}).items()))
         file.truncate()
