@@ -56,8 +56,7 @@ class ModelReader {
     TRY_VOID(graphs_.graph(graph_, ""));
     TRY_VOID(read_others());
     add_metadata();
-    TRY_VOID(add_ends("inputs", graph::kInput));
-    TRY_VOID(add_ends("outputs", graph::kOutput));
+    TRY_VOID(add_inputs_and_outputs());
     model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
     graphs_.finish();
     add_document();
@@ -167,29 +166,39 @@ class ModelReader {
     if (functions_ > 0) model_.metadata.append("functions", functions_);
   }
 
-  // The inputs or outputs of the main graph. An input with an initializer has a default value, or, in an old file, is a
-  // weight.
-  Result<void> add_ends(const char* key, uint32_t tag) {
-    std::unordered_set<std::string_view> weights;
-    if (tag == graph::kInput) {
-      TRY_VOID(container_.budget->charge(Cost::step, model_.tensors.size() / 4));
-      for (const Tensor& tensor : model_.tensors)
-        if (tensor.scope.empty()) weights.insert(tensor.name);
-    }
-    Charges charges(*container_.budget);
-    List ends;
+  // The inputs or outputs of the main graph.
+  struct Ends {
+    const char* key;
+    uint32_t tag;
+    List values = {};
     uint64_t count = 0;
+  };
+
+  // In one pass. An input with an initializer has a default value, or, in an old file, is a weight.
+  Result<void> add_inputs_and_outputs() {
+    TRY_VOID(container_.budget->charge(Cost::step, model_.tensors.size() / 4));
+    std::unordered_set<std::string_view> weights;
+    for (const Tensor& tensor : model_.tensors)
+      if (tensor.scope.empty()) weights.insert(tensor.name);
+    std::array<Ends, 2> both = {Ends{"inputs", graph::kInput}, Ends{"outputs", graph::kOutput}};
+    Charges charges(*container_.budget);
     Fields fields(scanner_, graph_);
     while (const auto field = TRY(fields.next())) {
-      if (field->tag != tag || ++count > kMaxValues) continue;
-      const Message child = TRY(scanner_.child(graph_, *field));
-      Map value = TRY(describe_value(scanner_, child, charges));
-      if (!weights.contains(std::get<std::string>(*value.find("name")))) ends.emplace_back(std::move(value));
+      for (Ends& ends : both) {
+        if (field->tag != ends.tag || ++ends.count > kMaxValues) continue;
+        const Message child = TRY(scanner_.child(graph_, *field));
+        Map value = TRY(describe_value(scanner_, child, charges));
+        const bool is_weight =
+            ends.tag == graph::kInput && weights.contains(std::get<std::string>(*value.find("name")));
+        if (!is_weight) ends.values.emplace_back(std::move(value));
+      }
     }
-    if (count > kMaxValues || ends.size() > kMaxInlineList)
-      model_.metadata.append(key, fmt::format("{} values: see graph.json", count));
-    else
-      model_.metadata.append(key, std::move(ends));
+    for (Ends& ends : both) {
+      if (ends.count > kMaxValues || ends.values.size() > kMaxInlineList)
+        model_.metadata.append(ends.key, fmt::format("{} values: see graph.json", ends.count));
+      else
+        model_.metadata.append(ends.key, std::move(ends.values));
+    }
     charges.keep();
     return {};
   }
