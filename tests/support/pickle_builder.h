@@ -69,7 +69,7 @@ inline PickleBuilder storage(std::string_view type, std::string_view key, int64_
   return b.text(key).text("cpu").integer(elements).tuple().raw("Q");
 }
 
-/// How a tensor lies in its storage.
+/// The position of a tensor in its storage.
 struct TensorLayout {
   std::vector<int64_t> shape, strides;
   int64_t offset = 0;

@@ -61,7 +61,7 @@ TEST(NumberBytes, WrongCountFailsToRead) {
   EXPECT_EQ(read(3).value(), 6U);
 }
 
-// Only what is read is passed, and each number once.
+// A read scans only up to its end, and counts each number once.
 TEST(NumberBytes, FirstReadDoesNotReadAll) {
   const std::string bytes = ProtobufBuilder().bytes(5, std::string(1'000'000, '\1')).build();
   const auto counted = std::make_shared<test::CountedSource>(bytes);
