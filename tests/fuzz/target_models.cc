@@ -106,7 +106,7 @@ constexpr Limits kPickleLimits = {
 
 // A message is read again for each level around it that is read in passes.
 constexpr Limits kNestedLimits = {
-    .memory = 400'000, .memory_per_byte = 500, .read = 200'000, .read_per_byte = 48, .time_per_byte = 60'000};
+    .memory = 400'000, .memory_per_byte = 500, .read = 200'000, .read_per_byte = 600, .time_per_byte = 60'000};
 
 }  // namespace
 
